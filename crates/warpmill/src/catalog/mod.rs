@@ -10,6 +10,7 @@ mod listing;
 mod macros;
 mod provider;
 pub(crate) mod reading;
+mod removal;
 mod rename;
 mod schema;
 mod sink;

@@ -1,7 +1,7 @@
 //! One schema: tables and views of the session, and those stored in its folder.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,9 +17,7 @@ use warpmill_format::{FormatError, Table, TableWriter};
 
 use super::reading::Call;
 use super::view::{self, View};
-use super::{
-    Shared, TableInfo, WarpmillTable, create_directory, entries, files, macros, plain, same, special, summary,
-};
+use super::{Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same, special, summary};
 use crate::{Error, Result, WriteOptions};
 
 /// The kind of thing that a name is said to be.
@@ -52,7 +50,7 @@ pub(crate) struct Schema {
     /// Texts of macros of the session, by their names in lower case.
     pub(super) macros: RwLock<BTreeMap<String, String>>,
     /// Set, while `session_tables` is locked, when nobody finds the schema any more.
-    dropped: AtomicBool,
+    pub(super) dropped: AtomicBool,
     pub(super) opened: Mutex<HashMap<String, Arc<Table>>>,
     pub(super) shared: Arc<Shared>,
 }
@@ -69,7 +67,7 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    fn own_table(&self) -> Option<&Arc<Table>> {
+    pub(super) fn own_table(&self) -> Option<&Arc<Table>> {
         match self {
             Entry::Warpmill(table) => Some(table),
             Entry::Foreign(_) | Entry::View(_) => None,
@@ -128,7 +126,7 @@ impl Schema {
         self.path(name, "").expect("a stored table has a path")
     }
 
-    fn view_path(&self, name: &str) -> PathBuf {
+    pub(super) fn view_path(&self, name: &str) -> PathBuf {
         self.path(name, view::SUFFIX).expect("a stored view has a path")
     }
 
@@ -156,7 +154,7 @@ impl Schema {
     }
 
     /// The stored tables and views.
-    fn stored(&self) -> Result<Vec<(String, Kind)>> {
+    pub(super) fn stored(&self) -> Result<Vec<(String, Kind)>> {
         let Some(folder) = &self.folder else { return Ok(vec![]) };
         let mut found = Vec::new();
         for name in entries(folder)?.into_iter().filter(|name| !name.starts_with('.')) {
@@ -228,7 +226,7 @@ impl Schema {
     }
 
     /// Removes the session's own table or view called `name`, if there is one.
-    fn take(&self, name: &str) -> bool {
+    pub(super) fn take(&self, name: &str) -> bool {
         let mut tables = self.session_tables.write();
         let before = tables.len();
         tables.retain(|known, _| !same(known, name));
@@ -362,115 +360,6 @@ impl Schema {
         Ok(())
     }
 
-    /// Removes the table or view called `name`, files included; `false`: there is none. A damaged table goes like any other.
-    ///
-    /// # Errors
-    /// It is not of this kind; it is being written; the system refuses. It is there as before then.
-    pub(crate) fn remove(&self, name: &str, kind: Kind) -> Result<bool> {
-        let Some(found) = self.find(name)? else { return Ok(false) };
-        if let Found::Session(known, Entry::Foreign(_)) = &found {
-            // Files and frames are as much the one as the other.
-            return Ok(self.take(known));
-        }
-        if found.kind() != kind {
-            return Err(wrong_kind(name, found.kind()));
-        }
-        match found {
-            Found::Session(known, Entry::Warpmill(table)) => {
-                table.retire()?;
-                return Ok(self.take(&known));
-            }
-            Found::Session(known, _) => return Ok(self.take(&known)),
-            Found::Table(known) => {
-                self.opened.lock().remove(&known);
-                match Table::remove(&self.table_path(&known)) {
-                    // Somebody else was faster.
-                    Err(FormatError::Catalog(_)) => return Ok(false),
-                    removed => removed?,
-                }
-            }
-            Found::View(known) => {
-                let path = self.view_path(&known);
-                match std::fs::remove_file(&path) {
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-                    removed => removed.map_err(|error| super::io_error("cannot drop view", &path, &error))?,
-                }
-                leftovers::sync_folder_of(&path)?;
-            }
-        }
-        if let Some(folder) = &self.folder {
-            leftovers::clean(folder)?;
-        }
-        self.shared.changed();
-        Ok(true)
-    }
-
-    /// Removes the schema with its tables and views, if it may have any.
-    ///
-    /// # Errors
-    /// A table is being written; there are files that are none of ours; there are tables or views, which stay without `cascade`. Nothing
-    /// is removed then.
-    pub(super) fn remove_all(&self, cascade: bool) -> Result<()> {
-        // No names come meanwhile.
-        let _names = self.folder.as_deref().map(leftovers::hold_folder).transpose()?;
-        let mut tables = self.session_tables.write();
-        let mut inside: Vec<String> = tables.keys().cloned().collect();
-        inside.extend(self.stored()?.into_iter().map(|(name, _)| name));
-        inside.extend(self.macro_names()?);
-        inside.sort();
-        inside.dedup_by(|a, b| same(a, b));
-        if !cascade && !inside.is_empty() {
-            let inside = inside.into_iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-            let text = format!("schema '{}' is not empty: it has {inside} (DROP SCHEMA ... CASCADE)", self.name);
-            return Err(Error::Catalog(text));
-        }
-        let own: Vec<_> = tables.values().filter_map(Entry::own_table).collect();
-        for (at, table) in own.iter().enumerate() {
-            if let Err(error) = table.retire() {
-                own[..at].iter().for_each(|table| table.reinstate());
-                return Err(error.into());
-            }
-        }
-        if let Err(error) = self.folder.as_deref().map_or(Ok(()), |folder| self.remove_folder(folder)) {
-            own.iter().for_each(|table| table.reinstate());
-            return Err(error);
-        }
-        self.dropped.store(true, Ordering::Relaxed);
-        self.opened.lock().clear();
-        self.macros.write().clear();
-        tables.clear();
-        Ok(())
-    }
-
-    /// Removes the schema's folder with its tables and views, all or nothing.
-    fn remove_folder(&self, folder: &Path) -> Result<()> {
-        leftovers::clean(folder)?;
-        let stored = self.stored()?;
-        let is_stored = |name: &String| {
-            if name.ends_with(macros::SUFFIX) {
-                return true;
-            }
-            stored.iter().any(|(known, kind)| match kind {
-                Kind::Table => known == name,
-                Kind::View => name.strip_suffix(view::SUFFIX) == Some(known),
-            })
-        };
-        if let Some(strange) = entries(folder)?.into_iter().find(|name| !is_stored(name)) {
-            let (schema, folder) = (&self.name, folder.display());
-            let text =
-                format!("schema '{schema}' cannot be dropped: {strange:?} in {folder} is no table or view of it");
-            return Err(Error::Catalog(text));
-        }
-        let tables = stored.iter().filter(|(_, kind)| *kind == Kind::Table);
-        let locks = tables.map(|(name, _)| Table::hold(&self.table_path(name)));
-        let locks = locks.collect::<Result<Vec<_>, _>>()?;
-        let aside = leftovers::set_aside(folder)?;
-        leftovers::sync_folder_of(folder)?;
-        leftovers::remove(&aside);
-        drop(locks);
-        Ok(())
-    }
-
     /// The names of all tables and views, sorted.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = self.session_tables.read().keys().cloned().collect();
@@ -544,7 +433,7 @@ impl Schema {
     }
 }
 
-fn wrong_kind(name: &str, is: Kind) -> Error {
+pub(super) fn wrong_kind(name: &str, is: Kind) -> Error {
     let other = if is == Kind::View { Kind::Table } else { Kind::View };
     Error::Catalog(format!("'{name}' is a {}, not a {}", is.word(), other.word()))
 }

@@ -1,0 +1,122 @@
+//! Removal of tables, views and whole schemas.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use warpmill_format::table::leftovers;
+use warpmill_format::{FormatError, Table};
+
+use super::schema::{Entry, Found, wrong_kind};
+use super::{Kind, Schema, entries, io_error, macros, same, view};
+use crate::{Error, Result};
+
+impl Schema {
+    /// Removes the table or view called `name`, files included; `false`: there is none. A damaged table goes like any other.
+    ///
+    /// # Errors
+    /// It is not of this kind; it is being written; the system refuses. It is there as before then.
+    pub(crate) fn remove(&self, name: &str, kind: Kind) -> Result<bool> {
+        let Some(found) = self.find(name)? else { return Ok(false) };
+        if let Found::Session(known, Entry::Foreign(_)) = &found {
+            // Files and frames are as much the one as the other.
+            return Ok(self.take(known));
+        }
+        if found.kind() != kind {
+            return Err(wrong_kind(name, found.kind()));
+        }
+        match found {
+            Found::Session(known, Entry::Warpmill(table)) => {
+                table.retire()?;
+                return Ok(self.take(&known));
+            }
+            Found::Session(known, _) => return Ok(self.take(&known)),
+            Found::Table(known) => {
+                self.opened.lock().remove(&known);
+                match Table::remove(&self.table_path(&known)) {
+                    // Somebody else was faster.
+                    Err(FormatError::Catalog(_)) => return Ok(false),
+                    removed => removed?,
+                }
+            }
+            Found::View(known) => {
+                let path = self.view_path(&known);
+                match std::fs::remove_file(&path) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+                    removed => removed.map_err(|error| io_error("cannot drop view", &path, &error))?,
+                }
+                leftovers::sync_folder_of(&path)?;
+            }
+        }
+        if let Some(folder) = &self.folder {
+            leftovers::clean(folder)?;
+        }
+        self.shared.changed();
+        Ok(true)
+    }
+
+    /// Removes the schema with its tables and views, if it may have any.
+    ///
+    /// # Errors
+    /// A table is being written; there are files that are none of ours; there are tables or views, which stay without `cascade`. Nothing
+    /// is removed then.
+    pub(super) fn remove_all(&self, cascade: bool) -> Result<()> {
+        // No names come meanwhile.
+        let _names = self.folder.as_deref().map(leftovers::hold_folder).transpose()?;
+        let mut tables = self.session_tables.write();
+        let mut inside: Vec<String> = tables.keys().cloned().collect();
+        inside.extend(self.stored()?.into_iter().map(|(name, _)| name));
+        inside.extend(self.macro_names()?);
+        inside.sort();
+        inside.dedup_by(|a, b| same(a, b));
+        if !cascade && !inside.is_empty() {
+            let inside = inside.into_iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+            let text = format!("schema '{}' is not empty: it has {inside} (DROP SCHEMA ... CASCADE)", self.name());
+            return Err(Error::Catalog(text));
+        }
+        let own: Vec<_> = tables.values().filter_map(Entry::own_table).collect();
+        for (at, table) in own.iter().enumerate() {
+            if let Err(error) = table.retire() {
+                own[..at].iter().for_each(|table| table.reinstate());
+                return Err(error.into());
+            }
+        }
+        if let Err(error) = self.folder.as_deref().map_or(Ok(()), |folder| self.remove_folder(folder)) {
+            own.iter().for_each(|table| table.reinstate());
+            return Err(error);
+        }
+        self.dropped.store(true, Ordering::Relaxed);
+        self.opened.lock().clear();
+        self.macros.write().clear();
+        tables.clear();
+        Ok(())
+    }
+
+    /// Removes the schema's folder with its tables and views, all or nothing.
+    fn remove_folder(&self, folder: &Path) -> Result<()> {
+        leftovers::clean(folder)?;
+        let stored = self.stored()?;
+        let is_stored = |name: &String| {
+            if name.ends_with(macros::SUFFIX) {
+                return true;
+            }
+            stored.iter().any(|(known, kind)| match kind {
+                Kind::Table => known == name,
+                Kind::View => name.strip_suffix(view::SUFFIX) == Some(known),
+            })
+        };
+        if let Some(strange) = entries(folder)?.into_iter().find(|name| !is_stored(name)) {
+            let (schema, folder) = (self.name(), folder.display());
+            let text =
+                format!("schema '{schema}' cannot be dropped: {strange:?} in {folder} is no table or view of it");
+            return Err(Error::Catalog(text));
+        }
+        let tables = stored.iter().filter(|(_, kind)| *kind == Kind::Table);
+        let locks = tables.map(|(name, _)| Table::hold(&self.table_path(name)));
+        let locks = locks.collect::<Result<Vec<_>, _>>()?;
+        let aside = leftovers::set_aside(folder)?;
+        leftovers::sync_folder_of(folder)?;
+        leftovers::remove(&aside);
+        drop(locks);
+        Ok(())
+    }
+}
