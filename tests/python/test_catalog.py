@@ -312,3 +312,17 @@ def test_names_match_in_any_case(tmp_path: Path) -> None:
         con.sql("DROP TABLE MIXED")
         con.unregister("FRAME")
         assert shown(con) == []
+
+
+def test_only_macros_that_are_called_are_read(tmp_path: Path) -> None:
+    """A damaged macro is in the way of nothing but its calls, and can be replaced."""
+    with warpmill.connect(tmp_path / "db") as con:
+        con.execute("CREATE MACRO broken(x) AS x + 1")
+        con.execute("CREATE MACRO whole(x) AS x + 2")
+        (file,) = (tmp_path / "db").rglob("broken.macro")
+        file.write_text("{}")
+        assert con.sql("SELECT whole(1) AS a, abs(-1)").fetchall() == [(3, 1)]
+        with pytest.raises(warpmill.Error, match=r"broken\.macro"):
+            con.sql("SELECT broken(1)")
+        con.execute("CREATE OR REPLACE MACRO broken(x) AS x + 3")
+        assert con.sql("SELECT broken(1)").fetchall() == [(4,)]

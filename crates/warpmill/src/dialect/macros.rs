@@ -3,6 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use datafusion::catalog::SchemaProvider;
 use datafusion::execution::SessionState;
@@ -15,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::names::quoted;
 use super::{syntax, walk};
-use crate::catalog::{CATALOG, Schema};
+use crate::catalog::{CATALOG, MAIN, Schema};
 use crate::{Error, Result};
 
 /// Macros inside each other.
@@ -72,42 +73,46 @@ pub(crate) fn check(sql: &str, state: &SessionState) -> Result<()> {
 pub(super) fn expand(statement: &mut AnyStatement, state: &SessionState) -> Result<()> {
     let Some(catalog) = state.catalog_list().catalog(CATALOG) else { return Ok(()) };
     let default = &state.config_options().catalog.default_schema;
-    let mut names = HashMap::new();
-    for schema in [default.as_str(), crate::catalog::MAIN] {
+    let mut schemas = HashMap::new();
+    for schema in HashSet::from([default.as_str(), MAIN]) {
         let Some(provider) = catalog.schema(schema) else { continue };
         let Some(own) = (&*provider as &dyn SchemaProvider).downcast_ref::<Schema>() else { continue };
         for name in own.macro_names()? {
-            if let std::collections::hash_map::Entry::Vacant(free) = names.entry(name)
-                && let Some(sql) = own.macro_text(free.key())?
-            {
-                free.insert(sql);
+            if schema == default || !schemas.contains_key(&name) {
+                schemas.insert(name, Arc::clone(&provider));
             }
         }
     }
-    if names.is_empty() {
+    if schemas.is_empty() {
         return Ok(());
     }
-    let mut expander = Expander { state, texts: names, depth: 0, nodes: 0 };
+    let mut expander = Expander { state, schemas, depth: 0, nodes: 0 };
     walk::result(walk::statement(statement, &mut expander))
 }
 
 struct Expander<'s> {
     state: &'s SessionState,
-    /// Texts of macros, by their names in lower case.
-    texts: HashMap<String, String>,
+    /// Schemas of macros, by their names in lower case.
+    schemas: HashMap<String, Arc<dyn SchemaProvider>>,
     depth: usize,
     nodes: usize,
 }
 
 impl Expander<'_> {
-    fn text(&self, name: &ObjectName) -> Option<&String> {
-        let name = name.0.last()?.as_ident()?;
-        self.texts.get(&name.value.to_lowercase())
+    /// The macro that a call names. Only those that are called are read.
+    fn called(&self, name: &ObjectName) -> Result<Option<Macro>> {
+        let name = last(name).to_lowercase();
+        let own =
+            self.schemas.get(&name).and_then(|schema| (&**schema as &dyn SchemaProvider).downcast_ref::<Schema>());
+        let text = own.map_or(Ok(None), |own| own.macro_text(&name))?;
+        text.map(|text| definition(&text, self.state)).transpose()
     }
 
     fn calls(&self, expr: &Expr) -> bool {
         let found = visit_expressions(expr, |e| match e {
-            Expr::Function(call) if self.text(&call.name).is_some() => ControlFlow::Break(()),
+            Expr::Function(call) if self.schemas.contains_key(&last(&call.name).to_lowercase()) => {
+                ControlFlow::Break(())
+            }
             _ => ControlFlow::Continue(()),
         });
         found.is_break()
@@ -138,8 +143,7 @@ impl Expander<'_> {
     }
 
     fn replacement(&mut self, call: &Function) -> Result<Option<Expr>> {
-        let Some(text) = self.text(&call.name) else { return Ok(None) };
-        let found = definition(text, self.state)?;
+        let Some(found) = self.called(&call.name)? else { return Ok(None) };
         let refused = |what: &str| Error::NotImplemented(format!("macro {}: {what} in its call", found.name));
         let MacroDefinition::Expr(body) = &found.definition else {
             return Err(Error::Plan(format!("macro {} is a table: it is called in FROM", found.name)));
@@ -161,8 +165,7 @@ impl Expander<'_> {
 
     fn relation(&mut self, factor: &TableFactor) -> Result<Option<TableFactor>> {
         let TableFactor::Table { name, alias, args: Some(args), .. } = factor else { return Ok(None) };
-        let Some(text) = self.text(name) else { return Ok(None) };
-        let found = definition(text, self.state)?;
+        let Some(found) = self.called(name)? else { return Ok(None) };
         let MacroDefinition::Table(body) = &found.definition else {
             return Err(Error::Plan(format!("macro {} is a value: it is called in an expression", found.name)));
         };
