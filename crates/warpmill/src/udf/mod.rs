@@ -1,8 +1,8 @@
 //! Functions that users of a session define in the language of its host (docs/udf.md).
 //!
 //! A function has an expression, an implementation, or both. The expression is SQL over its parameters, with operators of the host's
-//! language ([`operators`]): a call is replaced by it before names are bound ([`expand`]), so that it is run like any other SQL. The
-//! implementation is called with rows, in DataFusion's operators ([`groups`], [`rows`]); EXPLAIN says why.
+//! language (`operators`): a call is replaced by it before names are bound (`expand`), so that it is run like any other SQL. The
+//! implementation is called with rows, in DataFusion's operators (`groups`, `rows`); EXPLAIN says why.
 
 mod expand;
 mod groups;
