@@ -56,7 +56,7 @@ attack: install ## Attacks: statements, memory, kills, faults, mutated files, cl
 	$(BIN)/python tests/attack --long
 
 # The fast tier. Crates whose tests need neither DataFusion nor a compiler of kernels; tests of the package that take seconds.
-SMALL_CRATES := warpmill-ir warpmill-place warpmill-eval warpmill-format
+SMALL_CRATES := warpmill-ir warpmill-machine warpmill-place warpmill-eval warpmill-format
 FAST_TESTS := dialect/test_dialect.py test_results.py test_tables.py test_params.py test_frames.py test_catalog.py test_device.py docs benchmarks/test_page.py
 
 .PHONY: check

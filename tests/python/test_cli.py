@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -133,6 +134,42 @@ def test_doctor() -> None:
     assert bool(devices["gpus"]) == (devices["no_gpu"] is None)
     shown = run("doctor").output
     assert all(part in shown for part in ("cores", "NVRTC", "simulated device", "queries run on"))
+
+
+def test_doctor_measures_the_machine(tmp_path: Path) -> None:
+    """In processes of their own: the profile is read once."""
+    file = tmp_path / "rates" / "hardware.json"
+    environment = {**os.environ, "WARPMILL_HARDWARE": str(file), "COLUMNS": "200"}
+
+    def doctor(*options: str) -> subprocess.CompletedProcess[str]:
+        program = [sys.executable, "-m", "warpmill", "doctor", *options]
+        return subprocess.run(program, env=environment, capture_output=True, text=True, timeout=300)
+
+    assert "assumptions; `warpmill doctor --calibrate`" in " ".join(doctor().stdout.split())
+    done = doctor("--calibrate", "--folder", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr
+    hardware = json.loads(done.stdout)["hardware"]
+    assert (hardware["origin"], hardware["file"]) == ("file", str(file))
+    profile = json.loads(file.read_text())
+    assert profile == hardware["profile"]
+    assert {"values", "near", "copy", "host_codecs"} <= set(profile["measured"]), (profile, done.stderr)
+    assumed = json.loads(json.dumps(profile))
+    for rate in ("values", "near", "far", "copy"):
+        assert 1e4 < profile["cpu"][rate] < 1e13, profile
+    assert list(tmp_path.iterdir()) == [file.parent], "temporary files are gone"
+    shown = doctor().stdout
+    assert f"measured, in {file}" in " ".join(shown.split())
+    for damaged, reason in ((b"{", "EOF"), (json.dumps({**assumed, "machine": {"cpu": "Z9", "threads": 3}}).encode(), "another machine")):
+        file.write_bytes(damaged)
+        refused = json.loads(doctor("--json").stdout)["hardware"]
+        assert refused["origin"] == "refused"
+        assert reason in refused["reason"]
+    environment["WARPMILL_HARDWARE"] = ""
+    done = doctor("--calibrate")
+    assert done.returncode == 1
+    assert "WARPMILL_HARDWARE is empty" in done.stderr
+    assert "not a folder" in " ".join(doctor("--calibrate", "--folder", str(file)).stderr.replace("│", " ").split())
+    assert doctor("--folder", str(tmp_path)).returncode == 2
 
 
 def test_doctor_shows_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

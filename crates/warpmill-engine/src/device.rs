@@ -11,6 +11,8 @@ use warpmill_gpu::Executor;
 use warpmill_gpu::device::cuda::{CudaDevice, nvcomp, nvrtc};
 use warpmill_gpu::device::sim::{SimDevice, SimOptions};
 use warpmill_gpu::device::{Device, DeviceProperties};
+use warpmill_gpu::run::calibrate;
+use warpmill_machine::DeviceRates;
 use warpmill_place::Topology;
 
 use crate::background;
@@ -129,6 +131,16 @@ pub(crate) fn topology(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -
     let count = if choice == DeviceChoice::Cpu { 0 } else { ordinals.as_slice().len() as u16 };
     let key = |number| DeviceKey::new(choice, ordinals, number, memory);
     Topology::new((0..count).map(|number| (device_name(choice), executor(key(number)).err())))
+}
+
+/// The rates of the GPUs of `choice` in the hardware profile. Simulated devices have none: their times mean nothing.
+pub(crate) fn rates(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> Vec<DeviceRates> {
+    if !matches!(choice, DeviceChoice::Auto | DeviceChoice::Gpu) {
+        return vec![];
+    }
+    let profile = warpmill_machine::current();
+    let all = (0..ordinals.as_slice().len() as u16).map(|number| DeviceKey::new(choice, ordinals, number, memory));
+    all.filter_map(|key| Some(profile.device(&executor(key).ok()?.device().properties().name))).collect()
 }
 
 /// The same without waiting for devices: closed ones are opened in the background, and are no sites until then.
@@ -283,6 +295,23 @@ pub fn devices() -> Devices {
         no_nvcomp,
         no_simulated_device: SimDevice::new(SimOptions::default()).err().map(|error| error.to_string()),
     }
+}
+
+/// Measures the GPUs of this machine, one of each name, for the hardware profile; or says why one cannot be.
+pub fn device_rates() -> Vec<Result<DeviceRates, String>> {
+    let Ok(count) = CudaDevice::count() else { return vec![] };
+    let mut names = BTreeSet::new();
+    let open = |ordinal| CudaDevice::open(ordinal).map_err(|error| format!("GPU {ordinal}: {error}"));
+    (0..count)
+        .map(|ordinal| {
+            let device: Arc<dyn Device> = open(ordinal)?;
+            if !names.insert(device.properties().name.clone()) {
+                return Ok(None);
+            }
+            calibrate::device_rates(&device).map(Some).map_err(|error| format!("GPU {ordinal}: {error}"))
+        })
+        .filter_map(Result::transpose)
+        .collect()
 }
 
 /// The reason why no kernels can be compiled for GPUs, or none that the driver of `gpu` takes.

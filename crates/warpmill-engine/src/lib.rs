@@ -12,8 +12,8 @@ mod trials;
 
 pub use background::{encode_later, end_background, wait_for_background};
 pub use device::{
-    DeviceChoice, Devices, Gpu, MOST_DEVICES, NvrtcLibrary, Ordinals, clear_device_caches, devices, has_device,
-    has_open_device,
+    DeviceChoice, Devices, Gpu, MOST_DEVICES, NvrtcLibrary, Ordinals, clear_device_caches, device_rates, devices,
+    has_device, has_open_device,
 };
 pub use execute::{DeviceProgram, EngineError, ExecutionContext, FirstRuns, QueryOutput, RowsInFiles, execute};
 pub use explain::{Kernels, Placement, SharedPipeline, kernels, placement, pruning};

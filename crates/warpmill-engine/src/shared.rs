@@ -205,9 +205,6 @@ const AGEING: f64 = 0.95;
 #[derive(Default)]
 struct KnownPace(Mutex<HashMap<usize, Pace>>);
 
-/// Bytes of plain values per second that a thread of the CPU works on, where nothing has been measured.
-const PLAIN_PER_THREAD: f64 = 2.4e9;
-
 /// The pace that is expected of the CPU: that of the last run.
 fn expected(share: &Share, program: &Program, threads: usize) -> Pace {
     if let Some(&known) = program.derived.get::<KnownPace>().0.lock().get(&share.pipeline) {
@@ -223,7 +220,7 @@ fn expected(share: &Share, program: &Program, threads: usize) -> Pace {
 
 /// The time that the CPU takes to work on so many bytes of plain values.
 pub(crate) fn time_to_read(bytes: u64, threads: usize) -> Duration {
-    Duration::from_secs_f64(bytes as f64 / (PLAIN_PER_THREAD * threads.max(1) as f64))
+    Duration::from_secs_f64(bytes as f64 / (warpmill_machine::current().cpu.plain_bytes() * threads.max(1) as f64))
 }
 
 impl Drop for Together {

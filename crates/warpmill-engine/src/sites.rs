@@ -12,8 +12,8 @@ use warpmill_gpu::kernels::ERROR_DATA;
 use warpmill_gpu::{ClaimUnit, Executor, Failure, Options};
 use warpmill_ir::{Program, Source, Unsupported};
 use warpmill_place::{
-    Facts, Feedback, Granularity, Miss, Partition, PlacedPlan, Readiness, Refusal, Share, Sharing, Site, Supports,
-    Topology, place,
+    Facts, Feedback, Granularity, Miss, Partition, PartitionRates, PlacedPlan, Readiness, Refusal, Share, Sharing,
+    Site, Supports, Topology, place,
 };
 
 use crate::background;
@@ -110,7 +110,13 @@ fn partition(
         known.clear();
     }
     let key = (devices, context.placement_seed);
-    let made = known.entry(key).or_insert_with(|| Partition::new(program, key.0, key.1).map(Arc::new));
+    let made = known.entry(key).or_insert_with(|| {
+        let rates = PartitionRates::new(
+            &warpmill_machine::current().cpu,
+            &device::rates(context.device, &context.ordinals, context.gpu_memory_limit),
+        );
+        Partition::new(program, (devices, rates), context.placement_seed).map(Arc::new)
+    });
     let made = made.clone().map_err(|reason| reason.to_string())?;
     let is_asked = context.granularity == Granularity::Range || context.placement_seed.is_some();
     if !is_asked && !made.cost.may_gain() {

@@ -172,7 +172,7 @@ pub(crate) fn answer(
             }
         };
         let outcome = AssertUnwindSafe(work).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|_| Err(Status::internal("the server failed at this statement")));
+        let outcome = outcome.unwrap_or_else(|panic| Err(status::of_panic(&*panic, "statement")));
         record.end(outcome.as_ref().copied());
         *failed.lock() = outcome.err();
         // The reason why the statement stopped is there before its channel closes.

@@ -58,7 +58,7 @@ impl Service<Request<Body>> for Door {
             let answered = AssertUnwindSafe(async move { service.call(request).await }).catch_unwind().await;
             let response = match answered {
                 Ok(Ok(response)) => response,
-                Err(_) => Status::internal("the server failed at this request").into_http(),
+                Err(panic) => status::of_panic(&*panic, "request").into_http(),
             };
             let status = Status::from_header_map(response.headers());
             let code = status.as_ref().map_or(Code::Ok, Status::code);

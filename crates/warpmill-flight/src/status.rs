@@ -1,5 +1,7 @@
 //! Errors of the engine and of Arrow as gRPC statuses.
 
+use std::any::Any;
+
 use arrow_flight::error::FlightError;
 use tonic::{Code, Status};
 use warpmill::Error;
@@ -53,6 +55,14 @@ pub(crate) fn new(code: Code, text: impl Into<String>) -> Status {
     Status::new(code, text)
 }
 
+/// The status of a panic. Clients do not see its message, which may have values of others in it.
+pub(crate) fn of_panic(panic: &(dyn Any + Send), work: &str) -> Status {
+    match warpmill::out_of_memory(panic) {
+        Some(error) => of(&error),
+        None => Status::internal(format!("the server failed at this {work}")),
+    }
+}
+
 /// The status for a stream of batches that failed.
 pub(crate) fn of_stream(error: FlightError) -> Status {
     match error {
@@ -83,6 +93,16 @@ pub(crate) fn internal(error: impl std::fmt::Display) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_lack_of_memory_is_told_of_panics() {
+        let error = std::io::ErrorKind::OutOfMemory.into();
+        let status = of_panic(&warpmill::NoMemory { bytes: 7, error }, "request");
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert!(status.message().contains("7 bytes"), "{status}");
+        let status = of_panic(&"a secret", "request");
+        assert_eq!((status.code(), status.message()), (Code::Internal, "the server failed at this request"));
+    }
 
     #[test]
     fn long_texts_are_cut_between_characters() {

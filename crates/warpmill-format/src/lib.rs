@@ -11,6 +11,7 @@
 //! - [`arrow_ipc`]: what Arrow IPC files and streams claim, checked before it is believed;
 //! - [`pruning`]: metadata by which scans skip rows;
 //! - [`ingest`]: Arrow, Parquet and CSV into tables;
+//! - [`measure`]: rates of this machine, for the hardware profile;
 //! - [`guard`]: panics of libraries that read damaged files, as errors.
 //!
 //! The byte layout is specified in `docs/format.md`.
@@ -30,6 +31,7 @@ mod file_state;
 pub mod guard;
 pub mod ingest;
 mod mapping;
+pub mod measure;
 pub mod parquet_file;
 pub mod pruning;
 pub mod segment;

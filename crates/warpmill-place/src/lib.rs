@@ -10,7 +10,7 @@ mod plan;
 mod share;
 mod topology;
 
-pub use partition::{Partition, PartitionCost, PartitionKey};
+pub use partition::{Partition, PartitionCost, PartitionKey, PartitionRates};
 pub use place::{Facts, Feedback, Granularity, Miss, Readiness, Refusal, Request, Sharing, Supports, place};
 pub use plan::{Decision, Exchange, Fragment, PlacedPlan, Reason};
 pub use share::{Arrives, Share};

@@ -20,7 +20,7 @@ use warpmill_ir::Unsupported;
 use warpmill_ir::graph::{self, below, renumber};
 use warpmill_ir::{ColType, CompareOp, Expr, ExprKind, Phys, Pipeline, Program, Scalar, Scan, Sink, SinkId, Source};
 
-pub use self::cost::PartitionCost;
+pub use self::cost::{PartitionCost, PartitionRates};
 use self::origin::{Classes, ScanColumn};
 use self::spread::Walk;
 use crate::Arrives;
@@ -70,12 +70,16 @@ fn refusal(reason: &str) -> Unsupported {
 }
 
 impl Partition {
-    /// `program` in parts for so many devices, with ranges of about the same length by the key that costs least, or a random key and random
-    /// ranges of a `seed`.
+    /// `program` in parts for so many devices of some rates, with ranges of about the same length by the key that costs least, or a random key
+    /// and random ranges of a `seed`.
     ///
     /// # Errors
     /// The reason why it cannot be split.
-    pub fn new(program: &Program, devices: usize, seed: Option<u64>) -> Result<Self, Unsupported> {
+    pub fn new(
+        program: &Program,
+        (devices, rates): (usize, PartitionRates),
+        seed: Option<u64>,
+    ) -> Result<Self, Unsupported> {
         if program.pipelines.iter().any(|pipeline| matches!(pipeline.source, Source::Input { .. })) {
             return Err(refusal("rows from outside are read once"));
         }
@@ -92,7 +96,7 @@ impl Partition {
                 // The largest scan that lies in the order of a key says where its ranges end.
                 if tried.insert(classes.find((anchor, column))) {
                     let members = classes.members((anchor, column));
-                    match Self::by_key(program, (anchor, column), &members, &cuts) {
+                    match Self::by_key(program, (anchor, column), &members, (&cuts, rates)) {
                         Ok(parts) => made.push(parts),
                         Err(reason) => refused = refused.or(Some(reason)),
                     }
@@ -104,8 +108,9 @@ impl Partition {
             Source::Scan(scan) => scan.table.num_segments(),
             _ => 0,
         };
-        let by_segments = cuts(segments, devices, seed)
-            .and_then(|cuts| Self::with(program, &whole, None, &cuts, &|_, device| Ok((cuts[device].clone(), vec![]))));
+        let by_segments = cuts(segments, devices, seed).and_then(|cuts| {
+            Self::with(program, &whole, None, (&cuts, rates), &|_, device| Ok((cuts[device].clone(), vec![])))
+        });
         match by_segments {
             Ok(parts) => made.push(parts),
             Err(reason) => refused = refused.or(Some(reason)),
@@ -123,7 +128,7 @@ impl Partition {
         program: &Program,
         (anchor, key): ScanColumn,
         members: &HashMap<usize, usize>,
-        cuts: &[Range<usize>],
+        (cuts, rates): (&[Range<usize>], PartitionRates),
     ) -> Result<Self, Unsupported> {
         let Source::Scan(scan) = &program.pipelines[anchor].source else { return Err(refusal("no scan")) };
         let bounds = bounds(scan, key, cuts)?;
@@ -144,7 +149,7 @@ impl Partition {
             let table_column = scan.columns[column];
             Ok((between(&scan.table, table_column, (least, greatest)), within(scan, column, (least, greatest))))
         };
-        Self::with(program, &split, Some(name), cuts, &ranges)
+        Self::with(program, &split, Some(name), (cuts, rates), &ranges)
     }
 
     /// With the scans of `split` replaced by the row segments and filters that `ranges` gives for a scan and a device.
@@ -152,7 +157,7 @@ impl Partition {
         program: &Program,
         split: &HashMap<usize, Option<usize>>,
         key: Option<PartitionKey>,
-        cuts: &[Range<usize>],
+        (cuts, rates): (&[Range<usize>], PartitionRates),
         ranges: &dyn Fn(usize, usize) -> Result<Restriction, Unsupported>,
     ) -> Result<Self, Unsupported> {
         let sink = Walk::meeting(program, split)?;
@@ -192,7 +197,7 @@ impl Partition {
             programs.push(Arc::new(made));
             arrives = form;
         }
-        let cost = PartitionCost::new(program, &programs, (pipeline, &own), arrives);
+        let cost = PartitionCost::new(program, &programs, (pipeline, &own), (arrives, rates));
         let segments = cuts.iter().map(|range| range.len()).collect();
         Ok(Self { pipeline, elsewhere: elsewhere.into_iter().collect(), programs, arrives, key, segments, cost })
     }

@@ -7,6 +7,7 @@
 mod bench;
 mod errors;
 mod functions;
+mod hardware;
 mod inspect;
 mod layout;
 mod params;
@@ -36,6 +37,8 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bench::scan_column, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::devices, module)?)?;
+    module.add_function(wrap_pyfunction!(hardware::hardware, module)?)?;
+    module.add_function(wrap_pyfunction!(hardware::calibrate, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::clear_device_caches, module)?)?;
     // Threads that use a device or its compiler must not outlive the interpreter: these are unloaded after it.
     let end = wrap_pyfunction!(inspect::end_background, module)?;

@@ -23,7 +23,7 @@ impl Translator<'_> {
     pub(super) fn aggregate(&mut self, node: &AggregateExec) -> Result<Stream, Unsupported> {
         let first = first_phase(node)?;
         if first.group_expr().has_grouping_set() {
-            return Err(Unsupported::new("AggregateExec", "grouping sets"));
+            return self.grouping_sets(node, first);
         }
         let mut stream = self.stream(first.input())?;
         let groups: Vec<_> = first.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect();
@@ -126,7 +126,7 @@ fn output_fields(schema: &SchemaRef, groups: &[Expr], aggregates: &[AggregateExp
 }
 
 /// The number of groups, and distinct values of each output column.
-fn group_counts(stream: &Stream, groups: &[Expr], aggregates: usize) -> (Rows, Vec<Option<u64>>) {
+pub(super) fn group_counts(stream: &Stream, groups: &[Expr], aggregates: usize) -> (Rows, Vec<Option<u64>>) {
     if groups.is_empty() {
         return (Rows::at_most(1), vec![Some(1); aggregates]);
     }
@@ -226,7 +226,7 @@ impl Context<'_> {
     }
 
     /// Sums of integers: the narrowest accumulator that cannot overflow.
-    fn sum(&self, ty: ColType, argument: &Expr) -> Option<ColType> {
+    pub fn sum(&self, ty: ColType, argument: &Expr) -> Option<ColType> {
         let (lo, hi) = argument.ty.range?;
         let (lo, hi) = (lo.min(0), hi.max(0));
         let total = |value: i128| i128::try_from(self.rows.bound?).ok()?.checked_mul(value);

@@ -8,9 +8,11 @@
 //! partitions.
 
 mod aggregate;
+pub mod any_rows;
 pub mod asof_exec;
 mod expr;
 pub mod functions;
+mod grouping;
 mod join;
 pub mod kept;
 mod range;
@@ -533,8 +535,11 @@ fn union_inputs(plan: &Arc<dyn ExecutionPlan>) -> Option<&[Arc<dyn ExecutionPlan
     union.or_else(|| plan.downcast_ref::<InterleaveExec>().map(|node| node.inputs().as_slice()))
 }
 
-/// The input of a node that only moves rows between partitions or batches.
+/// The input of a node that only moves rows between partitions or batches, or hides what is known of them.
 fn moved(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    if let Some(node) = plan.downcast_ref::<any_rows::AnyRowsExec>() {
+        return Some(node.input());
+    }
     #[allow(deprecated, reason = "plans of other engines may hold it still")]
     let moves = plan.is::<RepartitionExec>()
         || plan.is::<CoalescePartitionsExec>()

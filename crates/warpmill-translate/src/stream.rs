@@ -107,6 +107,12 @@ impl Stream {
         }
     }
 
+    /// The rows of a finished sink once more, of a stream that is just these.
+    pub fn again(&self) -> Self {
+        let source = self.branches[0].source.clone();
+        Self { distinct: self.distinct.clone(), ..Self::of_source(source, self.rows) }
+    }
+
     /// The type of the node's column `column`.
     pub fn ty(&self, column: usize) -> &ColType {
         &self.fields[self.columns[column]].ty

@@ -19,6 +19,7 @@
 pub mod accelerate;
 mod asof;
 mod bounded;
+mod calibrate;
 pub mod catalog;
 mod commit;
 mod dialect;
@@ -37,13 +38,14 @@ pub mod settings;
 pub mod udf;
 
 pub use accelerate::{accelerate, accelerated};
+pub use calibrate::{Measurement, calibrate};
 pub use catalog::{TableInfo, WarpmillTable};
 pub use commit::CommitGate;
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use files::check_message;
 pub use offload::Fallback;
-pub use panics::{caught, caught_async};
+pub use panics::{caught, caught_async, out_of_memory};
 pub use profile::QueryProfile;
 pub use remote::{RemoteError, RemoteReason};
 pub use session::{
@@ -52,6 +54,7 @@ pub use session::{
 };
 pub use settings::{FallbackMode, WarpmillOptions};
 pub use warpmill_engine::{DeviceChoice, Ordinals};
+pub use warpmill_eval::memory::NoMemory;
 pub use warpmill_format::FormatError;
 pub use warpmill_format::column_cache::physical_memory;
 pub use warpmill_format::table::WriteOptions;

@@ -20,10 +20,15 @@ pub async fn caught_async<T>(work: impl Future<Output = Result<T>>) -> Result<T>
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| Err(error(&*panic)))
 }
 
+/// [`Error::OutOfMemory`] for the panic of a thread that the system had no memory for; `None` for any other.
+pub fn out_of_memory(panic: &(dyn Any + Send)) -> Option<Error> {
+    panic.downcast_ref::<NoMemory>().map(|error| Error::OutOfMemory(error.to_string()))
+}
+
 /// The error of a panic.
 fn error(panic: &(dyn Any + Send)) -> Error {
-    if let Some(error) = panic.downcast_ref::<NoMemory>() {
-        return Error::OutOfMemory(error.to_string());
+    if let Some(error) = out_of_memory(panic) {
+        return error;
     }
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

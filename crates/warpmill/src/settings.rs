@@ -137,7 +137,7 @@ impl CodecSettings {
     /// The options of writers, for scans by `workers` threads; `None`: nothing.
     pub fn options(&self, workers: usize) -> Option<CodecOptions> {
         let Self { choice, objective, sample, block_bytes, light, storage_bandwidth } = *self;
-        let machine = Machine { storage_bandwidth, workers };
+        let machine = Machine { storage_bandwidth, workers, ..Machine::default() };
         choice.map(|choice| CodecOptions { choice, objective, sample, block_bytes, light, machine })
     }
 }

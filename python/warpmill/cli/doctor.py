@@ -18,6 +18,7 @@ from rich.table import Table
 
 import warpmill
 from warpmill import _cpu, _warpmill
+from warpmill.cli.hardware import hardware_rows
 from warpmill.cli.units import size
 
 PEERS = ("duckdb", "datafusion", "polars", "pyarrow", "pandas")
@@ -85,6 +86,7 @@ def report() -> dict[str, Any]:
             "executable": sys.executable,
             **versions(PEERS),
         },
+        "hardware": json.loads(_warpmill.hardware()),
         "settings": settings,
         "problems": _problems(answer),
     }
@@ -100,8 +102,24 @@ def _problems(answer: object) -> list[str]:
     return found
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="First measure this machine, for half a minute in which nothing else should run, and keep the rates for later processes.",
+        ),
+    ] = False,
+    folder: Annotated[
+        Path | None, typer.Option(help="With --calibrate: a folder on the drive that tables are on (default: the current one).")
+    ] = None,
+) -> None:
     """Show what this machine has, and what Warpmill will use of it. Exit code 1 where something is wrong."""
+    if folder is not None and not calibrate:
+        raise typer.BadParameter("is for --calibrate", param_hint="--folder")
+    if calibrate:
+        _calibrate(folder or Path())
     found = report()
     if as_json:
         typer.echo(json.dumps(found, indent=2))
@@ -109,6 +127,17 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
         _show(found)
     if found["problems"]:
         raise typer.Exit(1)
+
+
+def _calibrate(folder: Path) -> None:
+    """Measure the machine, with a line for each part on a terminal."""
+    console = Console(stderr=True)
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{folder} is not a folder", param_hint="--folder")
+    with console.status("measuring") as status:
+        missing = _warpmill.calibrate(str(folder), lambda name: status.update(f"measuring: {name}"))
+    for reason in missing:
+        console.print(f"[yellow]not measured:[/yellow] {escape(reason)}")
 
 
 def _devices(found: dict[str, Any]) -> list[tuple[str, str]]:
@@ -150,6 +179,8 @@ def _show(found: dict[str, Any]) -> None:
     out.add_row("memory", size(machine["memory_bytes"]))
     out.add_row("free disk here", size(machine["disk_free_bytes"]))
     for title, text in _devices(found["devices"]):
+        out.add_row(title, text)
+    for title, text in hardware_rows(found["hardware"]):
         out.add_row(title, text)
     for name, version in found["software"].items():
         out.add_row(name, version or "not installed")

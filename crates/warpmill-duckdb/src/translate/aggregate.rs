@@ -3,7 +3,9 @@
 use datafusion::common::{Column, DFSchemaRef, ScalarValue};
 use datafusion::functions_aggregate::expr_fn as aggregates;
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit};
+use datafusion::logical_expr::{
+    Aggregate, Case, Expr, ExprSchemable, GroupingSet, LogicalPlan, LogicalPlanBuilder, Operator, lit,
+};
 
 use super::Translator;
 use super::exact;
@@ -32,6 +34,32 @@ impl Call {
     }
 }
 
+/// The numbers that DataFusion gives sets of keys: a bit for each key that a set has not, of the keys in the order in which they first come,
+/// the last one's the lowest; above them, how often the same set came before.
+fn numbers(sets: &[Vec<usize>]) -> Vec<u64> {
+    let mut order: Vec<usize> = vec![];
+    for &key in sets.iter().flatten() {
+        if !order.contains(&key) {
+            order.push(key);
+        }
+    }
+    let own = |set: &Vec<usize>| order.iter().fold(0u64, |bits, key| bits << 1 | u64::from(!set.contains(key)));
+    let all: Vec<u64> = sets.iter().map(own).collect();
+    let before = |at: usize| all[..at].iter().filter(|other| **other == all[at]).count() as u64;
+    (0..all.len()).map(|at| all[at] | before(at).checked_shl(order.len() as u32).unwrap_or(0)).collect()
+}
+
+/// The value that `of` gives the set that a row of `plan`, an aggregation by `sets`, belongs to.
+fn by_set(sets: &[Vec<usize>], plan: &LogicalPlan, of: impl Fn(&Vec<usize>) -> i64) -> Result<Expr, Refused> {
+    let number = Expr::Column(Column::new_unqualified(Aggregate::INTERNAL_GROUPING_ID));
+    let ty = number.get_type(plan.schema())?;
+    let is = |value: u64| Ok::<_, Refused>(number.clone().eq(lit(ScalarValue::from(value).cast_to(&ty)?)));
+    let branches = numbers(sets).into_iter().zip(sets);
+    let branches = branches.map(|(value, set)| Ok((Box::new(is(value)?), Box::new(lit(of(set))))));
+    let when_then_expr = branches.collect::<Result<Vec<_>, Refused>>()?;
+    Ok(Expr::Case(Case { expr: None, when_then_expr, else_expr: None }))
+}
+
 struct Parts<'a> {
     schema: &'a DFSchemaRef,
     argument: Option<Type>,
@@ -58,32 +86,36 @@ impl<'a> Translator<'a> {
         }
         let whole: Vec<usize> = (0..keys.len()).collect();
         let sets = if sets.is_empty() { std::slice::from_ref(&whole) } else { sets.as_slice() };
-        // Every grouping set is an aggregation of its own.
-        let plans = sets.iter().map(|set| {
-            let grouped: Vec<Expr> = whole.iter().filter(|i| set.contains(i)).map(|&i| keys[i].clone()).collect();
-            let plan = LogicalPlanBuilder::from(input.clone()).aggregate(grouped, parts.clone())?.build()?;
-            let mut list = Vec::with_capacity(keys.len() + calls.len());
-            for (i, key) in keys.iter().enumerate() {
-                let missing = || Ok::<_, Refused>(lit(ScalarValue::try_from(&key.get_type(&schema)?)?));
-                let name = self.name((*group, i as u64));
-                list.push(if set.contains(&i) { key.clone() } else { missing()?.alias(name) });
+        let is_single = sets.len() == 1;
+        let grouped = match sets {
+            [set] => set.iter().map(|&key| keys[key].clone()).collect(),
+            sets => {
+                let sets = sets.iter().map(|set| set.iter().map(|&key| keys[key].clone()).collect()).collect();
+                vec![Expr::GroupingSet(GroupingSet::GroupingSets(sets))]
             }
-            for (i, call) in calls.iter().enumerate() {
-                let shared = self.statement.duckdb >= 20_000 && (groups.is_empty() || is_shared(&aggs[i], aggs));
-                let value = call.result(&plan, top && !shared)?;
-                list.push(value.alias(self.name((*agg, i as u64))));
-            }
-            for (i, columns) in grouping_functions.iter().enumerate() {
-                let table = groupings.ok_or_else(|| Refused::new("GROUPING without a name"))?;
-                let bits = columns.iter().fold(0i64, |bits, column| bits << 1 | i64::from(!set.contains(column)));
-                list.push(lit(bits).alias(self.name((table, i as u64))));
-            }
-            Ok(LogicalPlanBuilder::from(plan).project(list)?.build()?)
-        });
-        let mut plans = plans.collect::<Result<Vec<_>, Refused>>()?.into_iter();
-        let first = plans.next().ok_or_else(|| Refused::new("GROUPING SETS of nothing"))?;
-        let all = plans.try_fold(LogicalPlanBuilder::from(first), |all, plan| all.union(plan))?;
-        Ok(all.build()?)
+        };
+        let plan = LogicalPlanBuilder::from(input).aggregate(grouped, parts)?.build()?;
+        let has = |key: usize| sets.iter().any(|set| set.contains(&key));
+        let mut list = Vec::with_capacity(keys.len() + calls.len());
+        for (i, key) in keys.iter().enumerate() {
+            let name = self.name((*group, i as u64));
+            let missing = || Ok::<_, Refused>(lit(ScalarValue::try_from(&key.get_type(&schema)?)?));
+            list.push(if has(i) { key.clone() } else { missing()?.alias(name) });
+        }
+        for (i, call) in calls.iter().enumerate() {
+            let shared = self.statement.duckdb >= 20_000 && (groups.is_empty() || is_shared(&aggs[i], aggs));
+            let value = call.result(&plan, top && !shared)?;
+            list.push(value.alias(self.name((*agg, i as u64))));
+        }
+        for (i, columns) in grouping_functions.iter().enumerate() {
+            let table = groupings.ok_or_else(|| Refused::new("GROUPING without a name"))?;
+            let bits = |set: &Vec<usize>| {
+                columns.iter().fold(0i64, |bits, column| bits << 1 | i64::from(!set.contains(column)))
+            };
+            let value = if is_single { lit(bits(&sets[0])) } else { by_set(sets, &plan, bits)? };
+            list.push(value.alias(self.name((table, i as u64))));
+        }
+        Ok(LogicalPlanBuilder::from(plan).project(list)?.build()?)
     }
 
     /// The input with the group keys as columns under the names of this node.
@@ -226,4 +258,17 @@ fn average_of(columns: &[Expr], _: Type, parts: &Parts<'_>) -> Result<Expr, Refu
     }
     let (sum, count) = (cast_to(sum, &Float64, parts.schema)?, cast_to(count, &Float64, parts.schema)?);
     Ok(binary(sum, Operator::Divide, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn sets_have_numbers_by_their_keys() {
+        let sets = [vec![2, 0], vec![0], vec![], vec![1], vec![0], vec![0]];
+        // The keys in the order in which they come: 2, 0, 1.
+        assert_eq!(numbers(&sets), [0b001, 0b101, 0b111, 0b110, 0b1_101, 0b10_101]);
+        assert_eq!(numbers(&[vec![], vec![]]), [0, 1]);
+    }
 }

@@ -102,7 +102,7 @@ async fn create(
     no_transactions(request.transaction_id.as_deref())?;
     let statement = info::statement(server, session, &request.query).await?;
     let (dataset, parameters) = planning(server, session, schemas(session, &statement)).await?;
-    let prepared = Prepared { statement, rows: Mutex::default() };
+    let prepared = Prepared { statement, bound: Mutex::default() };
     let limit = server.policy.limits.handles;
     let handle = server.sessions.handles.put(session, Item::Prepared(Arc::new(prepared)), limit)?;
     Ok(ActionCreatePreparedStatementResult {

@@ -9,10 +9,12 @@ use arrow::record_batch::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
+use datafusion::execution::memory_pool::MemoryReservation;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use tonic::{Status, Streaming};
 use warpmill::ScalarValue;
 
+use super::held::{Bound, hold, reservation};
 use crate::server::Shared;
 use crate::session::ClientSession;
 use crate::status;
@@ -23,9 +25,6 @@ pub(super) struct Data {
     rest: Streaming<FlightData>,
 }
 
-/// A row of values for each time that a statement is to be run.
-pub(super) type Rows = Vec<Vec<ScalarValue>>;
-
 /// The bytes of parameters that may be bound, in messages of the largest size.
 const MESSAGES: usize = 8;
 
@@ -34,22 +33,22 @@ impl Data {
         Self { first, rest }
     }
 
-    /// The batches, whose dictionaries have no more than `limit` bytes. A first message without data names the command
-    /// only.
-    pub(super) fn batches(self, limit: usize) -> FlightRecordBatchStream {
+    /// The batches, whose dictionaries have no more than `limit` bytes, and are counted in `memory` together with the message that is
+    /// decoded. A first message without data names the command only.
+    pub(super) fn batches(self, limit: usize, memory: MemoryReservation) -> FlightRecordBatchStream {
         let first = (!self.first.data_header.is_empty()).then_some(Ok(self.first));
         let rest = self.rest.map_err(|status| FlightError::from(status::of_transport(status)));
-        let mut dictionaries = HashMap::new();
+        let mut checks = Checks { dictionaries: HashMap::new(), limit: limit as u64, memory };
         let all = futures::stream::iter(first).chain(rest);
-        let all = all.map(move |message| checked(message?, &mut dictionaries, limit as u64));
+        let all = all.map(move |message| checks.checked(message?));
         FlightRecordBatchStream::new_from_flight_data(all)
     }
 
     /// All rows; `None` where there is no batch of columns at all.
-    async fn rows(self, limit: usize) -> Result<Option<Rows>, Status> {
-        let mut batches = self.batches(limit);
+    async fn rows(self, session: &ClientSession, limit: usize) -> Result<Option<Bound>, Status> {
+        let mut batches = self.batches(limit, reservation(session, "a message of parameters"));
         let (mut rows, mut found) = (Vec::new(), false);
-        let mut room = Room { left: limit, limit };
+        let mut room = Room { used: 0, limit, memory: reservation(session, "bound parameters") };
         while let Some(batch) = next(&mut batches).await? {
             room.take(batch.get_array_memory_size())?;
             found |= batch.num_columns() > 0;
@@ -63,35 +62,56 @@ impl Data {
                 }
             }
         }
-        Ok(found.then_some(rows))
+        Ok(found.then(|| Bound::new(rows, room.memory)))
     }
 }
 
-/// The bytes that parameters may still have.
+/// The bytes that parameters have, of those that they may have.
 struct Room {
-    left: usize,
+    used: usize,
     limit: usize,
+    memory: MemoryReservation,
 }
 
 impl Room {
     fn take(&mut self, bytes: usize) -> Result<(), Status> {
         let limit = self.limit;
         let refused = || Status::resource_exhausted(format!("the parameters have more than {limit} bytes"));
-        self.left = self.left.checked_sub(bytes).ok_or_else(refused)?;
-        Ok(())
+        self.used = self.used.checked_add(bytes).filter(|used| *used <= limit).ok_or_else(refused)?;
+        // Rows are many and small: the pool is asked for a few megabytes at a time.
+        let step = self.used.next_multiple_of(1 << 20);
+        if step > self.memory.size() { hold(&self.memory, step) } else { Ok(()) }
     }
 }
 
-/// A message that claims no more than it has: the decoder makes room for what is claimed. Those of `dictionaries` stay.
-fn checked(message: FlightData, dictionaries: &mut HashMap<i64, u64>, limit: u64) -> Result<FlightData, FlightError> {
-    match warpmill::check_message(&message.data_header, &message.data_body, dictionaries) {
-        Ok(()) if dictionaries.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)) > limit => {
+/// What a stream's messages are held against before they are decoded.
+struct Checks {
+    /// Bytes of the dictionaries, which stay until the stream ends.
+    dictionaries: HashMap<i64, u64>,
+    /// The most bytes of dictionaries.
+    limit: u64,
+    /// The memory of the dictionaries and of one message.
+    memory: MemoryReservation,
+}
+
+impl Checks {
+    /// A message that claims no more than it has, and for which there is memory: the decoder makes room for what is claimed.
+    fn checked(&mut self, message: FlightData) -> Result<FlightData, FlightError> {
+        let claimed = warpmill::check_message(&message.data_header, &message.data_body, &mut self.dictionaries);
+        let claimed = claimed.map_err(|error| match error {
+            warpmill::Error::OutOfMemory(_) => FlightError::from(status::of(&error)),
+            error => FlightError::DecodeError(error.to_string()),
+        })?;
+        let (kept, limit) =
+            (self.dictionaries.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)), self.limit);
+        if kept > limit {
             let status = Status::resource_exhausted(format!("the dictionaries have more than {limit} bytes"));
-            Err(FlightError::from(status))
+            return Err(FlightError::from(status));
         }
-        Ok(()) => Ok(message),
-        Err(error @ warpmill::Error::OutOfMemory(_)) => Err(FlightError::from(status::of(&error))),
-        Err(error) => Err(FlightError::DecodeError(error.to_string())),
+        let message_bytes = (message.data_body.len() as u64).saturating_add(claimed);
+        let bytes = usize::try_from(kept.saturating_add(message_bytes)).unwrap_or(usize::MAX);
+        hold(&self.memory, bytes).map_err(FlightError::from)?;
+        Ok(message)
     }
 }
 
@@ -123,14 +143,19 @@ fn values(batch: &RecordBatch, row: usize, room: &mut Room) -> Result<Vec<Scalar
 }
 
 /// The rows that a client sends for a statement of `wanted` parameters; `None` where it sends none.
-pub(super) async fn parameters(server: &Shared, wanted: usize, data: Data) -> Result<Option<Rows>, Status> {
+pub(super) async fn parameters(
+    server: &Shared,
+    session: &ClientSession,
+    wanted: usize,
+    data: Data,
+) -> Result<Option<Bound>, Status> {
     let limit = server.policy.limits.message_bytes.saturating_mul(MESSAGES);
-    let Some(rows) = data.rows(limit).await? else { return Ok(None) };
-    match rows.first().map(Vec::len) {
+    let Some(bound) = data.rows(session, limit).await? else { return Ok(None) };
+    match bound.rows.first().map(Vec::len) {
         Some(given) if given != wanted => Err(Status::invalid_argument(format!(
             "the statement has {wanted} parameters, the batch has {given} columns"
         ))),
-        _ => Ok(Some(rows)),
+        _ => Ok(Some(bound)),
     }
 }
 
@@ -141,8 +166,10 @@ pub(super) async fn bind(
     handle: &[u8],
     data: Data,
 ) -> Result<(), Status> {
-    let (_, prepared) = server.sessions.handles.prepared(&session.user, handle)?;
-    let rows = parameters(server, prepared.statement.parameters.len(), data).await?;
-    *prepared.rows.lock() = Arc::new(rows.unwrap_or_default());
+    let (session, prepared) = server.sessions.handles.prepared(&session.user, handle)?;
+    // Rows that were bound before make room for these.
+    *prepared.bound.lock() = Arc::default();
+    let bound = parameters(server, &session, prepared.statement.parameters.len(), data).await?;
+    *prepared.bound.lock() = Arc::new(bound.unwrap_or_default());
     Ok(())
 }

@@ -10,6 +10,7 @@ use prost::Message;
 use tonic::Status;
 use warpmill::ScalarValue;
 
+use super::held::Bound;
 use super::{metadata, no_such_command, no_transactions, update};
 use crate::answer::{Messages, announced, answer, batch_messages, planning};
 use crate::server::Shared;
@@ -96,7 +97,7 @@ async fn ticket(
     command: Command,
     run: Run,
 ) -> Result<(Arc<ClientSession>, Ticket), Status> {
-    let (session, statement, rows) = match command {
+    let (session, statement, bound): (_, _, Arc<Bound>) = match command {
         Command::CommandStatementQuery(command) => {
             no_transactions(command.transaction_id.as_deref())?;
             (Arc::clone(session), statement(server, session, &command.query).await?, Arc::default())
@@ -104,18 +105,19 @@ async fn ticket(
         Command::CommandPreparedStatementQuery(command) => {
             let handle = &command.prepared_statement_handle;
             let (session, prepared) = server.sessions.handles.prepared(&session.user, handle)?;
-            let rows = Arc::clone(&prepared.rows.lock());
-            (session, prepared.statement.clone(), rows)
+            let bound = Arc::clone(&prepared.bound.lock());
+            (session, prepared.statement.clone(), bound)
         }
         command => return Err(no_such_command(&command)),
     };
-    check_rows(&statement, &rows)?;
+    let rows = &bound.rows;
+    check_rows(&statement, rows)?;
     let (schema, work) = match statement.kind {
         Kind::Change | Kind::Edit | Kind::Command if run == Run::Changes => {
-            let outcome = update::run(server, &session, &statement, &rows).await?;
+            let outcome = update::run(server, &session, &statement, rows).await?;
             (outcome.schema, Work::Done(outcome.batches))
         }
-        Kind::Query | Kind::Change => planning(server, &session, plans(&session, &statement, &rows)).await?,
+        Kind::Query | Kind::Change => planning(server, &session, plans(&session, &statement, rows)).await?,
         Kind::Explain => (explain_schema(), Work::Deferred(rows.first().cloned().unwrap_or_default())),
         Kind::Edit => (count_schema(), Work::Done(vec![])),
         Kind::Command => (Arc::new(Schema::empty()), Work::Done(vec![])),

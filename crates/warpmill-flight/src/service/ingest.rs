@@ -15,6 +15,7 @@ use tonic::Status;
 use warpmill::{Error, WriteOptions};
 
 use super::bind::{Data, next};
+use super::held::{Ahead, Held, reservation};
 use super::no_transactions;
 use super::update::{is_locked, lost};
 use crate::answer::{Record, within};
@@ -34,6 +35,11 @@ enum Mode {
 const ROWS_AT_ONCE: usize = 64 << 10;
 /// Batches that may wait for the writer.
 const BATCHES_AHEAD: usize = 4;
+/// The part of a statement's memory that batches may have which are not written yet.
+const PART_AHEAD: usize = 4;
+
+/// Rows that wait for the writer, with the memory that they share with the other rows of their batch.
+type Sent = (RecordBatch, Arc<Held>);
 /// The number of tries of a locked table.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -52,8 +58,10 @@ pub(super) async fn ingest(
         let _room = server.admission.admit(session).await?;
         record.admitted();
         let time = session.options.lock().query_time;
-        let batches = data.batches(server.policy.limits.query_memory);
-        within(server, &running, time, write(session, place(&command), mode, batches, time)).await
+        let limits = &server.policy.limits;
+        let batches = data.batches(limits.query_memory, reservation(session, "a message of rows"));
+        let ahead = Ahead::new((limits.query_memory / PART_AHEAD).max(limits.message_bytes));
+        within(server, &running, time, write(session, place(&command), mode, batches, &ahead, time)).await
     };
     let outcome = outcome.await;
     record.end(outcome.as_ref().map(drop));
@@ -97,6 +105,7 @@ async fn write(
     table: TableReference,
     mode: Mode,
     mut batches: FlightRecordBatchStream,
+    ahead: &Ahead,
     patience: Duration,
 ) -> Result<i64, Status> {
     // The schema comes with the first batch, or alone.
@@ -119,11 +128,12 @@ async fn write(
     let sending = async {
         let mut rest = futures::stream::iter(first.map(Ok)).chain(batches);
         'sent: while let Some(batch) = next(&mut rest).await? {
+            let held = Arc::new(ahead.hold(session, &batch).await?);
             for at in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
                 let batch = batch.slice(at, ROWS_AT_ONCE.min(batch.num_rows() - at));
                 let batch = if mode == Mode::Append { arranged(&batch, &schema)? } else { batch };
                 // The writer has failed: its error is the answer.
-                if sender.send(Some(batch)).await.is_err() {
+                if sender.send(Some((batch, Arc::clone(&held)))).await.is_err() {
                     break 'sent;
                 }
             }
@@ -147,14 +157,18 @@ struct Writer {
 
 impl Writer {
     /// Writes what comes. A table that another writer holds is tried again, as long as no row was taken.
-    fn write(&self, mut receiver: mpsc::Receiver<Option<RecordBatch>>, until: Instant) -> Result<u64, Error> {
+    fn write(&self, mut receiver: mpsc::Receiver<Option<Sent>>, until: Instant) -> Result<u64, Error> {
         let (mut rows, mut taken) = (0, false);
+        // The memory of the rows that are being written.
+        let mut writing = None;
         loop {
             let batches = std::iter::from_fn(|| {
                 taken = true;
+                writing = None;
                 match receiver.blocking_recv() {
-                    Some(Some(batch)) => {
+                    Some(Some((batch, held))) => {
                         rows += batch.num_rows() as u64;
+                        writing = Some(held);
                         Some(Ok(batch))
                     }
                     Some(None) => None,

@@ -2,6 +2,7 @@
 
 mod action;
 mod bind;
+pub(crate) mod held;
 mod info;
 mod ingest;
 pub(crate) mod metadata;

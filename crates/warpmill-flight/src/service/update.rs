@@ -11,7 +11,8 @@ use futures::TryStreamExt;
 use tonic::{Code, Status};
 use warpmill::{CommitGate, Error, FormatError, ScalarValue};
 
-use super::bind::{Data, Rows, parameters};
+use super::bind::{Data, parameters};
+use super::held::Bound;
 use super::info::statement;
 use crate::answer::{Record, within};
 use crate::server::Shared;
@@ -59,14 +60,14 @@ pub(super) async fn prepared(
     let (session, prepared) = server.sessions.handles.prepared(&session.user, handle)?;
     let statement = &prepared.statement;
     let wanted = statement.parameters.len();
-    let rows: Arc<Rows> = match parameters(server, wanted, data).await? {
-        Some(rows) => Arc::new(rows),
-        None => Arc::clone(&prepared.rows.lock()),
+    let bound: Arc<Bound> = match parameters(server, &session, wanted, data).await? {
+        Some(bound) => Arc::new(bound),
+        None => Arc::clone(&prepared.bound.lock()),
     };
-    if wanted > 0 && rows.is_empty() {
+    if wanted > 0 && bound.rows.is_empty() {
         return Err(Status::invalid_argument(format!("the statement has {wanted} parameters, none are bound")));
     }
-    count(server, &session, statement, &rows).await
+    count(server, &session, statement, &bound.rows).await
 }
 
 async fn count(

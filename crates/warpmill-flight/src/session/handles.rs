@@ -14,6 +14,7 @@ use warpmill::{PlannedStatement, ScalarValue};
 
 use super::ClientSession;
 use crate::auth::secret;
+use crate::service::held::Bound;
 use crate::statement::Statement;
 
 /// 256 random bits, as text.
@@ -23,8 +24,8 @@ pub(crate) type Handle = String;
 pub(crate) struct Prepared {
     /// The statement.
     pub statement: Statement,
-    /// One row of values for each time that it is to be run; empty: none were bound.
-    pub rows: Mutex<Arc<Vec<Vec<ScalarValue>>>>,
+    /// The rows that were bound; empty: none were.
+    pub bound: Mutex<Arc<Bound>>,
 }
 
 /// A result that waits to be read.

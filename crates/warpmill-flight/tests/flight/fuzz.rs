@@ -333,6 +333,41 @@ fn dictionaries_of_a_stream_have_a_limit() {
     });
 }
 
+#[test]
+fn rows_of_clients_are_counted_with_their_session() {
+    test(async {
+        let server = start(|config| config.limits.query_memory = 64 << 20);
+        let mut client = server.own().await;
+        update(&mut client, "CREATE TABLE words (s VARCHAR)").await.unwrap();
+        let text = "x".repeat(1 << 10);
+        let texts = |count| batch(vec![("s", Arc::new(StringArray::from_iter_values((0..count).map(|_| &text))) as _)]);
+        let mut first = client.prepare("SELECT count(*) FROM words WHERE s = ?".into(), None).await.unwrap();
+        let mut second = client.prepare("SELECT count(*) FROM words WHERE s >= ?".into(), None).await.unwrap();
+        // Each row is counted twice: its message's bytes, and its values.
+        first.set_parameters(texts(20_000)).unwrap();
+        second.set_parameters(texts(20_000)).unwrap();
+        let error = crate::support::status(first.execute().await.unwrap_err());
+        assert!(error.message().starts_with("a query runs for"), "they are bound: {error}");
+        let error = crate::support::status(second.execute().await.unwrap_err());
+        assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+        assert!(error.message().contains("bound parameters needs"), "{error}");
+        // There is little room for rows of a table, one message of which is as large as all of it.
+        let large = || whole(texts(14 << 10), None);
+        let error = ingested(&mut client, "words", large().await).await.unwrap_err();
+        assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+        assert!(error.message().contains("message of rows needs"), "{error}");
+        first.close().await.unwrap();
+        let error = crate::support::status(second.execute().await.unwrap_err());
+        assert!(error.message().starts_with("a query runs for"), "there is room again: {error}");
+        second.close().await.unwrap();
+        // What has been written is counted no more.
+        for _ in 0..6 {
+            ingested(&mut client, "words", large().await).await.unwrap();
+        }
+        assert_eq!(number(&mut client, "SELECT count(*) FROM words WHERE length(s) = 1024").await, 6 * (14 << 10));
+    });
+}
+
 fn list_type() -> arrow::datatypes::DataType {
     arrow::datatypes::DataType::new_list(arrow::datatypes::DataType::Int64, true)
 }

@@ -70,16 +70,17 @@ pub struct Machine {
     pub storage_bandwidth: f64,
     /// Threads that decompress and run queries.
     pub workers: usize,
+    /// Encoded bytes per second that one of them goes through besides decompressing: simple scans are faster, joins slower. It only matters
+    /// where storage is faster than the workers.
+    pub query_rate: f64,
 }
 
-/// Encoded bytes per second that one worker of a query is taken to go through besides decompressing. An assumption: simple scans
-/// are faster, joins slower; it only matters where storage is faster than the workers.
-const QUERY_RATE: f64 = 2e9;
-
 impl Default for Machine {
-    /// The sequential read rate of the NVMe drive that the project's GPU measurements are made with, and all cores.
+    /// The rates of the hardware profile, and all cores.
     fn default() -> Self {
-        Self { storage_bandwidth: 2.2e9, workers: std::thread::available_parallelism().map_or(1, usize::from) }
+        let profile = warpmill_machine::current();
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { storage_bandwidth: profile.storage.bandwidth, workers, query_rate: profile.cpu.encoded_bytes() }
     }
 }
 
@@ -89,7 +90,7 @@ impl Machine {
     pub fn seconds(&self, stored: f64, light: f64, rate: f64) -> f64 {
         let workers = self.workers.max(1) as f64;
         let decompress = if rate.is_finite() { light / rate } else { 0.0 };
-        (stored / self.storage_bandwidth).max((decompress + light / QUERY_RATE) / workers)
+        (stored / self.storage_bandwidth).max((decompress + light / self.query_rate) / workers)
     }
 }
 

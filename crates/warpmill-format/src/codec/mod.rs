@@ -179,5 +179,13 @@ pub fn decompress_block(codec: Codec, stored: &[u8], out: &mut [u8]) -> Result<(
     block::decompress(codec, stored, out).map_err(|detail| FormatError::Codec { codec: codec.name().into(), detail })
 }
 
+/// The blocks of `bytes`, compressed one by one on this thread.
+///
+/// Errors: [`FormatError::Codec`].
+pub(crate) fn blocks(config: &CodecConfig, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let failed = |detail| FormatError::Codec { codec: config.codec.name().into(), detail };
+    bytes.chunks(config.block_bytes).map(|block| block::compress(config, block).map_err(failed)).collect()
+}
+
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@
 //! memory, and of launches, nothing is counted: links and memory of the host are slower by far.
 
 use warpmill_ir::{Pipeline, Program, Scan, Sink, SinkId, Source};
+use warpmill_machine::CpuRates;
 
 use super::join::{JoinPlan, JoinStrategy, JoinTimes, Side};
 use super::layout::{BuildLayout, Hints, Limits, SinkLayout, Table};
@@ -28,25 +29,6 @@ use warpmill_ir::graph::probes;
 
 /// Bytes that kernels move over the link for a value that they reach there by itself.
 const SECTOR: f64 = 32.0;
-
-/// The part of the link's bandwidth that such accesses get: a guess.
-const SCATTERED: f64 = 1.0 / 3.0;
-
-/// Values that a thread of the CPU back end decodes and filters per second.
-const CPU_VALUES: f64 = 1e9;
-
-/// Rows per second that a thread of it looks up, or puts into a table, where that is in its caches.
-const CPU_NEAR: f64 = 100e6;
-
-/// The same where the table is larger.
-const CPU_FAR: f64 = 15e6;
-
-/// Threads that make a large table no slower than in proportion: more of them wait for memory (16 threads made one of 10M rows in about
-/// 130 ms, two threads in about 170 ms).
-const CPU_BUILDERS: usize = 6;
-
-/// Bytes of a table that is in a processor's caches.
-const CPU_CACHE: u64 = 32 << 20;
 
 /// Tests of row segments against parts that are worth knowing how many pass.
 const MOST_TESTS: usize = 1 << 20;
@@ -66,6 +48,10 @@ pub struct Means {
     pub passing: f64,
     /// Bytes per second of the link to the host's memory.
     pub link: f64,
+    /// The part of it for single values that kernels reach there.
+    pub scattered: f64,
+    /// The CPU back end's rates.
+    pub cpu: CpuRates,
 }
 
 /// The way the sinks of a program share the room that there is.
@@ -110,7 +96,7 @@ pub fn choose(
         hybrid: if mapped_bytes > 0 { hosted.seconds(program, inputs, means) } else { None },
         cpu: (means.cpu_threads > 0).then(|| {
             let all = vec![Side::Cpu; program.pipelines.len()];
-            on_cpu(&Structure { program, layouts: &whole, places: &[] }, &all, inputs, means.cpu_threads)
+            on_cpu(&Structure { program, layouts: &whole, places: &[] }, &all, inputs, (&means.cpu, means.cpu_threads))
         }),
         ..JoinTimes::default()
     };
@@ -157,7 +143,7 @@ impl Split {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let on_host = on_cpu(structure, &self.sides, inputs, threads);
+        let on_host = on_cpu(structure, &self.sides, inputs, (&means.cpu, threads));
         (bytes <= means.row_room as f64).then_some(passing / means.passing + bytes / means.link + on_host)
     }
 }
@@ -203,7 +189,7 @@ impl Shared {
         let structure = self.structure(program);
         let passing: f64 = (0..program.pipelines.len()).map(|pipeline| bytes_read(&structure, pipeline)).sum();
         let builds = (0..self.layouts.len()).map(|id| over_the_link(&structure, id, inputs));
-        Some(passing / means.passing + builds.map(|traffic| traffic.seconds(means.link)).sum::<f64>())
+        Some(passing / means.passing + builds.map(|traffic| traffic.seconds(means.link, means.scattered)).sum::<f64>())
     }
 }
 
@@ -260,8 +246,8 @@ impl Traffic {
         }
     }
 
-    fn seconds(self, link: f64) -> f64 {
-        self.bytes / link + self.values * SECTOR / (link * SCATTERED)
+    fn seconds(self, link: f64, scattered: f64) -> f64 {
+        self.bytes / link + self.values * SECTOR / (link * scattered)
     }
 }
 
@@ -328,12 +314,13 @@ fn is_ordered(program: &Program, pipeline: usize, column: usize) -> bool {
 }
 
 /// Seconds that the CPU back end is predicted to take with so many threads for what of the program is its own, all data in memory.
-fn on_cpu(structure: &Structure<'_>, sides: &[Side], inputs: &[u64], threads: usize) -> f64 {
+fn on_cpu(structure: &Structure<'_>, sides: &[Side], inputs: &[u64], (cpu, threads): (&CpuRates, usize)) -> f64 {
     let (program, layouts) = (structure.program, structure.layouts);
-    let is_far =
-        |id: SinkId| super::buffers::bytes_of_sink(id, &layouts[id]) + host_bytes_of_sink(id, &layouts[id]) > CPU_CACHE;
-    let rate = |id: SinkId| if is_far(id) { CPU_FAR } else { CPU_NEAR };
-    let idle = |id: SinkId| if is_far(id) { threads as f64 / threads.min(CPU_BUILDERS) as f64 } else { 1.0 };
+    let is_far = |id: SinkId| {
+        super::buffers::bytes_of_sink(id, &layouts[id]) + host_bytes_of_sink(id, &layouts[id]) > cpu.cache_bytes
+    };
+    let rate = |id: SinkId| if is_far(id) { cpu.far } else { cpu.near };
+    let idle = |id: SinkId| if is_far(id) { threads as f64 / threads.min(cpu.builders) as f64 } else { 1.0 };
     let pipeline = |(index, pipeline): (usize, &Pipeline)| {
         let (from, given) = match (sides[index], &pipeline.source) {
             (Side::Device, _) => return 0.0,
@@ -348,10 +335,10 @@ fn on_cpu(structure: &Structure<'_>, sides: &[Side], inputs: &[u64], threads: us
         let probed = probes.map(|(at, probe)| arriving(structure, index, at, inputs) / rate(probe.build));
         let rows = arriving(structure, index, pipeline.operators.len(), inputs);
         let sunk = match &layouts[pipeline.sink] {
-            SinkLayout::Rows(_) => rows / CPU_VALUES,
+            SinkLayout::Rows(_) => rows / cpu.values,
             _ => rows / rate(pipeline.sink) * idle(pipeline.sink),
         };
-        given / CPU_VALUES + probed.sum::<f64>() + sunk
+        given / cpu.values + probed.sum::<f64>() + sunk
     };
     program.pipelines.iter().enumerate().map(pipeline).sum::<f64>() / threads as f64
 }
@@ -393,8 +380,8 @@ mod tests {
     #[test]
     fn scattered_values_cost_a_sector_each() {
         let ordered = Traffic { bytes: 50e9, values: 0.0 };
-        assert_eq!(ordered.seconds(50e9), 1.0);
+        assert_eq!(ordered.seconds(50e9, 1.0 / 3.0), 1.0);
         let scattered = Traffic { bytes: 0.0, values: 50e9 / 96.0 };
-        assert!((scattered.seconds(50e9) - 1.0).abs() < 1e-9);
+        assert!((scattered.seconds(50e9, 1.0 / 3.0) - 1.0).abs() < 1e-9);
     }
 }

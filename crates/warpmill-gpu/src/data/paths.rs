@@ -4,7 +4,7 @@
 //! and copied sooner; decompressing them takes the device, or the host's threads, some time. All of that overlaps, so that the slowest
 //! stage decides: what Boeschen et al. (GOLAP, SIGMOD 2024) and the study of compression for out-of-memory data (DaMoN 2025) measure
 //! at fixed choices is predicted here, and the best choice taken, for each program. Rates are measured while programs run; before that
-//! there are guesses. A choice never changes an answer.
+//! they are those of the hardware profile. A choice never changes an answer.
 
 pub(crate) mod measured;
 pub(crate) mod model;
@@ -16,6 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::Serialize;
 use warpmill_ir::{Operator, Program, Source};
+use warpmill_machine::DeviceRates;
 
 use super::decoding::CODECS;
 use super::form::{DataSource, Form, Representation};
@@ -96,16 +97,21 @@ const MOST_KNOWN: usize = 1024;
 /// The measurements of a device.
 #[derive(Debug)]
 pub struct Paths {
-    kind: DeviceKind,
+    /// The device's name in the hardware profile; `None` for the simulated device, whose times mean nothing.
+    name: Option<String>,
+    /// Decoded bytes per second of a simple scan's kernels.
+    scanning: f64,
     rates: Mutex<Rates>,
     programs: Mutex<HashMap<usize, (Weak<Program>, Known)>>,
 }
 
 impl Paths {
-    /// Nothing is known of a device of this kind.
-    pub fn new(kind: DeviceKind) -> Self {
-        let rates = Rates::guess(kind, rayon::current_num_threads());
-        Self { kind, rates: Mutex::new(rates), programs: Mutex::default() }
+    /// For a device of these rates, on which nothing has run.
+    pub fn new(kind: DeviceKind, device: &DeviceRates) -> Self {
+        let rates = Rates::new(&warpmill_machine::current(), device, rayon::current_num_threads());
+        let name = (kind == DeviceKind::Cuda).then(|| device.name.clone());
+        let (rates, programs) = (Mutex::new(rates), Mutex::default());
+        Self { name, scanning: device.plain_bytes / 2.0, rates, programs }
     }
 
     /// The forms in which `columns` of `program` pass through device memory, in `batches` batches or so.
@@ -177,10 +183,6 @@ impl Paths {
 
     /// Seconds of the kernels of a program that has not run: bytes at the rate of simple scans, less for every join.
     fn guess_kernels(&self, program: &Program, columns: &[ScanColumn]) -> f64 {
-        let rate = match self.kind {
-            DeviceKind::Cuda => 500e9,
-            DeviceKind::Sim => 20e6,
-        };
         let bytes = |pipeline: usize| -> u64 {
             columns.iter().filter(|column| column.pipeline == pipeline).map(|column| decoded_bytes(&column.light)).sum()
         };
@@ -188,7 +190,7 @@ impl Paths {
         let scans = pipelines.filter(|(_, pipeline)| matches!(pipeline.source, Source::Scan(_)));
         let seconds = scans.map(|(index, pipeline)| {
             let joins = pipeline.operators.iter().filter(|operator| matches!(operator, Operator::Probe(_))).count();
-            bytes(index) as f64 * (1 + joins) as f64 / rate
+            bytes(index) as f64 * (1 + joins) as f64 / self.scanning
         });
         seconds.sum()
     }
@@ -228,6 +230,9 @@ impl Paths {
             }
             let (bytes, time) = measured.on_host.of(codec);
             learnt.learn(3 + CODECS + codec, bytes, time);
+        }
+        if let Some(name) = &self.name {
+            learnt.refine(name);
         }
         drop(learnt);
         if !whole {

@@ -8,6 +8,7 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_eval::cancel::CancelToken;
 use warpmill_ir::Program;
+use warpmill_machine::{DeviceRates, HardwareProfile};
 
 use super::load::load;
 use super::once::state::Run;
@@ -192,7 +193,7 @@ impl Executor {
         // The simulated device's measurements of itself say nothing.
         let rates = match self.shared.store.device.properties().kind {
             DeviceKind::Cuda => self.shared.paths.rates(),
-            DeviceKind::Sim => Rates::guess(DeviceKind::Cuda, 16),
+            DeviceKind::Sim => Rates::new(&HardwareProfile::default(), &DeviceRates::assumed("gpu"), 16),
         };
         let passing = match options.data.passing() {
             DataSource::Disk => rates.link.min(rates.disk),
@@ -203,7 +204,8 @@ impl Executor {
         // Rows on the CPU take memory, too.
         let half = options.host_bytes.map_or(u64::MAX, |limit| limit / 2);
         let (host_room, row_room) = (self.shared.room_on_host(options), half.min(most_host_rows()));
-        Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link }
+        let (cpu, scattered) = (warpmill_machine::current().cpu, self.shared.device_rates().scattered);
+        Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link, scattered, cpu }
     }
 
     fn run_once(

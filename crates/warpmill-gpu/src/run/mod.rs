@@ -6,9 +6,11 @@
 //! - `load`: brings a program's data to the device; [`feed`]: where it passes through, from table files past the page cache (`disk`) or
 //!   from the host's memory, by `copies`; `prune`: without segments of which no row finds a partner;
 //! - `once`: one run; `launch`: its launches; [`inputs`], [`rows`]: rows to and from device memory;
-//! - [`profile`]: what a run took, with `scan_profiles`; `bandwidth`: what the device's memory could give.
+//! - [`profile`]: what a run took, with `scan_profiles`; `bandwidth`: what the device's memory could give; [`calibrate`]:
+//!   rates for the hardware profile.
 
 pub(crate) mod bandwidth;
+pub mod calibrate;
 mod coexecution;
 pub(crate) mod copies;
 mod disk;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use warpmill_machine::DeviceRates;
 
 use super::bandwidth::read_bandwidth;
 use super::options::Options;
@@ -12,9 +13,17 @@ use crate::data::paths::Paths;
 use crate::data::store::Store;
 use crate::data::stream::batches::Batches;
 use crate::data::stream::open::Openers;
-use crate::device::Device;
 use crate::device::cuda::pinned::available_host_memory;
+use crate::device::{Device, DeviceKind, DeviceProperties};
 use crate::memory::error::Result;
+
+/// The rates of a device in the hardware profile.
+fn rates_of(properties: &DeviceProperties) -> DeviceRates {
+    match properties.kind {
+        DeviceKind::Cuda => warpmill_machine::current().device(&properties.name),
+        DeviceKind::Sim => DeviceRates::simulated(),
+    }
+}
 
 /// The device that programs are run on, what is in its memory, and what runs leave for the next.
 pub struct Shared {
@@ -36,11 +45,11 @@ impl Shared {
     /// # Errors
     /// The device's.
     pub(crate) fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
-        let kind = device.properties().kind;
+        let properties = device.properties().clone();
         Ok(Self {
             admission: Admission::default(),
             store: Store::new(device, memory)?,
-            paths: Paths::new(kind),
+            paths: Paths::new(properties.kind, &rates_of(&properties)),
             peak: OnceLock::new(),
             openers: Mutex::default(),
             batches: Mutex::default(),
@@ -52,6 +61,11 @@ impl Shared {
     /// device, and where measuring fails.
     pub(crate) fn peak_bandwidth(&self) -> Option<f64> {
         *self.peak.get_or_init(|| read_bandwidth(&self.store.device).ok().flatten())
+    }
+
+    /// The device's rates in the hardware profile.
+    pub(crate) fn device_rates(&self) -> DeviceRates {
+        rates_of(self.store.device.properties())
     }
 
     /// The helpers that make segments readable when they have arrived.

@@ -4,15 +4,28 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use warpmill_ir::{Expr, Pipeline, Program, Sink, Source};
+use warpmill_machine::{CpuRates, DeviceRates};
 
 use super::origin::{column, origin};
 use crate::Arrives;
 
-/// Bytes of plain values per second that a device works on.
-const DEVICE_BYTES: f64 = 1e12;
+/// The rates that costs are made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PartitionRates {
+    /// Bytes of plain values per second that a device works on.
+    pub device_bytes: f64,
+    /// Seconds that the CPU takes to merge the states of a group.
+    pub merge: f64,
+}
 
-/// Seconds that the CPU needs to merge the states of a group.
-const MERGE: f64 = 0.5e-6;
+impl PartitionRates {
+    /// Those of the CPU, and of the slowest of some devices.
+    pub fn new<'a>(cpu: &CpuRates, devices: impl IntoIterator<Item = &'a DeviceRates>) -> Self {
+        let slowest = devices.into_iter().map(|device| device.plain_bytes).reduce(f64::min);
+        let device_bytes = slowest.unwrap_or_else(|| DeviceRates::assumed("").plain_bytes);
+        Self { device_bytes, merge: cpu.merge }
+    }
+}
 
 /// The part of the time for a row that a row needs whose key is out of the device's range.
 const DROPPED: f64 = 0.3;
@@ -43,19 +56,20 @@ impl PartitionCost {
         program: &Program,
         programs: &[Arc<Program>],
         (meeting, own): (usize, &BTreeSet<usize>),
-        arrives: Arrives,
+        (arrives, rates): (Arrives, PartitionRates),
     ) -> Self {
         let scanned = |part: &Program| -> f64 {
             let pipelines = own.iter().map(|&index| &program.pipelines[index]).zip(&part.pipelines);
-            pipelines.map(|(whole, part)| bytes(whole) * share(whole, part, programs.len())).sum::<f64>() / DEVICE_BYTES
+            pipelines.map(|(whole, part)| bytes(whole) * share(whole, part, programs.len())).sum::<f64>()
+                / rates.device_bytes
         };
         let slowest = programs.iter().map(|part| scanned(part)).fold(0.0, f64::max);
         let groups = match arrives {
             Arrives::States => groups(program, meeting),
             Arrives::Rows => 0.0,
         };
-        let alone = own.iter().map(|&index| bytes(&program.pipelines[index])).sum::<f64>() / DEVICE_BYTES;
-        Self { slowest, merge: groups * programs.len() as f64 * MERGE, alone }
+        let alone = own.iter().map(|&index| bytes(&program.pipelines[index])).sum::<f64>() / rates.device_bytes;
+        Self { slowest, merge: groups * programs.len() as f64 * rates.merge, alone }
     }
 
     /// Seconds in parts.

@@ -4,6 +4,7 @@ mod arith;
 mod cast;
 mod compare;
 mod encode;
+mod enumerate;
 mod function;
 mod literal;
 
@@ -24,6 +25,7 @@ pub(crate) use arith::{arith, negate};
 pub(crate) use cast::{common_type, convert, unify};
 pub(crate) use compare::{comparable, compare};
 pub(crate) use encode::Limit;
+use enumerate::is_bitwise;
 pub(crate) use literal::interval;
 
 /// The scalar subquery: the results that it will fill, and its number among them.
@@ -159,6 +161,9 @@ impl Scope<'_> {
         }
         if let Some((case_insensitive, negated)) = like_operator(binary.op()) {
             return self.like(expr, binary.left(), binary.right(), case_insensitive, negated);
+        }
+        if is_bitwise(binary.op()) {
+            return self.by_value(expr);
         }
         let (left, right) = (self.expr(binary.left())?, self.expr(binary.right())?);
         if let Some(op) = compare_operator(binary.op()) {

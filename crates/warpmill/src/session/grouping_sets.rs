@@ -3,18 +3,16 @@
 //! DataFusion takes a column that is constant in the input of an aggregation for constant in its result, too, and leaves it out of
 //! ORDER BY: `SELECT k FROM (SELECT 1 AS k) GROUP BY ROLLUP (k) ORDER BY k`.
 
-use std::fmt;
 use std::sync::Arc;
 
+use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, internal_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use warpmill_translate::any_rows::AnyRowsExec;
 
 /// Puts [`AnyRowsExec`] below aggregations by several sets of keys.
 #[derive(Debug)]
@@ -43,71 +41,5 @@ impl PhysicalOptimizerRule for HidesConstantKeys {
 
     fn schema_check(&self) -> bool {
         true
-    }
-}
-
-/// The rows of its input, of which nothing is known.
-#[derive(Debug)]
-struct AnyRowsExec {
-    input: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
-}
-
-impl AnyRowsExec {
-    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        let known = input.properties();
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(input.schema()),
-            known.output_partitioning().clone(),
-            known.emission_type,
-            known.boundedness,
-        );
-        Self { input, properties: Arc::new(properties) }
-    }
-}
-
-impl DisplayAs for AnyRowsExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AnyRowsExec")
-    }
-}
-
-impl ExecutionPlan for AnyRowsExec {
-    fn name(&self) -> &str {
-        "AnyRowsExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.pop()) {
-            (Some(input), None) => Ok(Arc::new(Self::new(input))),
-            _ => internal_err!("AnyRowsExec has one input"),
-        }
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
     }
 }

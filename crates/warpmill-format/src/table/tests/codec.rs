@@ -138,7 +138,7 @@ fn samples_choose_per_column() {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     for (name, objective) in [("t", Objective::Time), ("s", Objective::Size), ("b", Objective::Balanced)] {
         let path = dir.path().join(name);
-        let machine = crate::codec::Machine { storage_bandwidth: 1e8, workers: 2 };
+        let machine = crate::codec::Machine { storage_bandwidth: 1e8, workers: 2, query_rate: 2e9 };
         let codec = CodecOptions { choice: CodecChoice::Auto, objective, machine, ..CodecOptions::default() };
         let options = WriteOptions { segment_rows: 65_536, codec: Some(codec), ..small() };
         let snapshot = build(&path, &batch, options);
@@ -153,7 +153,7 @@ fn samples_choose_per_column() {
         assert!(matches!(snapshot.parts().codecs[1], Some(ColumnChoice::Fixed(_))));
     }
     // Where storage is as fast as memory, decompressing only costs.
-    let machine = crate::codec::Machine { storage_bandwidth: 1e12, workers: 2 };
+    let machine = crate::codec::Machine { storage_bandwidth: 1e12, workers: 2, query_rate: 2e9 };
     let codec = CodecOptions { choice: CodecChoice::Auto, machine, ..CodecOptions::default() };
     let snapshot = build(&dir.path().join("n"), &batch, WriteOptions { codec: Some(codec), ..small() });
     assert_eq!(chunks(&snapshot).len(), 1);

@@ -4,11 +4,11 @@ use serde::Serialize;
 use warpmill_format::parquet_file::PageCodec;
 use warpmill_format::{Codec, Encoding, TableSnapshot};
 use warpmill_ir::Scan;
+use warpmill_machine::{CodecRates, DeviceRates, HardwareProfile, Origin, Rate};
 
 use crate::data::decoding::{ByCodec, CODECS};
 use crate::data::form::{DataSource, Form};
 use crate::data::undone::{Undone, batch_format, same_rate};
-use crate::device::DeviceKind;
 
 /// The costs of bringing some columns to the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -165,33 +165,40 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Before anything has been measured: an H200 and an NVMe drive; or the simulated device, whose threads are slow.
-    pub fn guess(kind: DeviceKind, threads: usize) -> Self {
-        let by_codec = |known: [f64; 5]| {
-            let codecs = [Codec::Lz4, Codec::Snappy, Codec::Zstd, Codec::Deflate, Codec::Gdeflate];
-            let mut rates = [f64::INFINITY; CODECS];
-            codecs.into_iter().zip(known).for_each(|(codec, rate)| rates[codec as usize] = rate);
-            rates
-        };
-        let on_host = by_codec([2e9, 1.5e9, 0.9e9, 0.5e9, 0.3e9]);
-        // The simulated device's own kernels are slow; what it has for a library is the host's.
-        let (link, on_device, warp) = match kind {
-            // A page of a megabyte took 60 to 90 ms on an H200.
-            DeviceKind::Cuda => (50e9, by_codec([40e9, 40e9, 30e9, 30e9, 60e9]), 15e6),
-            DeviceKind::Sim => (5e9, by_codec([20e6, 20e6, 0.9e9, 0.5e9, 0.3e9]), f64::INFINITY),
-        };
-        let staging = (4e9 * threads.max(1) as f64).min(40e9);
+    /// Of a device of these rates, and a host of `threads` threads: what was measured there or is assumed.
+    pub fn new(host: &HardwareProfile, device: &DeviceRates, threads: usize) -> Self {
+        let threads = threads.max(1);
+        let mut measured = [false; 3 + 2 * CODECS];
+        let known = |rate: Rate| host.measured.contains(&rate) || device.measured.contains(&rate);
+        measured[..3].copy_from_slice(&[known(Rate::Storage), known(Rate::Copy), known(Rate::Link)]);
+        for codec in 0..CODECS {
+            (measured[3 + codec], measured[3 + CODECS + codec]) = (known(Rate::DeviceCodecs), known(Rate::HostCodecs));
+        }
         Self {
-            disk: 2.2e9,
-            staging,
-            link,
-            on_device,
-            on_host,
-            warp,
-            threads: threads.max(1),
-            measured: [false; 3 + 2 * CODECS],
+            disk: host.storage.bandwidth,
+            staging: host.cpu.copying(threads),
+            link: device.link.bandwidth,
+            on_device: by_codec(&device.codecs),
+            on_host: by_codec(&host.cpu.codecs),
+            warp: device.warp,
+            threads,
+            measured,
         }
     }
+}
+
+fn by_codec(rates: &CodecRates) -> ByCodec<f64> {
+    let CodecRates { lz4, snappy, zstd, deflate, gdeflate } = *rates;
+    let known = [
+        (Codec::Lz4, lz4),
+        (Codec::Snappy, snappy),
+        (Codec::Zstd, zstd),
+        (Codec::Deflate, deflate),
+        (Codec::Gdeflate, gdeflate),
+    ];
+    let mut rates = [f64::INFINITY; CODECS];
+    known.into_iter().for_each(|(codec, rate)| rates[codec as usize] = rate);
+    rates
 }
 
 /// Times of what happens while data passes through, in seconds.
@@ -316,6 +323,30 @@ impl Rates {
             || (source == DataSource::Host && staged && !self.measured[1])
     }
 
+    /// Takes what runs have measured for the rates of the hardware profile, where they differ much from it.
+    pub(super) fn refine(&self, device: &str) {
+        let profile = warpmill_machine::current();
+        let (known, differ) = (profile.device(device), |found: f64, known: f64| (found / known - 1.0).abs() > MUCH);
+        let is_measured = |which: usize| self.measured[which];
+        let link = is_measured(2) && differ(self.link, known.link.bandwidth);
+        let disk = is_measured(0) && differ(self.disk, profile.storage.bandwidth);
+        if !(link || disk) || !matches!(warpmill_machine::origin(), Origin::File(_)) {
+            return;
+        }
+        warpmill_machine::refine(|profile| {
+            if link {
+                let mut rates = profile.device(device);
+                rates.link.bandwidth = self.link;
+                rates.measured.insert(Rate::Link);
+                profile.put_device(rates);
+            }
+            if disk {
+                profile.storage.bandwidth = self.disk;
+                profile.measured.insert(Rate::Storage);
+            }
+        });
+    }
+
     /// Notes that `bytes` bytes took `seconds`, of the rate at position `which` of [`Rates::measured`]. A rate is what can be reached: others
     /// that use the same link, threads or memory, and beginnings, make it seem slower, nothing makes it seem faster. So it falls slowly, and
     /// the less the fewer bytes there were.
@@ -342,6 +373,9 @@ impl Rates {
         *rate += (found - *rate) * weight * trust;
     }
 }
+
+/// The part of a rate by which another one differs much.
+const MUCH: f64 = 0.1;
 
 /// Fewer bytes tell nothing of a rate.
 const LEAST_BYTES: u64 = 64 << 10;

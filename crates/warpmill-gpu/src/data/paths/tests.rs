@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use warpmill_ir::Program;
+use warpmill_machine::{DeviceRates, HardwareProfile};
 
 use warpmill_format::Codec;
 
@@ -36,7 +37,7 @@ fn gigabyte() -> Vec<ScanColumn> {
 }
 
 fn rates() -> Rates {
-    Rates::guess(DeviceKind::Cuda, 16)
+    Rates::new(&HardwareProfile::default(), &DeviceRates::assumed("gpu"), 16)
 }
 
 fn program() -> Arc<Program> {
@@ -105,7 +106,7 @@ fn a_library_undoes_zstd_where_that_is_faster() {
 /// The time that the device needs to decompress for the first time is not its rate.
 #[test]
 fn a_cold_library_is_not_judged() {
-    let paths = Paths::new(DeviceKind::Cuda);
+    let paths = Paths::new(DeviceKind::Cuda, &DeviceRates::assumed("gpu"));
     let mut measured = Measured { on_device: ([0; CODECS], Duration::from_secs(1)), ..Measured::default() };
     measured.on_device.0[ZSTD] = 1 << 30;
     for (cold, rate) in [(true, paths.rates().on_device[ZSTD]), (false, (1u64 << 30) as f64)] {
@@ -212,7 +213,7 @@ fn predictions_are_monotonous_and_choices_no_worse_than_fixed_forms() {
 
 /// A machine of `truth`'s rates, which are not known: how often it runs something slower than 5% above the best fixed form, in 12 runs.
 fn missed(columns: &[ScanColumn], truth: &Rates, setting: Setting, overhead: f64) -> Vec<usize> {
-    let paths = Paths::new(DeviceKind::Cuda);
+    let paths = Paths::new(DeviceKind::Cuda, &DeviceRates::assumed("gpu"));
     let program = program();
     let place = (setting.source, setting.disk_limit);
     let seconds = |forms: &Forms| predict(&total(columns, forms), truth, setting).total + overhead;
@@ -262,7 +263,7 @@ fn choices_settle_within_five_percent_of_the_best_fixed_form() {
     for _ in 0..cases {
         let (columns, _, setting) = made_up(&mut numbers);
         // Guesses that are wrong by a factor of up to five.
-        let guess = Rates::guess(DeviceKind::Cuda, rayon::current_num_threads());
+        let guess = Rates::new(&HardwareProfile::default(), &DeviceRates::assumed("gpu"), rayon::current_num_threads());
         let mut near = |rate: f64| rate * numbers.between(0.2, 5.0);
         let truth = Rates {
             disk: near(guess.disk),
@@ -286,7 +287,7 @@ fn choices_settle_within_five_percent_of_the_best_fixed_form() {
 
 #[test]
 fn settings_force_a_form_and_previews_leave_no_trace() {
-    let paths = Paths::new(DeviceKind::Cuda);
+    let paths = Paths::new(DeviceKind::Cuda, &DeviceRates::assumed("gpu"));
     let (program, columns) = (program(), gigabyte());
     let place = (DataSource::Disk, 0);
     for (wanted, form) in [
@@ -307,7 +308,7 @@ fn settings_force_a_form_and_previews_leave_no_trace() {
 
 #[test]
 fn rates_are_those_of_what_was_done() {
-    let paths = Paths::new(DeviceKind::Sim);
+    let paths = Paths::new(DeviceKind::Sim, &DeviceRates::simulated());
     let (program, columns) = (program(), gigabyte());
     let place = (DataSource::Disk, 0);
     let forms = paths.choose(&program, &columns, place, (Representation::Heavy, 8)).forms;

@@ -47,9 +47,6 @@ pub(crate) struct Bandwidths {
     pub link: f64,
 }
 
-/// Bytes per second that a thread of the CPU decodes and works on.
-pub(crate) const CPU_THREAD: f64 = 1.2e9;
-
 /// Bytes of cache lines that a probe reads, in the CPU's memory and in the device's, times the part of them that no cache has.
 const PROBE: (f64, f64) = (64.0 * 0.25, 128.0 * 0.25);
 

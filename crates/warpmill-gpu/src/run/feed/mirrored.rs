@@ -8,7 +8,7 @@ use crate::data::chunks::Chunk;
 use crate::data::kept::ColumnId;
 use crate::data::mirror::{MirrorOptions, Read};
 use crate::data::policy::roles::roles;
-use crate::data::policy::semantic::{Bandwidths, CPU_THREAD, ColumnUse, Role, weights};
+use crate::data::policy::semantic::{Bandwidths, ColumnUse, Role, weights};
 use crate::data::row_segment::RowSegment;
 use crate::data::slot::{Found, chunks};
 use crate::memory::mirrors::Mirrors;
@@ -47,8 +47,8 @@ impl<'a> Mirrored<'a> {
         }
         drop(mirror);
         let rates = Bandwidths {
-            cpu: CPU_THREAD * cpu_threads.max(1) as f64,
-            device: shared.peak_bandwidth().unwrap_or(2e12),
+            cpu: warpmill_machine::current().cpu.encoded_bytes() * cpu_threads.max(1) as f64,
+            device: shared.peak_bandwidth().unwrap_or_else(|| shared.device_rates().memory),
             link: shared.paths.rates().link,
         };
         Self { shared, columns, first, rates, found: 0 }

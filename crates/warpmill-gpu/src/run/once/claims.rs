@@ -7,7 +7,6 @@ use super::state::Run;
 use crate::compile::prepared::Prepared;
 use crate::data::form::DataSource;
 use crate::data::items::{Descriptors, Resident};
-use crate::data::policy::semantic::CPU_THREAD;
 use crate::data::row_segment::RowSegment;
 use crate::data::slot::{Found, chunks};
 use crate::memory::error::Result;
@@ -103,7 +102,8 @@ impl Run<'_> {
             ClaimUnit::Groups | ClaimUnit::Segments => return true,
             ClaimUnit::OperatorByData => travelling == 0,
             ClaimUnit::OperatorByCost => {
-                let on_cpu = all as f64 / (CPU_THREAD * self.options.host_threads.max(1) as f64);
+                let cpu = warpmill_machine::current().cpu.encoded_bytes();
+                let on_cpu = all as f64 / (cpu * self.options.host_threads.max(1) as f64);
                 travelling as f64 / self.shared.paths.rates().link < on_cpu
             }
         };

@@ -26,7 +26,7 @@ use crate::{Error, Result};
 /// # Errors
 /// [`Error::Execution`] where it claims what it does not have, [`Error::OutOfMemory`] where there is no room for what
 /// it becomes.
-pub fn check_message(metadata: &[u8], data: &[u8], dictionaries: &mut HashMap<i64, u64>) -> Result<()> {
+pub fn check_message(metadata: &[u8], data: &[u8], dictionaries: &mut HashMap<i64, u64>) -> Result<u64> {
     let claimed = arrow_ipc::message(metadata, data.len() as u64).and_then(|message| {
         if let Some(schema) = message.header_as_schema() {
             arrow_ipc::schema_of(schema)?;
@@ -40,7 +40,9 @@ pub fn check_message(metadata: &[u8], data: &[u8], dictionaries: &mut HashMap<i6
         }
         Ok(claimed)
     });
-    input::has_room(claimed.map_err(Error::Execution)?, data.len())
+    let claimed = claimed.map_err(Error::Execution)?;
+    input::has_room(claimed, data.len())?;
+    Ok(claimed)
 }
 
 /// Counts the `bytes` of a dictionary, which takes the place of the one before or is a part more.
