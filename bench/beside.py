@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 def median(run: Callable[[], object], runs: int) -> float:
     """The median of some runs, in milliseconds."""
     times = []
@@ -45,7 +46,7 @@ def near(own: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> bool:
 
 
 def compare(doc: str | None, table: str, queries: dict[str, str]) -> None:
-    """Print the times of queries over the table ``w``, which DuckDB makes by ``table`` (a text with ``{rows}`` and ``{keys}``).
+    """Print the times of queries over the table ``w``, which DuckDB makes by ``table``, with ``{rows}`` and ``{keys}``.
 
     Each query has one row as its answer. Options are those of the command line, which ``doc`` explains.
     """

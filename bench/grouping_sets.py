@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from beside import compare
 
-TABLE = """CREATE TABLE w AS SELECT (hash(i) % {keys})::INTEGER AS k, (hash(i + 7) % 12)::INTEGER AS m, (hash(i + 9) % 5)::INTEGER AS y,
-    (hash(i + 13) % 1000)::INTEGER AS v, (hash(i + 17) % 100000 / 100.0)::DECIMAL(9, 2) AS d, (hash(i + 19) % 1000) / 8.0 AS x,
+TABLE = """CREATE TABLE w AS SELECT (hash(i) % {keys})::INTEGER AS k, (hash(i + 7) % 12)::INTEGER AS m,
+    (hash(i + 9) % 5)::INTEGER AS y, (hash(i + 13) % 1000)::INTEGER AS v,
+    (hash(i + 17) % 100000 / 100.0)::DECIMAL(9, 2) AS d, (hash(i + 19) % 1000) / 8.0 AS x,
     'country ' || hash(i + 21) % 50 AS c FROM range({rows}) r(i)"""
 
 SETS = {

@@ -39,7 +39,9 @@ TABLE = """CREATE TABLE w AS SELECT (hash(i) % {keys})::INTEGER AS k, (i * 99998
 
 def main() -> None:
     """Print the times."""
-    sums = {name: f"SELECT count(*), sum(f) FROM (SELECT k, t, v, {call} AS f FROM w)" for name, call in QUERIES.items()}
+    sums = {
+        name: f"SELECT count(*), sum(f) FROM (SELECT k, t, v, {call} AS f FROM w)" for name, call in QUERIES.items()
+    }
     compare(__doc__, TABLE, sums)
 
 

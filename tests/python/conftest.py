@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import os
-
-# Plans follow assumed rates, not those that somebody has measured on this machine; read when the engine is loaded.
-os.environ.setdefault("WARPMILL_HARDWARE", "")
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +9,9 @@ import warpmill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# Plans follow assumed rates, not those that somebody has measured on this machine; read by the first query.
+os.environ.setdefault("WARPMILL_HARDWARE", "")
 
 
 @pytest.fixture

@@ -159,7 +159,10 @@ def test_doctor_measures_the_machine(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file.parent], "temporary files are gone"
     shown = doctor().stdout
     assert f"measured, in {file}" in " ".join(shown.split())
-    for damaged, reason in ((b"{", "EOF"), (json.dumps({**assumed, "machine": {"cpu": "Z9", "threads": 3}}).encode(), "another machine")):
+    for damaged, reason in (
+        (b"{", "EOF"),
+        (json.dumps({**assumed, "machine": {"cpu": "Z9", "threads": 3}}).encode(), "another machine"),
+    ):
         file.write_bytes(damaged)
         refused = json.loads(doctor("--json").stdout)["hardware"]
         assert refused["origin"] == "refused"

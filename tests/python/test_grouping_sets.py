@@ -40,8 +40,8 @@ def rows(draw: random.Random, count: int) -> pa.Table:
         "i": (some(0.1, lambda: draw.randrange(-100, 100)), pa.int32()),
         "n": (some(0.0, lambda: draw.randrange(1000)), pa.int64()),
         "large": (some(0.1, lambda: draw.randrange(-MOST, MOST)), pa.int64()),
-        "d": (some(0.1, lambda: Decimal(draw.randrange(-10**6, 10**6)) / 100), pa.decimal128(15, 2)),
-        "h": (some(0.1, lambda: Decimal(draw.randrange(-10**20, 10**20)) / 1000), pa.decimal128(30, 3)),
+        "d": (some(0.1, lambda: Decimal(draw.randrange(-(10**6), 10**6)) / 100), pa.decimal128(15, 2)),
+        "h": (some(0.1, lambda: Decimal(draw.randrange(-(10**20), 10**20)) / 1000), pa.decimal128(30, 3)),
         "x": (some(0.1, lambda: draw.randrange(-1000, 1000) / 8), pa.float64()),
         "p": (some(0.2, lambda: draw.random() < 0.3), pa.bool_()),
     }
@@ -64,7 +64,9 @@ class Both:
     def check(self, sql: str) -> int:
         """Compare the rows, in any order; their number."""
         found, wanted = (normal(con.execute(sql).fetchall()) for con in (self.ours, self.theirs))
-        assert found == wanted, f"{sql}\n  more {list((found - wanted).items())[:5]}\n  less {list((wanted - found).items())[:5]}"
+        assert found == wanted, (
+            f"{sql}\n  more {list((found - wanted).items())[:5]}\n  less {list((wanted - found).items())[:5]}"
+        )
         return sum(wanted.values())
 
 
@@ -88,13 +90,14 @@ def both(request: pytest.FixtureRequest) -> Iterator[Both]:
     pair.theirs.close()
 
 
-PARTIAL = ["count(*)", "count(i)", "count(s)", "sum(i)", "sum(n)", "sum(large)", "sum(d)", "sum(h)", "sum(x)", "min(i)", "max(day)",
-           "min(s)", "max(u)", "max(x)", "avg(i)", "avg(n)", "avg(d)", "avg(x)", "bool_and(p)", "bool_or(p)",
-           "sum(i) FILTER (WHERE p)", "count(*) FILTER (WHERE n < 300)", "avg(d) FILTER (WHERE a = 1)"]  # fmt: skip
+PARTIAL = ["count(*)", "count(i)", "count(s)", "sum(i)", "sum(n)", "sum(large)", "sum(d)", "sum(h)", "sum(x)",
+           "min(i)", "max(day)", "min(s)", "max(u)", "max(x)", "avg(i)", "avg(n)", "avg(d)", "avg(x)",
+           "bool_and(p)", "bool_or(p)", "sum(i) FILTER (WHERE p)", "count(*) FILTER (WHERE n < 300)",
+           "avg(d) FILTER (WHERE a = 1)"]  # fmt: skip
 WHOLE = ["count(DISTINCT i)", "stddev(x)", "var_pop(n)", "sum(DISTINCT i)"]
-SETS = ["ROLLUP (a, b, s)", "CUBE (a, s, day)", "GROUPING SETS ((a), (s))", "GROUPING SETS ((a, s), (b, day), ())", "ROLLUP (day)",
-        "GROUPING SETS ((a, b), (a), (a), ())", "GROUPING SETS ((), ())", "GROUPING SETS ((u), (a))", "CUBE (u, a)",
-        "a, ROLLUP (b, s)", "ROLLUP (a), ROLLUP (s)", "ROLLUP (a + 1, upper(s))"]  # fmt: skip
+SETS = ["ROLLUP (a, b, s)", "CUBE (a, s, day)", "GROUPING SETS ((a), (s))", "GROUPING SETS ((a, s), (b, day), ())",
+        "ROLLUP (day)", "GROUPING SETS ((a, b), (a), (a), ())", "GROUPING SETS ((), ())", "GROUPING SETS ((u), (a))",
+        "CUBE (u, a)", "a, ROLLUP (b, s)", "ROLLUP (a), ROLLUP (s)", "ROLLUP (a + 1, upper(s))"]  # fmt: skip
 
 
 @pytest.mark.parametrize("sets", SETS)
@@ -111,20 +114,37 @@ def test_sets(both: Both, table: str, sets: str) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_the_number_of_a_set(both: Both, table: str) -> None:
-    for of in ("grouping(a)", "grouping(s)", "grouping(a, s)", "grouping(s, a)", "grouping(a), grouping(s)", "grouping_id(b, s, a)"):
+    for of in (
+        "grouping(a)",
+        "grouping(s)",
+        "grouping(a, s)",
+        "grouping(s, a)",
+        "grouping(a), grouping(s)",
+        "grouping_id(b, s, a)",
+    ):
         both.check(f"SELECT a, b, s, {of}, count(*) FROM {table} GROUP BY CUBE (a, b, s)")
     both.check(f"SELECT a, count(*) FROM {table} GROUP BY ROLLUP (a, s) HAVING grouping(s) = 1")
-    both.check(f"SELECT CASE WHEN grouping(a) = 1 THEN 'all' ELSE 'one' END AS what, sum(n) FROM {table} GROUP BY ROLLUP (a)")
+    both.check(
+        f"SELECT CASE WHEN grouping(a) = 1 THEN 'all' ELSE 'one' END AS what, sum(n) FROM {table} GROUP BY ROLLUP (a)"
+    )
 
 
+FOLLOWED = {
+    "filter": "SELECT * FROM (SELECT a, s, count(*) AS c FROM {t} GROUP BY ROLLUP (a, s)) WHERE c > 3 OR a IS NULL",
+    "having": "SELECT a, s, avg(n) AS m FROM {t} GROUP BY CUBE (a, s) HAVING count(*) > 10",
+    "top": "SELECT a, s, sum(n) AS m FROM {t} GROUP BY ROLLUP (a, s) ORDER BY ALL DESC NULLS LAST LIMIT 7",
+    "window": """SELECT a, c, sum(c) OVER (PARTITION BY a)
+        FROM (SELECT a, s, count(*) AS c FROM {t} GROUP BY ROLLUP (a, s))""",
+    "join": """SELECT l.a, r.c FROM {t} l JOIN (SELECT a, count(*) AS c FROM {t} GROUP BY ROLLUP (a)) r ON l.a = r.a
+        WHERE l.n < 50""",
+    "groups": "SELECT count(*), max(c) FROM (SELECT a, b, count(*) AS c FROM {t} GROUP BY CUBE (a, b))",
+}
+
+
+@pytest.mark.parametrize("what", FOLLOWED)
 @pytest.mark.parametrize("table", TABLES)
-def test_what_follows(both: Both, table: str) -> None:
-    both.check(f"SELECT * FROM (SELECT a, s, count(*) AS c FROM {table} GROUP BY ROLLUP (a, s)) WHERE c > 3 OR a IS NULL")
-    both.check(f"SELECT a, s, avg(n) AS m FROM {table} GROUP BY CUBE (a, s) HAVING count(*) > 10")
-    both.check(f"SELECT a, s, sum(n) AS m FROM {table} GROUP BY ROLLUP (a, s) ORDER BY m DESC NULLS LAST, a NULLS FIRST, s NULLS FIRST LIMIT 7")
-    both.check(f"SELECT a, c, sum(c) OVER (PARTITION BY a) FROM (SELECT a, s, count(*) AS c FROM {table} GROUP BY ROLLUP (a, s))")
-    both.check(f"SELECT l.a, r.c FROM {table} l JOIN (SELECT a, count(*) AS c FROM {table} GROUP BY ROLLUP (a)) r ON l.a = r.a WHERE l.n < 50")
-    both.check(f"SELECT count(*), max(c) FROM (SELECT a, b, count(*) AS c FROM {table} GROUP BY CUBE (a, b))")
+def test_what_follows(both: Both, table: str, what: str) -> None:
+    both.check(FOLLOWED[what].format(t=table))
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -133,7 +153,8 @@ def test_rows_of_joins(both: Both, table: str) -> None:
     source = f"{table} l JOIN many r ON l.a = r.a"
     both.check(f"SELECT l.s, r.s, count(*), sum(l.n), avg(r.d), min(r.day) FROM {source} GROUP BY ROLLUP (l.s, r.s)")
     if table != "many":
-        both.check(f"SELECT l.s, r.b, sum(r.large), sum(r.h), count(DISTINCT r.i) FROM {source} GROUP BY GROUPING SETS ((l.s), (r.b), ())")
+        calls = "sum(r.large), sum(r.h), count(DISTINCT r.i)"
+        both.check(f"SELECT l.s, r.b, {calls} FROM {source} GROUP BY GROUPING SETS ((l.s), (r.b), ())")
 
 
 def test_random_sets(both: Both) -> None:
@@ -150,7 +171,8 @@ def test_random_sets(both: Both) -> None:
         text = ", ".join(f"({', '.join(subset)})" for subset in sets)
         if not used and len(sets) == 1:
             continue
-        both.check(f"SELECT {', '.join([*used, *calls, *ids])} FROM {draw.choice(list(TABLES))} {where} GROUP BY GROUPING SETS ({text})")
+        shown, table = ", ".join([*used, *calls, *ids]), draw.choice(list(TABLES))
+        both.check(f"SELECT {shown} FROM {table} {where} GROUP BY GROUPING SETS ({text})")
 
 
 def test_one_scan_feeds_all_sets() -> None:

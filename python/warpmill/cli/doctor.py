@@ -108,11 +108,12 @@ def doctor(
         bool,
         typer.Option(
             "--calibrate",
-            help="First measure this machine, for half a minute in which nothing else should run, and keep the rates for later processes.",
+            help="First measure this machine, for half a minute in which nothing else should run; keep its rates.",
         ),
     ] = False,
     folder: Annotated[
-        Path | None, typer.Option(help="With --calibrate: a folder on the drive that tables are on (default: the current one).")
+        Path | None,
+        typer.Option(help="With --calibrate: a folder on the drive that tables are on (default: the current one)."),
     ] = None,
 ) -> None:
     """Show what this machine has, and what Warpmill will use of it. Exit code 1 where something is wrong."""
