@@ -20,6 +20,7 @@ from warpmill import _warpmill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 NO_SIM = json.loads(_warpmill.devices())["no_simulated_device"]
 DEVICES = ["cpu", pytest.param("sim", marks=pytest.mark.skipif(NO_SIM is not None, reason=str(NO_SIM)))]
@@ -173,6 +174,44 @@ def test_random_sets(both: Both) -> None:
             continue
         shown, table = ", ".join([*used, *calls, *ids]), draw.choice(list(TABLES))
         both.check(f"SELECT {shown} FROM {table} {where} GROUP BY GROUPING SETS ({text})")
+
+
+@pytest.mark.parametrize("device", ["cpu", *DEVICES[1:]])
+def test_sets_are_of_the_same_rows(device: str, tmp_path: Path) -> None:
+    """Rows that would be others the second time are made once: random ones, those that a limit leaves, and files."""
+    with warpmill.connect(device=device) as con:
+        con.execute("CREATE TABLE t AS SELECT i % 7 AS a, i % 11 AS b, i AS v FROM range(100000) r(i)")
+        con.execute(f"COPY t TO '{tmp_path}/t.parquet'")
+        sources = {
+            "random": "(SELECT a, b, (random() * 1000)::INTEGER AS v FROM t)",
+            "limit": "(SELECT * FROM t LIMIT 500)",
+            "top": "(SELECT * FROM t ORDER BY a LIMIT 500)",
+            "file": f"'{tmp_path}/t.parquet'",
+        }
+        for name, source in sources.items():
+            for call in ("count(DISTINCT v)", "sum(DISTINCT v)", "stddev(v)"):
+                sql = f"""SELECT grouping(a, b) AS g, {call} AS c, count(*) AS n, sum(v) AS s FROM {source}
+                    GROUP BY GROUPING SETS ((a), (b), ())"""
+                totals = con.execute(f"SELECT g, sum(n), sum(s) FROM ({sql}) GROUP BY g").fetchall()
+                assert len(totals) == 3
+                assert len({row[1:] for row in totals}) == 1, (name, call, totals)
+
+
+@pytest.mark.skipif(NO_SIM is not None, reason=str(NO_SIM))
+@pytest.mark.parametrize("settings", [{"placement": "segment"}, {"placement": "range", "device": "sim:2"}])
+def test_sets_on_several_sites(settings: dict[str, str]) -> None:
+    with warpmill.connect(device=settings.get("device", "sim"), segment_rows=1024) as con:
+        con.set("placement", settings["placement"])
+        con.execute("CREATE TABLE t AS SELECT i // 100 AS k, i % 7 AS a, i % 11 AS b, i AS v FROM range(20000) r(i)")
+        for sets in ("ROLLUP (a, b)", "CUBE (a, b)", "ROLLUP (k, a)", "GROUPING SETS ((a), (b))"):
+            for call in ("sum(v)", "count(DISTINCT v % 5)"):
+                keys = "k, a" if "k" in sets else "a, b"
+                sql = f"SELECT {keys}, count(*), avg(v), {call} FROM t GROUP BY {sets}"
+                found = normal(con.execute(sql).fetchall())
+                con.set("device", "cpu")
+                wanted = normal(con.execute(sql).fetchall())
+                con.set("device", settings.get("device", "sim"))
+                assert found == wanted, sql
 
 
 def test_one_scan_feeds_all_sets() -> None:

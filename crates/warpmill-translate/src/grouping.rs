@@ -2,7 +2,8 @@
 //!
 //! The finest set is grouped from the rows; every coarser one from the groups of the smallest set above it, whose partial results
 //! it adds up. Where a result cannot be made of partial ones (DISTINCT, variances), or no set is above all others and the keys of
-//! all together leave nearly as many groups as there are rows, each set is grouped from the rows, which are then made again for it.
+//! all together leave nearly as many groups as there are rows, each set is grouped from the rows: these are made again for it, or collected
+//! where they might be others.
 
 use std::collections::HashMap;
 
@@ -10,14 +11,17 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use warpmill_ir::{
-    AggregateExpr, AggregateFunction, ArithOp, ColType, Expr, ExprKind, Field, Function, Phys, Scalar, Sink, Source,
-    Unsupported,
+    AggregateExpr, AggregateFunction, ArithOp, ColType, Expr, ExprKind, Field, Function, Operator, Phys, Scalar, Sink,
+    Source, Unsupported,
 };
 
 use super::aggregate::{Context, group_counts};
 use super::expr::{self, Limit, arith, convert};
 use super::stream::{Rows, Stream};
 use super::{Translator, scope};
+
+/// Sets of an aggregation at most: each is a pipeline or two, which devices compile kernels for.
+const MOST_SETS: usize = 64;
 
 /// Sets that are grouped from the rows, each for itself, at most.
 const MOST_PASSES: usize = 16;
@@ -53,6 +57,12 @@ enum Final {
     Average { sum: usize, count: usize, digits: u32, ty: ColType },
 }
 
+/// Pipelines and sinks of the program before the rows were translated.
+struct Made {
+    pipelines: usize,
+    sinks: usize,
+}
+
 /// The groups of a set: its keys by their positions among all keys, then partial or final results.
 struct Grouped {
     keys: Vec<usize>,
@@ -63,6 +73,10 @@ impl Translator<'_> {
     /// The groups of all sets of `first`, whose results are the columns of `node`.
     pub(super) fn grouping_sets(&mut self, node: &AggregateExec, first: &AggregateExec) -> Result<Stream, Unsupported> {
         let sets: Vec<Vec<usize>> = first.group_expr().groups().iter().map(|nulls| keys_of(nulls)).collect();
+        if sets.len() > MOST_SETS {
+            return Err(Unsupported::new("grouping sets", format!("more than {MOST_SETS}")));
+        }
+        let made = Made { pipelines: self.pipelines.len(), sinks: self.sinks.len() };
         let input = self.grouping_input(first, !first.group_expr().expr().is_empty())?;
         let all: Vec<usize> = (0..input.keys.len()).collect();
         let is_set = sets.contains(&all);
@@ -71,7 +85,7 @@ impl Translator<'_> {
         let types: Vec<ColType> = input.keys.iter().map(|key| key.ty.clone()).collect();
         let (grouped, finals) = match input.parts {
             Some(_) if few => self.nested(input, &sets),
-            _ => self.passes(input, first, &sets)?,
+            _ => self.passes(input, first, (&sets, made))?,
         };
         let results = Results { sets: first.group_expr().groups(), types: &types, grouped: &grouped, finals: &finals };
         results.stream(&node.schema())
@@ -127,31 +141,66 @@ impl Translator<'_> {
         (grouped, finals)
     }
 
-    /// The groups of each set from the rows.
+    /// The groups of each set from the rows, which are made again for each if they are the same every time, or kept.
     fn passes(
         &mut self,
         input: Input,
         first: &AggregateExec,
-        sets: &[Vec<usize>],
+        (sets, made): (&[Vec<usize>], Made),
     ) -> Result<(Vec<Grouped>, Vec<Final>), Unsupported> {
         let mut wanted: Vec<&Vec<usize>> = sets.iter().collect();
-        wanted.sort();
+        wanted.sort_by(|one, other| other.cmp(one));
         wanted.dedup();
         if wanted.len() > MOST_PASSES {
             return Err(Unsupported::new("grouping sets", format!("more than {MOST_PASSES} that read the rows again")));
         }
-        let finals = (0..input.aggregates.len()).map(Final::Same).collect();
-        let (mut grouped, mut made) = (vec![], Some(input));
+        let Input { stream, keys, names, aggregates, .. } = input;
+        let finals = (0..aggregates.len()).map(Final::Same).collect();
+        let (mut ready, kept) = match wanted.len() > 1 && !self.is_repeatable(&made, &stream) {
+            true => (None, Some(self.kept(stream))),
+            false => (Some(stream), None),
+        };
+        let mut grouped = vec![];
         for set in wanted {
-            // Aggregates without groups may be NULL.
-            let input = match made.take_if(|_| !set.is_empty()) {
-                Some(input) => input,
-                None => self.grouping_input(first, !set.is_empty())?,
+            let (stream, keys, aggregates) = match (&kept, ready.take()) {
+                (Some(kept), _) => (kept.again(), keys.clone(), aggregates.clone()),
+                (None, Some(stream)) => (stream, keys.clone(), aggregates.clone()),
+                (None, None) => {
+                    let input = self.grouping_input(first, true)?;
+                    (input.stream, input.keys, input.aggregates)
+                }
             };
-            let keys = set.iter().map(|&key| input.keys[key].clone()).collect();
-            grouped.push(self.grouped(input.stream, (set.clone(), &input.names), keys, input.aggregates));
+            let groups = set.iter().map(|&key| keys[key].clone()).collect();
+            let aggregates = aggregates.into_iter().map(|aggregate| over(aggregate, set.is_empty())).collect();
+            grouped.push(self.grouped(stream, (set.clone(), &names), groups, aggregates));
         }
         Ok((grouped, finals))
+    }
+
+    /// Whether `stream`, for which everything after `made` was made, has the same rows whenever it is run: rows from outside may be read
+    /// once only or be random, and of equal ones a limit or a function that takes any value takes others.
+    fn is_repeatable(&self, made: &Made, stream: &Stream) -> bool {
+        let is_same = |source: &Source, operators: &[Operator]| {
+            !matches!(source, Source::Input { .. }) && !operators.iter().any(|it| matches!(it, Operator::Limit { .. }))
+        };
+        let sinks = self.sinks[made.sinks..].iter().all(|sink| match sink {
+            Sink::Sort { fetch, .. } => fetch.is_none(),
+            Sink::Window { .. } => false,
+            Sink::Aggregate { aggregates, .. } => {
+                aggregates.iter().all(|aggregate| aggregate.function != AggregateFunction::AnyValue)
+            }
+            Sink::HashBuild { .. } | Sink::Collect { .. } => true,
+        });
+        sinks
+            && self.pipelines[made.pipelines..].iter().all(|it| is_same(&it.source, &it.operators))
+            && stream.branches.iter().all(|it| is_same(&it.source, &it.operators))
+    }
+
+    /// The rows of `stream` collected, which can be read several times.
+    fn kept(&mut self, stream: Stream) -> Stream {
+        let (fields, distinct, rows) = (stream.fields.clone(), stream.distinct.clone(), stream.rows);
+        let sink = self.finish(stream, Sink::Collect { fields: fields.clone() });
+        Stream { distinct, ..Stream::of_source(Source::Rows { sink, fields }, rows) }
     }
 
     /// Ends `stream` in an aggregation.
@@ -169,6 +218,14 @@ impl Translator<'_> {
         let fields: Vec<Field> = names.zip(types).map(|(name, ty)| Field { name, ty: ty.clone() }).collect();
         let sink = self.finish(stream, Sink::Aggregate { groups, aggregates, fields: fields.clone() });
         Grouped { keys, stream: Stream { distinct, ..Stream::of_source(Source::Rows { sink, fields }, rows) } }
+    }
+}
+
+/// `aggregate` over all rows, where it is: there is a row then also where there are none to aggregate.
+fn over(aggregate: AggregateExpr, all: bool) -> AggregateExpr {
+    match aggregate.function {
+        AggregateFunction::Count | AggregateFunction::CountStar => aggregate,
+        _ => AggregateExpr { ty: aggregate.ty.with_nullable(aggregate.ty.nullable || all), ..aggregate },
     }
 }
 
