@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -104,6 +105,32 @@ class Served:
         if "error" in reply:
             raise UnsupportedError(reply["error"])
         return reply
+
+    def answer_within(self, seconds: float, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply to a request; `UnsupportedError` where there is none in time, for which the process is ended."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._process.kill()
+
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        try:
+            reply = self._ask(request)
+        finally:
+            timer.cancel()
+        if late.is_set():
+            self._process.wait()
+            raise UnsupportedError(f"took more than {seconds:g} s")
+        if "error" in reply:
+            raise UnsupportedError(reply["error"])
+        return reply
+
+    @property
+    def over(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
 
     def close(self) -> None:
         """End the process."""
