@@ -74,7 +74,7 @@ def test_every_engine_has_run_every_query_with_duckdbs_rows(matrix: dict[str, An
         assert queries == set(QUERIES), at
     for row in runs:
         assert row.get("median_ms") is not None, row
-        assert row["median_ms"] == pytest.approx(statistics.median(row["runs_ms"]))
+        assert row["median_ms"] == pytest.approx(statistics.median(row["runs_ms"]), abs=1e-3)
         assert row["verified"] is (None if row["engine"] == "duckdb" else True)
     sizes = {row["size"] for row in hot if row["engine"] == "warpmill" and row["source"] == "tables"}
     assert sizes == {0.01, 0.02, 0.03}
@@ -151,7 +151,7 @@ def test_the_model_says_how_wrong_it_is(model: dict[str, Any]) -> None:
 
 def test_the_page_is_whole(folder: Path) -> None:
     text = (folder / "out" / "report.html").read_text()
-    assert text.count("<section") == text.count("</section>") == 11
+    assert text.count("<section") == text.count("</section>") == 12
     for number in ("3", "4", "5", "6", "7", "8", "9"):
         assert f"(Figure {number} of the paper)" in text, number
 

@@ -131,6 +131,24 @@ def test_a_digest_has_a_sum_of_numbers_only() -> None:
     )
 
 
+def test_kernels_count_as_what_their_pipeline_reads() -> None:
+    labels = {
+        "pipeline 0: scan lineitem": "from lineitem",
+        "pipeline 2: rows of build #0": "from rows",
+        "pipeline 3: top 10: bits from 20": "order by",
+        "pipeline 12: groups to rows": "group by",
+        "something new": "other",
+    }
+    assert {label: profiles.kernel_kind(label) for label in labels} == labels
+    names = {"Probe Inner (direct, unique)": "join", "HashBuild": "join", "Aggregate (hash)": "group by"}
+    names |= {"Sort (top 10)": "order by", "Rows of sink 0": "project", "Compaction Learning": "other"}
+    assert {name: profiles.kind(name) for name in names} == names
+    on_device = {"kernels": [{"label": "pipeline 0: scan t", "nanos": 2_000_000}, {"label": "x", "nanos": 0}]}
+    host = [{"operators": [{"name": "Sort", "nanos": 1_000_000}]}]
+    ran = {"programs": [{"on_device": on_device, "pipelines": host}, {"on_device": None, "pipelines": host}]}
+    assert profiles.operators(ran) == {"from t": 2.0, "order by": 1.0}
+
+
 def test_copies_are_summed_by_direction() -> None:
     copies = [
         {"what": "segments from pinned memory", "bytes": 100, "count": 2, "nanos": 3_000_000},

@@ -107,6 +107,21 @@ def test_limits_and_configurations_follow_from_the_parts(exact: Report) -> None:
     assert row["transfer_share_per_query"] == pytest.approx(each / (operators + each))
 
 
+def test_engines_are_summed_over_the_queries_that_all_have_run() -> None:
+    report = matrix(**H100)
+    own = [row for row in report["runs"] if row["location"] == "device" and row["size"] == 1.0]
+    peer = [
+        {**row, "engine": "duckdb", "site": "cpu", "location": "host", "median_ms": 2 * row["median_ms"]} for row in own
+    ]
+    report["runs"] += [row for row in peer if row["query"] != "18"]
+    rows = [row for row in Report([report]).engines() if row["size"] == 1.0]
+    assert {row["queries"] for row in rows} == {len(QUERIES) - 1}
+    sums = {(row["engine"], row["location"]): row["total_ms"] for row in rows}
+    assert sums["warpmill", "device"] == pytest.approx(sum(row["median_ms"] for row in own if row["query"] != "18"))
+    assert sums["duckdb", "host"] == pytest.approx(2 * sums["warpmill", "device"])
+    assert next(row["device"] for row in rows if row["engine"] == "duckdb") == "CPU (AMD EPYC 9124, 16 cores)"
+
+
 def test_runs_that_tell_nothing_are_left_out() -> None:
     report = matrix(**H100)
     wrong, strayed, failed = (copy.deepcopy(report["runs"][0]) for _ in range(3))

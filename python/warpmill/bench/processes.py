@@ -173,9 +173,10 @@ def ended(code: int, said: str) -> str:
     return lines[-1][:300] if lines else f"died of signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 
-def once(how: Launch, query: Query) -> dict[str, Any]:
-    """Start a process for one query: when it was started, and what it replied, rows and times."""
-    requests = "".join(json.dumps(line) + "\n" for line in (how.opening, {"name": query.name, "sql": query.sql}))
+def once(how: Launch, query: Query, most_rows: int | None = None) -> dict[str, Any]:
+    """Start a process for one query: when it was started, and what it replied, rows (unless too many) and times."""
+    asked = {"name": query.name, "sql": query.sql, "most_rows": most_rows}
+    requests = "".join(json.dumps(line) + "\n" for line in (how.opening, asked))
     started = time.monotonic_ns()
     try:
         variables = how.variables()

@@ -75,12 +75,10 @@ def matrix(
     from warpmill_bench.maxbench import cells, session, worker
     from warpmill_bench.suites import SUITES
 
-    sites, missing = session.sites()
-    # A quick run is the same on every machine.
-    usual = [site for site in sites if site != "gpu"] if quick else sites
+    sites, missing = session.sites(quick)
     choice = cells.Choice(
         suites=_names(suites, [one.name for one in SUITES], "suite", QUICK_SUITES if quick else None),
-        sites=_names(device, ["cpu", "gpu", "sim"], "site", tuple(usual)),
+        sites=_names(device, ["cpu", "gpu", "sim"], "site", sites),
         peers=_names(peers, list(cells.PEERS), "engine", tuple(cells.PEERS), none=True),
         sources=tuple(Source(name) for name in _names(sources, list(Source), "source")),
         locations=_names(locations, list(cells.LOCATIONS), "place"),
@@ -106,9 +104,7 @@ def matrix(
         task = progress.add_task("", total=len(plan))
         told: Callable[[str], None] = lambda text: progress.update(task, description=text[:100])  # noqa: E731
         one = session.Session(report, Path(data), how, quick, told, progress.console.print, bar)
-        for absent in missing:
-            one._skip(absent["what"], absent["reason"])
-        left = one.run(plan, choice, lambda: progress.advance(task))
+        left = one.run(plan, choice, missing if device is None else [], lambda: progress.advance(task))
     _summary(report, left, len(plan))
     if wrong := one.wrong():
         for row in wrong:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from warpmill.bench.engines import IN_MEMORY
 from warpmill.bench.states import Source, State
 from warpmill_bench.suites import SUITES
 
@@ -180,7 +181,6 @@ def _parquet(choice: Choice, suite: Suite, size: float) -> Iterator[Cell]:
 
 def _first_runs(choice: Choice, suite: Suite, size: float, queries: tuple[str, ...] | None) -> Iterator[Cell]:
     """New processes and new statements, from where data is by itself."""
-    states = tuple(state for state in State if state is not State.REPEATED)
     sources = [
         *_warpmill(choice, suite, size, every=False),
         *_peers(choice, suite, size, Source.TABLES),
@@ -188,6 +188,8 @@ def _first_runs(choice: Choice, suite: Suite, size: float, queries: tuple[str, .
     ]
     for cell in sources:
         if cell.engine != "warpmill" or cell.location in ("device", "kept") or cell.site == "cpu":
+            hidden = cell.engine in IN_MEMORY and cell.source is Source.TABLES
+            states = (State.NEW_STATEMENT,) if hidden else (State.NEW_PROCESS, State.NEW_STATEMENT)
             yield replace(cell, states=states, queries=queries)
 
 

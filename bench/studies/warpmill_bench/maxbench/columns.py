@@ -115,3 +115,21 @@ RUN = [
     Column("error", "error"),
 ]
 SKIPPED = [Column("machine", "machine"), Column("what", "what"), Column("reason", "reason")]
+
+ENGINES_NOTE = (
+    "Sums of medians over the queries that every engine and place of the same suite, size, source and state has run "
+    "with DuckDB's rows. Engines take turns by process, not query by query."
+)
+
+ENGINES = [
+    Column("suite", "suite"),
+    Column("size", "size", digits=6),
+    Column("source", "source"),
+    Column("state", "state"),
+    Column("engine", "engine"),
+    Column("device", "device"),
+    Column("location", "data"),
+    Column("queries", "queries"),
+    Column("total_ms", "sum, ms"),
+    Column("by_fastest", "by fastest"),
+]

@@ -82,8 +82,9 @@ def suites_of(model: Model) -> list[str]:
 
 
 def devices_of(model: Model) -> list[str]:
-    """Warpmill's devices."""
-    return list(model.characteristics.devices) if model.characteristics else []
+    """Warpmill's devices that have memory behind a link, as far as they have slopes; without any, its CPUs."""
+    known = model.characteristics.devices if model.characteristics else ()
+    return [name for name in known if name in model.behind_links] or list(known)
 
 
 def _operators(seen: Observations) -> Iterator[Picture]:
@@ -106,8 +107,8 @@ def _operators(seen: Observations) -> Iterator[Picture]:
             floor += parts
         panel.tick_params(axis="x", rotation=90)
         panel.set_ylabel("% of time in operators")
-        panel.legend(fontsize=7, ncols=len(kinds), loc="lower center", bbox_to_anchor=(0.5, 1.0))
-        where = "kernels (one runs a whole pipeline, and counts as what the pipeline ends in)"
+        panel.legend(fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        where = "kernels (one runs all operators of a pipeline: where the pipeline's rows come from)"
         what = "operators, summed over workers" if seen.site(device) == "cpu" else where
         yield _picture(canvas, "2", f"Operators on {device}", f"Time of {what}, by kind, at each query's largest size.")
 
@@ -139,7 +140,7 @@ def _perceived(model: Model, seen: Observations) -> Iterator[Picture]:
         yield _picture(
             canvas,
             "3",
-            "Actual and perceived bandwidth of selective transfers",
+            "Actual and perceived bandwidth of selective transfers" + (f", machine {report + 1}" if report else ""),
             "Pale: the link's bandwidth at the size of the input. Full: input bytes by the time in which the host "
             "filters it and what is left of it is copied. Filtering pays where the full bar is the higher one.",
         )
@@ -249,10 +250,11 @@ def _slopes(model: Model) -> Iterator[Picture]:
     left.bar([found.queries[at] for at in order], found.complexity[order] * 1e9)
     left.tick_params(axis="x", rotation=90, labelsize=6)
     left.set_yscale("log")
-    left.set_ylabel("complexity: ns per byte, slowest device")
+    left.set_ylabel("ns per byte")
+    left.set_title("complexity, on the slowest device", fontsize=8)
     right.bar(found.devices, found.efficiency, color="C1")
     right.tick_params(axis="x", rotation=45)
-    right.set_ylabel("efficiency: speedup over the slowest")
+    right.set_title("efficiency, slowest: 1", fontsize=8)
     caption = (
         f"The first singular value has {100 * found.share:.2f}% of the slope matrix; its entries differ from "
         f"complexity / efficiency by {100 * found.median_error:.1f}% in the median."
@@ -342,14 +344,15 @@ def _shares_by_efficiency(model: Model) -> Iterator[Picture]:
 def _by_efficiency(panel: Any, model: Model, suite: str) -> None:
     found = model.characteristics
     assert found is not None
-    slowest = found.devices[int(np.argmin(found.efficiency))]
-    work = model.workload(suite, slowest)
-    speeds = np.geomspace(0.5, 10 * found.efficiency.max(), 200)
+    efficiency = {name: found.efficiency[found.devices.index(name)] for name in devices_of(model)}
+    slowest = min(efficiency, key=lambda name: float(efficiency[name]))
+    work, unit = model.workload(suite, slowest), float(efficiency[slowest])
+    speeds = np.geomspace(0.5 * unit, 10 * max(efficiency.values()), 200)
     for number, (name, link) in enumerate(links_of(model).items()):
         if work is not None:
-            shares = [100 * float(work.on(float(speed)).transfer_share(link.bmax)) for speed in speeds]
+            shares = [100 * float(work.on(float(speed) / unit).transfer_share(link.bmax)) for speed in speeds]
             panel.plot(speeds, shares, color=f"C{number}", label=name, lw=1)
-    for speed in found.efficiency:
+    for speed in efficiency.values():
         panel.axvline(speed, color="k", lw=0.6, ls=":")
     panel.set_xscale("log")
 
@@ -405,6 +408,10 @@ def _picture(canvas: Any, number: str, title: str, caption: str) -> Picture:
     size = f'style="width:{1.3 * float(width[1]):.0f}px;max-width:100%;height:auto"' if width else ""
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', rf"\1 {size}", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    # Ids count from 1 in every picture, and a page has several.
+    own = re.sub(r"[^a-z0-9]+", "-", f"{number} {title}".lower())
+    text = re.sub(r'\bid="', f'id="{own}-', text)
+    text = re.sub(r"url\(#", f"url(#{own}-", text).replace('href="#', f'href="#{own}-')
     return Picture(number, title, caption, text)
 
 

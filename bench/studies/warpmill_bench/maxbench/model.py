@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,6 +79,8 @@ class Model:
     selections: dict[tuple[Query, int], limits.Selection]
     #: Part of copying and computing that runs at once, by device and location.
     overlaps: dict[tuple[str, str], float]
+    #: Warpmill's devices whose memory is not the host's.
+    behind_links: tuple[str, ...]
     #: What could not be fitted, and why.
     left_out: tuple[str, ...]
 
@@ -122,9 +124,12 @@ def fit(seen: Observations) -> Model:
     lines = fit_lines(operator_times(seen.runs, links), left)
     ours = _characteristics(lines, seen.devices("warpmill"), left)
     cpus = [name for name in seen.devices() if seen.site(name) == "cpu"]
-    engines = _characteristics(lines, cpus, []) if len(cpus) > 1 else None
-    model = Model(links, lines, ours, engines, _weights(seen), _selections(seen), {}, tuple(left))
-    return Model(links, lines, ours, engines, model.weights, model.selections, overlaps(model, seen.runs), tuple(left))
+    engines = _characteristics(lines, cpus, [])
+    if engines and len(engines.devices) < 2:
+        engines = None
+    behind = tuple(name for name in seen.devices("warpmill") if seen.site(name) != "cpu")
+    model = Model(links, lines, ours, engines, _weights(seen), _selections(seen), {}, behind, tuple(left))
+    return replace(model, overlaps=overlaps(model, seen.runs))
 
 
 def operator_times(

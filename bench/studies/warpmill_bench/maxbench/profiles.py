@@ -15,15 +15,15 @@ DIRECTIONS = {
     "read into pinned memory": "read",
 }
 
-#: Kinds of operators, and the words in the names of operators and kernels that tell them; the first that fits counts.
+#: Kinds of the CPU's operators, and the words in their names that tell them; the first that fits counts.
 KINDS = (
-    ("join", r"join|probe|build|semi|anti"),
-    ("group by", r"aggregate|group|distinct|accumulate"),
-    ("order by", r"sort|top|order|limit"),
+    ("join", r"probe|hashbuild|build|join"),
+    ("group by", r"aggregate|distinct"),
+    ("order by", r"sort|top|limit"),
     ("window", r"window"),
-    ("filter", r"filter|like"),
-    ("scan", r"scan|segments|decode|read"),
-    ("project", r"project|map|compute|collect|rows"),
+    ("filter", r"filter"),
+    ("scan", r"scan"),
+    ("project", r"project|collect|rows of"),
 )
 
 
@@ -49,23 +49,35 @@ def bytes_copied(copies: Iterable[dict[str, Any]], way: str) -> int:
 
 
 def operators(profile: dict[str, Any]) -> dict[str, float]:
-    """Milliseconds by kind of operator: of kernels where programs ran on a device, else of the CPU's workers.
+    """Milliseconds by kind of work: of the kernels where programs ran on a device, else of the CPU's workers.
 
-    A kernel runs all operators of a pipeline; it counts as what its label names last, the pipeline's end.
+    A kernel runs all operators of a pipeline, so that its kind is what the pipeline reads.
     """
     found: dict[str, float] = {}
     for program in profile.get("programs") or []:
         ran = program["on_device"]
-        timed = [(kernel["label"], kernel["nanos"]) for kernel in ran["kernels"]] if ran else []
-        for pipeline in program["pipelines"]:
-            timed += [(operator["name"], operator["nanos"]) for operator in pipeline["operators"]]
+        if ran:
+            timed = [(kernel_kind(kernel["label"]), kernel["nanos"]) for kernel in ran["kernels"]]
+        else:
+            named = (operator for pipeline in program["pipelines"] for operator in pipeline["operators"])
+            timed = [(kind(operator["name"]), operator["nanos"]) for operator in named]
         for name, nanos in timed:
             if nanos:
-                found[kind(name)] = found.get(kind(name), 0.0) + nanos / 1e6
+                found[name] = found.get(name, 0.0) + nanos / 1e6
     return {name: round(ms, 6) for name, ms in sorted(found.items())}
 
 
 def kind(name: str) -> str:
-    """The kind of an operator or kernel by its name; "other" where no word tells."""
+    """The kind of an operator by its name; "other" where no word tells."""
     text = name.lower()
     return next((title for title, words in KINDS if re.search(words, text)), "other")
+
+
+def kernel_kind(label: str) -> str:
+    """The kind of a kernel: the table that its pipeline scans, "rows" of another pipeline, or a step at its end."""
+    text = re.sub(r"^pipeline \d+: ", "", label)
+    if found := re.match(r"scan (\S+)", text):
+        return f"from {found[1]}"
+    if text.startswith("rows of"):
+        return "from rows"
+    return "order by" if re.match(r"top|sort", text) else "group by" if text.startswith("groups") else "other"

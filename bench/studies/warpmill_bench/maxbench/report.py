@@ -177,6 +177,31 @@ class Report:
         for one in best.values():
             yield {**one, "slowdown": one["total_ms"] / fastest[one["suite"], one["query"], one["size"]]}
 
+    def engines(self) -> Iterator[Row]:
+        """Sums of medians over the queries that all engines and places of a suite, size, source and state have run."""
+        groups: dict[tuple[Any, ...], dict[tuple[str, ...], dict[str, float]]] = {}
+        for row in self.runs():
+            if row.get("median_ms") is not None and row["verified"] is not False:
+                at = (row["suite"], row["size"], row["source"], row["state"])
+                who = (row["engine"], row["device"].removeprefix(f"{row['engine']} on "), row["location"])
+                groups.setdefault(at, {}).setdefault(who, {})[row["query"]] = row["median_ms"]
+        for (suite, size, source, state), ones in groups.items():
+            common = set.intersection(*(set(queries) for queries in ones.values()))
+            sums = {who: sum(queries[name] for name in common) for who, queries in ones.items()}
+            for (engine, device, location), total in sums.items() if common else ():
+                yield {
+                    "suite": suite,
+                    "size": size,
+                    "source": source,
+                    "state": state,
+                    "engine": engine,
+                    "device": device,
+                    "location": location,
+                    "queries": len(common),
+                    "total_ms": total,
+                    "by_fastest": total / min(sums.values()),
+                }
+
     def runs(self) -> Iterator[Row]:
         """All runs of all reports."""
         for report in self.reports:
@@ -245,6 +270,7 @@ class Report:
                 *drawn.get("3", []),
                 table(self.selections(), columns.SELECTION, "no query has a filter that was measured"),
             ),
+            section("engines", "Engines", note(columns.ENGINES_NOTE), table(self.engines(), columns.ENGINES)),
             section("runs", "All runs", table(self.runs(), columns.RUN)),
             section(
                 "missing",

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import warpmill
-from warpmill.bench.engines import EngineUnavailableError
+from warpmill.bench.engines import IN_MEMORY, EngineUnavailableError
 from warpmill.bench.report import machine
-from warpmill.bench.states import State
+from warpmill.bench.states import Source, State
 from warpmill_bench import suites
 from warpmill_bench.maxbench import links, worker
 from warpmill_bench.maxbench.answers import Answers
-from warpmill_bench.maxbench.cells import DEVICES, NEVER, cudf_polars_cannot
+from warpmill_bench.maxbench.cells import NEVER, cudf_polars_cannot
 from warpmill_bench.suites.tables import prepare, sizes
 
 if TYPE_CHECKING:
@@ -147,10 +147,10 @@ class Session:
     #: Engines that are not there, with the reason.
     _missing: dict[str, str] = field(default_factory=dict)
 
-    def run(self, cells: list[Cell], choice: Choice, advanced: Callable[[], None]) -> list[Cell]:
-        """Measure; the cells that are left because the time is over."""
+    def run(self, cells: list[Cell], choice: Choice, missing: list[Row], advanced: Callable[[], None]) -> list[Cell]:
+        """Measure; the cells that are left because the time is over. `missing`: sites that are not here."""
         begun = time.monotonic()
-        for what, reason in NEVER:
+        for what, reason in [*NEVER, *((one["what"], one["reason"]) for one in missing)]:
             self._skip(what, reason)
         self._excuse(choice)
         self._links(choice)
@@ -180,10 +180,11 @@ class Session:
         ]
 
     def _excuse(self, choice: Choice) -> None:
-        """Say what cudf-polars is not measured on."""
-        if "cudf-polars" not in choice.peers:
-            return
-        for suite in choice.suites:
+        """Say what some engines are not measured on."""
+        for peer in IN_MEMORY if {State.NEW_PROCESS} <= set(choice.states) else ():
+            if peer in choice.peers and Source.TABLES in choice.sources:
+                self._skip(f"new processes of {peer} from tables", "its tables are in memory only")
+        for suite in choice.suites if "cudf-polars" in choice.peers else ():
             for source in choice.sources:
                 if reason := cudf_polars_cannot(suite, source):
                     self._skip(f"cudf-polars on {suite} from {source.value}", reason)
@@ -219,14 +220,26 @@ class Session:
         complete = True
         for states in _together(cell):
             part = replace(cell, states=states)
-            todo = [query for query in queries if any(not self.report.has(cell, query.name, s) for s in states)]
-            if todo:
-                complete &= self._measured(part, todo)
+            wanted = {
+                (query.name, state)
+                for query in queries
+                for state in states
+                if self._can_be(query, state, cell) and not self.report.has(cell, query.name, state)
+            }
+            if wanted:
+                names = {name for name, _ in wanted}
+                complete &= self._measured(part, [query for query in queries if query.name in names], wanted)
         return complete
 
-    def _measured(self, cell: Cell, queries: list[Query]) -> bool:
+    def _can_be(self, query: Query, state: State, cell: Cell) -> bool:
+        """Whether a query can be in a state: without literals it is never a new statement."""
+        if state is not State.NEW_STATEMENT or query.others or cell.engine == "cudf-polars":
+            return True
+        self._skip(f"query {query.name} of {cell.suite} as a new statement", "it has no literals that could be others")
+        return False
+
+    def _measured(self, cell: Cell, queries: list[Query], wanted: set[tuple[str, State]]) -> bool:
         data, answers = self._prepared(cell)
-        wanted = {(query.name, state) for query in queries for state in cell.states}
         try:
             for row in worker.measure(
                 cell, data, queries, self.how, answers, lambda step: self.told(f"{cell.key}: {step}")
@@ -297,16 +310,17 @@ def commit() -> str | None:
     return f"{found}{'+' if git('status', '--porcelain', '--untracked-files=no') else ''}" if found else None
 
 
-def sites() -> tuple[list[str], list[Row]]:
-    """The sites of Warpmill here, the CPU first and one device at most, and those that are not here with the reason."""
+def sites(quick: bool) -> tuple[tuple[str, ...], list[Row]]:
+    """The sites of Warpmill here, the CPU and one device at most, and those that are missing with the reason.
+
+    A quick run has the simulated device, on every machine: its plan is the same everywhere.
+    """
     from warpmill import _warpmill
 
     found = json.loads(_warpmill.devices())
-    missing: list[Row] = []
-    if found["no_gpu"]:
-        missing.append({"what": "the GPU", "reason": found["no_gpu"]})
-    if not found["gpus"] and found["no_simulated_device"]:
-        missing.append({"what": "the simulated device", "reason": found["no_simulated_device"]})
-    device = "gpu" if found["gpus"] else None if found["no_simulated_device"] else "sim"
-    assert device is None or device in DEVICES
-    return ["cpu", *([device] if device else [])], missing
+    if found["gpus"] and not quick:
+        return ("cpu", "gpu"), []
+    missing: list[Row] = [] if quick else [{"what": "the GPU", "reason": found["no_gpu"]}]
+    if found["no_simulated_device"]:
+        return ("cpu",), [*missing, {"what": "the simulated device", "reason": found["no_simulated_device"]}]
+    return ("cpu", "sim"), missing

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from warpmill.bench.engines import EngineUnavailableError, Measured, Setup, UnsupportedError, of_profile
-from warpmill.bench.processes import Launch, Served, can_start, launch, once, rows_of
+from warpmill.bench.processes import Launch, Served, launch, once
 from warpmill.bench.states import Source, State
 from warpmill_bench.maxbench.answers import MOST_ROWS
 from warpmill_bench.maxbench.profiles import bytes_copied, operators, transfers
@@ -98,13 +98,9 @@ class _Process:
     def __exit__(self, *_: object) -> None:
         self._served.close()
 
-    @property
-    def version(self) -> str:
-        """The engine's."""
-        return str(self._served.opened["version"])
-
-    def ask(self, name: str, sql: str, most_rows: int = MOST_ROWS) -> Row:
+    def ask(self, name: str, sql: str, most_rows: int | None = None) -> Row:
         """The reply to a statement; `UnsupportedError` where there is none."""
+        most_rows = MOST_ROWS if most_rows is None else most_rows
         if self._served.over:
             self._served.close()
             self._served = Served(self._how)
@@ -119,9 +115,11 @@ class _Query:
         self._answers, self._process = answers, process
         #: The first difference of any run, by state.
         self._wrong: dict[State, str] = {}
+        #: The reason why rows that are too many to be sent are compared by their number only.
+        self._counted: str | None = None
 
     def measure(self, states: list[State]) -> Iterator[Row]:
-        """A row for each state."""
+        """A row for each state; none for new statements of a query that has no literals."""
         try:
             first = self._warm_up(states)
         except UnsupportedError as error:
@@ -134,10 +132,9 @@ class _Query:
             texts = [self._query.sql] * self._how.runs
             if state is State.NEW_STATEMENT and not fixed:
                 texts = list(self._query.others[: self._how.runs])
-            row = {**self._row(state), **first}
             if not texts:
-                yield {**row, "error": "no literals that could be others"}
                 continue
+            row = {**self._row(state), **first}
             try:
                 row |= self._timed(state, texts)
                 if state is State.REPEATED and self._cell.engine == "warpmill":
@@ -149,7 +146,7 @@ class _Query:
 
     def _warm_up(self, states: list[State]) -> Row:
         """The first runs; bytes that the very first one copied stay on the device, where data stays there."""
-        reply = self._ask(self._query.sql, states[-1])
+        reply = self._ask(self._query.sql, states[-1], digest=True)
         found: Row = {"rows": reply["count"], "first_ms": _ms(reply)}
         if reply["profile"]:
             found["first_to_device_bytes"] = bytes_copied(of_profile(reply["profile"]).transfers, "to device")
@@ -196,27 +193,41 @@ class _Query:
     def _set(self, profile: str) -> None:
         self._process.ask("", f"SET warpmill.profile = '{profile}'", 0)
 
-    def _ask(self, sql: str, state: State) -> Row:
-        """A run whose rows are compared."""
+    def _ask(self, sql: str, state: State, digest: bool = False) -> Row:
+        """A run whose rows are compared; `digest`: by a statement about them, where they are too many to be sent."""
         reply = self._process.ask(self._query.name, sql)
-        about = self._answers.digest(sql) if reply["rows"] is None else None
-        if about is not None and self._cell.engine != "cudf-polars":
-            try:
-                (reply["digested"],) = self._process.ask(self._query.name, about, 1)["rows"]
-            except UnsupportedError as error:
-                self._wrong.setdefault(state, f"the statement about its rows was not answered: {error}")
-                return reply
-        wrong = self._answers.difference(self._query.name, sql, self._cell.engine, reply)
+        about = self._answers.digest(sql) if digest else None
+        if about is not None and reply["rows"] is None:
+            reply["digested"] = self._digested(about)
+        counted = "digested" not in reply or reply["digested"] is None
+        wrong = self._answers.difference(self._query.name, sql, self._cell.engine, reply, counted)
         if wrong:
             self._wrong.setdefault(state, wrong)
         return reply
 
+    def _digested(self, about: str) -> list[Any] | None:
+        """The row about all rows; None where the engine does not answer that statement."""
+        if self._cell.engine == "cudf-polars":
+            self._counted = "the engine takes no SQL"
+            return None
+        try:
+            (row,) = self._process.ask(self._query.name, about, 1)["rows"]
+        except UnsupportedError as error:
+            self._counted = str(error)
+            return None
+        return list(row)
+
     def _verdict(self, state: State) -> Row:
         wrong = self._wrong.get(state)
-        if self._cell.engine == "duckdb":
-            # It is the reference: its own tables against its own reading of files.
-            return {"verified": None if wrong is None else False, **({"error": wrong} if wrong else {})}
-        return {"verified": wrong is None, **({"error": wrong} if wrong else {})}
+        # DuckDB is the reference; its own tables are compared with its own reading of files.
+        unknown = self._answers.unknown.get(self._query.sql)
+        same = None if self._cell.engine == "duckdb" or self._counted or unknown else True
+        found: Row = {"verified": same if wrong is None else False}
+        if unknown:
+            found["not_compared"] = f"DuckDB did not run it: {unknown}"
+        if wrong:
+            found["error"] = wrong
+        return found | ({"rows_counted_only": self._counted} if self._counted else {})
 
     def _row(self, state: State) -> Row:
         return {**self._cell.as_json(), "query": self._query.name, "state": state.value, "verified": None}
@@ -226,22 +237,16 @@ def _new_processes(
     cell: Cell, data: Data, queries: list[Query], how: How, answers: Answers, told: Callable[[str], None]
 ) -> Iterator[Row]:
     """Processes that are started for one query each, after one that warms up files."""
-    setup = Setup(data, cell.source, how.threads)
     for query in queries:
         if how.late:
             return
         row: Row = {**cell.as_json(), "query": query.name, "state": State.NEW_PROCESS.value, "verified": None}
-        if not can_start(cell.engine, setup):
-            yield {**row, "error": "its tables are in memory only: no new process finds them"}
-            continue
         times, steps, wrong = [], [], None
         try:
             for number in range(how.processes + 1):
                 told(f"query {query.name}, process {number + 1} of {how.processes + 1}")
-                reply = once(_all_rows(launched(cell, data, how)), query)
-                wrong = wrong or answers.difference(
-                    query.name, query.sql, cell.engine, {**reply, "count": len(rows_of(reply))}
-                )
+                reply = once(_without_arrow(launched(cell, data, how)), query, MOST_ROWS)
+                wrong = wrong or answers.difference(query.name, query.sql, cell.engine, reply, counted=True)
                 if number:
                     times.append(round((reply["answered"] - reply["started"]) / 1e6, 3))
                     steps.append(_steps(reply))
@@ -250,12 +255,15 @@ def _new_processes(
             continue
         row |= {"runs_ms": times, "median_ms": round(statistics.median(times), 3), "best_ms": min(times)}
         row["steps_ms"] = {name: round(statistics.median(one[name] for one in steps), 3) for name in steps[0]}
-        row["verified"] = wrong is None if cell.engine != "duckdb" or wrong else None
+        unknown = answers.unknown.get(query.sql)
+        row["verified"] = wrong is None if (cell.engine != "duckdb" and not unknown) or wrong else None
+        if unknown:
+            row["not_compared"] = f"DuckDB did not run it: {unknown}"
         yield {**row, **({"error": wrong} if wrong else {})}
 
 
-def _all_rows(how: Launch) -> Launch:
-    """Without Arrow, which a new process of DuckDB would have to import before it answers."""
+def _without_arrow(how: Launch) -> Launch:
+    """DuckDB with rows of its own: a new process would have to import Arrow before it answers."""
     return replace(how, opening={key: value for key, value in how.opening.items() if key != "arrow"})
 
 

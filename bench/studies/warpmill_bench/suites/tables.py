@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet
 
 import warpmill
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from warpmill.cli.progress import Reporter
+
+#: Columns of trips that are moments.
+MOMENTS = ("pickup_datetime", "dropoff_datetime")
 
 #: Rows of a row group of the files.
 ROW_GROUP = 1 << 20
@@ -34,14 +38,17 @@ def prepare(base: Path, name: str, size: float, bar: Reporter) -> Data:
     """
     data, folder = suite(name).data, place(base, name, size)
     if native(data):
-        return prepare_native(data, size, str(folder), bar, parquet=True, duckdb=True)
-    files = folder / "parquet"
-    made = Data(name, size, folder / "warpmill", {table: files / f"{table}.parquet" for table in suite(name).tables})
-    if any(not path.exists() for path in made.parquet.values()):
-        files.mkdir(parents=True, exist_ok=True)
-        for table, batches in _generated(data, size).items():
-            _write(made.parquet[table], batches, bar(f"{table} (parquet)"))
-    _import(made, bar)
+        made = prepare_native(data, size, str(folder), bar, parquet=True)
+        if data == "taxi":
+            _with_moments(made.parquet["trips"])
+    else:
+        files = {table: folder / "parquet" / f"{table}.parquet" for table in suite(name).tables}
+        made = Data(name, size, folder / "warpmill", files)
+        if any(not path.exists() for path in files.values()):
+            (folder / "parquet").mkdir(parents=True, exist_ok=True)
+            for table, batches in _generated(data, size).items():
+                _write(files[table], batches, bar(f"{table} (parquet)"))
+        _import(made, bar)
     if not made.duckdb.exists():
         bar("all tables (duckdb)")
         make_duckdb(made)
@@ -55,6 +62,24 @@ def _generated(data: str, size: float) -> dict[str, Iterator[Any]]:
     if data == "clickbench":
         return {"hits": hits.batches(int(size))}
     return {name: iter([table]) for name, table in imdb.tables(int(size)).items()}
+
+
+def _with_moments(path: Path) -> None:
+    """Write the file of trips anew where its moments are numbers of seconds: Parquet has no timestamps in seconds."""
+    source = pyarrow.parquet.ParquetFile(path)
+    kinds = source.schema_arrow
+    if all(kinds.field(name).type != pa.int64() for name in MOMENTS):
+        return
+
+    def converted(batch: Any) -> Any:
+        table = pa.Table.from_batches([batch])
+        for name in MOMENTS:
+            at = table.schema.get_field_index(name)
+            moments = table.column(at).cast(pa.timestamp("s")).cast(pa.timestamp("us"))
+            table = table.set_column(at, pa.field(name, pa.timestamp("us"), nullable=False), moments)
+        return table
+
+    _write(path, (converted(batch) for batch in source.iter_batches(ROW_GROUP)), lambda _done, _total: None)
 
 
 def _write(path: Path, batches: Iterator[Any], progress: Any) -> None:
