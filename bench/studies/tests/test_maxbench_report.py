@@ -129,7 +129,15 @@ def test_runs_that_tell_nothing_are_left_out() -> None:
     strayed |= {"devices": ["cpu", "gpu"], "median_ms": 1e9}
     failed |= {"median_ms": None, "error": "out of memory"}
     report["runs"] += [wrong, strayed, failed]
-    assert observe([report]).runs == observe([matrix(**H100)]).runs
+    found = observe([report])
+    assert found.runs == observe([matrix(**H100)]).runs
+    where = "tpch 1, warpmill on gpu from device"
+    assert found.left_out == (
+        f"{where}: its rows differ from DuckDB's",
+        f"{where}: it ran on cpu and gpu",
+        f"{where}: it has no time: out of memory",
+    )
+    assert found.left_out == Report([report]).model.left_out
 
 
 def test_a_query_that_one_device_could_not_run_is_completed() -> None:

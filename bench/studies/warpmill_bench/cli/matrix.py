@@ -64,6 +64,9 @@ def matrix(
     data: Annotated[str, typer.Option("--data", metavar="DIR", help="Where tables are kept.")] = "data/matrix",
     cudf_python: CudfPython = None,
     set_: Settings = None,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Remove tables after the last cell that needs them: disks are small.")
+    ] = False,
     list_: Annotated[
         bool, typer.Option("--list", help="Print the plan, most important first, and do nothing.")
     ] = False,
@@ -103,7 +106,9 @@ def matrix(
     with bars(quiet=True) as bar, _progress(console) as progress:
         task = progress.add_task("", total=len(plan))
         told: Callable[[str], None] = lambda text: progress.update(task, description=text[:100])  # noqa: E731
-        one = session.Session(report, Path(data), how, quick, told, progress.console.print, bar)
+        one = session.Session(
+            report, Path(data), how, quick, told, progress.console.print, bar, discard, choice.queries
+        )
         left = one.run(plan, choice, missing if device is None else [], lambda: progress.advance(task))
     _summary(report, left, len(plan))
     if wrong := one.wrong():

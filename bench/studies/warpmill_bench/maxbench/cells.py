@@ -127,19 +127,28 @@ def quick(choice: Choice) -> list[Cell]:
 
 
 def full(choice: Choice) -> list[Cell]:
-    """Everything, most important first: what the model is fitted to, then peers, states, Parquet, further locations."""
-    suites = [(suite, choice.sizes or suite.sizes) for suite in choice.chosen()]
-    every = [(suite, size) for suite, sizes in suites for size in sizes]
-    cells = [cell for suite, size in every for cell in _warpmill(choice, suite, size, every=False)]
-    for suite, sizes in suites:
-        cells += _peers(choice, suite, sizes[0], Source.TABLES)
-    for suite, sizes in suites:
-        cells += _parquet(choice, suite, sizes[0])
-        cells += _first_runs(choice, suite, sizes[0], None)
-    cells += [cell for suite, size in every for cell in _warpmill(choice, suite, size, every=True)]
-    cells += [cell for suite, size in every for cell in _peers(choice, suite, size, Source.TABLES)]
-    cells += [cell for suite, size in every for cell in _parquet(choice, suite, size)]
-    return [replace(cell, queries=cell.queries or choice.queries) for cell in _once(choice, cells)]
+    """Everything, most important first.
+
+    What the model is fitted to, at three sizes; peers, Parquet, first runs and further places at the smallest one; then
+    the same at the others.
+    """
+    suites = [(one, one.ranked(choice.sizes)) for one in choice.chosen()]
+    most = max((len(sizes) for _, sizes in suites), default=1)
+    ranks = [[(one, sizes[at]) for one, sizes in suites if at < len(sizes)] for at in range(most)]
+    fitted = [cell for rank in ranks[:3] for one, size in rank for cell in _warpmill(choice, one, size, every=False)]
+    first = [cell for one, size in ranks[0] for cell in _beside(choice, one, size)]
+    first += [cell for one, size in ranks[0] for cell in _first_runs(choice, one, size, None)]
+    larger = [cell for rank in ranks[3:] for one, size in rank for cell in _warpmill(choice, one, size, every=False)]
+    rest = [cell for rank in ranks[1:] for one, size in rank for cell in _beside(choice, one, size)]
+    cells = _once(choice, [*fitted, *first, *larger, *rest])
+    return [replace(cell, queries=cell.queries or choice.queries) for cell in cells]
+
+
+def _beside(choice: Choice, suite: Suite, size: float) -> Iterator[Cell]:
+    """What the model is not fitted to: peers, Parquet, places from which copies are slower."""
+    yield from _peers(choice, suite, size, Source.TABLES)
+    yield from _parquet(choice, suite, size)
+    yield from _warpmill(choice, suite, size, every=True)
 
 
 def _warpmill(choice: Choice, suite: Suite, size: float, every: bool) -> Iterator[Cell]:

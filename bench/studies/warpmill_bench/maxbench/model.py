@@ -119,7 +119,7 @@ class Model:
 
 def fit(seen: Observations) -> Model:
     """Fit everything that the observations determine."""
-    left: list[str] = []
+    left = list(seen.left_out)
     links = _links(seen, left)
     lines = fit_lines(operator_times(seen.runs, links), left)
     ours = _characteristics(lines, seen.devices("warpmill"), left)

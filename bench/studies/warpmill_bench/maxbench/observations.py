@@ -92,6 +92,8 @@ class Observations:
     filters: tuple[Filtered, ...]
     #: Bytes of a suite's tables as far as queries read them, by suite and size.
     data_bytes: dict[tuple[str, float], float]
+    #: Runs that are left out because their rows differ or they ran elsewhere than asked, in words.
+    left_out: tuple[str, ...] = ()
 
     def devices(self, engine: str | None = None) -> list[str]:
         """The devices of an engine, or all, in the order of the reports."""
@@ -112,7 +114,8 @@ def observe(reports: list[Row]) -> Observations:
     runs = [run for number, report in enumerate(reports) for run in _runs(number, report, inputs)]
     transfers = [one for number, report in enumerate(reports) for one in _transfers(number, report)]
     filters = [one for number, report in enumerate(reports) for one in _filters(number, report, inputs)]
-    return Observations(tuple(runs), tuple(transfers), tuple(filters), _data_bytes(reports))
+    left = dict.fromkeys(text for report in reports for row in report["runs"] if (text := _why_not(row)))
+    return Observations(tuple(runs), tuple(transfers), tuple(filters), _data_bytes(reports), tuple(left))
 
 
 def device_of(row: Row, machine: Row) -> str:
@@ -139,9 +142,26 @@ def _ran(row: Row) -> bool:
 
 def _warm(row: Row) -> bool:
     """Whether a run is of the state and the source that the model is about, and ran where it should."""
-    where = row.get("devices")
-    strayed = row["engine"] == "warpmill" and where is not None and where != [row["site"]]
-    return _ran(row) and row["state"] == "repeated" and row["source"] == "tables" and not strayed
+    return _ran(row) and row["state"] == "repeated" and row["source"] == "tables" and not _strayed(row)
+
+
+def _strayed(row: Row) -> bool:
+    """Whether other sites ran a part of a query, or all of it."""
+    return row["engine"] == "warpmill" and row.get("devices") not in (None, [row["site"]])
+
+
+def _why_not(row: Row) -> str | None:
+    """The reason why a run that the model is about is left out."""
+    if row["state"] != "repeated" or row["source"] != "tables":
+        return None
+    what = f"{row['suite']} {row['query']}, {row['engine']} on {row['site']} from {row['location']}"
+    if row["verified"] is False:
+        return f"{what}: its rows differ from DuckDB's"
+    if row.get("median_ms") is None:
+        return f"{what}: it has no time: {row.get('error')}"
+    if _strayed(row):
+        return f"{what}: it ran on {' and '.join(row['devices']) or 'no site'}"
+    return None
 
 
 def _inputs(rows: Iterable[Row]) -> dict[tuple[str, str, float], float]:

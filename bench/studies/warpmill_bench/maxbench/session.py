@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from warpmill_bench import suites
 from warpmill_bench.maxbench import links, worker
 from warpmill_bench.maxbench.answers import Answers
 from warpmill_bench.maxbench.cells import NEVER, cudf_polars_cannot
-from warpmill_bench.suites.tables import prepare, sizes
+from warpmill_bench.suites.tables import place, prepare, sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,7 +143,10 @@ class Session:
     told: Callable[[str], None]
     said: Callable[[str], None]
     bar: Reporter
-    _data: dict[tuple[str, float], Data] = field(default_factory=dict)
+    #: Whether tables are removed after the last cell that needs them.
+    discard: bool = False
+    #: Only these queries.
+    queries: tuple[str, ...] | None = None
     _answers: dict[tuple[str, float], Answers] = field(default_factory=dict)
     #: Engines that are not there, with the reason.
     _missing: dict[str, str] = field(default_factory=dict)
@@ -155,16 +159,19 @@ class Session:
         self._excuse(choice)
         self._links(choice)
         left: list[Cell] = []
-        for cell in cells:
+        for number, cell in enumerate(cells):
             if self.how.late:
                 left.append(cell)
                 continue
             self.told(cell.key)
             if not self._cell(cell):
                 left.append(cell)
+            elif self.discard:
+                self._discard(cell, cells[number + 1 :])
             advanced()
             self.report.content["sessions"][-1]["seconds"] = round(time.monotonic() - begun, 1)
-        self._filters(choice, cells)
+        for name, size in dict.fromkeys((cell.suite, cell.size) for cell in cells):
+            self._filters_of(name, size)
         self.report.content["sessions"][-1]["seconds"] = round(time.monotonic() - begun, 1)
         self.report.content["left"] = [cell.key for cell in left]
         self.report.save()
@@ -202,14 +209,23 @@ class Session:
     def _prepared(self, cell: Cell) -> tuple[Data, Answers]:
         """The tables of a cell, and the answers of its queries."""
         at = cell.suite, cell.size
-        if at not in self._data:
-            data = prepare(self.data, *at, self.bar)
-            self._data[at] = data
+        # The others' tables are made of Parquet files, of which DuckDB's answers are, too.
+        own = cell.engine if cell.source is Source.TABLES else None
+        data = prepare(self.data, *at, self.bar, tables=own == "warpmill", duckdb=own == "duckdb")
+        if at not in self._answers:
             self._answers[at] = Answers(suites.suite(cell.suite), data, self.how.threads, 10 * self.how.seconds)
-            one = {"suite": cell.suite, "size": cell.size}
-            if not any(one.items() <= row.items() for row in self.report.content["data"]):
-                self.report.content["data"].append({**one, **sizes(data)})
-        return self._data[at], self._answers[at]
+        one = {"suite": cell.suite, "size": cell.size}
+        others = [row for row in self.report.content["data"] if not one.items() <= row.items()]
+        self.report.content["data"] = [*others, {**one, **sizes(data)}]
+        return data, self._answers[at]
+
+    def _discard(self, cell: Cell, later: list[Cell]) -> None:
+        """Remove tables that no later cell needs; their bytes are in the report."""
+        folder = place(self.data, cell.suite, cell.size)
+        if folder not in {place(self.data, other.suite, other.size) for other in later}:
+            self._filters_of(cell.suite, cell.size)
+            shutil.rmtree(folder, ignore_errors=True)
+            self._answers = {at: one for at, one in self._answers.items() if place(self.data, *at) != folder}
 
     def _cell(self, cell: Cell) -> bool:
         """Measure what is missing of a cell; whether nothing is left."""
@@ -253,22 +269,21 @@ class Session:
             return True
         return not wanted
 
-    def _filters(self, choice: Choice, cells: list[Cell]) -> None:
-        """The filters of selective transfers, at the sizes of the plan."""
+    def _filters_of(self, name: str, size: float) -> None:
+        """The filters of selective transfers at a size that was measured."""
         rows = self.report.content["filters"]
-        for name, size in dict.fromkeys((cell.suite, cell.size) for cell in cells):
-            done = {row["query"] for row in rows if (row["suite"], row["size"]) == (name, size)}
-            chosen = [one for one in suites.suite(name).selections if one.query not in done]
-            chosen = [one for one in chosen if choice.queries is None or one.query in choice.queries]
-            if not chosen or self.how.late or (name, size) not in self._data:
-                continue
-            data = self._data[name, size]
-            totals = {one.table: _rows(data.parquet[one.table]) for one in chosen}
-            self.told(f"{name}/{size:g}: filters")
-            for query, row in worker.filters(data, {one.query: one.sql for one in chosen}, self.how, self.told):
-                table = next(one.table for one in chosen if one.query == query)
-                rows.append({"suite": name, "size": size, "query": query, "rows": totals[table], **row})
-                self.report.save()
+        done = {row["query"] for row in rows if (row["suite"], row["size"]) == (name, size)}
+        chosen = [one for one in suites.suite(name).selections if one.query not in done]
+        chosen = [one for one in chosen if self.queries is None or one.query in self.queries]
+        gone = self.discard and (name, size) not in self._answers
+        if not chosen or self.how.late or gone:
+            return
+        data = prepare(self.data, name, size, self.bar, duckdb=False)
+        totals = {one.query: _rows(data.parquet[one.table]) for one in chosen}
+        self.told(f"{name}/{size:g}: filters")
+        for query, row in worker.filters(data, {one.query: one.sql for one in chosen}, self.how, self.told):
+            rows.append({"suite": name, "size": size, "query": query, "rows": totals[query], **row})
+            self.report.save()
 
     def _skip(self, what: str, reason: str) -> None:
         if self.report.skip(what, reason):

@@ -31,14 +31,14 @@ def place(base: Path, name: str, size: float) -> Path:
     return base / f"{suite(name).data}-{size:g}"
 
 
-def prepare(base: Path, name: str, size: float, bar: Reporter) -> Data:
-    """Make what is missing of a suite's tables at a size.
+def prepare(base: Path, name: str, size: float, bar: Reporter, *, tables: bool = True, duckdb: bool = True) -> Data:
+    """Make what is missing of a suite's tables at a size: Parquet files; Warpmill's tables and DuckDB's file if wanted.
 
     A file is there completely or not at all, so a cancelled run goes on where it was.
     """
     data, folder = suite(name).data, place(base, name, size)
     if native(data):
-        made = prepare_native(data, size, str(folder), bar, parquet=True)
+        made = prepare_native(data, size, str(folder), bar, tables=tables, parquet=True)
         if data == "taxi":
             _with_moments(made.parquet["trips"])
     else:
@@ -48,8 +48,9 @@ def prepare(base: Path, name: str, size: float, bar: Reporter) -> Data:
             (folder / "parquet").mkdir(parents=True, exist_ok=True)
             for table, batches in _generated(data, size).items():
                 _write(files[table], batches, bar(f"{table} (parquet)"))
-        _import(made, bar)
-    if not made.duckdb.exists():
+        if tables:
+            _import(made, bar)
+    if duckdb and not made.duckdb.exists():
         bar("all tables (duckdb)")
         make_duckdb(made)
     return made
