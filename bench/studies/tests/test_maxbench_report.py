@@ -76,6 +76,15 @@ def test_overlap_is_an_error_of_the_model_without_it() -> None:
     assert "device" not in medians
 
 
+def test_the_best_times_may_count() -> None:
+    report = matrix(**H100)
+    for row in report["runs"]:
+        row["median_ms"] *= 1.5
+    model = Report([report], times="best").model
+    assert model.lines[("tpch", "6"), "H100"].line.a == pytest.approx(QUERIES["6"][0])
+    assert Report([report]).model.lines[("tpch", "6"), "H100"].line.a == pytest.approx(1.5 * QUERIES["6"][0])
+
+
 def test_a_device_that_is_not_like_the_others_is_seen() -> None:
     strange = matrix(**H200)
     for row in strange["runs"]:

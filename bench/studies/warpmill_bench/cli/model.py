@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,14 @@ from warpmill.cli.options import pair
 
 if TYPE_CHECKING:
     from warpmill_bench.maxbench.fits import Link
+
+
+class Times(StrEnum):
+    """The time that counts of several runs."""
+
+    median = "median"
+    best = "best"
+
 
 EXAMPLES = (
     "Examples:\n\n"
@@ -31,6 +40,9 @@ def model(
         str | None,
         typer.Option("--out", metavar="DIR", help="Where model.json and report.html go (default: beside the first)."),
     ] = None,
+    times: Annotated[
+        Times, typer.Option("--times", help="The time of a query that counts: MaxBench takes the best of its runs.")
+    ] = Times.median,
     link: Annotated[
         list[str] | None,
         typer.Option("--link", metavar="NAME=BYTES/S", help="A further link for predictions: its peak bandwidth."),
@@ -44,7 +56,7 @@ def model(
     matrices = [session.load(path) for path in places]
     if not any(row.get("median_ms") for one in matrices for row in one["runs"]):
         raise typer.BadParameter("no report has a time: there is nothing to fit")
-    found = Report(matrices, _links(link or []))
+    found = Report(matrices, _links(link or []), times.value)
     folder = Path(out) if out else places[0].parent
     folder.mkdir(parents=True, exist_ok=True)
     today, commit = datetime.date.today().isoformat(), session.commit()

@@ -108,10 +108,10 @@ class Observations:
         return next(run.site for run in self.runs if run.device == device)
 
 
-def observe(reports: list[Row]) -> Observations:
-    """Read reports; runs without a time, with wrong rows or from Parquet are left out."""
+def observe(reports: list[Row], times: str = "median") -> Observations:
+    """Read reports; runs without a time, with wrong rows or from Parquet are left out. `times`: "median" or "best"."""
     inputs = _inputs(row for report in reports for row in report["runs"])
-    runs = [run for number, report in enumerate(reports) for run in _runs(number, report, inputs)]
+    runs = [run for number, report in enumerate(reports) for run in _runs(number, report, inputs, times)]
     transfers = [one for number, report in enumerate(reports) for one in _transfers(number, report)]
     filters = [one for number, report in enumerate(reports) for one in _filters(number, report, inputs)]
     left = dict.fromkeys(text for report in reports for row in report["runs"] if (text := _why_not(row)))
@@ -179,7 +179,7 @@ def _inputs(rows: Iterable[Row]) -> dict[tuple[str, str, float], float]:
     return {at: statistics.median(found) for at, found in {**read, **copied}.items()}
 
 
-def _runs(number: int, report: Row, inputs: dict[tuple[str, str, float], float]) -> Iterator[Observation]:
+def _runs(number: int, report: Row, inputs: dict[tuple[str, str, float], float], times: str) -> Iterator[Observation]:
     for row in report["runs"]:
         bytes_in = inputs.get((row["suite"], row["query"], row["size"]))
         if not _warm(row) or not bytes_in:
@@ -194,7 +194,7 @@ def _runs(number: int, report: Row, inputs: dict[tuple[str, str, float], float])
             engine=row["engine"],
             site=row["site"],
             location=row["location"],
-            seconds=row["median_ms"] / 1e3,
+            seconds=row[f"{times}_ms"] / 1e3,
             copied_bytes=into.get("bytes", 0.0),
             copied_seconds=into.get("ms", 0.0) / 1e3,
             result_bytes=back.get("bytes", 0.0),

@@ -30,9 +30,10 @@ FORM = 1
 class Report:
     """Everything that is said about some reports of `warpmill bench matrix`."""
 
-    def __init__(self, reports: list[Row], more_links: dict[str, Link] | None = None) -> None:
+    def __init__(self, reports: list[Row], more_links: dict[str, Link] | None = None, times: str = "median") -> None:
         self.reports = reports
-        self.seen: Observations = observe(reports)
+        self.times = times
+        self.seen: Observations = observe(reports, times)
         self.model: Model = fit(self.seen)
         self.predictions: list[Prediction] = [
             *errors.sizes(self.model, self.seen),
@@ -52,6 +53,7 @@ class Report:
             "date": date,
             "commit": commit,
             "command": command,
+            "times": self.times,
             "matrices": [{name: one.get(name) for name in heads} for one in self.reports],
             "links": list(self.links()),
             "lines": list(self.lines()),
@@ -219,7 +221,8 @@ class Report:
         count = sum(len(one["runs"]) for one in self.reports)
         introduction = (
             f"<p>Warpmill {escape(warpmill.__version__)}, commit {escape(commit or 'unknown')}, {escape(date)}. "
-            f"{count} runs of {len(self.reports)} machine(s). The model and its notation are those of "
+            f"{count} runs of {len(self.reports)} machine(s), fitted to the {self.times} of each. The model and its "
+            "notation are those of "
             "<i>Powerful GPUs or Fast Interconnects</i> (PVLDB 18(11), 2025).</p>"
         )
         if any(run.site == "sim" for run in self.seen.runs):
