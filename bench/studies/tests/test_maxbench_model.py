@@ -124,6 +124,8 @@ def test_a_matrix_of_rank_two_is_said_to_be_none_of_rank_one() -> None:
     found = characteristics.characterize(slopes, ["a", "b", "c"], ["x", "y"])
     assert found.largest_error > 0.5
     assert found.share < 0.9
+    assert found.errors_by_rank[0] == pytest.approx(found.median_error)
+    assert found.errors_by_rank[1] == pytest.approx(0, abs=1e-9)
     assert characteristics.of_rank(slopes, 2) == pytest.approx(slopes)
     assert np.abs(characteristics.of_rank(slopes, 1) / slopes - 1).max() > 0.5
 

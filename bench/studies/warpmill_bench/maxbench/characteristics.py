@@ -41,6 +41,8 @@ class Characteristics:
     #: Largest and median relative error of complexity / efficiency over the known entries.
     largest_error: float
     median_error: float
+    #: Median relative error of the nearest matrix of rank 1, 2 and so on (equation 7).
+    errors_by_rank: tuple[float, ...]
 
     def slope(self, query: str, device: str) -> float:
         """Seconds per byte as the characteristics say."""
@@ -75,6 +77,9 @@ def characterize(slopes: Floats, queries: Sequence[str], devices: Sequence[str])
         values,
         float(errors.max()),
         float(np.median(errors)),
+        tuple(
+            float(np.median(np.abs(of_rank(filled, rank + 1) / slopes - 1)[known])) for rank in range(min(slopes.shape))
+        ),
     )
 
 

@@ -299,6 +299,7 @@ def _of(found: Characteristics | None) -> Row | None:
         "share_of_first": found.share,
         "median_error": found.median_error,
         "largest_error": found.largest_error,
+        "errors_by_rank": list(found.errors_by_rank),
     }
 
 
