@@ -99,6 +99,11 @@ bench: install ## TPC-H and SSB against DuckDB, answers compared (SF=1 THREADS=a
 	$(BIN)/warpmill bench tpch --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/tpch.json
 	$(BIN)/warpmill bench ssb --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/ssb.json
 
+.PHONY: bench-matrix-quick
+bench-matrix-quick: install ## MaxBench's measurements and model, tiny: CPU and simulated device, answers compared; target/matrix/report.html
+	$(BIN)/warpmill bench matrix --quick --data target/matrix/data --out target/matrix
+	$(BIN)/warpmill bench model target/matrix/matrix.json
+
 # What the site needs is the extra docs; the package itself is not asked for, so that no build begins.
 $(VENV)/.docs: $(BIN)/python pyproject.toml
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \

@@ -86,6 +86,7 @@ def steps(at: Session) -> list[Step]:
         concurrent_step(at),
         suite(at, "ssb-sf100", 600, "ssb", 100, ["--runs", "7", *IN_PROCESS]),
         parquet(at),
+        matrix(at),
         *larger_than_memory(at, "ssb", 30, None, 600),
         *larger_than_memory(at, "tpch", 30, "1,3,5,6", 600),
         duckdb_step(at),
@@ -124,6 +125,18 @@ def parquet(at: Session) -> Step:
     where = ["--sf", at.sf(1), "--device", at.device, "--data", str(at.data / "parquet-sf1")]
     command = at.bench("parquet", *where, "--json", str(at.out / "parquet-sf1.json"))
     return Step("parquet-sf1", 300, [command], ["parquet-sf1"])
+
+
+def matrix(at: Session) -> Step:
+    """MaxBench's measurements, as far as there is time, and its model."""
+    out = at.out / "matrix"
+    where = ["--data", str(at.data / "matrix"), "--out", str(out), "--discard"]
+    tried = [] if at.scale == 1 else ["--quick", "--suites", "tpch", "--device", at.device, "--peers", "none"]
+    commands = [
+        at.bench("matrix", *where, "--budget", "1500", *tried),
+        at.bench("model", str(out / "matrix.json")),
+    ]
+    return Step("matrix", 1800, commands, ["matrix"])
 
 
 def larger_than_memory(

@@ -1,5 +1,7 @@
 """Studies of Warpmill: benchmarks of its parts and of what papers claim, which ``warpmill bench`` finds when installed.
 
+- `suites`: tables, queries and sizes as data;
+- `maxbench`: engines, states and places of data, measured and modelled like MaxBench;
 - `qj`, `qj_findings`: joins, selectivity, number of drives and codec against each other;
 - `golap`, `golap_sweeps`, `golap_joins`, `golap_report`: compression and pruning, sizes, pipelines, co-execution;
 - `compaction`: the chunk compaction micro-benchmark and its plots;

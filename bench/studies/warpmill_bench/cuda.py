@@ -28,6 +28,8 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "cuMemAllocHost_v2": [c_void_p, c_size_t],
     "cuMemcpyHtoD_v2": [c_uint64, c_void_p, c_size_t],
     "cuMemcpyDtoH_v2": [c_void_p, c_uint64, c_size_t],
+    "cuMemcpyHtoDAsync_v2": [c_uint64, c_void_p, c_size_t, c_void_p],
+    "cuMemcpyDtoHAsync_v2": [c_void_p, c_uint64, c_size_t, c_void_p],
     "cuMemcpyDtoDAsync_v2": [c_uint64, c_uint64, c_size_t, c_void_p],
     "cuMemsetD8Async": [c_uint64, c_ubyte, c_size_t, c_void_p],
     "cuStreamCreate": [c_void_p, c_uint],
@@ -112,6 +114,14 @@ class Device:
     def copy(self, to: int, source: int, size: int) -> None:
         """Queue a copy within the device's memory."""
         self._call("cuMemcpyDtoDAsync_v2", to, source, size, self.stream)
+
+    def time_copy_in(self, to: int, source: int, size: int) -> float:
+        """Seconds of a copy from an address of the host's memory to the device."""
+        return self.time(lambda: self._call("cuMemcpyHtoDAsync_v2", to, source, size, self.stream)) / 1e3
+
+    def time_copy_out(self, to: int, source: int, size: int) -> float:
+        """Seconds of a copy from the device to an address of the host's memory."""
+        return self.time(lambda: self._call("cuMemcpyDtoHAsync_v2", to, source, size, self.stream)) / 1e3
 
     def fill(self, buffer: Buffer, byte: int) -> None:
         """Queue overwriting a buffer with one byte."""

@@ -1,8 +1,9 @@
 """The process of one engine: it opens the tables, then answers statements; requests and replies are lines of JSON.
 
 It is run as a script, by any Python that has the engine, and imports nothing else, so that the time from its start is
-the engine's own. The first line says what to open, every further line has the name and the text of a query. Times are
-of the system's monotonic clock, which all processes share.
+the engine's own. The first line says what to open, every further line has the name and the text of a query, and
+`most_rows`, where a reply must not have more rows than that: it has their number then. Times are of the system's
+monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ class Opened(NamedTuple):
     version: str
     #: The measurements that the engine gives with a result.
     profile: Callable[[Any], dict[str, Any]] = lambda _: {}
+    #: The number of a result's rows, without making Python objects of them, and the names of its columns.
+    count: Callable[[Any], int] = len
+    columns: Callable[[Any], list[str] | None] = lambda _: None
 
 
 def main() -> None:
@@ -64,11 +68,19 @@ def main() -> None:
             begun = time.monotonic_ns()
             result = opened.run(query["name"], query["sql"])
             answered = time.monotonic_ns()
-            profile = opened.profile(result)
-            rows = [[encoded(value) for value in row] for row in opened.rows(result)]
-            reply({"begun": begun, "answered": answered, "rows": rows, "profile": profile})
+            reply({"begun": begun, "answered": answered, **_told(opened, result, query.get("most_rows"))})
         except Exception as error:
             reply({"error": _text(error)})
+
+
+def _told(opened: Opened, result: Any, most_rows: int | None) -> dict[str, Any]:
+    """The reply about a result: its rows, unless there are more than may be told."""
+    found: dict[str, Any] = {"profile": opened.profile(result), "rows": None}
+    if most_rows is not None:
+        found |= {"count": opened.count(result), "columns": opened.columns(result)}
+    if most_rows is None or found["count"] <= most_rows:
+        found["rows"] = [[encoded(value) for value in row] for row in opened.rows(result)]
+    return found
 
 
 def open_warpmill(asked: dict[str, Any], times: dict[str, int]) -> Opened:
@@ -85,11 +97,13 @@ def open_warpmill(asked: dict[str, Any], times: dict[str, int]) -> Opened:
         lambda result: list(result.fetchall()),
         warpmill.__version__,
         lambda result: dict(result.profile),
+        lambda result: int(result.shape[0]),
+        lambda result: list(result.columns),
     )
 
 
 def open_duckdb(asked: dict[str, Any], times: dict[str, int]) -> Opened:
-    """A database file, or views over Parquet files."""
+    """A database file, or views over Parquet files; `arrow`: results are tables of Arrow, as other engines' are."""
     import duckdb
 
     times["imported"] = time.monotonic_ns()
@@ -99,29 +113,53 @@ def open_duckdb(asked: dict[str, Any], times: dict[str, int]) -> Opened:
         duckdb_views(con, asked["tables"])
     else:
         con = duckdb.connect(asked["database"], read_only=True, config=config)
+    if asked.get("arrow"):
+        import pyarrow  # noqa: F401 - loaded here, so that no timed run loads it
+
+        return Opened(
+            lambda _, sql: con.sql(sql).to_arrow_table(),
+            arrow_rows,
+            duckdb.__version__,
+            count=lambda table: int(table.num_rows),
+            columns=lambda table: list(table.column_names),
+        )
     # Rows of its own: for Arrow's it would have to import PyArrow, which takes longer than many a query.
     return Opened(lambda _, sql: con.sql(sql).fetchall(), list, duckdb.__version__)
 
 
 def open_datafusion(asked: dict[str, Any], times: dict[str, int]) -> Opened:
-    """Parquet files."""
+    """Parquet files; `in_memory`: the batches that are in them."""
     import datafusion
 
     times["imported"] = time.monotonic_ns()
     context = datafusion_context(asked["threads"])
     for name, path in asked["tables"].items():
-        context.register_parquet(name, path)
-    return Opened(lambda _, sql: context.sql(sql).collect(), batch_rows, datafusion.__version__)
+        if asked.get("in_memory"):
+            context.register_record_batches(name, batches_of(path, asked["threads"]))
+        else:
+            context.register_parquet(name, path)
+    return Opened(
+        lambda _, sql: context.sql(sql).collect(),
+        batch_rows,
+        datafusion.__version__,
+        count=lambda batches: sum(batch.num_rows for batch in batches),
+        columns=lambda batches: list(batches[0].schema.names) if batches else None,
+    )
 
 
 def open_polars(asked: dict[str, Any], times: dict[str, int]) -> Opened:
-    """Parquet files, scanned lazily."""
+    """Parquet files, scanned lazily; `in_memory`: frames of them."""
     import polars
 
     times["imported"] = time.monotonic_ns()
-    context = polars.SQLContext({name: polars.scan_parquet(path) for name, path in asked["tables"].items()})
+    read = polars.read_parquet if asked.get("in_memory") else polars.scan_parquet
+    context = polars.SQLContext({name: read(path) for name, path in asked["tables"].items()})
     return Opened(
-        lambda _, sql: context.execute(sql, eager=True), lambda result: list(result.rows()), polars.__version__
+        lambda _, sql: context.execute(sql, eager=True),
+        lambda result: list(result.rows()),
+        polars.__version__,
+        count=lambda result: int(result.height),
+        columns=lambda result: list(result.columns),
     )
 
 
@@ -146,7 +184,13 @@ def open_cudf_polars(asked: dict[str, Any], times: dict[str, int]) -> Opened:
         return frame.collect(engine=engine)
 
     version = f"{cudf_polars.__version__} (polars {polars.__version__})"
-    return Opened(run, lambda result: list(result.rows()), version)
+    return Opened(
+        run,
+        lambda result: list(result.rows()),
+        version,
+        count=lambda result: int(result.height),
+        columns=lambda result: list(result.columns),
+    )
 
 
 def _pdsh() -> Any:
@@ -180,6 +224,15 @@ def datafusion_context(threads: int) -> Any:
     import datafusion
 
     return datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(threads))
+
+
+def batches_of(path: str, threads: int) -> list[list[Any]]:
+    """A Parquet file as record batches, one partition per thread, as DataFusion's own in-memory benchmark has them."""
+    import pyarrow.parquet
+
+    batches = pyarrow.parquet.read_table(path).to_batches(max_chunksize=8192)
+    share = max(-(-len(batches) // threads), 1)
+    return [batches[start : start + share] for start in range(0, len(batches), share)]
 
 
 def arrow_rows(table: Any) -> list[tuple[Any, ...]]:

@@ -65,11 +65,12 @@ def prepare(
                 _warpmill.generate_parquet(suite, name, sf, str(path), 0, bar(f"{name} (parquet)"))
     if duckdb and not data.duckdb.exists():
         bar("all tables (duckdb)")
-        _make_duckdb(data)
+        make_duckdb(data)
     return data
 
 
-def _make_duckdb(data: Data) -> None:
+def make_duckdb(data: Data) -> None:
+    """Copy the Parquet files into a database file of DuckDB."""
     import duckdb
 
     # Under another name first: a file that is there is complete.

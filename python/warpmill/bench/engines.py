@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import warpmill
 from warpmill import _warpmill
-from warpmill.bench.child import arrow_rows, batch_rows, datafusion_context, duckdb_views
+from warpmill.bench.child import arrow_rows, batch_rows, batches_of, datafusion_context, duckdb_views
 from warpmill.bench.data import copy_tables
 from warpmill.bench.states import Source
 from warpmill.bench.verify import EXACT, Tolerance
@@ -273,18 +273,12 @@ class DataFusion(Peer):
     name = "datafusion"
 
     def __init__(self, setup: Setup) -> None:
-        import pyarrow.parquet
-
         self._context = datafusion_context(setup.threads)
         for name, path in setup.files.items():
             if setup.source is Source.PARQUET:
                 self._context.register_parquet(name, path)
-                continue
-            batches = pyarrow.parquet.read_table(path).to_batches(max_chunksize=8192)
-            # One partition per thread, as DataFusion's own in-memory benchmark has them.
-            share = -(-len(batches) // setup.threads)
-            parts = [batches[start : start + share] for start in range(0, len(batches), share)]
-            self._context.register_record_batches(name, parts)
+            else:
+                self._context.register_record_batches(name, batches_of(path, setup.threads))
 
     def run(self, sql: str) -> Any:
         """Run a query to its last batch."""

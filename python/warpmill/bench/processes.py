@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -105,6 +106,32 @@ class Served:
             raise UnsupportedError(reply["error"])
         return reply
 
+    def answer_within(self, seconds: float, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply to a request; `UnsupportedError` where there is none in time, for which the process is ended."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._process.kill()
+
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        try:
+            reply = self._ask(request)
+        finally:
+            timer.cancel()
+        if late.is_set():
+            self._process.wait()
+            raise UnsupportedError(f"took more than {seconds:g} s")
+        if "error" in reply:
+            raise UnsupportedError(reply["error"])
+        return reply
+
+    @property
+    def over(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
+
     def close(self) -> None:
         """End the process."""
         assert self._process.stdin is not None
@@ -146,9 +173,10 @@ def ended(code: int, said: str) -> str:
     return lines[-1][:300] if lines else f"died of signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 
-def once(how: Launch, query: Query) -> dict[str, Any]:
-    """Start a process for one query: when it was started, and what it replied, rows and times."""
-    requests = "".join(json.dumps(line) + "\n" for line in (how.opening, {"name": query.name, "sql": query.sql}))
+def once(how: Launch, query: Query, most_rows: int | None = None) -> dict[str, Any]:
+    """Start a process for one query: when it was started, and what it replied, rows (unless too many) and times."""
+    asked = {"name": query.name, "sql": query.sql, "most_rows": most_rows}
+    requests = "".join(json.dumps(line) + "\n" for line in (how.opening, asked))
     started = time.monotonic_ns()
     try:
         variables = how.variables()

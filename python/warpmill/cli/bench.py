@@ -30,6 +30,8 @@ STUDIES = [
     "groupby",
     "join",
     "like",
+    "matrix",
+    "model",
     "mordred",
     "nvcomp",
     "nvcomp-check",

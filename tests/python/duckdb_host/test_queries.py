@@ -12,13 +12,17 @@ import pytest
 import warpmill
 import warpmill._warpmill as native
 import warpmill.duckdb
-from suites import hits, imdb
 from warpmill.bench.verify import difference
+from warpmill_bench.suites import QUERIES, hits, imdb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-QUERIES = Path(__file__).parents[3] / "queries"
+#: The texts of each suite: those of the engine, and those of the studies.
+FOLDERS = {
+    **{suite: Path(__file__).parents[3] / "queries" / suite for suite in ("tpch", "ssb")},
+    **{suite: QUERIES / suite for suite in ("clickbench", "job")},
+}
 
 #: Queries that stay with DuckDB, and why.
 LEFT = {("clickbench", "q19"): "rows as they come"}
@@ -56,11 +60,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[s
 
 
 def texts() -> list[Any]:
-    found = [
-        (suite, path)
-        for suite in ("tpch", "ssb", "clickbench", "job")
-        for path in sorted((QUERIES / suite).glob("*.sql"))
-    ]
+    found = [(suite, path) for suite, folder in FOLDERS.items() for path in sorted(folder.glob("*.sql"))]
     return [pytest.param(suite, path, id=f"{suite} {path.stem}") for suite, path in found]
 
 

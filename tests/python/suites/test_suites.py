@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isnan
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 
 import warpmill
-from suites import groupby, hits, imdb
 from warpmill.bench.verify import difference
+from warpmill_bench.suites import QUERIES, groupby, hits, imdb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-QUERIES = Path(__file__).parents[3] / "queries"
 SUITES: dict[str, Callable[[], dict[str, Any]]] = {"h2o": groupby.tables, "clickbench": hits.tables, "job": imdb.tables}
 
 #: Queries that need DataFusion for a part, and what for. One that needs it no longer fails the test: take it out here.

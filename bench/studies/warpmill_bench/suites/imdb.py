@@ -44,7 +44,7 @@ def tables(movies: int = 6000) -> dict[str, Any]:
         return 1 + (count * random.random(rows) ** 2).astype(np.int32)
 
     def pick(values: tuple[str | None, ...], rows: int) -> Any:
-        return pa.array([values[at] for at in random.integers(0, len(values), rows)], pa.string())
+        return pa.array(values, pa.string()).take(random.integers(0, len(values), rows))
 
     def lookup(name: str, values: tuple[str, ...]) -> Any:
         return pa.table({"id": np.arange(1, len(values) + 1, dtype=np.int32), name: list(values)})

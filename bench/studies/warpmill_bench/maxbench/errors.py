@@ -1,0 +1,181 @@
+"""Predictions against runs that the model has not seen: other sizes, other devices, copies per query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from warpmill_bench.maxbench import characteristics
+from warpmill_bench.maxbench.fits import FitError, Line, line, together
+from warpmill_bench.maxbench.model import operator_times, overlaps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from warpmill_bench.maxbench.model import Model
+    from warpmill_bench.maxbench.observations import Observations, Query
+
+#: Queries that are measured on a device that is held out: they tell how fast it is.
+PROBES = 3
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A prediction of a run that was no part of the fit."""
+
+    #: "size", "device", or "copies", "copies that overlap".
+    held_out: str
+    query: Query
+    device: str
+    location: str
+    input_bytes: float
+    measured: float
+    predicted: float
+    #: Whether the size lies between those that were seen; None where that is not the question.
+    between: bool | None = None
+
+    @property
+    def error(self) -> float:
+        """Predicted by measured, less 1."""
+        return self.predicted / self.measured - 1
+
+
+def sizes(model: Model, seen: Observations) -> list[Prediction]:
+    """Each size of each query and device, predicted by the line through the other sizes: two at least."""
+    found = []
+    for (query, device), points in operator_times(seen.runs, model.links).items():
+        inputs = sorted({size for size, _ in points})
+        for size in inputs if len(inputs) > 2 else []:
+            others = [(x, y) for x, y in points if x != size]
+            fitted = line(*zip(*others, strict=True))
+            between = inputs[0] < size < inputs[-1]
+            found += [
+                Prediction("size", query, device, "in place", size, seconds, float(fitted.seconds(size)), between)
+                for x, seconds in points
+                if x == size
+            ]
+    return found
+
+
+def devices(model: Model) -> list[Prediction]:
+    """All queries but a few probes on each of Warpmill's devices, predicted from the other devices.
+
+    Complexities are those of the other devices alone; how fast this one is follows from the probes' slopes, and its
+    intercepts from theirs.
+    """
+    if model.characteristics is None or len(model.characteristics.devices) < 2:
+        return []
+    found: list[Prediction] = []
+    for held_out in model.characteristics.devices:
+        found += _without(model, held_out)
+    return found
+
+
+def _without(model: Model, held_out: str) -> list[Prediction]:
+    assert model.characteristics is not None
+    others = [name for name in model.characteristics.devices if name != held_out]
+    shared = [
+        query
+        for query, device in model.lines
+        if device == held_out
+        and model.lines[query, device].line.a > 0
+        and any((query, name) in model.lines and model.lines[query, name].line.a > 0 for name in others)
+    ]
+    if len(shared) <= PROBES:
+        return []
+    slopes = np.array([[_a(model, query, name) for name in others] for query in shared])
+    try:
+        known = characteristics.characterize(slopes, [" ".join(query) for query in shared], others)
+    except FitError:
+        return []
+    own = np.array([_a(model, query, held_out) for query in shared])
+    probes = probe_rows(known.complexity)
+    speed = characteristics.efficiency_by_probes(known.complexity[probes], own[probes])
+    fixed = np.array([_b(model, query, others) for query in shared])
+    ratio = _ratio([model.lines[shared[at], held_out].line.b for at in probes], fixed[probes])
+    found = []
+    for at, query in enumerate(shared):
+        if at in probes:
+            continue
+        predicted = Line(float(known.complexity[at]) / speed, float(fixed[at]) * ratio)
+        one = model.lines[query, held_out]
+        found += [
+            Prediction("device", query, held_out, "in place", size, seconds, float(predicted.seconds(size)))
+            for size, seconds in zip(one.inputs, one.seconds, strict=True)
+        ]
+    return found
+
+
+def probe_rows(complexity: Any) -> list[int]:
+    """The queries that are probes: at equal distances in the order of complexity, but for an eighth at each end."""
+    order = np.argsort(complexity)
+    return sorted({int(order[round(part * (len(order) - 1))]) for part in np.linspace(0.125, 0.875, PROBES)})
+
+
+def _a(model: Model, query: Query, device: str) -> float:
+    one = model.lines.get((query, device))
+    return one.line.a if one is not None and one.line.a > 0 else np.nan
+
+
+def _b(model: Model, query: Query, devices: list[str]) -> float:
+    """The mean intercept of a query on some devices."""
+    return float(np.mean([model.lines[query, on].line.b for on in devices if (query, on) in model.lines]))
+
+
+def _ratio(own: list[float], others: Any) -> float:
+    """The sum of intercepts by that of others; 1 where there are none."""
+    return float(np.sum(own) / np.sum(others)) if np.sum(others) > 0 else 1.0
+
+
+def copies(model: Model, seen: Observations) -> list[Prediction]:
+    """Runs that copy their input, predicted from operators in place and links measured alone.
+
+    Copying and computing one after the other, as MaxBench has it; and with a part of them at once, which is taken from
+    runs at other sizes.
+    """
+    found = []
+    for run in seen.runs:
+        link = model.link(run.report, run.site, run.location)
+        one = model.lines.get((run.query, run.device))
+        if link is None or one is None or run.in_place or not run.copied_bytes:
+            continue
+        computing = float(one.line.seconds(run.input_bytes))
+        copying = float(link.seconds(run.copied_bytes))
+        first = Prediction(
+            "copies", run.query, run.device, run.location, run.input_bytes, run.seconds, computing + copying
+        )
+        found.append(first)
+        others = [other for other in seen.runs if (other.query[0], other.size) != (run.query[0], run.size)]
+        part = overlaps(model, others).get((run.device, run.location))
+        if part is not None:
+            total = float(together(computing, copying, part))
+            found.append(replace(first, held_out="copies that overlap", predicted=total))
+    return found
+
+
+def summary(predictions: Iterable[Prediction]) -> list[dict[str, Any]]:
+    """Number, median, 90th percentile and largest of the absolute errors, by what is held out, device and location."""
+    groups: dict[tuple[str, str, str], list[Prediction]] = {}
+    for one in predictions:
+        kind = (
+            one.held_out if one.between is None else f"{one.held_out} ({'between' if one.between else 'beyond'} others)"
+        )
+        groups.setdefault((kind, one.device, one.location), []).append(one)
+    rows = []
+    for (kind, device, location), ones in sorted(groups.items()):
+        errors = np.abs([one.error for one in ones])
+        rows.append(
+            {
+                "held_out": kind,
+                "device": device,
+                "location": location,
+                "predictions": len(ones),
+                "median_error": float(np.median(errors)),
+                "p90_error": float(np.quantile(errors, 0.9)),
+                "largest_error": float(errors.max()),
+                "median_signed": float(np.median([one.error for one in ones])),
+            }
+        )
+    return rows
