@@ -17,7 +17,7 @@ use warpmill_ir::{
 
 use super::aggregate::{Context, group_counts};
 use super::expr::{self, Limit, arith, convert};
-use super::stream::{Rows, Stream};
+use super::stream::{Branch, Rows, Stream};
 use super::{Translator, scope};
 
 /// Sets of an aggregation at most: each is a pipeline or two, which devices compile kernels for.
@@ -26,8 +26,9 @@ const MOST_SETS: usize = 64;
 /// Sets that are grouped from the rows, each for itself, at most.
 const MOST_PASSES: usize = 16;
 
-/// The part of the rows that groups by all keys may be, where these are no set of the query.
-const FEW_GROUPS: f64 = 0.25;
+/// The part of the rows that groups by all keys may be, where these are no set of the query: of rows of joins, and of a table, which is read
+/// again sooner than many groups are made.
+const FEW_GROUPS: (f64, f64) = (1.0 / 4.0, 1.0 / 64.0);
 
 /// The rows that are grouped, with all group keys and aggregates over them.
 struct Input {
@@ -81,7 +82,10 @@ impl Translator<'_> {
         let all: Vec<usize> = (0..input.keys.len()).collect();
         let is_set = sets.contains(&all);
         let (rows, _) = group_counts(&input.stream, &input.keys, 0);
-        let few = is_set || rows.likely <= input.stream.rows.likely * FEW_GROUPS;
+        let is_joined =
+            |branch: &Branch| branch.operators.iter().any(|operator| matches!(operator, Operator::Probe(_)));
+        let part = if input.stream.branches.iter().any(is_joined) { FEW_GROUPS.0 } else { FEW_GROUPS.1 };
+        let few = is_set || rows.likely <= input.stream.rows.likely * part;
         let types: Vec<ColType> = input.keys.iter().map(|key| key.ty.clone()).collect();
         let (grouped, finals) = match input.parts {
             Some(_) if few => self.nested(input, &sets),
