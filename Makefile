@@ -9,6 +9,9 @@ THREADS ?=
 
 # The interpreter that PyO3 is configured for: one for every cargo command, so that nothing is built twice.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+# A file of cargo's settings for all builds (CI: .ci/cargo.toml).
+CARGO_CONFIG ?=
+CONFIG := $(if $(CARGO_CONFIG),--config $(CARGO_CONFIG))
 # The Protobuf compiler that building Substrait's messages needs is a wheel in the venv.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -27,7 +30,7 @@ $(BIN)/python:
 
 # Built again when a Rust source, the package's description or the venv is newer.
 $(VENV)/.installed: $(BIN)/python pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --extras bench,dev
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release $(CONFIG) --extras bench,dev
 	@touch $@
 
 # The studies of `warpmill bench`; what they need is in the extras above.
@@ -38,7 +41,7 @@ $(VENV)/.studies: $(VENV)/.installed bench/studies/pyproject.toml
 # The DuckDB extension: its first stage, and a C++ shim for each supported DuckDB version (headers are downloaded once).
 EXTENSION := python/warpmill/duckdb/extension/warpmill.duckdb_extension
 $(EXTENSION): $(VENV)/.installed duckdb/build.py duckdb/unity.cpp $(wildcard duckdb/src/*)
-	cargo build --release -p warpmill-duckdb-loader
+	cargo build --release $(CONFIG) -p warpmill-duckdb-loader
 	$(BIN)/python duckdb/build.py --loader target/release/libwarpmill_duckdb_loader.so --out $(dir $@)
 
 .PHONY: duckdb-extension
@@ -65,14 +68,14 @@ check: install ## The fast tier, under 5 minutes after a build: formatting, ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	cargo test --release --lib $(addprefix -p ,$(SMALL_CRATES))
+	cargo test --release $(CONFIG) --lib $(addprefix -p ,$(SMALL_CRATES))
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(addprefix tests/python/,$(FAST_TESTS))
 
 # The Rust tests find NVRTC's wheel in the venv's packages.
 .PHONY: test
 test: install ## All tests: Rust, then Python
 	site=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
-		WARPMILL_PYTHON_PATH="$$site" cargo test --release --workspace --exclude warpmill-python
+		WARPMILL_PYTHON_PATH="$$site" cargo test --release $(CONFIG) --workspace --exclude warpmill-python
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/python bench/studies/tests
 	$(BIN)/python -m pytest tests/attack
 
@@ -88,7 +91,7 @@ conformance-fast: install ## A sample of them, in under two minutes
 .PHONY: lint
 lint: install ## rustfmt, clippy, ruff and mypy: formatting and warnings are errors
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets -- -D warnings
+	cargo clippy --release $(CONFIG) --workspace --all-targets -- -D warnings
 	@for crate in warpmill-bench warpmill-cpu warpmill-gpu; do echo "$$crate without DataFusion"; ! cargo tree --locked -p $$crate -e normal,build --prefix none | grep '^datafusion' || exit 1; done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
