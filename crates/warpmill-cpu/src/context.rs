@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use warpmill_eval::memory::QueryMemory;
+use warpmill_eval::progress::QueryProgress;
 
 pub(crate) use warpmill_eval::cancel::CancelToken;
 pub(crate) use warpmill_eval::error::{ExecError, Result};
@@ -51,6 +52,8 @@ pub struct QueryContext {
     pub spill: SpillArea,
     /// Memory, and whether to stop.
     pub memory: Arc<QueryMemory>,
+    /// The progress of its scans.
+    pub progress: QueryProgress,
 }
 
 impl Default for QueryContext {
@@ -74,7 +77,13 @@ impl QueryContext {
         let spill = SpillArea::new(settings.spill.clone());
         let memory = QueryMemory::new(settings.memory_limit, settings.spill.enabled, cancel);
         let memory = Arc::new(memory.with_texts(Box::new(spill.texts())));
-        Self { settings, spill, memory }
+        Self { settings, spill, memory, progress: QueryProgress::default() }
+    }
+
+    /// The same, whose scans are seen in `progress`.
+    #[must_use]
+    pub fn with_progress(self, progress: QueryProgress) -> Self {
+        Self { progress, ..self }
     }
 
     /// Bytes that a worker's part of an operator may hold whatever the others do: with less, putting aside makes too little room

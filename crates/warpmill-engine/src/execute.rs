@@ -15,6 +15,7 @@ use warpmill_cpu::spill::SpillSettings;
 use warpmill_eval::ExecError;
 use warpmill_eval::arrow::to_batches;
 use warpmill_eval::cancel::CancelToken;
+use warpmill_eval::progress::QueryProgress;
 use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_gpu::memory::regions::Owner;
 use warpmill_gpu::{
@@ -94,6 +95,8 @@ pub struct ExecutionContext {
     pub equal_hashes: bool,
     /// Stops the query from another thread.
     pub cancel: CancelToken,
+    /// Tells other threads how far its scans are.
+    pub progress: QueryProgress,
 }
 
 impl Default for ExecutionContext {
@@ -124,6 +127,7 @@ impl Default for ExecutionContext {
             mirror: MirrorOptions::default(),
             equal_hashes: false,
             cancel: CancelToken::default(),
+            progress: QueryProgress::default(),
         }
     }
 }
@@ -397,7 +401,7 @@ fn finish(
         equal_hashes: context.equal_hashes,
         spill: context.spill.clone(),
     };
-    let query = Arc::new(QueryContext::new(settings, context.cancel.clone()));
+    let query = Arc::new(QueryContext::new(settings, context.cancel.clone()).with_progress(context.progress.clone()));
     query.keep_alive(parts.owners);
     // Rows of a split program are there until it ends.
     let _rows = query.hold(parts.host_bytes as usize);

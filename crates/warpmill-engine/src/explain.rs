@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::Serialize;
 use warpmill_cpu::scan::BYTES_PER_NANO;
 use warpmill_eval::expr::PreparedExpr;
 use warpmill_eval::pruning::select;
@@ -15,7 +16,7 @@ use warpmill_gpu::data::shape::{ColumnShape, ScanSegments};
 use warpmill_gpu::device::DeviceKind;
 use warpmill_ir::pruning::PruningReport;
 use warpmill_ir::{Program, Scan, Source, Unsupported};
-use warpmill_place::{Arrives, Feedback, Partition, PartitionKey, Site};
+use warpmill_place::{Arrives, Decision, Feedback, Partition, PartitionKey, Site};
 
 use crate::device::{DeviceChoice, DeviceKey, Ordinals, device_name, executor, no_compiler, topology};
 use crate::execute::ExecutionContext;
@@ -40,6 +41,19 @@ pub struct Placement {
     pub parts: Option<String>,
     /// The reason why there is none, where parts were asked for.
     pub not_shared: Option<String>,
+    /// The sites that were considered, and why each runs the program or does not.
+    pub decisions: Vec<SiteDecision>,
+}
+
+/// A site that was considered for a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SiteDecision {
+    /// `cpu`, or the device with its number.
+    pub site: String,
+    /// Whether it runs the program, or a part of it.
+    pub chosen: bool,
+    /// The reason.
+    pub reason: String,
 }
 
 /// A pipeline whose row segments belong to the site that claims them first.
@@ -126,6 +140,7 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
         shared: None,
         parts: None,
         not_shared: None,
+        decisions: vec![],
     };
     let lowered = match context.device {
         DeviceChoice::Cpu => Ok(vec![]),
@@ -141,6 +156,7 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
         Err(refusal) => return Placement { not_on_device: Some(refusal.reason), ..none },
     };
     none.not_shared = plan.not_shared().map(str::to_owned);
+    none.decisions = plan.decisions.iter().map(|decision| decided(decision, context)).collect();
     let on_cpu = |not_on_device| Placement { not_on_device, ..none.clone() };
     if let Some(share) = &plan.share {
         let (pipeline, segments, arrives) = (share.pipeline, share.segments, share.arrives);
@@ -171,6 +187,14 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
     let split = strategy.as_ref().is_some_and(Strategy::is_split);
     let (on_host, path) = if split { (vec![], None) } else { (on_host, path) };
     Placement { device: device_name(context.device), strategy, on_host, path, ..none }
+}
+
+fn decided(decision: &Decision, context: &ExecutionContext) -> SiteDecision {
+    let site = match decision.site {
+        Site::Cpu => "cpu".to_string(),
+        Site::Device(number) => format!("{}:{number}", device_name(context.device)),
+    };
+    SiteDecision { site, chosen: decision.reason.is_chosen(), reason: decision.reason.to_string() }
 }
 
 /// The pipelines that the CPU runs although a device runs the program; or why none does.

@@ -16,7 +16,7 @@ pub use device::{
     has_device, has_open_device,
 };
 pub use execute::{DeviceProgram, EngineError, ExecutionContext, FirstRuns, QueryOutput, RowsInFiles, execute};
-pub use explain::{Kernels, Placement, SharedPipeline, kernels, placement, pruning};
+pub use explain::{Kernels, Placement, SharedPipeline, SiteDecision, kernels, placement, pruning};
 pub use profile::QueryProfile;
 pub use warpmill_cpu::compaction::Compaction;
 pub use warpmill_cpu::profile::{OperatorProfile, PipelineProfile};
@@ -24,6 +24,7 @@ pub use warpmill_cpu::source::InputStream;
 pub use warpmill_cpu::spill::SpillSettings;
 pub use warpmill_eval::ExecError;
 pub use warpmill_eval::cancel::CancelToken;
+pub use warpmill_eval::progress::QueryProgress;
 /// The device back end, for work with devices rather than with queries: benchmarks, compilers, tests.
 pub use warpmill_gpu;
 pub use warpmill_gpu::{ClaimUnit, DataSource, JoinStrategy, MirrorOptions, Pipelines, Policy, Representation};

@@ -9,7 +9,8 @@
 //! - [`queue`]: scans that several sites go through together;
 //! - [`rows`]: rows in memory, between pipelines and between back ends;
 //! - [`mod@arrow`]: rows to and from Arrow;
-//! - [`memory`], [`cancel`], [`error`]: the limits of a running query, and how it fails.
+//! - [`memory`], [`cancel`], [`error`]: the limits of a running query, and how it fails;
+//! - [`progress`]: how far its scans are.
 
 pub mod arrow;
 pub mod cancel;
@@ -19,6 +20,7 @@ pub mod error;
 pub mod expr;
 mod machine;
 pub mod memory;
+pub mod progress;
 pub mod pruning;
 pub mod queue;
 pub mod rows;

@@ -1,5 +1,6 @@
 //! Plans with places.
 
+use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use warpmill_ir::{Program, SinkId};
@@ -109,6 +110,28 @@ impl PlacedPlan {
             Reason::NotShared(reason) => Some(reason.as_str()),
             _ => None,
         })
+    }
+}
+
+impl Reason {
+    /// Whether the site runs the program, or a part of it.
+    pub fn is_chosen(&self) -> bool {
+        !matches!(self, Self::NotShared(_) | Self::Refused(_))
+    }
+}
+
+impl Display for Reason {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked => f.write_str("the setting asks for it"),
+            Self::First => f.write_str("it comes before the others"),
+            Self::Left => f.write_str("no other site is left"),
+            Self::Sooner => write!(f, "of the device, {SOONER}"),
+            Self::Shares => f.write_str("it claims row segments of a shared scan"),
+            Self::HasPart => f.write_str("it has a range of the data"),
+            Self::NotShared(reason) => write!(f, "not shared: {reason}"),
+            Self::Refused(reason) => f.write_str(reason),
+        }
     }
 }
 

@@ -31,21 +31,34 @@ pub(crate) struct Progress {
     pub(crate) total: AtomicU64,
 }
 
+/// What else the callable of a [`Reporter`] is told than its counters.
+type Look = Box<dyn Fn() -> (u64, u64)>;
+
 /// A Python callable `f(done, total)` and the counters that it is told.
 pub(crate) struct Reporter {
     pub(crate) progress: Arc<Progress>,
     callback: Option<Py<PyAny>>,
+    look: Option<Look>,
 }
 
 impl Reporter {
     pub(crate) fn new(callback: Option<Py<PyAny>>) -> Self {
-        Self { progress: Arc::default(), callback }
+        Self { progress: Arc::default(), callback, look: None }
+    }
+
+    /// A reporter that tells what `look` gives.
+    pub(crate) fn looking(callback: Option<Py<PyAny>>, look: impl Fn() -> (u64, u64) + 'static) -> Self {
+        Self { look: Some(Box::new(look)), ..Self::new(callback) }
     }
 
     fn tell(&self, py: Python<'_>) -> PyResult<()> {
         if let Some(callback) = &self.callback {
             let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            callback.call1(py, (value(&self.progress.done), value(&self.progress.total)))?;
+            let (done, total) = match &self.look {
+                Some(look) => look(),
+                None => (value(&self.progress.done), value(&self.progress.total)),
+            };
+            callback.call1(py, (done, total))?;
         }
         Ok(())
     }
@@ -115,7 +128,10 @@ where
         });
         match outcome {
             Ok(Ok(result)) => {
-                reporter.tell(py)?;
+                // What has ended is no longer seen by those who look.
+                if reporter.look.is_none() {
+                    reporter.tell(py)?;
+                }
                 return match interrupted {
                     Some(error) => Err(error),
                     None => result.map_err(Into::into),

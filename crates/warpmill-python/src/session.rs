@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::input::AnyRecordBatch;
 use warpmill::udf::FunctionDefinition;
-use warpmill::{CommitGate, Progress, ProgressFn, Session, WriteOptions};
+use warpmill::{CommitGate, ExplainFormat, Progress, ProgressFn, Session, WriteOptions};
 use warpmill_datagen::Suite;
 
 use crate::bench::{datagen_error, generated};
@@ -88,12 +88,40 @@ impl PySession {
         py.detach(|| guarded(build))
     }
 
-    /// Runs one statement to its end. `params`: None, a sequence, or a dict.
-    fn execute(&self, py: Python<'_>, sql: String, params: &Bound<'_, PyAny>) -> PyResult<PyQueryResult> {
+    /// Runs one statement to its end. `params`: None, a sequence, or a dict. `progress_callback(rows, total)` is called from time to time.
+    #[pyo3(signature = (sql, params, progress_callback=None))]
+    fn execute(
+        &self,
+        py: Python<'_>,
+        sql: String,
+        params: &Bound<'_, PyAny>,
+        progress_callback: Option<Py<PyAny>>,
+    ) -> PyResult<PyQueryResult> {
         guarded(|| {
             let (sql, params) = if params.is_none() { (sql, Vec::new()) } else { params::bind(&sql, params)? };
-            let result = self.run(py, &Reporter::new(None), move |session| Ok(session.execute(&sql, &params)?))?;
+            let session = self.session.clone();
+            let reporter = Reporter::looking(progress_callback, move || session.progress());
+            let result = self.run(py, &reporter, move |session| Ok(session.execute(&sql, &params)?))?;
             PyQueryResult::new(result)
+        })
+    }
+
+    /// When progress is shown: "on", "off" or "auto".
+    fn progress_mode(&self) -> &'static str {
+        self.session.progress_mode().name()
+    }
+
+    /// Names of all functions that SQL can call.
+    fn function_names(&self) -> PyResult<Vec<String>> {
+        guarded(|| Ok(self.session.function_names()))
+    }
+
+    /// The plan of a query in each of these formats; with `analyze` it runs once.
+    fn explain_as(&self, py: Python<'_>, sql: String, analyze: bool, formats: Vec<String>) -> PyResult<Vec<String>> {
+        self.run(py, &Reporter::new(None), move |session| {
+            let formats =
+                formats.iter().map(|name| ExplainFormat::named(name)).collect::<warpmill::Result<Vec<_>>>()?;
+            Ok(session.explain_as(&sql, analyze, &formats)?)
         })
     }
 

@@ -1,4 +1,4 @@
-//! Query results as files: CSV, JSON lines, Parquet.
+//! Query results as files: CSV, JSON lines, Parquet, Arrow's IPC.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -9,6 +9,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::csv::WriterBuilder;
 use arrow::datatypes::{Float32Type, Float64Type, SchemaRef};
 use arrow::error::ArrowError;
+use arrow::ipc::writer::{FileWriter, StreamWriter};
 use arrow::json::LineDelimitedWriter;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -25,6 +26,10 @@ pub(crate) enum Format {
     Csv,
     Json,
     Parquet,
+    /// Arrow's IPC format of files, which can be read from any batch.
+    Arrow,
+    /// Its format of streams.
+    ArrowStream,
 }
 
 impl FromStr for Format {
@@ -35,7 +40,8 @@ impl FromStr for Format {
             "csv" => Ok(Self::Csv),
             "json" => Ok(Self::Json),
             "parquet" => Ok(Self::Parquet),
-            _ => Err(PyValueError::new_err(format!("unknown format '{name}': csv, json or parquet"))),
+            "arrow" => Ok(Self::Arrow),
+            _ => Err(PyValueError::new_err(format!("unknown format '{name}': csv, json, parquet or arrow"))),
         }
     }
 }
@@ -46,8 +52,10 @@ pub(crate) fn parquet_properties() -> WriterProperties {
     WriterProperties::builder().set_compression(Compression::ZSTD(level)).build()
 }
 
+/// The bytes of a file, or of a stream where the format has one for bytes that nobody can go back in.
 pub(crate) fn to_bytes(schema: &SchemaRef, batches: &[RecordBatch], format: Format) -> PyResult<Vec<u8>> {
     let mut out = Vec::new();
+    let format = if let Format::Arrow = format { Format::ArrowStream } else { format };
     write(schema, batches, format, &mut out).map_err(arrow_error)?;
     Ok(out)
 }
@@ -108,6 +116,16 @@ fn write(
             }
             writer.close()?;
             Ok(())
+        }
+        Format::Arrow => {
+            let mut writer = FileWriter::try_new(out, schema)?;
+            batches.iter().try_for_each(|batch| writer.write(batch))?;
+            writer.finish()
+        }
+        Format::ArrowStream => {
+            let mut writer = StreamWriter::try_new(out, schema)?;
+            batches.iter().try_for_each(|batch| writer.write(batch))?;
+            writer.finish()
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use warpmill_engine::{EngineError, ExecError};
@@ -194,10 +193,35 @@ fn with_good_suggestion(text: &str) -> String {
     };
     let plain = |name: &str| name.rsplit('.').next().unwrap_or(name).trim_matches('"').to_lowercase();
     let (missing, likely) = (plain(missing), plain(suggested));
-    match levenshtein(&missing, &likely) <= (missing.chars().count() / 3).max(1) {
+    match is_near(&missing, &likely) {
         true => text.to_string(),
         false => format!("{}{after}", before.trim_end()),
     }
+}
+
+/// Whether `likely` may be meant by `missing`: few letters differ, or one is the beginning of the other.
+pub(crate) fn is_near(missing: &str, likely: &str) -> bool {
+    let letters = missing.chars().count();
+    let begins =
+        letters.min(likely.chars().count()) > 2 && (likely.starts_with(missing) || missing.starts_with(likely));
+    begins || edits(missing, likely) <= (letters / 3).max(1)
+}
+
+/// The letters to add, leave out, replace or exchange with their neighbours that make `b` of `a` (optimal string alignment).
+pub(crate) fn edits(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (vec![], (0..=b.len()).collect());
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            let exchanged = if exchanged { before[j - 2] + 1 } else { usize::MAX };
+            row.push((row[j - 1] + 1).min(last[j] + 1).min(replaced).min(exchanged));
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
 }
 
 /// DataFusion has no variant of its own for tables that are missing or in the way.

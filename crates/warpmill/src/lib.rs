@@ -49,10 +49,10 @@ pub use panics::{caught, caught_async, out_of_memory};
 pub use profile::QueryProfile;
 pub use remote::{RemoteError, RemoteReason};
 pub use session::{
-    CancelHandle, Description, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream, RowStream, Session,
-    SessionBuilder,
+    CancelHandle, Description, ExplainFormat, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream,
+    RowStream, Session, SessionBuilder,
 };
-pub use settings::{FallbackMode, WarpmillOptions};
+pub use settings::{FallbackMode, ProgressMode, WarpmillOptions};
 pub use warpmill_engine::{DeviceChoice, Ordinals};
 pub use warpmill_eval::memory::NoMemory;
 pub use warpmill_format::FormatError;

@@ -2,6 +2,7 @@
 
 mod entries;
 mod names;
+mod progress;
 
 use std::any::Any;
 
@@ -9,12 +10,14 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, Ex
 use datafusion::common::{DataFusionError, Result};
 use warpmill_engine::{
     CancelToken, ClaimUnit, Compaction, DataSource, DeviceChoice, ExecutionContext, FirstRuns, Granularity,
-    JoinStrategy, MirrorOptions, Ordinals, Pipelines, Policy, Representation,
+    JoinStrategy, MirrorOptions, Ordinals, Pipelines, Policy, QueryProgress, Representation,
 };
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
 use warpmill_format::pruning::Metadata;
 use warpmill_format::{FileAccess, column_cache};
 use warpmill_ir::PruningMode;
+
+pub use self::progress::ProgressMode;
 
 use self::names::{
     COMPACTIONS, DATA_SOURCES, DEVICES, FILE_ACCESS, FIRST_RUNS, JOINS, PLACEMENTS, PROFILES, PRUNING, REPRESENTATIONS,
@@ -75,6 +78,8 @@ pub struct WarpmillOptions {
     pub join_order: bool,
     /// The profile that results carry.
     pub profile: ProfileMode,
+    /// When shells, notebooks and scripts show the progress of queries.
+    pub progress: ProgressMode,
     /// The place where the data of programs that run on a device is.
     pub device_data: DataSource,
     /// The part of mirrored data that has copies in device memory.
@@ -207,6 +212,7 @@ impl Default for WarpmillOptions {
             file_access: FileAccess::default(),
             join_order: true,
             profile: ProfileMode::On,
+            progress: ProgressMode::Auto,
             device_data: DataSource::default(),
             mirror: MirrorOptions::default(),
             plan_cache: true,
@@ -280,6 +286,7 @@ impl WarpmillOptions {
             mirror: self.mirror,
             equal_hashes: self.equal_hashes,
             cancel,
+            progress: QueryProgress::default(),
         }
     }
 
@@ -390,6 +397,7 @@ impl ExtensionOptions for WarpmillOptions {
                 let found = found.or_else(|| parse_switch(&text).map(switch));
                 self.profile = found.ok_or_else(|| expects("off, on or kernels"))?;
             }
+            "progress" => self.progress = ProgressMode::parse(&text).ok_or_else(|| expects("on, off or auto"))?,
             "device_data" => {
                 let found = DATA_SOURCES.iter().find(|(name, _)| *name == text);
                 self.device_data = found.ok_or_else(|| expects("cache, mirrored, pinned, host or disk"))?.1;
@@ -549,6 +557,7 @@ mod tests {
         let cases = [
             ("fallback", "perhaps"),
             ("profile", "2"),
+            ("progress", "some"),
             ("device_data", "tape"),
             ("io_bandwidth_limit", "slow"),
             ("pinned_memory_limit", "some"),

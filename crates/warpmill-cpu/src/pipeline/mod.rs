@@ -6,6 +6,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Instant;
 
+use warpmill_eval::progress::ScanProgress;
 use warpmill_eval::queue::{Arrival, CPU, Pace, SharedScan};
 use warpmill_ir::{ExprKind, Operator, Pipeline, Program, Sink, Source};
 
@@ -47,6 +48,7 @@ pub fn execute_placed(
         let below = shared.filter(|shared| shared.below.contains(&index));
         if below.is_some_and(|shared| shared.queue.is_left_out(CPU)) {
             profiles.push(PipelineProfile::default());
+            run.scans[index] = None;
             continue;
         }
         profiles.push(match placed.get(index) {
@@ -68,6 +70,7 @@ pub fn execute_placed(
                 None => run.pipeline(index, below.map(Arc::as_ref), pool)?,
             },
         });
+        run.scans[index] = None;
     }
     let output = run.outputs.pop().flatten();
     query.keep_alive(run.sinks);
@@ -87,6 +90,8 @@ struct Run<'a> {
     /// Workers' states of sinks that are not finished yet.
     locals: Vec<Vec<Box<dyn LocalSink>>>,
     outputs: Vec<Option<SinkOutput>>,
+    /// The progress of the scan of each pipeline, until that is over.
+    scans: Vec<Option<ScanProgress>>,
 }
 
 impl<'a> Run<'a> {
@@ -94,7 +99,12 @@ impl<'a> Run<'a> {
         let sinks = program.sinks.iter().map(|sink| build::sink(sink, &query.settings)).collect::<Result<_>>()?;
         let outputs = program.sinks.iter().map(|_| None).collect();
         let locals = program.sinks.iter().map(|_| Vec::new()).collect();
-        Ok(Self { program, inputs: inputs.into_iter().map(Some).collect(), query, sinks, locals, outputs })
+        let scan = |pipeline: &Pipeline| match &pipeline.source {
+            Source::Scan(scan) => Some(query.progress.scan(scan.table.num_rows())),
+            _ => None,
+        };
+        let scans = program.pipelines.iter().map(scan).collect();
+        Ok(Self { program, inputs: inputs.into_iter().map(Some).collect(), query, sinks, locals, outputs, scans })
     }
 
     /// A pipeline whose rows are needed by `shared` only, where that is given.
@@ -221,6 +231,9 @@ impl<'a> Run<'a> {
         pool: &rayon::ThreadPool,
     ) -> Result<PipelineProfile> {
         let sink = self.program.pipelines[index].sink;
+        if let Some(progress) = &self.scans[index] {
+            source.begin(progress);
+        }
         let started = Instant::now();
         let (locals, mut profile) = worker::run(source, &chain, self.sinks[sink].as_ref(), &self.query, pool)?;
         self.locals[sink].extend(locals);

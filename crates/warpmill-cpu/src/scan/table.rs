@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use warpmill_eval::progress::ScanProgress;
 use warpmill_eval::pruning::select;
 use warpmill_eval::queue::{CPU, SegmentQueue};
 use warpmill_format::{Encoding, Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
@@ -43,7 +44,7 @@ pub struct TableSource {
     report: PruningReport,
     plain_bytes: u64,
     bytes_read: Arc<AtomicU64>,
-    rows_scanned: AtomicU64,
+    rows_scanned: Arc<AtomicU64>,
 }
 
 /// Position of the row segment among those that are scanned, first row, number of rows.
@@ -91,7 +92,7 @@ impl TableSource {
             report,
             plain_bytes: scan.plain_bytes(),
             bytes_read: Arc::default(),
-            rows_scanned: AtomicU64::new(0),
+            rows_scanned: Arc::default(),
         })
     }
 }
@@ -169,6 +170,11 @@ impl ChunkSource for TableSource {
         self.morsels.len()
     }
 
+    fn begin(&self, progress: &ScanProgress) {
+        let left: usize = self.morsels.iter().map(|&(_, _, rows)| rows).sum();
+        progress.begin(self.table.num_rows().saturating_sub(left as u64), Arc::clone(&self.rows_scanned));
+    }
+
     fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a> {
         let (query, worker) = (query.clone(), Worker::new(&query.memory));
         Box::new(LocalScan {
@@ -225,7 +231,6 @@ impl LocalSource for LocalScan<'_> {
         let Some(morsel) = scan.claim() else { return Ok(false) };
         let (segment, start, len) = scan.morsels[morsel];
         let mut columns = Columns { scan, from: &scan.segments[segment], opened: vec![None; scan.columns.len()] };
-        scan.rows_scanned.fetch_add(len as u64, Ordering::Relaxed);
         let chunk_rows = self.query.settings.chunk_rows;
         let step = chunk_rows.max(VECTOR_ROWS);
         for (i, offset) in (0..len).step_by(step).enumerate() {
@@ -238,6 +243,7 @@ impl LocalSource for LocalScan<'_> {
         }
         drop(columns);
         self.lent.clear();
+        scan.rows_scanned.fetch_add(len as u64, Ordering::Relaxed);
         scan.segments[segment].morsel_done();
         Ok(true)
     }

@@ -6,6 +6,8 @@ mod rows;
 
 use std::sync::Arc;
 
+use warpmill_eval::progress::ScanProgress;
+
 use crate::context::{QueryContext, Result};
 use crate::operator::Emit;
 
@@ -24,6 +26,8 @@ pub trait ChunkSource: Send + Sync {
     fn waits(&self) -> bool {
         false
     }
+    /// Tells `progress`, of a scan, where the rows are counted that it reads.
+    fn begin(&self, _progress: &ScanProgress) {}
     /// The state of one worker.
     fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a>;
     /// The counts that EXPLAIN ANALYZE shows beside rows and time: name and count.

@@ -116,6 +116,11 @@ pub(crate) fn is_taken(name: &str) -> bool {
     !matches!(parsed, Ok(SqlExpr::Function(_)))
 }
 
+/// Names that calls may have in SQL, besides those of functions that are registered: of parts of dates, and of what stands for something else.
+pub(crate) fn called_names() -> impl Iterator<Item = &'static str> {
+    names::called_parts().chain(names::calls_for_others())
+}
+
 /// The name of a column that a SELECT list has without one, as an alias.
 pub(crate) fn alias_of(expr: &SqlExpr) -> Ident {
     names::quoted(&names::label(expr))

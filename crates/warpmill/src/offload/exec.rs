@@ -22,7 +22,6 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
@@ -31,7 +30,9 @@ use datafusion::physical_plan::{
 use futures::{FutureExt, Stream, StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use warpmill_engine::{CancelToken, DeviceChoice, EngineError, ExecError, FirstRuns, QueryOutput, RowsInFiles};
+use warpmill_engine::{
+    CancelToken, DeviceChoice, EngineError, ExecError, FirstRuns, QueryOutput, QueryProgress, RowsInFiles,
+};
 use warpmill_format::column_cache;
 use warpmill_ir::graph::has_limit;
 use warpmill_ir::{Pipeline, Program, Sink, Source};
@@ -53,6 +54,8 @@ const ENCODING_SHARE: usize = 4;
 pub struct QueryHandle {
     /// Stops the query.
     pub cancel: CancelToken,
+    /// The progress of its scans.
+    pub progress: QueryProgress,
     /// What decides whether it commits what it writes.
     pub commit: CommitGate,
     /// The profiles of the programs that have ended.
@@ -145,11 +148,7 @@ impl WarpmillExec {
 
     /// Rows that each input is expected to have; 2^20 where nobody knows.
     pub fn input_rows(&self) -> Vec<u64> {
-        let rows = |plan: &Arc<dyn ExecutionPlan>| {
-            let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
-            statistics.num_rows.get_value().map(|&rows| rows as u64)
-        };
-        self.inputs.iter().map(|plan| rows(plan).unwrap_or(1 << 20)).collect()
+        self.inputs.iter().map(|plan| input::expected_rows(plan).unwrap_or(1 << 20)).collect()
     }
 
     /// The plan that devices run instead of the program, where it has inputs of Parquet files that they decode themselves. Reads footers, of
@@ -388,6 +387,7 @@ fn run_program(
 ) -> Result<impl Future<Output = Result<Ran>> + use<>> {
     let mut execution = WarpmillOptions::of(context.session_config().options()).execution(handle.cancel.clone());
     execution.time_kernels |= handle.time_kernels.load(Ordering::Relaxed);
+    execution.progress = handle.progress.clone();
     let first_error = input::FirstError::default();
     let parquet::ForDevices { program: other, held, .. } = for_devices;
     let inputs = inputs.iter().enumerate().map(|(index, plan)| match &other {

@@ -1,6 +1,7 @@
 //! DataFusion's asynchronous streams as the blocking inputs of a program.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
@@ -8,6 +9,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -36,8 +38,10 @@ pub(super) fn input(
     let mut stream = merged(plan).execute(0, Arc::clone(context))?;
     let (sender, receiver) = mpsc::channel::<Result<RecordBatch, String>>(BATCHES_AHEAD);
     let first_error = Arc::clone(first_error);
-    let cancel = context.session_config().get_extension::<QueryHandle>().map(|handle| handle.cancel.clone());
-    let cancel = cancel.unwrap_or_default();
+    let handle = context.session_config().get_extension::<QueryHandle>().unwrap_or_default();
+    let cancel = handle.cancel.clone();
+    let (progress, rows) = (handle.progress.scan(expected_rows(plan).unwrap_or_default()), Arc::<AtomicU64>::default());
+    progress.begin(0, Arc::clone(&rows));
     tokio::spawn(async move {
         // Requests to stores and servers end with the query, whatever they wait for.
         let given_up = async {
@@ -56,6 +60,7 @@ pub(super) fn input(
                     text
                 });
                 let failed = batch.is_err();
+                rows.fetch_add(batch.as_ref().map_or(0, |batch| batch.num_rows() as u64), Ordering::Relaxed);
                 // The receiver is gone when the program has ended before its input.
                 if sender.send(batch).await.is_err() || failed {
                     return;
@@ -66,8 +71,15 @@ pub(super) fn input(
             () = pass_on => {}
             () = given_up => {}
         }
+        drop(progress);
     });
     Ok(Box::new(Received(receiver)))
+}
+
+/// Rows that `plan` is expected to have; `None` where nobody knows.
+pub(super) fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
+    statistics.num_rows.get_value().map(|&rows| rows as u64)
 }
 
 /// As [`input`], but nothing runs before the first batch is asked for.

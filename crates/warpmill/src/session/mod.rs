@@ -23,6 +23,7 @@ mod pragma;
 mod query;
 mod running;
 mod statements;
+mod suggestions;
 mod tables;
 pub(crate) mod variables;
 mod written;
@@ -39,6 +40,7 @@ use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 
 pub use builder::SessionBuilder;
+pub use explain::ExplainFormat;
 pub use logical::Description;
 pub use plan::{PlannedStatement, RowStream};
 pub use running::CancelHandle;
@@ -49,7 +51,7 @@ use crate::catalog::Catalog;
 use crate::plan_cache::PlanCache;
 use crate::planning::WORKER_STACK;
 use crate::remote::Remote;
-use crate::settings::WarpmillOptions;
+use crate::settings::{ProgressMode, WarpmillOptions};
 use crate::udf::Functions;
 use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo, caught};
 use running::Running;
@@ -166,9 +168,14 @@ impl Session {
     /// and why, and where each program will run. With `analyze` the query is run, and the text says where each program ran
     /// and what each operator did.
     pub fn explain(&self, sql: &str, analyze: bool) -> Result<String> {
+        self.explain_as(sql, analyze, &[ExplainFormat::Text]).map(|mut texts| texts.remove(0))
+    }
+
+    /// [`Session::explain`] in each of `formats`, of one plan and one run.
+    pub fn explain_as(&self, sql: &str, analyze: bool, formats: &[ExplainFormat]) -> Result<Vec<String>> {
         self.wait(async {
             let query = self.inner.running.start();
-            query.until_cancelled(self.explain_text(sql, analyze, &query)).await
+            query.until_cancelled(self.explain_in_formats(sql, analyze, formats, &query)).await
         })
     }
 
@@ -184,6 +191,17 @@ impl Session {
     /// Cancels what the session runs.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.inner.running.handle()
+    }
+
+    /// The progress of what the session runs: rows that scans have gone by, and the rows of all scans that are known so far (0 where it
+    /// is not known). Files that are read for the first time count as scans, what a device reads does not.
+    pub fn progress(&self) -> (u64, u64) {
+        self.inner.running.progress()
+    }
+
+    /// When progress is shown.
+    pub fn progress_mode(&self) -> ProgressMode {
+        self.options().progress
     }
 
     /// All tables, by name.
@@ -225,6 +243,7 @@ impl Session {
         self.inner.pool.set_limit(options.memory_limit);
         let for_runs = [
             "warpmill.profile",
+            "warpmill.progress",
             "warpmill.placement",
             "warpmill.debug.placement_seed",
             "warpmill.debug.first_runs",

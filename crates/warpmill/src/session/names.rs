@@ -36,14 +36,14 @@ impl Session {
         self.place(&reference(name))
     }
 
-    /// The `error` about a table, with the schema that is missing.
+    /// The `error` about a table, with the schema that is missing; or with a name that may be meant.
     pub(super) fn with_missing_schema(&self, error: Error) -> Error {
-        let Error::Catalog(text) = &error else { return error };
+        let Error::Catalog(text) = &error else { return self.with_suggestion(error) };
         let name = text.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found"));
         let Some(reference) = name.map(TableReference::parse_str) else { return error };
         match self.place(&reference) {
             Err(Error::Catalog(reason)) => Error::Catalog(format!("{text}: {reason}")),
-            _ => error,
+            _ => self.with_suggestion(error),
         }
     }
 }

@@ -69,6 +69,13 @@ impl Running {
         Query { id, queries: Arc::clone(&self.queries), stopped, handle, waited_for: false }
     }
 
+    /// Rows that scans of all statements have gone by, and those of all scans.
+    pub(super) fn progress(&self) -> (u64, u64) {
+        let queries = self.queries.lock();
+        let rows = queries.values().map(|stop| stop.handle.progress.rows());
+        rows.fold((0, 0), |sum, rows| (sum.0 + rows.0, sum.1 + rows.1))
+    }
+
     pub(super) fn handle(&self) -> CancelHandle {
         CancelHandle { queries: Arc::clone(&self.queries) }
     }

@@ -49,6 +49,9 @@ impl Session {
                 Some(done) => Taken::Done(done),
                 None => Taken::No,
             }),
+            [explain, ..] if explain.starts_with("explain") => {
+                Box::pin(self.explain_statement(sql, params, query)).await
+            }
             ["summarize", ..] => Ok(Taken::Instead(answer(sql.trim_end_matches([';', ' '])))),
             ["describe", ..] if is_query(sql["describe".len()..].trim_start()) => {
                 Ok(Taken::Instead(answer(sql.trim_end_matches([';', ' ']))))

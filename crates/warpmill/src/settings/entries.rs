@@ -145,6 +145,11 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             "Bytes of columns of files, and of DuckDB's tables, that are kept in the process",
         ),
         ("warpmill.plan_cache", switch(options.plan_cache), "Keep the plans of repeated queries"),
+        (
+            "warpmill.progress",
+            options.progress.name().to_string(),
+            "off, on or auto: whether the progress of queries is shown on a terminal or in a notebook; auto: in the shell, on the command line and in notebooks",
+        ),
         ("warpmill.profile", name_of(&PROFILES, &options.profile).to_string(), "off, on or kernels: what results tell"),
         (
             "warpmill.pruning",

@@ -84,6 +84,11 @@ pub(crate) fn stands_for_other(name: &str) -> bool {
     MEANINGS.contains(&name) || TAKING.contains(&name)
 }
 
+/// Names of calls that may stand for something else.
+pub(crate) fn calls_for_others() -> impl Iterator<Item = &'static str> {
+    MEANINGS.into_iter().chain(TAKING)
+}
+
 /// What a call stands for; `None`: a function.
 pub(super) fn meaning(call: &Function) -> Option<Expr> {
     let [name] = call.name.0.as_slice() else { return None };

@@ -253,6 +253,33 @@ fn part_of_moment(call: &Function) -> Option<Expr> {
     Some(function("date_part", vec![text, moment.clone()]))
 }
 
+/// Parts of dates that are functions of their own names.
+const PARTS: [&str; 17] = [
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "hour",
+    "minute",
+    "second",
+    "isodow",
+    "isoyear",
+    "era",
+    "millennium",
+    "century",
+    "decade",
+    "millisecond",
+    "microsecond",
+    "yearweek",
+];
+
+/// The names of [`part_called`].
+pub(crate) fn called_parts() -> impl Iterator<Item = &'static str> {
+    let others = ["dayofmonth", "weekofyear", "dayofweek", "weekday", "dayofyear", "epoch"];
+    PARTS.into_iter().chain(others)
+}
+
 /// The part of moments that a function of this name gives.
 pub(crate) fn part_called(name: &str) -> Option<&'static str> {
     Some(match name.to_lowercase().as_str() {
@@ -261,27 +288,7 @@ pub(crate) fn part_called(name: &str) -> Option<&'static str> {
         "dayofweek" | "weekday" => "dow",
         "dayofyear" => "doy",
         "epoch" => "epoch",
-        name => [
-            "year",
-            "quarter",
-            "month",
-            "week",
-            "day",
-            "hour",
-            "minute",
-            "second",
-            "isodow",
-            "isoyear",
-            "era",
-            "millennium",
-            "century",
-            "decade",
-            "millisecond",
-            "microsecond",
-            "yearweek",
-        ]
-        .into_iter()
-        .find(|part| *part == name)?,
+        name => PARTS.into_iter().find(|part| *part == name)?,
     })
 }
 

@@ -26,8 +26,8 @@ mod unread;
 use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query, Statement, TableObject};
 
-pub(crate) use calls::stands_for_other;
-pub(crate) use expr::part_called;
+pub(crate) use calls::{calls_for_others, stands_for_other};
+pub(crate) use expr::{called_parts, part_called};
 pub(crate) use label::label;
 pub(crate) use pivot::arguments;
 pub(crate) use scope::quoted;

@@ -1,5 +1,10 @@
 //! EXPLAIN, EXPLAIN ANALYZE and EXPLAIN KERNELS.
 
+mod document;
+mod format;
+mod html;
+mod mermaid;
+
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,10 +15,15 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::ExecutionPlan;
 use warpmill_ir::Program;
 
+use document::{Document, Placed, PlanNode, Pruned};
+use format::Explain;
+pub use format::ExplainFormat;
+
 use super::running::Query;
+use super::statements::Taken;
 use super::{QueryResult, Session};
 use crate::join_order::{ProviderStatistics, with_estimates};
 use crate::offload::{ForDevices, Held, WarpmillExec};
@@ -32,13 +42,37 @@ pub(super) fn kernels_statement(sql: &str) -> Option<&str> {
 }
 
 impl Session {
-    pub(super) async fn explain_text(&self, sql: &str, analyze: bool, query: &Query) -> Result<String> {
-        let plan = explained(bound(&Arc::new(self.inner.context.state()), sql, &[]).await?);
-        Ok(text(Box::pin(self.explain_parts(plan, false, analyze, query)).await?))
+    /// The way `sql` is run, in each of `formats`.
+    pub(super) async fn explain_in_formats(
+        &self,
+        sql: &str,
+        analyze: bool,
+        formats: &[ExplainFormat],
+        query: &Query,
+    ) -> Result<Vec<String>> {
+        let plan = bound(&Arc::new(self.inner.context.state()), sql, &[]).await;
+        let plan = explained(plan.map_err(|error| self.with_missing_schema(error))?);
+        let document = Box::pin(self.document(plan, false, analyze, query)).await?;
+        formats.iter().map(|format| document.shown(*format)).collect()
     }
 
     pub(super) async fn explain_logical(&self, plan: Arc<LogicalPlan>, analyze: bool, query: &Query) -> Result<String> {
-        Ok(text(Box::pin(self.explain_parts(plan, false, analyze, query)).await?))
+        Box::pin(self.document(plan, false, analyze, query)).await?.shown(ExplainFormat::Text)
+    }
+
+    /// `EXPLAIN (FORMAT json, ANALYZE) query`, which DataFusion's parser does not know; `sql` is without comments.
+    pub(super) async fn explain_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
+        let Some(Explain { format, analyze, verbose, query: text }) = Explain::parse(sql)? else {
+            return Ok(Taken::No);
+        };
+        let plan = bound(&Arc::new(self.inner.context.state()), text, params).await;
+        let plan = explained(plan.map_err(|error| self.with_missing_schema(error))?);
+        let document = Box::pin(self.document(plan, verbose, analyze, query)).await?;
+        let parts = match format {
+            ExplainFormat::Text => document.parts(),
+            format => vec![(format.name().to_string(), document.shown(format)?)],
+        };
+        rows(parts).map(Taken::Done)
     }
 
     pub(super) async fn kernels_text(&self, sql: &str, query: &Query) -> Result<String> {
@@ -53,7 +87,7 @@ impl Session {
         analyze: bool,
         query: &Query,
     ) -> Result<QueryResult> {
-        rows(self.explain_parts(plan, verbose, analyze, query).await?)
+        rows(self.document(plan, verbose, analyze, query).await?.parts())
     }
 
     /// The result of the statement EXPLAIN KERNELS.
@@ -61,18 +95,12 @@ impl Session {
         rows(self.kernel_parts(sql, params, query).await?)
     }
 
-    async fn explain_parts(
-        &self,
-        plan: Arc<LogicalPlan>,
-        verbose: bool,
-        analyze: bool,
-        query: &Query,
-    ) -> Result<Parts> {
+    async fn document(&self, plan: Arc<LogicalPlan>, verbose: bool, analyze: bool, query: &Query) -> Result<Document> {
         let state = Arc::new(self.inner.context.state());
-        let mut parts = Vec::new();
+        let mut logical_plan = None;
         if verbose {
             let optimized = self.optimized(&state, Arc::clone(&plan)).await?;
-            parts.push(("logical plan".to_string(), with_estimates(&optimized, &ProviderStatistics)));
+            logical_plan = Some(with_estimates(&optimized, &ProviderStatistics));
         }
         let start = Instant::now();
         let (prepared, _) = self.prepare(&state, plan, &self.options()).await?;
@@ -83,31 +111,32 @@ impl Session {
         if let Some(profile) = profile.as_mut().and_then(Arc::get_mut) {
             profile.planning_nanos = planning_nanos;
         }
-        let shown = self.programs(&prepared, query).await?;
-        parts.extend(plan_parts(&prepared, &shown.programs, verbose));
+        let Programs { programs, notes, held: _held } = self.programs(&prepared, query).await?;
         // A profile says where programs ran.
-        if profile.is_none() {
-            parts.extend(self.placement_part(shown.programs.clone(), query).await?);
-            parts.extend(pruning_part(shown.programs).await?);
-            if !shown.notes.is_empty() {
-                parts.push(("decoded by the CPU".to_string(), shown.notes.join("\n")));
-            }
-        }
-        parts.extend(profile.map(|profile| ("profile".to_string(), profile.to_string())));
-        Ok(parts)
+        let placed = match &profile {
+            Some(_) => vec![],
+            None => self.placed(programs.clone(), query).await?,
+        };
+        let pruned = if profile.is_none() { pruned(programs.clone()).await? } else { vec![] };
+        let programs = programs.iter().map(|(program, _)| Arc::clone(program));
+        Ok(Document {
+            logical_plan,
+            plan: PlanNode::of(&prepared.plan, verbose),
+            programs: programs.collect(),
+            placed,
+            pruned,
+            fallbacks: prepared.fallbacks.clone(),
+            notes,
+            profile,
+        })
     }
 
-    /// The place where each program will run, and why not on the device; `None` where there is no program.
-    async fn placement_part(&self, programs: Vec<Shown>, query: &Query) -> Result<Option<(String, String)>> {
+    /// The place where each program will run, and why.
+    async fn placed(&self, programs: Vec<Shown>, query: &Query) -> Result<Vec<Placed>> {
         let context = self.options().execution(query.handle.cancel.clone());
-        if programs.is_empty() {
-            return Ok(None);
-        }
-        let place = move |(i, (program, inputs)): (usize, Shown)| {
-            format!("program {i}: {}", warpmill_engine::placement(&program, &inputs, &context))
-        };
-        let lines: Vec<_> = blocking(move || programs.into_iter().enumerate().map(place).collect()).await?;
-        Ok(Some(("runs on".to_string(), lines.join("\n"))))
+        let place =
+            move |(program, inputs): &Shown| Placed::from(warpmill_engine::placement(program, inputs, &context));
+        blocking(move || programs.iter().map(place).collect()).await
     }
 
     /// The programs of a plan, as the session's device runs them. Reads footers of files.
@@ -153,17 +182,16 @@ impl Session {
     }
 }
 
-/// The rows that scans will skip; `None` where there are none.
-async fn pruning_part(programs: Vec<Shown>) -> Result<Option<(String, String)>> {
+/// The rows that scans will skip.
+async fn pruned(programs: Vec<Shown>) -> Result<Vec<Pruned>> {
     let reports = move || {
         let all = programs.iter().enumerate().flat_map(|(i, (program, _))| {
-            warpmill_engine::pruning(program).into_iter().map(move |(table, report)| (i, table, report))
+            let of = move |(table, report)| Pruned { program: i, table, report };
+            warpmill_engine::pruning(program).into_iter().map(of)
         });
-        let lines = all.filter(|(.., report)| report.zones_pruned() > 0);
-        lines.map(|(i, table, report)| format!("program {i}, {table}: {report}")).collect::<Vec<_>>()
+        all.filter(|pruned| pruned.report.zones_pruned() > 0).collect()
     };
-    let lines = blocking(reports).await?;
-    Ok((!lines.is_empty()).then(|| ("pruning".to_string(), lines.join("\n"))))
+    blocking(reports).await
 }
 
 /// Opens devices and compiles kernels off the threads that run asynchronous work.
@@ -198,19 +226,6 @@ fn rows(parts: Parts) -> Result<QueryResult> {
         vec![Arc::new(StringArray::from_iter_values(titles)), Arc::new(StringArray::from_iter_values(parts))];
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
     Ok(QueryResult { schema, batches: vec![batch], ..QueryResult::empty() })
-}
-
-/// The plan, its programs, and what stays with DataFusion.
-fn plan_parts(prepared: &Prepared, programs: &[Shown], verbose: bool) -> Parts {
-    let tree = displayable(prepared.plan.as_ref()).indent(verbose).to_string();
-    let mut parts = vec![("physical plan".to_string(), tree)];
-    let numbered = programs.iter().enumerate();
-    parts.extend(numbered.map(|(i, (program, _))| (format!("program {i}"), program.to_string())));
-    if !prepared.fallbacks.is_empty() {
-        let lines: Vec<_> = prepared.fallbacks.iter().map(ToString::to_string).collect();
-        parts.push(("run by DataFusion".to_string(), lines.join("\n")));
-    }
-    parts
 }
 
 /// A program, and the rows that its inputs are expected to have.
