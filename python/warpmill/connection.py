@@ -19,7 +19,9 @@ from warpmill._warpmill import (
     inspect,
     to_substrait,
 )
+from warpmill.explanation import Explanation
 from warpmill.frames import arrow_source, caller, find_function, find_variable, missing_function, missing_table
+from warpmill.progress import shown
 from warpmill.relation import Relation
 from warpmill.substrait import Plan, SubstraitRelation, plan_source
 from warpmill.udf.definition import UserFunction, define
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 T = TypeVar("T")
+
+#: The formats of plans.
+EXPLAIN_FORMATS = ("text", "json", "mermaid", "html")
 
 #: Python variables that one query may name as tables.
 _MAX_REPLACEMENTS = 32
@@ -121,22 +126,40 @@ class Connection:
         """The same as `sql`, under the name that database drivers use."""
         return self.sql(query, params)
 
-    def explain(self, query: str, analyze: bool = False, params: Params = None, *, kernels: bool = False) -> str:
+    def explain(
+        self,
+        query: str,
+        analyze: bool = False,
+        params: Params = None,
+        *,
+        kernels: bool = False,
+        format: str | None = None,  # noqa: A002 - SQL's word
+    ) -> str:
         """The plan of a query: what Warpmill runs and where, what falls back to DataFusion and why.
 
         With `analyze` the query runs, and every operator and kernel shows rows, bytes and time. With `kernels` the text
-        is instead that of the kernels generated for the device (the simulated one where there is no GPU).
+        is instead that of the kernels generated for the device (the simulated one where there is no GPU). `format` is
+        "text", "json", "mermaid" or "html"; without it the plan is a text that notebooks show as a tree.
         """
-        if analyze and kernels:
-            raise ValueError("explain takes analyze or kernels, not both")
+        if kernels and (analyze or format is not None):
+            raise ValueError("explain takes kernels, or analyze and format")
+        if format not in (None, *EXPLAIN_FORMATS):
+            raise ValueError(f"explain has no format {format!r}: {', '.join(EXPLAIN_FORMATS)}")
         if params is not None:
+            if format is not None:
+                options = f"FORMAT {format}, ANALYZE {str(analyze).lower()}"
+                [(_, text)] = self._run(f"EXPLAIN ({options}) {query}", params).rows(0, 1)
+                return str(text)
             keyword = "EXPLAIN ANALYZE" if analyze else "EXPLAIN KERNELS" if kernels else "EXPLAIN"
             result = self._run(f"{keyword} {query}", params)
             parts = (f"== {title} ==\n{str(text).rstrip()}\n" for title, text in result.rows(0, result.num_rows))
             return "\n".join(parts)
         if kernels:
             return self._with_variables(lambda: self._open.explain_kernels(query))
-        return self._with_variables(lambda: self._open.explain(query, analyze))
+        if format is not None:
+            return self._with_variables(lambda: self._open.explain_as(query, analyze, [format]))[0]
+        text, page = self._with_variables(lambda: self._open.explain_as(query, analyze, ["text", "html"]))
+        return Explanation(text, page)
 
     def execute_substrait(self, plan: Plan) -> SubstraitRelation:
         """Run a Substrait plan and return its rows.
@@ -243,6 +266,10 @@ class Connection:
         """All tables and views of the session, of all schemas."""
         found = [TableInfo(**row) for row in self._open.tables()]
         return sorted(found, key=lambda table: (table.schema != MAIN_SCHEMA, table.schema, table.name))
+
+    def functions(self) -> list[str]:
+        """The names of all functions that SQL can call."""
+        return self._open.function_names()
 
     def table(self, name: str) -> Relation:
         """The rows of a table or view, read when they are asked for; `name` may say its schema: "sales.orders"."""
@@ -379,7 +406,8 @@ class Connection:
     def _run(self, query: str, params: Params) -> QueryResult:
         if isinstance(params, str | bytes):
             raise TypeError("params is a sequence of values or a dict, not one string")
-        result = self._with_variables(lambda: self._open.execute(query, params))
+        with shown(lambda: self._open.progress_mode()) as progress:
+            result = self._with_variables(lambda: self._open.execute(query, params, progress))
         for notice in result.notices:
             warnings.warn(notice, Notice, stacklevel=3)
         return result

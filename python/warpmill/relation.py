@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from warpmill.lazy import Lazy
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -19,11 +21,12 @@ if TYPE_CHECKING:
     Params = Sequence[object] | Mapping[str, object] | None
 
 
-class Relation:
+class Relation(Lazy):
     """The result of a query.
 
-    `Connection.sql` runs its query at once; the relation of a file (`Connection.read_parquet`) reads it when rows are
-    asked for. Rows are kept in Arrow batches: `arrow`, `pl` and everything that understands ``__arrow_c_stream__`` take
+    `Connection.sql` runs its query at once. The relations of a table (`Connection.table`) and of a file
+    (`Connection.read_parquet`), and those that are made of others (`filter`, `group_by`), run when rows are asked for.
+    Rows are kept in Arrow batches: `arrow`, `pl` and everything that understands ``__arrow_c_stream__`` take
     them without a copy where their types allow it.
     """
 
@@ -43,6 +46,10 @@ class Relation:
         # A result with the same columns, where that is known before the rows.
         self._described = shape
         self._position = 0
+        # Relations whose tables its query reads.
+        self._parents: tuple[Relation, ...] = ()
+        # The last clause of its query, if another one may follow.
+        self._ends_with = ""
 
     @property
     def _result(self) -> QueryResult:
@@ -58,12 +65,21 @@ class Relation:
     @property
     def columns(self) -> list[str]:
         """Column names."""
-        return (self._described or self._result).columns
+        return self._shape.columns
 
     @property
     def types(self) -> list[str]:
         """Column types, in Arrow's words: Int64, Decimal128(15, 2), Utf8, ..."""
-        return (self._described or self._result).types
+        return self._shape.types
+
+    @property
+    def _shape(self) -> QueryResult:
+        """A result with the columns of this one: no rows are computed for it."""
+        if self._finished is not None:
+            return self._finished
+        if self._described is None:
+            self._described = self._connection._run(f"SELECT * FROM ({self._sql}) LIMIT 0", self._params)
+        return self._described
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -123,12 +139,18 @@ class Relation:
         """Write all rows to a file; its name's ending tells the format where `format` does not: csv, json, parquet."""
         self._result.write(format or path.rpartition(".")[2].lower(), path)
 
-    def explain(self, analyze: bool = False, *, kernels: bool = False) -> str:
+    def explain(
+        self,
+        analyze: bool = False,
+        *,
+        kernels: bool = False,
+        format: str | None = None,  # noqa: A002 - SQL's word
+    ) -> str:
         """The plan of the query; with `analyze` the query runs again and the plan shows what it did.
 
-        With `kernels`: the kernels generated for the device.
+        With `kernels`: the kernels generated for the device. `format` as in `Connection.explain`.
         """
-        return self._connection.explain(self._sql, analyze, self._params, kernels=kernels)
+        return self._connection.explain(self._sql, analyze, self._params, kernels=kernels, format=format)
 
     def show(self, max_rows: int = 40) -> None:
         """Print the first rows as a table."""
@@ -151,6 +173,17 @@ class Relation:
         self._connection._open.register(table, self._finished)
         return f'"{table}"', None, table
 
+    def _as_relation(self) -> Relation:
+        return self
+
+    def _from(self, hidden: str) -> tuple[str, str | None]:
+        """The source of these rows in FROM, and the table that was registered for it, if any."""
+        if self._finished is None and self._params is not None:
+            # Parameters have places in a text of their own.
+            _ = self._result
+        source, _, table = self._source(hidden)
+        return source, table
+
     def _of(self, query: str, params: Params) -> Relation:
         """Another query of the connection, which runs when its rows are asked for."""
         return Relation(self._connection, query, params, lambda: self._connection._run(query, params))
@@ -172,3 +205,8 @@ class Relation:
         from warpmill.display import render
 
         return render(self._result, 20)
+
+    def _repr_html_(self) -> str:
+        from warpmill.html import rows
+
+        return rows(self._result, 20)

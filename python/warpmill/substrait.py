@@ -62,8 +62,16 @@ class SubstraitRelation(Relation):
         """The logical plan that the Substrait plan means, and how it is run."""
         return self.explain()
 
-    def explain(self, analyze: bool = False, *, kernels: bool = False) -> str:
+    def explain(
+        self,
+        analyze: bool = False,
+        *,
+        kernels: bool = False,
+        format: str | None = None,  # noqa: A002 - SQL's word
+    ) -> str:
         """The plan; with `analyze` it runs again and the text shows what it did."""
+        if format not in (None, "text"):
+            raise ValueError(f"the plan of a Substrait plan is a text: explain(format={format!r}) takes SQL")
         if kernels:
             raise ValueError("the kernels of a Substrait plan cannot be shown: explain(kernels=True) takes SQL")
         return self._connection.explain_substrait(self._plan, analyze)

@@ -56,7 +56,9 @@ def test_sql_formats(source: Path, tmp_path: Path) -> None:
 
 
 def test_sql_takes_named_files_and_several_statements(source: Path) -> None:
-    done = run("sql", "CREATE TABLE u AS SELECT a FROM t; SELECT sum(a) FROM u;", "--table", f"t={source}", "-f", "csv")
+    done = run(
+        "sql", "CREATE TABLE u AS SELECT a FROM t; SELECT sum(a) FROM u;", "--table", f"t={source}", "--format", "csv"
+    )
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[-1] == "6"
 
@@ -104,7 +106,7 @@ def test_import_and_inspect(source: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     (table,) = json.loads(done.output)["tables"]
     assert (table["name"], table["rows"]) == ("t", 3)
-    assert run("sql", "SELECT a FROM t", "--database", target.parent, "-f", "csv").output == "a\n1\n2\n3\n"
+    assert run("sql", "SELECT a FROM t", "--database", target.parent, "--format", "csv").output == "a\n1\n2\n3\n"
     again = run("import", source, target)
     assert again.exit_code == 1
     assert run("import", source, target, "--replace").exit_code == 0
@@ -196,7 +198,7 @@ def test_shell_reads_a_pipe(source: Path) -> None:
     text = ".timer on\nSELECT sum(a)\nFROM t;\n.tables\n.schema t\n.mode csv\nSELECT 'a;b' AS x;\n"
     text += ".nonsense\n.help\n.quit\n"
     done = run("shell", "--table", f"t={source}", stdin=text)
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 1, "a command has failed"
     for part in ("6", " ms", "t  [", "    a Int64", "x\na;b", "'.nonsense' is no command", ".schema"):
         assert part in done.output, (part, done.output)
 

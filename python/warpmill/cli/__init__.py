@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import warpmill
+from warpmill import progress
 from warpmill.cli import bench, data, doctor, query, serve, shell
 
 
@@ -66,6 +67,7 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Entry point of the ``warpmill`` command."""
+    progress.attended = True
     app(prog_name="warpmill")
 
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _PIECE = re.compile(
     r"""[eE]'(?:[^'\\]|''|\\.)*(?:'|$)   # string with escapes
@@ -65,3 +65,24 @@ def complete(text: str) -> bool:
     """Whether `text` ends with a ';' that ends a statement."""
     parts = _cut(text)
     return len(parts) > 1 and not _says_something(parts[-1])
+
+
+def is_command(text: str) -> bool:
+    """Whether a line is one of the shell's commands, which begin with a dot or a backslash."""
+    return text.lstrip().startswith((".", "\\"))
+
+
+def entries(lines: Iterable[str]) -> Iterator[str]:
+    """The commands, a line each, and the statements of lines; the last statement needs no ';'."""
+    text = ""
+    for line in lines:
+        if not _says_something(text) and is_command(line):
+            yield line.strip()
+            text = ""
+            continue
+        text += line
+        if complete(text):
+            yield text
+            text = ""
+    if _says_something(text):
+        yield text

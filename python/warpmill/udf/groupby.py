@@ -7,6 +7,8 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from warpmill.lazy import items
+from warpmill.lazy import made as lazily
 from warpmill.udf.definition import Mode, UserFunction, define
 
 if TYPE_CHECKING:
@@ -60,6 +62,12 @@ class GroupBy:
         made = relation._of(query, params)
         weakref.finalize(made, _forget, session, hidden, registered)
         return made
+
+    def agg(self, *expressions: str, **named: str) -> Relation:
+        """The keys and aggregates of each group: ``agg("count(*)", total="sum(price)")``, when rows are asked for."""
+        keys = ", ".join(_quoted(key) for key in self._keys)
+        listed = ", ".join([keys, *items(expressions, named, self._columns)])
+        return lazily(lambda source: f"SELECT {listed} FROM {source} GROUP BY {keys}", self._relation)
 
 
 def _forget(session: Session, hidden: str, registered: str | None) -> None:
