@@ -60,7 +60,7 @@ attack: install ## Attacks: statements, memory, kills, faults, mutated files, cl
 
 # The fast tier. Crates whose tests need neither DataFusion nor a compiler of kernels; tests of the package that take seconds.
 SMALL_CRATES := warpmill-ir warpmill-machine warpmill-place warpmill-eval warpmill-format
-FAST_TESTS := dialect/test_dialect.py test_results.py test_tables.py test_params.py test_frames.py test_catalog.py test_device.py docs benchmarks/test_page.py
+FAST_TESTS := dialect/test_dialect.py test_results.py test_tables.py test_params.py test_frames.py test_catalog.py test_device.py test_display.py test_explain_formats.py test_lazy.py cli docs benchmarks/test_page.py
 
 .PHONY: check
 check: install ## The fast tier, under 5 minutes after a build: formatting, ruff, mypy, small crates, a part of the Python tests
@@ -97,6 +97,28 @@ lint: install ## rustfmt, clippy, ruff and mypy: formatting and warnings are err
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Wheels are tagged for systems with this glibc or a newer one: where the machine's own is newer than that, maturin finds out and fails;
+# DIST_FLAGS=--zig (with `pip install maturin[zig]`) links against an older one.
+MANYLINUX ?= manylinux_2_28
+DIST_FLAGS ?=
+
+.PHONY: dist
+dist: $(BIN)/python ## Build the wheel (abi3, manylinux_2_28, stripped, with licence texts) and the sdist into dist, and check them (long)
+	rm -rf dist
+	$(BIN)/python packaging/licenses.py --out python/warpmill/licenses/THIRD_PARTY_LICENSES.txt
+	cargo build --locked --profile dist -p warpmill-duckdb-loader
+	$(BIN)/python duckdb/build.py --loader target/dist/libwarpmill_duckdb_loader.so --out python/warpmill/duckdb/extension
+	$(BIN)/maturin build --profile dist --locked --compatibility $(MANYLINUX) --auditwheel check --out dist $(DIST_FLAGS)
+	$(BIN)/maturin sdist --out dist
+	$(BIN)/python packaging/check.py dist
+
+.PHONY: audit
+audit: $(BIN)/python ## Known vulnerabilities of the Python packages that the package and its extras ask for (needs a network)
+	$(BIN)/python -m pip install --quiet 'pip-audit>=2.9,<3'
+	$(BIN)/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+		print(*project["dependencies"], *sum(project["optional-dependencies"].values(), []), sep="\n")' > $(VENV)/.audit.txt
+	$(BIN)/python -m pip_audit --requirement $(VENV)/.audit.txt --progress-spinner off --strict
+
 .PHONY: bench
 bench: install ## TPC-H and SSB against DuckDB, answers compared (SF=1 THREADS=all)
 	$(BIN)/warpmill bench tpch --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/tpch.json
@@ -128,5 +150,5 @@ benchmarks-page: ## Write BENCHMARKS.md and the table of README.md from bench/re
 
 .PHONY: clean
 clean: ## Remove .venv, built files and benchmark data
-	rm -rf $(VENV) target data dist python/warpmill/_warpmill*.so python/warpmill/duckdb/extension
+	rm -rf $(VENV) target data dist python/warpmill/_warpmill*.so python/warpmill/duckdb/extension python/warpmill/licenses
 	find python bench tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,127 @@
+"""What is shipped: licence texts, checks of packages, the profile, the release workflow."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"packaging_{name}", ROOT / "packaging" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[f"packaging_{name}"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+licenses, check = load("licenses"), load("check")
+
+
+def crates(folder: Path) -> dict[str, Any]:
+    """The metadata of a program, what it links, and what it does not."""
+    packages: list[dict[str, Any]] = []
+    nodes: list[dict[str, Any]] = []
+    kinds: dict[str, list[str | None]] = {
+        "linked": [None],
+        "deep": [None],
+        "builds": ["build"],
+        "tests": ["dev"],
+        "macros": [None],
+    }
+    for name in ("program", *kinds):
+        (folder / name).mkdir()
+        if name != "deep":
+            (folder / name / "LICENSE-MIT").write_text(f"Copyright {name if name == 'builds' else 'somebody'}\n\nMIT")
+        target = "proc-macro" if name == "macros" else "lib"
+        packages.append(
+            {
+                "id": name,
+                "name": name,
+                "version": "1.0",
+                "license": "MIT",
+                "license_file": None,
+                "authors": ["A. Author"],
+                "manifest_path": str(folder / name / "Cargo.toml"),
+                "source": None if name == "program" else "registry",
+                "targets": [{"kind": [target]}],
+            }
+        )
+        nodes.append({"id": name, "deps": []})
+    nodes[0]["deps"] = [
+        {"pkg": name, "dep_kinds": [{"kind": kind} for kind in kinds[name]]} for name in kinds if name != "deep"
+    ]
+    nodes[1]["deps"] = [{"pkg": "deep", "dep_kinds": [{"kind": None}]}]
+    return {"packages": packages, "resolve": {"nodes": nodes}}
+
+
+def test_licences_are_those_of_what_is_linked(tmp_path: Path) -> None:
+    found = licenses.linked(crates(tmp_path), ("program",))
+    assert [crate.title for crate in found] == ["deep 1.0", "linked 1.0"]
+    text = licenses.document(found)
+    assert "linked 1.0: MIT" in text
+    assert "deep 1.0: MIT; A. Author" in text
+    assert text.count("Copyright somebody") == 1
+    assert "builds" not in text
+
+
+def wheel(path: Path, module: bytes = b"code", parts: tuple[str, ...] = ()) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("warpmill/_warpmill.abi3.so", module)
+        archive.writestr("warpmill/py.typed", "")
+        archive.writestr("warpmill/duckdb/extension/warpmill.duckdb_extension", "")
+        archive.writestr("warpmill-0.1.0.dist-info/licenses/LICENSE", "")
+        for part in parts:
+            archive.writestr(part, "")
+        fields = ["License-Expression: Apache-2.0", "Requires-Python: >=3.11", "Summary: s", "Keywords: k"]
+        fields.append("Description-Content-Type: text/markdown")
+        archive.writestr("warpmill-0.1.0.dist-info/METADATA", "\n".join(fields))
+    return path
+
+
+def test_checks_find_what_is_wrong_with_packages(tmp_path: Path) -> None:
+    third = ("warpmill/licenses/THIRD_PARTY_LICENSES.txt",)
+    good = wheel(tmp_path / "warpmill-0.1.0-cp311-abi3-manylinux_2_28_x86_64.whl", parts=third)
+    assert check.wheel_problems(good, 1) == []
+    assert "more than" in check.wheel_problems(good, 0)[0]
+    bad = wheel(tmp_path / "warpmill-0.1.0-cp311-abi3-linux_x86_64.whl", b"\0.symtab\0")
+    problems = "\n".join(check.wheel_problems(bad, 1))
+    assert all(part in problems for part in ("indexes refuse", "not stripped", "THIRD_PARTY_LICENSES.txt"))
+    sdist = tmp_path / "warpmill-0.1.0.tar.gz"
+    with tarfile.open(sdist, "w:gz") as archive:
+        entry = tarfile.TarInfo("warpmill-0.1.0/pyproject.toml")
+        archive.addfile(entry, io.BytesIO())
+    assert "Cargo.lock" in "\n".join(check.sdist_problems(sdist))
+
+
+def test_what_is_shipped_is_optimized_as_a_whole_and_has_no_symbols() -> None:
+    profile = tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]["dist"]
+    assert profile == {
+        "inherits": "release",
+        "opt-level": 3,
+        "codegen-units": 1,
+        "lto": "thin",
+        "strip": "symbols",
+    }
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    included = [entry["path"] for entry in package["tool"]["maturin"]["include"]]
+    assert "python/warpmill/licenses/*" in included
+    assert package["project"]["entry-points"]["ibis.backends"] == {"warpmill": "warpmill.ibis"}
+
+
+def test_the_release_and_make_build_the_same() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    for part in ("--profile dist", "--auditwheel check", "packaging/licenses.py", "packaging/check.py dist"):
+        assert part in workflow, part
+        assert part in makefile, part
+    assert "make audit" in workflow
