@@ -26,6 +26,11 @@ PRINTED = {
         "[('Oslo', Decimal('5.50')), ('Rome', Decimal('2.50'))]",
         "scan sales",
     ],
+    "docs/relations.md": [
+        "['country', 'count_star()', 'total']",
+        "[('IT', 2, Decimal('5.5')), ('NO', 1, Decimal('2.5'))]",
+        "1  Rome  5.50",
+    ],
     "docs/start/gpu.md": ["pu\n", "program 0"],
     "docs/start/duckdb.md": ["[(0, 499950000), (1,", "[(True, None)]"],
     "docs/start/server.md": ["[('Rome',)]"],
