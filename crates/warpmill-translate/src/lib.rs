@@ -9,10 +9,12 @@
 
 mod aggregate;
 pub mod asof_exec;
+pub mod codec;
 mod expr;
 pub mod functions;
 mod join;
 pub mod kept;
+mod phases;
 mod range;
 pub mod scan_exec;
 mod stream;

@@ -22,6 +22,7 @@ mod bounded;
 pub mod catalog;
 mod commit;
 mod dialect;
+pub mod distribution;
 pub mod error;
 mod files;
 pub mod join_order;
@@ -50,7 +51,7 @@ pub use session::{
     CancelHandle, Description, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream, RowStream, Session,
     SessionBuilder,
 };
-pub use settings::{FallbackMode, WarpmillOptions};
+pub use settings::{FallbackMode, WarpmillOptions, WorkerOptions};
 pub use warpmill_engine::{DeviceChoice, Ordinals};
 pub use warpmill_format::FormatError;
 pub use warpmill_format::column_cache::physical_memory;

@@ -2,6 +2,7 @@
 
 mod entries;
 mod names;
+mod workers;
 
 use std::any::Any;
 
@@ -20,6 +21,7 @@ use self::names::{
     COMPACTIONS, DATA_SOURCES, DEVICES, FILE_ACCESS, FIRST_RUNS, JOINS, PLACEMENTS, PROFILES, PRUNING, REPRESENTATIONS,
     name_of, parse_device,
 };
+pub use self::workers::WorkerOptions;
 use crate::remote::RemoteOptions;
 
 /// The settings of a session.
@@ -107,6 +109,8 @@ pub struct WarpmillOptions {
     pub cluster: String,
     /// The way files in object stores and on web servers are reached.
     pub remote: RemoteOptions,
+    /// The processes that run queries together, and how they are reached.
+    pub workers: WorkerOptions,
 }
 
 /// The way tables are compressed.
@@ -223,6 +227,7 @@ impl Default for WarpmillOptions {
             sideways: String::new(),
             cluster: String::new(),
             remote: RemoteOptions::default(),
+            workers: WorkerOptions::default(),
         }
     }
 }
@@ -317,7 +322,7 @@ impl ExtensionOptions for WarpmillOptions {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        if let Some(done) = self.remote.set(key, value) {
+        if let Some(done) = self.remote.set(key, value).or_else(|| self.workers.set(key, value)) {
             return done;
         }
         let text = value.trim().to_ascii_lowercase();
@@ -569,6 +574,8 @@ mod tests {
             ("zone_rows", "1000"),
             ("pruning", "some"),
             ("pruning_metadata", "some"),
+            ("workers", "here"),
+            ("workers_timeout", "soon"),
             ("nope", "1"),
         ];
         for (key, value) in cases {

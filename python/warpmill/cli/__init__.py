@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import warpmill
-from warpmill.cli import bench, data, doctor, query, serve, shell
+from warpmill.cli import bench, data, doctor, query, serve, shell, worker
 
 
 class ErrorsAsMessages(TyperGroup):
@@ -60,6 +60,7 @@ app.command("import", epilog=data.IMPORT_EXAMPLES)(data.import_)
 app.command("generate", epilog=data.GENERATE_EXAMPLES)(data.generate)
 app.command("inspect", epilog=data.INSPECT_EXAMPLES)(data.inspect)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
 app.command("doctor")(doctor.doctor)
 app.add_typer(bench.app, name="bench")
 

@@ -75,7 +75,7 @@ impl Session {
             parts.push(("logical plan".to_string(), with_estimates(&optimized, &ProviderStatistics)));
         }
         let start = Instant::now();
-        let (prepared, _) = self.prepare(&state, plan, &self.options()).await?;
+        let (prepared, _) = self.prepare_for(&state, plan, &self.options(), true).await?;
         let planning_nanos = start.elapsed().as_nanos() as u64;
         query.handle.time_kernels.store(analyze, Ordering::Relaxed);
         // The programs are shown as they ran in the end.
@@ -210,6 +210,7 @@ fn plan_parts(prepared: &Prepared, programs: &[Shown], verbose: bool) -> Parts {
         let lines: Vec<_> = prepared.fallbacks.iter().map(ToString::to_string).collect();
         parts.push(("run by DataFusion".to_string(), lines.join("\n")));
     }
+    parts.extend(prepared.parts.iter().cloned());
     parts
 }
 
