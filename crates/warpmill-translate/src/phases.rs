@@ -86,11 +86,11 @@ impl Translator<'_> {
         aggregates: Vec<AggregateExpr>,
     ) -> Result<Stream, Unsupported> {
         let schema = node.schema();
-        let types = groups.iter().map(|group| &group.ty).chain(aggregates.iter().map(|aggregate| &aggregate.ty));
-        let fields: Vec<Field> = named_fields(&schema, types);
-        if fields.len() != schema.fields().len() {
+        if groups.len() + aggregates.len() != schema.fields().len() {
             return Err(Unsupported::new("AggregateExec", "states that are not DataFusion's"));
         }
+        let types = groups.iter().map(|group| &group.ty).chain(aggregates.iter().map(|aggregate| &aggregate.ty));
+        let fields: Vec<Field> = named_fields(&schema, types);
         let (rows, distinct) = group_counts(&stream, &groups, aggregates.len());
         let sink = self.finish(stream, Sink::Aggregate { groups, aggregates, fields: fields.clone() });
         let mut stream = Stream { distinct, ..Stream::of_source(Source::Rows { sink, fields: fields.clone() }, rows) };
@@ -275,7 +275,7 @@ fn column_as(at: usize, own: Field, field: &ArrowField) -> Result<(Field, Expr),
     Ok((Field { name: own.name, ty: column.ty.clone() }, column))
 }
 
-/// Names from the plan's schema, types as translated; as many as there are of both.
+/// Names from the plan's schema, types as translated.
 fn named_fields<'a>(schema: &SchemaRef, types: impl Iterator<Item = &'a ColType>) -> Vec<Field> {
     let named = schema.fields().iter().zip(types);
     named.map(|(field, ty)| Field { name: field.name().clone(), ty: ty.clone() }).collect()

@@ -51,8 +51,8 @@ impl WorkersExec {
         config.set_distributed_worker_resolver(Urls(urls.clone()));
         // The same task of every stage is the same worker's: segments are where they were the last time.
         config.set_distributed_route_tasks_handler(move |event: RouteTasksEvent<'_>| {
-            (event.task_count == urls.len())
-                .then(|| Ok::<_, DataFusionError>(RouteTasksEventResponse::new(urls.clone())))
+            let routed = urls.iter().cycle().take(event.task_count).cloned().collect();
+            Some(Ok::<_, DataFusionError>(RouteTasksEventResponse::new(routed)))
         });
         let mut headers = HeaderMap::new();
         let query = HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a number is printable");

@@ -95,7 +95,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 });
 
 /// `host:port` of a worker's URL.
-pub(crate) fn url_of(url: &Url) -> String {
+fn url_of(url: &Url) -> String {
     let port = url.port_or_known_default().unwrap_or_default();
     format!("{}:{port}", url.host_str().unwrap_or_default())
 }

@@ -5,7 +5,7 @@ use tonic::{Code, Status};
 use warpmill::Error;
 
 /// What a worker's status says about the worker.
-pub(crate) fn of_status(worker: &str, status: &Status) -> Error {
+fn of_status(worker: &str, status: &Status) -> Error {
     let reason = match status.code() {
         Code::Unauthenticated | Code::FailedPrecondition => status.message().to_string(),
         Code::Unimplemented => "something else than a Warpmill worker answers there".to_string(),

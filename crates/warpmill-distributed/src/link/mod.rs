@@ -4,8 +4,8 @@ mod channel;
 mod errors;
 mod token;
 
-pub(crate) use channel::{Access, Channels, url_of};
-pub(crate) use errors::{as_worker_error, of_status};
+pub(crate) use channel::{Access, Channels};
+pub(crate) use errors::as_worker_error;
 pub(crate) use token::{Token, read_token};
 
 /// Numbers the messages between processes: a change of what they mean makes a new one.
