@@ -12,11 +12,14 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use warpmill_translate::kept;
 
+use crate::bounded::bounded_function;
+use crate::dialect::chains;
 use crate::offload::{self, Fallback, WholePlanRule};
 use crate::remote::pin;
 use crate::settings::{WarpmillOptions, WorkerOptions};
-use crate::{Error, Result};
+use crate::{Error, Result, Session};
 
 /// Finds the workers of sessions.
 #[async_trait]
@@ -60,6 +63,24 @@ pub struct Stages {
     pub fallbacks: Vec<Fallback>,
     /// Titles and texts for EXPLAIN.
     pub parts: Vec<(String, String)>,
+}
+
+/// The longest chain of arithmetic of one type, such as `a + b + c + d`, that other processes know as a function.
+const LONGEST_CHAIN: usize = 3;
+
+/// The session that a process reads plans of other processes with: it has the functions that plans of all sessions have, under the names
+/// that tell them apart.
+///
+/// # Errors
+/// Those of making a session.
+pub fn common_session() -> Result<Session> {
+    let session = Session::new()?;
+    let context = session.context();
+    let known: Vec<_> = context.state().scalar_functions().values().map(bounded_function).collect();
+    for function in known.into_iter().chain(chains(LONGEST_CHAIN)).chain([kept::function()]) {
+        context.register_udf(function.as_ref().clone());
+    }
+    Ok(session)
 }
 
 static DISTRIBUTOR: OnceLock<Arc<dyn Distributor>> = OnceLock::new();

@@ -19,10 +19,9 @@ use warpmill_translate::kept;
 
 use crate::explain::of_first_task;
 
-/// The functions that every process has: those of a new session.
+/// The functions that every process has.
 pub(crate) static FUNCTIONS: LazyLock<SessionState> = LazyLock::new(|| {
-    let session = warpmill::Session::new().expect("a session without settings");
-    session.context().register_udf(kept::function().as_ref().clone());
+    let session = warpmill::distribution::common_session().expect("a session without settings");
     session.context().state()
 });
 

@@ -158,10 +158,10 @@ pub fn serve(config: &Config, ready: impl FnOnce(&Worker)) -> Result<(), ConfigE
     let runtime = builder.enable_all().thread_name("warpmill-worker").thread_stack_size(STACK).build();
     let runtime = runtime.map_err(|error| ConfigError::Transport(error.to_string()))?;
     let worker = Worker::bind(config)?;
-    ready(&worker);
     let outcome = runtime.block_on(async {
         let watch = |kind| signal(kind).map_err(|error| ConfigError::Transport(error.to_string()));
         let (mut interrupt, mut terminate) = (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?);
+        ready(&worker);
         let stop = async move {
             tokio::select! {
                 _ = interrupt.recv() => (),

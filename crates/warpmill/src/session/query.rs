@@ -300,7 +300,8 @@ async fn prepared(
     let staged = stage(plan)?;
     let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
     let optimized = state.optimize(plan)?;
-    let read = read_by(&optimized, state)?;
+    // With workers, the next plan may be another one: they come and go.
+    let read = if workers.is_some() { None } else { read_by(&optimized, state)? };
     let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
     let physical = offload::shown(pin(physical, state.runtime_env())?)?;
     let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
