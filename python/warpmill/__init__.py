@@ -28,6 +28,7 @@ from warpmill._warpmill import (  # noqa: E402 - the module must not load on a C
     OutOfMemoryError,
     ParserError,
     SettingError,
+    WorkerError,
     __version__,
 )
 from warpmill.connection import Connection, Notice, TableInfo, connect  # noqa: E402
@@ -57,6 +58,7 @@ __all__ = [
     "SettingError",
     "TableInfo",
     "UserFunction",
+    "WorkerError",
     "__version__",
     "connect",
     "udaf",

@@ -83,14 +83,18 @@ def connect(
     *,
     threads: int | None = None,
     memory_limit: int | str | None = None,
+    workers: str | Sequence[str] | None = None,
     **settings: object,
 ) -> Connection:
     """Open a session.
 
     `database` is a directory of tables, made where it does not exist; without one, tables live in memory.
     `memory_limit` is in bytes, or text such as "4GB". Further settings are those of ``SET warpmill.name = value``, with
-    their short names: ``connect(fallback="error")``.
+    their short names: ``connect(fallback="error")``. `workers` are the addresses ("host:port") of processes that run
+    queries together with this one (``warpmill worker``).
     """
+    if workers is not None:
+        settings["workers"] = workers if isinstance(workers, str) else ",".join(workers)
     named = [(key if "." in key else f"warpmill.{key}", _setting(value)) for key, value in settings.items()]
     path = None if database is None else os.fspath(database)
     return Connection(Session(path, threads, _bytes(memory_limit), named), path)

@@ -19,6 +19,7 @@ pub(crate) fn of(error: &Error) -> Status {
         Error::OutOfMemory(_) | Error::Limit(_) => Code::ResourceExhausted,
         Error::Cancelled => Code::Cancelled,
         Error::Format(error) => of_format(error),
+        Error::Worker { .. } => Code::Unavailable,
         Error::Remote(error) => match error.reason {
             warpmill::RemoteReason::NotFound | warpmill::RemoteReason::Nothing => Code::NotFound,
             warpmill::RemoteReason::Changed => Code::Aborted,

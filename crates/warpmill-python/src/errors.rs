@@ -23,6 +23,7 @@ create_exception!(warpmill, ConflictError, Error, "Another writer is at work on 
 create_exception!(warpmill, CorruptDataError, Error, "Stored data does not match its checksum or its format.");
 create_exception!(warpmill, IngestError, Error, "A source file or frame cannot be read into a table.");
 create_exception!(warpmill, IOError, Error, "The operating system refused a file operation.");
+create_exception!(warpmill, WorkerError, Error, "A worker does not answer, or does not belong to the session.");
 create_exception!(warpmill, SettingError, Error, "A setting is unknown or its value is not valid.");
 create_exception!(
     warpmill,
@@ -48,6 +49,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("IngestError", py.get_type::<IngestError>())?;
     module.add("IOError", py.get_type::<IOError>())?;
     module.add("SettingError", py.get_type::<SettingError>())?;
+    module.add("WorkerError", py.get_type::<WorkerError>())?;
     module.add("InternalError", py.get_type::<InternalError>())?;
     module.add("InterruptError", py.get_type::<InterruptError>())
 }
@@ -77,6 +79,7 @@ impl From<EngineError> for PyErr {
             E::Cancelled => InterruptError::new_err(message),
             E::Format(error) => format_error(&error),
             E::Io(_) | E::Remote(_) => IOError::new_err(message),
+            E::Worker { .. } => WorkerError::new_err(message),
             E::Execution(_) => ExecutionError::new_err(message),
             E::Internal(_) => InternalError::new_err(message),
             E::Other(_) => Error::new_err(message),

@@ -17,6 +17,7 @@ mod serve;
 mod session;
 mod substrait;
 mod values;
+mod worker;
 mod write;
 
 use pyo3::prelude::*;
@@ -26,6 +27,7 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     // DuckDB's extension finds the engine by a symbol of this library, which the reference keeps.
     module.add("_duckdb_engine", warpmill_duckdb::engine() as usize)?;
+    warpmill_distributed::install();
     module.add_class::<session::PySession>()?;
     module.add_class::<result::PyQueryResult>()?;
     module.add_function(wrap_pyfunction!(bench::queries, module)?)?;
@@ -50,5 +52,6 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(substrait::to_substrait, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(serve::hash_password, module)?)?;
+    module.add_function(wrap_pyfunction!(worker::worker, module)?)?;
     errors::register(module)
 }

@@ -13,6 +13,7 @@ use warpmill_ir::{
 
 use super::expr::{Limit, Scope};
 use super::join::pruning_column;
+use super::phases::Phase;
 use super::stream::{Origin, Rows, Stream};
 use super::{Translator, moved, scope};
 
@@ -21,6 +22,11 @@ const ESTIMATE_MARGIN: f64 = 16.0;
 
 impl Translator<'_> {
     pub(super) fn aggregate(&mut self, node: &AggregateExec) -> Result<Stream, Unsupported> {
+        match Phase::of(node) {
+            Some(Phase::First) => return self.first_phase(node),
+            Some(Phase::Second) => return self.second_phase(node),
+            None => {}
+        }
         let first = first_phase(node)?;
         if first.group_expr().has_grouping_set() {
             return self.grouping_sets(node, first);
@@ -107,7 +113,7 @@ fn first_phase(node: &AggregateExec) -> Result<&AggregateExec, Unsupported> {
     }
 }
 
-fn partial(plan: &Arc<dyn ExecutionPlan>) -> Option<&AggregateExec> {
+pub(super) fn partial(plan: &Arc<dyn ExecutionPlan>) -> Option<&AggregateExec> {
     if let Some(node) = plan.downcast_ref::<AggregateExec>() {
         return match node.mode() {
             AggregateMode::Partial => Some(node),
@@ -189,7 +195,7 @@ impl Context<'_> {
     }
 
     /// The type of an aggregate, whose integer representation also is that of its accumulator.
-    fn ty(
+    pub fn ty(
         &self,
         function: AggregateFunction,
         logical: &DataType,
@@ -251,7 +257,7 @@ impl Context<'_> {
 }
 
 /// The exact number that `argument` is the float of: averages of such numbers are floats.
-fn before_float_cast(argument: Expr) -> Expr {
+pub(super) fn before_float_cast(argument: Expr) -> Expr {
     match argument.kind {
         ExprKind::Cast { input, .. }
             if argument.ty.phys == Phys::F64 && input.ty.phys.is_int() && input.ty.logical.is_numeric() =>
@@ -276,7 +282,7 @@ fn average(ty: ColType, argument: &Expr) -> Option<ColType> {
     })
 }
 
-fn named(name: &str) -> Option<AggregateFunction> {
+pub(super) fn named(name: &str) -> Option<AggregateFunction> {
     Some(match name {
         "count" => AggregateFunction::Count,
         "sum" => AggregateFunction::Sum,

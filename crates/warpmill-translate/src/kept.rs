@@ -51,10 +51,15 @@ impl ScalarUDFImpl for Kept {
     }
 }
 
+/// The function, for registries that plans from elsewhere are read with.
+pub fn function() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Kept::function(false));
+    Arc::clone(&FUNCTION)
+}
+
 /// `e`, as it is.
 pub fn kept(e: Expr) -> Expr {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Kept::function(false));
-    FUNCTION.call(vec![e])
+    function().call(vec![e])
 }
 
 /// `e`, the operand of a cast between a date and the number of its days, which arithmetic needs: there is none in SQL texts.

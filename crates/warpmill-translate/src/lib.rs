@@ -10,11 +10,13 @@
 mod aggregate;
 pub mod any_rows;
 pub mod asof_exec;
+pub mod codec;
 mod expr;
 pub mod functions;
 mod grouping;
 mod join;
 pub mod kept;
+mod phases;
 mod range;
 pub mod scan_exec;
 mod stream;

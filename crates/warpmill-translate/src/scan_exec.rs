@@ -1,6 +1,7 @@
 //! The leaf of a DataFusion physical plan that stands for the scan of a Warpmill table.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -25,7 +26,18 @@ pub struct WarpmillScanExec {
     table: Arc<TableSnapshot>,
     name: String,
     projection: Vec<usize>,
+    /// Where only a part of the rows is read.
+    part: Option<TablePart>,
     properties: Arc<PlanProperties>,
+}
+
+/// Some of the row segments of a table: what one of several processes reads.
+#[derive(Debug, Clone)]
+pub struct TablePart {
+    /// The whole table.
+    pub whole: Arc<TableSnapshot>,
+    /// The row segments.
+    pub segments: Range<usize>,
 }
 
 impl WarpmillScanExec {
@@ -39,7 +51,24 @@ impl WarpmillScanExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Ok(Self { table, name: name.into(), projection, properties: Arc::new(properties) })
+        Ok(Self { table, name: name.into(), projection, part: None, properties: Arc::new(properties) })
+    }
+
+    /// The same columns of row segments `segments` only; `table` is the table of these.
+    pub fn of_part(&self, table: Arc<TableSnapshot>, segments: Range<usize>) -> Self {
+        let whole = self.part.as_ref().map_or(&self.table, |part| &part.whole);
+        Self {
+            table,
+            name: self.name.clone(),
+            projection: self.projection.clone(),
+            part: Some(TablePart { whole: Arc::clone(whole), segments }),
+            properties: Arc::clone(&self.properties),
+        }
+    }
+
+    /// The part of the table that is read; `None`: all of it.
+    pub fn part(&self) -> Option<&TablePart> {
+        self.part.as_ref()
     }
 
     /// The version of the table that is read.
@@ -71,7 +100,11 @@ impl DisplayAs for WarpmillScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let schema = self.schema();
         let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        write!(f, "WarpmillScanExec: table={}, columns=[{}]", self.name, names.join(", "))
+        write!(f, "WarpmillScanExec: table={}, columns=[{}]", self.name, names.join(", "))?;
+        match &self.part {
+            Some(TablePart { segments, .. }) => write!(f, ", segments={}..{}", segments.start, segments.end),
+            None => Ok(()),
+        }
     }
 }
 

@@ -50,6 +50,14 @@ pub enum Error {
     /// A file in an object store or on a web server could not be read.
     #[error(transparent)]
     Remote(Arc<RemoteError>),
+    /// A worker does not answer, has stopped to, or does not belong to the session.
+    #[error("worker {worker}: {reason}")]
+    Worker {
+        /// Its address.
+        worker: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The query failed while it ran: overflow, division by zero, an impossible cast, a broken input file.
     #[error("{0}")]
     Execution(String),

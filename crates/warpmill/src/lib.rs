@@ -23,6 +23,7 @@ mod calibrate;
 pub mod catalog;
 mod commit;
 mod dialect;
+pub mod distribution;
 pub mod error;
 mod files;
 pub mod join_order;
@@ -52,7 +53,7 @@ pub use session::{
     CancelHandle, Description, ExplainFormat, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream,
     RowStream, Session, SessionBuilder,
 };
-pub use settings::{FallbackMode, ProgressMode, WarpmillOptions};
+pub use settings::{FallbackMode, ProgressMode, WarpmillOptions, WorkerOptions};
 pub use warpmill_engine::{DeviceChoice, Ordinals};
 pub use warpmill_eval::memory::NoMemory;
 pub use warpmill_format::FormatError;

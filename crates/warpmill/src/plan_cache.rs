@@ -31,6 +31,8 @@ pub(crate) struct Prepared {
     pub plan: Arc<dyn ExecutionPlan>,
     /// The parts of it that DataFusion runs.
     pub fallbacks: Vec<Fallback>,
+    /// Titles and texts for EXPLAIN: stages over workers, or why there are none.
+    pub parts: Vec<(String, String)>,
     /// The nanoseconds of its last run; 0: it has not run.
     pub last_nanos: AtomicU64,
 }

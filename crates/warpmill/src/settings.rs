@@ -3,6 +3,7 @@
 mod entries;
 mod names;
 mod progress;
+mod workers;
 
 use std::any::Any;
 
@@ -23,6 +24,7 @@ use self::names::{
     COMPACTIONS, DATA_SOURCES, DEVICES, FILE_ACCESS, FIRST_RUNS, JOINS, PLACEMENTS, PROFILES, PRUNING, REPRESENTATIONS,
     name_of, parse_device,
 };
+pub use self::workers::WorkerOptions;
 use crate::remote::RemoteOptions;
 
 /// The settings of a session.
@@ -112,6 +114,8 @@ pub struct WarpmillOptions {
     pub cluster: String,
     /// The way files in object stores and on web servers are reached.
     pub remote: RemoteOptions,
+    /// The processes that run queries together, and how they are reached.
+    pub workers: WorkerOptions,
 }
 
 /// The way tables are compressed.
@@ -229,6 +233,7 @@ impl Default for WarpmillOptions {
             sideways: String::new(),
             cluster: String::new(),
             remote: RemoteOptions::default(),
+            workers: WorkerOptions::default(),
         }
     }
 }
@@ -324,7 +329,7 @@ impl ExtensionOptions for WarpmillOptions {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        if let Some(done) = self.remote.set(key, value) {
+        if let Some(done) = self.remote.set(key, value).or_else(|| self.workers.set(key, value)) {
             return done;
         }
         let text = value.trim().to_ascii_lowercase();
@@ -578,6 +583,8 @@ mod tests {
             ("zone_rows", "1000"),
             ("pruning", "some"),
             ("pruning_metadata", "some"),
+            ("workers", "here"),
+            ("workers_timeout", "soon"),
             ("nope", "1"),
         ];
         for (key, value) in cases {

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 import warpmill
 from warpmill import progress
-from warpmill.cli import bench, data, doctor, query, serve, shell
+from warpmill.cli import bench, data, doctor, query, serve, shell, worker
 
 
 class ErrorsAsMessages(TyperGroup):
@@ -61,6 +61,7 @@ app.command("import", epilog=data.IMPORT_EXAMPLES)(data.import_)
 app.command("generate", epilog=data.GENERATE_EXAMPLES)(data.generate)
 app.command("inspect", epilog=data.INSPECT_EXAMPLES)(data.inspect)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
 app.command("doctor")(doctor.doctor)
 app.add_typer(bench.app, name="bench")
 

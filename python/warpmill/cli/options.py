@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,7 +42,7 @@ def connect(
     settings: list[str] | None,
 ) -> warpmill.Connection:
     """A connection as the shared options describe it."""
-    named: dict[str, object] = dict(pair(text, "--set") for text in settings or [])
+    named: dict[str, Any] = dict(pair(text, "--set") for text in settings or [])
     con = warpmill.connect(database, threads=threads, memory_limit=memory_limit, **named)
     for text in tables or []:
         name, path = pair(text, "--table")

@@ -200,6 +200,11 @@ impl TableSnapshot {
         self.version.number
     }
 
+    /// What tells the table from others that have had its name; `None` for tables that were made before they had one.
+    pub fn identity(&self) -> Option<super::Identity> {
+        self.version.identity
+    }
+
     /// Rows of all segments.
     pub fn num_rows(&self) -> u64 {
         self.rows

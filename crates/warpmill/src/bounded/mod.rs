@@ -47,13 +47,20 @@ impl OptimizerRule for BoundedResults {
     }
 }
 
+/// What [`BoundedResults`] puts in the place of `func`.
+pub(crate) fn bounded_function(func: &Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+    match may_grow(func.name()) && func.inner().downcast_ref::<Bounded>().is_none() {
+        true => Arc::new(ScalarUDF::from(Bounded { inner: UdfEq::from(Arc::clone(func.inner())) })),
+        false => Arc::clone(func),
+    }
+}
+
 fn bounded(expr: Expr) -> Transformed<Expr> {
     match expr {
         Expr::ScalarFunction(ScalarFunction { func, args })
             if may_grow(func.name()) && func.inner().downcast_ref::<Bounded>().is_none() =>
         {
-            let inner = UdfEq::from(Arc::clone(func.inner()));
-            let func = Arc::new(ScalarUDF::from(Bounded { inner }));
+            let func = bounded_function(&func);
             Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
         }
         expr => Transformed::no(expr),

@@ -114,6 +114,17 @@ impl Op {
     }
 }
 
+/// The functions of chains of at most `most` operators, which their names tell apart.
+pub(crate) fn chains(most: usize) -> Vec<Arc<ScalarUDF>> {
+    let (mut all, mut longest): (Vec<Vec<Op>>, Vec<Vec<Op>>) = (vec![], vec![vec![]]);
+    for _ in 0..most {
+        let longer = |chain: &Vec<Op>| Op::ALL.map(|op| chain.iter().copied().chain([op]).collect::<Vec<_>>());
+        longest = longest.iter().flat_map(longer).collect();
+        all.extend(longest.iter().cloned());
+    }
+    all.into_iter().map(|ops| Arc::new(ScalarUDF::from(Arithmetic::new(ops)))).collect()
+}
+
 /// `left op right` as a call whose operands [`bind`] converts, for SQL's planner.
 #[derive(Debug)]
 pub(super) struct Operators;

@@ -82,7 +82,20 @@ pub enum UnprovenSums {
 /// # Errors
 /// [`Error::Fallback`] for the first operator that stays, if the settings refuse fallbacks.
 pub fn place(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, sums: UnprovenSums) -> Result<Placement> {
-    let mut placer = Placer { sums, options, fallbacks: vec![] };
+    place_around(plan, options, sums, &|_| false)
+}
+
+/// [`place`] for a plan of which some subtrees run elsewhere: those that `stays` says stay as they are, and their rows are inputs.
+///
+/// # Errors
+/// As [`place`].
+pub fn place_around(
+    plan: Arc<dyn ExecutionPlan>,
+    options: &WarpmillOptions,
+    sums: UnprovenSums,
+    stays: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
+) -> Result<Placement> {
+    let mut placer = Placer { sums, options, stays, fallbacks: vec![] };
     let plan = placer.node(scan_filters::without_subqueries(plan)?)?;
     let fallbacks = placer.fallbacks;
     match fallbacks.first() {
@@ -95,16 +108,18 @@ pub fn place(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, sums: Unpr
 struct Placer<'a> {
     sums: UnprovenSums,
     options: &'a WarpmillOptions,
+    stays: &'a dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
     fallbacks: Vec<Fallback>,
 }
 
 impl Placer<'_> {
     fn node(&mut self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        if plan.is::<WarpmillExec>() {
+        if plan.is::<WarpmillExec>() || (self.stays)(&plan) {
             return Ok(plan);
         }
         let wide_sums = self.sums == UnprovenSums::Wide;
-        match translate(&plan, &Options { fallback: true, wide_sums, ..self.options.translation() }) {
+        match translate(&plan, &Options { fallback: true, wide_sums, stays: self.stays, ..self.options.translation() })
+        {
             Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => self.children(plan, &inputs),
             Ok(Translated { program, inputs, .. }) => {
                 let leaves = inputs.clone();

@@ -21,6 +21,7 @@ use super::statements::Taken;
 use super::written::{WrittenExec, stage};
 use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
+use crate::distribution::{self, Distribution, Stages, Workers};
 use crate::offload::{self, UnprovenSums, context_of_program, is_one_program};
 use crate::plan_cache::{Basis, Prepared, Read, normalized};
 use crate::planning::limits::{check_text, reserve};
@@ -233,8 +234,24 @@ impl Session {
         plan: Arc<LogicalPlan>,
         options: &WarpmillOptions,
     ) -> Result<(Arc<Prepared>, Option<Read>)> {
+        self.prepare_for(state, plan, options, false).await
+    }
+
+    /// [`Session::prepare`]; `explains`: with all texts for EXPLAIN.
+    pub(super) async fn prepare_for(
+        &self,
+        state: &Arc<SessionState>,
+        plan: Arc<LogicalPlan>,
+        options: &WarpmillOptions,
+        explains: bool,
+    ) -> Result<(Arc<Prepared>, Option<Read>)> {
+        let workers = distribution::workers_for(&plan, options).await?;
         let (state, options) = (Arc::clone(state), options.clone());
-        planning::run(async move { prepared(&state, &plan, &options).await }).await
+        planning::run(async move {
+            let workers = workers.as_deref().map(|workers| (workers, explains));
+            prepared(&state, &plan, &options, workers).await
+        })
+        .await
     }
 }
 
@@ -267,12 +284,24 @@ async fn prepared(
     state: &SessionState,
     plan: &LogicalPlan,
     options: &WarpmillOptions,
+    workers: Option<(&dyn Workers, bool)>,
 ) -> Result<(Arc<Prepared>, Option<Read>)> {
     let _memory = reserve(plan, state.runtime_env())?;
+    let mut parts = vec![];
+    if let Some((workers, explains)) = workers {
+        match distribution::planned(workers, state, plan, options, explains).await? {
+            Distribution::Stages(Stages { plan, fallbacks, parts }) => {
+                // Workers come and go: such a plan is used once.
+                return Ok((Arc::new(Prepared { plan, fallbacks, parts, last_nanos: AtomicU64::new(0) }), None));
+            }
+            Distribution::Here(reason) => parts.push(("not distributed".to_string(), reason)),
+        }
+    }
     let staged = stage(plan)?;
     let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
     let optimized = state.optimize(plan)?;
-    let read = read_by(&optimized, state)?;
+    // With workers, the next plan may be another one: they come and go.
+    let read = if workers.is_some() { None } else { read_by(&optimized, state)? };
     let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
     let physical = offload::shown(pin(physical, state.runtime_env())?)?;
     let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
@@ -280,7 +309,7 @@ async fn prepared(
     if let Some((_, staging)) = staged {
         plan = Arc::new(WrittenExec::new(plan, staging));
     }
-    Ok((Arc::new(Prepared { plan, fallbacks, last_nanos: AtomicU64::new(0) }), read))
+    Ok((Arc::new(Prepared { plan, fallbacks, parts, last_nanos: AtomicU64::new(0) }), read))
 }
 
 /// Whether a plan is a query whose meaning depends on nothing but tables.

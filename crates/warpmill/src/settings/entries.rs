@@ -188,5 +188,5 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
         value: Some(value),
         description,
     };
-    entries.into_iter().map(entry).chain(options.remote.entries()).collect()
+    entries.into_iter().map(entry).chain(options.remote.entries()).chain(options.workers.entries()).collect()
 }

@@ -1,5 +1,6 @@
 //! What EXPLAIN tells of a statement, in one structure that all formats show.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::physical_plan::{ExecutionPlan, displayable};
@@ -24,6 +25,8 @@ pub(super) struct Document {
     pub placed: Vec<Placed>,
     pub pruned: Vec<Pruned>,
     pub fallbacks: Vec<Fallback>,
+    /// Of a session with workers: its stages, or why there are none, by titles.
+    pub distribution: Vec<(String, String)>,
     /// Files that the CPU decodes although a device was asked for, and why.
     pub notes: Vec<String>,
     /// With ANALYZE.
@@ -194,6 +197,8 @@ struct Json<'a> {
     plan: &'a PlanNode,
     programs: Vec<ShownProgram<'a>>,
     run_by_datafusion: Vec<Refused<'a>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    distribution: BTreeMap<&'a str, &'a str>,
     decoded_by_cpu: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     logical_plan: Option<&'a str>,
@@ -237,6 +242,7 @@ impl Document {
             let fallbacks = self.fallbacks.iter().map(ToString::to_string).collect();
             parts.push(("run by DataFusion".to_string(), lines(fallbacks)));
         }
+        parts.extend(self.distribution.iter().cloned());
         if !self.placed.is_empty() {
             let placed = self.placed.iter().enumerate().map(|(i, placed)| format!("program {i}: {}", placed.text));
             parts.push(("runs on".to_string(), lines(placed.collect())));
@@ -261,6 +267,7 @@ impl Document {
             plan: &self.plan,
             programs: self.shown_programs(),
             run_by_datafusion: self.fallbacks.iter().map(Refused::of).collect(),
+            distribution: self.distribution.iter().map(|(title, text)| (title.as_str(), text.as_str())).collect(),
             decoded_by_cpu: &self.notes,
             logical_plan: self.logical_plan.as_deref(),
             profile: self.profile.as_deref(),

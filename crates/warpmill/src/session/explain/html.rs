@@ -147,6 +147,7 @@ fn notes(html: &mut String, document: &Document, programs: &[ShownProgram<'_>]) 
         );
     }
     notes.extend(document.fallbacks.iter().map(|fallback| format!("run by DataFusion: {fallback}")));
+    notes.extend(document.distribution.iter().map(|(title, text)| format!("{title}: {text}")));
     notes.extend(document.notes.iter().map(|note| format!("decoded by the CPU: {note}")));
     if let Some(profile) = &document.profile {
         let reasons = profile.programs.iter().filter_map(|run| run.not_on_device.as_ref());

@@ -103,7 +103,7 @@ impl Session {
             logical_plan = Some(with_estimates(&optimized, &ProviderStatistics));
         }
         let start = Instant::now();
-        let (prepared, _) = self.prepare(&state, plan, &self.options()).await?;
+        let (prepared, _) = self.prepare_for(&state, plan, &self.options(), true).await?;
         let planning_nanos = start.elapsed().as_nanos() as u64;
         query.handle.time_kernels.store(analyze, Ordering::Relaxed);
         // The programs are shown as they ran in the end.
@@ -126,6 +126,7 @@ impl Session {
             placed,
             pruned,
             fallbacks: prepared.fallbacks.clone(),
+            distribution: prepared.parts.clone(),
             notes,
             profile,
         })

@@ -1,0 +1,90 @@
+//! Whether workers understand a plan.
+
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::{SessionState, TaskContext};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion_distributed::{DistributedCodec, DistributedExt, NetworkBoundaryExt};
+use datafusion_proto::bytes::{
+    physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
+};
+use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
+use warpmill_translate::codec::ScanCodec;
+use warpmill_translate::kept;
+
+use crate::explain::of_first_task;
+
+/// The functions that every process has.
+pub(crate) static FUNCTIONS: LazyLock<SessionState> = LazyLock::new(|| {
+    let session = warpmill::distribution::common_session().expect("a session without settings");
+    session.context().state()
+});
+
+/// The reason why a stage below `head` can be run by this process only; `None`: there is none.
+pub(super) fn stays(head: &Arc<dyn ExecutionPlan>) -> Result<Option<String>> {
+    let mut stages = vec![];
+    head.apply(|node| {
+        let Some(boundary) = node.as_network_boundary() else { return Ok(TreeNodeRecursion::Continue) };
+        stages.extend(boundary.input_stage().local_plan().cloned());
+        Ok(TreeNodeRecursion::Jump)
+    })?;
+    for stage in stages {
+        let stage = of_first_task(&stage)?;
+        if let Some(function) = own_function(&stage)? {
+            return Ok(Some(format!("function {function} is this session's")));
+        }
+        if let Err(error) = there_and_back(stage) {
+            return Ok(Some(error.strip_backtrace()));
+        }
+    }
+    Ok(None)
+}
+
+fn there_and_back(stage: Arc<dyn ExecutionPlan>) -> Result<()> {
+    let mut config = FUNCTIONS.config().clone();
+    config.set_distributed_user_codec(ScanCodec);
+    let codec = DistributedCodec::new_combined_with_user(&config);
+    let context = TaskContext::from(&*FUNCTIONS).with_session_config(config);
+    let converter = DeduplicatingProtoConverter::default();
+    let bytes = physical_plan_to_bytes_with_proto_converter(stage, &codec, &converter)?;
+    let converter = DeduplicatingProtoConverter::default();
+    physical_plan_from_bytes_with_proto_converter(&bytes, &context, &codec, &converter).map(drop)
+}
+
+/// A function of `plan` that is another one where workers look for its name.
+fn own_function(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<String>> {
+    let (mut seen, mut found) = (HashSet::new(), None);
+    plan.apply(|node| {
+        if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+            for call in aggregate.aggr_expr() {
+                let known = FUNCTIONS.aggregate_functions().get(call.fun().name());
+                if known.is_none_or(|known| **known != *call.fun()) {
+                    found.get_or_insert_with(|| call.fun().name().to_string());
+                }
+            }
+        }
+        node.apply_expressions(&mut |expr| {
+            expr.apply(|part| {
+                if let Some(name) = own_in(part, &mut seen) {
+                    found.get_or_insert(name);
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+fn own_in(expr: &Arc<dyn PhysicalExpr>, seen: &mut HashSet<usize>) -> Option<String> {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    if call.fun().name() == kept::NAME || !seen.insert(std::ptr::from_ref(call).addr()) {
+        return None;
+    }
+    let known = FUNCTIONS.scalar_functions().get(call.fun().name());
+    known.is_none_or(|known| **known != *call.fun()).then(|| call.fun().name().to_string())
+}

@@ -1,0 +1,108 @@
+//! Which workers answer.
+//!
+//! All are asked before each query is planned. One that has stopped to answer fails the query that finds it so, once; later queries go
+//! without it, and ask it again now and then.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use parking_lot::Mutex;
+use url::Url;
+use warpmill::{Error, Result};
+
+use crate::link::{Channels, version};
+
+/// How often a worker that does not answer is asked again.
+const AGAIN: Duration = Duration::from_secs(3);
+/// The time that such a worker has to answer.
+const SECOND_CHANCE: Duration = Duration::from_millis(500);
+
+/// The workers of a cluster.
+pub(super) struct Health {
+    workers: Vec<Known>,
+}
+
+struct Known {
+    name: String,
+    url: Url,
+    /// When it was last found not to answer, where a query has failed of that.
+    lost: Mutex<Option<Instant>>,
+}
+
+/// What a worker said.
+enum Said {
+    Here,
+    /// Nothing, for some time.
+    Nothing,
+    Failed(Error),
+}
+
+impl Health {
+    pub fn new(workers: Vec<(String, Url)>) -> Self {
+        let known = |(name, url)| Known { name, url, lost: Mutex::default() };
+        Self { workers: workers.into_iter().map(known).collect() }
+    }
+
+    /// The workers that answer, in the order of the settings.
+    ///
+    /// # Errors
+    /// [`Error::Worker`] for one that answered until now and does not any more, or is of another version or cluster; and where none
+    /// answers.
+    pub async fn present(&self, channels: &Channels, timeout: Duration) -> Result<Vec<(String, Url)>> {
+        let said = join_all(self.workers.iter().map(|worker| worker.ask(channels, timeout))).await;
+        let mut present = vec![];
+        let mut failed = None;
+        for (worker, said) in self.workers.iter().zip(said) {
+            match said {
+                Said::Here => present.push((worker.name.clone(), worker.url.clone())),
+                Said::Nothing => {}
+                Said::Failed(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match (failed, self.workers.first()) {
+            (Some(error), _) => Err(error),
+            (None, Some(first)) if present.is_empty() => {
+                let reason = match self.workers.len() {
+                    1 => "it does not answer".to_string(),
+                    count => format!("it does not answer, and neither do the others of {count}"),
+                };
+                Err(Error::Worker { worker: first.name.clone(), reason })
+            }
+            _ => Ok(present),
+        }
+    }
+
+    /// Notes that a query has failed of `worker`.
+    pub fn lost(&self, worker: &str) {
+        if let Some(worker) = self.workers.iter().find(|known| known.name == worker) {
+            *worker.lost.lock() = Some(Instant::now());
+        }
+    }
+}
+
+impl Known {
+    async fn ask(&self, channels: &Channels, timeout: Duration) -> Said {
+        let lost = *self.lost.lock();
+        if lost.is_some_and(|at| at.elapsed() < AGAIN) {
+            return Said::Nothing;
+        }
+        let time = if lost.is_some() { timeout.min(SECOND_CHANCE) } else { timeout };
+        match channels.ask(&self.url, time).await {
+            Ok(other) if other != version() => Said::Failed(Error::Worker {
+                worker: self.name.clone(),
+                reason: format!(
+                    "it is Warpmill {other}, and this process {}: plans are understood by the same version only",
+                    version()
+                ),
+            }),
+            Ok(_) => {
+                *self.lost.lock() = None;
+                Said::Here
+            }
+            Err(error) => {
+                *self.lost.lock() = Some(Instant::now());
+                if lost.is_some() { Said::Nothing } else { Said::Failed(error) }
+            }
+        }
+    }
+}

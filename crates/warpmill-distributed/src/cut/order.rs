@@ -1,0 +1,97 @@
+//! Sorts, limits and windows.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+
+use super::{Cutter, Part, Rows, estimate, may_shuffle, over};
+
+impl Cutter {
+    /// Every task sorts its rows; they are merged where they meet.
+    pub(super) fn sort(&self, plan: &Arc<dyn ExecutionPlan>, node: &SortExec) -> Result<Part> {
+        let input = self.part(node.input())?;
+        if input.rows == Rows::Here {
+            return over(plan, vec![input]);
+        }
+        let (order, fetch) = (node.expr().clone(), node.fetch());
+        let sorted = SortExec::new(order.clone(), input.plan).with_preserve_partitioning(true).with_fetch(fetch);
+        let sorted = Part { plan: Arc::new(sorted), bytes: estimate(plan).bytes, ..input };
+        let merged = SortPreservingMergeExec::new(order, self.streams(&sorted)?).with_fetch(fetch);
+        Ok(Part { plan: Arc::new(merged), rows: Rows::Here, exchanged: true, ..sorted })
+    }
+
+    pub(super) fn merge(&self, plan: &Arc<dyn ExecutionPlan>, node: &SortPreservingMergeExec) -> Result<Part> {
+        let input = self.part(node.input())?;
+        if input.rows == Rows::Here {
+            return over(plan, vec![input]);
+        }
+        let merged = SortPreservingMergeExec::new(node.expr().clone(), self.streams(&input)?).with_fetch(node.fetch());
+        Ok(Part { plan: Arc::new(merged), rows: Rows::Here, exchanged: true, ..input })
+    }
+
+    /// No task need give more rows than are wanted of all.
+    pub(super) fn limit(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        input: &Arc<dyn ExecutionPlan>,
+        (skip, fetch): (usize, Option<usize>),
+    ) -> Result<Part> {
+        let input = self.part(input)?;
+        if input.rows == Rows::Here {
+            return over(plan, vec![input]);
+        }
+        let input = match fetch.and_then(|fetch| fetch.checked_add(skip)) {
+            Some(most) => Part { plan: Arc::new(LocalLimitExec::new(Arc::clone(&input.plan), most)), ..input },
+            None => input,
+        };
+        let gathered = self.gathered(input)?;
+        Ok(Part { plan: Arc::new(GlobalLimitExec::new(gathered.plan, skip, fetch)), ..gathered })
+    }
+
+    /// Window functions over one sort: partitions are whole in their tasks where rows are shuffled by keys of all of them.
+    pub(super) fn windows(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Part> {
+        let (mut nodes, mut below) = (vec![Arc::clone(plan)], Arc::clone(plan.children()[0]));
+        let mut keys = partition_keys(plan);
+        while below.is::<WindowAggExec>() || below.is::<BoundedWindowAggExec>() {
+            let own = partition_keys(&below);
+            keys.retain(|key| own.iter().any(|other| other == key));
+            nodes.push(Arc::clone(&below));
+            let next = Arc::clone(below.children()[0]);
+            below = next;
+        }
+        let Some(sort) = below.downcast_ref::<SortExec>().filter(|sort| sort.fetch().is_none()) else {
+            return self.in_one_place(plan);
+        };
+        let input = self.part(sort.input())?;
+        let spread = input.rows == Rows::Spread;
+        let input = match spread && may_shuffle(&keys, &input.plan.schema())? {
+            true => self.shuffled(input, keys)?,
+            false => self.gathered(input)?,
+        };
+        let (rows, exchanged) = (input.rows, input.exchanged);
+        let sorted = SortExec::new(sort.expr().clone(), input.plan).with_preserve_partitioning(true);
+        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(sorted);
+        for node in nodes.into_iter().rev() {
+            plan = node.replace_children(vec![plan], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?;
+        }
+        let bytes = estimate(&plan).bytes;
+        Ok(Part { plan, rows, exchanged, bytes })
+    }
+}
+
+fn partition_keys(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn PhysicalExpr>> {
+    let windows = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
+    let windows =
+        windows.or_else(|| plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr));
+    let Some([first, rest @ ..]) = windows else { return vec![] };
+    let mut keys = first.partition_by().to_vec();
+    keys.retain(|key| rest.iter().all(|other| other.partition_by().iter().any(|own| own == key)));
+    keys
+}

@@ -1,0 +1,42 @@
+//! A task's plan with programs in it.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion_distributed::{BroadcastExec, NetworkBoundaryExt};
+use warpmill::WarpmillOptions;
+use warpmill::offload::{Fallback, UnprovenSums, place_around};
+
+/// `plan`, the plan of a task or the part of a query that the asking process runs, with the programs that Warpmill runs, and what
+/// DataFusion runs. The node at the head of a task that gives each row its destination stays: the transport makes it anew.
+///
+/// # Errors
+/// [`warpmill::Error::Fallback`], if the settings refuse fallbacks.
+pub(crate) fn accelerated(
+    plan: Arc<dyn ExecutionPlan>,
+    options: &WarpmillOptions,
+) -> Result<(Arc<dyn ExecutionPlan>, Vec<Fallback>)> {
+    if plan.is::<RepartitionExec>() || plan.is::<BroadcastExec>() {
+        let (input, fallbacks) = accelerated(Arc::clone(plan.children()[0]), options)?;
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        return Ok((plan.replace_children(vec![input], options)?, fallbacks));
+    }
+    // What comes over the network comes once: a program that reads it cannot start again.
+    let sums = if reads_others(&plan)? { UnprovenSums::Wide } else { UnprovenSums::Narrow };
+    let placement = place_around(plan, options, sums, &|node| node.is_network_boundary())?;
+    Ok((placement.plan, placement.fallbacks))
+}
+
+/// Whether rows of other tasks are read.
+fn reads_others(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let mut reads = false;
+    plan.apply(|node| {
+        reads |= node.is_network_boundary();
+        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(reads)
+}

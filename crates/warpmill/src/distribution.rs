@@ -1,0 +1,180 @@
+//! Queries over several processes.
+//!
+//! A session whose setting `warpmill.workers` names workers asks the [`Distributor`] of its process to cut its queries' plans into
+//! stages. That is another crate (`warpmill-distributed`), which lies above this one and is put in by [`install`].
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use warpmill_translate::kept;
+
+use crate::bounded::bounded_function;
+use crate::dialect::chains;
+use crate::offload::{self, Fallback, WholePlanRule};
+use crate::remote::pin;
+use crate::settings::{WarpmillOptions, WorkerOptions};
+use crate::{Error, Result, Session};
+
+/// Finds the workers of sessions.
+#[async_trait]
+pub trait Distributor: Send + Sync + fmt::Debug {
+    /// The workers that answer now.
+    ///
+    /// # Errors
+    /// [`Error::Worker`] for one that has stopped to answer, is of another version, or refuses the token; [`Error::Setting`] for
+    /// addresses and files that do not do.
+    async fn workers(&self, options: &WorkerOptions) -> Result<Arc<dyn Workers>>;
+}
+
+/// Workers that answer.
+#[async_trait]
+pub trait Workers: Send + Sync + fmt::Debug {
+    /// `plan`, a physical plan without partitions, in stages; `explains`: with texts for EXPLAIN.
+    async fn distribute(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        state: &SessionState,
+        options: &WarpmillOptions,
+        explains: bool,
+    ) -> Result<Distribution>;
+}
+
+/// The way a plan is run.
+#[derive(Debug)]
+pub enum Distribution {
+    /// Over workers.
+    Stages(Stages),
+    /// By this process alone, and why.
+    Here(String),
+}
+
+/// A plan in stages.
+#[derive(Debug)]
+pub struct Stages {
+    /// The plan that runs them.
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// The operators that DataFusion runs: of all stages where they are explained or must be none, else of this process.
+    pub fallbacks: Vec<Fallback>,
+    /// Titles and texts for EXPLAIN.
+    pub parts: Vec<(String, String)>,
+}
+
+/// The longest chain of arithmetic of one type, such as `a + b + c + d`, that other processes know as a function.
+const LONGEST_CHAIN: usize = 3;
+
+/// The session that a process reads plans of other processes with: it has the functions that plans of all sessions have, under the names
+/// that tell them apart.
+///
+/// # Errors
+/// Those of making a session.
+pub fn common_session() -> Result<Session> {
+    let session = Session::new()?;
+    let context = session.context();
+    let known: Vec<_> = context.state().scalar_functions().values().map(bounded_function).collect();
+    for function in known.into_iter().chain(chains(LONGEST_CHAIN)).chain([kept::function()]) {
+        context.register_udf(function.as_ref().clone());
+    }
+    Ok(session)
+}
+
+static DISTRIBUTOR: OnceLock<Arc<dyn Distributor>> = OnceLock::new();
+
+/// Makes `distributor` that of this process, unless it has one.
+pub fn install(distributor: Arc<dyn Distributor>) {
+    let _ = DISTRIBUTOR.set(distributor);
+}
+
+/// The workers that `plan` may run on; `None` where it is no query, or the session has no workers.
+pub(crate) async fn workers_for(plan: &LogicalPlan, options: &WarpmillOptions) -> Result<Option<Arc<dyn Workers>>> {
+    let writes = matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::DescribeTable(_));
+    if options.workers.addresses.is_empty() || writes {
+        return Ok(None);
+    }
+    let Some(distributor) = DISTRIBUTOR.get() else {
+        return Err(Error::Setting("warpmill.workers: this program was built without warpmill-distributed".into()));
+    };
+    distributor.workers(&options.workers).await.map(Some)
+}
+
+/// `plan`, which no rule has seen yet, over `workers`.
+pub(crate) async fn planned(
+    workers: &dyn Workers,
+    state: &SessionState,
+    plan: &LogicalPlan,
+    options: &WarpmillOptions,
+    explains: bool,
+) -> Result<Distribution> {
+    if may_have_several_rows(plan)? {
+        // As a join it would give several rows where one is an error.
+        return Ok(Distribution::Here("a scalar subquery may have several rows".into()));
+    }
+    let state = for_workers(state.clone());
+    let optimized = state.optimize(plan)?;
+    if let Some(function) = not_immutable(&optimized)? {
+        return Ok(Distribution::Here(format!("{function} may differ from call to call, or depend on the session")));
+    }
+    let physical = state.query_planner().create_physical_plan(&optimized, &state).await?;
+    let physical = offload::shown(pin(physical, state.runtime_env())?)?;
+    workers.distribute(physical, &state, options, explains).await
+}
+
+/// `state` for plans that are cut into stages: scalar subqueries are joins, for no state is shared across stages, and operators have one
+/// partition each, those of a task.
+fn for_workers(state: SessionState) -> SessionState {
+    let whole = WholePlanRule;
+    let rules = state.physical_optimizers().iter().filter(|rule| rule.name() != whole.name()).cloned().collect();
+    let id = state.session_id().to_string();
+    let mut config = state.config().clone();
+    config.options_mut().execution.target_partitions = 1;
+    config.options_mut().optimizer.enable_physical_uncorrelated_scalar_subquery = false;
+    SessionStateBuilder::new_from_existing(state)
+        .with_session_id(id)
+        .with_config(config)
+        .with_physical_optimizer_rules(rules)
+        .build()
+}
+
+/// Whether a scalar subquery of `plan` that depends on nothing outside may have more than one row.
+fn may_have_several_rows(plan: &LogicalPlan) -> Result<bool> {
+    let mut several = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarSubquery(subquery) = expr {
+                    let one = subquery.subquery.max_rows().is_some_and(|rows| rows <= 1);
+                    several |= subquery.outer_ref_columns.is_empty() && !one;
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(several)
+}
+
+/// A function of `plan` whose value is not that of its arguments alone.
+fn not_immutable(plan: &LogicalPlan) -> Result<Option<String>> {
+    let mut found = None;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                match expr {
+                    Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable => {
+                        found.get_or_insert_with(|| call.func.name().to_string());
+                    }
+                    Expr::ScalarVariable(_, names) => {
+                        found.get_or_insert_with(|| names.join("."));
+                    }
+                    _ => {}
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,66 @@
+"""TPC-H and SSB over two and four workers, beside DuckDB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from distributed.support import Rows, Workers, in_order, is_distributed
+from warpmill import _warpmill
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("count", ["two", "four"])
+@pytest.mark.parametrize("suite", ["tpch", "ssb"])
+def test_answers_are_duckdbs(suite: str, count: str, request: pytest.FixtureRequest) -> None:
+    (database, answers), workers = request.getfixturevalue(suite), request.getfixturevalue(count)
+    wrong, here = [], []
+    with workers.connect(database) as con:
+        for name, sql in _warpmill.queries(suite):
+            if in_order(con.sql(sql).fetchall()) != answers[name]:
+                wrong.append(name)
+            if not is_distributed(con, sql):
+                here.append(name)
+    assert (wrong, here) == ([], [])
+
+
+def test_parquet_files(tpch: tuple[Path, dict[str, Rows]], two: Workers) -> None:
+    """Files that all processes see, whole or in ranges of bytes."""
+    database, answers = tpch
+    with two.connect() as con:
+        for name in _warpmill.tables("tpch"):
+            con.execute(f"CREATE VIEW {name} AS SELECT * FROM '{database.parent}/{name}.parquet'")
+        queries = dict(_warpmill.queries("tpch"))
+        for name in ["1", "3", "5", "6", "13", "18"]:
+            assert in_order(con.sql(queries[name]).fetchall()) == answers[name], name
+        assert is_distributed(con, queries["1"])
+
+
+def test_stages_and_segments_are_explained(tpch: tuple[Path, dict[str, Rows]], two: Workers) -> None:
+    database, _ = tpch
+    with two.connect(database) as con:
+        text = con.explain(dict(_warpmill.queries("tpch"))["1"])
+        assert f"workers: {', '.join(two.addresses)}" in text
+        assert f"stage 1: 2 tasks on {', '.join(two.addresses)}; gathered" in text
+        assert "lineitem: segments 0..18, 18..37" in text
+        assert "WarpmillExec" in text.split("== stages ==")[1]
+        # The same segments go to the same worker each time.
+        assert con.explain(dict(_warpmill.queries("tpch"))["1"]) == text
+        shuffled = con.explain("SELECT l_orderkey, sum(l_quantity) FROM lineitem GROUP BY l_orderkey")
+        assert "shuffled by [l_orderkey" in shuffled
+
+
+def test_warpmill_runs_all_of_the_stages(tpch: tuple[Path, dict[str, Rows]], two: Workers) -> None:
+    """Both phases of aggregations are programs, too."""
+    database, answers = tpch
+    refused = []
+    with two.connect(database, fallback="error") as con:
+        for name, sql in _warpmill.queries("tpch"):
+            try:
+                assert in_order(con.sql(sql).fetchall()) == answers[name], name
+            except Exception as error:
+                refused.append((name, str(error)[:200]))
+    assert refused == []
