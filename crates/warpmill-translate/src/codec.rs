@@ -174,7 +174,7 @@ mod tests {
 
     fn written(path: &Path, batches: &[RecordBatch]) -> Arc<TableSnapshot> {
         let options = WriteOptions { segment_rows: 1024, ..WriteOptions::default() };
-        let mut writer = Table::build_over(path, batches[0].schema(), options).unwrap();
+        let mut writer = Table::build(path, batches[0].schema(), options).unwrap();
         for batch in batches {
             writer.write(batch).unwrap();
         }

@@ -149,8 +149,8 @@ mod tests {
             assert_eq!(shares.len(), tasks);
             assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start), "{shares:?}");
             assert!(shares[0].start == 0 && shares[tasks - 1].end == 8, "{shares:?}");
-            let most = shares.iter().map(Range::len).max().unwrap_or_default();
-            assert!(most <= 8usize.div_ceil(tasks), "{shares:?}");
+            let rows = |share: &Range<usize>| share.clone().map(|segment| table.segment_rows(segment)).sum::<usize>();
+            assert!(shares.iter().all(|share| rows(share) <= 7500 / tasks + 1024), "{shares:?}");
         }
     }
 }
