@@ -209,7 +209,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
         let old = written(&path, &[rows(0, 10)]);
-        there_and_back(WarpmillScanExec::try_new(Arc::clone(&old), "t", None).unwrap()).unwrap();
         Table::remove(&path).unwrap();
         written(&path, &[rows(0, 10)]);
         let message = there_and_back(WarpmillScanExec::try_new(old, "t", None).unwrap()).unwrap_err().to_string();
