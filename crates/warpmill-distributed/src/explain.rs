@@ -38,11 +38,11 @@ pub(crate) fn stages(
     Ok((text, fallbacks))
 }
 
+/// Called with a node, its stage, and the plan of that stage.
+type Visit<'a> = dyn FnMut(&Arc<dyn ExecutionPlan>, &Stage, &Arc<dyn ExecutionPlan>) -> Result<()> + 'a;
+
 /// Calls `visit` for each exchange at or below `plan`, with the stage that feeds it, the last first.
-fn below(
-    plan: &Arc<dyn ExecutionPlan>,
-    visit: &mut dyn FnMut(&Arc<dyn ExecutionPlan>, &Stage, &Arc<dyn ExecutionPlan>) -> Result<()>,
-) -> Result<()> {
+fn below(plan: &Arc<dyn ExecutionPlan>, visit: &mut Visit<'_>) -> Result<()> {
     if let Some(boundary) = plan.as_network_boundary() {
         let stage = boundary.input_stage();
         if let Some(input) = stage.local_plan() {

@@ -286,13 +286,13 @@ impl Document {
             let placement = self.placed.get(number);
             let site = run.map(|run| runs[run].device).or(placement.map(|placed| placed.site));
             let pipelines = described.into_iter().map(|described| {
-                let measured = run.and_then(|run| {
+                let measured = run.map(|run| {
                     let profile = runs[run].pipelines.get(described.pipeline);
                     let kernels = runs[run].on_device.as_ref().map(|device| {
                         let own = device.kernels.iter().filter(|kernel| kernel.pipeline == described.pipeline);
                         own.map(|kernel| kernel.nanos).sum()
                     });
-                    Some((profile.filter(|profile| profile.workers > 0), kernels))
+                    (profile.filter(|profile| profile.workers > 0), kernels)
                 });
                 shown_pipeline(described, measured)
             });
