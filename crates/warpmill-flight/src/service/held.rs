@@ -94,7 +94,7 @@ mod tests {
         let first = take(8).await.unwrap();
         assert!(tokio::time::timeout(Duration::from_millis(20), take(3)).await.is_err());
         drop(first);
-        take(3).await.unwrap();
+        drop(take(3).await.unwrap());
         assert_eq!(Ahead::new(0).most, 1);
         assert_eq!(Ahead::new(usize::MAX).most, u32::MAX >> 4);
     }
