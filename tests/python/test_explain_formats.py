@@ -163,6 +163,6 @@ def test_html_needs_nothing_else(con: warpmill.Connection) -> None:
 
 def test_the_formats_work_on_what_has_no_program(con: warpmill.Connection) -> None:
     for query in ("SELECT 1", "SELECT * FROM range(3)", "SELECT [1, 2] AS l"):
-        for format in ("text", "json", "mermaid", "html"):  # noqa: A001
-            assert con.explain(query, format=format)
-            assert con.explain(query, True, format=format)
+        for form in ("text", "json", "mermaid", "html"):
+            assert con.explain(query, format=form)
+            assert con.explain(query, True, format=form)

@@ -25,7 +25,7 @@ pub(crate) fn accelerated(
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         return Ok((plan.replace_children(vec![input], options)?, fallbacks));
     }
-    // What comes over the network comes once: a program that reads it cannot start again.
+    // Rows of other processes come once: a program that reads them cannot be run again with wider sums.
     let sums = if reads_others(&plan)? { UnprovenSums::Wide } else { UnprovenSums::Narrow };
     let placement = place_around(plan, options, sums, &|node| node.is_network_boundary())?;
     Ok((placement.plan, placement.fallbacks))

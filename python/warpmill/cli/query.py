@@ -43,7 +43,7 @@ def sql(
     ] = None,
     table: options.Tables = None,
     database: options.Database = None,
-    format: Annotated[Mode, typer.Option("--format", "-F", help="How rows are written.")] = Mode.table,  # noqa: A002
+    format: Annotated[Mode, typer.Option("--format", "-F", help="How rows are written.")] = Mode.table,  # noqa: A002 - the option's name
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")
     ] = None,

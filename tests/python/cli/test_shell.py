@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -79,7 +80,7 @@ def test_a_statement_that_fails_is_an_exit_code_and_not_the_end() -> None:
     assert "is no command" in done.output
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "openpty"), reason="no terminals")
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals")
 def test_on_a_terminal(tmp_path: Path) -> None:
     pq.write_table(pa.table({f"column_{i}": ["x" * 30] * 3 for i in range(30)}), tmp_path / "wide.parquet")
     shell = Terminal("-m", "warpmill", "shell", folder=tmp_path, columns=80)

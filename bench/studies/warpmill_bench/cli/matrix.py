@@ -17,8 +17,6 @@ from warpmill.cli.doctor import cores
 from warpmill.cli.options import pair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from warpmill_bench.maxbench.cells import Cell
     from warpmill_bench.maxbench.session import Report
 
@@ -105,7 +103,10 @@ def matrix(
     console = Console(stderr=True)
     with bars(quiet=True) as bar, _progress(console) as progress:
         task = progress.add_task("", total=len(plan))
-        told: Callable[[str], None] = lambda text: progress.update(task, description=text[:100])  # noqa: E731
+
+        def told(text: str) -> None:
+            progress.update(task, description=text[:100])
+
         one = session.Session(
             report, Path(data), how, quick, told, progress.console.print, bar, discard, choice.queries
         )

@@ -258,10 +258,10 @@ def _others(name: str, query: str, sql: str) -> Iterator[str]:
         found = re.search(r"> ([\d.]+)", sql)
         for more in range(1, 1000) if found else ():
             yield sql.replace(f"> {found[1]}", f"> {float(found[1]) + more / 100:.2f}") if found else sql
-    elif name == "clickbench" and re.search(r"\bLIMIT \d+", sql):
+    elif name == "clickbench" and (limit := re.search(r"\bLIMIT (\d+)", sql)):
         # A row more or less of the sorted result: what comes before it is the same.
         for more in range(1, 1000):
-            yield re.sub(r"\bLIMIT (\d+)", lambda match, more=more: f"LIMIT {int(match[1]) + more}", sql)  # type: ignore[misc]
+            yield re.sub(r"\bLIMIT \d+", f"LIMIT {int(limit[1]) + more}", sql)
 
 
 def native(name: str) -> bool:

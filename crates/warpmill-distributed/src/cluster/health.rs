@@ -1,4 +1,4 @@
-//! Which workers answer.
+//! The workers that answer.
 //!
 //! All are asked before each query is planned. One that has stopped to answer fails the query that finds it so, once; later queries go
 //! without it, and ask it again now and then.
@@ -12,7 +12,7 @@ use warpmill::{Error, Result};
 
 use crate::link::{Channels, version};
 
-/// How often a worker that does not answer is asked again.
+/// The interval at which a worker that does not answer is asked again.
 const AGAIN: Duration = Duration::from_secs(3);
 /// The time that such a worker has to answer.
 const SECOND_CHANCE: Duration = Duration::from_millis(500);
@@ -25,11 +25,11 @@ pub(super) struct Health {
 struct Known {
     name: String,
     url: Url,
-    /// When it was last found not to answer, where a query has failed of that.
+    /// The last time that it did not answer, where a query has failed of that.
     lost: Mutex<Option<Instant>>,
 }
 
-/// What a worker said.
+/// The answer of a worker.
 enum Said {
     Here,
     /// Nothing, for some time.

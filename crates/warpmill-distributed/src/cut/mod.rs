@@ -8,7 +8,7 @@
 //! - **broadcast**: all rows come to every task.
 //!
 //! A part that is here and that no exchange feeds can be computed by every task for itself (*copied*): all processes see the same tables.
-//! What is not known below is done in one place.
+//! Nodes of other kinds than those handled below run in one place.
 
 mod aggregate;
 mod join;
@@ -80,7 +80,7 @@ fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Estimate {
 /// Puts exchanges into `plan` for `tasks` tasks; `None` where no rows are spread.
 ///
 /// # Errors
-/// Those of making plan nodes.
+/// Errors of DataFusion in making plan nodes.
 pub(crate) fn cut(plan: &Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let cutter = Cutter { tasks };
     let part = cutter.part(plan)?;

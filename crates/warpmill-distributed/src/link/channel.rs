@@ -150,7 +150,7 @@ impl Channels {
                 error => Error::Worker { worker, reason: error.to_string() },
             }),
             Err(_) => {
-                // What waits for an answer there would wait on.
+                // Drops the connection, on which other requests would wait as well.
                 self.open.lock().remove(url);
                 let reason = format!("no answer within {:.1} seconds", time.as_secs_f64());
                 Err(Error::Worker { worker, reason })

@@ -4,7 +4,7 @@ use datafusion::common::DataFusionError;
 use tonic::{Code, Status};
 use warpmill::Error;
 
-/// What a worker's status says about the worker.
+/// The error that a worker's status means.
 fn of_status(worker: &str, status: &Status) -> Error {
     let reason = match status.code() {
         Code::Unauthenticated | Code::FailedPrecondition => status.message().to_string(),

@@ -135,7 +135,7 @@ mod tests {
             assert!(status.message().contains(&version()) && status.message().contains(other), "{}", status.message());
         }
         assert!(door.check("/x/ExecuteTask", &HeaderMap::new()).is_err());
-        // Whoever asks for the version may be of any.
+        // Processes of any version may ask for the version.
         assert!(door.check("/x/GetWorkerInfo", &headers("0.0.9 protocol 1")).is_ok());
     }
 

@@ -152,7 +152,7 @@ fn with_sources(error: &dyn std::error::Error) -> String {
 /// Serves until the process gets SIGINT or SIGTERM. `ready` is told the address before the first task comes.
 ///
 /// # Errors
-/// Those of [`Worker::bind`], and of the transport.
+/// Errors of [`Worker::bind`] and of the transport.
 pub fn serve(config: &Config, ready: impl FnOnce(&Worker)) -> Result<(), ConfigError> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.enable_all().thread_name("warpmill-worker").thread_stack_size(STACK).build();

@@ -32,7 +32,7 @@ impl Queries {
         Task { queries: self.clone(), query: query.to_string() }
     }
 
-    /// What the operators of `query` share.
+    /// The handle that all operators of `query` share.
     pub fn handle(&self, query: &str) -> Arc<QueryHandle> {
         // A query that nobody waits for any more gets one that nobody stops, and its rows are nobody's.
         self.running.lock().get(query).map(|running| Arc::clone(&running.handle)).unwrap_or_default()
