@@ -102,7 +102,7 @@ def test_planned_as_warpmill_tables(connection: Callable[[str], Any], query: str
         return re.findall(r"scan (\w+)|(:i\d+)", text)
 
     con = connection("tpch")
-    text = (QUERIES / "tpch" / f"{query}.sql").read_text().strip().rstrip(";")
+    text = (FOLDERS["tpch"] / f"{query}.sql").read_text().strip().rstrip(";")
     con.execute(text).fetchall()
     [(accelerated, ours)] = con.execute("FROM warpmill_explain($1)", [text]).fetchall()
     assert accelerated
