@@ -40,20 +40,24 @@ pub(super) fn add(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
     };
     // A name that is none is another's business.
     let Some(columns) = columns else { return Ok(()) };
+    // Defaults below would fill such a row up, or be taken for what it has too many of.
+    if let SetExpr::Values(values) = &*source.body
+        && let Some(row) = values.rows.iter().find(|row| row.len() != columns.len())
+    {
+        let (expected, given) = (columns.len(), row.len());
+        return Err(Error::Plan(format!("INSERT has {expected} columns, but a row of {given} values")));
+    }
     let left: Vec<usize> =
         (0..all).filter(|at| !columns.contains(at) && default_of(schema.field(*at)).is_some()).collect();
     if let SetExpr::Values(values) = &mut *source.body {
         for row in &mut values.rows {
-            let given = row.len();
             for (value, column) in row.iter_mut().zip(&columns) {
                 if matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && same(&name.value, "default"))
                 {
                     *value = default(*column)?;
                 }
             }
-            if given == columns.len()
-                && is_plain(source.with.is_some(), source.order_by.is_some(), source.limit_clause.is_some())
-            {
+            if is_plain(source.with.is_some(), source.order_by.is_some(), source.limit_clause.is_some()) {
                 for column in &left {
                     row.push(default(*column)?);
                 }
