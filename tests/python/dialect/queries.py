@@ -88,6 +88,7 @@ CASES = (
         _AB,
         differs="refused, but for conditions on one side only",
     ),
+    Case("`POSITIONAL JOIN`", "SELECT s, y FROM a POSITIONAL JOIN b", _AB, differs="refused"),
     Case(
         "a join with itself by NULL-safe equality",
         "SELECT l.s, r.s FROM a l JOIN a r ON l.i IS NOT DISTINCT FROM r.i ORDER BY ALL",

@@ -56,6 +56,11 @@ impl Binder<'_> {
     }
 
     fn tree(&mut self, tree: &mut TableWithJoins, before: &Scope<'_>) -> Result<Operand> {
+        // The last relation has no join behind it, so that its alias is one.
+        let joined = std::iter::once(&tree.relation).chain(tree.joins.iter().map(|join| &join.relation));
+        if joined.take(tree.joins.len()).any(is_positional) {
+            return Err(Error::NotImplemented("POSITIONAL JOIN: not supported".into()));
+        }
         let mut scope = Scope::inside(Some(before));
         let first = self.relation(&mut tree.relation, &scope)?;
         (scope.relations, scope.visible) = (first.relations, first.visible);
@@ -326,6 +331,18 @@ impl Binder<'_> {
     pub(super) fn schema(&self, name: &ObjectName) -> Option<SchemaRef> {
         Some(self.found(name)?.1)
     }
+}
+
+/// Whether the parser, which does not know `POSITIONAL JOIN`, took its first word for the alias of `relation`.
+fn is_positional(relation: &TableFactor) -> bool {
+    let (TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } | TableFactor::UNNEST { alias, .. }) =
+        relation
+    else {
+        return false;
+    };
+    alias.as_ref().is_some_and(|alias| {
+        !alias.explicit && alias.name.quote_style.is_none() && same(&alias.name.value, "positional")
+    })
 }
 
 /// Puts every ASOF join of a FROM item, with what is before it, in brackets, where its planner finds it.

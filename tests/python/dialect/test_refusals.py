@@ -1,0 +1,31 @@
+"""What is refused rather than read as something else."""
+
+from __future__ import annotations
+
+import pytest
+
+import warpmill
+
+TABLES = ("CREATE TABLE a AS SELECT 1 AS x", "CREATE TABLE b AS SELECT 2 AS y")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM a POSITIONAL JOIN b",
+        "SELECT * FROM a positional JOIN b ON true",
+        "SELECT * FROM a, (SELECT 1 AS z) POSITIONAL JOIN b",
+    ],
+)
+def test_positional_join(con: warpmill.Connection, sql: str) -> None:
+    for table in TABLES:
+        con.execute(table)
+    with pytest.raises(warpmill.NotSupportedError, match="POSITIONAL JOIN"):
+        con.sql(sql).fetchall()
+
+
+def test_positional_as_an_alias(con: warpmill.Connection) -> None:
+    for table in TABLES:
+        con.execute(table)
+    assert con.sql("SELECT positional.x FROM a positional").fetchall() == [(1,)]
+    assert con.sql("SELECT p.x, y FROM a AS positional JOIN b ON true JOIN a p ON true").fetchall() == [(1, 2)]
