@@ -66,6 +66,12 @@ CASES = (
     ),
     Case("an interval that ends with a number is none", "SELECT CAST('1 day 5' AS INTERVAL)"),
     Case(
+        "`~` and `!~` look for a match in the text",
+        "SELECT s, s ~ 'b' AS a, s ~ '^b' AS b, s !~ 'c$' AS c, s ~ '' AS d, s SIMILAR TO 'b' AS e"
+        " FROM (VALUES ('abc'), ('b'), ('ABC'), (''), (NULL)) t(s) ORDER BY s",
+    ),
+    Case("`sha256` is a text", "SELECT s, sha256(s) AS a FROM (VALUES ('a'), (''), ('é'), (NULL)) t(s) ORDER BY s"),
+    Case(
         "texts as truth values",
         "SELECT s, TRY_CAST(s AS BOOLEAN) AS b FROM (VALUES ('t'), ('Yes'), ('1'), ('F'), ('no'), ('0'), ('2')) v(s)"
         " ORDER BY s",

@@ -140,6 +140,8 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
         ("array_push_front", [list, x]) => function("array_prepend", vec![x.clone(), list.clone()]),
         ("array_push_back", [_, _]) => function("array_append", args),
         ("log", [x]) => function("log10", vec![x.clone()]),
+        // DataFusion's gives bytes.
+        ("sha256", [_]) => function("simple_lower", vec![function("hex", vec![function("sha256", args)])]),
         _ => return None,
     })
 }
@@ -268,11 +270,11 @@ pub(super) fn operator(expr: &Expr) -> Option<Expr> {
         Expr::BinaryOp { left, op, right } => {
             let pair = || vec![(**left).clone(), (**right).clone()];
             Some(match op {
-                // Of the whole text.
-                BinaryOperator::PGRegexMatch => function("regexp_full_match", pair()),
+                // Of a part of the text, since DuckDB 2.0.
+                BinaryOperator::PGRegexMatch => function("regexp_matches", pair()),
                 BinaryOperator::PGRegexNotMatch => Expr::UnaryOp {
                     op: UnaryOperator::Not,
-                    expr: Box::new(nested(function("regexp_full_match", pair()))),
+                    expr: Box::new(nested(function("regexp_matches", pair()))),
                 },
                 BinaryOperator::PGStartsWith => function("starts_with", pair()),
                 BinaryOperator::Arrow => function("json_extract", pair()),
