@@ -136,6 +136,23 @@ CASES = (
         setup=(L,),
     ),
     Case(
+        "lambdas over groups",
+        "SELECT list_transform(l, lambda n: n + 1) AS a, [n * 2 for n in l if n > 2] AS b,"
+        " list_transform(l, lambda m: m + 1) AS c"
+        " FROM (SELECT i, list(x ORDER BY x) AS l"
+        " FROM (VALUES (CAST(1 AS BIGINT), CAST(2 AS BIGINT)), (1, 3), (2, 5)) t(i, x) GROUP BY i) q ORDER BY c[1]",
+    ),
+    Case(
+        "a parameter of a lambda that is called as a column is",
+        "SELECT list_transform(l, lambda column2: column2 + 1) AS a"
+        " FROM (VALUES ([CAST(1 AS BIGINT), 2], CAST(100 AS BIGINT), 200)) t(l, b, c)",
+    ),
+    Case(
+        "lambdas over INTEGER",
+        "SELECT list_transform(l, lambda x: x + 1) AS a, list_transform([i, i], lambda x: x * i) AS b"
+        " FROM (SELECT i, list(i) AS l FROM (VALUES (1), (2)) t(i) GROUP BY i) q ORDER BY i",
+    ),
+    Case(
         "`regexp_extract` of named groups",
         "SELECT regexp_extract(s, '(\\d+)-(\\d+)', ['y', 'm']) AS a FROM (VALUES ('1-2'), ('x'), (NULL)) t(s)",
     ),

@@ -88,7 +88,10 @@ fn named(e: Expr, names: &NamePreserver, schema: &DFSchema) -> Result<Transforme
         return e.map_children(|key| named(key, names, schema));
     }
     let name = names.save(&e);
-    Ok(e.transform_up(|e| expression(e, schema).map(Transformed::yes))?.update_data(|e| name.restore(e)))
+    // Parameters of lambdas have the types that columns had before, and lists may have others once they are bound.
+    let e = e.resolve_lambda_variables(schema)?.data;
+    let e = e.transform_up(|e| expression(e, schema).map(Transformed::yes))?.data.resolve_lambda_variables(schema)?;
+    Ok(Transformed::yes(name.restore(e.data)))
 }
 
 /// A list of rows whose columns of numbers have the types that their values have in common: DataFusion takes whole constants for

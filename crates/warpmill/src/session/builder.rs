@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use datafusion::common::Result as DataFusionResult;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion::physical_expr::expressions::LambdaExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -195,11 +196,11 @@ fn session_physical_rules() -> Vec<SharedPhysicalRule> {
     physical_rules(first.iter().cloned().chain(rules).collect())
 }
 
-/// DataFusion's physical rules; those that find columns by name are skipped where names repeat.
+/// DataFusion's physical rules; those that find columns by name are skipped where names repeat, or where there are lambdas.
 pub(crate) fn physical_rules(rules: Vec<SharedPhysicalRule>) -> Vec<SharedPhysicalRule> {
     let guarded = |rule: SharedPhysicalRule| match rule.name() {
         "FilterPushdown" | "FilterPushdown(Post)" | "ProjectionPushdown" => {
-            Arc::new(IfNamesAreUnique(rule)) as SharedPhysicalRule
+            Arc::new(IfUnambiguous(rule)) as SharedPhysicalRule
         }
         _ => rule,
     };
@@ -210,16 +211,19 @@ pub(crate) type SharedPhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync
 
 /// A rule that is skipped for plans in which some node has two columns of one name: `FilterPushdown` takes one for the
 /// other below a projection or a filter, and `ProjectionPushdown` below a join. Our own scans lose nothing.
+///
+/// And for plans with lambdas: both give columns the positions that they have in another input, but leave those of lambdas'
+/// parameters, which come behind the columns, so that a parameter is taken for a column or the other way around.
 #[derive(Debug)]
-struct IfNamesAreUnique(SharedPhysicalRule);
+struct IfUnambiguous(SharedPhysicalRule);
 
-impl PhysicalOptimizerRule for IfNamesAreUnique {
+impl PhysicalOptimizerRule for IfUnambiguous {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        if has_unique_names(&plan) { self.0.optimize(plan, config) } else { Ok(plan) }
+        if has_unique_names(&plan) && !has_lambdas(&plan) { self.0.optimize(plan, config) } else { Ok(plan) }
     }
 
     fn name(&self) -> &str {
@@ -235,6 +239,15 @@ fn has_unique_names(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let schema = plan.schema();
     let mut seen = HashSet::with_capacity(schema.fields().len());
     schema.fields().iter().all(|field| seen.insert(field.name())) && plan.children().into_iter().all(has_unique_names)
+}
+
+fn has_lambdas(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let mut found = false;
+    let looked = plan.apply_expressions(&mut |expr| {
+        found |= expr.exists(|part| Ok(part.is::<LambdaExpr>()))?;
+        Ok(TreeNodeRecursion::Continue)
+    });
+    found || looked.is_err() || plan.children().into_iter().any(has_lambdas)
 }
 
 pub(crate) type SharedRule = Arc<dyn OptimizerRule + Send + Sync>;
