@@ -7,11 +7,13 @@ whose dialect Warpmill has; Narwhals works on Ibis tables.
 from __future__ import annotations
 
 import contextlib
+import datetime
+import zoneinfo
 from typing import TYPE_CHECKING, Any
 
 import ibis
-import ibis.backends.sql.compilers as compilers
 import ibis.common.exceptions as errors
+import ibis.expr.datatypes as dt
 import ibis.expr.operations as ops
 import ibis.expr.schema as schemas
 import ibis.expr.types as types
@@ -21,6 +23,7 @@ import sqlglot.expressions as sge
 from ibis import util
 from ibis.backends import CanCreateDatabase, NoUrl
 from ibis.backends.sql import SQLBackend
+from ibis.backends.sql.compilers.duckdb import DuckDBCompiler
 from ibis.formats.pyarrow import PyArrowSchema
 
 import warpmill
@@ -32,11 +35,78 @@ if TYPE_CHECKING:
     from warpmill.relation import Relation
 
 
+#: The origin of SQL's time_bucket for widths without months.
+_MONDAY = "2000-01-03"
+
+
+class Compiler(DuckDBCompiler):
+    """Ibis' compiler for DuckDB, without what Warpmill has not: types with fields, origins of buckets, `+` of lists."""
+
+    def cast(self, arg: Any, to: dt.DataType) -> sge.Expression:
+        """`arg` as `to`: values with fields are made anew of their fields."""
+        if isinstance(to, dt.Struct):
+            names = [sg.to_identifier(name, quoted=self.quoted) for name in to.names]
+            if isinstance(arg, sge.Struct):
+                given = [e.expression if isinstance(e, sge.PropertyEQ) else e for e in arg.expressions]
+            else:
+                given = [sge.Dot(this=sge.Paren(this=arg.copy()), expression=name) for name in names]
+            fields = zip(names, given, to.types, strict=True)
+            made = sge.Struct.from_arg_list(
+                [sge.PropertyEQ(this=name, expression=self.cast(value, ty)) for name, value, ty in fields]
+            )
+            return made if isinstance(arg, sge.Struct) else self.if_(arg.is_(sge.Null()), sge.Null(), made)
+        if isinstance(to, dt.Array) and _has_fields(to.value_type):
+            if isinstance(arg, sge.Array):
+                return self.f.array(*(self.cast(value, to.value_type) for value in arg.expressions))
+            each = sg.to_identifier("x")
+            return self.f.list_transform(arg, sge.Lambda(this=self.cast(each, to.value_type), expressions=[each]))
+        return super().cast(arg, to)
+
+    def visit_NonNullLiteral(self, op: Any, *, value: Any, dtype: dt.DataType) -> Any:
+        """A constant: moments with a zone as texts."""
+        if isinstance(dtype, dt.Timestamp) and dtype.timezone is not None:
+            moment = value if value.tzinfo is not None else value.replace(tzinfo=zoneinfo.ZoneInfo(dtype.timezone))
+            return self.cast(moment.astimezone(datetime.UTC).isoformat(" "), dt.Timestamp("UTC"))
+        return super().visit_NonNullLiteral(op, value=value, dtype=dtype)
+
+    def visit_TimestampBucket(self, op: Any, *, arg: Any, interval: Any, offset: Any) -> Any:
+        """The bucket of a moment, of those that begin with 1970, or `offset` after that."""
+        if op.interval.dtype.unit.short in ("Y", "Q", "M"):
+            raise errors.UnsupportedOperationError("buckets of months: use truncate")
+        moved = self.cast("1970-01-01", dt.timestamp) - self.cast(_MONDAY, dt.timestamp)
+        if offset is not None:
+            moved = moved + offset
+        moved = sge.Paren(this=moved)
+        return self.f.time_bucket(interval, arg - moved) + moved.copy()
+
+    def visit_ApproxQuantile(self, op: Any, *, arg: Any, quantile: Any, where: Any) -> Any:
+        """The exact one."""
+        del op
+        return self.agg.quantile_cont(arg, quantile, where=where)
+
+    visit_ApproxMultiQuantile = visit_ApproxQuantile
+
+    def visit_ApproxMedian(self, op: Any, *, arg: Any, where: Any) -> Any:
+        """The exact one."""
+        del op
+        return self.agg.median(arg, where=where)
+
+    def _array_distinct(self, arg: Any) -> Any:
+        each = sg.to_identifier("x")
+        is_null = sge.Lambda(this=each.is_(sge.Null()), expressions=[each])
+        nulls = self.f.list_slice(self.f.list_filter(arg, is_null), 1, 1)
+        return self.if_(arg.is_(sge.Null()), sge.Null(), self.f.list_concat(self.f.list_distinct(arg), nulls))
+
+
+def _has_fields(of: dt.DataType) -> bool:
+    return isinstance(of, dt.Struct) or (isinstance(of, dt.Array) and _has_fields(of.value_type))
+
+
 class Backend(SQLBackend, CanCreateDatabase, NoUrl):
     """A connection of Warpmill."""
 
     name = "warpmill"
-    compiler = compilers.duckdb.compiler
+    compiler = Compiler()
     supports_temporary_tables = True
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,38 @@ def rows(table: pa.Table) -> list[str]:
         {name: round(v, 9) if isinstance(v, float) else v for name, v in row.items()} for row in table.to_pylist()
     )
     return sorted(map(repr, rounded))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda t: t.select("city", a="n", b="n").mutate(b=ibis._.b * 2).pivot_longer(["a", "b"]),
+        lambda t: t.select(b=t.day.cast("timestamp").bucket(hours=7)),
+        lambda t: t.select(b=t.day.cast("timestamp").bucket(days=10, offset=ibis.interval(hours=5))),
+        lambda t: t.group_by("city").agg(a=t.n.collect().unique().length()),
+        lambda t: t.select(a=ibis.array([t.n, t.n, 1]).unique().length(), b=ibis.array([t.n]).union([1, 7]).length()),
+        lambda t: t.select(a=ibis.literal({"x": 1, "y": "z"}, "struct<x: int8, y: string>")),
+        lambda t: t.select(a=ibis.struct({"x": t.n, "y": t.city}).cast("struct<x: float64, y: string>")),
+        lambda t: t.select(a=ibis.array([ibis.struct({"x": t.n})]).cast("array<struct<x: float64>>")),
+        lambda t: t.select(a=ibis.literal(datetime.datetime(2020, 1, 1, 5, tzinfo=datetime.UTC)) > t.day),
+        lambda t: t.agg(a=t.amount.approx_median()),
+    ],
+)
+def test_what_is_compiled_in_another_way_than_for_duckdb(query: Any, back: Any) -> None:
+    expression = query(back.table("sales"))
+    ours = back.to_pyarrow(expression)
+    with duckdb.connect() as con:
+        con.register("sales", SALES)
+        theirs = con.execute(ibis.to_sql(expression, dialect="duckdb")).to_arrow_table()
+    assert theirs is not None
+    assert ours.schema == expression.as_table().schema().to_pyarrow()
+    assert rows(ours) == rows(theirs.cast(ours.schema))
+
+
+def test_buckets_of_months_are_refused(back: Any) -> None:
+    moments = back.table("sales").day.cast("timestamp")
+    with pytest.raises(ibis.common.exceptions.UnsupportedOperationError, match="truncate"):
+        back.compile(moments.bucket(months=5))
 
 
 def test_tables_come_and_go(back: Any, tmp_path: Path) -> None:
