@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import weakref
 from typing import TYPE_CHECKING, Literal
 
@@ -36,14 +37,16 @@ def quoted(name: str) -> str:
 
 def item(text: str, columns: Sequence[str]) -> str:
     """What a caller names as SQL: a column by its name, however that is spelled, or an expression."""
-    return quoted(text) if text in columns else text
+    if not isinstance(text, str):
+        raise TypeError(f"an expression is a text of SQL, not {text!r}")
+    if text in columns:
+        return quoted(text)
+    # A comment ends with its line, not with what is put behind the expression.
+    return f"{text}\n" if "--" in text else text
 
 
 def items(texts: Sequence[str], named: Mapping[str, str], columns: Sequence[str]) -> list[str]:
     """Expressions, and those with names, of a SELECT list."""
-    for text in (*texts, *named.values()):
-        if not isinstance(text, str):
-            raise TypeError(f"an expression is a text of SQL, not {text!r}")
     return [item(text, columns) for text in texts] + [
         f"{item(text, columns)} AS {quoted(name)}" for name, text in named.items()
     ]
@@ -70,7 +73,9 @@ class Lazy:
         """All columns, and computed ones: in the place of those of the same name, or behind the others."""
         relation = self._as_relation()
         columns = relation.columns
-        kept = [f"{named[name]} AS {quoted(name)}" if name in named else quoted(name) for name in columns]
+        kept = [
+            f"{item(named[name], columns)} AS {quoted(name)}" if name in named else quoted(name) for name in columns
+        ]
         new = {name: text for name, text in named.items() if name not in columns}
         listed = [*kept, *items((), new, columns)]
         return made(lambda source: f"SELECT {', '.join(listed)} FROM {source}", relation)
@@ -125,6 +130,7 @@ class Lazy:
 
     def limit(self, count: int, offset: int = 0) -> Relation:
         """The first `count` rows after `offset`: of those in order, or any."""
+        count, offset = operator.index(count), operator.index(offset)
         if count < 0 or offset < 0:
             raise ValueError(f"limit takes numbers of rows, not {count} and {offset}")
         clause = f"LIMIT {count}" + (f" OFFSET {offset}" if offset else "")
@@ -163,7 +169,7 @@ class Lazy:
                 _known(name, right.columns)
             condition = f" USING ({', '.join(map(quoted, names))})"
         else:
-            condition = f" ON {' AND '.join(f'({name})' for name in names)}"
+            condition = f" ON {' AND '.join(f'({item(name, ())})' for name in names)}"
         kind = _JOINS[how]
         return made(lambda left, other: f"SELECT * FROM {left} AS l {kind} {other} AS r{condition}", relation, right)
 

@@ -142,6 +142,21 @@ def test_files_and_frames_begin_chains(con: warpmill.Connection, tmp_path: Path)
     assert con.table("sales").filter("n > 2").pl().height == 2
 
 
+def test_expressions_may_end_with_a_comment(con: warpmill.Connection) -> None:
+    rows = con.sql("SELECT * FROM (VALUES (1, 'a'), (2, 'b')) t(x, s)")
+    assert rows.filter("x > 1 -- not the first", "s <> 'c' -- nor this").fetchall() == [(2, "b")]
+    assert rows.select("x -- a number", y="x + 1 -- the next").fetchall() == [(1, 2), (2, 3)]
+    assert rows.order_by("x DESC -- backwards").limit(1).fetchall() == [(2, "b")]
+    assert rows.with_columns(s="upper(s) -- loud").fetchall() == [(1, "A"), (2, "B")]
+    assert rows.group_by("s").agg(n="count(*) -- of each").order_by("s").fetchall() == [("a", 1), ("b", 1)]
+    assert rows.join(rows, "l.x = r.x -- the same", how="semi").count() == 2
+
+
+def test_columns_of_any_name_take_the_place_of_others(con: warpmill.Connection) -> None:
+    rows = con.sql('SELECT 1 AS x, 2 AS "a b"')
+    assert rows.with_columns(x="a b").fetchall() == [(2, 2)]
+
+
 def test_what_is_wrong_is_named(con: warpmill.Connection) -> None:
     sales = con.table("sales")
     cases: list[tuple[Callable[[], object], type[Exception], str]] = [
@@ -150,6 +165,11 @@ def test_what_is_wrong_is_named(con: warpmill.Connection) -> None:
         (lambda: sales.select(), ValueError, "at least one"),
         (lambda: sales.filter(), ValueError, "at least one"),
         (lambda: sales.select(cast("Any", 1)), TypeError, "1"),
+        (lambda: sales.filter(cast("Any", True)), TypeError, "True"),
+        (lambda: sales.order_by(cast("Any", ["n"])), TypeError, "n"),
+        (lambda: sales.group_by(cast("Any", ["city"])), TypeError, "city"),
+        (lambda: sales.limit(cast("Any", "2")), TypeError, "integer"),
+        (lambda: sales.limit(cast("Any", 2.5)), TypeError, "integer"),
         (lambda: sales.join(CITIES, "city", how=cast("Any", "sideways")), ValueError, "sideways"),
         (lambda: sales.join(CITIES), ValueError, "cross"),
         (lambda: sales.join(CITIES, "amount"), KeyError, "amount"),

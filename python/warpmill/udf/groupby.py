@@ -77,6 +77,8 @@ def _forget(session: Session, hidden: str, registered: str | None) -> None:
 
 
 def _column(key: str, columns: Sequence[str]) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"a column is named by a text, not by {key!r}")
     if key in columns:
         return key
     alike = [column for column in columns if column.lower() == key.lower()]
