@@ -119,3 +119,19 @@ def test_rows_can_be_written(con: warpmill.Connection, tmp_path: object) -> None
         assert con.sql(f"SELECT * FROM '{path}'").fetchall() == [(1, "x")]
     with pytest.raises(ValueError, match="xlsx"):
         con.sql("SELECT 1").write(f"{tmp_path}/out.xlsx")
+
+
+def test_moments_that_python_cannot_hold_are_texts(con: warpmill.Connection) -> None:
+    days = con.sql("SELECT DATE '9999-12-31' + 1 AS a, DATE '0001-01-01' - 1 AS b, DATE '2000-01-01' AS c")
+    ((above, below, within),) = days.fetchall()
+    assert "10000-01-01" in above
+    assert isinstance(below, str)
+    assert within == dt.date(2000, 1, 1)
+    moments = con.sql(
+        "SELECT TIMESTAMP '9999-12-31 12:00:00' + INTERVAL 1 DAY AS a, TIMESTAMP '0001-01-01' - INTERVAL 1 SECOND AS b,"
+        " NULL::TIMESTAMP AS c"
+    )
+    ((above, below, nothing),) = moments.fetchall()
+    assert "10000-01-01" in above
+    assert isinstance(below, str)
+    assert nothing is None

@@ -12,6 +12,7 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
@@ -111,7 +112,23 @@ fn decimals<'py>(py: Python<'py>, array: &ArrayRef, text: impl Fn(usize) -> Stri
 
 fn dates<'py>(py: Python<'py>, array: &ArrayRef, day: impl Fn(usize) -> i64) -> Values<'py> {
     let from_ordinal = py.import("datetime")?.getattr("date")?.getattr("fromordinal")?;
-    each(py, array, |row| from_ordinal.call1((day(row) + i64::from(EPOCH_ORDINAL),)))
+    moments(py, array, |row| from_ordinal.call1((day(row) + i64::from(EPOCH_ORDINAL),)))
+}
+
+/// Each row as `value` makes it; as a text where Python's types do not reach, which have the years 1 to 9999.
+fn moments<'py>(
+    py: Python<'py>,
+    array: &ArrayRef,
+    value: impl Fn(usize) -> PyResult<Bound<'py, PyAny>>,
+) -> Values<'py> {
+    let options = FormatOptions::default();
+    let formatter = ArrayFormatter::try_new(array, &options).map_err(arrow_error)?;
+    each(py, array, |row| match value(row) {
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) || error.is_instance_of::<PyValueError>(py) => {
+            formatter.value(row).to_string().into_bound_py_any(py)
+        }
+        made => made,
+    })
 }
 
 fn timestamps<'py>(py: Python<'py>, array: &ArrayRef, zone: Option<&str>) -> Values<'py> {
@@ -126,7 +143,7 @@ fn timestamps<'py>(py: Python<'py>, array: &ArrayRef, zone: Option<&str>) -> Val
     };
     let utc = zoned.as_ref().map(|_| module.getattr("timezone")?.getattr("utc")).transpose()?;
     let epoch = module.getattr("datetime")?.call1((1970, 1, 1, 0, 0, 0, 0, utc))?;
-    each(py, array, |row| {
+    moments(py, array, |row| {
         let time = epoch.add(delta.call1((0, 0, micros.as_primitive::<Int64Type>().value(row)))?)?;
         match &zoned {
             None => Ok(time),
