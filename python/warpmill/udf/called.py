@@ -26,12 +26,12 @@ class CallError(Exception):
     """An exception that a function raised, with the function's name and line."""
 
 
-def _failed(name: str, file: str | None, error: BaseException) -> NoReturn:
+def _failed(name: str, file: str | None, error: BaseException, hint: str = "") -> NoReturn:
     """Raise what `error`, which code of `file` raised, is for users: with the function and the line."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == file] or []
     line = f", line {own[-1].lineno} of {file}" if own else ""
-    raise CallError(f"function '{name}'{line}: {type(error).__name__}: {error}") from error
+    raise CallError(f"function '{name}'{line}: {type(error).__name__}: {error}{hint}") from error
 
 
 def _file(function: object) -> str | None:
@@ -217,7 +217,9 @@ class Rows:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            _failed(self._name, _file(self._function), error)
+            # What is written for one value fails on arrays in many ways.
+            hint = " (it was called with numpy arrays of many rows; mode='scalar' calls it with values of one)"
+            _failed(self._name, _file(self._function), error, hint if self._vectorized else "")
         return array(results, self._returns)
 
     def _results(self, columns: list[Column], rows: int) -> list[object]:

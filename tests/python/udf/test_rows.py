@@ -171,3 +171,15 @@ def test_decimals_and_other_numbers(con: warpmill.Connection) -> None:
         assert con.sql("SELECT total(d), total(u), total(f) FROM v").fetchall() == [
             (0.25, float(2**40 + 1 + 2**41), 1.5)
         ]
+
+
+def test_a_function_of_one_value_that_is_called_with_arrays_is_told_of_the_mode(con: warpmill.Connection) -> None:
+    def loud(s: str) -> str:
+        return s.title() + "!"
+
+    con.create_function("loud", loud)
+    query = "SELECT loud(s) AS s FROM (VALUES ('ab'), ('cd')) t(s) ORDER BY 1"
+    with pytest.raises(warpmill.ExecutionError, match=r"ndarray.*mode='scalar'"):
+        con.sql(query).fetchall()
+    con.create_function("loud", loud, mode="scalar")
+    assert con.sql(query).fetchall() == [("Ab!",), ("Cd!",)]
