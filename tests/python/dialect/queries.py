@@ -88,6 +88,17 @@ CASES = (
         _AB,
         differs="refused, but for conditions on one side only",
     ),
+    Case(
+        "the order of a subquery",
+        "SELECT list(s) AS l FROM (SELECT s FROM a ORDER BY s DESC) q",
+        _AB,
+        differs="lost: ORDER BY belongs to the outermost query, or into the call (`list(s ORDER BY s DESC)`)",
+    ),
+    Case(
+        "`first` and `any_value` without an order",
+        "SELECT first(x) AS a, any_value(x) AS b FROM (VALUES (2), (1), (3)) t(x)",
+        differs="a value of any row, not NULL where there is another: `first(x ORDER BY y)` says which",
+    ),
     Case("`POSITIONAL JOIN`", "SELECT s, y FROM a POSITIONAL JOIN b", _AB, differs="refused"),
     Case(
         "a join with itself by NULL-safe equality",
