@@ -130,6 +130,11 @@ CASES = (
         "FROM (VALUES ('b'), ('a'), (NULL), ('b')) t(x)",
     ),
     Case(
+        "`string_agg` without a separator",
+        "SELECT string_agg(x ORDER BY x) AS a, string_agg(DISTINCT x ORDER BY x DESC) AS b, string_agg(upper(x)"
+        " ORDER BY x DESC) FILTER (WHERE x > 'a') AS c FROM (VALUES ('b'), ('a'), (NULL), ('b')) t(x)",
+    ),
+    Case(
         "lambdas with positions",
         "SELECT list_transform(l, lambda x, i: x * 10 + i) AS a, list_filter(l, lambda x, i: i > 1) AS "
         "b FROM l ORDER BY k",

@@ -111,6 +111,16 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
         }));
         return Some(Expr::Function(first));
     }
+    // Between commas, unless it says otherwise.
+    if name == "string_agg"
+        && let [_] = arguments(call)?.as_slice()
+    {
+        let mut separated = call.clone();
+        if let FunctionArguments::List(list) = &mut separated.args {
+            list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(text(","))));
+        }
+        return Some(meaning(&separated).unwrap_or(Expr::Function(separated)));
+    }
     if name == "struct_pack" {
         return packed(call);
     }
