@@ -29,6 +29,13 @@ CASES = (
     Case("`FROM` alone", "FROM a ORDER BY s", _AB),
     Case("`QUALIFY`", "SELECT s FROM a QUALIFY row_number() OVER (ORDER BY s DESC) = 1", _AB),
     Case(
+        "variances over moving frames",
+        "SELECT i, var_samp(x) OVER w AS a, stddev_pop(x) OVER w AS b, stddev(x) OVER (ORDER BY i ROWS BETWEEN"
+        " 1 FOLLOWING AND 3 FOLLOWING) AS c, variance(x) FILTER (WHERE i > 2) OVER (ORDER BY i ROWS 2 PRECEDING) AS d"
+        " FROM (VALUES (1, 1e12), (2, 1), (3, 2), (4, NULL), (5, 4), (6, 5.5), (7, 20), (8, 20), (9, 20)) t(i, x)"
+        " WINDOW w AS (ORDER BY i ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) ORDER BY i",
+    ),
+    Case(
         "named windows",
         "SELECT s, sum(x) OVER (w ROWS 1 PRECEDING) AS t FROM a WINDOW w AS (ORDER BY s) ORDER BY s",
         _AB,

@@ -151,6 +151,17 @@ pub(super) fn is_composed(name: &str) -> bool {
         )
 }
 
+/// The function of a list that computes a variance of its elements.
+pub(super) fn variance_of_list(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "variance" | "var_samp" => "list_var_samp",
+        "var_pop" => "list_var_pop",
+        "stddev" | "stddev_samp" => "list_stddev_samp",
+        "stddev_pop" => "list_stddev_pop",
+        _ => return None,
+    })
+}
+
 /// The function of a list that computes an aggregate of its elements.
 pub(super) fn composed_of_list(name: &str) -> Option<&'static str> {
     Some(match name {

@@ -3,7 +3,8 @@
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, LambdaFunction, ObjectName, OneOrManyWithParens,
-    OrderByExpr, OrderByOptions, Subscript, TimezoneInfo, UnaryOperator, Value,
+    OrderByExpr, OrderByOptions, Subscript, TimezoneInfo, UnaryOperator, Value, WindowFrame, WindowFrameBound,
+    WindowFrameUnits, WindowType,
 };
 
 use super::expr::function;
@@ -96,6 +97,14 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
     if library::is_composed(&name) {
         return composed(&name, call);
     }
+    if let Some(list_function) = library::variance_of_list(&name)
+        && has_narrow_frame(call)
+        && let [_] = arguments(call)?.as_slice()
+    {
+        let mut list = call.clone();
+        list.name = ObjectName::from(vec![Ident::new("array_agg")]);
+        return Some(function(list_function, vec![Expr::Function(list)]));
+    }
     // Of the first row in an order whose value is not NULL.
     if name == "any_value"
         && let FunctionArguments::List(list) = &call.args
@@ -154,6 +163,30 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
         ("sha256", [_]) => function("simple_lower", vec![function("hex", vec![function("sha256", args)])]),
         _ => return None,
     })
+}
+
+/// The most rows of a frame whose values are listed.
+const NARROW: u64 = 4096;
+
+/// Whether a call is over a frame of few rows that rows leave: DataFusion takes them off its variances again, of which large values
+/// leave nothing but their errors.
+fn has_narrow_frame(call: &Function) -> bool {
+    let Some(WindowType::WindowSpec(window)) = &call.over else { return false };
+    let Some(WindowFrame { units: WindowFrameUnits::Rows, start_bound, end_bound }) = &window.window_frame else {
+        return false;
+    };
+    let is_near = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::CurrentRow => true,
+        WindowFrameBound::Preceding(Some(offset)) | WindowFrameBound::Following(Some(offset)) => match &**offset {
+            Expr::Value(value) => match &value.value {
+                Value::Number(number, _) => number.parse::<u64>().is_ok_and(|number| number <= NARROW),
+                _ => false,
+            },
+            _ => false,
+        },
+        WindowFrameBound::Preceding(None) | WindowFrameBound::Following(None) => false,
+    };
+    is_near(start_bound) && end_bound.as_ref().is_none_or(is_near)
 }
 
 /// `struct_pack(a := 1)`.
@@ -282,10 +315,9 @@ pub(super) fn operator(expr: &Expr) -> Option<Expr> {
             Some(match op {
                 // Of a part of the text, since DuckDB 2.0.
                 BinaryOperator::PGRegexMatch => function("regexp_matches", pair()),
-                BinaryOperator::PGRegexNotMatch => Expr::UnaryOp {
-                    op: UnaryOperator::Not,
-                    expr: Box::new(nested(function("regexp_matches", pair()))),
-                },
+                BinaryOperator::PGRegexNotMatch => {
+                    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(function("regexp_matches", pair()))) }
+                }
                 BinaryOperator::PGStartsWith => function("starts_with", pair()),
                 BinaryOperator::Arrow => function("json_extract", pair()),
                 BinaryOperator::LongArrow => function("json_extract_string", pair()),
