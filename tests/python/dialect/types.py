@@ -270,6 +270,16 @@ CASES = (
     ),
     Case("moments at the end of time", "SELECT max(t) AS a, min(t) AS b, max(d) AS c FROM m", MOMENTS),
     Case("moments as dates", "SELECT CAST(t AS DATE) AS d FROM m", MOMENTS),
+    Case(
+        "texts as moments: to the minute, or with short parts",
+        "SELECT s, TRY_CAST(s AS TIMESTAMP) AS t FROM (VALUES ('2020-02-29 10:00'), ('2020-02-29T7:05'),"
+        " ('2020-02-29 1:2:3.5'), ('2020-02-29 10:00:00'), ('2020-02-29 10'), ('2020-02-30 10:00'),"
+        " ('2020-02-29 25:00'), ('x'), (NULL)) v(s) ORDER BY s",
+    ),
+    Case(
+        "and a column of these",
+        "SELECT s::TIMESTAMP AS t FROM (VALUES ('2020-02-29 10:00'), ('2020-02-29 10:01')) v(s) ORDER BY s",
+    ),
     Case("TIMESTAMPTZ literals have a zone", "SELECT TIMESTAMPTZ '2020-01-01 10:00:00+02' AS t"),
     Case(
         "`AT TIME ZONE` both ways",

@@ -11,6 +11,7 @@ use crate::memory::Worker;
 use crate::vector::Vector;
 
 pub(super) mod bridge;
+mod moments;
 
 /// A conversion, chosen once.
 #[derive(Debug)]
