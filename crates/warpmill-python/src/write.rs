@@ -10,7 +10,7 @@ use arrow::csv::WriterBuilder;
 use arrow::datatypes::{Float32Type, Float64Type, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::{FileWriter, StreamWriter};
-use arrow::json::LineDelimitedWriter;
+use arrow::json::writer::{LineDelimited, WriterBuilder as JsonWriterBuilder};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -105,7 +105,8 @@ fn write(
         }
         Format::Json => {
             batches.iter().try_for_each(check_finite)?;
-            let mut writer = LineDelimitedWriter::new(out);
+            // Every object has all columns, as DuckDB writes them.
+            let mut writer = JsonWriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out);
             writer.write_batches(&batches.iter().collect::<Vec<_>>())?;
             writer.finish()
         }

@@ -105,6 +105,8 @@ def test_headers_are_the_text_as_duckdb_gives_it() -> None:
 def test_json_and_parquet_stay(tmp_path: Path) -> None:
     lines = run("sql", "SELECT 1 AS a; SELECT 'x' AS b", "--format", "json").output.splitlines()
     assert [json.loads(line) for line in lines] == [{"a": 1}, {"b": "x"}]
+    lines = run("sql", "SELECT * FROM (VALUES (1, NULL), (NULL, 'x')) t(a, b)", "--format", "json").output.splitlines()
+    assert [json.loads(line) for line in lines] == [{"a": 1, "b": None}, {"a": None, "b": "x"}]
     out = tmp_path / "out.parquet"
     assert run("sql", ROWS, "--format", "parquet", "-o", out).exit_code == 0
     assert pq.read_table(out).num_rows == 2
