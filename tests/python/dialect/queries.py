@@ -47,6 +47,18 @@ CASES = (
         differs="refused, as in PostgreSQL: rows that are one may be in several places of that order",
     ),
     Case(
+        "ROLLUP and CUBE of columns together",
+        "SELECT i, s, x, count(*) AS n, grouping(i, s, x) AS g FROM a GROUP BY ROLLUP ((i, s), x) UNION ALL"
+        " SELECT i, s, x, count(*), grouping(i, s, x) FROM a GROUP BY CUBE ((i, s), x) ORDER BY ALL",
+        _AB,
+    ),
+    Case(
+        "ROLLUP and CUBE within GROUPING SETS",
+        "SELECT i, s, sum(x) AS n FROM a GROUP BY GROUPING SETS (ROLLUP (i, s), CUBE ((i, s), x), (s), (upper(s)))"
+        " ORDER BY ALL",
+        _AB,
+    ),
+    Case(
         "extremes of infinities and NaN in grouping sets",
         "SELECT s, min(d) AS a, max(d) AS b FROM (VALUES ('a', 'nan'::DOUBLE), ('a', 1), ('b', '-inf'::DOUBLE),"
         " ('c', 'inf'::DOUBLE), ('d', NULL)) t(s, d)"

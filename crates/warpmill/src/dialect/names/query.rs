@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
+use super::calls::arguments;
 use super::expr::Preference;
 use super::items::Items;
 use super::scope::{Field, Fields, Scope, distinct_names, quoted, same};
@@ -108,6 +109,7 @@ impl Binder<'_> {
         let mut grouped = Vec::new();
         if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
             for key in keys {
+                spread(key);
                 self.group_key(key, &scope)?;
                 grouped.extend(items.at_position(key).or(Some(&*key)).cloned());
             }
@@ -179,6 +181,52 @@ impl Binder<'_> {
         }
         Ok(())
     }
+}
+
+/// Puts sets of keys in the place of ROLLUP and CUBE that have several columns together, or are within GROUPING SETS: DataFusion plans
+/// neither.
+fn spread(key: &mut Expr) {
+    let together = |parts: &[Vec<Expr>]| parts.iter().any(|part| part.len() != 1);
+    let sets = match &*key {
+        Expr::Rollup(parts) if together(parts) => Some(rolled_up(parts)),
+        Expr::Cube(parts) if together(parts) => choices(parts),
+        Expr::GroupingSets(sets) => {
+            sets.iter().map(|set| within(set)).collect::<Option<Vec<_>>>().map(|sets| sets.concat())
+        }
+        _ => None,
+    };
+    if let Some(sets) = sets {
+        *key = Expr::GroupingSets(sets);
+    }
+}
+
+/// The sets of one member of GROUPING SETS.
+fn within(set: &[Expr]) -> Option<Vec<Vec<Expr>>> {
+    let [Expr::Function(call)] = set else { return Some(vec![set.to_vec()]) };
+    let name = call.name.to_string().to_lowercase();
+    if !matches!(name.as_str(), "rollup" | "cube") {
+        return Some(vec![set.to_vec()]);
+    }
+    let part = |expr: Expr| match expr {
+        Expr::Tuple(parts) => parts,
+        expr => vec![expr],
+    };
+    let parts: Vec<_> = arguments(call)?.into_iter().map(part).collect();
+    if name == "rollup" { Some(rolled_up(&parts)) } else { choices(&parts) }
+}
+
+/// The sets of ROLLUP.
+fn rolled_up(parts: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    (0..=parts.len()).rev().map(|count| parts[..count].concat()).collect()
+}
+
+/// The sets of CUBE; `None` where these are too many.
+fn choices(parts: &[Vec<Expr>]) -> Option<Vec<Vec<Expr>>> {
+    let set = |choice: usize| -> Vec<Expr> {
+        let chosen = parts.iter().enumerate().filter(|(at, _)| (choice >> at) & 1 == 1);
+        chosen.flat_map(|(_, part)| part.iter().cloned()).collect()
+    };
+    (parts.len() <= 12).then(|| (0..1usize << parts.len()).rev().map(set).collect())
 }
 
 /// Binds an ORDER BY that sees nothing but the columns of a result.
