@@ -212,6 +212,7 @@ def test_what_is_refused(ours: warpmill.Connection) -> None:
         ("INSERT INTO t VALUES (1, 'z') ON CONFLICT DO NOTHING", "MERGE"),
         ("INSERT INTO t VALUES (1, 'z') ON CONFLICT (a) DO UPDATE SET b = 'q'", "MERGE"),
         ("INSERT OR REPLACE INTO t VALUES (1, 'z')", "MERGE"),
+        ("INSERT OR IGNORE INTO t VALUES (1, 'z')", "INSERT OR IGNORE"),
         ("MERGE INTO t USING t AS s ON t.a = s.a WHEN NOT MATCHED THEN INSERT (b) VALUES ('n')", ""),
         (
             "MERGE INTO t USING (SELECT 9 AS a) AS s ON t.a = s.a WHEN NOT MATCHED THEN INSERT (b) VALUES ('n')",

@@ -84,7 +84,8 @@ impl Session {
                 Some(copy::Copy::To(text)) => Ok(Taken::Instead(text)),
                 None => Ok(Taken::No),
             },
-            ["insert", "or", ..] | ["replace", "into", ..] => Err(no_keys("INSERT OR REPLACE")),
+            ["insert", "or", what, ..] => Err(no_keys(&format!("INSERT OR {}", what.to_uppercase()))),
+            ["replace", "into", ..] => Err(no_keys("REPLACE INTO")),
             ["insert", "into", ..] if self.has_conflict_clause(sql)? => Err(no_keys("ON CONFLICT")),
             ["insert", "into", ..] => match by_name(sql) {
                 Some((target, rest)) => self.insert_by_name(target, rest, params).await,
