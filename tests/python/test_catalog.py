@@ -279,6 +279,18 @@ def test_files_are_written_over_files_only(con: warpmill.Connection, tmp_path: P
     assert kinds == [False, False, False, True, False]
 
 
+def test_copy_escapes_quotes_as_it_is_told(con: warpmill.Connection, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    for options, written in [
+        ("", '"a""b"'),
+        ("(ESCAPE '\\')", '"a\\"b"'),
+        ("(ESCAPE '\"')", '"a""b"'),
+        ("(QUOTE , ESCAPE )", 'a"b'),
+    ]:
+        con.sql(f"COPY (SELECT 'a\"b' AS x) TO '{out}' {options}")
+        assert out.read_text() == f"x\n{written}\n"
+
+
 def test_json_has_finite_numbers_only(con: warpmill.Connection, tmp_path: Path) -> None:
     con.sql("SELECT 1e0 AS x, NULL AS y").write(str(tmp_path / "out.json"))
     for value in ("CAST('nan' AS DOUBLE)", "CAST('-inf' AS FLOAT)"):

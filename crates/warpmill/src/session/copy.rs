@@ -157,7 +157,12 @@ fn to_datafusion(source: &str, path: &str, options: &[(String, String)]) -> Resu
             "header" => ("has_header", is_true(name, value)?.to_string()),
             "delimiter" | "delim" | "sep" => ("delimiter", value.clone()),
             "quote" => ("quote", value.clone()),
-            "escape" => ("escape", value.clone()),
+            "escape" => {
+                // Quotes are doubled where nothing else stands before them.
+                let quote = options.iter().find(|(name, _)| name == "quote").map_or("\"", |(_, quote)| quote.as_str());
+                formats.push(format!("'format.double_quote' '{}'", value == quote));
+                ("escape", value.clone())
+            }
             "null" | "nullstr" => ("null_value", value.clone()),
             "compression" => ("compression", compression(value, is_parquet)?),
             _ => return Err(unknown(name)),
