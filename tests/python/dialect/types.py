@@ -280,6 +280,16 @@ CASES = (
         "and a column of these",
         "SELECT s::TIMESTAMP AS t FROM (VALUES ('2020-02-29 10:00'), ('2020-02-29 10:01')) v(s) ORDER BY s",
     ),
+    Case(
+        "texts with an offset as TIMESTAMP",
+        "SELECT CAST('2020-01-01 10:00:00+02:00' AS TIMESTAMP) AS t",
+        differs="the moment in UTC (08:00), as in DuckDB before 2.0, which reads over the offset",
+    ),
+    Case(
+        "digits of nanoseconds",
+        "SELECT CAST(CAST('2020-01-01 10:00:00.123456789' AS TIMESTAMP_NS) AS VARCHAR) AS t",
+        differs="a text of TIMESTAMP_NS has microseconds",
+    ),
     Case("TIMESTAMPTZ literals have a zone", "SELECT TIMESTAMPTZ '2020-01-01 10:00:00+02' AS t"),
     Case(
         "`AT TIME ZONE` both ways",
