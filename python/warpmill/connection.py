@@ -313,7 +313,8 @@ class Connection:
         """Make a Python function of values a function of this connection's SQL.
 
         Where an argument is NULL, so is the result. What is no expression is called with numpy arrays of many rows, in
-        `mode` "scalar" with the values of each. `side_effects`: it may give different results for the same arguments.
+        `mode` "scalar" with the values of each, and so where all parameters are annotated as values (``s: str``).
+        `side_effects`: it may give different results for the same arguments.
         """
         return self._create(name, function, parameters, returns, mode, is_aggregate=False, side_effects=side_effects)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from warpmill.udf import symbolic
-from warpmill.udf.returns import declared
+from warpmill.udf.returns import declared, takes_values
 from warpmill.udf.source import NotSymbolic
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from warpmill._warpmill import Session
 
 #: "auto": an expression where there is one; "symbolic": an error where there is none; "python": always called; for
-#: functions of rows, "scalar": called with the values of one row.
+#: functions of rows, "scalar": called with the values of one row, as "auto" does where all parameters are annotated so.
 Mode = Literal["auto", "symbolic", "python", "scalar"]
 
 
@@ -118,7 +118,12 @@ def _code(function: UserFunction, returns: str) -> tuple[Callable[..., object] |
         return Groups(function.name, function.function, returns), "groups"
     if function.side_effects is False and function.mode == "symbolic":
         return None, "rows"
-    return Rows(function.name, function.function, returns, vectorized=function.mode != "scalar"), "rows"
+    # What is written for a text or a number may give something else for an array of them: s[::-1].
+    of_values = function.mode == "auto" and takes_values(
+        function.function, function.parameters or _parameters(function)
+    )
+    vectorized = function.mode != "scalar" and not of_values
+    return Rows(function.name, function.function, returns, vectorized=vectorized), "rows"
 
 
 def _of_group(function: UserFunction, returns: str, columns: Sequence[str]) -> Callable[..., object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import inspect
 import math
 import operator
@@ -10,6 +11,8 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow
 
 #: Names of SQL's types, and what they are called here.
@@ -39,6 +42,8 @@ _PYTHON: dict[object, str] = {
     datetime.datetime: "TIMESTAMP",
     datetime.date: "DATE",
 }
+#: Types of single values, which no array is.
+_VALUES: frozenset[object] = frozenset({*_PYTHON, decimal.Decimal, datetime.time, datetime.timedelta, bytes})
 _BITS = {"BIGINT": 63, "INTEGER": 31}
 
 
@@ -58,17 +63,29 @@ def declared(function: object, returns: object) -> str:
     return found
 
 
+def takes_values(function: object, parameters: Sequence[str]) -> bool:
+    """Whether the annotations of all `parameters` say that a function is of single values: ``def f(s: str)``."""
+    hints = _hints(function)
+    return bool(parameters) and all(_without_none(hints.get(name)) in _VALUES for name in parameters)
+
+
 def _annotation(function: Any) -> object:
     """The annotation of a function's result; `None` without one, and for `Any` and objects that are no types."""
-    try:
-        hints = typing.get_type_hints(function)
-    except (TypeError, NameError, AttributeError):
-        return None
-    found: object = hints.get("return")
-    arguments = [one for one in typing.get_args(found) if one is not type(None)]
-    if len(arguments) == 1:
-        found = arguments[0]
+    found = _without_none(_hints(function).get("return"))
     return found if isinstance(found, type) and found in _PYTHON else None
+
+
+def _hints(function: Any) -> dict[str, object]:
+    try:
+        return typing.get_type_hints(function)
+    except (TypeError, NameError, AttributeError):
+        return {}
+
+
+def _without_none(hint: object) -> object:
+    """The type of ``T | None``; others as they are."""
+    arguments = [one for one in typing.get_args(hint) if one is not type(None)]
+    return arguments[0] if len(arguments) == 1 else hint
 
 
 class ResultError(TypeError):

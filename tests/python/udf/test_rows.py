@@ -174,12 +174,27 @@ def test_decimals_and_other_numbers(con: warpmill.Connection) -> None:
 
 
 def test_a_function_of_one_value_that_is_called_with_arrays_is_told_of_the_mode(con: warpmill.Connection) -> None:
-    def loud(s: str) -> str:
+    def loud(s: Any) -> Any:
         return s.title() + "!"
 
-    con.create_function("loud", loud)
+    con.create_function("loud", loud, returns=str)
     query = "SELECT loud(s) AS s FROM (VALUES ('ab'), ('cd')) t(s) ORDER BY 1"
     with pytest.raises(warpmill.ExecutionError, match=r"ndarray.*mode='scalar'"):
         con.sql(query).fetchall()
-    con.create_function("loud", loud, mode="scalar")
+    con.create_function("loud", loud, returns=str, mode="scalar")
     assert con.sql(query).fetchall() == [("Ab!",), ("Cd!",)]
+
+
+def test_annotations_say_that_a_function_is_of_values(con: warpmill.Connection) -> None:
+    def backwards(s: str) -> str:
+        return s[::-1]
+
+    def first_letter(s: str | None, n: int) -> str:
+        return sorted(s or "")[0] * n
+
+    con.create_function("backwards", backwards)
+    con.create_function("first_letter", first_letter)
+    rows = con.sql(
+        "SELECT backwards(s), first_letter(s, n) FROM (VALUES ('ab', 1), ('dc', 2), (NULL, 3)) t(s, n)"
+    ).fetchall()
+    assert sorted(map(str, rows)) == ["('ba', 'a')", "('cd', 'cc')", "(None, None)"]
