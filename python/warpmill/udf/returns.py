@@ -7,6 +7,7 @@ import decimal
 import inspect
 import math
 import operator
+import types
 import typing
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,8 @@ def _hints(function: Any) -> dict[str, object]:
 
 def _without_none(hint: object) -> object:
     """The type of ``T | None``; others as they are."""
+    if typing.get_origin(hint) not in (typing.Union, types.UnionType):
+        return hint
     arguments = [one for one in typing.get_args(hint) if one is not type(None)]
     return arguments[0] if len(arguments) == 1 else hint
 

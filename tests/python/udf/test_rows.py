@@ -185,6 +185,15 @@ def test_a_function_of_one_value_that_is_called_with_arrays_is_told_of_the_mode(
     assert con.sql(query).fetchall() == [("Ab!",), ("Cd!",)]
 
 
+def test_annotations_of_lists_are_none_of_values(con: warpmill.Connection) -> None:
+    def halves(x: list[float]) -> list[float]:
+        return list(np.asarray(x) / 2 + np.log(1))
+
+    assert con.create_function("halves", halves).returns == "DOUBLE"
+    rows = con.sql("SELECT halves(x) FROM (VALUES (CAST(1 AS DOUBLE)), (2)) t(x) ORDER BY 1").fetchall()
+    assert rows == [(0.5,), (1.0,)]
+
+
 def test_annotations_say_that_a_function_is_of_values(con: warpmill.Connection) -> None:
     def backwards(s: str) -> str:
         return s[::-1]
