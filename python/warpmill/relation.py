@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from warpmill._warpmill import NotSupportedError
 from warpmill.lazy import Lazy
 
 if TYPE_CHECKING:
@@ -129,6 +130,10 @@ class Relation(Lazy):
         """All rows as a Polars DataFrame."""
         import polars
 
+        for name, kind in zip(self.columns, self.types, strict=True):
+            # Polars ends in a panic.
+            if "Interval(" in kind:
+                raise NotSupportedError(f"column {name!r}: Polars has no INTERVAL; cast it to VARCHAR")
         return polars.DataFrame(self._result)
 
     def nullable_rows(self) -> QueryResult:

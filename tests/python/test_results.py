@@ -135,3 +135,9 @@ def test_moments_that_python_cannot_hold_are_texts(con: warpmill.Connection) -> 
     assert "10000-01-01" in above
     assert isinstance(below, str)
     assert nothing is None
+
+
+def test_polars_has_no_intervals(con: warpmill.Connection) -> None:
+    for value in ("INTERVAL '1 month 2 days'", "[INTERVAL '1 day']"):
+        with pytest.raises(warpmill.NotSupportedError, match="'x': Polars has no INTERVAL"):
+            con.sql(f"SELECT 1 AS y, {value} AS x").pl()
