@@ -271,6 +271,13 @@ CASES = (
     Case("moments at the end of time", "SELECT max(t) AS a, min(t) AS b, max(d) AS c FROM m", MOMENTS),
     Case("moments as dates", "SELECT CAST(t AS DATE) AS d FROM m", MOMENTS),
     Case(
+        "intervals of columns",
+        "SELECT d + INTERVAL (x) DAY AS a, d + INTERVAL (x + 1) MONTH AS b, d - INTERVAL (f) HOUR AS c,"
+        " d + INTERVAL (f) SECOND AS e, d + INTERVAL (1 + 1) WEEKS AS g"
+        " FROM (VALUES (DATE '2020-01-31', 1, 1.7), (DATE '1969-12-31', -2, -2.5), (DATE '2000-01-01', NULL, NULL))"
+        " t(d, x, f) ORDER BY d",
+    ),
+    Case(
         "texts as moments: to the minute, or with short parts",
         "SELECT s, TRY_CAST(s AS TIMESTAMP) AS t FROM (VALUES ('2020-02-29 10:00'), ('2020-02-29T7:05'),"
         " ('2020-02-29 1:2:3.5'), ('2020-02-29 10:00:00'), ('2020-02-29 10'), ('2020-02-30 10:00'),"

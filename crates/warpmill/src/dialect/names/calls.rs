@@ -2,9 +2,9 @@
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, LambdaFunction, ObjectName, OneOrManyWithParens,
-    OrderByExpr, OrderByOptions, Subscript, TimezoneInfo, UnaryOperator, Value, WindowFrame, WindowFrameBound,
-    WindowFrameUnits, WindowType,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, Interval, LambdaFunction, ObjectName,
+    OneOrManyWithParens, OrderByExpr, OrderByOptions, Subscript, TimezoneInfo, UnaryOperator, Value, WindowFrame,
+    WindowFrameBound, WindowFrameUnits, WindowType,
 };
 
 use super::expr::function;
@@ -307,6 +307,27 @@ fn double() -> DataType {
     DataType::Double(datafusion::sql::sqlparser::ast::ExactNumberInfo::None)
 }
 
+/// `INTERVAL (x) DAY`, of which DataFusion plans constants without brackets only.
+fn counted(interval: &Interval) -> Option<Expr> {
+    let (Expr::Nested(_), Some(unit), None) = (&*interval.value, &interval.leading_field, &interval.last_field) else {
+        return None;
+    };
+    let unit = unit.to_string().to_lowercase();
+    let unit = unit.trim_end_matches('s');
+    let whole = match unit {
+        "year" | "quarter" | "month" | "week" | "day" => Some(DataType::Integer(None)),
+        "hour" | "minute" => Some(DataType::BigInt(None)),
+        "second" | "millisecond" | "microsecond" => None,
+        _ => return None,
+    };
+    let count = (*interval.value).clone();
+    let count = match whole {
+        Some(ty) => cast(function("trunc", vec![count]), ty),
+        None => count,
+    };
+    Some(function(&format!("to_{unit}s"), vec![count]))
+}
+
 /// What an operator stands for that DuckDB reads otherwise than DataFusion.
 pub(super) fn operator(expr: &Expr) -> Option<Expr> {
     match expr {
@@ -327,6 +348,7 @@ pub(super) fn operator(expr: &Expr) -> Option<Expr> {
                 _ => return None,
             })
         }
+        Expr::Interval(interval) => counted(interval),
         Expr::UnaryOp { op: UnaryOperator::PGAbs, expr } => Some(function("abs", vec![(**expr).clone()])),
         Expr::UnaryOp { op: UnaryOperator::PGPostfixFactorial, expr } => {
             Some(function("factorial", vec![(**expr).clone()]))
