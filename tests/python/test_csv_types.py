@@ -17,6 +17,7 @@ COLUMNS: dict[str, tuple[str, str, object]] = {
     "leading zeros later": (ROWS + "00007\n", "Utf8", "00007"),
     "a word after 5000 rows": (ROWS + "none\n", "Utf8", "none"),
     "a fraction after 5000 rows": (ROWS + "1.5\n", "Float64", 1.5),
+    "numbers and none": ("1\n-inf\nNaN\n2.5\n", "Float64", float("-inf")),
     "beyond 64 bits": ("1\n12345678901234567890\n", "Decimal128(38, 0)", 12345678901234567890),
     "beyond 38 digits": ("1\n" + "9" * 39 + "\n", "Utf8", "9" * 39),
     "negative": ("-5\n0\n", "Int64", -5),

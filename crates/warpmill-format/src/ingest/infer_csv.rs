@@ -52,6 +52,8 @@ impl Kind {
             [b'0'..=b'9' | b'.', ..] if is_number(digits) => Self::of_number(text, digits),
             [b'0'..=b'9', ..] => Self::of_time(text),
             _ if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") => Kind::Boolean,
+            // As casts read them, and as floats are written.
+            _ if ["nan", "inf", "infinity"].iter().any(|name| digits.eq_ignore_ascii_case(name)) => Kind::Float64,
             _ => Kind::Text,
         }
     }
@@ -281,6 +283,10 @@ mod tests {
             ("-99999999999999999999999999999999999999", Kind::Integer),
             ("999999999999999999999999999999999999999", Kind::Text),
             ("TRUE", Kind::Boolean),
+            ("NaN", Kind::Float64),
+            ("-inf", Kind::Float64),
+            ("Infinity", Kind::Float64),
+            ("info", Kind::Text),
             ("2020-02-29", Kind::Date { wide: false }),
             ("9999-12-31", Kind::Date { wide: true }),
             ("2021-02-29", Kind::Text),
