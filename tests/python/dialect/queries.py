@@ -27,6 +27,12 @@ CASES = (
     Case("positions in GROUP BY and ORDER BY", "SELECT s || '', sum(i) FROM a GROUP BY 1 ORDER BY 1 DESC", _AB),
     Case("`FROM` first", "FROM a SELECT s ORDER BY s", _AB),
     Case("`FROM` alone", "FROM a ORDER BY s", _AB),
+    Case(
+        "`FETCH FIRST`",
+        "SELECT * FROM (SELECT s FROM a ORDER BY s OFFSET 1 ROW FETCH NEXT 2 ROWS ONLY) q"
+        " UNION ALL (SELECT s FROM a ORDER BY s DESC FETCH FIRST ROW ONLY) ORDER BY 1",
+        _AB,
+    ),
     Case("`QUALIFY`", "SELECT s FROM a QUALIFY row_number() OVER (ORDER BY s DESC) = 1", _AB),
     Case(
         "variances over moving frames",

@@ -1,9 +1,9 @@
 //! Queries: WITH, SELECT and its clauses, ORDER BY.
 
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Function, GroupByExpr, NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAliasColumnDef, Value, VisitMut, VisitorMut,
-    WildcardAdditionalOptions, WindowSpec, WindowType, With, visit_expressions_mut,
+    Distinct, Expr, Fetch, Function, GroupByExpr, LimitClause, NamedWindowDefinition, NamedWindowExpr, OrderBy,
+    OrderByExpr, OrderByKind, OrderByOptions, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAliasColumnDef,
+    Value, VisitMut, VisitorMut, WildcardAdditionalOptions, WindowSpec, WindowType, With, visit_expressions_mut,
 };
 use std::ops::ControlFlow;
 
@@ -21,6 +21,7 @@ impl Binder<'_> {
         if let Some(what) = unread_of_query(query) {
             return Err(Error::NotImplemented(what));
         }
+        limit_fetched(query);
         let around = self.ctes.len();
         if let Some(with) = &mut query.with {
             self.with(with, outer)?;
@@ -180,6 +181,21 @@ impl Binder<'_> {
             *key = number(position);
         }
         Ok(())
+    }
+}
+
+/// Puts LIMIT in the place of `FETCH FIRST n ROWS ONLY`.
+fn limit_fetched(query: &mut Query) {
+    let Some(Fetch { with_ties: false, percent: false, quantity }) = &query.fetch else { return };
+    let count = quantity.clone().unwrap_or_else(|| number(1));
+    if query.limit_clause.is_none() {
+        query.limit_clause = Some(LimitClause::LimitOffset { limit: None, offset: None, limit_by: vec![] });
+    }
+    if let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause
+        && limit.is_none()
+    {
+        *limit = Some(count);
+        query.fetch = None;
     }
 }
 
