@@ -89,9 +89,11 @@ fn named(e: Expr, names: &NamePreserver, schema: &DFSchema) -> Result<Transforme
     }
     let name = names.save(&e);
     // Parameters of lambdas have the types that columns had before, and lists may have others once they are bound.
-    let e = e.resolve_lambda_variables(schema)?.data;
-    let e = e.transform_up(|e| expression(e, schema).map(Transformed::yes))?.data.resolve_lambda_variables(schema)?;
-    Ok(Transformed::yes(name.restore(e.data)))
+    let has_lambdas = e.exists(|e| Ok(matches!(e, Expr::HigherOrderFunction(_))))?;
+    let typed =
+        |e: Expr| -> Result<Expr> { if has_lambdas { Ok(e.resolve_lambda_variables(schema)?.data) } else { Ok(e) } };
+    let e = typed(e)?.transform_up(|e| expression(e, schema).map(Transformed::yes))?.data;
+    Ok(Transformed::yes(name.restore(typed(e)?)))
 }
 
 /// A list of rows whose columns of numbers have the types that their values have in common: DataFusion takes whole constants for
