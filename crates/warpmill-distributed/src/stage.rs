@@ -11,8 +11,11 @@ use datafusion_distributed::{BroadcastExec, NetworkBoundaryExt};
 use warpmill::WarpmillOptions;
 use warpmill::offload::{Fallback, UnprovenSums, place_around};
 
+use crate::task::TaskExec;
+
 /// `plan`, the plan of a task or the part of a query that the asking process runs, with the programs that Warpmill runs, and what
-/// DataFusion runs. The node at the head of a task that gives each row its destination stays: the transport makes it anew.
+/// DataFusion runs, but of a [`TaskExec`], whose plan has programs already. The node at the head of a task that gives each row its
+/// destination stays: the transport makes it anew.
 ///
 /// # Errors
 /// [`warpmill::Error::Fallback`], if the settings refuse fallbacks.
@@ -24,6 +27,9 @@ pub(crate) fn accelerated(
         let (input, fallbacks) = accelerated(Arc::clone(plan.children()[0]), options)?;
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         return Ok((plan.replace_children(vec![input], options)?, fallbacks));
+    }
+    if let Some(task) = plan.downcast_ref::<TaskExec>() {
+        return Ok((Arc::clone(task.plan()), vec![]));
     }
     // Rows of other processes come once: a program that reads them cannot be run again with wider sums.
     let sums = if reads_others(&plan)? { UnprovenSums::Wide } else { UnprovenSums::Narrow };

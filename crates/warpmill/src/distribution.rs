@@ -17,6 +17,7 @@ use warpmill_translate::kept;
 use crate::bounded::bounded_function;
 use crate::dialect::chains;
 use crate::offload::{self, Fallback, WholePlanRule};
+use crate::plan_cache::{Read, read_by};
 use crate::remote::pin;
 use crate::settings::{WarpmillOptions, WorkerOptions};
 use crate::{Error, Result, Session};
@@ -35,6 +36,9 @@ pub trait Distributor: Send + Sync + fmt::Debug {
 /// Workers that answer.
 #[async_trait]
 pub trait Workers: Send + Sync + fmt::Debug {
+    /// The addresses, in the order of the setting.
+    fn addresses(&self) -> Vec<String>;
+
     /// `plan`, a physical plan without partitions, in stages; `explains`: with texts for EXPLAIN.
     async fn distribute(
         &self,
@@ -102,26 +106,40 @@ pub(crate) async fn workers_for(plan: &LogicalPlan, options: &WarpmillOptions) -
     distributor.workers(&options.workers).await.map(Some)
 }
 
-/// `plan`, which no rule has seen yet, over `workers`.
+/// Whether the workers that answer now are those that a plan was made for.
+///
+/// # Errors
+/// As [`Distributor::workers`].
+pub(crate) async fn are_the_same(addresses: &[String], options: &WarpmillOptions) -> Result<bool> {
+    if addresses.is_empty() && options.workers.addresses.is_empty() {
+        return Ok(true);
+    }
+    let Some(distributor) = DISTRIBUTOR.get() else { return Ok(false) };
+    Ok(distributor.workers(&options.workers).await?.addresses() == addresses)
+}
+
+/// `plan`, which no rule has seen yet, over `workers`, and what it reads, where changes of that are told.
 pub(crate) async fn planned(
     workers: &dyn Workers,
     state: &SessionState,
     plan: &LogicalPlan,
     options: &WarpmillOptions,
     explains: bool,
-) -> Result<Distribution> {
+) -> Result<(Distribution, Option<Read>)> {
+    let here = |reason: String| Ok((Distribution::Here(reason), None));
     if may_have_several_rows(plan)? {
         // As a join it would give several rows where one is an error.
-        return Ok(Distribution::Here("a scalar subquery may have several rows".into()));
+        return here("a scalar subquery may have several rows".into());
     }
     let state = for_workers(state.clone());
     let optimized = state.optimize(plan)?;
     if let Some(function) = not_immutable(&optimized)? {
-        return Ok(Distribution::Here(format!("{function} may differ from call to call, or depend on the session")));
+        return here(format!("{function} may differ from call to call, or depend on the session"));
     }
+    let read = read_by(&optimized, &state)?;
     let physical = state.query_planner().create_physical_plan(&optimized, &state).await?;
     let physical = offload::shown(pin(physical, state.runtime_env())?)?;
-    workers.distribute(physical, &state, options, explains).await
+    Ok((workers.distribute(physical, &state, options, explains).await?, read))
 }
 
 /// `state` for plans that are cut into stages: scalar subqueries are joins, for no state is shared across stages, and operators have one

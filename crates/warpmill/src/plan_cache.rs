@@ -12,12 +12,17 @@ use std::sync::atomic::AtomicU64;
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::listing::ListingTable;
+use datafusion::datasource::source_as_provider;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use warpmill_format::parquet_file::ParquetFile;
 use warpmill_format::{Table, TableSnapshot};
 
-use crate::catalog::file_statistics;
+use crate::Result;
+use crate::catalog::{WarpmillTable, file_statistics};
 use crate::offload::Fallback;
 use crate::pieces::{Piece, pieces};
 
@@ -33,6 +38,8 @@ pub(crate) struct Prepared {
     pub fallbacks: Vec<Fallback>,
     /// Titles and texts for EXPLAIN: stages over workers, or why there are none.
     pub parts: Vec<(String, String)>,
+    /// The addresses of the workers that answered when it was made; empty: the session has none.
+    pub workers: Vec<String>,
     /// The nanoseconds of its last run; 0: it has not run.
     pub last_nanos: AtomicU64,
 }
@@ -89,6 +96,30 @@ impl Read {
         let here = || self.folder.is_none() || std::env::current_dir().ok() == self.folder;
         self.tables.iter().all(newest) && self.files.iter().all(same) && here()
     }
+}
+
+/// The data that a plan reads, if changes of all of it are told.
+pub(crate) fn read_by(plan: &LogicalPlan, state: &SessionState) -> Result<Option<Read>> {
+    let mut read = Some(Read::default());
+    // Which files are those of a folder is known for the usual listing only.
+    let usual = state.config_options().execution.listing_table_ignore_subdirectory;
+    plan.apply_with_subqueries(|node| {
+        if let (LogicalPlan::TableScan(scan), Some(all)) = (node, &mut read) {
+            let provider = source_as_provider(&scan.source)?;
+            let told = match provider.downcast_ref::<WarpmillTable>() {
+                Some(table) => {
+                    all.tables.push((Arc::clone(table.table()), Arc::clone(table.snapshot())));
+                    true
+                }
+                None => usual && all.add_files(&provider),
+            };
+            if !told {
+                read = None;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(read)
 }
 
 impl Basis {

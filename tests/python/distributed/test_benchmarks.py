@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,11 +21,25 @@ def test_answers_are_duckdbs(suite: str, count: str, request: pytest.FixtureRequ
     wrong, here = [], []
     with workers.connect(database) as con:
         for name, sql in _warpmill.queries(suite):
-            if in_order(con.sql(sql).fetchall()) != answers[name]:
-                wrong.append(name)
+            # The second time, session and workers have kept its plans.
+            for kept in (False, True):
+                result = con.sql(sql)
+                if in_order(result.fetchall()) != answers[name] or result.profile["plan_cached"] != kept:
+                    wrong.append((name, kept))
             if not is_distributed(con, sql):
                 here.append(name)
     assert (wrong, here) == ([], [])
+
+
+def test_kept_plans_run_at_the_same_time(tpch: tuple[Path, dict[str, Rows]], two: Workers) -> None:
+    """Several runs of one plan, and of the same plan in several sessions, do not meet."""
+    database, answers = tpch
+    queries = dict(_warpmill.queries("tpch"))
+    names = ["1", "3", "5", "13", "18", "21"]
+    with two.connect(database) as one, two.connect(database) as other, ThreadPoolExecutor(6) as threads:
+        asked = [(con, name) for _ in range(3) for name in names for con in (one, one, other)]
+        found = list(threads.map(lambda pair: in_order(pair[0].sql(queries[pair[1]]).fetchall()), asked))
+    assert [name for (_, name), rows in zip(asked, found, strict=True) if rows != answers[name]] == []
 
 
 def test_parquet_files(tpch: tuple[Path, dict[str, Rows]], two: Workers) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Queries that a worker is killed in.
-KILLS = int(os.environ.get("WARPMILL_KILLS", "20"))
+KILLS = int(os.environ.get("WARPMILL_KILLS", "8"))
 
 
 def answered(con: warpmill.Connection, sql: str, expected: Rows, victim: str) -> bool:
@@ -176,6 +176,41 @@ def test_public_addresses_need_a_token_and_tls(tmp_path: Path) -> None:
     token.write_text("0123456789abcdef")
     worker = WorkerProcess("--token-file", str(token), "--plaintext", listen="0.0.0.0:0")
     assert worker.stop() == 0
+
+
+def certificate(folder: Path, name: str, *options: str) -> None:
+    """Make a key and a certificate of this machine: that of an authority, or signed by it (`options`)."""
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    command += ["-days", "2", "-subj", f"/CN={name}", *options]
+    files = ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.pem")]
+    subprocess.run([*command, *files], check=True, capture_output=True)
+
+
+def test_tls(tpch: tuple[Path, dict[str, Rows]], tmp_path: Path) -> None:
+    """Sessions and workers know workers by who has signed their certificates."""
+    database, answers = tpch
+    for authority in ("authority", "stranger"):
+        certificate(tmp_path, authority)
+    signed = ["-CA", str(tmp_path / "authority.pem"), "-CAkey", str(tmp_path / "authority.key")]
+    certificate(
+        tmp_path, "worker", "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=CA:FALSE", *signed
+    )
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef")
+    files = ["--tls-cert", "worker.pem", "--tls-key", "worker.key", "--tls-ca", "authority.pem"]
+    options = [option if option.startswith("--") else str(tmp_path / option) for option in files]
+    sql = dict(_warpmill.queries("tpch"))["3"]
+    with Workers(2, *options, "--token-file", str(token)) as workers:
+        known = {"workers_token_file": token, "workers_ca_file": tmp_path / "authority.pem"}
+        with workers.connect(database, **known) as con:
+            # Rows are shuffled between the workers, too.
+            assert "shuffled by" in con.explain(sql)
+            assert in_order(con.sql(sql).fetchall()) == answers["3"]
+        for wrong in ({"workers_ca_file": tmp_path / "stranger.pem"}, {"workers_ca_file": None}):
+            settings = {name: value for name, value in (known | wrong).items() if value is not None}
+            with workers.connect(database, **settings) as con, pytest.raises(warpmill.WorkerError) as failure:
+                con.sql(sql)
+            assert any(address in str(failure.value) for address in workers.addresses)
 
 
 def test_cancelling_reaches_workers(tpch: tuple[Path, dict[str, Rows]], two: Workers) -> None:

@@ -14,10 +14,10 @@ use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
-use warpmill_translate::codec::ScanCodec;
 use warpmill_translate::kept;
 
 use crate::explain::of_first_task;
+use crate::task::{TaskCodec, with_tasks};
 
 /// The functions that every process has.
 pub(crate) static FUNCTIONS: LazyLock<SessionState> = LazyLock::new(|| {
@@ -25,29 +25,40 @@ pub(crate) static FUNCTIONS: LazyLock<SessionState> = LazyLock::new(|| {
     session.context().state()
 });
 
-/// The reason why a stage below `head` can be run by this process only; `None`: there is none.
-pub(super) fn stays(head: &Arc<dyn ExecutionPlan>) -> Result<Option<String>> {
+/// `head`, the part of a query that this process runs, with the stages below it as they are sent; or the reason why one of them can be run
+/// by this process only.
+pub(super) fn sendable(head: Arc<dyn ExecutionPlan>) -> Result<Result<Arc<dyn ExecutionPlan>, String>> {
+    for stage in stages(&head)? {
+        if let Some(function) = own_function(&of_first_task(&stage)?)? {
+            return Ok(Err(format!("function {function} is this session's")));
+        }
+    }
+    let sent = match with_tasks(head) {
+        Ok(sent) => sent,
+        Err(error) => return Ok(Err(error.strip_backtrace())),
+    };
+    for stage in stages(&sent)? {
+        if let Err(error) = there_and_back(of_first_task(&stage)?) {
+            return Ok(Err(error.strip_backtrace()));
+        }
+    }
+    Ok(Ok(sent))
+}
+
+/// The plans of the stages that `head` reads from, with those that they read from.
+fn stages(head: &Arc<dyn ExecutionPlan>) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
     let mut stages = vec![];
     head.apply(|node| {
         let Some(boundary) = node.as_network_boundary() else { return Ok(TreeNodeRecursion::Continue) };
         stages.extend(boundary.input_stage().local_plan().cloned());
         Ok(TreeNodeRecursion::Jump)
     })?;
-    for stage in stages {
-        let stage = of_first_task(&stage)?;
-        if let Some(function) = own_function(&stage)? {
-            return Ok(Some(format!("function {function} is this session's")));
-        }
-        if let Err(error) = there_and_back(stage) {
-            return Ok(Some(error.strip_backtrace()));
-        }
-    }
-    Ok(None)
+    Ok(stages)
 }
 
 fn there_and_back(stage: Arc<dyn ExecutionPlan>) -> Result<()> {
     let mut config = FUNCTIONS.config().clone();
-    config.set_distributed_user_codec(ScanCodec);
+    config.set_distributed_user_codec(TaskCodec::Asking);
     let codec = DistributedCodec::new_combined_with_user(&config);
     let context = TaskContext::from(&*FUNCTIONS).with_session_config(config);
     let converter = DeduplicatingProtoConverter::default();

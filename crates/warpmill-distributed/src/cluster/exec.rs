@@ -20,10 +20,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 use uuid::Uuid;
 use warpmill::Error;
-use warpmill_translate::codec::ScanCodec;
 
 use super::Cluster;
 use crate::link::{QUERY_HEADER, TIME_ZONE_HEADER, as_worker_error};
+use crate::task::{TaskCodec, for_query};
 
 /// Rows of a batch between processes.
 const BATCH_ROWS: usize = 65_536;
@@ -40,12 +40,12 @@ impl WorkersExec {
         Self { stages, cluster, workers }
     }
 
-    /// `context` with what the transport needs to know.
-    fn context(&self, context: &TaskContext) -> Result<Arc<TaskContext>> {
+    /// `context` with what the transport needs to know for `query`.
+    fn context(&self, context: &TaskContext, query: Uuid) -> Result<Arc<TaskContext>> {
         let mut config = context.session_config().clone();
         configure(&mut config, self.workers.iter().all(|(_, url)| is_loopback(url)));
         keep_leaves(&mut config);
-        config.set_distributed_user_codec(ScanCodec);
+        config.set_distributed_user_codec(TaskCodec::Asking);
         config.set_distributed_channel_resolver(self.cluster.channels.clone());
         let urls: Vec<Url> = self.workers.iter().map(|(_, url)| url.clone()).collect();
         config.set_distributed_worker_resolver(Urls(urls.clone()));
@@ -55,7 +55,7 @@ impl WorkersExec {
             Some(Ok::<_, DataFusionError>(RouteTasksEventResponse::new(routed)))
         });
         let mut headers = HeaderMap::new();
-        let query = HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a number is printable");
+        let query = HeaderValue::from_str(&query.to_string()).expect("a number is printable");
         headers.insert(HeaderName::from_static(QUERY_HEADER), query);
         let zone = config.options().execution.time_zone.as_deref().and_then(|zone| HeaderValue::from_str(zone).ok());
         if let Some(zone) = zone {
@@ -156,7 +156,9 @@ impl ExecutionPlan for WorkersExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let rows = self.stages.execute(partition, self.context(&context)?)?;
+        // Workers tell queries apart by this number: a plan that runs again needs another one.
+        let query = Uuid::new_v4();
+        let rows = for_query(Arc::clone(&self.stages), query)?.execute(partition, self.context(&context, query)?)?;
         let (schema, cluster) = (rows.schema(), Arc::clone(&self.cluster));
         let names: Vec<String> = self.workers.iter().map(|(name, _)| name.clone()).collect();
         let rows = rows.map(move |batch| batch.map_err(|error| found(error, &cluster, &names)));

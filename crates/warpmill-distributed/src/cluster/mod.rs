@@ -105,6 +105,10 @@ impl std::fmt::Debug for Present {
 
 #[async_trait]
 impl Workers for Present {
+    fn addresses(&self) -> Vec<String> {
+        self.workers.iter().map(|(address, _)| address.clone()).collect()
+    }
+
     async fn distribute(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -122,20 +126,19 @@ impl Workers for Present {
         let Some(head) = staged.downcast_ref::<DistributedExec>().map(|node| Arc::clone(node.children()[0])) else {
             return Ok(Distribution::Here("there is only one worker and nothing to split".into()));
         };
-        if let Some(reason) = check::stays(&head)? {
-            return Ok(Distribution::Here(reason));
-        }
-        let below = Arc::clone(&head);
-        let (head, mut fallbacks) = accelerated(head, options)?;
+        let sent = match check::sendable(Arc::clone(&head))? {
+            Ok(sent) => sent,
+            Err(reason) => return Ok(Distribution::Here(reason)),
+        };
+        let (sent, mut fallbacks) = accelerated(sent, options)?;
         let mut parts = vec![];
         if explains || options.fallback == FallbackMode::Error {
-            let names: Vec<String> = self.workers.iter().map(|(name, _)| name.clone()).collect();
-            let (text, others) = explain::stages(&below, &names, options)?;
+            let (text, others) = explain::stages(&head, &self.addresses(), options)?;
             fallbacks.extend(others);
             parts.push(("stages".to_string(), text));
         }
         let replaced = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        let staged = staged.replace_children(vec![head], replaced)?;
+        let staged = staged.replace_children(vec![sent], replaced)?;
         let plan = Arc::new(WorkersExec::new(staged, Arc::clone(&self.cluster), self.workers.clone()));
         Ok(Distribution::Stages(Stages { plan, fallbacks, parts }))
     }

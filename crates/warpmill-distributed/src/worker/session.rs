@@ -11,13 +11,13 @@ use datafusion_distributed::{
 };
 use http::{HeaderMap, HeaderName};
 use warpmill::{Session, WarpmillOptions};
-use warpmill_translate::codec::ScanCodec;
 
 use super::config::ConfigError;
 use super::queries::Queries;
 use crate::cluster::FUNCTIONS;
 use crate::link::{Channels, QUERY_HEADER, TIME_ZONE_HEADER};
 use crate::stage::accelerated;
+use crate::task::{KeptTasks, TaskCodec};
 
 /// Makes a session for each task.
 #[derive(Clone)]
@@ -27,6 +27,7 @@ pub(super) struct TaskSessions {
     options: WarpmillOptions,
     channels: Channels,
     queries: Queries,
+    kept: Arc<KeptTasks>,
 }
 
 impl TaskSessions {
@@ -36,7 +37,7 @@ impl TaskSessions {
         let builder = settings.iter().fold(Session::builder(), |builder, (key, value)| builder.set(key, value));
         let session = builder.build()?;
         let options = WarpmillOptions::of(session.context().copied_config().options());
-        Ok(Self { session, options, channels, queries })
+        Ok(Self { session, options, channels, queries, kept: Arc::default() })
     }
 
     /// The service of tasks.
@@ -61,7 +62,7 @@ impl WorkerSessionBuilder for TaskSessions {
         if let Some(query) = text(QUERY_HEADER) {
             config.set_extension(self.queries.handle(query));
         }
-        config.set_distributed_user_codec(ScanCodec);
+        config.set_distributed_user_codec(TaskCodec::Worker(Arc::clone(&self.kept)));
         config.set_distributed_channel_resolver(self.channels.clone());
         // Tasks that this one reads from belong to the same query.
         let mut passed = HeaderMap::new();

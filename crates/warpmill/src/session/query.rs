@@ -7,7 +7,6 @@ use std::time::Instant;
 use arrow::datatypes::FieldRef;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, Statement, Values, Volatility, WriteOp};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -20,10 +19,9 @@ use super::running::Query;
 use super::statements::Taken;
 use super::written::{WrittenExec, stage};
 use super::{QueryResult, Session};
-use crate::catalog::WarpmillTable;
 use crate::distribution::{self, Distribution, Stages, Workers};
 use crate::offload::{self, UnprovenSums, context_of_program, is_one_program};
-use crate::plan_cache::{Basis, Prepared, Read, normalized};
+use crate::plan_cache::{Basis, Prepared, Read, normalized, read_by};
 use crate::planning::limits::{check_text, reserve};
 use crate::planning::{self, bound};
 use crate::remote::pin;
@@ -132,10 +130,13 @@ impl Session {
         let options = self.options();
         let basis = (self.inner.catalog.changes(), self.inner.settings_changes.load(Ordering::Acquire));
         let key = (normalized(sql), params.to_vec());
-        if options.plan_cache
-            && let Some(prepared) = self.inner.plan_cache.lock().get(&key, basis.0, basis.1)
-        {
-            return Ok(Planned::Query { prepared, cached: true });
+        if options.plan_cache {
+            let known = self.inner.plan_cache.lock().get(&key, basis.0, basis.1);
+            if let Some(prepared) = known
+                && distribution::are_the_same(&prepared.workers, &options).await?
+            {
+                return Ok(Planned::Query { prepared, cached: true });
+            }
         }
         check_text(&key.0, &self.inner.context.copied_config().options().sql_parser.dialect)?;
         if let Some(sql) = kernels_statement(&key.0) {
@@ -290,18 +291,17 @@ async fn prepared(
     let mut parts = vec![];
     if let Some((workers, explains)) = workers {
         match distribution::planned(workers, state, plan, options, explains).await? {
-            Distribution::Stages(Stages { plan, fallbacks, parts }) => {
-                // Workers come and go: such a plan is used once.
-                return Ok((Arc::new(Prepared { plan, fallbacks, parts, last_nanos: AtomicU64::new(0) }), None));
+            (Distribution::Stages(Stages { plan, fallbacks, parts }), read) => {
+                let workers = workers.addresses();
+                return Ok((Arc::new(Prepared { plan, fallbacks, parts, workers, last_nanos: AtomicU64::new(0) }), read));
             }
-            Distribution::Here(reason) => parts.push(("not distributed".to_string(), reason)),
+            (Distribution::Here(reason), _) => parts.push(("not distributed".to_string(), reason)),
         }
     }
     let staged = stage(plan)?;
     let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
     let optimized = state.optimize(plan)?;
-    // With workers, the next plan may be another one: they come and go.
-    let read = if workers.is_some() { None } else { read_by(&optimized, state)? };
+    let read = read_by(&optimized, state)?;
     let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
     let physical = offload::shown(pin(physical, state.runtime_env())?)?;
     let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
@@ -309,7 +309,8 @@ async fn prepared(
     if let Some((_, staging)) = staged {
         plan = Arc::new(WrittenExec::new(plan, staging));
     }
-    Ok((Arc::new(Prepared { plan, fallbacks, parts, last_nanos: AtomicU64::new(0) }), read))
+    let workers = workers.map(|(workers, _)| workers.addresses()).unwrap_or_default();
+    Ok((Arc::new(Prepared { plan, fallbacks, parts, workers, last_nanos: AtomicU64::new(0) }), read))
 }
 
 /// Whether a plan is a query whose meaning depends on nothing but tables.
@@ -330,28 +331,4 @@ fn is_immutable(plan: &LogicalPlan) -> Result<bool> {
         })
     })?;
     Ok(immutable)
-}
-
-/// The data that a plan reads, if changes of all of it are told.
-fn read_by(plan: &LogicalPlan, state: &SessionState) -> Result<Option<Read>> {
-    let mut read = Some(Read::default());
-    // Which files are those of a folder is known for the usual listing only.
-    let usual = state.config_options().execution.listing_table_ignore_subdirectory;
-    plan.apply_with_subqueries(|node| {
-        if let (LogicalPlan::TableScan(scan), Some(all)) = (node, &mut read) {
-            let provider = source_as_provider(&scan.source)?;
-            let told = match provider.downcast_ref::<WarpmillTable>() {
-                Some(table) => {
-                    all.tables.push((Arc::clone(table.table()), Arc::clone(table.snapshot())));
-                    true
-                }
-                None => usual && all.add_files(&provider),
-            };
-            if !told {
-                read = None;
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(read)
 }

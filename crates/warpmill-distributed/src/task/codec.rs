@@ -1,0 +1,118 @@
+//! Tasks as bytes.
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, exec_datafusion_err, not_impl_err};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_distributed::{DistributedCodec, DistributedExt};
+use datafusion_proto::bytes::{
+    physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
+};
+use datafusion_proto::physical_plan::{
+    DeduplicatingProtoConverter, PhysicalExtensionCodec, PhysicalProtoConverterExtension,
+};
+use warpmill_translate::codec::ScanCodec;
+
+use super::{InputExec, KeptTasks, TaskExec};
+use crate::cluster::FUNCTIONS;
+
+/// Encodes and decodes [`TaskExec`]s and scans.
+#[derive(Debug)]
+pub(crate) enum TaskCodec {
+    /// Of the asking process, which sees whether a worker can read what it sends.
+    Asking,
+    /// Of a worker.
+    Worker(Arc<KeptTasks>),
+}
+
+/// The first byte of a task; scans begin with a brace.
+const TASK: u8 = b'T';
+
+impl PhysicalExtensionCodec for TaskCodec {
+    fn try_decode(
+        &self,
+        bytes: &[u8],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some((&TASK, bytes)) = bytes.split_first() else {
+            return ScanCodec.try_decode(bytes, inputs, context, converter);
+        };
+        let plan = match self {
+            Self::Asking => decode_apart(bytes, inputs, context)?,
+            Self::Worker(kept) => kept.plan(bytes, inputs, context)?,
+        };
+        Ok(Arc::new(TaskExec { plan, bytes: bytes.into(), inputs: inputs.to_vec() }))
+    }
+
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        bytes: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let Some(task) = node.downcast_ref::<TaskExec>() else {
+            return ScanCodec.try_encode(node, bytes, converter);
+        };
+        bytes.push(TASK);
+        bytes.extend_from_slice(&task.bytes);
+        Ok(())
+    }
+}
+
+/// `plan`, which has [`InputExec`]s, as bytes.
+pub(super) fn encode_apart(plan: Arc<dyn ExecutionPlan>) -> Result<Vec<u8>> {
+    let codec = with_functions(InputCodec(vec![]));
+    let bytes = physical_plan_to_bytes_with_proto_converter(plan, &codec, &DeduplicatingProtoConverter::default())?;
+    Ok(bytes.to_vec())
+}
+
+/// The plan that [`encode_apart`] has encoded, with `inputs` in their places.
+pub(super) fn decode_apart(
+    bytes: &[u8],
+    inputs: &[Arc<dyn ExecutionPlan>],
+    context: &TaskContext,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let codec = with_functions(InputCodec(inputs.to_vec()));
+    physical_plan_from_bytes_with_proto_converter(bytes, context, &codec, &DeduplicatingProtoConverter::default())
+}
+
+fn with_functions(codec: InputCodec) -> impl PhysicalExtensionCodec {
+    let mut config = FUNCTIONS.config().clone();
+    config.set_distributed_user_codec(codec);
+    DistributedCodec::new_combined_with_user(&config)
+}
+
+/// Encodes inputs as their numbers, and puts these inputs in their places.
+#[derive(Debug)]
+struct InputCodec(Vec<Arc<dyn ExecutionPlan>>);
+
+impl PhysicalExtensionCodec for InputCodec {
+    fn try_decode(
+        &self,
+        bytes: &[u8],
+        _: &[Arc<dyn ExecutionPlan>],
+        _: &TaskContext,
+        _: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let number = bytes.try_into().ok().map(u32::from_le_bytes);
+        let input = number.and_then(|number| self.0.get(number as usize));
+        input.cloned().ok_or_else(|| exec_datafusion_err!("a task's plan names an input that it has not"))
+    }
+
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        bytes: &mut Vec<u8>,
+        _: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let Some(input) = node.downcast_ref::<InputExec>() else {
+            return not_impl_err!("{} runs in this process only", node.name());
+        };
+        let number = u32::try_from(input.number).map_err(|_| exec_datafusion_err!("a task has too many inputs"))?;
+        bytes.extend_from_slice(&number.to_le_bytes());
+        Ok(())
+    }
+}

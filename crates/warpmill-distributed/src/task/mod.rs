@@ -1,0 +1,216 @@
+//! Plans of tasks that are encoded once, and made into programs once.
+//!
+//! The plan of a stage is the same for each of its tasks and for each run of a query, but for its *inputs*: scans, of which each task has
+//! its part, and exchanges, which belong to a run. [`TaskExec`] holds the two apart. The asking process encodes a plan when it is made,
+//! and sends the same bytes with each run; a worker that has met them takes the programs that it has made of them ([`KeptTasks`]).
+
+mod codec;
+mod kept;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion_distributed::{BroadcastExec, DistributedLeafExec, NetworkBoundaryExt, Stage};
+use uuid::Uuid;
+use warpmill_translate::scan_exec::WarpmillScanExec;
+
+pub(crate) use codec::TaskCodec;
+pub(crate) use kept::KeptTasks;
+
+/// The plan of a stage's tasks, below the node that gives each row its destination.
+#[derive(Debug)]
+pub(crate) struct TaskExec {
+    /// In the asking process the plan with an [`InputExec`] for each input; in a worker the plan that runs.
+    plan: Arc<dyn ExecutionPlan>,
+    /// The plan with numbers for its inputs.
+    bytes: Arc<[u8]>,
+    /// The scans and exchanges that it reads.
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+}
+
+impl TaskExec {
+    /// `plan` with its inputs apart; `None` where a part of it differs from task to task in another way.
+    ///
+    /// # Errors
+    /// Nodes and functions that cannot be encoded.
+    fn of_stage(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
+        let (mut inputs, mut whole) = (vec![], true);
+        let apart = Arc::clone(plan).transform_down(|node| {
+            // The library's node for unions gives each task other inputs.
+            whole &= node.name() != "ChildrenIsolatorUnionExec";
+            if !is_input(&node) {
+                return Ok(Transformed::no(node));
+            }
+            let place = InputExec { number: inputs.len(), input: Arc::clone(&node) };
+            inputs.push(node);
+            Ok(Transformed::new(Arc::new(place) as Arc<dyn ExecutionPlan>, true, TreeNodeRecursion::Jump))
+        })?;
+        if !whole {
+            return Ok(None);
+        }
+        let bytes = codec::encode_apart(Arc::clone(&apart.data))?.into();
+        Ok(Some(Self { plan: apart.data, bytes, inputs }))
+    }
+
+    /// The plan that a worker runs.
+    pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.plan
+    }
+}
+
+/// Whether `node` is an input of a task's plan.
+fn is_input(node: &Arc<dyn ExecutionPlan>) -> bool {
+    node.is_network_boundary() || node.is::<DistributedLeafExec>() || node.is::<WarpmillScanExec>()
+}
+
+/// `head`, the part of a query that the asking process runs, with a [`TaskExec`] as the plan of each stage below it.
+///
+/// # Errors
+/// As [`TaskExec::of_stage`].
+pub(crate) fn with_tasks(head: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    with_stages(head, &|plan, _| {
+        let spreads = plan.is::<RepartitionExec>() || plan.is::<BroadcastExec>();
+        let below = if spreads { plan.children()[0] } else { &*plan };
+        let Some(task) = TaskExec::of_stage(below)? else { return Ok(()) };
+        let task: Arc<dyn ExecutionPlan> = Arc::new(task);
+        *plan = if spreads {
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            Arc::clone(plan).replace_children(vec![task], options)?
+        } else {
+            task
+        };
+        Ok(())
+    })
+}
+
+/// `head` for one run: the stages below it are those of query `query`.
+///
+/// # Errors
+/// A plan whose stages have been sent.
+pub(crate) fn for_query(head: Arc<dyn ExecutionPlan>, query: Uuid) -> Result<Arc<dyn ExecutionPlan>> {
+    with_stages(head, &|_, of| {
+        *of = query;
+        Ok(())
+    })
+}
+
+/// Changes the plan of a stage, or the query that it is of.
+type Change<'a> = dyn Fn(&mut Arc<dyn ExecutionPlan>, &mut Uuid) -> Result<()> + 'a;
+
+/// `head` after `change` of each stage below it, those that others read from first.
+fn with_stages(head: Arc<dyn ExecutionPlan>, change: &Change<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+    let changed = head.transform_up(|node| {
+        let Some(boundary) = node.as_network_boundary() else { return Ok(Transformed::no(node)) };
+        let Stage::Local(stage) = boundary.input_stage() else {
+            return internal_err!("a stage that has been sent already");
+        };
+        let mut stage = stage.clone();
+        change(&mut stage.plan, &mut stage.query_id)?;
+        let changed: Arc<dyn ExecutionPlan> = boundary.with_input_stage(Stage::Local(stage))?;
+        Ok(Transformed::yes(changed))
+    })?;
+    Ok(changed.data)
+}
+
+impl DisplayAs for TaskExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskExec")
+    }
+}
+
+impl ExecutionPlan for TaskExec {
+    fn name(&self) -> &str {
+        "TaskExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.plan.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.inputs.iter().collect()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.len() != self.inputs.len() {
+            return internal_err!("a task of {} inputs got {}", self.inputs.len(), children.len());
+        }
+        Ok(Arc::new(Self { plan: Arc::clone(&self.plan), bytes: Arc::clone(&self.bytes), inputs: children }))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        internal_err!("a task is run by a worker")
+    }
+}
+
+/// The place of an input in a task's plan.
+#[derive(Debug)]
+struct InputExec {
+    number: usize,
+    input: Arc<dyn ExecutionPlan>,
+}
+
+impl DisplayAs for InputExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InputExec: {}", self.number)
+    }
+}
+
+impl ExecutionPlan for InputExec {
+    fn name(&self) -> &str {
+        "InputExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        internal_err!("the place of an input has no rows")
+    }
+}
