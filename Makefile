@@ -71,13 +71,19 @@ check: install ## The fast tier, under 5 minutes after a build: formatting, ruff
 	cargo test --release $(CONFIG) --lib $(addprefix -p ,$(SMALL_CRATES))
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(addprefix tests/python/,$(FAST_TESTS))
 
-# The Rust tests find NVRTC's wheel in the venv's packages.
+# The Rust tests find NVRTC's wheel in the venv's packages. Examples are left to clippy: linking each takes as long as its tests would.
 .PHONY: test
 test: install ## All tests: Rust, then Python
 	site=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
-		WARPMILL_PYTHON_PATH="$$site" cargo test --release $(CONFIG) --workspace --exclude warpmill-python
+		export WARPMILL_PYTHON_PATH="$$site" && \
+		cargo test --release $(CONFIG) --workspace --exclude warpmill-python --lib --bins --tests && \
+		cargo test --release $(CONFIG) --workspace --exclude warpmill-python --doc
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/python bench/studies/tests
 	$(BIN)/python -m pytest tests/attack
+
+.PHONY: test-slow
+test-slow: install ## The Python tests that `make test` leaves out, for they take minutes
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests/python bench/studies/tests
 
 # Tests that other systems wrote (docs/conformance.md): from ../shared/conformance, or the folder that WARPMILL_CONFORMANCE names.
 .PHONY: conformance

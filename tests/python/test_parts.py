@@ -104,8 +104,8 @@ def tables(orders: int, skew: str) -> dict[str, pa.Table]:
     keys = list(range(-orders // 4, orders - orders // 4))
     sizes: dict[str, Callable[[int], int]] = {
         "even": lambda _: source.randrange(7),
-        "one": lambda key: 6 * orders if key == orders // 2 else source.randrange(2),
-        "same": lambda key: 4 * orders if key == 3 else 0,
+        "one": lambda key: orders if key == orders // 2 else source.randrange(2),
+        "same": lambda key: orders if key == 3 else 0,
     }
     lines = sizes[skew]
     lined = [key for key in keys for _ in range(lines(key))]

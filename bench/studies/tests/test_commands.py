@@ -48,6 +48,7 @@ def test_kernels_alone_have_their_answers_checked(suite: str, tmp_path: Path) ->
     assert all(row["suite"] == suite and row["verified"] for row in found["measurements"])
 
 
+@pytest.mark.slow
 def test_compaction_draws_what_it_measured(tmp_path: Path) -> None:
     done = run("compaction", "--rows", "20000", "--runs", "1", "--out", tmp_path)
     assert done.exit_code == 0, done.output

@@ -207,7 +207,10 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
     assert not (tmp_path / "matrix.json").exists()
 
 
-@pytest.mark.parametrize("name", ["h2o", "clickbench", "taxi", "qj", "job26", "ssb"])
+@pytest.mark.parametrize(
+    "name",
+    ["clickbench", "job26", *(pytest.param(name, marks=pytest.mark.slow) for name in ("h2o", "taxi", "qj", "ssb"))],
+)
 def test_all_queries_of_a_suite_have_duckdbs_rows(name: str, tmp_path: Path) -> None:
     suite = suites.suite(name)
     size = {"job26": 1500, "h2o": 5000, "clickbench": 20_000}.get(name, 0.005)

@@ -109,6 +109,7 @@ def test_what_a_form_takes_is_what_is_stored_in_it() -> None:
 
 
 @needs_sim
+@pytest.mark.slow
 def test_a_slow_drive_is_waited_for(data: Path, tmp_path: Path) -> None:
     # Half a megabyte at a megabyte per second, and at a hundred.
     options = ["--device", "sim", "--runs", 1, "--joins", 1, "--selectivities", 0.02, "--data", data]

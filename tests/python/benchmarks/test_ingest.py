@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.slow
 def test_every_source_makes_the_same_tables(tmp_path: Path) -> None:
     options = ["ingest", "--sf", 0.001, "--runs", 2, "--threads", 1, "--data", tmp_path / "data"]
     found, output = report(tmp_path / "ingest.json", *options)

@@ -82,6 +82,7 @@ def test_without_repeated_runs_the_row_has_no_times(tmp_path: Path, data: Path) 
     assert row["states"]["new-statement"]["verified"] is True
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_of_a_new_process_is_found(tmp_path: Path, data: Path) -> None:
     # Another database under the peer's name: its files have other rows than those the reference reads.
     where = ["--data", tmp_path / "data", "--queries", "6", "--states", "new-process"]

@@ -41,10 +41,12 @@ def run_with(version: str, selection: str, least: int) -> None:
     assert int(passed[1]) >= least
 
 
+@pytest.mark.slow
 def test_duckdb_1_5_6() -> None:
     run_with("1.5.6", OF_1_5_6, 120)
 
 
+@pytest.mark.slow
 def test_duckdb_1_4() -> None:
     """There is no shim for it: the explicit door alone."""
     run_with("1.4.5", "test_door and alone", 30)
@@ -138,6 +140,7 @@ SELECT * FROM warpmill_stats() WHERE name = 'queries_accelerated';
     assert "INTERNAL" not in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["2.0.0.0", "1.5.6.0"])
 def test_jdbc(tmp_path: Path, version: str) -> None:
     command = [str(JDBC), version, str(extension_path()), str(tpch(tmp_path)), str(QUERIES)]
