@@ -5,11 +5,13 @@
     python bench/gpus.py OUT --devices 1,2 --tpch 30 --ssb 0    one suite
     python bench/gpus.py OUT --logical                          logical devices of one GPU
     python bench/gpus.py OUT --sim --tpch 0.02 --ssb 0.02       simulated devices: answers only
+    python bench/gpus.py OUT --devices 1,2 --exchange           what devices copy from each other, too
 
 Every answer is compared with one device's (exit code 1: one differs). Times are repeated statements, until the rows are
 in Python as Arrow, median of --runs after as many that are not counted. `range`: all that can be is in parts; `auto`:
-what has been faster of parts and one device. OUT gets gpus.json, written anew after every suite and number of devices.
-No step begins after --minutes.
+what has been faster of parts and one device. `--exchange`: with empty caches, what comes from the host and from other
+devices must be together what comes from the host alone with `device_exchange = 'off'`, and as planned (also exit code
+1). OUT gets gpus.json, written anew after every suite and number of devices. No step begins after --minutes.
 """
 
 from __future__ import annotations
@@ -76,6 +78,31 @@ def measure(con: warpmill.Connection, sql: str, runs: int, before: int) -> dict[
     }
 
 
+def exchange(con: warpmill.Connection, sql: str) -> dict[str, Any] | None:
+    """Bytes and milliseconds that a statement's data takes to devices with empty caches, from the host and from others.
+
+    None where the statement is not in parts, or ran again with other sizes.
+    """
+    found: dict[str, Any] = {}
+    for way in ("off", "auto"):
+        _warpmill.clear_device_caches()
+        con.set("device_exchange", way)
+        took, _, result = timed(con, sql)
+        con.set("device_exchange", "auto")
+        programs = [program["on_device"] or {} for program in result.profile["programs"] if program["segments"]]
+        if len(programs) != 1 or programs[0]["runs"] != 1:
+            return None
+        moved = programs[0]["exchange"] or {"traffic": [], "planned": [], "staged_links": []}
+        transfers = {transfer["what"]: transfer for transfer in programs[0]["transfers"]}
+        host = transfers.get("segments to the device", {"bytes": 0, "nanos": 0})
+        peers = transfers.get("data from other devices", {"bytes": 0, "nanos": 0})
+        found[way] = {"ms": took, "host": host, "peers": peers, **moved}
+    off, auto = found["off"], found["auto"]
+    all_there = off["host"]["bytes"] == auto["host"]["bytes"] + auto["peers"]["bytes"]
+    found["as_planned"] = all_there and auto["traffic"] == auto["planned"]
+    return found
+
+
 def device_name(arguments: argparse.Namespace, count: int) -> str:
     """The setting for so many devices."""
     if arguments.sim:
@@ -112,6 +139,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=25)
     parser.add_argument("--logical", action="store_true", help="logical devices of the first GPU")
     parser.add_argument("--sim", action="store_true", help="simulated devices")
+    parser.add_argument("--exchange", action="store_true", help="compare what devices copy with what was planned")
     parser.add_argument("--memory", default="", help="gpu_memory_limit of each device")
     arguments = parser.parse_args()
     counts = [int(count) for count in arguments.devices.split(",")]
@@ -155,11 +183,16 @@ def main() -> int:
                         answer = found[name].pop("rows")
                         if answers.setdefault(name, answer) != answer:
                             wrong.append(f"{suite} {name} on {device} ({placement})")
+                        if placement == "range" and arguments.exchange:
+                            moved = exchange(con, sql)
+                            found[name]["exchange"] = moved
+                            if moved is not None and not moved["as_planned"]:
+                                wrong.append(f"{suite} {name} on {device}: bytes between devices")
                 results[f"{count} {placement}"] = {"device": device, "placement": placement, "queries": found}
                 (arguments.out / "gpus.json").write_text(json.dumps(written, indent=1), encoding="utf-8")
         report(f"{suite} {factor:g}, ms, p: in parts", results)
     for line in wrong:
-        print("another answer:", line)
+        print("wrong:", line)
     return 1 if wrong else 0
 
 

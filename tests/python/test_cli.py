@@ -181,6 +181,8 @@ def test_doctor_shows_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = {"ordinal": 0, "name": "NVIDIA Z9", "arch": "sm_120", "driver": "12.8"}
     gpu |= {"memory_bytes": 80_000_000_000, "free_bytes": 79_000_000_000}
     found: dict[str, Any] = {"gpus": [gpu], "no_gpu": None, "nvrtc": {"version": "13.0", "path": "/lib/[x]/nvrtc.so"}}
+    lost = {"source": 1, "destination": 0, "staged": "a pattern [1 MiB] has not arrived"}
+    found |= {"links": [{"source": 0, "destination": 1, "staged": None}, lost]}
     found |= {"nvcomp": None, "no_nvcomp": "nvCOMP 6 cannot be loaded"}
     found |= {"no_nvrtc": "NVRTC 13.0 needs a newer driver", "no_simulated_device": "no compiler", "default": "cpu"}
     monkeypatch.setattr(_warpmill, "devices", lambda: json.dumps(found))
@@ -188,6 +190,8 @@ def test_doctor_shows_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = run("doctor").output
     for part in ("NVIDIA Z9", "capability 12.0", "79.0 GB of 80.0 GB free", "CUDA 12.8", "/lib/[x]/nvrtc.so"):
         assert part in shown, (part, shown)
+    assert "1 of 2 direct, checked with a pattern" in shown
+    assert "GPU 1 to 0 through the host: a pattern [1 MiB] has not arrived" in shown
     assert "NVRTC 13.0 needs a newer driver" in shown
     assert "the host undoes zstd and deflate" in shown
     assert "nvCOMP 6 cannot be loaded" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -255,6 +256,103 @@ def test_each_device_reads_its_part_only(tpch: tuple[Path, dict[str, list[tuple[
 
     one, two = travelled(1), travelled(2)
     assert 0 < two < 1.3 * one, (one, two)
+
+
+def exchanged(
+    con: warpmill.Connection, name: str, expected: list[tuple[Any, ...]]
+) -> tuple[int, list[list[int]] | None]:
+    """Bytes that a query brings from the host, and from device to device, all of which must be as planned."""
+    result = con.sql(dict(_warpmill.queries("tpch"))[name])
+    assert rows(result) == expected
+    (program,) = result.profile["programs"]
+    found = program["on_device"]
+    assert program["segments"]
+    assert found["runs"] == 1, "what runs before the last one have copied is not shown"
+    copied = {transfer["what"]: transfer["bytes"] for transfer in found["transfers"]}
+    traffic = None
+    if found["exchange"]:
+        traffic = found["exchange"]["traffic"]
+        assert traffic == found["exchange"]["planned"]
+        assert all(row[number] == 0 for number, row in enumerate(traffic))
+    assert copied.get("data from other devices", 0) == sum(map(sum, traffic or []))
+    return copied.get("segments to the device", 0), traffic
+
+
+@pytest.mark.parametrize("number", ["3", "5", "9", "14", "19"])
+def test_what_all_devices_need_crosses_the_link_to_the_host_once(
+    tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]], number: str
+) -> None:
+    folder, expected = tpch
+    name = next(name for name in expected if name.lstrip("q0") == number)
+    totals = {}
+    for count in (2, 3):
+        found = {}
+        with warpmill.connect(folder, device=f"sim:{count}", placement="range") as con:
+            for way in ("off", "auto", "staged"):
+                _warpmill.clear_device_caches()
+                con.set("device_exchange", way)
+                found[way] = exchanged(con, name, expected[name])
+            # Everything is there now.
+            assert exchanged(con, name, expected[name]) == (0, None)
+        (off, nothing), (once, traffic) = found["off"], found["auto"]
+        assert nothing is None
+        assert traffic is not None
+        totals[count] = sum(map(sum, traffic))
+        assert totals[count] > 0
+        assert off == once + totals[count], "what does not come from the host comes from another device"
+        assert found["staged"] == found["auto"]
+    if not TPCH[number]:
+        # Nothing is on two devices but what all have.
+        assert totals[3] == 2 * totals[2]
+
+
+def test_what_one_device_has_is_copied_from_it(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:
+    folder, expected = tpch
+    sql = dict(_warpmill.queries("tpch"))
+    name = next(name for name in sql if name.lstrip("q0") == "14")
+    _warpmill.clear_device_caches()
+    with warpmill.connect(folder, device="sim:3", placement="program") as con:
+        assert rows(con.sql(sql[name])) == expected[name]
+        con.set("placement", "range")
+        host, traffic = exchanged(con, name, expected[name])
+        assert traffic is not None
+        assert [row[0] for row in traffic] == [0, 0, 0], "the first device has all"
+        assert traffic[1] == traffic[2] == [0, 0, 0], "nobody else has anything"
+        assert min(traffic[0][1:]) > 0
+        # Dictionaries hold addresses: each device has its own from the host.
+        assert host < min(traffic[0][1:]) / 10
+        _warpmill.clear_device_caches()
+        text = "\n".join(str(row[-1]) for row in con.sql(f"EXPLAIN ANALYZE {sql[name]}").fetchall())
+        assert "data from other devices" in text
+        assert re.search(r"device \d to device \d +bytes", text)
+
+
+@pytest.mark.parametrize(("replication", "limit"), [("never", "0"), ("always", "0"), ("auto", "0"), ("auto", "100kB")])
+def test_mirrored_data_is_read_from_other_devices(
+    tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]], replication: str, limit: str
+) -> None:
+    folder, expected = tpch
+    sql = dict(_warpmill.queries("tpch"))
+    names = [name for name in sql if name.lstrip("q0") in {"5", "14"}]
+    _warpmill.clear_device_caches()
+    with warpmill.connect(folder, device="sim:3", placement="range", device_data="mirrored") as con:
+        con.set("device_cache_every", 2)
+        con.set("device_cache_limit", limit)
+        con.set("device_replication", replication)
+        moved = {}
+        for _ in range(3):
+            for name in names:
+                result = con.sql(sql[name])
+                assert rows(result) == expected[name]
+                (program,) = result.profile["programs"]
+                found = program["on_device"]
+                assert found["exchange"]["traffic"] == found["exchange"]["planned"]
+                moved[name] = sum(map(sum, found["exchange"]["traffic"]))
+                copied = {transfer["what"]: transfer["bytes"] for transfer in found["transfers"]}
+                assert copied.get("data from other devices", 0) == moved[name]
+    # With room for all of it, nothing that is on all devices travels, and all that is on one.
+    if limit == "0":
+        assert all((bytes_moved > 0) == (replication == "never") for bytes_moved in moved.values()), moved
 
 
 def test_a_device_that_fails_leaves_it_to_one(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use warpmill_gpu::Executor;
 use warpmill_gpu::device::cuda::{CudaDevice, nvcomp, nvrtc};
+use warpmill_gpu::device::group::{DeviceGroup, Link};
 use warpmill_gpu::device::sim::{SimDevice, SimOptions};
 use warpmill_gpu::device::{Device, DeviceProperties};
 use warpmill_gpu::run::calibrate;
@@ -202,8 +203,8 @@ fn open(DeviceKey { sim, ordinal, memory, .. }: DeviceKey) -> Opened {
         let memory_bytes = if memory == 0 { SIM_MEMORY } else { memory };
         // For tests of this project: an access of programs out of bounds ends the process with a report.
         let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();
-        let options =
-            SimOptions { memory_bytes, sanitize, batches: !nvcomp::version::is_off(), ..SimOptions::default() };
+        let (ordinal, batches) = (ordinal.into(), !nvcomp::version::is_off());
+        let options = SimOptions { ordinal, memory_bytes, sanitize, batches, ..SimOptions::default() };
         Arc::new(SimDevice::new(options).map_err(|error| error.to_string())?)
     } else {
         CudaDevice::open(ordinal.into()).map_err(|error| error.to_string())?
@@ -227,6 +228,8 @@ pub struct Devices {
     pub gpus: Vec<Gpu>,
     /// The reason why there is no GPU.
     pub no_gpu: Option<String>,
+    /// The links between them, one for each direction, as far as they were checked.
+    pub links: Vec<GpuLink>,
     /// The library that compiles kernels for GPUs.
     pub nvrtc: Option<NvrtcLibrary>,
     /// The reason why kernels cannot be compiled for GPUs.
@@ -249,6 +252,17 @@ pub struct Gpu {
     pub properties: DeviceProperties,
     /// Bytes of its memory that are free now.
     pub free_bytes: u64,
+}
+
+/// The link from one GPU to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuLink {
+    /// The ordinal of the source.
+    pub source: usize,
+    /// The ordinal of the destination.
+    pub destination: usize,
+    /// The reason why data goes through page-locked memory of the host; `None`: the destination reads the source's memory.
+    pub staged: Option<String>,
 }
 
 /// An installed NVRTC.
@@ -278,6 +292,7 @@ pub fn devices() -> Devices {
         Ok(gpus) => (gpus, None),
         Err(error) => (vec![], Some(error.to_string())),
     };
+    let links = links(&gpus);
     let (nvrtc, no_nvrtc) = (nvrtc::available().ok(), no_compiler(gpus.first().map(|gpu| &gpu.properties)));
     let (nvcomp, no_nvcomp) = match nvcomp::available() {
         Ok(nvcomp::version::NvcompVersion { version, cuda, path }) => {
@@ -289,6 +304,7 @@ pub fn devices() -> Devices {
         default: if gpus.is_empty() || no_nvrtc.is_some() { "cpu" } else { "gpu" },
         gpus,
         no_gpu,
+        links,
         nvrtc: nvrtc.map(|found| NvrtcLibrary { version: found.to_string(), path: found.path }),
         no_nvrtc,
         nvcomp,
@@ -325,6 +341,25 @@ pub(crate) fn no_compiler(gpu: Option<&DeviceProperties>) -> Option<String> {
     let found = nvrtc.major;
     (found > major)
         .then(|| format!("NVRTC {nvrtc} needs a driver for CUDA {found}.0 or later, this one is for {driver}"))
+}
+
+/// The links between GPUs, over each of which a pattern is copied.
+fn links(gpus: &[Gpu]) -> Vec<GpuLink> {
+    let opened =
+        gpus.iter().map(|gpu| CudaDevice::open(gpu.properties.ordinal).map(|device| device as Arc<dyn Device>));
+    let Ok(devices) = opened.collect::<Result<Vec<_>, _>>() else { return vec![] };
+    let group = DeviceGroup::new(devices);
+    let number = |at: usize| gpus[at].properties.ordinal;
+    let pairs = (0..gpus.len()).flat_map(|source| (0..gpus.len()).map(move |destination| (source, destination)));
+    let link = |(source, destination): (usize, usize)| GpuLink {
+        source: number(source),
+        destination: number(destination),
+        staged: match group.link(source, destination) {
+            Link::Own | Link::Direct => None,
+            Link::Staged(reason) => Some(reason.clone()),
+        },
+    };
+    pairs.filter(|(source, destination)| source != destination).map(link).collect()
 }
 
 fn gpu(ordinal: usize) -> warpmill_gpu::device::Result<Gpu> {

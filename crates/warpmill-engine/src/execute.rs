@@ -25,6 +25,7 @@ use warpmill_ir::{Pipeline, Program, Source};
 use warpmill_place::{Feedback, Granularity, Miss, PlacedPlan, Refusal, Request, Site};
 
 use crate::device::{self, DeviceChoice, DeviceKey, Ordinals, device_name};
+use crate::exchange::DeviceExchange;
 use crate::profile::QueryProfile;
 use crate::shared::{Together, time_to_read};
 use crate::sites;
@@ -83,6 +84,8 @@ pub struct ExecutionContext {
     pub device_pipelines: Pipelines,
     /// Whether batches are made ready while a device's kernels work.
     pub device_overlap: bool,
+    /// The way in which devices get data that several of them need.
+    pub device_exchange: DeviceExchange,
     /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile says why).
     pub device_strict: bool,
     /// Whether kernels are timed, which takes a few microseconds each.
@@ -121,6 +124,7 @@ impl Default for ExecutionContext {
             device_join: JoinStrategy::default(),
             device_pipelines: Pipelines::default(),
             device_overlap: true,
+            device_exchange: DeviceExchange::default(),
             device_strict: false,
             time_kernels: false,
             device_data: DataSource::default(),
@@ -201,6 +205,8 @@ impl ExecutionContext {
             mirror: MirrorOptions { pinned_limit: self.pinned_memory_limit, ..self.mirror },
             host_threads: self.worker_threads(),
             shared: None,
+            peers: None,
+            reads: None,
         }
     }
 }

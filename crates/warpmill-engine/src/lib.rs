@@ -3,6 +3,7 @@
 
 mod background;
 mod device;
+mod exchange;
 mod execute;
 mod explain;
 mod profile;
@@ -12,9 +13,10 @@ mod trials;
 
 pub use background::{encode_later, end_background, wait_for_background};
 pub use device::{
-    DeviceChoice, Devices, Gpu, MOST_DEVICES, NvrtcLibrary, Ordinals, clear_device_caches, device_rates, devices,
-    has_device, has_open_device,
+    DeviceChoice, Devices, Gpu, GpuLink, MOST_DEVICES, NvrtcLibrary, Ordinals, clear_device_caches, device_rates,
+    devices, has_device, has_open_device,
 };
+pub use exchange::DeviceExchange;
 pub use execute::{DeviceProgram, EngineError, ExecutionContext, FirstRuns, QueryOutput, RowsInFiles, execute};
 pub use explain::{Kernels, Placement, SharedPipeline, SiteDecision, kernels, placement, pruning};
 pub use profile::QueryProfile;
@@ -28,4 +30,4 @@ pub use warpmill_eval::progress::QueryProgress;
 /// The device back end, for work with devices rather than with queries: benchmarks, compilers, tests.
 pub use warpmill_gpu;
 pub use warpmill_gpu::{ClaimUnit, DataSource, JoinStrategy, MirrorOptions, Pipelines, Policy, Representation};
-pub use warpmill_place::Granularity;
+pub use warpmill_place::{Granularity, Replication};

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use warpmill_cpu::profile::PipelineProfile;
 use warpmill_gpu::DeviceProfile;
+use warpmill_gpu::run::profile::ExchangeProfile;
 
 /// The profile of one program.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -134,6 +135,9 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
         }
         writeln!(f)?;
     }
+    if let Some(exchange) = &profile.exchange {
+        exchanged(f, exchange)?;
+    }
     for kernel in &profile.kernels {
         write!(f, "  {:<60} {:>9.3} ms", shortened(&kernel.label, 60), ms(kernel.nanos))?;
         if kernel.launches > 1 {
@@ -147,6 +151,26 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
             write!(f, " ({:.0}% of peak)", 100.0 * fraction)?;
         }
         writeln!(f, "  {} x {} threads, {} registers", kernel.shape.0, kernel.shape.1, kernel.registers)?;
+    }
+    Ok(())
+}
+
+/// What devices have copied from each other, by source and destination.
+fn exchanged(f: &mut std::fmt::Formatter<'_>, exchange: &ExchangeProfile) -> std::fmt::Result {
+    for (source, (planned, found)) in exchange.planned.rows().iter().zip(exchange.traffic.rows()).enumerate() {
+        for (destination, (&planned, &bytes)) in planned.iter().zip(found).enumerate() {
+            if planned + bytes == 0 {
+                continue;
+            }
+            write!(f, "  {:<60} bytes {bytes:>12}", format!("device {source} to device {destination}"))?;
+            if planned != bytes {
+                write!(f, ", {planned} were planned")?;
+            }
+            writeln!(f)?;
+        }
+    }
+    for link in &exchange.staged_links {
+        writeln!(f, "  link from device {link}")?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use warpmill_eval::ExecError;
 use warpmill_eval::cancel::CancelToken;
 use warpmill_eval::queue::{Arrival, CPU, Exchange, Pace, Party, SegmentQueue, SharedScan};
 use warpmill_eval::rows::{Placed, RowSet};
-use warpmill_gpu::{ClaimUnit, DataSource, DeviceProfile, Executor, Failure, Options, SharedPart};
+use warpmill_gpu::{ClaimUnit, DataSource, DeviceProfile, Executor, Failure, Options, PeerPart, SharedPart};
 use warpmill_ir::{Program, Source, Unsupported};
 use warpmill_place::{Arrives, Partition, Share, Site};
 
@@ -86,8 +86,12 @@ impl Together {
         together
     }
 
-    /// Lets `devices` begin with a part each. The queue has one entry for each, which is claimed already: the CPU brings together the states and rows that arrive.
-    pub fn begin_parts(partition: &Partition, devices: Vec<(Site, Arc<Executor>)>, options: &Options) -> Self {
+    /// Lets `devices` begin with a part each, with the options that `of_device` gives for each, by its position among them. The queue has one entry for each, which is claimed already: the CPU brings together the states and rows that arrive.
+    pub fn begin_parts(
+        partition: &Partition,
+        devices: Vec<(Site, Arc<Executor>)>,
+        (cancel, of_device): (&CancelToken, &dyn Fn(usize) -> Options),
+    ) -> Self {
         let parties = devices.len() + 1;
         let queue = SegmentQueue::assigned((CPU + 1..parties).collect(), parties);
         for party in CPU + 1..parties {
@@ -101,11 +105,11 @@ impl Together {
             expected: Pace::default(),
             measured: Mutex::default(),
         };
-        let (pipeline, cancel) = (partition.pipeline, options.cancel.part());
+        let (pipeline, cancel) = (partition.pipeline, cancel.part());
         let parts = Some(partition.segments.clone());
         let together = Self { scan: Arc::new(scan), pipeline, findings: Arc::default(), parts, cancel };
         for ((party, (site, executor)), program) in (CPU + 1..).zip(devices).zip(&partition.programs) {
-            let options = Options { cancel: together.cancel.clone(), ..options.clone() };
+            let options = Options { cancel: together.cancel.clone(), ..of_device(party - (CPU + 1)) };
             together.start(program, partition.arrives, (party, site), executor, options);
         }
         together
@@ -123,7 +127,8 @@ impl Together {
         let (program, scan, findings) = (program.clone(), self.scan.clone(), self.findings.clone());
         // The rest of a program is no part of it.
         let options = Options { cpu_threads: 0, ..options };
-        let mut ending = Ending { scan, findings, site, party, arrival: Arrival::Failed };
+        let peers = options.peers.clone();
+        let mut ending = Ending { scan, findings, site, party, peers, arrival: Arrival::Failed };
         let run = move || {
             let outcome = executor.execute(&program, &[], &options).and_then(|output| {
                 let rows = rows(output.placed)?;
@@ -236,11 +241,14 @@ struct Ending {
     findings: Arc<Mutex<Findings>>,
     site: Site,
     party: Party,
+    /// Its part in an exchange, which others wait for.
+    peers: Option<PeerPart>,
     arrival: Arrival,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
+        self.peers.iter().for_each(PeerPart::leave);
         if matches!(self.arrival, Arrival::Failed) {
             let early = || (self.site, Unsupported::new("shared scan", "the device's thread has ended early").into());
             self.findings.lock().failure.get_or_insert_with(early);

@@ -18,6 +18,7 @@ use warpmill_place::{
 
 use crate::background;
 use crate::device::{self, DeviceKey};
+use crate::exchange;
 use crate::execute::{Attempt, DeviceProgram, EngineError, ExecutionContext, Parts};
 use crate::shared::Together;
 use crate::trials::Trials;
@@ -228,7 +229,19 @@ pub(crate) fn parts(plan: &PlacedPlan, partition: &Partition, context: &Executio
         executor(site, context).map(|executor| (site, executor)).map_err(closed)
     };
     let devices = plan.devices().map(of_site).collect::<Result<Vec<_>, _>>()?;
-    Ok(Parts::beside(&plan.program, Together::begin_parts(partition, devices, &context.device_options())))
+    let key = |site: Site| match site {
+        Site::Cpu => None,
+        Site::Device(number) => Some(context.device_key(number)),
+    };
+    let keyed: Vec<_> = devices.iter().filter_map(|(site, executor)| Some((key(*site)?, executor.clone()))).collect();
+    let options = context.device_options();
+    let exchange = exchange::plan(&keyed, &partition.programs, (context.device_exchange, &options));
+    let reads = exchange::reads(&keyed, partition, (context.device_exchange, &options));
+    let of_device = |number: usize| {
+        let peers = exchange.as_ref().map(|exchange| exchange.part(number));
+        Options { peers, reads: reads.get(number).cloned(), ..options.clone() }
+    };
+    Ok(Parts::beside(&plan.program, Together::begin_parts(partition, devices, (&options.cancel, &of_device))))
 }
 
 /// A site for each row segment, at random: sometimes all at one, sometimes none at some.

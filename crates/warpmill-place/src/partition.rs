@@ -41,6 +41,8 @@ pub struct Partition {
     pub key: Option<PartitionKey>,
     /// Row segments of the anchor that each device reads.
     pub segments: Vec<usize>,
+    /// Addresses of the tables that every device reads as a whole.
+    pub whole: Arc<HashSet<usize>>,
     /// The estimated costs.
     pub cost: PartitionCost,
 }
@@ -199,7 +201,8 @@ impl Partition {
         }
         let cost = PartitionCost::new(program, &programs, (pipeline, &own), (arrives, rates));
         let segments = cuts.iter().map(|range| range.len()).collect();
-        Ok(Self { pipeline, elsewhere: elsewhere.into_iter().collect(), programs, arrives, key, segments, cost })
+        let (elsewhere, whole) = (elsewhere.into_iter().collect(), Arc::new(whole(program, &programs)));
+        Ok(Self { pipeline, elsewhere, programs, arrives, key, segments, whole, cost })
     }
 }
 
@@ -241,6 +244,19 @@ impl Part<'_> {
         let schema = schema_of(&sinks);
         Ok((Program::new(pipelines, sinks, schema), arrives))
     }
+}
+
+/// Addresses of the tables that all of `programs` read as `program` does.
+fn whole(program: &Program, programs: &[Arc<Program>]) -> HashSet<usize> {
+    let tables = |program: &Program| -> HashSet<usize> {
+        let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+            Source::Scan(scan) => Some(Arc::as_ptr(&scan.table) as usize),
+            _ => None,
+        });
+        scans.collect()
+    };
+    let all = tables(program);
+    programs.iter().fold(all, |all, part| all.intersection(&tables(part)).copied().collect())
 }
 
 fn bytes_of(pipeline: &Pipeline) -> u64 {

@@ -10,8 +10,8 @@ use std::any::Any;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
 use warpmill_engine::{
-    CancelToken, ClaimUnit, Compaction, DataSource, DeviceChoice, ExecutionContext, FirstRuns, Granularity,
-    JoinStrategy, MirrorOptions, Ordinals, Pipelines, Policy, QueryProgress, Representation,
+    CancelToken, ClaimUnit, Compaction, DataSource, DeviceChoice, DeviceExchange, ExecutionContext, FirstRuns,
+    Granularity, JoinStrategy, MirrorOptions, Ordinals, Pipelines, Policy, QueryProgress, Representation,
 };
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
 use warpmill_format::pruning::Metadata;
@@ -21,8 +21,8 @@ use warpmill_ir::PruningMode;
 pub use self::progress::ProgressMode;
 
 use self::names::{
-    COMPACTIONS, DATA_SOURCES, DEVICES, FILE_ACCESS, FIRST_RUNS, JOINS, PLACEMENTS, PROFILES, PRUNING, REPRESENTATIONS,
-    name_of, parse_device,
+    COMPACTIONS, DATA_SOURCES, DEVICES, EXCHANGES, FILE_ACCESS, FIRST_RUNS, JOINS, PLACEMENTS, PROFILES, PRUNING,
+    REPLICATIONS, REPRESENTATIONS, name_of, parse_device,
 };
 pub use self::workers::WorkerOptions;
 use crate::remote::RemoteOptions;
@@ -64,6 +64,8 @@ pub struct WarpmillOptions {
     pub device_pipelines: Pipelines,
     /// Whether batches are made ready while a device's kernels work.
     pub device_overlap: bool,
+    /// The way in which devices get data that several of them need.
+    pub device_exchange: DeviceExchange,
     /// Worker threads; 0: all cores.
     pub threads: usize,
     /// Bytes that a query may hold in pipeline breakers.
@@ -208,6 +210,7 @@ impl Default for WarpmillOptions {
             device_join: JoinStrategy::default(),
             device_pipelines: Pipelines::default(),
             device_overlap: true,
+            device_exchange: DeviceExchange::default(),
             threads: 0,
             memory_limit: usize::MAX,
             spill: true,
@@ -285,6 +288,7 @@ impl WarpmillOptions {
             device_join: self.device_join,
             device_pipelines: self.device_pipelines,
             device_overlap: self.device_overlap,
+            device_exchange: self.device_exchange,
             device_strict: self.device_fallback == FallbackMode::Error,
             time_kernels: self.profile == ProfileMode::Kernels,
             device_data: self.device_data,
@@ -419,6 +423,14 @@ impl ExtensionOptions for WarpmillOptions {
             "device_cache_every" => {
                 let queries = text.parse().ok().filter(|queries| *queries > 0);
                 self.mirror.every = queries.ok_or_else(|| expects("a number of queries, 1 or more"))?;
+            }
+            "device_exchange" => {
+                let found = EXCHANGES.iter().find(|(name, _)| *name == text);
+                self.device_exchange = found.ok_or_else(|| expects("auto, staged or off"))?.1;
+            }
+            "device_replication" => {
+                let found = REPLICATIONS.iter().find(|(name, _)| *name == text);
+                self.mirror.replication = found.ok_or_else(|| expects("auto, always or never"))?.1;
             }
             "device_partitions" => {
                 let parts = text.parse().ok().filter(|parts| *parts <= 1024);
@@ -571,6 +583,8 @@ mod tests {
             ("device_pipelines", "17"),
             ("device_batch", "2GB"),
             ("device_overlap", "some"),
+            ("device_exchange", "some"),
+            ("device_replication", "some"),
             ("threads", "-1"),
             ("spill", "perhaps"),
             ("file_access", "tape"),

@@ -141,6 +141,18 @@ def _calibrate(folder: Path) -> None:
         console.print(f"[yellow]not measured:[/yellow] {escape(reason)}")
 
 
+def _links(links: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Lines about the links between GPUs: those over which data goes through the host, and why."""
+    staged = [link for link in links if link["staged"]]
+    rows = (
+        [("GPU links", f"{len(links) - len(staged)} of {len(links)} direct, checked with a pattern")] if links else []
+    )
+    for link in staged:
+        way = f"GPU {link['source']} to {link['destination']}"
+        rows.append(("", f"[yellow]{way} through the host: {escape(link['staged'])}[/yellow]"))
+    return rows
+
+
 def _devices(found: dict[str, Any]) -> list[tuple[str, str]]:
     """Lines of the table: what is found, and what is missing."""
     rows = []
@@ -149,6 +161,7 @@ def _devices(found: dict[str, Any]) -> list[tuple[str, str]]:
         free = f"{size(gpu['free_bytes'])} of {size(gpu['memory_bytes'])} free"
         rows.append((f"GPU {gpu['ordinal']}", f"{escape(gpu['name'])}, compute capability {capability}, {free}"))
         rows.append(("driver", f"CUDA {gpu['driver']}"))
+    rows.extend(_links(found["links"]))
     if found["no_gpu"]:
         rows.append(("GPU", escape(found["no_gpu"])))
     nvrtc = found["nvrtc"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from warpmill_bench.cli import compaction, golap, kernels, matrix, model, mordred, nvcomp, qj, scan, udaf
+from warpmill_bench.cli import compaction, golap, kernels, lancelot, matrix, model, mordred, nvcomp, qj, scan, udaf
 
 app = typer.Typer()
 app.command("scan", epilog=scan.EXAMPLES)(scan.scan)
@@ -13,6 +13,7 @@ for suite, what in kernels.KERNELS.items():
 app.command("qj", epilog=qj.EXAMPLES)(qj.qj)
 app.command("golap", epilog=golap.EXAMPLES)(golap.golap)
 app.command("mordred", help=mordred.HELP, epilog=mordred.EXAMPLES)(mordred.mordred)
+app.command("lancelot", help=lancelot.HELP, epilog=lancelot.EXAMPLES)(lancelot.lancelot)
 app.command("matrix", epilog=matrix.EXAMPLES)(matrix.matrix)
 app.command("model", epilog=model.EXAMPLES)(model.model)
 app.command("compaction", epilog=compaction.EXAMPLES)(compaction.compaction)

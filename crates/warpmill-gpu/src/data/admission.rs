@@ -63,6 +63,8 @@ struct Queue {
     waiting: VecDeque<u64>,
     tickets: u64,
     running: usize,
+    /// Programs on other devices that copy from the caching region.
+    visitors: usize,
     /// Whether what runs wants to be alone.
     alone: bool,
     /// Bytes that running programs have, or are about to take.
@@ -117,7 +119,23 @@ impl Drop for Turn<'_> {
     }
 }
 
+/// The promise that nothing leaves the caching region, nor the copies of mirrored data, while somebody copies from it to another device.
+pub(crate) struct Lent<'a>(&'a Admission);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.queue.lock().visitors -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
 impl Admission {
+    /// Keeps all data that is in the device's memory there until the promise is dropped, which must not wait for a turn on any device.
+    pub(crate) fn lend(&self) -> Lent<'_> {
+        self.queue.lock().visitors += 1;
+        Lent(self)
+    }
+
     /// Waits for a turn on the device of `store`.
     ///
     /// # Errors
@@ -170,6 +188,9 @@ impl Admission {
             kept.clear();
         }
         if queue.running == 0 && mirror.is_due() {
+            if queue.visitors > 0 {
+                return Ok(None);
+            }
             let lane = match queue.idle.pop() {
                 Some(lane) => lane,
                 None => Lane::new(&store.device)?,
@@ -180,7 +201,7 @@ impl Admission {
         let mut missing = wanted.data.map_or(0, |data| data.missing(&cache));
         let fits = |used: u64, claimed: u64| used <= cache_limit(store) && used + claimed + processing <= store.memory;
         if alone || !fits(cache.used() + kept.held() + mirror.held() + missing, queue.claimed) {
-            if queue.running > 0 {
+            if queue.running > 0 || queue.visitors > 0 {
                 return Ok(None);
             }
             // The memory that other queries left makes room: first what would only have to travel once more.

@@ -37,6 +37,11 @@ impl Item {
         }
     }
 
+    /// Whether its copies on all devices are equal: none of its bytes depends on where it is.
+    pub fn is_same_everywhere(&self) -> bool {
+        !matches!(self, Item::Dictionary(_))
+    }
+
     /// Bytes of its data.
     pub fn bytes(&self) -> u64 {
         match self {

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
+use warpmill_place::{Replication, Segment, place_segments};
 
 use super::chunks::Chunk;
 use super::decoding::Decoding;
 use super::kept::ColumnId;
-use super::policy::{History, Policy, Unit};
+use super::policy::{AGING, History, Policy, Unit};
 use super::source::PinnedCopies;
 use crate::device::{Device, DevicePtr, Stream};
 use crate::memory::error::Result;
@@ -30,11 +31,13 @@ pub struct MirrorOptions {
     pub every: u32,
     /// Bytes of page-locked memory at most, which copies are made from; 0: as many as there are.
     pub pinned_limit: u64,
+    /// Which of the segments that several devices read have copies on all of them.
+    pub replication: Replication,
 }
 
 impl Default for MirrorOptions {
     fn default() -> Self {
-        Self { policy: Policy::default(), limit: 0, every: 16, pinned_limit: 0 }
+        Self { policy: Policy::default(), limit: 0, every: 16, pinned_limit: 0, replication: Replication::default() }
     }
 }
 
@@ -70,6 +73,19 @@ struct Known {
     column: usize,
     segment: usize,
     history: History,
+    /// Of what all devices of a group read, as the last query did.
+    group: Option<GroupShare>,
+}
+
+/// What a device has to do with a segment that all devices of a group read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupShare {
+    /// The device's number.
+    pub own: usize,
+    /// Devices of the group.
+    pub devices: usize,
+    /// The time that the segment takes from another device to this one, in seconds; of what is known of a segment: of all queries, aged.
+    pub seconds: f64,
 }
 
 /// A copy.
@@ -108,6 +124,8 @@ pub(crate) struct Read<'a> {
     pub here: bool,
     /// The seconds that a copy would save.
     pub weight: f64,
+    /// Where all devices of a group read it.
+    pub group: Option<GroupShare>,
 }
 
 impl Mirror {
@@ -145,7 +163,7 @@ impl Mirror {
 
     /// Notes what the running query reads.
     pub fn note(&mut self, read: &Read<'_>) {
-        let &Read { chunk, column, segment, here, weight } = read;
+        let &Read { chunk, column, segment, here, weight, group } = read;
         let bytes = chunk.copied_bytes();
         let (counts, queries) = (&mut self.counts, self.queries);
         if here {
@@ -156,9 +174,13 @@ impl Mirror {
         self.histories[column].note(queries, weight);
         let known = self.known.entry(chunk.travels_as()).or_insert_with(|| {
             let (chunk, history) = (chunk.clone(), History::default());
-            Known { chunk, column, segment, history }
+            Known { chunk, column, segment, history, group: None }
         });
         known.history.note(queries, weight);
+        if let Some(now) = group {
+            let before = known.group.map_or(0.0, |known| known.seconds);
+            known.group = Some(GroupShare { seconds: before + now.seconds, ..now });
+        }
     }
 
     /// A query ends: copies are replaced before the next one, if it is time for that.
@@ -201,7 +223,11 @@ impl Mirror {
         let order = |known: &Known| (known.column, known.segment);
         let mut all: Vec<(&Key, &Known)> = self.known.iter().collect();
         all.sort_by_key(|(_, known)| order(known));
+        let devices = all.iter().filter_map(|(_, known)| known.group).map(|group| group.devices).max();
         match unit {
+            Unit::Segment if self.options.policy == Policy::Semantic && devices.is_some() => {
+                return self.wanted_of_group(&all, devices.unwrap_or(1));
+            }
             Unit::Segment => {
                 let ranked = |known: &Known| rank(&known.history, known.chunk.copied_bytes());
                 all.sort_by(|(_, a), (_, b)| ranked(b).total_cmp(&ranked(a)));
@@ -227,6 +253,24 @@ impl Mirror {
             }
         }
         wanted
+    }
+
+    /// The same where some are read by all of so many devices: those that this one has where each device gives its room so (thesis, Algorithm
+    /// 4). Others are taken to have as much room as this one.
+    fn wanted_of_group(&self, all: &[(&Key, &Known)], devices: usize) -> Vec<Key> {
+        let own = all.iter().find_map(|(_, known)| known.group).map_or(0, |group| group.own);
+        let segment = |(_, known): &(&Key, &Known)| Segment {
+            bytes: crate::memory::regions::aligned(padded(known.chunk.copied_bytes())),
+            caching: known.history.weight,
+            // Of the copies on all other devices, of which each saves as much as this one's.
+            replication: known.group.map_or(0.0, |group| group.seconds * (devices - 1) as f64),
+            owner: if known.group.is_some() { known.segment % devices } else { own },
+            shared: known.group.is_some(),
+        };
+        let segments: Vec<Segment> = all.iter().map(segment).collect();
+        let placed = place_segments(&segments, &vec![self.limit(); devices], self.options.replication);
+        let here = all.iter().zip(placed).filter(|(_, on)| on.contains(&own));
+        here.map(|((key, _), _)| **key).collect()
     }
 
     /// Drops the copies that others deserve the room of, and makes these, on `stream`. Nothing may run that uses them.
@@ -261,6 +305,7 @@ impl Mirror {
         let here = &self.here;
         self.known.retain(|key, known| {
             known.history.age();
+            known.group.iter_mut().for_each(|group| group.seconds *= AGING);
             here.contains_key(key) || known.history.uses > FORGOTTEN
         });
         self.counts.replacements += 1;

@@ -174,8 +174,7 @@ fn chunk(
     Chunk::of(recoded.readable(opened, form.is_some())?).map(Arc::new)
 }
 
-/// The facts that have been found out about segments: those in another encoding, by the address of the segment they were made from, which is
-/// kept beside each; and where the parts of compressed ones lie, by the addresses of their stored bytes and of their column's
+/// The facts that have been found out about segments: those in another encoding, which all devices of the process share; and where the parts of compressed ones lie, by the addresses of their stored bytes and of their column's
 /// dictionary, which are kept, too, and by whether the host decompresses them.
 #[derive(Debug, Default)]
 pub struct Recoded {
@@ -183,13 +182,15 @@ pub struct Recoded {
     pub undone: Undone,
     /// The rows that programs have opened.
     pub opened: Opened,
-    segments: Mutex<Pairs>,
     stored: Mutex<HashMap<(usize, usize, bool), Stored>>,
 }
 
 type Pair = (Arc<Segment>, Arc<Segment>);
 
-/// Segments in other encodings, by the addresses of those that they were made from.
+/// Segments in other encodings, of all devices: each is made once, and copies of it on several devices are of one segment.
+static PAIRS: LazyLock<Mutex<Pairs>> = LazyLock::new(Mutex::default);
+
+/// Segments in other encodings, by the addresses of those that they were made from, which are kept beside each.
 #[derive(Debug, Default)]
 struct Pairs {
     all: HashMap<usize, Pair>,
@@ -198,15 +199,20 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Keeps a pair, and forgets those that nobody uses where all together have more than `limit` bytes.
-    fn put(&mut self, pair: Pair, limit: usize) {
+    /// Keeps a pair, and forgets those that nobody uses where all together have more than `limit` bytes. Gives what was made of the first, by
+    /// whoever was the first to do so.
+    fn put(&mut self, pair: Pair, limit: usize) -> Arc<Segment> {
+        let key = Arc::as_ptr(&pair.0) as usize;
+        if let Some((_, made)) = self.all.get(&key) {
+            return made.clone();
+        }
         self.held += pair.1.as_bytes().len();
         if self.held > limit {
             self.all.retain(|_, (_, made)| Arc::strong_count(made) > 1);
             self.held =
                 self.all.values().map(|(_, made)| made.as_bytes().len()).sum::<usize>() + pair.1.as_bytes().len();
         }
-        self.all.insert(Arc::as_ptr(&pair.0) as usize, pair);
+        self.all.entry(key).or_insert(pair).1.clone()
     }
 }
 
@@ -231,17 +237,16 @@ impl Recoded {
             return Ok(segment);
         }
         let key = Arc::as_ptr(&segment) as usize;
-        if let Some((_, recoded)) = self.segments.lock().all.get(&key) {
+        if let Some((_, recoded)) = PAIRS.lock().all.get(&key) {
             return Ok(recoded.clone());
         }
         let recoded = Arc::new(segment.to_direct().map_err(ExecError::from)?);
-        self.segments.lock().put((segment, recoded.clone()), most_recoded());
-        Ok(recoded)
+        Ok(PAIRS.lock().put((segment, recoded), most_recoded()))
     }
 
     /// Forgets all of them.
     pub fn clear(&self) {
-        *self.segments.lock() = Pairs::default();
+        *PAIRS.lock() = Pairs::default();
         self.stored.lock().clear();
     }
 }

@@ -7,6 +7,8 @@
 pub mod batch;
 pub mod cuda;
 mod error;
+pub mod exchange;
+pub mod group;
 pub mod kernel;
 pub(crate) mod kernel_cache;
 pub mod sim;
@@ -129,6 +131,15 @@ pub struct LaunchShape {
 /// A queue of device work, executed in order. Handles are cheap copies and die with their device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stream(pub u64);
+
+/// The way in which a device reaches the memory of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Both are one device: logical devices on one GPU.
+    Own,
+    /// By peer access.
+    Peer,
+}
 
 /// A point in a stream's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -275,6 +286,31 @@ pub trait Device: Send + Sync + std::fmt::Debug {
 
     /// Gives an event back.
     fn destroy_event(&self, event: Event);
+
+    /// The device as what it is, for others of its kind.
+    fn as_any(&self) -> &dyn std::any::Any;
+
+    /// Lets this device read the memory of `source`. That it is permitted proves nothing: [`group::DeviceGroup`] checks what arrives.
+    ///
+    /// # Errors
+    /// The reason why it cannot.
+    fn reach(&self, source: &dyn Device) -> std::result::Result<Reach, String>;
+
+    /// Copies from the memory of `source`, which this device [reaches](Self::reach), on a stream of this device.
+    ///
+    /// # Safety
+    /// `bytes` bytes are allocated at `dst` on this device, and at the address beside `source` on that one; both stay so until `stream` is
+    /// synchronized.
+    unsafe fn copy_from_peer(
+        &self,
+        dst: DevicePtr,
+        source: (&dyn Device, DevicePtr),
+        bytes: u64,
+        stream: Stream,
+    ) -> Result<()>;
+
+    /// Makes later work of `stream`, a stream of this device, wait for an event of `other`, a device of the same kind.
+    fn wait_for_peer(&self, stream: Stream, other: &dyn Device, event: Event) -> Result<()>;
 
     /// The library that decompresses batches of blocks on this device; or why there is none.
     fn batch_codec(&self) -> std::result::Result<Arc<dyn BatchCodec>, String>;

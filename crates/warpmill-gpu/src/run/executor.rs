@@ -37,7 +37,7 @@ const MOST_RUNS: u32 = 16;
 
 /// Runs programs on one device: as many at once as its memory has room for, in the order in which they come.
 pub struct Executor {
-    pub(super) shared: Shared,
+    pub(super) shared: Arc<Shared>,
     pub(super) limits: Limits,
     prepared: Mutex<PreparedPrograms>,
     loaded: Arc<Loaded>,
@@ -62,7 +62,7 @@ impl Executor {
     /// # Errors
     /// The device's.
     pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
-        let shared = Shared::new(device, memory)?;
+        let shared = Arc::new(Shared::new(device, memory)?);
         let block = shared.store.device.properties().shared_per_block.min(80 << 10);
         let limits = Limits::new(shared.store.memory, block);
         let loaded = Arc::new(Loaded::new(&shared.store.device));
@@ -203,7 +203,7 @@ impl Executor {
         let (strategy, cpu_threads) = (options.join, options.cpu_threads);
         // Rows on the CPU take memory, too.
         let half = options.host_bytes.map_or(u64::MAX, |limit| limit / 2);
-        let (host_room, row_room) = (self.shared.room_on_host(options), half.min(most_host_rows()));
+        let (host_room, row_room) = (self.shared.room_on_host(options.pinned_memory_limit), half.min(most_host_rows()));
         let (cpu, scattered) = (warpmill_machine::current().cpu, self.shared.device_rates().scattered);
         Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link, scattered, cpu }
     }
@@ -242,7 +242,7 @@ impl Executor {
             ..DeviceProfile::default()
         };
         turn.busy = true;
-        let resident = load(&self.shared.store, &mut turn, prepared, &mut profile)?;
+        let resident = load(&self.shared.store, &mut turn, prepared, (options, &mut profile))?;
         prepared.compiled(&self.loaded)?;
         profile.prepare_nanos = prepared.all_nanos();
         profile.found_kernels = prepared.found_kernels();
@@ -258,7 +258,7 @@ impl Executor {
     }
 
     /// The program as it ran last, in the forms that are the best now.
-    fn prepared(&self, program: &Arc<Program>, inputs: &[u64], options: &Options) -> Result<Arc<Prepared>> {
+    pub(super) fn prepared(&self, program: &Arc<Program>, inputs: &[u64], options: &Options) -> Result<Arc<Prepared>> {
         let asked = Asked::of(program, options);
         let key = (Arc::as_ptr(program) as usize, asked);
         let known = match self.prepared.lock().get(&key) {

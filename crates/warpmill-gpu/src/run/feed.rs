@@ -7,12 +7,13 @@
 //!
 //! `plan` cuts scans into batches, `head` places what a slot has, `open` and `batches` decompress what has arrived (all in
 //! [`crate::data::stream`]); `ready` and `disk` bring data into page-locked memory, `ahead` reads remote files before their turn, `keep`
-//! lets some stay.
+//! lets some stay; `mirrored` finds copies, `remote` those on other devices.
 
 mod ahead;
 mod keep;
 mod mirrored;
 mod ready;
+mod remote;
 
 use std::time::{Duration, Instant};
 
@@ -20,12 +21,12 @@ use super::copies::Ready;
 use super::options::Options;
 use crate::data::batch_spec::Wanted;
 use crate::data::form::DataSource;
-use crate::data::mirror::MirrorOptions;
 use crate::data::paths::measured::Measured;
 use crate::data::row_segment::RowSegment;
 use crate::data::slot::{Found, Part, chunks};
 use crate::data::transfer::TransferProfile;
 use crate::device::batch::BatchFormat;
+use crate::device::exchange::Traffic;
 use crate::device::{DevicePtr, Event, Stream};
 use crate::memory::error::{Failure, Result};
 use crate::memory::lane::Lane;
@@ -50,6 +51,7 @@ use ahead::Ahead;
 use keep::Keeper;
 use mirrored::Mirrored;
 use ready::{Throttle, fill, pinned};
+use remote::Remote;
 
 /// A slot of a run.
 struct Slot {
@@ -92,6 +94,8 @@ pub struct Feed<'a> {
     keeper: Option<Keeper<'a>>,
     /// None where data is not mirrored.
     mirrored: Option<Mirrored<'a>>,
+    /// None where other devices have no copies of it for this run.
+    remote: Option<Remote<'a>>,
     /// Whether batches are made ready while kernels work.
     overlap: bool,
     /// The reader of remote files ahead of the batches of a kernel.
@@ -167,6 +171,7 @@ impl<'a> Feed<'a> {
             openers,
             keeper: None,
             mirrored: None,
+            remote: None,
             overlap: options.overlap,
             ahead: None,
         })
@@ -177,15 +182,30 @@ impl<'a> Feed<'a> {
         self.keeper = Some(Keeper::new(self.shared, prepared));
     }
 
-    /// Lets copies of mirrored data be looked for, and the policy hear of what `prepared` reads.
-    pub fn mirror(&mut self, prepared: &Prepared, options: MirrorOptions, cpu_threads: usize) {
-        self.mirrored = Some(Mirrored::new(self.shared, prepared, options, cpu_threads));
+    /// Lets copies of mirrored data be looked for, also on other devices if `options` name them, and the policy hear of what `prepared`
+    /// reads.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn mirror(&mut self, prepared: &Prepared, lane: &mut Lane, options: &'a Options) -> Result<()> {
+        let (mirror, threads) = (options.mirror, options.host_threads);
+        self.mirrored = Some(Mirrored::new(self.shared, prepared, (mirror, options.reads.as_ref()), threads));
+        if let Some(reads) = &options.reads {
+            let copies = (&*self.shared.store.device, lane.copies()?);
+            self.remote = Some(Remote::new(reads, prepared, copies));
+        }
+        Ok(())
     }
 
     /// The place where chunks of these row segments of `pipeline` are that need not travel. `mirrors` hears of strings in them.
     pub fn find(&mut self, pipeline: usize, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
         match (&mut self.mirrored, &mut self.keeper) {
-            (Some(mirrored), _) => mirrored.find(pipeline, rows, mirrors),
+            (Some(mirrored), _) => {
+                let is_whole = self.remote.as_ref().is_some_and(|remote| remote.is_whole(pipeline));
+                let found = mirrored.find((pipeline, is_whole), rows, mirrors);
+                self.remote.iter_mut().for_each(|remote| remote.find(pipeline, rows, &found));
+                found
+            }
             (None, Some(keeper)) => keeper.find(rows, mirrors),
             (None, None) => Found::default(),
         }
@@ -200,6 +220,11 @@ impl<'a> Feed<'a> {
     pub fn kept(&self) -> (u64, u64) {
         let found = self.mirrored.as_ref().map_or(0, |mirrored| mirrored.found);
         self.keeper.as_ref().map_or((found, 0), |keeper| (keeper.found, keeper.kept))
+    }
+
+    /// Bytes that were to be copied from other devices, those that were, and in how many copies; `None` where there are none.
+    pub fn exchanged(&self) -> Option<(Traffic, Traffic, u64)> {
+        self.remote.as_ref().map(|remote| (remote.planned.clone(), remote.traffic.clone(), remote.copies))
     }
 
     /// The place where the slots begin.
@@ -255,6 +280,10 @@ impl<'a> Feed<'a> {
         let at = self.slots[number].at;
         let mut places = kept.clone();
         let (parts, stored) = place(rows, (self.source, found), at, &mut places);
+        let (parts, elsewhere) = match &self.remote {
+            Some(remote) => remote.split(parts),
+            None => (parts, vec![]),
+        };
         let (mut descriptors, columns, counts) = prepared.describe(kernel, rows, &places)?;
         let [counts_at, expansions_at, compressed_at, parquet_at, pages_at] = places_in_head(rows);
         (descriptors.columns, descriptors.rows) = (at, at + counts_at as u64);
@@ -284,9 +313,10 @@ impl<'a> Feed<'a> {
             (self.filling.bytes, self.filling.count) = (self.filling.bytes + copied, self.filling.count + 1);
         }
         self.transfer.bytes += copied;
-        self.copy(lane, number, ready, (head_bytes(rows), copied_bytes(rows, found)))?;
+        self.copy(lane, number, (ready, &elsewhere), (head_bytes(rows), copied_bytes(rows, found)))?;
         if let Some(mirrored) = &mut self.mirrored {
-            mirrored.found += chunks(rows).map(|chunk| chunk.copied_bytes()).sum::<u64>() - copied;
+            let remote: u64 = elsewhere.iter().map(|part| part.chunk.copied_bytes()).sum();
+            mirrored.found += chunks(rows).map(|chunk| chunk.copied_bytes()).sum::<u64>() - copied - remote;
         }
         if let Some(keeper) = &mut self.keeper {
             let all = chunks(rows).map(|chunk| chunk.copied_bytes()).sum::<u64>();
@@ -420,7 +450,13 @@ impl<'a> Feed<'a> {
 
     /// Queues the copies to slot `number`, behind what reads it still; the lane's stream waits for them. The image of the slot has
     /// `bytes` bytes, of which the first `head` are descriptors.
-    fn copy(&mut self, lane: &mut Lane, number: usize, ready: Ready, (head, bytes): (u64, u64)) -> Result<()> {
+    fn copy(
+        &mut self,
+        lane: &mut Lane,
+        number: usize,
+        (ready, elsewhere): (Ready, &[Part]),
+        (head, bytes): (u64, u64),
+    ) -> Result<()> {
         let (device, copies) = (&*self.shared.store.device, lane.copies()?);
         if let Some(read) = self.slots[number].read.take() {
             device.wait(copies, read)?;
@@ -431,6 +467,10 @@ impl<'a> Feed<'a> {
         let queued = ready.queue(device, &lane.staging[number], (at, head, bytes), copies);
         let copied = queued.and_then(|count| {
             self.transfer.count += count;
+            // Behind what came from the host, which may be the image of all of the slot.
+            if let Some(remote) = self.remote.as_mut().filter(|_| !elsewhere.is_empty()) {
+                remote.pull(elsewhere, at, copies)?;
+            }
             Ok(device.record(copies)?)
         });
         let copied = copied.inspect_err(|_| device.destroy_event(before))?;

@@ -1,15 +1,18 @@
 //! Brings a program's data into device memory: into the caching region, once, or, where segments pass through, what else it reads into
-//! the run's own memory.
+//! the run's own memory. Some of it comes from other devices.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::data::transfer::TransferProfile;
 use crate::device::DevicePtr;
+use crate::device::exchange::{Move, Place, Traffic};
 use crate::memory::error::Result;
 use crate::memory::lane::Lane;
 
-use super::profile::DeviceProfile;
+use super::options::Options;
+use super::peers::{Origin, PeerPart};
+use super::profile::{DeviceProfile, ExchangeProfile};
 use crate::compile::prepared::Prepared;
 use crate::data::admission::Turn;
 use crate::data::items::{Item, Resident, image_bytes};
@@ -25,14 +28,20 @@ pub(super) fn load(
     store: &Store,
     turn: &mut Turn<'_>,
     prepared: &Prepared,
-    profile: &mut DeviceProfile,
+    (options, profile): (&Options, &mut DeviceProfile),
 ) -> Result<Arc<Resident>> {
+    let peers = options.peers.as_ref();
     if prepared.stream.is_some() {
+        peers.inspect(|peers| peers.leave());
         return copy_for_run(store, turn.lane(), prepared, profile).map(Arc::new);
     }
     if let Some(resident) = resident(store, prepared) {
+        peers.inspect(|peers| peers.loaded());
         turn.loaded();
         return Ok(resident);
+    }
+    if let Some(peers) = peers {
+        exchange(store, turn.lane(), prepared, (peers, options, profile))?;
     }
     // One program at a time: what two need is copied once.
     let _loading = store.loading.lock();
@@ -93,13 +102,97 @@ fn fill_cache(
         prepared.keep_described(kernel, &resident);
     }
     copies.publish(store);
-    if copies.count > 0 {
-        let (bytes, count, nanos) = (copies.bytes, copies.count, started.elapsed().as_nanos() as u64);
-        profile.transfers.push(TransferProfile { what: "segments to the device", bytes, count, nanos });
-    }
+    copies.note(started, profile);
     let resident = Arc::new(resident);
     *prepared.resident.lock() = Some(resident.clone());
     Ok(resident)
+}
+
+/// Brings what the device lacks as it was planned: its part from the host, which others find then, and the rest from them. What does not
+/// come is left.
+fn exchange(
+    store: &Store,
+    lane: &mut Lane,
+    prepared: &Prepared,
+    (peers, options, profile): (&PeerPart, &Options, &mut DeviceProfile),
+) -> Result<()> {
+    let items: Vec<(&Item, Origin)> = prepared
+        .scans
+        .values()
+        .flat_map(|scan| scan.rows.items())
+        .chain(&prepared.items)
+        .filter_map(|item| Some((item, peers.origin(&item.key())?)))
+        .collect();
+    let started = Instant::now();
+    peers.begin();
+    let own = items.iter().filter(|(_, origin)| *origin == Origin::Host).map(|(item, _)| *item);
+    // Nobody waits for a device that may have to wait for another turn.
+    let copies = load_own(store, lane, own).inspect_err(|_| peers.leave())?;
+    peers.loaded();
+    copies.note(started, profile);
+    let devices = peers.planned().rows().len();
+    let mut traffic = Traffic::new(devices);
+    // Each begins with the device after it: not all with one.
+    for source in (1..devices).map(|next| (peers.number() + next) % devices) {
+        let own = items.iter().filter(|(_, origin)| *origin == Origin::Peer(source)).map(|(item, _)| *item).collect();
+        traffic.add_all(&fetch(store, lane, own, (peers, source), (options, profile))?);
+    }
+    profile.exchange =
+        Some(ExchangeProfile { planned: peers.planned(), traffic, staged_links: peers.group().staged_links() });
+    Ok(())
+}
+
+/// Copies `items` from the host, and lets others find them.
+fn load_own<'a>(store: &Store, lane: &mut Lane, items: impl Iterator<Item = &'a Item>) -> Result<Copies> {
+    let _loading = store.loading.lock();
+    let mut copies = Copies::default();
+    for item in items {
+        copies.bring(store, lane, item)?;
+    }
+    store.device.synchronize(lane.stream)?;
+    copies.publish(store);
+    Ok(copies)
+}
+
+/// Copies those of `items` from device `source` that are there once it has loaded its part, or does not come; gives the bytes.
+fn fetch(
+    store: &Store,
+    lane: &mut Lane,
+    items: Vec<&Item>,
+    (peers, source): (&PeerPart, usize),
+    (options, profile): (&Options, &mut DeviceProfile),
+) -> Result<Traffic> {
+    let (started, devices) = (Instant::now(), peers.planned().rows().len());
+    let is_there = |item: &&Item| peers.find(source, &item.key()).is_some();
+    if items.is_empty() {
+        return Ok(Traffic::new(devices));
+    }
+    // What has been there before the run is not waited for.
+    if !items.iter().all(is_there) {
+        peers.wait(source, &options.cancel)?;
+    }
+    let _loading = store.loading.lock();
+    let _lent = peers.group().member(source).admission.lend();
+    let (mut copies, mut moves) = (Copies::default(), vec![]);
+    for item in items {
+        let known = copies.made.contains_key(&item.key()) || store.cache.lock().get(&item.key()).is_some();
+        let Some((from, owner)) = peers.find(source, &item.key()).filter(|_| !known) else { continue };
+        let (at, bytes) = (store.cache.lock().reserve(item.bytes())?, item.bytes());
+        // SAFETY: reserved with the padding behind the data.
+        unsafe { store.device.fill(at + bytes, 0, padded(bytes) - bytes, lane.stream)? };
+        moves.push(Move { from, to: Place { device: peers.number(), at }, bytes });
+        copies.made.insert(item.key(), (at, owner));
+    }
+    // SAFETY: just reserved; the source's data was complete before others found it, and stays while it is lent.
+    let pulled = unsafe { peers.group().devices().pull(&moves, peers.number(), lane.stream) };
+    // Also where a copy failed: what was queued before reads memory that is only lent.
+    store.device.synchronize(lane.stream)?;
+    pulled?;
+    copies.publish(store);
+    let traffic = Traffic::of(devices, &moves);
+    let (bytes, count, nanos) = (traffic.total(), moves.len() as u64, started.elapsed().as_nanos() as u64);
+    profile.add_transfer(TransferProfile { what: "data from other devices", bytes, count, nanos });
+    Ok(traffic)
 }
 
 /// The copies that a program makes in the caching region.
@@ -129,6 +222,12 @@ impl Copies {
         self.made.insert(key, (at, image.clone()));
         (self.bytes, self.count) = (self.bytes + item.bytes(), self.count + 1);
         Ok((at, image))
+    }
+
+    /// Notes that they were made since `started`.
+    fn note(&self, started: Instant, profile: &mut DeviceProfile) {
+        let (bytes, count, nanos) = (self.bytes, self.count, started.elapsed().as_nanos() as u64);
+        profile.add_transfer(TransferProfile { what: "segments to the device", bytes, count, nanos });
     }
 
     /// They are there: other programs find them.

@@ -3,7 +3,7 @@
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small, as [`options`] say; `shared`: what all
 //!   runs share; `coexecution`: what is below the joins of a program that is split between both back ends;
 //! - [`preview`]: how all of that is expected to turn out;
-//! - `load`: brings a program's data to the device; [`feed`]: where it passes through, from table files past the page cache (`disk`) or
+//! - `load`: brings a program's data to the device, some of it from other devices ([`peers`], [`exchange`]); [`feed`]: where it passes through, from table files past the page cache (`disk`) or
 //!   from the host's memory, by `copies`; `prune`: without segments of which no row finds a partner;
 //! - `once`: one run; `launch`: its launches; [`inputs`], [`rows`]: rows to and from device memory;
 //! - [`profile`]: what a run took, with `scan_profiles`; `bandwidth`: what the device's memory could give; [`calibrate`]:
@@ -14,6 +14,7 @@ pub mod calibrate;
 mod coexecution;
 pub(crate) mod copies;
 mod disk;
+pub mod exchange;
 pub mod executor;
 pub mod feed;
 pub mod inputs;
@@ -21,6 +22,7 @@ mod launch;
 mod load;
 mod once;
 pub mod options;
+pub mod peers;
 pub mod preview;
 pub mod profile;
 mod prune;

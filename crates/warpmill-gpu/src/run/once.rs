@@ -32,7 +32,7 @@ use state::{Flushed, Run, SinkWords};
 use super::feed::Feed;
 use super::inputs::Inputs;
 use super::launch;
-use super::profile::{DeviceProfile, KernelProfile};
+use super::profile::{DeviceProfile, ExchangeProfile, KernelProfile};
 use super::prune::KeyBitmaps;
 use super::shared::Shared;
 use crate::compile::buffers::Buffer;
@@ -120,7 +120,11 @@ impl<'a> Run<'a> {
         let states = block + plan.states_at;
         let mut on_host = match plan.on_host() {
             0 => 0,
-            bytes => self.lane.map(&self.shared.store.mapped, bytes, self.shared.room_on_host(self.options))?,
+            bytes => self.lane.map(
+                &self.shared.store.mapped,
+                bytes,
+                self.shared.room_on_host(self.options.pinned_memory_limit),
+            )?,
         };
         let region = &mut self.lane.region;
         let place = |buffer: &Buffer| {
@@ -302,6 +306,12 @@ impl<'a> Run<'a> {
     /// Notes what `feed` has brought, once all of it is done; `whole`: of the whole program.
     fn note_passed(&mut self, feed: Feed<'_>, whole: bool) -> Result<()> {
         let (found, kept) = feed.kept();
+        if let (Some((planned, traffic, count)), Some(reads)) = (feed.exchanged(), &self.options.reads) {
+            let (what, bytes) = ("data from other devices", traffic.total());
+            self.profile.add_transfer(TransferProfile { what, bytes, count, nanos: 0 });
+            let staged_links = reads.group().staged_links();
+            self.profile.exchange = Some(ExchangeProfile { planned, traffic, staged_links });
+        }
         let (transfers, measured) = feed.profile()?;
         self.profile.transfers.extend(transfers);
         if let Some(path) = &mut self.profile.path {
@@ -327,7 +337,7 @@ impl<'a> Run<'a> {
         // Data that the user wants to be copied for every run is.
         match self.options.data {
             DataSource::Cache => feed.keep(self.prepared),
-            DataSource::Mirrored => feed.mirror(self.prepared, self.options.mirror, self.options.host_threads),
+            DataSource::Mirrored => feed.mirror(self.prepared, self.lane, self.options)?,
             DataSource::Pinned | DataSource::Host | DataSource::Disk => {}
         }
         Ok(feed)

@@ -7,6 +7,7 @@ use warpmill_eval::queue::{Party, SegmentQueue};
 use warpmill_eval::rows::Placed;
 use warpmill_ir::Program;
 
+use super::peers::{PeerPart, PeerReads};
 use super::profile::DeviceProfile;
 use crate::compile::join::{JoinPlan, JoinStrategy};
 use crate::compile::layout::Hints;
@@ -53,6 +54,10 @@ pub struct Options {
     pub mirror: MirrorOptions,
     /// The pipeline whose scan other sites read, too.
     pub shared: Option<SharedPart>,
+    /// The devices that the program's data comes from, where others run parts of the same query.
+    pub peers: Option<PeerPart>,
+    /// The copies of mirrored data that others have, of which they read parts of the same query.
+    pub reads: Option<PeerReads>,
 }
 
 /// A pipeline of which the device runs the row segments that it claims.

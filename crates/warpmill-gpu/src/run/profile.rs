@@ -9,6 +9,7 @@ use crate::data::form::{DataSource, Form};
 use crate::data::mirror::MirrorProfile;
 use crate::data::paths::model::{ScanColumn, Stages};
 use crate::data::transfer::TransferProfile;
+use crate::device::exchange::Traffic;
 
 use crate::data::paths::{Choice, FixedForm};
 
@@ -256,6 +257,17 @@ pub struct PartProfile {
     pub bytes: u64,
 }
 
+/// Data that devices brought to each other before a run. Of a device: what came to it; of several: of all.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ExchangeProfile {
+    /// Bytes that were planned to be copied, by source and destination.
+    pub planned: Traffic,
+    /// Bytes that were copied, by source and destination. Less than planned where a device has failed, or was late.
+    pub traffic: Traffic,
+    /// Links between the devices over which data is staged through the host, and why.
+    pub staged_links: Vec<String>,
+}
+
 /// A program's run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct DeviceProfile {
@@ -279,6 +291,8 @@ pub struct DeviceProfile {
     pub path: Option<PathProfile>,
     /// To the device and back.
     pub transfers: Vec<TransferProfile>,
+    /// Data that came from other devices; `None` where nothing was planned to.
+    pub exchange: Option<ExchangeProfile>,
     /// Device memory of the query's tables and rows.
     pub processing_bytes: u64,
     /// Device memory of cached data.
@@ -332,6 +346,19 @@ impl DeviceProfile {
         self
     }
 
+    /// Adds copies to those of the same kind.
+    pub(super) fn add_transfer(&mut self, transfer: TransferProfile) {
+        match self.transfers.iter_mut().find(|all| all.what == transfer.what) {
+            Some(all) => {
+                all.bytes += transfer.bytes;
+                all.count += transfer.count;
+                all.nanos += transfer.nanos;
+            }
+            None if transfer.count > 0 => self.transfers.push(transfer),
+            None => {}
+        }
+    }
+
     /// Adds what the device did for the same program after this.
     pub fn add(&mut self, other: Self) {
         self.scans.extend(other.scans);
@@ -347,16 +374,15 @@ impl DeviceProfile {
             }
             (own, other) => own.or(other),
         };
-        for transfer in other.transfers {
-            match self.transfers.iter_mut().find(|all| all.what == transfer.what) {
-                Some(all) => {
-                    all.bytes += transfer.bytes;
-                    all.count += transfer.count;
-                    all.nanos += transfer.nanos;
-                }
-                None => self.transfers.push(transfer),
+        other.transfers.into_iter().for_each(|transfer| self.add_transfer(transfer));
+        self.exchange = match (self.exchange.take(), other.exchange) {
+            (Some(mut all), Some(other)) => {
+                all.planned.add_all(&other.planned);
+                all.traffic.add_all(&other.traffic);
+                Some(all)
             }
-        }
+            (own, other) => own.or(other),
+        };
         self.processing_bytes = self.processing_bytes.max(other.processing_bytes);
         self.cached_bytes = other.cached_bytes;
         self.mirror = other.mirror.or(self.mirror);

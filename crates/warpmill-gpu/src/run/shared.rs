@@ -6,7 +6,6 @@ use parking_lot::Mutex;
 use warpmill_machine::DeviceRates;
 
 use super::bandwidth::read_bandwidth;
-use super::options::Options;
 use crate::data::admission::Admission;
 use crate::data::parquet::Decoder;
 use crate::data::paths::Paths;
@@ -95,9 +94,10 @@ impl Shared {
         }
     }
 
-    /// Bytes of page-locked memory that kernels may reach: what copies of data leave of the limit, or half of what the host has.
-    pub(crate) fn room_on_host(&self, options: &Options) -> u64 {
-        match options.pinned_memory_limit {
+    /// Bytes of page-locked memory that kernels may reach: what copies of data leave of `limit`, or, where that is 0, half of what the host
+    /// has.
+    pub(crate) fn room_on_host(&self, limit: u64) -> u64 {
+        match limit {
             0 => available_host_memory().map_or(u64::MAX, |free| free / 2 + self.store.mapped.bytes()),
             limit => limit.saturating_sub(self.store.pinned.bytes()),
         }

@@ -259,6 +259,8 @@ impl Session {
             "warpmill.device_pipelines",
             "warpmill.device_batch",
             "warpmill.device_overlap",
+            "warpmill.device_exchange",
+            "warpmill.device_replication",
         ];
         if for_runs.contains(&key) {
             return Ok(());

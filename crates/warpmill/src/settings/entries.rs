@@ -7,8 +7,8 @@ use warpmill_format::column_cache;
 use warpmill_format::pruning::Metadata;
 
 use super::{
-    DATA_SOURCES, FILE_ACCESS, FIRST_RUNS, JOINS, PLACEMENTS, PROFILES, PRUNING, REPRESENTATIONS, WarpmillOptions,
-    name_of,
+    DATA_SOURCES, EXCHANGES, FILE_ACCESS, FIRST_RUNS, JOINS, PLACEMENTS, PROFILES, PRUNING, REPLICATIONS,
+    REPRESENTATIONS, WarpmillOptions, name_of,
 };
 
 /// The settings of `options`, each with its value and what it is for.
@@ -92,6 +92,16 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             "warpmill.device_join",
             name_of(&JOINS, &options.device_join).to_string(),
             "auto, partitioned, hybrid, fallback, naive or cpu: how joins are done of which hash builds do not fit a device",
+        ),
+        (
+            "warpmill.device_exchange",
+            name_of(&EXCHANGES, &options.device_exchange).to_string(),
+            "auto, staged or off: whether devices with parts of a query copy what several of them need from each other",
+        ),
+        (
+            "warpmill.device_replication",
+            name_of(&REPLICATIONS, &options.mirror.replication).to_string(),
+            "auto, always or never: whether mirrored data that several devices read has copies on all of them",
         ),
         (
             "warpmill.device_pipelines",

@@ -1,7 +1,8 @@
 //! The words that settings take, and the values that they stand for.
 
 use warpmill_engine::{
-    ClaimUnit, Compaction, DataSource, DeviceChoice, FirstRuns, Granularity, JoinStrategy, Ordinals, Representation,
+    ClaimUnit, Compaction, DataSource, DeviceChoice, DeviceExchange, FirstRuns, Granularity, JoinStrategy, Ordinals,
+    Replication, Representation,
 };
 use warpmill_format::FileAccess;
 use warpmill_ir::PruningMode;
@@ -27,6 +28,12 @@ pub(super) const JOINS: [(&str, JoinStrategy); 6] = [
     ("naive", JoinStrategy::Naive),
     ("cpu", JoinStrategy::Cpu),
 ];
+
+pub(super) const EXCHANGES: [(&str, DeviceExchange); 3] =
+    [("auto", DeviceExchange::Auto), ("staged", DeviceExchange::Staged), ("off", DeviceExchange::Off)];
+
+pub(super) const REPLICATIONS: [(&str, Replication); 3] =
+    [("auto", Replication::CacheAware), ("always", Replication::Always), ("never", Replication::Never)];
 
 pub(super) const REPRESENTATIONS: [(&str, Representation); 4] = [
     ("auto", Representation::Auto),

@@ -121,3 +121,21 @@ fn programs_at_once_keep_to_their_own_memory() {
     let queue = admission.queue.lock();
     assert_eq!((queue.running, queue.claimed, queue.waiting.len()), (0, 0, 0));
 }
+
+#[test]
+fn what_is_lent_is_not_dropped() {
+    let (store, admission) = (store(), Admission::default());
+    let at = store.cache.lock().reserve(100).unwrap();
+    store.cache.lock().insert((7, 0), at, Arc::new(()));
+    let lent = admission.lend();
+    let cancel = CancelToken::default();
+    // What fits beside it runs meanwhile.
+    drop(admission.enter(&store, wanted(MEMORY / 2), &cancel).unwrap());
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| drop(admission.enter(&store, wanted(MEMORY), &cancel).unwrap()));
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!waiting.is_finished() && store.cache.lock().get(&(7, 0)).is_some());
+        drop(lent);
+    });
+    assert!(store.cache.lock().get(&(7, 0)).is_none());
+}

@@ -31,4 +31,4 @@ impl History {
 }
 
 /// The factor of counters at each replacement.
-const AGING: f64 = 0.5;
+pub(crate) const AGING: f64 = 0.5;

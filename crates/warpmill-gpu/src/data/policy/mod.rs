@@ -10,7 +10,7 @@ mod lru2;
 pub(crate) mod roles;
 pub(crate) mod semantic;
 
-pub(crate) use history::History;
+pub(crate) use history::{AGING, History};
 
 /// The unit that is mirrored or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -90,7 +90,7 @@ fn absent(call: &str, result: CUresult) -> Result<()> {
 }
 
 /// CUDA's name and text for an error.
-fn describe(error: CUresult) -> String {
+pub(super) fn describe(error: CUresult) -> String {
     let text = |get: unsafe fn(CUresult, *mut *const c_char) -> CUresult| {
         let mut text = std::ptr::null();
         // SAFETY: on success `text` is a static string.
@@ -177,6 +177,11 @@ impl Context {
 
     pub(super) fn device(&self) -> sys::CUdevice {
         self.device
+    }
+
+    /// For calls that name another device's context.
+    pub(super) fn handle(&self) -> sys::CUcontext {
+        self.handle
     }
 
     /// Makes one driver call with the context current, and judges its result.

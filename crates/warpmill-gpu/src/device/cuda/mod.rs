@@ -9,6 +9,7 @@ mod files;
 mod module;
 pub mod nvcomp;
 pub mod nvrtc;
+mod peer;
 pub(crate) mod pinned;
 mod staging;
 
@@ -27,7 +28,7 @@ use super::batch::BatchCodec;
 use super::kernel_cache::KernelCache;
 use super::{
     BuildInfo, BuildOrigin, Device, DeviceError, DeviceKind, DeviceProperties, DevicePtr, Event, Function,
-    KernelSource, LaunchShape, Module, PinnedBuffer, Result, Stream,
+    KernelSource, LaunchShape, Module, PinnedBuffer, Reach, Result, Stream,
 };
 
 /// A GPU.
@@ -353,6 +354,34 @@ impl Device for CudaDevice {
         if let Err(error) = self.context.call("cuEventDestroy", destroy) {
             tracing::debug!(%error, "an event cannot be destroyed");
         }
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
+    fn reach(&self, source: &dyn Device) -> std::result::Result<Reach, String> {
+        let source = peer::context_of(source)?;
+        peer::reach(&self.context, &source)
+    }
+
+    unsafe fn copy_from_peer(
+        &self,
+        dst: DevicePtr,
+        (source, src): (&dyn Device, DevicePtr),
+        bytes: u64,
+        stream: Stream,
+    ) -> Result<()> {
+        let source =
+            peer::context_of(source).map_err(|detail| DeviceError::Call { call: "copy from a peer", detail })?;
+        // SAFETY: the caller's contract.
+        unsafe { peer::copy((&self.context, dst), (&source, src), bytes, cuda_stream(stream)) }
+    }
+
+    fn wait_for_peer(&self, stream: Stream, other: &dyn Device, event: Event) -> Result<()> {
+        peer::context_of(other).map_err(|detail| DeviceError::Call { call: "wait for a peer", detail })?;
+        // Events of other devices may be waited for.
+        self.wait(stream, event)
     }
 
     fn batch_codec(&self) -> std::result::Result<Arc<dyn BatchCodec>, String> {

@@ -21,6 +21,7 @@ mod cache;
 mod compiler;
 mod memory;
 mod module;
+mod peers;
 mod runtime;
 #[cfg(test)]
 mod tests;
@@ -37,10 +38,12 @@ use self::compiler::Toolchain;
 pub use self::compiler::{record_sources, recorded_sources};
 use self::memory::{Memory, Reachable};
 use self::module::Entry;
+use self::peers::Peers;
+pub use self::peers::SimPeers;
 use super::batch::BatchCodec;
 use super::{
     Device, DeviceError, DeviceKind, DeviceProperties, DevicePtr, Event, Function, KernelSource, LaunchShape, Module,
-    PinnedBuffer, Result, Stream,
+    PinnedBuffer, Reach, Result, Stream,
 };
 
 /// Dynamic and static shared memory that one block may have: an H100's.
@@ -66,6 +69,8 @@ pub struct SimOptions {
     pub reverse: bool,
     /// Has a library that decompresses batches of blocks (the host's).
     pub batches: bool,
+    /// What it makes of the memory of other simulated devices.
+    pub peers: SimPeers,
 }
 
 impl Default for SimOptions {
@@ -78,6 +83,7 @@ impl Default for SimOptions {
             sanitize: false,
             reverse: false,
             batches: true,
+            peers: SimPeers::default(),
         }
     }
 }
@@ -90,6 +96,7 @@ pub struct SimDevice {
     toolchain: Arc<Toolchain>,
     memory: Arc<Mutex<Memory>>,
     reachable: Reachable,
+    peers: Peers,
     /// The first error of each stream's work since it was synchronized.
     streams: Mutex<HashMap<Stream, Option<DeviceError>>>,
     events: Mutex<HashMap<Event, Instant>>,
@@ -118,6 +125,7 @@ impl SimDevice {
         Self {
             memory: Arc::new(Mutex::new(Memory::new(options.memory_bytes))),
             reachable: Reachable::default(),
+            peers: Peers::default(),
             options,
             properties,
             toolchain,
@@ -317,6 +325,29 @@ impl Device for SimDevice {
 
     fn destroy_event(&self, event: Event) {
         self.events.lock().remove(&event);
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
+    fn reach(&self, source: &dyn Device) -> std::result::Result<Reach, String> {
+        self.reach_peer(source)
+    }
+
+    unsafe fn copy_from_peer(
+        &self,
+        dst: DevicePtr,
+        (source, src): (&dyn Device, DevicePtr),
+        bytes: u64,
+        stream: Stream,
+    ) -> Result<()> {
+        // SAFETY: the caller's contract.
+        unsafe { self.copy_from(dst, (source, src), bytes, stream) }
+    }
+
+    fn wait_for_peer(&self, stream: Stream, other: &dyn Device, event: Event) -> Result<()> {
+        self.wait_for(stream, other, event)
     }
 
     fn batch_codec(&self) -> std::result::Result<Arc<dyn BatchCodec>, String> {

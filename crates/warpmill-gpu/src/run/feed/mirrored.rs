@@ -6,15 +6,19 @@ use std::sync::Arc;
 use crate::compile::prepared::Prepared;
 use crate::data::chunks::Chunk;
 use crate::data::kept::ColumnId;
-use crate::data::mirror::{MirrorOptions, Read};
+use crate::data::mirror::{GroupShare, MirrorOptions, Read};
 use crate::data::policy::roles::roles;
 use crate::data::policy::semantic::{Bandwidths, ColumnUse, Role, weights};
 use crate::data::row_segment::RowSegment;
 use crate::data::slot::{Found, chunks};
 use crate::memory::mirrors::Mirrors;
+use crate::run::peers::PeerReads;
 use crate::run::shared::Shared;
 
 use warpmill_format::ValueLayout;
+
+/// The rate of a link between two devices, in links to the host: NVLink 4 beside PCIe 5, of which no rate is measured.
+const PEER_LINKS: f64 = 6.7;
 
 /// Finds copies for a run.
 pub(super) struct Mirrored<'a> {
@@ -24,13 +28,20 @@ pub(super) struct Mirrored<'a> {
     /// The first of them of each pipeline.
     first: HashMap<usize, usize>,
     rates: Bandwidths,
+    /// The device's number among those that read parts of the same, and how many these are.
+    member: Option<(usize, usize)>,
     /// Bytes that did not travel.
     pub found: u64,
 }
 
 impl<'a> Mirrored<'a> {
     /// For a run of `prepared`, beside which the CPU has so many threads.
-    pub fn new(shared: &'a Shared, prepared: &Prepared, options: MirrorOptions, cpu_threads: usize) -> Self {
+    pub fn new(
+        shared: &'a Shared,
+        prepared: &Prepared,
+        (options, reads): (MirrorOptions, Option<&PeerReads>),
+        cpu_threads: usize,
+    ) -> Self {
         let (mut columns, mut first) = (vec![], HashMap::new());
         let mut of_pipeline: HashMap<usize, Vec<Role>> = HashMap::new();
         let mut mirror = shared.store.mirror.lock();
@@ -51,7 +62,8 @@ impl<'a> Mirrored<'a> {
             device: shared.peak_bandwidth().unwrap_or_else(|| shared.device_rates().memory),
             link: shared.paths.rates().link,
         };
-        Self { shared, columns, first, rates, found: 0 }
+        let member = reads.map(|reads| (reads.number(), reads.devices()));
+        Self { shared, columns, first, rates, member, found: 0 }
     }
 
     /// The copies of row segments.
@@ -61,8 +73,14 @@ impl<'a> Mirrored<'a> {
         chunks(rows).filter(|chunk| chunk.may_stay()).filter_map(there).collect()
     }
 
-    /// The copies of row segments of `pipeline`, and notes that they are read.
-    pub fn find(&mut self, pipeline: usize, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
+    /// The copies of row segments of `pipeline`, and notes that they are read, by all devices of a group if the pipeline's table is read as a
+    /// whole.
+    pub fn find(
+        &mut self,
+        (pipeline, is_whole): (usize, bool),
+        rows: &[RowSegment<'_>],
+        mirrors: &mut Mirrors,
+    ) -> Found {
         let mut mirror = self.shared.store.mirror.lock();
         let mut found = Found::with_capacity_and_hasher(chunks(rows).count(), Default::default());
         let columns = self.first.get(&pipeline).map(|&first| &self.columns[first..]);
@@ -83,7 +101,9 @@ impl<'a> Mirrored<'a> {
                 let Some(&(column, role)) = columns.and_then(|columns| columns.get(position)) else { continue };
                 uses.push(ColumnUse { bytes: chunk.copied_bytes(), cached: there.is_some(), role });
                 let (segment, here) = (row.number, there.is_some());
-                read.push((stays, Read { chunk, column, segment, here, weight: 0.0 }));
+                let seconds = chunk.copied_bytes() as f64 / (PEER_LINKS * self.rates.link);
+                let group = self.member.filter(|_| is_whole).map(|(own, devices)| GroupShare { own, devices, seconds });
+                read.push((stays, Read { chunk, column, segment, here, weight: 0.0, group }));
             }
             let rows = row.columns.first().map_or(0, |chunk| chunk.rows as u64);
             let weights = weights(&uses, rows, &self.rates);

@@ -1,0 +1,142 @@
+//! Data that several devices need for their parts of a query: loaded from the host by one of them, and copied to the others.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+use warpmill_gpu::device::exchange::Traffic;
+use warpmill_gpu::memory::regions::{Key, KeyMap};
+use warpmill_gpu::{DataSource, Executor, Lacking, Options, PeerGroup, PeerReads, RunExchange};
+use warpmill_ir::Program;
+use warpmill_place::{Distribution, Origin, Partition, Piece, distribute};
+
+use crate::device::DeviceKey;
+
+/// The way in which devices get data that several of them need.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum DeviceExchange {
+    /// From each other, where the link between them is direct; otherwise from the host, each for itself.
+    #[default]
+    Auto,
+    /// From each other, through page-locked memory of the host whatever the links are (for tests).
+    Staged,
+    /// From the host, each for itself.
+    Off,
+}
+
+/// Executors that bring data to each other, by their devices, and whether all of it is staged.
+type Groups = HashMap<(Vec<DeviceKey>, bool), Arc<PeerGroup>>;
+
+static GROUPS: LazyLock<Mutex<Groups>> = LazyLock::new(Mutex::default);
+
+/// The group of some open devices; their links are checked when it is first asked for.
+fn group(devices: &[(DeviceKey, Arc<Executor>)], staged: bool) -> Arc<PeerGroup> {
+    let keys: Vec<DeviceKey> = devices.iter().map(|(key, _)| *key).collect();
+    let mut groups = GROUPS.lock();
+    let made = || Executor::group(&devices.iter().map(|(_, executor)| executor.clone()).collect::<Vec<_>>(), staged);
+    groups.entry((keys, staged)).or_insert_with(made).clone()
+}
+
+/// The exchange before `devices` run a program each, in this order; `None` where nothing is to be exchanged.
+pub(crate) fn plan(
+    devices: &[(DeviceKey, Arc<Executor>)],
+    programs: &[Arc<Program>],
+    (way, options): (DeviceExchange, &Options),
+) -> Option<Arc<RunExchange>> {
+    if way == DeviceExchange::Off || devices.len() < 2 {
+        return None;
+    }
+    let lacking = lacking(devices, programs, options);
+    if lacking.iter().flatten().all(|lacking| lacking.items.is_empty()) {
+        return None;
+    }
+    let (keys, pieces) = pieces(devices, &lacking);
+    let group = group(devices, way == DeviceExchange::Staged);
+    let is_direct = |source: usize, destination: usize| {
+        way == DeviceExchange::Staged || group.devices().link(source, destination).is_direct()
+    };
+    let made = distribute(&pieces, devices.len(), &is_direct);
+    if made.traffic.iter().flatten().all(|&bytes| bytes == 0) {
+        return None;
+    }
+    let origins = origins(devices.len(), (&keys, &pieces), &made);
+    let mut planned = Traffic::new(devices.len());
+    for (source, row) in made.traffic.iter().enumerate() {
+        row.iter().enumerate().for_each(|(destination, &bytes)| planned.add(source, destination, bytes));
+    }
+    let keeps = lacking.into_iter().flatten().map(|lacking| lacking.owner).collect();
+    Some(RunExchange::new(group, origins, planned, keeps))
+}
+
+/// The copies of mirrored data on other devices that each of `devices` may read, in this order; none where data is not mirrored.
+pub(crate) fn reads(
+    devices: &[(DeviceKey, Arc<Executor>)],
+    partition: &Partition,
+    (way, options): (DeviceExchange, &Options),
+) -> Vec<PeerReads> {
+    let is_mirrored = options.data == DataSource::Mirrored && !partition.whole.is_empty();
+    if way == DeviceExchange::Off || devices.len() < 2 || !is_mirrored {
+        return vec![];
+    }
+    let staged = way == DeviceExchange::Staged;
+    let group = group(devices, staged);
+    let of_device = |number| PeerReads::new(group.clone(), number, (partition.whole.clone(), staged));
+    (0..devices.len()).map(of_device).collect()
+}
+
+/// What each device lacks of its program's data; `None` where its data passes through, or the device finds out that it does not run it. Programs
+/// are prepared side by side.
+fn lacking(
+    devices: &[(DeviceKey, Arc<Executor>)],
+    programs: &[Arc<Program>],
+    options: &Options,
+) -> Vec<Option<Lacking>> {
+    std::thread::scope(|scope| {
+        let ask = |((_, executor), program): (&(DeviceKey, Arc<Executor>), &Arc<Program>)| {
+            let (executor, program) = (executor.clone(), program.clone());
+            scope.spawn(move || executor.lacking(&program, options).ok().flatten())
+        };
+        let asked: Vec<_> = devices.iter().zip(programs).map(ask).collect();
+        // A panic is met again where the device runs its part.
+        asked.into_iter().map(|thread| thread.join().ok().flatten()).collect()
+    })
+}
+
+/// What devices lack, each piece once, with its key, in an order that depends on nothing but that.
+fn pieces(devices: &[(DeviceKey, Arc<Executor>)], lacking: &[Option<Lacking>]) -> (Vec<Key>, Vec<Piece>) {
+    let (mut positions, mut keys, mut pieces) = (KeyMap::<usize>::default(), vec![], Vec::<Piece>::new());
+    for (number, lacking) in lacking.iter().enumerate() {
+        for &(key, bytes) in lacking.iter().flat_map(|lacking| &lacking.items) {
+            let position = *positions.entry(key).or_insert_with(|| {
+                keys.push(key);
+                pieces.push(Piece { bytes, lacking: vec![], holders: vec![] });
+                keys.len() - 1
+            });
+            pieces[position].lacking.push(number);
+        }
+    }
+    for (key, piece) in keys.iter().zip(&mut pieces) {
+        let others = devices.iter().enumerate().filter(|(number, _)| !piece.lacking.contains(number));
+        piece.holders = others.filter(|(_, (_, executor))| executor.holds(key)).map(|(number, _)| number).collect();
+    }
+    (keys, pieces)
+}
+
+/// By device, the origin of what it lacks.
+fn origins(
+    devices: usize,
+    (keys, pieces): (&[Key], &[Piece]),
+    made: &Distribution,
+) -> Vec<KeyMap<warpmill_gpu::Origin>> {
+    let mut origins = vec![KeyMap::default(); devices];
+    for ((key, piece), from) in keys.iter().zip(pieces).zip(&made.origins) {
+        for (&device, from) in piece.lacking.iter().zip(from) {
+            let origin = match *from {
+                Origin::Host => warpmill_gpu::Origin::Host,
+                Origin::Peer(source) => warpmill_gpu::Origin::Peer(source),
+            };
+            origins[device].insert(*key, origin);
+        }
+    }
+    origins
+}

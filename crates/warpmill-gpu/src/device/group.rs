@@ -1,0 +1,282 @@
+//! Devices of one process that exchange data, and the links between them.
+//!
+//! A link is direct where the destination reads the source's memory, and a pattern that was copied over it has arrived: drivers that
+//! permit access and report success have been seen to lose what is copied (NVIDIA/open-gpu-kernel-modules#1257). Otherwise data is
+//! staged through page-locked memory of the host, for a reason that the link has.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::exchange::{Exchange, Move, Traffic, refused};
+use super::{Device, DeviceError, DevicePtr, PinnedBuffer, Reach, Result, Stream};
+
+/// The way from the memory of one device to that of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Link {
+    /// Both are one device.
+    Own,
+    /// The destination reads the source's memory.
+    Direct,
+    /// Through page-locked memory of the host, for a reason.
+    Staged(String),
+}
+
+impl Link {
+    /// Whether nothing passes through the host.
+    pub fn is_direct(&self) -> bool {
+        !matches!(self, Self::Staged(_))
+    }
+}
+
+impl std::fmt::Display for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Own => f.write_str("one device"),
+            Self::Direct => f.write_str("direct"),
+            Self::Staged(reason) => write!(f, "through the host: {reason}"),
+        }
+    }
+}
+
+/// Bytes that are copied over a link before it is trusted.
+const PROBE: usize = 1 << 20;
+
+/// Bytes that are staged at a time.
+const STAGED: u64 = 4 << 20;
+
+/// Devices that exchange data.
+#[derive(Debug)]
+pub struct DeviceGroup {
+    devices: Vec<Arc<dyn Device>>,
+    /// By source and destination.
+    links: Vec<Vec<Link>>,
+    /// What was queued so far.
+    traffic: Mutex<Traffic>,
+}
+
+impl DeviceGroup {
+    /// A group of `devices`, numbered in their order, whose links are checked one by one.
+    pub fn new(devices: Vec<Arc<dyn Device>>) -> Self {
+        let probe = |source: usize, destination: usize| match source == destination {
+            true => Link::Own,
+            false => probe(&devices[source], &devices[destination]),
+        };
+        let links = (0..devices.len()).map(|source| (0..devices.len()).map(|to| probe(source, to)).collect()).collect();
+        Self { traffic: Mutex::new(Traffic::new(devices.len())), devices, links }
+    }
+
+    /// The same with all data between two devices staged, for tests and comparisons.
+    pub fn staged(devices: Vec<Arc<dyn Device>>) -> Self {
+        let link = |source: usize, destination: usize| match source == destination {
+            true => Link::Own,
+            false => Link::Staged("the setting asks for it".into()),
+        };
+        let links = (0..devices.len()).map(|source| (0..devices.len()).map(|to| link(source, to)).collect()).collect();
+        Self { traffic: Mutex::new(Traffic::new(devices.len())), devices, links }
+    }
+
+    /// The link from one device to another.
+    pub fn link(&self, source: usize, destination: usize) -> &Link {
+        &self.links[source][destination]
+    }
+
+    /// The bytes of all copies between two devices that were queued so far.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.lock().clone()
+    }
+
+    /// Queues moves to device `to` on a stream of its own. What they read is there already: nothing of the sources' streams is waited
+    /// for.
+    ///
+    /// # Errors
+    /// The devices'; a move that goes elsewhere.
+    ///
+    /// # Safety
+    /// All ranges are allocated until `stream` is synchronized, and hold what is to be copied.
+    pub unsafe fn pull(&self, moves: &[Move], to: usize, stream: Stream) -> Result<()> {
+        let destination = self.device(to)?;
+        for moved in moves.iter().filter(|moved| moved.bytes > 0) {
+            if moved.to.device != to {
+                return Err(refused(format!("a move to device {} among those to device {to}", moved.to.device)));
+            }
+            let source = self.device(moved.from.device)?;
+            // SAFETY: the caller's contract.
+            unsafe {
+                match self.link(moved.from.device, to) {
+                    _ if moved.from.device == to => {
+                        destination.copy_on_device(moved.to.at, moved.from.at, moved.bytes, stream)?;
+                    }
+                    Link::Own | Link::Direct => {
+                        destination.copy_from_peer(moved.to.at, (source, moved.from.at), moved.bytes, stream)?;
+                    }
+                    Link::Staged(_) => stage((source, moved.from.at), (destination, moved.to.at), moved.bytes, stream)?,
+                }
+            }
+            if moved.from.device != to {
+                self.traffic.lock().add(moved.from.device, to, moved.bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn device(&self, number: usize) -> Result<&dyn Device> {
+        let there_is_none = || refused(format!("there is no device {number} in the group"));
+        self.devices.get(number).map(|device| &**device).ok_or_else(there_is_none)
+    }
+
+    /// Lets each of `waiting` wait for what was queued on the streams of `first`.
+    fn order(&self, first: &[usize], waiting: &[usize], streams: &[Stream]) -> Result<()> {
+        for &device in first {
+            let event = self.devices[device].record(streams[device])?;
+            let wait = |&other: &usize| match other == device {
+                true => Ok(()),
+                false => self.devices[other].wait_for_peer(streams[other], &*self.devices[device], event),
+            };
+            let waits = waiting.iter().try_for_each(wait);
+            // The driver keeps it until it is reached.
+            self.devices[device].destroy_event(event);
+            waits?;
+        }
+        Ok(())
+    }
+}
+
+impl Exchange for DeviceGroup {
+    fn devices(&self) -> usize {
+        self.devices.len()
+    }
+
+    unsafe fn carry_out(&self, moves: &[Move], streams: &[Stream]) -> Result<()> {
+        if streams.len() != self.devices.len() {
+            return Err(refused(format!("{} streams for {} devices", streams.len(), self.devices.len())));
+        }
+        let mut of_devices: Vec<Vec<Move>> = vec![vec![]; self.devices.len()];
+        for &moved in moves.iter().filter(|moved| moved.bytes > 0) {
+            self.device(moved.from.device)?;
+            self.device(moved.to.device)?;
+            of_devices[moved.to.device].push(moved);
+        }
+        for (to, moves) in of_devices.iter().enumerate().filter(|(_, moves)| !moves.is_empty()) {
+            let mut sources: Vec<usize> = moves.iter().map(|moved| moved.from.device).collect();
+            sources.sort_unstable();
+            sources.dedup();
+            self.order(&sources, &[to], streams)?;
+            for &source in sources.iter().filter(|&&source| !self.link(source, to).is_direct()) {
+                // The host reads what is staged.
+                self.devices[source].synchronize(streams[source])?;
+            }
+            // SAFETY: the caller's contract; what was queued on the sources' streams is waited for.
+            unsafe { self.pull(moves, to, streams[to])? };
+            self.order(&[to], &sources, streams)?;
+        }
+        Ok(())
+    }
+}
+
+/// Copies through page-locked memory; all of it is done when this returns.
+///
+/// # Safety
+/// Both ranges are allocated; the source's holds what is to be copied.
+unsafe fn stage(
+    (source, src): (&dyn Device, DevicePtr),
+    (destination, dst): (&dyn Device, DevicePtr),
+    bytes: u64,
+    stream: Stream,
+) -> Result<()> {
+    // Such memory can be read and written by all devices of the process.
+    let mut buffer: PinnedBuffer = source.pinned(bytes.min(STAGED) as usize)?;
+    let reading = OwnStream::new(source)?;
+    let mut at = 0;
+    while at < bytes {
+        let piece = (bytes - at).min(STAGED) as usize;
+        // SAFETY: the caller's contract; the buffer is used again only when both copies are done.
+        unsafe {
+            source.copy_to_host(&mut buffer[..piece], src + at, reading.stream)?;
+            source.synchronize(reading.stream)?;
+            destination.copy_to_device(dst + at, &buffer[..piece], stream)?;
+        }
+        destination.synchronize(stream)?;
+        at += piece as u64;
+    }
+    Ok(())
+}
+
+/// The link between two devices, over which a pattern was copied.
+fn probe(source: &Arc<dyn Device>, destination: &Arc<dyn Device>) -> Link {
+    match destination.reach(&**source) {
+        Ok(Reach::Own) => Link::Own,
+        Ok(Reach::Peer) => match arrives(&**source, &**destination) {
+            Ok(true) => Link::Direct,
+            Ok(false) => Link::Staged("a pattern was copied without an error, and has not arrived".into()),
+            Err(DeviceError::OutOfMemory { .. }) => Link::Staged("there is no memory to check it with".into()),
+            Err(error) => Link::Staged(format!("a pattern could not be copied: {error}")),
+        },
+        Err(reason) => Link::Staged(reason),
+    }
+}
+
+/// Whether a pattern that is copied from one device to another is there then, as copies within the latter see it.
+fn arrives(source: &dyn Device, destination: &dyn Device) -> Result<bool> {
+    let from = OwnMemory::new(source, PROBE)?;
+    let (to, copy) = (OwnMemory::new(destination, PROBE)?, OwnMemory::new(destination, PROBE)?);
+    // Dropped before the memory, which their work uses.
+    let (writing, reading) = (OwnStream::new(source)?, OwnStream::new(destination)?);
+    let bytes = PROBE as u64;
+    let word = |index: usize| (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let pattern: Vec<u8> = (0..PROBE / 8).flat_map(|index| word(index).to_le_bytes()).collect();
+    let mut found = vec![0; PROBE];
+    // SAFETY: just allocated with these sizes, and freed after the streams that use them were synchronized.
+    unsafe {
+        source.copy_to_device(from.at, &pattern, writing.stream)?;
+        destination.fill(to.at, 0, bytes, reading.stream)?;
+        source.synchronize(writing.stream)?;
+        destination.copy_from_peer(to.at, (source, from.at), bytes, reading.stream)?;
+        destination.copy_on_device(copy.at, to.at, bytes, reading.stream)?;
+        destination.copy_to_host(&mut found, copy.at, reading.stream)?;
+    }
+    destination.synchronize(reading.stream)?;
+    Ok(found == pattern)
+}
+
+/// A stream that is given back.
+struct OwnStream<'a> {
+    device: &'a dyn Device,
+    stream: Stream,
+}
+
+impl<'a> OwnStream<'a> {
+    fn new(device: &'a dyn Device) -> Result<Self> {
+        Ok(Self { device, stream: device.stream()? })
+    }
+}
+
+impl Drop for OwnStream<'_> {
+    fn drop(&mut self) {
+        // Memory that its work uses goes after it.
+        let _ = self.device.synchronize(self.stream);
+        self.device.destroy_stream(self.stream);
+    }
+}
+
+/// Device memory that is given back.
+struct OwnMemory<'a> {
+    device: &'a dyn Device,
+    at: DevicePtr,
+}
+
+impl<'a> OwnMemory<'a> {
+    fn new(device: &'a dyn Device, bytes: usize) -> Result<Self> {
+        Ok(Self { device, at: device.allocate(bytes as u64)? })
+    }
+}
+
+impl Drop for OwnMemory<'_> {
+    fn drop(&mut self) {
+        // SAFETY: allocated by this device; the streams whose work uses it were synchronized when they were dropped.
+        unsafe { self.device.free(self.at) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

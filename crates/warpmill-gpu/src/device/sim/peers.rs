@@ -1,0 +1,102 @@
+//! The memory of other simulated devices: what may be read of it, and what has arrived from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::super::{Device, DeviceError, DevicePtr, Event, Reach, Result, Stream};
+use super::SimDevice;
+
+/// What a simulated device makes of the memory of others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SimPeers {
+    /// It reads it, once that is permitted.
+    #[default]
+    Reachable,
+    /// It cannot, as a GPU behind another bridge.
+    Unreachable,
+    /// Copies succeed, and nothing arrives, as on machines whose IOMMU drops writes.
+    Lossy,
+}
+
+/// The other devices that a device knows.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    /// Those whose memory may be read, by their own.
+    permitted: Mutex<BTreeSet<usize>>,
+    /// Bytes that were copied from each, by its ordinal.
+    arrived: Mutex<BTreeMap<usize, u64>>,
+}
+
+fn simulated<'a>(device: &'a dyn Device, call: &'static str) -> Result<&'a SimDevice> {
+    let other = || DeviceError::Call { call, detail: "devices of different kinds have no link".into() };
+    device.as_any().downcast_ref().ok_or_else(other)
+}
+
+impl SimDevice {
+    /// What tells the device from others of the process.
+    fn identity(&self) -> usize {
+        Arc::as_ptr(&self.memory) as usize
+    }
+
+    /// Bytes that were copied from each other device to this one, by the other's ordinal.
+    pub fn arrived(&self) -> BTreeMap<usize, u64> {
+        self.peers.arrived.lock().clone()
+    }
+
+    pub(super) fn reach_peer(&self, source: &dyn Device) -> std::result::Result<Reach, String> {
+        let source = simulated(source, "reach a peer").map_err(|error| error.to_string())?;
+        if source.identity() == self.identity() {
+            return Ok(Reach::Own);
+        }
+        match self.options.peers {
+            SimPeers::Unreachable => Err("the simulated device has no access to others".into()),
+            SimPeers::Reachable | SimPeers::Lossy => {
+                self.peers.permitted.lock().insert(source.identity());
+                Ok(Reach::Peer)
+            }
+        }
+    }
+
+    /// Copies from the memory of another device.
+    ///
+    /// # Safety
+    /// As [`Device::copy_from_peer`].
+    pub(super) unsafe fn copy_from(
+        &self,
+        dst: DevicePtr,
+        (source, src): (&dyn Device, DevicePtr),
+        bytes: u64,
+        stream: Stream,
+    ) -> Result<()> {
+        const CALL: &str = "copy from a peer";
+        let source = simulated(source, CALL)?;
+        if source.identity() == self.identity() {
+            // SAFETY: the caller's contract: both ranges are of this device.
+            return unsafe { self.copy_on_device(dst, src, bytes, stream) };
+        }
+        if !self.peers.permitted.lock().contains(&source.identity()) {
+            let (own, other) = (self.options.ordinal, source.options.ordinal);
+            let detail = format!("device {own} is not permitted to read the memory of device {other}");
+            return Err(DeviceError::Call { call: CALL, detail });
+        }
+        self.check_range(dst, bytes, CALL)?;
+        source.check_range(src, bytes, CALL)?;
+        if !self.is_healthy(stream, CALL)? {
+            return Ok(());
+        }
+        if self.options.peers != SimPeers::Lossy {
+            // SAFETY: both ranges were checked to be allocated; allocations of two devices do not overlap.
+            unsafe { std::ptr::copy_nonoverlapping(src as *const u8, dst as *mut u8, bytes as usize) };
+        }
+        *self.peers.arrived.lock().entry(source.options.ordinal).or_default() += bytes;
+        Ok(())
+    }
+
+    pub(super) fn wait_for(&self, stream: Stream, other: &dyn Device, event: Event) -> Result<()> {
+        self.is_healthy(stream, "wait for a peer")?;
+        // Work is done when it is queued.
+        simulated(other, "wait for a peer")?.instant(event, "wait for a peer").map(drop)
+    }
+}

@@ -1,0 +1,57 @@
+//! Facts for plans of exchanges: what devices lack, and what they have.
+
+use std::sync::Arc;
+
+use warpmill_ir::Program;
+
+use super::executor::Executor;
+use super::options::Options;
+use super::peers::PeerGroup;
+use crate::memory::error::Result;
+use crate::memory::regions::{Key, KeyMap, Owner};
+
+/// Data of a program that is not in a device's caching region, and that other devices could bring.
+pub struct Lacking {
+    /// Each with its bytes.
+    pub items: Vec<(Key, u64)>,
+    /// What keeps the keys those of this data.
+    pub owner: Owner,
+}
+
+impl Executor {
+    /// The data that `program` would have to load into the caching region; `None` where its data passes through.
+    ///
+    /// # Errors
+    /// Operations that the device cannot do, unreadable data.
+    pub fn lacking(&self, program: &Arc<Program>, options: &Options) -> Result<Option<Lacking>> {
+        let prepared = self.prepared(program, &[], options)?;
+        if prepared.stream.is_some() {
+            return Ok(None);
+        }
+        let cache = self.shared.store.cache.lock();
+        let generation = cache.generation();
+        let is_there = prepared.resident.lock().as_ref().is_some_and(|resident| resident.generation == generation);
+        // In an order that every device has.
+        let mut scans: Vec<_> = prepared.scans.iter().collect();
+        scans.sort_by_key(|(pipeline, _)| **pipeline);
+        let scans = scans.into_iter().map(|(_, scan)| scan);
+        let scans = scans.filter(|scan| scan.rows.resident(generation).is_none());
+        let all = scans.flat_map(|scan| scan.rows.items()).chain(&prepared.items).filter(|_| !is_there);
+        let mut seen = KeyMap::default();
+        let missing = all.filter(|item| item.is_same_everywhere() && cache.get(&item.key()).is_none());
+        let items = missing.filter(|item| seen.insert(item.key(), ()).is_none());
+        let items = items.map(|item| (item.key(), item.bytes())).collect();
+        drop(cache);
+        Ok(Some(Lacking { items, owner: prepared }))
+    }
+
+    /// Whether the caching region has the data of `key`.
+    pub fn holds(&self, key: &Key) -> bool {
+        self.shared.store.cache.lock().get(key).is_some()
+    }
+
+    /// A group of executors, numbered in their order, over direct links, or, if it is to be `staged`, through the host.
+    pub fn group(executors: &[Arc<Executor>], staged: bool) -> Arc<PeerGroup> {
+        Arc::new(PeerGroup::new(executors.iter().map(|executor| executor.shared.clone()).collect(), staged))
+    }
+}
