@@ -6,7 +6,9 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from warpmill._warpmill import no_compiler
 from warpmill.udf import symbolic
+from warpmill.udf.compiled import Translator
 from warpmill.udf.returns import declared
 from warpmill.udf.source import NotSymbolic
 
@@ -15,9 +17,13 @@ if TYPE_CHECKING:
 
     from warpmill._warpmill import Session
 
-#: "auto": an expression where there is one; "symbolic": an error where there is none; "python": always called; for
-#: functions of rows, "scalar": called with the values of one row.
-Mode = Literal["auto", "symbolic", "python", "scalar"]
+#: "auto": an expression where there is one, else compiled where that is possible, else called; "symbolic": an error
+#: where there is no expression; "compiled": an error where it cannot be compiled, and where compiled code gives up;
+#: "python": always called; for functions of rows, "scalar": called with the values of one row.
+Mode = Literal["auto", "symbolic", "compiled", "python", "scalar"]
+
+#: How a function is run.
+Tier = Literal["expression", "compiled", "called"]
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,12 @@ class FunctionInfo:
     parameters: tuple[str, ...]
     returns: str
     is_aggregate: bool
-    #: Its SQL over the parameters __p0, __p1, ...: run like any other SQL. None: its code is called.
+    #: Its SQL over the parameters __p0, __p1, ...: run like any other SQL. None: its code is compiled or called.
     expression: str | None
-    #: The reason why there is no expression.
+    #: The reason why there is no expression, and where it is called, why it is not compiled.
     reason: str | None
+    #: How it is run, as far as that does not depend on the types of a call.
+    tier: Tier
 
 
 def define(session: Session, function: UserFunction, columns: Sequence[str] | None = None) -> FunctionInfo:
@@ -70,7 +78,8 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
     if columns is not None and expression is None:
         read = symbolic.columns_read(function.function, parameters[0], columns)
         parameters = tuple(columns if read is None else read)
-    if function.mode == "symbolic":
+    translator, uncompiled = _translator(function, parameters, returns, grouped=columns is not None)
+    if function.mode in ("symbolic", "compiled"):
         code = None
     elif columns is not None:
         code = _of_group(function, returns, parameters)
@@ -84,12 +93,35 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
         expression,
         kind,
         code,
+        translator,
         reason,
         function.side_effects,
     )
-    return FunctionInfo(
-        function.name.lower(), parameters, returns, function.is_aggregate, expression, None if expression else reason
-    )
+    tier: Tier = "expression" if expression else "called" if uncompiled or translator is None else "compiled"
+    if tier == "called" and uncompiled not in (None, reason):
+        reason = f"{reason}; it is not compiled: {uncompiled}"
+    told = None if expression else reason
+    return FunctionInfo(function.name.lower(), parameters, returns, function.is_aggregate, expression, told, tier)
+
+
+def _translator(
+    function: UserFunction, parameters: tuple[str, ...], returns: str, *, grouped: bool
+) -> tuple[Translator | None, str | None]:
+    """What makes C++ of a function, and the reason why it is compiled for no types, or not here."""
+    if not function.is_aggregate or function.mode not in ("auto", "compiled"):
+        return None, None
+    try:
+        translator = Translator(function.function, parameters, returns, grouped=grouped)
+    except NotSymbolic as why:
+        return None, _refused(function, str(why))
+    return translator, _refused(function, no_compiler() or translator.refusal())
+
+
+def _refused(function: UserFunction, reason: str | None) -> str | None:
+    """The reason why a function is not compiled, if there is one and it need not be."""
+    if reason is not None and function.mode == "compiled":
+        raise ValueError(f"function '{function.name}' is not compiled: {reason}")
+    return reason
 
 
 def _is_class(function: object) -> bool:
@@ -97,7 +129,7 @@ def _is_class(function: object) -> bool:
 
 
 def _check_mode(function: UserFunction) -> None:
-    modes = ("auto", "symbolic", "python") if function.is_aggregate else ("auto", "symbolic", "python", "scalar")
+    modes = ("auto", "symbolic", "python", "compiled" if function.is_aggregate else "scalar")
     if function.mode not in modes:
         raise ValueError(f"function '{function.name}': mode is one of {', '.join(modes)}, not {function.mode!r}")
     if not callable(function.function):

@@ -2,8 +2,10 @@
 //!
 //! A function has an expression, an implementation, or both. The expression is SQL over its parameters, with operators of the host's
 //! language (`operators`): a call is replaced by it before names are bound (`expand`), so that it is run like any other SQL. The
-//! implementation is called with rows, in DataFusion's operators (`groups`, `rows`); EXPLAIN says why.
+//! implementation is called with rows, in DataFusion's operators (`groups`, `rows`); EXPLAIN says why. Functions of groups may also be
+//! translated to C++ and compiled (`compiled`), which goes before calling them.
 
+mod compiled;
 mod expand;
 mod groups;
 mod operators;
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use datafusion::common::DataFusionError;
+use datafusion::common::{DataFusionError, Result as DataFusionResult};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
@@ -26,8 +28,11 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use parking_lot::RwLock;
 
+pub(crate) use compiled::Runs;
+pub use compiled::{ColumnKind, GroupTranslator, Translation};
 pub(crate) use expand::{Expansion, expand};
 pub(crate) use operators::{lower, operator};
+use compiled::Compiler;
 use template::Template;
 
 use crate::{Error, Result};
@@ -50,6 +55,8 @@ pub struct FunctionDefinition {
     pub expression: Option<String>,
     /// Code that is called where there is no expression, or where it does not fit the types of a call.
     pub implementation: Option<Implementation>,
+    /// What translates a function of groups to C++: compiled code goes before `implementation`.
+    pub translator: Option<Arc<dyn GroupTranslator>>,
     /// The reason why there is no expression.
     pub reason: String,
     /// Whether it may give different results for the same arguments.
@@ -113,9 +120,8 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    fn new(definition: FunctionDefinition) -> Result<Self> {
-        let FunctionDefinition { name, parameters, returns, is_aggregate, expression, implementation, reason, .. } =
-            definition;
+    fn new(definition: FunctionDefinition, runs: &Arc<Runs>) -> Result<Self> {
+        let FunctionDefinition { name, parameters, returns, is_aggregate, expression, reason, .. } = definition;
         let name = name.to_lowercase();
         if parameters.is_empty() || parameters.len() > MOST_PARAMETERS {
             let count = parameters.len();
@@ -125,10 +131,14 @@ impl Function {
         }
         let template = expression.map(|text| Template::parse(&text, parameters.len())).transpose()?;
         let called = Called { name: name.clone(), reason, returns };
+        let compiler = definition.translator.map(|translator| Compiler::new(translator, Arc::clone(runs)));
         let (mut aggregate, mut scalar) = (None, None);
-        match implementation {
+        match definition.implementation {
             Some(Implementation::Groups(code)) if is_aggregate => {
-                aggregate = Some(groups::of_groups(called, parameters.len(), code));
+                aggregate = Some(groups::of_groups(called, parameters.len(), Some(code), compiler));
+            }
+            None if is_aggregate && compiler.is_some() => {
+                aggregate = Some(groups::of_groups(called, parameters.len(), None, compiler));
             }
             Some(Implementation::States(code)) if is_aggregate => {
                 aggregate = Some(groups::of_states(called, parameters.len(), code));
@@ -162,16 +172,22 @@ pub(crate) struct Functions {
     all: RwLock<HashMap<String, Arc<Function>>>,
     /// How many there are: most sessions have none, and look no further.
     count: AtomicUsize,
+    runs: Arc<Runs>,
 }
 
 impl Functions {
     /// Defines a function, in the place of one of that name; whether there was one.
     pub(crate) fn define(&self, definition: FunctionDefinition) -> Result<bool> {
-        let function = Arc::new(Function::new(definition)?);
+        let function = Arc::new(Function::new(definition, &self.runs)?);
         let mut all = self.all.write();
         let replaced = all.insert(function.name.clone(), function).is_some();
         self.count.store(all.len(), Ordering::Release);
         Ok(replaced)
+    }
+
+    /// The compiled functions that run now.
+    pub(crate) fn runs(&self) -> &Arc<Runs> {
+        &self.runs
     }
 
     /// Forgets a function; whether there was one.
@@ -229,7 +245,11 @@ impl Misfit {
 /// The function of the session that keeps `plan` from being a program, and why it is called.
 pub(crate) fn called_in(plan: &Arc<dyn ExecutionPlan>) -> Option<(String, String)> {
     if let Some(aggregation) = plan.downcast_ref::<AggregateExec>() {
-        return aggregation.aggr_expr().iter().find_map(|call| groups::called(call.fun())).map(explained);
+        let schema = aggregation.input_schema();
+        return aggregation.aggr_expr().iter().find_map(|call| {
+            let types = call.expressions().iter().map(|arg| arg.data_type(&schema)).collect::<DataFusionResult<Vec<_>>>();
+            groups::explained(call.fun(), types)
+        });
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         return projection.expr().iter().find_map(|column| in_expression(&column.expr)).map(explained);

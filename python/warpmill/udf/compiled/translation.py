@@ -1,0 +1,186 @@
+"""A function and the types of its columns, as a text of C++."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING
+
+from warpmill.udf.compiled.expressions import Flow, variable
+from warpmill.udf.compiled.statements import Statements
+from warpmill.udf.compiled.types import NotCompiled, Type
+from warpmill.udf.compiled.values import Rows
+from warpmill.udf.scope import Scope
+from warpmill.udf.source import NotSymbolic, source_of
+from warpmill.udf.terms import Constant, Group, Thing, Unusable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from warpmill.udf.compiled.types import Kind
+
+#: Nodes of a function's tree: the C++ compiler takes about a millisecond for each.
+MOST_NODES = 4000
+#: Times that the types of variables are looked for.
+_MOST_PASSES = 40
+_CPP = {"bool": "u8", "int": "i64", "float": "f64"}
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated function."""
+
+    text: str
+    #: The values of the constants that the text names by their numbers.
+    whole: list[int]
+    floats: list[float]
+    #: The line of each place that may fail, from place 1 on.
+    lines: list[int]
+
+
+class Translator:
+    """One function, on its way to C++ for any types of its columns."""
+
+    def __init__(self, function: object, parameters: Sequence[str], returns: str, *, grouped: bool = False) -> None:
+        """Read the function's source, and the values that it takes from outside.
+
+        The parameters are columns; where it is `grouped`, the function's only parameter is a group that has them.
+        Raises `NotSymbolic` where there is no source.
+        """
+        if not isinstance(function, FunctionType):
+            raise NotCompiled("it is no function written in Python")
+        if returns not in ("DOUBLE", "BIGINT", "INTEGER", "BOOLEAN"):
+            raise NotCompiled(f"results of type {returns}")
+        source = source_of(function)
+        self._body = source.body
+        self._parameters = tuple(parameters)
+        self._returns = returns
+        nodes = [node for statement in source.body for node in ast.walk(statement)]
+        if len(nodes) > MOST_NODES:
+            raise NotCompiled(f"its code has more than {MOST_NODES} parts")
+        scope = Scope(function, source)
+        self._defaults = scope.defaults()
+        arguments = [*source.arguments.posonlyargs, *source.arguments.args]
+        self._group = arguments[0].arg if grouped and arguments else None
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        self._variables = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+        own = self._variables | set(self._defaults) | (set() if self._group else set(self._parameters))
+        self._names: dict[str, Constant | Thing | Unusable] = dict(self._defaults)
+        for node in names:
+            if node.id not in own and node.id != self._group:
+                self._names[node.id] = _outside(scope, node.id)
+
+    def __call__(self, types: Sequence[str]) -> tuple[str, list[int], list[float], list[int]] | str:
+        """The translation for columns of these types ("DOUBLE", "BIGINT", "BOOLEAN"), or why there is none."""
+        kinds: dict[str, Kind] = {"DOUBLE": "float", "BIGINT": "int", "BOOLEAN": "bool"}
+        try:
+            made = self.translated([kinds[name] for name in types])
+        except NotSymbolic as reason:
+            return str(reason)
+        return made.text, made.whole, made.floats, made.lines
+
+    def refusal(self) -> str | None:
+        """Why the function is compiled for no types of its columns; `None` where it is for some."""
+        reason = None
+        kinds: tuple[Kind, ...] = ("float", "int", "bool")
+        for kind in kinds:
+            try:
+                self.translated([kind] * len(self._parameters))
+            except NotSymbolic as why:
+                reason = reason or str(why)
+            else:
+                return None
+        return reason
+
+    def translated(self, kinds: Sequence[Kind]) -> Translation:
+        """The translation for columns of some kinds. Raises `NotCompiled` where there is none."""
+        rows = [Rows(f"g.x{at}(i)", kind) for at, kind in enumerate(kinds)]
+        columns = dict(zip(self._parameters, rows, strict=True))
+        work = Statements(self._names, columns)
+        work.variables = self._variables
+        work.parameters = {**columns} if self._group is None else {self._group: Group()}
+        for _ in range(_MOST_PASSES):
+            self._pass(work)
+            if not work.changed:
+                break
+        else:
+            raise NotCompiled("the types of its variables cannot be found")
+        if work.postponed is not None:
+            raise work.postponed
+        text = _text(kinds, work, self._returns)
+        return Translation(text, [*work.whole.values()], [*work.floats.values()], work.lines)
+
+    def _pass(self, work: Statements) -> None:
+        try:
+            work.begin(self._returns)
+            flow = Flow()
+            for name, known in self._defaults.items():
+                if name in self._variables and isinstance(known, Constant):
+                    work.store(name, work.constant(name, known), flow, 0)
+            work.block(self._body, flow, 1, inner=False)
+        except RecursionError as error:
+            raise NotCompiled("its code is nested too deeply") from error
+
+
+def _outside(scope: Scope, name: str) -> Constant | Thing | Unusable:
+    try:
+        return scope.outside(name)
+    except NotSymbolic as reason:
+        return Unusable(str(reason))
+
+
+def _text(kinds: Sequence[Kind], work: Statements, returns: str) -> str:
+    """The whole text: the group's columns, the function, and what is run for groups."""
+    result = "f64" if returns == "DOUBLE" else "i64"
+    members = "\n".join(_member(at, kind) for at, kind in enumerate(kinds))
+    loads = "\n".join(_load(at, kind) for at, kind in enumerate(kinds))
+    variables = "\n".join(_variable(name, kind, checked=name in work.checked) for name, kind in work.types.items())
+    body = "\n".join(work.text)
+    return f"""namespace udf {{
+
+template <class P> struct Group : Reductions<P> {{
+{members}
+}};
+
+template <class G> __device__ inline Result<{result}> function(const G& g, const Launch& k, Context& c) {{
+{variables}
+{body}
+    return {{}};
+}}
+
+template <class P> __device__ inline void run(const Launch& k, i64 group) {{
+    const i64 begin = k.offsets[group];
+    Group<P> g;
+    g.n = k.offsets[group + 1] - begin;
+{loads}
+    Context c = {{0, 0, k.cancelled}};
+    const Result<{result}> result = function(g, k, c);
+    if (g.p.first() == 0) {{
+        (({result}*)k.results)[group] = result.v;
+        k.known[group] = result.ok;
+        k.status[group] = c.status;
+    }}
+}}
+
+}}  // namespace udf
+"""
+
+
+def _variable(name: str, kind: Type, *, checked: bool) -> str:
+    declared = f"    {kind.cpp} {variable(name)} = {{}};"
+    return f"{declared} bool has_{variable(name)} = false;" if checked else declared
+
+
+def _member(at: int, kind: Kind) -> str:
+    row = f"Row<{Type(kind).cpp}>"
+    value = f"(bool)v{at}[i]" if kind == "bool" else f"v{at}[i]"
+    return f"""    const {_CPP[kind]}* v{at};
+    const u8* p{at};
+    __device__ __forceinline__ {row} x{at}(i64 i) const {{ return {{{value}, !p{at} || p{at}[i]}}; }}"""
+
+
+def _load(at: int, kind: Kind) -> str:
+    cpp = _CPP[kind]
+    return f"""    g.v{at} = (const {cpp}*)k.values[{at}] + begin;
+    g.p{at} = k.present[{at}] ? k.present[{at}] + begin : 0;"""
