@@ -14,7 +14,7 @@ use pyo3::types::PyList;
 use pyo3_arrow::PyArray;
 use warpmill::Error;
 use warpmill::udf::{
-    ColumnKind, GroupFunction, GroupTranslator, Implementation, RowFunction, StateFunction, States, Translation,
+    ColumnKind, GroupFunction, Implementation, RowFunction, StateFunction, States, Translation, Translator,
 };
 
 /// The threads that run Python code for a session now.
@@ -176,9 +176,9 @@ impl States for Code {
 }
 
 /// A callable that translates a function to C++ (`warpmill.udf.compiled`).
-struct Translator(Py<PyAny>);
+struct PyTranslator(Py<PyAny>);
 
-impl fmt::Debug for Translator {
+impl fmt::Debug for PyTranslator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a translator")
     }
@@ -187,7 +187,7 @@ impl fmt::Debug for Translator {
 /// What a translator gives: the text, constants that are whole numbers, others, and the lines of places.
 type Parts = (String, Vec<i64>, Vec<f64>, Vec<u32>);
 
-impl GroupTranslator for Translator {
+impl Translator for PyTranslator {
     fn translate(&self, columns: &[ColumnKind]) -> Result<Result<Translation, String>, Error> {
         let types = columns.iter().map(|kind| match kind {
             ColumnKind::Bool => "BOOLEAN",
@@ -208,8 +208,8 @@ impl GroupTranslator for Translator {
 }
 
 /// The translator that `callable` is.
-pub(crate) fn translator(callable: Py<PyAny>) -> Arc<dyn GroupTranslator> {
-    Arc::new(Translator(callable))
+pub(crate) fn translator(callable: Py<PyAny>) -> Arc<dyn Translator> {
+    Arc::new(PyTranslator(callable))
 }
 
 /// The reason why no function is compiled: there is no C++ compiler.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from warpmill._warpmill import Session
+    from warpmill.udf.compiled.translation import Domain
 
 #: "auto": an expression where there is one, else compiled where that is possible, else called; "symbolic": an error
 #: where there is no expression; "compiled": an error where it cannot be compiled, and where compiled code gives up;
@@ -78,11 +79,15 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
     if columns is not None and expression is None:
         read = symbolic.columns_read(function.function, parameters[0], columns)
         parameters = tuple(columns if read is None else read)
-    translator, uncompiled = _translator(function, parameters, returns, grouped=columns is not None)
+    of: Domain = "values" if not function.is_aggregate else "columns" if columns is None else "group"
+    translator, uncompiled = _translator(function, parameters, returns, of)
     if function.mode in ("symbolic", "compiled"):
         code = None
     elif columns is not None:
         code = _of_group(function, returns, parameters)
+    elif of == "values" and expression is None and translator is not None:
+        # Compiled code is of single values: where it gives one up, so is Python's.
+        code = _of_values(function, returns)
     if expression is not None:
         reason = "its expression does not fit the types of the call"
     session.create_function(
@@ -105,16 +110,20 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
 
 
 def _translator(
-    function: UserFunction, parameters: tuple[str, ...], returns: str, *, grouped: bool
+    function: UserFunction, parameters: tuple[str, ...], returns: str, of: Domain
 ) -> tuple[Translator | None, str | None]:
     """What makes C++ of a function, and the reason why it is compiled for no types, or not here."""
-    if not function.is_aggregate or function.mode not in ("auto", "compiled"):
+    if function.mode not in ("auto", "compiled"):
         return None, None
     try:
-        translator = Translator(function.function, parameters, returns, grouped=grouped)
+        if function.side_effects:
+            raise NotSymbolic("it has side effects")
+        translator = Translator(function.function, parameters, returns, of)
     except NotSymbolic as why:
         return None, _refused(function, str(why))
-    return translator, _refused(function, no_compiler() or translator.refusal())
+    reason = _refused(function, no_compiler() or translator.refusal())
+    # A function of rows that is called gets whole columns: it is one of single values only where it is compiled.
+    return None if reason is not None and of == "values" else translator, reason
 
 
 def _refused(function: UserFunction, reason: str | None) -> str | None:
@@ -129,7 +138,7 @@ def _is_class(function: object) -> bool:
 
 
 def _check_mode(function: UserFunction) -> None:
-    modes = ("auto", "symbolic", "python", "compiled" if function.is_aggregate else "scalar")
+    modes = ("auto", "symbolic", "compiled", "python", *(() if function.is_aggregate else ("scalar",)))
     if function.mode not in modes:
         raise ValueError(f"function '{function.name}': mode is one of {', '.join(modes)}, not {function.mode!r}")
     if not callable(function.function):
@@ -157,6 +166,12 @@ def _of_group(function: UserFunction, returns: str, columns: Sequence[str]) -> C
     from warpmill.udf.called import Groups
 
     return Groups(function.name, function.function, returns, columns)
+
+
+def _of_values(function: UserFunction, returns: str) -> Callable[..., object]:
+    from warpmill.udf.called import Rows
+
+    return Rows(function.name, function.function, returns, vectorized=False)
 
 
 def _expression(

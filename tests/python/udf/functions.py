@@ -1,4 +1,4 @@
-"""Functions of which compiled texts are kept: the tests of the engine's kernels run them in all ways that devices have."""
+"""Functions of which compiled texts are kept: tests of the engine's kernels run them in all ways that devices have."""
 
 from __future__ import annotations
 

@@ -137,7 +137,9 @@ class Loops(Grammar):
         if kind < 0.46:
             return f"{self._pick('v', 'n')} in (1, 2, 0.25)"
         one = self._pick("v", "v", "n", *names)
-        return f"{one} {self._pick('<', '<=', '>', '>=', '==', '!=')} {self._pick('0', '1', '2.5', '-1', 'n', 'len(y)')}"
+        return (
+            f"{one} {self._pick('<', '<=', '>', '>=', '==', '!=')} {self._pick('0', '1', '2.5', '-1', 'n', 'len(y)')}"
+        )
 
     def _centred(self, names: list[str]) -> str:
         """A reduction whose rows use variables, or results of others."""

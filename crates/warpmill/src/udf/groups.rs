@@ -11,15 +11,14 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeListArray, UInt6
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::compute::{concat, filter, interleave, prep_null_mask_filter, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err, plan_err};
+use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
 };
 
 use super::compiled::{self, Compiler, Native, Outcome};
-use super::{Called, GroupFunction, StateFunction, States};
-use crate::Error;
+use super::{Called, GroupFunction, StateFunction, States, how};
 
 /// The function of whole groups that `code` is, or compiled code, or both: then the latter goes first.
 pub(super) fn of_groups(
@@ -42,16 +41,12 @@ fn function(called: Called, parameters: usize, code: Code) -> Arc<AggregateUDF> 
 }
 
 /// The name of `function`, if it is one of the session, and how it is run for arguments of these types.
-pub(super) fn explained(function: &AggregateUDF, types: Result<Vec<DataType>>) -> Option<(String, String)> {
+pub(super) fn explained(
+    function: &AggregateUDF,
+    types: impl FnOnce() -> Result<Vec<DataType>>,
+) -> Option<(String, String)> {
     let CalledAggregate { called, code, .. } = function.inner().downcast_ref::<CalledAggregate>()?;
-    let reason = &called.reason;
-    let how = match code.compiler().map(|compiler| compiler.native(&types?).map_err(DataFusionError::from)) {
-        None => format!("its code is called: {reason}"),
-        Some(Ok(Ok(_))) => format!("its code is compiled: {reason}"),
-        Some(Ok(Err(why))) => format!("its code is called: {reason}; it is not compiled: {why}"),
-        Some(Err(error)) => format!("its code is called: {reason}; it is not compiled: {error}"),
-    };
-    Some((called.name.clone(), how))
+    Some((called.name.clone(), how(called, code.compiler().map(Arc::as_ref), types)))
 }
 
 #[derive(Debug, Clone)]
@@ -270,28 +265,15 @@ impl Rows {
         let batches: Vec<_> =
             self.batches.iter().map(|batch| (batch.columns.as_slice(), batch.groups.as_slice())).collect();
         let outcome = compiled::run(native, compiler.runs(), &batches, count, returns);
-        let outcome = outcome.map_err(|error| self.named(error))?;
+        let outcome = outcome.map_err(|error| self.called.named(error))?;
         checked(self.completed(outcome, count)?, count, returns)
-    }
-
-    fn named(&self, error: Error) -> Error {
-        match error {
-            Error::Execution(text) => Error::Execution(format!("function '{}': {text}", self.called.name)),
-            other => other,
-        }
     }
 
     /// The results of compiled code, with those of code that is called for groups that were given up.
     fn completed(&self, outcome: Outcome, count: usize) -> Result<ArrayRef> {
         let Outcome { results, given_up } = outcome;
         let Some((_, reason)) = given_up.first() else { return Ok(results) };
-        let Some(code) = &self.code else {
-            return Err(Error::Execution(format!(
-                "function '{}', {reason}, which compiled code does not go on after; without mode=\"compiled\" Python is asked",
-                self.called.name
-            ))
-            .into());
-        };
+        let Some(code) = &self.code else { return Err(self.called.gives_up(reason)) };
         tracing::debug!(function = self.called.name, groups = given_up.len(), reason, "compiled code gave groups up");
         let mut numbers = vec![None; count];
         for (number, (group, _)) in given_up.iter().enumerate() {

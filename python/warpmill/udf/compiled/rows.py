@@ -48,7 +48,7 @@ class RowsTranslation:
         one = there(scalar(value), site)
         if one.type.kind == "bool" and one.type.origin != "python":
             raise NotCompiled("arithmetic with a truth value that numpy may have made")
-        name, captures = self._captures.of(one.text)
+        name, captures = (one.text, ()) if isinstance(value, Constant) else self._captures.of(one.text)
         origin: Origin = "either" if one.type.kind == "float" and one.type.origin == "either" else "numpy"
         return Rows(f"each<{one.type.plain}>({name})", one.type.kind, captures, None, total=True, origin=origin)
 

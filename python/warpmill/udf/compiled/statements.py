@@ -56,7 +56,8 @@ class Statements(Expressions):
         for statement in statements:
             if flow.ended:
                 return
-            self._emit(depth, f"// {_comment(statement)}")
+            if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+                self._emit(depth, f"// {_comment(statement)}")
             try:
                 self.at(statement, lambda one=statement: self._statement(one, flow, depth, inner=inner))  # type: ignore[misc] # mypy infers no type of a lambda's default
             except NotYet as reason:

@@ -1,4 +1,4 @@
-//! Functions of groups as machine code: the host's language translates them to C++ for the types of a call, the C++ compiler makes
+//! Functions of groups and of rows as machine code: the host's language translates them to C++ for the types of a call, the C++ compiler makes
 //! code of that, and threads run it over rows that were gathered by group.
 //!
 //! Compiled code has the meaning of the host's language or gives a group up (a NULL in arithmetic, a whole number beyond 64 bits, a
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use warpmill_engine::warpmill_gpu::device::sim::{HostFunction, host_compiler, host_function};
 use warpmill_engine::warpmill_gpu::kernels::functions;
 
-pub(super) use self::run::{Outcome, run};
+pub(super) use self::run::{Outcome, run, run_rows};
 use crate::{Error, Result};
 
 /// The type that a column has in compiled code.
@@ -68,8 +68,8 @@ pub struct Translation {
     pub lines: Vec<u32>,
 }
 
-/// What translates a function of groups to C++.
-pub trait GroupTranslator: fmt::Debug + Send + Sync {
+/// What translates a function of groups, or of rows, to C++.
+pub trait Translator: fmt::Debug + Send + Sync {
     /// The translation for columns of these types, or the reason why there is none.
     fn translate(&self, columns: &[ColumnKind]) -> Result<Result<Translation, String>>;
 }
@@ -103,13 +103,13 @@ type Known = std::result::Result<Arc<Native>, String>;
 /// A function that may be compiled.
 #[derive(Debug)]
 pub(super) struct Compiler {
-    translator: Arc<dyn GroupTranslator>,
+    translator: Arc<dyn Translator>,
     runs: Arc<Runs>,
     known: Mutex<HashMap<Vec<DataType>, Known>>,
 }
 
 impl Compiler {
-    pub(super) fn new(translator: Arc<dyn GroupTranslator>, runs: Arc<Runs>) -> Self {
+    pub(super) fn new(translator: Arc<dyn Translator>, runs: Arc<Runs>) -> Self {
         Self { translator, runs, known: Mutex::default() }
     }
 

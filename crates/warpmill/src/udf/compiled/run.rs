@@ -43,15 +43,42 @@ pub(in crate::udf) fn run(
     count: usize,
     returns: &DataType,
 ) -> Result<Outcome> {
-    let function = native.function()?;
-    let flag = runs.flag();
     let (places, offsets) = placed(batches, count)?;
     let rows = offsets[count] as usize;
     let threads = runs.threads().min(rows / ROWS_PER_THREAD + 1);
     let columns = gathered(native, batches, &places, rows, threads)?;
     drop(places);
+    over(native, runs, (&columns, &offsets), threads, returns)
+}
+
+/// The results of a function of rows for all rows of `columns`, of type `returns`; rows are groups of the outcome.
+///
+/// # Errors
+/// As of [`run`].
+pub(in crate::udf) fn run_rows(
+    native: &Native,
+    runs: &Runs,
+    columns: &[ArrayRef],
+    rows: usize,
+    returns: &DataType,
+) -> Result<Outcome> {
+    let numbers: Vec<usize> = (0..rows).collect();
+    run(native, runs, &[(columns, &numbers)], rows, returns)
+}
+
+/// Runs the function over groups of rows.
+fn over(
+    native: &Native,
+    runs: &Runs,
+    (columns, offsets): (&[Column], &[i64]),
+    threads: usize,
+    returns: &DataType,
+) -> Result<Outcome> {
+    let function = native.function()?;
+    let flag = runs.flag();
+    let count = offsets.len() - 1;
     let mut made = Results { values: vec![0; count], known: vec![0; count], status: vec![0; count] };
-    work(&function, native, (&columns, &offsets), &mut made, &flag, threads);
+    work(&function, native, (columns, offsets), &mut made, &flag, threads);
     if flag.load(Ordering::Relaxed) != 0 || made.status.iter().any(|status| is_stopped(*status)) {
         return Err(Error::Cancelled);
     }
