@@ -280,7 +280,8 @@ impl Rows {
             numbers[*group] = Some(number);
         }
         let (columns, offsets) = self.sorted(given_up.len(), |group| numbers.get(group).copied().flatten())?;
-        let called = checked(code.call(&columns, &offsets, &self.called.returns)?, given_up.len(), &self.called.returns)?;
+        let called =
+            checked(code.call(&columns, &offsets, &self.called.returns)?, given_up.len(), &self.called.returns)?;
         let places: Vec<_> =
             numbers.iter().enumerate().map(|(group, number)| number.map_or((0, group), |at| (1, at))).collect();
         Ok(interleave(&[results.as_ref(), called.as_ref()], &places)?)

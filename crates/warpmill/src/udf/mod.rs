@@ -21,19 +21,19 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{DataFusionError, Result as DataFusionResult};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use parking_lot::RwLock;
 
+use compiled::Compiler;
 pub(crate) use compiled::Runs;
 pub use compiled::{ColumnKind, Translation, Translator};
 pub(crate) use expand::{Expansion, expand};
 pub(crate) use operators::{lower, operator};
-use compiled::Compiler;
 use template::Template;
 
 use crate::{Error, Result};
@@ -270,9 +270,8 @@ pub(crate) fn called_in(plan: &Arc<dyn ExecutionPlan>) -> Option<(String, String
     };
     if let Some(aggregation) = plan.downcast_ref::<AggregateExec>() {
         let schema = aggregation.input_schema();
-        let found = |call: &Arc<AggregateFunctionExpr>| {
-            groups::explained(call.fun(), || types(&call.expressions(), &schema))
-        };
+        let found =
+            |call: &Arc<AggregateFunctionExpr>| groups::explained(call.fun(), || types(&call.expressions(), &schema));
         return aggregation.aggr_expr().iter().find_map(found);
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Characters of an expression in C++: operands of `max` or of chains of comparisons are in it several times.
+MOST_TEXT = 20_000
+
 
 @dataclass
 class Flow:
@@ -84,7 +87,10 @@ class Expressions(RowsTranslation):
 
     def value(self, node: ast.expr, flow: Flow) -> Value:
         """The value of `node`."""
-        return self.at(node, lambda: self._value(node, flow))
+        found = self.at(node, lambda: self._value(node, flow))
+        if isinstance(found, Scalar | Rows) and len(found.text) > MOST_TEXT:
+            raise NotCompiled("an expression that is too large", node.lineno)
+        return found
 
     def _value(self, node: ast.expr, flow: Flow) -> Value:
         match node:
@@ -123,7 +129,7 @@ class Expressions(RowsTranslation):
             text = variable(name)
             if name not in flow.assigned:
                 self.check(name)
-                text = f"(has_{text} ? (void)0 : c.fail({site}, NO_VALUE), {text})"
+                text = f"({text}set ? (void)0 : c.fail({site}, NO_VALUE), {text})"
             return Scalar(text, kind)
         found = self._names[name]
         if isinstance(found, Unusable):

@@ -193,7 +193,7 @@ class Statements(Expressions):
             self.types[name] = new
             self.changed = True
         text = f"{variable(name)} = {cast(value.text, value.type, new, site)};"
-        return f"{text} has_{variable(name)} = true;" if name in self.checked else text
+        return f"{text} {variable(name)}set = true;" if name in self.checked else text
 
     # Branches and loops.
 

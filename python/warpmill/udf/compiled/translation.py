@@ -199,7 +199,7 @@ template <class P> __device__ inline void run(const Launch& k, i64 group) {{
 
 def _variable(name: str, kind: Type, *, checked: bool) -> str:
     declared = f"    {kind.cpp} {variable(name)} = {{}};"
-    return f"{declared} bool has_{variable(name)} = false;" if checked else declared
+    return f"{declared} bool {variable(name)}set = false;" if checked else declared
 
 
 def _member(at: int, kind: Kind) -> str:

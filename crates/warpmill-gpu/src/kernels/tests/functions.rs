@@ -67,7 +67,8 @@ impl Groups {
 
     /// One run for each entry point.
     fn on_device(&self, text: &str, reverse: bool) -> [Made; 3] {
-        let device: Arc<dyn Device> = Arc::new(SimDevice::new(SimOptions { reverse, ..SimOptions::default() }).unwrap());
+        let device: Arc<dyn Device> =
+            Arc::new(SimDevice::new(SimOptions { reverse, ..SimOptions::default() }).unwrap());
         let stream = device.stream().unwrap();
         let kernels = Kernel::compile(&device, on_device(text).text, ENTRIES.map(|name| (name, 64, 0))).unwrap();
         let words = |words: &[u64]| {
@@ -87,7 +88,8 @@ impl Groups {
             // SAFETY: the launch points to what was just uploaded, with room for all groups.
             unsafe { kernel.launch(blocks[at] as u64, params, stream) }.unwrap();
             at += 1;
-            let [results, known, status] = [0, 1, 2].map(|at| download(&*device, stream, out[at], [8, 1, 4][at] * groups));
+            let [results, known, status] =
+                [0, 1, 2].map(|at| download(&*device, stream, out[at], [8, 1, 4][at] * groups));
             let results = results.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
             let status = status.as_chunks().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect();
             (results, known, status)

@@ -3,8 +3,8 @@
 //! Groups are found by counting, not by sorting: rows go straight to their places, in the order in which they came.
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::cast_with_options;
 use arrow::compute::CastOptions;
+use arrow::compute::cast_with_options;
 use arrow::datatypes::{Float64Type, Int64Type};
 
 use super::ColumnKind;

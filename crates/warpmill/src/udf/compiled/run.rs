@@ -134,7 +134,10 @@ fn gathered(
         let numbers = first..(first + threads).min(count);
         let made: Vec<Result<Column>> = std::thread::scope(|scope| {
             let running: Vec<_> = numbers.map(|at| scope.spawn(move || column(at))).collect();
-            running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            running
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         });
         columns.extend(made.into_iter().collect::<Result<Vec<_>>>()?);
     }
