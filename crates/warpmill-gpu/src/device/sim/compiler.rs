@@ -158,7 +158,14 @@ impl Toolchain {
                 None
             }
         });
-        Ok(Self { compiler, sanitize, cache, runtime: OnceLock::new(), modules: Mutex::default(), functions: Mutex::default() })
+        Ok(Self {
+            compiler,
+            sanitize,
+            cache,
+            runtime: OnceLock::new(),
+            modules: Mutex::default(),
+            functions: Mutex::default(),
+        })
     }
 
     /// Compiles `source`, or finds it in memory or on disk.

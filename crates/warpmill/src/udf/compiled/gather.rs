@@ -44,9 +44,6 @@ pub(super) struct Column {
     pub(super) present: Option<Vec<u8>>,
 }
 
-/// The places of rows, batch by batch: `None` for rows of groups that are left out.
-pub(super) type Places = Vec<u32>;
-
 /// The place of a row that is left out.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
