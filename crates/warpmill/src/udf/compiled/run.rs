@@ -218,11 +218,12 @@ fn pieces(offsets: &[i64], threads: usize) -> Vec<usize> {
     let groups = offsets.len() - 1;
     let rows = offsets[groups] / (threads * PIECES_PER_THREAD) as i64 + 1;
     let (mut begins, mut full) = (vec![0], rows);
-    for group in 1..groups {
+    for (group, offset) in offsets[..groups].iter().enumerate().skip(1) {
         // A group without rows is work, too.
-        if offsets[group] + group as i64 >= full {
+        let done = offset + group as i64;
+        if done >= full {
             begins.push(group);
-            full = offsets[group] + group as i64 + rows;
+            full = done + rows;
         }
     }
     begins.push(groups);
