@@ -293,10 +293,11 @@ class Connection:
         """Make a Python function an aggregate function of this connection's SQL.
 
         Its parameters are columns of a group, on which it works as on a pandas Series; those with defaults are
-        constants. Where its code is an expression, it runs like SQL; otherwise it is called for each group. A class
-        with `add(values)`, `merge(other)` and `finish()` (and `init()`) is called for each row. `returns` is the type
-        of the result ("DOUBLE", "BIGINT", ..., or a Python type); else the function's annotation says it, else DOUBLE.
-        `mode` "symbolic" refuses what is no expression, "python" always calls. A function of that name is replaced.
+        constants. Where its code is an expression, it runs like SQL; otherwise it is compiled where that is possible,
+        or called for each group. A class with `add(values)`, `merge(other)` and `finish()` (and `init()`) is called for
+        each row. `returns` is the type of the result ("DOUBLE", "BIGINT", ..., or a Python type); else the function's
+        annotation says it, else DOUBLE. `mode` "symbolic" refuses what is no expression, "compiled" what cannot be
+        compiled, "python" always calls. A function of that name is replaced.
         """
         return self._create(name, function, parameters, returns, mode, is_aggregate=True, side_effects=False)
 
@@ -312,9 +313,9 @@ class Connection:
     ) -> FunctionInfo:
         """Make a Python function of values a function of this connection's SQL.
 
-        Where an argument is NULL, so is the result. What is no expression is called with numpy arrays of many rows, in
-        `mode` "scalar" with the values of each, and so where all parameters are annotated as values (``s: str``).
-        `side_effects`: it may give different results for the same arguments.
+        Where an argument is NULL, so is the result. What is no expression is compiled where that is possible, or called
+        with numpy arrays of many rows, in `mode` "scalar" with the values of each, and so where all parameters are
+        annotated as values (``s: str``). `side_effects`: it may give different results for the same arguments.
         """
         return self._create(name, function, parameters, returns, mode, is_aggregate=False, side_effects=side_effects)
 

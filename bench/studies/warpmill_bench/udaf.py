@@ -1,4 +1,7 @@
-"""Aggregate functions in Python: midrange and t-test, beside pandas and DuckDB's SQL (chapter 6 of the thesis)."""
+"""Aggregate functions in Python beside pandas and DuckDB's SQL (chapter 6 of the thesis).
+
+Midrange and t-test are expressions; compounded interest (a loop) and a centred sum are none, and are compiled.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,23 @@ def ttest(x: Any, y: Any) -> Any:
     return (x.mean() - y.mean()) / math.sqrt(x.var() / x.count() + y.var() / y.count())
 
 
+#: What 100 is to interest in percent: so large that the product of all rows is no large number.
+SCALE = 1e7
+
+
+def compounded(x: Any) -> Any:
+    """Interest upon interest: a loop."""
+    product = 1.0
+    for value in x:
+        product *= 1 + value / SCALE
+    return product - 1
+
+
+def centred(x: Any) -> Any:
+    """A sum whose rows use another result."""
+    return ((x - x.mean()) ** 2).sum()
+
+
 @dataclass(frozen=True)
 class Function:
     """A function of the benchmark, and what it is elsewhere."""
@@ -46,11 +66,25 @@ class Function:
     columns: tuple[str, ...]
     python: Any
     sql: str
+    #: The ways that it is run, and their names.
+    modes: tuple[tuple[str, Mode], ...]
 
+
+_EXPRESSION: tuple[str, Mode] = ("expression", "symbolic")
+_COMPILED: tuple[str, Mode] = ("compiled", "compiled")
+_CALLED: tuple[str, Mode] = ("called", "python")
 
 FUNCTIONS = (
-    Function("midrange", ("v",), midrange, "(max(v) - min(v))::DOUBLE / 2"),
-    Function("ttest", ("x", "y"), ttest, "(avg(x) - avg(y)) / sqrt(var_samp(x) / count(x) + var_samp(y) / count(y))"),
+    Function("midrange", ("v",), midrange, "(max(v) - min(v))::DOUBLE / 2", modes=(_EXPRESSION, _COMPILED, _CALLED)),
+    Function(
+        "ttest",
+        ("x", "y"),
+        ttest,
+        "(avg(x) - avg(y)) / sqrt(var_samp(x) / count(x) + var_samp(y) / count(y))",
+        modes=(_EXPRESSION, _COMPILED, _CALLED),
+    ),
+    Function("compounded", ("x",), compounded, f"product(1 + x / {SCALE}) - 1", modes=(_COMPILED, _CALLED)),
+    Function("centred", ("x",), centred, "var_pop(x) * count(x)", modes=(_COMPILED, _CALLED)),
 )
 
 
@@ -87,8 +121,13 @@ def table(rows: int, groups: int, distribution: str) -> pa.Table:
 
 def _built_in(frame: Any, function: Function) -> Any:
     groups = frame.groupby("k", sort=False)
-    if function.name == "midrange":
-        return (groups.v.max() - groups.v.min()) / 2
+    match function.name:
+        case "midrange":
+            return (groups.v.max() - groups.v.min()) / 2
+        case "compounded":
+            return (1 + frame.x / SCALE).groupby(frame.k, sort=False).prod() - 1
+        case "centred":
+            return groups.x.var(ddof=0) * groups.x.count()
     x, y = groups.x, groups.y
     return (x.mean() - y.mean()) / np.sqrt(x.var() / x.count() + y.var() / y.count())
 
@@ -153,13 +192,13 @@ def _engines(
     yield "duckdb sql", seconds, times, None
     keys, values = (column.to_pylist() for column in answer.columns)
     known = {key: math.nan if value is None else value for key, value in zip(keys, values, strict=True)}
-    modes: tuple[tuple[str, Mode], ...] = (("expression", "symbolic"), ("called", "python"))
     for device in devices:
         with warpmill.connect(threads=threads, device=device) as con:
             con.create_table("t", data)
-            for name, mode in modes:
+            for name, mode in function.modes:
                 engine = f"warpmill {device} {name}"
-                if mode == "python" and (device != devices[0] or len(known) * _PER_GROUP > limit):
+                slow = mode == "python" and len(known) * _PER_GROUP > limit
+                if slow or (mode != "symbolic" and device != devices[0]):
                     yield engine, None, 0, _skipped(len(known), limit, device, devices)
                     continue
                 con.create_aggregate("measured", function.python, mode=mode)
@@ -189,7 +228,7 @@ def _of_warpmill(con: warpmill.Connection, query: str) -> pa.Table:
 
 def _skipped(groups: int, limit: float, device: str, devices: Sequence[str]) -> str:
     if device != devices[0]:
-        return "code that is called runs on the CPU"
+        return "code that is compiled or called runs on the CPU"
     return f"{groups} groups would take longer than {limit:g} s"
 
 

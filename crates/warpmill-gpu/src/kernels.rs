@@ -1,6 +1,7 @@
 //! The texts of the hand-written device functions under `kernels/`, composed into kernel sources by concatenation. Each
 //! names the ones it needs, which go before it.
 
+pub mod functions;
 pub mod library;
 
 /// The lane layout: loading, extracting, random access.

@@ -13,7 +13,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use pyo3_arrow::PyArray;
 use warpmill::Error;
-use warpmill::udf::{GroupFunction, Implementation, RowFunction, StateFunction, States};
+use warpmill::udf::{
+    ColumnKind, GroupFunction, Implementation, RowFunction, StateFunction, States, Translation, Translator,
+};
 
 /// The threads that run Python code for a session now.
 #[derive(Debug, Default)]
@@ -171,6 +173,49 @@ impl States for Code {
     fn size(&self) -> usize {
         self.run(|_, states| states.call_method0("size")?.extract()).unwrap_or(0)
     }
+}
+
+/// A callable that translates a function to C++ (`warpmill.udf.compiled`).
+struct PyTranslator(Py<PyAny>);
+
+impl fmt::Debug for PyTranslator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a translator")
+    }
+}
+
+/// What a translator gives: the text, constants that are whole numbers, others, and the lines of places.
+type Parts = (String, Vec<i64>, Vec<f64>, Vec<u32>);
+
+impl Translator for PyTranslator {
+    fn translate(&self, columns: &[ColumnKind]) -> Result<Result<Translation, String>, Error> {
+        let types = columns.iter().map(|kind| match kind {
+            ColumnKind::Bool => "BOOLEAN",
+            ColumnKind::Int => "BIGINT",
+            ColumnKind::Float => "DOUBLE",
+        });
+        let types: Vec<&str> = types.collect();
+        Python::attach(|py| {
+            let found = self.0.bind(py).call1((types,)).map_err(|error| failed(py, &error))?;
+            if let Ok(reason) = found.extract::<String>() {
+                return Ok(Err(reason));
+            }
+            let parts: Parts = found.extract().map_err(|error: PyErr| failed(py, &error))?;
+            let (text, whole, floats, lines) = parts;
+            Ok(Ok(Translation { text, whole, floats, lines }))
+        })
+    }
+}
+
+/// The translator that `callable` is.
+pub(crate) fn translator(callable: Py<PyAny>) -> Arc<dyn Translator> {
+    Arc::new(PyTranslator(callable))
+}
+
+/// The reason why no function is compiled: there is no C++ compiler.
+#[pyfunction]
+pub(crate) fn no_compiler(py: Python<'_>) -> Option<String> {
+    py.detach(|| warpmill_engine::warpmill_gpu::device::sim::host_compiler().err().map(|error| error.to_string()))
 }
 
 /// The code of a function: "groups", "states" or "rows", and a callable.

@@ -133,8 +133,8 @@ impl PySession {
         self.run(py, &Reporter::new(None), move |session| Ok(session.explain_kernels(&sql)?))
     }
 
-    /// Defines a function: by an expression, by code of a kind ("groups", "states", "rows"), or both.
-    #[pyo3(signature = (name, parameters, returns, is_aggregate, expression, kind, code, reason, is_volatile))]
+    /// Defines a function: by an expression, by code of a kind ("groups", "states", "rows"), by what translates it to C++, or several of them.
+    #[pyo3(signature = (name, parameters, returns, is_aggregate, expression, kind, code, translator, reason, is_volatile))]
     #[allow(clippy::too_many_arguments, reason = "Python has as many")]
     fn create_function(
         &self,
@@ -146,6 +146,7 @@ impl PySession {
         expression: Option<String>,
         kind: &str,
         code: Option<Py<PyAny>>,
+        translator: Option<Py<PyAny>>,
         reason: String,
         is_volatile: bool,
     ) -> PyResult<()> {
@@ -158,6 +159,7 @@ impl PySession {
             is_aggregate,
             expression,
             implementation,
+            translator: translator.map(functions::translator),
             reason,
             is_volatile,
         };

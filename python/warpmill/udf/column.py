@@ -257,11 +257,17 @@ class Column:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, Column):
             key = key._truth()
-        if isinstance(key, int | np.integer):
+        if isinstance(key, int | np.integer | Whole):
+            key = int(key)
             value = self._values[key]
             missing = self._valid is not None and not self._valid[key]
             return None if missing else _plain(value)
         return Column(self._values[key], None if self._valid is None else self._valid[key])
+
+    @property
+    def iloc(self) -> Column:
+        """The values by their positions, as the column itself has them."""
+        return self
 
     def _truth(self) -> np.ndarray[Any, Any]:
         if self._values.dtype != np.bool_:
@@ -330,6 +336,19 @@ class Column:
         if not len(values):
             return _NAN
         return of_others(values.tolist()) if values.dtype == object else _plain(of_numbers(values))
+
+    def idxmin(self) -> Any:
+        """The position of the least value, the first of equal ones; missing where there is none."""
+        return self._position(np.argmin)
+
+    def idxmax(self) -> Any:
+        """The position of the greatest value, the first of equal ones; missing where there is none."""
+        return self._position(np.argmax)
+
+    def _position(self, find: Callable[..., Any]) -> Any:
+        self._numbers()
+        present = np.flatnonzero(~self._missing())
+        return Whole(present[find(self._values[present])]) if len(present) else _NAN
 
     def var(self, *, ddof: int = 1) -> Any:
         """The variance of a sample; `ddof=0`: of a population."""
@@ -448,7 +467,7 @@ class Column:
                 valid = ~zero if valid is None else valid & ~zero
                 right = np.where(np.asarray(right) == 0, 1, right)
         result = compute(left, right)
-        if whole and compute in (operator.add, operator.sub, operator.mul) and len(self._values):
+        if whole and compute in (operator.add, operator.sub, operator.mul, operator.pow) and len(self._values):
             about = compute(np.asarray(left, np.float64), np.asarray(right, np.float64))
             about = np.broadcast_to(about, self._values.shape) if valid is None else about[valid]
             if len(about) and np.abs(about).max() >= 0.99 * _LARGEST:

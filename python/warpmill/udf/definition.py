@@ -6,7 +6,9 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from warpmill._warpmill import no_compiler
 from warpmill.udf import symbolic
+from warpmill.udf.compiled import Translator
 from warpmill.udf.returns import declared, takes_values
 from warpmill.udf.source import NotSymbolic
 
@@ -14,10 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from warpmill._warpmill import Session
+    from warpmill.udf.compiled.translation import Domain
 
-#: "auto": an expression where there is one; "symbolic": an error where there is none; "python": always called; for
-#: functions of rows, "scalar": called with the values of one row, as "auto" does where all parameters are annotated so.
-Mode = Literal["auto", "symbolic", "python", "scalar"]
+#: "auto": an expression where there is one, else compiled where that is possible, else called; "symbolic": an error
+#: where there is no expression; "compiled": an error where it cannot be compiled, and where compiled code gives up;
+#: "python": always called; for functions of rows, "scalar": called with the values of one row, as "auto" does where all
+#: parameters are annotated so.
+Mode = Literal["auto", "symbolic", "compiled", "python", "scalar"]
+
+#: How a function is run.
+Tier = Literal["expression", "compiled", "called"]
 
 
 @dataclass(frozen=True)
@@ -45,10 +53,12 @@ class FunctionInfo:
     parameters: tuple[str, ...]
     returns: str
     is_aggregate: bool
-    #: Its SQL over the parameters __p0, __p1, ...: run like any other SQL. None: its code is called.
+    #: Its SQL over the parameters __p0, __p1, ...: run like any other SQL. None: its code is compiled or called.
     expression: str | None
-    #: The reason why there is no expression.
+    #: The reason why there is no expression, and where it is called, why it is not compiled.
     reason: str | None
+    #: How it is run, as far as that does not depend on the types of a call.
+    tier: Tier
 
 
 def define(session: Session, function: UserFunction, columns: Sequence[str] | None = None) -> FunctionInfo:
@@ -70,10 +80,15 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
     if columns is not None and expression is None:
         read = symbolic.columns_read(function.function, parameters[0], columns)
         parameters = tuple(columns if read is None else read)
-    if function.mode == "symbolic":
+    of: Domain = "values" if not function.is_aggregate else "columns" if columns is None else "group"
+    translator, uncompiled = _translator(function, parameters, returns, of)
+    if function.mode in ("symbolic", "compiled"):
         code = None
     elif columns is not None:
         code = _of_group(function, returns, parameters)
+    elif of == "values" and expression is None and translator is not None:
+        # Compiled code is of single values: where it gives one up, so is Python's.
+        code = _of_values(function, returns)
     if expression is not None:
         reason = "its expression does not fit the types of the call"
     session.create_function(
@@ -84,12 +99,39 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
         expression,
         kind,
         code,
+        translator,
         reason,
         function.side_effects,
     )
-    return FunctionInfo(
-        function.name.lower(), parameters, returns, function.is_aggregate, expression, None if expression else reason
-    )
+    tier: Tier = "expression" if expression else "called" if uncompiled or translator is None else "compiled"
+    if tier == "called" and uncompiled not in (None, reason):
+        reason = f"{reason}; it is not compiled: {uncompiled}"
+    told = None if expression else reason
+    return FunctionInfo(function.name.lower(), parameters, returns, function.is_aggregate, expression, told, tier)
+
+
+def _translator(
+    function: UserFunction, parameters: tuple[str, ...], returns: str, of: Domain
+) -> tuple[Translator | None, str | None]:
+    """What makes C++ of a function, and the reason why it is compiled for no types, or not here."""
+    if function.mode not in ("auto", "compiled"):
+        return None, None
+    try:
+        if function.side_effects:
+            raise NotSymbolic("it has side effects")
+        translator = Translator(function.function, parameters, returns, of)
+    except NotSymbolic as why:
+        return None, _refused(function, str(why))
+    reason = _refused(function, no_compiler() or translator.refusal())
+    # A function of rows that is called gets whole columns: it is one of single values only where it is compiled.
+    return None if reason is not None and of == "values" else translator, reason
+
+
+def _refused(function: UserFunction, reason: str | None) -> str | None:
+    """The reason why a function is not compiled, if there is one and it need not be."""
+    if reason is not None and function.mode == "compiled":
+        raise ValueError(f"function '{function.name}' is not compiled: {reason}")
+    return reason
 
 
 def _is_class(function: object) -> bool:
@@ -97,7 +139,7 @@ def _is_class(function: object) -> bool:
 
 
 def _check_mode(function: UserFunction) -> None:
-    modes = ("auto", "symbolic", "python") if function.is_aggregate else ("auto", "symbolic", "python", "scalar")
+    modes = ("auto", "symbolic", "compiled", "python", *(() if function.is_aggregate else ("scalar",)))
     if function.mode not in modes:
         raise ValueError(f"function '{function.name}': mode is one of {', '.join(modes)}, not {function.mode!r}")
     if not callable(function.function):
@@ -130,6 +172,12 @@ def _of_group(function: UserFunction, returns: str, columns: Sequence[str]) -> C
     from warpmill.udf.called import Groups
 
     return Groups(function.name, function.function, returns, columns)
+
+
+def _of_values(function: UserFunction, returns: str) -> Callable[..., object]:
+    from warpmill.udf.called import Rows
+
+    return Rows(function.name, function.function, returns, vectorized=False)
 
 
 def _expression(

@@ -8,11 +8,11 @@ that it was assigned. Branches become choices. What has no expression (loops, ca
 from __future__ import annotations
 
 import ast
-import builtins
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from warpmill.udf.expressions import Expressions
+from warpmill.udf.scope import Scope
 from warpmill.udf.source import NotSymbolic, source_of
 from warpmill.udf.terms import (
     Constant,
@@ -20,7 +20,6 @@ from warpmill.udf.terms import (
     Row,
     Scalar,
     Term,
-    Thing,
     Unusable,
     aggregate,
     choice,
@@ -110,54 +109,20 @@ class _Translation(Expressions):
         if not isinstance(function, FunctionType):
             raise NotSymbolic("it is no function written in Python")
         super().__init__(table)
-        self._function = function
         self._source: Source = source_of(function)
+        self._scope = Scope(function, self._source)
 
     def result(self, parameters: Variables, returns: str) -> Term:
         """The result of the function as a value of type `returns`."""
-        variables = {**self._defaults(), **parameters}
+        variables: Variables = {**self._scope.defaults(), **parameters}
         try:
             term = self._run(self._source.body, variables)
         except RecursionError as error:
             raise NotSymbolic("its code is nested too deeply") from error
         return operator(f"return_{returns.lower()}", term)
 
-    def _defaults(self) -> Variables:
-        """The parameters that have a value without being given one."""
-        arguments = self._source.arguments
-        if arguments.vararg or arguments.kwarg:
-            raise NotSymbolic("it takes any number of arguments")
-        named = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-        values = self._function.__defaults__ or ()
-        found: Variables = {
-            name: self._known(value) for name, value in zip(named[len(named) - len(values) :], values, strict=True)
-        }
-        found.update({name: self._known(value) for name, value in (self._function.__kwdefaults__ or {}).items()})
-        return found
-
-    # Names that are not the function's own.
-
     def outside(self, name: str) -> Value:
-        function = self._function
-        code = function.__code__
-        if name in code.co_freevars:
-            try:
-                return self._known((function.__closure__ or ())[code.co_freevars.index(name)].cell_contents)
-            except ValueError:
-                raise NotSymbolic(f"the variable {name!r} has no value yet") from None
-        if name in function.__globals__:
-            return self._known(function.__globals__[name])
-        if hasattr(builtins, name):
-            return Thing(getattr(builtins, name))
-        raise NotSymbolic(f"there is no variable {name!r}")
-
-    @staticmethod
-    def _known(value: object) -> Value:
-        if value is None or type(value) in (bool, int, float, str):
-            return Constant(value)
-        if isinstance(value, ModuleType | FunctionType | BuiltinFunctionType | type) or callable(value):
-            return Thing(value)
-        return Unusable(f"it reads a value of type {type(value).__name__} from outside")
+        return self._scope.outside(name)
 
     # Statements.
 

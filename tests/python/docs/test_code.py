@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PRINTED = {
     "README.md": ["b    │               5.0", "167"],
     "docs/distributed.md": ["[(0, 3000), (1, 3000), (2, 3000)]", "stage 1: 2 tasks", "orders: segments 0.."],
-    "docs/udf.md": ["(1, -1.82", "[(-0.5, 0.5)]", "a loop (for) is no expression"],
+    "docs/udf.md": ["(1, -1.82", "[(-0.5, 0.5)]", "compiled\n"],
     "docs/start/cpu.md": [
         "5.50",
         "[(Decimal('4.00'),)]",

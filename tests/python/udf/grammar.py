@@ -140,11 +140,13 @@ class Grammar:
 
 def compiled(text: str, name: str = "f") -> Callable[..., Any]:
     """The function of a text, whose source is known as that of a notebook's cell is."""
+    import math
+
     import numpy as np
 
     filename = f"<random function {next(_NUMBERS)}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    variables: dict[str, Any] = {"np": np}
+    variables: dict[str, Any] = {"np": np, "math": math}
     exec(compile(text, filename, "exec"), variables)
     found: Callable[..., Any] = variables[name]
     return found

@@ -29,7 +29,7 @@ def udaf(
     ] = 60.0,
     output: Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write all times as JSON.")] = None,
 ) -> None:
-    """Aggregate functions in Python (midrange, t-test) beside pandas and DuckDB's SQL; results are checked."""
+    """Aggregate functions in Python (with and without loops) beside pandas and DuckDB's SQL; results are checked."""
     from warpmill_bench import udaf as study
 
     numbers = [int(number) for number in groups.split(",")]

@@ -9,6 +9,7 @@ use crate::device::{Device, DevicePtr, Stream};
 
 mod decompress;
 mod expand;
+mod functions;
 mod parquet;
 mod records;
 mod strings;

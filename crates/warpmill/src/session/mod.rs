@@ -190,7 +190,7 @@ impl Session {
 
     /// Cancels what the session runs.
     pub fn cancel_handle(&self) -> CancelHandle {
-        self.inner.running.handle()
+        self.inner.running.handle(self.inner.functions.runs())
     }
 
     /// The progress of what the session runs: rows that scans have gone by, and the rows of all scans that are known so far (0 where it
@@ -272,6 +272,7 @@ impl Session {
     /// DataFusion reads files with as many threads as Warpmill uses.
     fn sync_threads(&self) -> Result<()> {
         let threads = self.options().worker_threads();
+        self.inner.functions.runs().set_threads(threads);
         let state = self.inner.context.state_ref();
         state.write().config_mut().options_mut().execution.target_partitions = threads;
         Ok(())

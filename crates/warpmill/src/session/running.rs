@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::offload::QueryHandle;
+use crate::udf::Runs;
 use crate::{CommitGate, Error, Result, caught_async};
 
 #[derive(Default)]
@@ -35,6 +36,7 @@ impl Stop {
 #[derive(Clone)]
 pub struct CancelHandle {
     queries: Arc<Mutex<HashMap<u64, Stop>>>,
+    functions: Arc<Runs>,
 }
 
 impl CancelHandle {
@@ -42,6 +44,7 @@ impl CancelHandle {
     /// write, and succeed. Later statements run.
     pub fn cancel(&self) {
         self.queries.lock().values().for_each(Stop::stop);
+        self.functions.stop();
     }
 }
 
@@ -76,8 +79,8 @@ impl Running {
         rows.fold((0, 0), |sum, rows| (sum.0 + rows.0, sum.1 + rows.1))
     }
 
-    pub(super) fn handle(&self) -> CancelHandle {
-        CancelHandle { queries: Arc::clone(&self.queries) }
+    pub(super) fn handle(&self, functions: &Arc<Runs>) -> CancelHandle {
+        CancelHandle { queries: Arc::clone(&self.queries), functions: Arc::clone(functions) }
     }
 }
 

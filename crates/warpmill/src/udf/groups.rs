@@ -1,7 +1,7 @@
 //! Aggregate functions whose code is called.
 //!
-//! A function of whole groups gathers their rows, and is called once for many groups; its partial states are lists of rows. A function
-//! with states adds rows as they come; its partial states are the host's, as binary values.
+//! A function of whole groups gathers their rows, and is called once for many groups, or runs as compiled code; its partial states are
+//! lists of rows. A function with states adds rows as they come; its partial states are the host's, as binary values.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -9,19 +9,25 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeListArray, UInt64Array};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use arrow::compute::{concat, filter, prep_null_mask_filter, take};
+use arrow::compute::{concat, filter, interleave, prep_null_mask_filter, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
 };
 
-use super::{Called, GroupFunction, StateFunction, States};
+use super::compiled::{self, Compiler, Native, Outcome};
+use super::{Called, GroupFunction, StateFunction, States, how};
 
-/// The function of whole groups that `code` is.
-pub(super) fn of_groups(called: Called, parameters: usize, code: Arc<dyn GroupFunction>) -> Arc<AggregateUDF> {
-    function(called, parameters, Code::Groups(code))
+/// The function of whole groups that `code` is, or compiled code, or both: then the latter goes first.
+pub(super) fn of_groups(
+    called: Called,
+    parameters: usize,
+    code: Option<Arc<dyn GroupFunction>>,
+    compiler: Option<Compiler>,
+) -> Arc<AggregateUDF> {
+    function(called, parameters, Code::Groups { code, compiler: compiler.map(Arc::new) })
 }
 
 /// The function with states that `code` is.
@@ -34,22 +40,35 @@ fn function(called: Called, parameters: usize, code: Code) -> Arc<AggregateUDF> 
     Arc::new(AggregateUDF::from(CalledAggregate { called, code, signature }))
 }
 
-/// What `function` knows about itself, if its code is called.
-pub(super) fn called(function: &AggregateUDF) -> Option<&Called> {
-    function.inner().downcast_ref::<CalledAggregate>().map(|function| &function.called)
+/// The name of `function`, if it is one of the session, and how it is run for arguments of these types.
+pub(super) fn explained(
+    function: &AggregateUDF,
+    types: impl FnOnce() -> Result<Vec<DataType>>,
+) -> Option<(String, String)> {
+    let CalledAggregate { called, code, .. } = function.inner().downcast_ref::<CalledAggregate>()?;
+    Some((called.name.clone(), how(called, code.compiler().map(Arc::as_ref), types)))
 }
 
 #[derive(Debug, Clone)]
 enum Code {
-    Groups(Arc<dyn GroupFunction>),
+    Groups { code: Option<Arc<dyn GroupFunction>>, compiler: Option<Arc<Compiler>> },
     States(Arc<dyn StateFunction>),
 }
 
 impl Code {
     fn address(&self) -> usize {
         match self {
-            Code::Groups(code) => Arc::as_ptr(code).cast::<()>() as usize,
+            Code::Groups { code: Some(code), .. } => Arc::as_ptr(code).cast::<()>() as usize,
+            Code::Groups { compiler: Some(compiler), .. } => Arc::as_ptr(compiler) as usize,
+            Code::Groups { .. } => 0,
             Code::States(code) => Arc::as_ptr(code).cast::<()>() as usize,
+        }
+    }
+
+    fn compiler(&self) -> Option<&Arc<Compiler>> {
+        match self {
+            Code::Groups { compiler, .. } => compiler.as_ref(),
+            Code::States(_) => None,
         }
     }
 }
@@ -78,11 +97,25 @@ impl Hash for CalledAggregate {
 
 impl CalledAggregate {
     fn groups(&self, types: Vec<DataType>) -> Result<Box<dyn Gathers>> {
-        let returns = self.called.returns.clone();
+        let called = self.called.clone();
         Ok(match &self.code {
-            Code::Groups(code) => Box::new(Rows { code: Arc::clone(code), returns, types, batches: vec![], groups: 0 }),
-            Code::States(code) => Box::new(Added { states: code.start()?, returns, groups: 0 }),
+            Code::Groups { code, compiler } => {
+                let native = self.native(&types)?;
+                let native = native.zip(compiler.clone());
+                Box::new(Rows { called, code: code.clone(), native, types, batches: vec![], groups: 0 })
+            }
+            Code::States(code) => Box::new(Added { states: code.start()?, returns: called.returns, groups: 0 }),
         })
+    }
+
+    /// The compiled function for columns of these types; an error where there is neither it nor code to call.
+    fn native(&self, types: &[DataType]) -> Result<Option<Arc<Native>>> {
+        let Some(compiler) = self.code.compiler() else { return Ok(None) };
+        match compiler.native(types)? {
+            Ok(native) => Ok(Some(native)),
+            Err(_) if matches!(&self.code, Code::Groups { code: Some(_), .. }) => Ok(None),
+            Err(reason) => plan_err!("function '{}' is not compiled: {reason}", self.called.name),
+        }
     }
 }
 
@@ -99,7 +132,10 @@ impl AggregateUDFImpl for CalledAggregate {
         &self.signature
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        if matches!(&self.code, Code::Groups { code: None, .. }) {
+            self.native(types)?;
+        }
         Ok(self.called.returns.clone())
     }
 
@@ -118,7 +154,7 @@ impl AggregateUDFImpl for CalledAggregate {
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let field = |name: String, ty: DataType| Arc::new(Field::new(name, ty, true));
         Ok(match &self.code {
-            Code::Groups(_) => {
+            Code::Groups { .. } => {
                 let rows = args.input_fields.iter().enumerate();
                 rows.map(|(at, input)| field(format!("{}[rows {at}]", args.name), list_of(input.data_type()))).collect()
             }
@@ -148,8 +184,9 @@ trait Gathers: Send + Sync + fmt::Debug {
 /// The rows of groups, as they came.
 #[derive(Debug)]
 struct Rows {
-    code: Arc<dyn GroupFunction>,
-    returns: DataType,
+    called: Called,
+    code: Option<Arc<dyn GroupFunction>>,
+    native: Option<(Arc<Native>, Arc<Compiler>)>,
     types: Vec<DataType>,
     batches: Vec<Gathered>,
     groups: usize,
@@ -170,10 +207,10 @@ impl Gathered {
 }
 
 impl Rows {
-    /// The rows of the first `count` groups, group by group, and where each begins. The others stay, if `keep`.
-    fn sorted(&self, count: usize) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
+    /// The rows of `count` groups, group by group, and where each begins. `number` gives a group its number among them.
+    fn sorted(&self, count: usize, number: impl Fn(usize) -> Option<usize>) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
         let mut offsets = vec![0i64; count + 1];
-        for group in self.batches.iter().flat_map(|batch| &batch.groups).filter(|group| **group < count) {
+        for group in self.batches.iter().flat_map(|batch| &batch.groups).filter_map(|group| number(*group)) {
             offsets[group + 1] += 1;
         }
         for at in 0..count {
@@ -182,9 +219,9 @@ impl Rows {
         let mut next = offsets.clone();
         let mut order = vec![0u64; offsets[count] as usize];
         for (row, group) in self.batches.iter().flat_map(|batch| &batch.groups).enumerate() {
-            if *group < count {
-                order[next[*group] as usize] = row as u64;
-                next[*group] += 1;
+            if let Some(group) = number(*group) {
+                order[next[group] as usize] = row as u64;
+                next[group] += 1;
             }
         }
         let order = UInt64Array::from(order);
@@ -213,9 +250,41 @@ impl Rows {
         Ok(())
     }
 
+    /// The rows of the first `count` groups.
+    fn first(&self, count: usize) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
+        self.sorted(count, |group| Some(group).filter(|group| *group < count))
+    }
+
     fn results(&self, count: usize) -> Result<ArrayRef> {
-        let (columns, offsets) = self.sorted(count)?;
-        checked(self.code.call(&columns, &offsets, &self.returns)?, count, &self.returns)
+        let returns = &self.called.returns;
+        let Some((native, compiler)) = &self.native else {
+            let Some(code) = &self.code else { return internal_err!("a function without code") };
+            let (columns, offsets) = self.first(count)?;
+            return checked(code.call(&columns, &offsets, returns)?, count, returns);
+        };
+        let batches: Vec<_> =
+            self.batches.iter().map(|batch| (batch.columns.as_slice(), batch.groups.as_slice())).collect();
+        let outcome = compiled::run(native, compiler.runs(), &batches, count, returns);
+        let outcome = outcome.map_err(|error| self.called.named(error))?;
+        checked(self.completed(outcome, count)?, count, returns)
+    }
+
+    /// The results of compiled code, with those of code that is called for groups that were given up.
+    fn completed(&self, outcome: Outcome, count: usize) -> Result<ArrayRef> {
+        let Outcome { results, given_up } = outcome;
+        let Some((_, reason)) = given_up.first() else { return Ok(results) };
+        let Some(code) = &self.code else { return Err(self.called.gives_up(reason)) };
+        tracing::debug!(function = self.called.name, groups = given_up.len(), reason, "compiled code gave groups up");
+        let mut numbers = vec![None; count];
+        for (number, (group, _)) in given_up.iter().enumerate() {
+            numbers[*group] = Some(number);
+        }
+        let (columns, offsets) = self.sorted(given_up.len(), |group| numbers.get(group).copied().flatten())?;
+        let called =
+            checked(code.call(&columns, &offsets, &self.called.returns)?, given_up.len(), &self.called.returns)?;
+        let places: Vec<_> =
+            numbers.iter().enumerate().map(|(group, number)| number.map_or((0, group), |at| (1, at))).collect();
+        Ok(interleave(&[results.as_ref(), called.as_ref()], &places)?)
     }
 }
 
@@ -255,7 +324,7 @@ impl Gathers for Rows {
     }
 
     fn take(&mut self, count: usize) -> Result<Vec<ArrayRef>> {
-        let (columns, offsets) = self.sorted(count)?;
+        let (columns, offsets) = self.first(count)?;
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         let lists = columns.into_iter().map(|values| {
             let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));

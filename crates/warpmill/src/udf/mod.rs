@@ -2,8 +2,10 @@
 //!
 //! A function has an expression, an implementation, or both. The expression is SQL over its parameters, with operators of the host's
 //! language (`operators`): a call is replaced by it before names are bound (`expand`), so that it is run like any other SQL. The
-//! implementation is called with rows, in DataFusion's operators (`groups`, `rows`); EXPLAIN says why.
+//! implementation is called with rows, in DataFusion's operators (`groups`, `rows`); EXPLAIN says why. Functions may also be translated
+//! to C++ and compiled (`compiled`), which goes before calling them.
 
+mod compiled;
 mod expand;
 mod groups;
 mod operators;
@@ -16,9 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
-use datafusion::common::DataFusionError;
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::{DataFusionError, Result as DataFusionResult};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -26,6 +29,9 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use parking_lot::RwLock;
 
+use compiled::Compiler;
+pub(crate) use compiled::Runs;
+pub use compiled::{ColumnKind, Translation, Translator};
 pub(crate) use expand::{Expansion, expand};
 pub(crate) use operators::{lower, operator};
 use template::Template;
@@ -50,6 +56,8 @@ pub struct FunctionDefinition {
     pub expression: Option<String>,
     /// Code that is called where there is no expression, or where it does not fit the types of a call.
     pub implementation: Option<Implementation>,
+    /// What translates a function of groups or of rows to C++: compiled code goes before `implementation`.
+    pub translator: Option<Arc<dyn Translator>>,
     /// The reason why there is no expression.
     pub reason: String,
     /// Whether it may give different results for the same arguments.
@@ -113,9 +121,8 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    fn new(definition: FunctionDefinition) -> Result<Self> {
-        let FunctionDefinition { name, parameters, returns, is_aggregate, expression, implementation, reason, .. } =
-            definition;
+    fn new(definition: FunctionDefinition, runs: &Arc<Runs>) -> Result<Self> {
+        let FunctionDefinition { name, parameters, returns, is_aggregate, expression, reason, .. } = definition;
         let name = name.to_lowercase();
         if parameters.is_empty() || parameters.len() > MOST_PARAMETERS {
             let count = parameters.len();
@@ -125,16 +132,23 @@ impl Function {
         }
         let template = expression.map(|text| Template::parse(&text, parameters.len())).transpose()?;
         let called = Called { name: name.clone(), reason, returns };
+        let compiler = definition.translator.map(|translator| Compiler::new(translator, Arc::clone(runs)));
         let (mut aggregate, mut scalar) = (None, None);
-        match implementation {
+        match definition.implementation {
             Some(Implementation::Groups(code)) if is_aggregate => {
-                aggregate = Some(groups::of_groups(called, parameters.len(), code));
+                aggregate = Some(groups::of_groups(called, parameters.len(), Some(code), compiler));
+            }
+            None if is_aggregate && compiler.is_some() => {
+                aggregate = Some(groups::of_groups(called, parameters.len(), None, compiler));
             }
             Some(Implementation::States(code)) if is_aggregate => {
                 aggregate = Some(groups::of_states(called, parameters.len(), code));
             }
             Some(Implementation::Rows(code)) if !is_aggregate => {
-                scalar = Some(rows::of_rows(called, parameters.len(), code, definition.is_volatile));
+                scalar = Some(rows::of_rows(called, parameters.len(), Some(code), compiler, definition.is_volatile));
+            }
+            None if compiler.is_some() => {
+                scalar = Some(rows::of_rows(called, parameters.len(), None, compiler, definition.is_volatile));
             }
             None if template.is_some() => {}
             _ => return Err(Error::Plan(format!("function '{name}' has neither an expression nor code of its kind"))),
@@ -156,22 +170,45 @@ struct Called {
     returns: DataType,
 }
 
+impl Called {
+    /// `error` with the function's name.
+    fn named(&self, error: Error) -> Error {
+        match error {
+            Error::Execution(text) => Error::Execution(format!("function '{}': {text}", self.name)),
+            other => other,
+        }
+    }
+
+    /// The error of a function that is compiled only, where that does not compute what Python would.
+    fn gives_up(&self, reason: &str) -> DataFusionError {
+        let name = &self.name;
+        let text = format!("function '{name}', {reason} (mode=\"compiled\" does not call Python there)");
+        Error::Execution(text).into()
+    }
+}
+
 /// The functions of a session, by their names in lower case.
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
     all: RwLock<HashMap<String, Arc<Function>>>,
     /// How many there are: most sessions have none, and look no further.
     count: AtomicUsize,
+    runs: Arc<Runs>,
 }
 
 impl Functions {
     /// Defines a function, in the place of one of that name; whether there was one.
     pub(crate) fn define(&self, definition: FunctionDefinition) -> Result<bool> {
-        let function = Arc::new(Function::new(definition)?);
+        let function = Arc::new(Function::new(definition, &self.runs)?);
         let mut all = self.all.write();
         let replaced = all.insert(function.name.clone(), function).is_some();
         self.count.store(all.len(), Ordering::Release);
         Ok(replaced)
+    }
+
+    /// The compiled functions that run now.
+    pub(crate) fn runs(&self) -> &Arc<Runs> {
+        &self.runs
     }
 
     /// Forgets a function; whether there was one.
@@ -228,21 +265,43 @@ impl Misfit {
 
 /// The function of the session that keeps `plan` from being a program, and why it is called.
 pub(crate) fn called_in(plan: &Arc<dyn ExecutionPlan>) -> Option<(String, String)> {
+    let types = |args: &[Arc<dyn PhysicalExpr>], schema: &Schema| {
+        args.iter().map(|arg| arg.data_type(schema)).collect::<DataFusionResult<Vec<_>>>()
+    };
     if let Some(aggregation) = plan.downcast_ref::<AggregateExec>() {
-        return aggregation.aggr_expr().iter().find_map(|call| groups::called(call.fun())).map(explained);
+        let schema = aggregation.input_schema();
+        let found =
+            |call: &Arc<AggregateFunctionExpr>| groups::explained(call.fun(), || types(&call.expressions(), &schema));
+        return aggregation.aggr_expr().iter().find_map(found);
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        return projection.expr().iter().find_map(|column| in_expression(&column.expr)).map(explained);
+        let schema = projection.input().schema();
+        return projection.expr().iter().find_map(|column| in_expression(&column.expr, &schema));
     }
     let filter = plan.downcast_ref::<FilterExec>()?;
-    in_expression(filter.predicate()).map(explained)
+    in_expression(filter.predicate(), &filter.input().schema())
 }
 
-fn explained(called: &Called) -> (String, String) {
-    (called.name.clone(), format!("its code is called: {}", called.reason))
+fn in_expression(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<(String, String)> {
+    let own = expr.downcast_ref::<ScalarFunctionExpr>().and_then(|call| {
+        let types = || call.args().iter().map(|arg| arg.data_type(schema)).collect();
+        rows::explained(call.fun(), types)
+    });
+    own.or_else(|| expr.children().into_iter().find_map(|child| in_expression(child, schema)))
 }
 
-fn in_expression(expr: &Arc<dyn PhysicalExpr>) -> Option<&Called> {
-    let own = expr.downcast_ref::<ScalarFunctionExpr>().and_then(|call| rows::called(call.fun()));
-    own.or_else(|| expr.children().into_iter().find_map(in_expression))
+/// The way a function is run for arguments of some types, in words.
+fn how(
+    called: &Called,
+    compiler: Option<&Compiler>,
+    types: impl FnOnce() -> DataFusionResult<Vec<DataType>>,
+) -> String {
+    let reason = &called.reason;
+    let Some(compiler) = compiler else { return format!("its code is called: {reason}") };
+    let native = types().map_err(Error::from).and_then(|types| compiler.native(&types));
+    match native {
+        Ok(Ok(_)) => format!("its code is compiled: {reason}"),
+        Ok(Err(why)) => format!("its code is called: {reason}; it is not compiled: {why}"),
+        Err(error) => format!("its code is called: {reason}; it is not compiled: {error}"),
+    }
 }

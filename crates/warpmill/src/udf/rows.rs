@@ -1,42 +1,93 @@
-//! Functions of rows whose code is called.
+//! Functions of rows whose code is called, or compiled.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, UInt64Array};
+use arrow::compute::{interleave, take};
 use arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
-use super::{Called, RowFunction};
+use super::compiled::{self, Compiler, Native, Outcome};
+use super::{Called, RowFunction, how};
 
-/// The function that `code` is.
+/// The function that `code` is, or compiled code, or both: then the latter goes first.
 pub(super) fn of_rows(
     called: Called,
     parameters: usize,
-    code: Arc<dyn RowFunction>,
+    code: Option<Arc<dyn RowFunction>>,
+    compiler: Option<Compiler>,
     is_volatile: bool,
 ) -> Arc<ScalarUDF> {
     let volatility = if is_volatile { Volatility::Volatile } else { Volatility::Immutable };
     let signature = Signature::any(parameters, volatility);
-    Arc::new(ScalarUDF::from(CalledScalar { called, code, signature }))
+    let compiler = compiler.map(Arc::new);
+    Arc::new(ScalarUDF::from(CalledScalar { called, code, compiler, signature }))
 }
 
-/// What `function` knows about itself, if its code is called.
-pub(super) fn called(function: &ScalarUDF) -> Option<&Called> {
-    function.inner().downcast_ref::<CalledScalar>().map(|function| &function.called)
+/// The name of `function`, if it is one of the session, and how it is run for arguments of these types.
+pub(super) fn explained(
+    function: &ScalarUDF,
+    types: impl FnOnce() -> Result<Vec<DataType>>,
+) -> Option<(String, String)> {
+    let CalledScalar { called, compiler, .. } = function.inner().downcast_ref::<CalledScalar>()?;
+    Some((called.name.clone(), how(called, compiler.as_deref(), types)))
 }
 
 #[derive(Debug)]
 struct CalledScalar {
     called: Called,
-    code: Arc<dyn RowFunction>,
+    code: Option<Arc<dyn RowFunction>>,
+    compiler: Option<Arc<Compiler>>,
     signature: Signature,
 }
 
 impl CalledScalar {
     fn address(&self) -> usize {
-        Arc::as_ptr(&self.code).cast::<()>() as usize
+        match (&self.code, &self.compiler) {
+            (Some(code), _) => Arc::as_ptr(code).cast::<()>() as usize,
+            (None, Some(compiler)) => Arc::as_ptr(compiler) as usize,
+            (None, None) => 0,
+        }
+    }
+
+    /// The compiled function for values of these types; an error where there is neither it nor code to call.
+    fn native(&self, types: &[DataType]) -> Result<Option<Arc<Native>>> {
+        let Some(compiler) = &self.compiler else { return Ok(None) };
+        match compiler.native(types)? {
+            Ok(native) => Ok(Some(native)),
+            Err(_) if self.code.is_some() => Ok(None),
+            Err(reason) => plan_err!("function '{}' is not compiled: {reason}", self.called.name),
+        }
+    }
+
+    fn results(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let types: Vec<DataType> = columns.iter().map(|column| column.data_type().clone()).collect();
+        let returns = &self.called.returns;
+        if let (Some(native), Some(compiler)) = (self.native(&types)?, &self.compiler) {
+            let outcome = compiled::run_rows(&native, compiler.runs(), columns, rows, returns);
+            return self.completed(outcome.map_err(|error| self.called.named(error))?, columns);
+        }
+        match &self.code {
+            Some(code) => Ok(code.call(columns, rows, returns)?),
+            None => internal_err!("a function without code"),
+        }
+    }
+
+    /// The results of compiled code, with those of code that is called for rows that were given up.
+    fn completed(&self, outcome: Outcome, columns: &[ArrayRef]) -> Result<ArrayRef> {
+        let Outcome { results, given_up } = outcome;
+        let Some((_, reason)) = given_up.first() else { return Ok(results) };
+        let Some(code) = &self.code else { return Err(self.called.gives_up(reason)) };
+        let rows: UInt64Array = given_up.iter().map(|(row, _)| *row as u64).collect();
+        let some = columns.iter().map(|column| take(column, &rows, None)).collect::<Result<Vec<_>, _>>()?;
+        let called = code.call(&some, given_up.len(), &self.called.returns)?;
+        let mut places: Vec<_> = (0..results.len()).map(|row| (0, row)).collect();
+        for (at, (row, _)) in given_up.iter().enumerate() {
+            places[*row] = (1, at);
+        }
+        Ok(interleave(&[results.as_ref(), called.as_ref()], &places)?)
     }
 }
 
@@ -64,7 +115,10 @@ impl ScalarUDFImpl for CalledScalar {
         &self.signature
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        if self.code.is_none() {
+            self.native(types)?;
+        }
         Ok(self.called.returns.clone())
     }
 
@@ -73,7 +127,7 @@ impl ScalarUDFImpl for CalledScalar {
         let constant = !is_volatile && args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { args.number_rows };
         let columns = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<ArrayRef>>>()?;
-        let results = self.code.call(&columns, rows, &self.called.returns)?;
+        let results = self.results(&columns, rows)?;
         if results.len() != rows || results.data_type() != &self.called.returns {
             return internal_err!("{} results of type {} for {rows} rows", results.len(), results.data_type());
         }

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::super::{BuildInfo, BuildOrigin, DeviceError, KernelSource, Result};
 use super::cache::{self, Key, ObjectCache};
+use super::host::HostFunction;
 use super::module::{Loaded, SimModule};
 use super::runtime::Runtime;
 
@@ -72,7 +73,7 @@ impl Compiler {
             }
         }
         Err(DeviceError::NoCompiler(format!(
-            "the simulated device needs a C++ compiler; tried {} (set CXX to name another)",
+            "there is no C++ compiler, which the simulated device and compiled functions need; tried {} (set CXX to name another)",
             tried.join(", ")
         )))
     }
@@ -122,7 +123,11 @@ pub(super) struct Toolchain {
     cache: Option<ObjectCache>,
     runtime: OnceLock<Arc<Runtime>>,
     modules: Mutex<HashMap<Key, Slot>>,
+    functions: Mutex<HashMap<Key, HostSlot>>,
 }
+
+/// A function for the host that is compiled at most once; locked while it is.
+type HostSlot = Arc<Mutex<Option<HostFunction>>>;
 
 impl Toolchain {
     /// The toolchain of this process: what several devices compile is compiled once.
@@ -153,7 +158,14 @@ impl Toolchain {
                 None
             }
         });
-        Ok(Self { compiler, sanitize, cache, runtime: OnceLock::new(), modules: Mutex::default() })
+        Ok(Self {
+            compiler,
+            sanitize,
+            cache,
+            runtime: OnceLock::new(),
+            modules: Mutex::default(),
+            functions: Mutex::default(),
+        })
     }
 
     /// Compiles `source`, or finds it in memory or on disk.
@@ -175,6 +187,19 @@ impl Toolchain {
         let nanos = start.elapsed().as_nanos() as u64;
         let build = BuildInfo { origin, nanos, code_bytes: module.code_bytes };
         Ok(SimModule::new(module, build))
+    }
+
+    /// The function called `entry` of a text that is no kernel: compiled, or found in memory or on disk.
+    pub(super) fn host_function(&self, text: &str, entry: &str) -> Result<HostFunction> {
+        let start = Instant::now();
+        let slot = self.functions.lock().entry(self.key(text, "-O2")).or_default().clone();
+        let mut made = slot.lock();
+        if let Some(function) = &*made {
+            return Ok(function.again(start.elapsed()));
+        }
+        let (library, origin, code_bytes) = self.build(text, "-O2")?;
+        let build = BuildInfo { origin, nanos: start.elapsed().as_nanos() as u64, code_bytes };
+        Ok(made.insert(HostFunction::new(library, entry, build)?).clone())
     }
 
     fn runtime(&self) -> Result<Arc<Runtime>> {

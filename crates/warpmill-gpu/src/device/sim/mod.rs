@@ -19,6 +19,7 @@
 mod batch;
 mod cache;
 mod compiler;
+mod host;
 mod memory;
 mod module;
 mod peers;
@@ -36,6 +37,7 @@ use parking_lot::Mutex;
 use self::batch::HostBatches;
 use self::compiler::Toolchain;
 pub use self::compiler::{record_sources, recorded_sources};
+pub use self::host::{HostFunction, HostLaunch, host_compiler, host_function};
 use self::memory::{Memory, Reachable};
 use self::module::Entry;
 use self::peers::Peers;

@@ -1,0 +1,46 @@
+//! Functions that were translated from the host's language: a text over the threads that a group of rows has, for the host and for devices.
+//!
+//! A text is the translation, `namespace udf { ... }` with `run<P>(const Launch&, i64 group)`; what goes before and behind it is here.
+
+use super::library::Library;
+use crate::device::KernelSource;
+
+/// Values, with what goes wrong where Python would raise an exception. Needs [`Library::Arith`].
+const VALUE: &str = include_str!("../../kernels/udf/value.cuh");
+/// Columns, and reductions of them. Needs [`VALUE`].
+const ROWS: &str = include_str!("../../kernels/udf/rows.cuh");
+/// Keywords and types for the host.
+const HOST: &str = include_str!("../../kernels/udf/host.h");
+
+/// Entry points of a text on devices: one thread, a warp, a block for each group.
+pub const ENTRIES: [&str; 3] = ["udf_thread", "udf_warp", "udf_block"];
+
+/// The function that [`on_host`] makes: `void warpmill_udf(const Launch*, i64 first, i64 last)`.
+pub const HOST_ENTRY: &str = "warpmill_udf";
+
+/// The text for the host: one thread for each group.
+pub fn on_host(translation: &str) -> String {
+    format!(
+        "{HOST}\n{}\n{VALUE}\n{ROWS}\n{translation}\n\
+         extern \"C\" __attribute__((visibility(\"default\"))) void {HOST_ENTRY}(const udf::Launch* k, i64 first, i64 last) {{\n\
+         \x20   for (i64 group = first; group < last; group++) udf::run<udf::OneThread>(*k, group);\n}}\n",
+        Library::Arith.text()
+    )
+}
+
+/// The text for devices, with an entry point for each number of threads that a group may have.
+pub fn on_device(translation: &str) -> KernelSource {
+    let text = format!(
+        "{}\n{VALUE}\n{ROWS}\n{translation}\n\
+         extern \"C\" __global__ void udf_thread(udf::Launch k) {{\n\
+         \x20   const i64 group = (i64)blockIdx.x * blockDim.x + threadIdx.x;\n\
+         \x20   if (group < k.groups) udf::run<udf::OneThread>(k, group);\n}}\n\
+         extern \"C\" __global__ void udf_warp(udf::Launch k) {{\n\
+         \x20   const i64 group = ((i64)blockIdx.x * blockDim.x + threadIdx.x) / 32;\n\
+         \x20   if (group < k.groups) udf::run<udf::OneWarp>(k, group);\n}}\n\
+         extern \"C\" __global__ void udf_block(udf::Launch k) {{\n\
+         \x20   if (blockIdx.x < k.groups) udf::run<udf::OneBlock>(k, blockIdx.x);\n}}\n",
+        Library::Arith.text()
+    );
+    KernelSource { text, entries: ENTRIES.map(String::from).to_vec() }
+}

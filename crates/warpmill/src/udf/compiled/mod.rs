@@ -1,0 +1,178 @@
+//! Functions of groups and of rows as machine code: the host's language translates them to C++ for the types of a call, the C++ compiler makes
+//! code of that, and threads run it over rows that were gathered by group.
+//!
+//! Compiled code has the meaning of the host's language or gives a group up (a NULL in arithmetic, a whole number beyond 64 bits, a
+//! division by zero, ...). The host's code is called for such groups; where there is none, they are an error.
+
+mod gather;
+mod reasons;
+mod run;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use arrow::datatypes::DataType;
+use parking_lot::Mutex;
+use warpmill_engine::warpmill_gpu::device::sim::{HostFunction, host_compiler, host_function};
+use warpmill_engine::warpmill_gpu::kernels::functions;
+
+pub(super) use self::run::{Outcome, run, run_rows};
+use crate::{Error, Result};
+
+/// The type that a column has in compiled code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ColumnKind {
+    /// Truth values.
+    Bool,
+    /// Whole numbers of 64 bits.
+    Int,
+    /// Floating-point numbers of 64 bits.
+    Float,
+}
+
+impl ColumnKind {
+    /// The kind that columns of type `ty` have: whole numbers have 64 bits, other numbers are floats.
+    pub(super) fn of(ty: &DataType) -> Option<Self> {
+        Some(match ty {
+            DataType::Boolean => Self::Bool,
+            ty if ty.is_integer() => Self::Int,
+            DataType::Null => Self::Float,
+            ty if ty.is_numeric() => Self::Float,
+            _ => return None,
+        })
+    }
+
+    /// The Arrow type of such columns.
+    pub(super) fn arrow(self) -> DataType {
+        match self {
+            Self::Bool => DataType::Boolean,
+            Self::Int => DataType::Int64,
+            Self::Float => DataType::Float64,
+        }
+    }
+}
+
+/// A function as C++, for columns of some types.
+#[derive(Debug, Clone)]
+pub struct Translation {
+    /// The text (`warpmill_gpu::kernels::functions`). It depends on the function's code and the types only: constants from outside of the
+    /// function are parameters.
+    pub text: String,
+    /// Constants that are whole numbers or truth values, by their numbers in the text.
+    pub whole: Vec<i64>,
+    /// Constants that are floats.
+    pub floats: Vec<f64>,
+    /// The line of each place that may give a group up, from place 1 on.
+    pub lines: Vec<u32>,
+}
+
+/// What translates a function of groups, or of rows, to C++.
+pub trait Translator: fmt::Debug + Send + Sync {
+    /// The translation for columns of these types, or the reason why there is none.
+    fn translate(&self, columns: &[ColumnKind]) -> Result<Result<Translation, String>>;
+}
+
+/// A translated function that is ready to run.
+#[derive(Debug)]
+pub(super) struct Native {
+    pub(super) columns: Vec<ColumnKind>,
+    translation: Translation,
+    /// Compiled when it runs first.
+    function: Mutex<Option<HostFunction>>,
+}
+
+impl Native {
+    fn function(&self) -> Result<HostFunction> {
+        let mut made = self.function.lock();
+        if let Some(function) = &*made {
+            return Ok(function.clone());
+        }
+        let text = functions::on_host(&self.translation.text);
+        let function = host_function(&text, functions::HOST_ENTRY);
+        let function = function.map_err(|error| Error::Execution(format!("compilation failed: {error}")))?;
+        tracing::debug!(build = ?function.build, "a function was compiled");
+        Ok(made.insert(function).clone())
+    }
+}
+
+/// What is known of a function for columns of some types.
+type Known = std::result::Result<Arc<Native>, String>;
+
+/// A function that may be compiled.
+#[derive(Debug)]
+pub(super) struct Compiler {
+    translator: Arc<dyn Translator>,
+    runs: Arc<Runs>,
+    known: Mutex<HashMap<Vec<DataType>, Known>>,
+}
+
+impl Compiler {
+    pub(super) fn new(translator: Arc<dyn Translator>, runs: Arc<Runs>) -> Self {
+        Self { translator, runs, known: Mutex::default() }
+    }
+
+    pub(super) fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    /// The function for columns of these types, or the reason why it is not compiled.
+    pub(super) fn native(&self, types: &[DataType]) -> Result<Known> {
+        if let Some(known) = self.known.lock().get(types) {
+            return Ok(known.clone());
+        }
+        // The lock is not held meanwhile: the translation waits for the interpreter's lock, whose holder may wait for this one.
+        let found = self.translated(types)?;
+        Ok(self.known.lock().entry(types.to_vec()).or_insert(found).clone())
+    }
+
+    fn translated(&self, types: &[DataType]) -> Result<Known> {
+        if let Err(error) = host_compiler() {
+            return Ok(Err(error.to_string()));
+        }
+        let mut columns = vec![];
+        for ty in types {
+            match ColumnKind::of(ty) {
+                Some(kind) => columns.push(kind),
+                None => return Ok(Err(format!("a column of type {ty}"))),
+            }
+        }
+        let translation = self.translator.translate(&columns)?;
+        Ok(translation.map(|translation| Arc::new(Native { columns, translation, function: Mutex::default() })))
+    }
+}
+
+/// The compiled functions of a session that run now, and the threads that they may have.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    threads: AtomicUsize,
+    flags: Mutex<Vec<Weak<AtomicI32>>>,
+}
+
+impl Runs {
+    /// Compiled functions run on so many threads from now on.
+    pub(crate) fn set_threads(&self, threads: usize) {
+        self.threads.store(threads, Ordering::Relaxed);
+    }
+
+    fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Stops all that run now.
+    pub(crate) fn stop(&self) {
+        for flag in self.flags.lock().iter().filter_map(Weak::upgrade) {
+            flag.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A flag that stops a run, for as long as it is held.
+    fn flag(&self) -> Arc<AtomicI32> {
+        let flag = Arc::new(AtomicI32::new(0));
+        let mut flags = self.flags.lock();
+        flags.retain(|other| other.strong_count() > 0);
+        flags.push(Arc::downgrade(&flag));
+        flag
+    }
+}
