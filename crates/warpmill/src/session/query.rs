@@ -293,7 +293,10 @@ async fn prepared(
         match distribution::planned(workers, state, plan, options, explains).await? {
             (Distribution::Stages(Stages { plan, fallbacks, parts }), read) => {
                 let workers = workers.addresses();
-                return Ok((Arc::new(Prepared { plan, fallbacks, parts, workers, last_nanos: AtomicU64::new(0) }), read));
+                return Ok((
+                    Arc::new(Prepared { plan, fallbacks, parts, workers, last_nanos: AtomicU64::new(0) }),
+                    read,
+                ));
             }
             (Distribution::Here(reason), _) => parts.push(("not distributed".to_string(), reason)),
         }
