@@ -55,7 +55,8 @@ macro_rules! entry {
             }
             #[inline(always)]
             fn bucket(self, least: Self, shift: u32) -> usize {
-                ((self - least) >> shift) as usize
+                // One bucket of keys that differ in all bits.
+                (self - least).checked_shr(shift).unwrap_or(0) as usize
             }
         }
     )*};
@@ -191,6 +192,20 @@ mod tests {
         };
         let all: Vec<E> = (0..rows).map(|row| E::new(key(row) + 77, row, row_bits)).collect();
         all.chunks(10_000).map(<[E]>::to_vec).collect()
+    }
+
+    #[test]
+    fn keys_that_differ_in_all_bits_are_sorted() {
+        // More than a bucket has, and less than two have.
+        let keys = (0..6000u64).map(|row| row.wrapping_mul(0x9e37_79b9_7f4a_7c15)).chain([0, u64::MAX]);
+        let keys: Vec<u64> = keys.collect();
+        let mut expected = keys.clone();
+        expected.sort_unstable();
+        assert_eq!(sort(vec![keys.clone()], 0), expected);
+        let wide: Vec<u128> = keys.iter().map(|&key| u128::from(key) << 64 | u128::from(key)).collect();
+        let mut expected = wide.clone();
+        expected.sort_unstable();
+        assert_eq!(sort(vec![wide], 0), expected);
     }
 
     #[test]
