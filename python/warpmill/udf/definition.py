@@ -82,6 +82,9 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
         parameters = tuple(columns if read is None else read)
     of: Domain = "values" if not function.is_aggregate else "columns" if columns is None else "group"
     translator, uncompiled = _translator(function, parameters, returns, of)
+    if of == "values" and expression is not None:
+        # Where it does not fit the types of a call, it is called with whole columns.
+        translator = None
     if function.mode in ("symbolic", "compiled"):
         code = None
     elif columns is not None:
