@@ -217,6 +217,23 @@ def test_explain_kernels_shows_their_text(shop: warpmill.Connection, device: str
 
 
 @needs_sim
+@pytest.mark.parametrize("kept", ["count(*)", "count(*), sum(n)"])
+def test_keys_that_nearly_never_repeat(kept: str) -> None:
+    """Keys are taken for unique where most are; those that are not have as many rows as they have."""
+    with warpmill.connect(device="sim", device_fallback="error") as con:
+        con.execute("CREATE TABLE few AS SELECT CASE WHEN i < 960 THEN i ELSE 7 END AS k, i AS n FROM range(1000) r(i)")
+        con.execute("CREATE TABLE many AS SELECT i % 500 AS k FROM range(20000) r(i)")
+        query = f"SELECT {kept} FROM many JOIN few ON many.k = few.k"
+        found = con.sql(query).fetchall()
+        con.set("device", "cpu")
+        assert found == con.sql(query).fetchall()
+        assert found[0][0] == 20000 + 40 * 40
+        con.set("device", "sim")
+        exists = con.sql("SELECT count(*) FROM many WHERE k IN (SELECT k FROM few WHERE n > 950)").fetchall()
+        assert exists == [(40,)]
+
+
+@needs_sim
 def test_kernels_are_timed_only_when_asked(shop: warpmill.Connection) -> None:
     query = "SELECT shop, sum(amount) FROM sales WHERE amount > 6 GROUP BY shop"
 

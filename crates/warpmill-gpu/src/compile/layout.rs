@@ -154,6 +154,8 @@ pub struct BuildLayout {
     pub slots: u64,
     /// Whether every build row has a match flag.
     pub track_matches: bool,
+    /// Whether probes ask for nothing but whether a key exists: rows of equal keys are as good as one.
+    pub only_exists: bool,
     /// Whether NULL keys equal each other.
     pub null_equals_null: bool,
     /// The part of its source's rows that is expected to arrive: what a test of its keys lets pass.

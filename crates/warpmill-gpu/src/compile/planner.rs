@@ -206,6 +206,7 @@ impl Planner<'_> {
         let on_host = self.hints.is_on_host(self.id);
         let payload_bytes: u64 =
             FlatColumn::all("", fields).iter().map(|column| column.row_bytes() as u64).sum::<u64>() + 1;
+        let only_exists = payload.is_empty() && !track_matches && !self.has_residual();
         let table = match &shape {
             KeyShape::None => Table::All,
             _ if self.probes().any(compares_unknown) => Table::Wide,
@@ -224,11 +225,12 @@ impl Planner<'_> {
                     true => cells / 8,
                     false => cells / 8 + cells.saturating_mul(payload_bytes),
                 };
-                let pure = payload.is_empty() && !track_matches && !self.has_residual();
                 // Places are 32-bit numbers, of which the last one says that there is none.
                 let numbered = *cells < u64::from(u32::MAX);
-                let marks =
-                    pure && numbered && cells / 8 <= self.limits.table_bytes && *cells / 64 <= self.rows + (1 << 20);
+                let marks = only_exists
+                    && numbered
+                    && cells / 8 <= self.limits.table_bytes
+                    && *cells / 64 <= self.rows + (1 << 20);
                 let fits = few && numbered && bitmap_bytes <= self.limits.table_bytes;
                 if marks || (fits && !null_rows && self.is_unique(keys)) {
                     Table::Bitmap
@@ -275,6 +277,7 @@ impl Planner<'_> {
             capacity: rows,
             slots,
             track_matches: *track_matches,
+            only_exists,
             null_equals_null: *null_equals_null,
             partition: None,
             on_host: on_host && !payload.is_empty(),

@@ -439,9 +439,8 @@ impl<'a> Run<'a> {
             }
             match layout {
                 SinkLayout::Build(build) => {
-                    let payload = !build.payload.is_empty() || build.track_matches;
                     if build.table == Table::Bitmap {
-                        if state.duplicate && payload {
+                        if state.duplicate && !build.only_exists {
                             hints.repeated_keys.push(id);
                         }
                     } else if state.overflow {

@@ -355,7 +355,7 @@ impl<'a> Parts<'_, 'a> {
         }
         match &self.prepared().layouts[id] {
             SinkLayout::Build(build) if build.table == Table::Bitmap => {
-                if state.duplicate && (!build.payload.is_empty() || build.track_matches) {
+                if state.duplicate && !build.only_exists {
                     let mut hints = self.prepared().hints.clone();
                     hints.repeated_keys.push(id);
                     return Err(Stop::Again(Box::new(hints)));
