@@ -69,10 +69,12 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
     )
     code, kind = _code(function, returns)
     parameters = tuple(function.parameters or _parameters(function))
+    own = parameters if columns is not None else _own_names(function, parameters)
     expression, reason = None, "the function asked for that"
     if function.mode in ("auto", "symbolic"):
         try:
-            expression, parameters = _expression(function, parameters, columns, returns)
+            expression, found = _expression(function, own, columns, returns)
+            parameters = parameters if columns is None else found
         except NotSymbolic as why:
             reason = str(why)
             if function.mode == "symbolic":
@@ -81,7 +83,7 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
         read = symbolic.columns_read(function.function, parameters[0], columns)
         parameters = tuple(columns if read is None else read)
     of: Domain = "values" if not function.is_aggregate else "columns" if columns is None else "group"
-    translator, uncompiled = _translator(function, parameters, returns, of)
+    translator, uncompiled = _translator(function, parameters if columns is not None else own, returns, of)
     if of == "values" and expression is not None:
         # Where it does not fit the types of a call, it is called with whole columns.
         translator = None
@@ -196,6 +198,14 @@ def _expression(
     if function.is_aggregate:
         return symbolic.of_columns(function.function, parameters, returns), parameters
     return symbolic.of_values(function.function, parameters, returns), parameters
+
+
+def _own_names(function: UserFunction, parameters: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that a function itself has for its first parameters, which a query's calls give by position."""
+    code = getattr(function.function, "__code__", None)
+    if code is None or code.co_argcount < len(parameters):
+        return parameters
+    return tuple(code.co_varnames[: len(parameters)])
 
 
 def _parameters(function: UserFunction) -> list[str]:

@@ -155,9 +155,15 @@ class _Translation(Expressions):
     def _step(self, statement: ast.stmt, variables: Variables) -> None:
         """Run a statement that returns nothing."""
         match statement:
+            case ast.Assign(targets=[target], value=value):
+                self._assigned(statement, target, value, variables)
             case ast.Assign(targets=targets, value=value):
+                # Once, before any of them changes.
+                found = self._at(value, lambda: self.value(value, variables))
                 for target in targets:
-                    self._assigned(statement, target, value, variables)
+                    if not isinstance(target, ast.Name):
+                        raise NotSymbolic("an assignment to something else than variables", statement.lineno)
+                    variables[target.id] = found
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 self._assigned(statement, target, value, variables)
             case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):

@@ -55,7 +55,8 @@ def binary(op: ast.operator, left: Value, right: Value, site: int) -> Value:
             a, b, gap = _alike(a, b)
             return Scalar(f"{SIMPLE[type(op)]}(c, {site}, {a.text}, {b.text})", Type("int", origin, gap))
         case ast.Add() | ast.Sub() | ast.Mult():
-            return Scalar(f"{SIMPLE[type(op)]}(c, {site}, {rounded(a)}, {rounded(b)})", Type("float", origin))
+            sides = [exact(one, site) if origin == "either" else rounded(one) for one in (a, b)]
+            return _held(f"{SIMPLE[type(op)]}(c, {site}, {sides[0]}, {sides[1]})", origin, site)
         case ast.Div():
             # Python rounds the quotient of two whole numbers, numpy both numbers before.
             sides = [exact(one, site) if whole and origin != "numpy" else rounded(one) for one in (a, b)]
@@ -124,9 +125,14 @@ def _power(a: Scalar, b: Scalar, site: int) -> Scalar:
             raise NotCompiled("a power of a whole number whose exponent is not known: float(...) of it is")
         if exponent >= 0:
             return Scalar(f"power(c, {site}, {a.text}, (i64){exponent}ll)", Type("int", origin, a.type.gap))
-    sides = f"{rounded(a)}, {rounded(b)}"
+    sides = ", ".join(exact(one, site) if origin == "either" else rounded(one) for one in (a, b))
     text = f"power({sides})" if origin == "numpy" else f"power_or_fail(c, {site}, {sides})"
-    return Scalar(text, Type("float", origin))
+    return _held(text, origin, site)
+
+
+def _held(text: str, origin: Origin, site: int) -> Scalar:
+    """A float; where Python may have it as a whole number, the group fails once it may be rounded."""
+    return Scalar(f"held(c, {site}, {text})" if origin == "either" else text, Type("float", origin))
 
 
 def _bits(op: ast.operator, a: Scalar, b: Scalar) -> Scalar:

@@ -274,9 +274,7 @@ class Expressions(RowsTranslation):
 
 def variable(name: str) -> str:
     """The name in C++ of a variable."""
-    if name.isascii():
-        return f"{name}_"
-    return "".join(letter if letter.isascii() else f"u{ord(letter):x}" for letter in name) + "_"
+    return f"{name}_" if name.isascii() else f"u{name.encode().hex()}u"
 
 
 def _shown(node: ast.expr) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from warpmill.udf.compiled.rows import RowsTranslation
     from warpmill.udf.compiled.values import Value
 
+#: The longest text of one expression.
+MOST_TEXT = 20_000
 #: Functions of `math` whose names are the same in C++, of one float and of two.
 _EXPONENTIALS = ("sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log10", "log2", "log1p")
 _TRIGONOMETRY = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
@@ -119,6 +121,8 @@ def _best(name: str, values: list[Scalar], site: int) -> Scalar:
         test = compared(ast.Lt() if name == "min" else ast.Gt(), one, best, site)
         into = joined(one.type, best.type, what=f"the result of {name}()")
         text = f"({truth(test)} ? {cast(one.text, one.type, into, site)} : {cast(best.text, best.type, into, site)})"
+        if len(text) > MOST_TEXT:
+            raise NotCompiled(f"{name}() of too many values")
         best = Scalar(text, into)
     return best
 

@@ -71,6 +71,8 @@ class RowsTranslation:
         a, b = _whole(a), _whole(b)
         whole = a.kind == b.kind == "int"
         match op:
+            case ast.Add() | ast.Sub() | ast.Mult() | ast.Pow() if _may_round(a, b):
+                raise NotCompiled("whole numbers and a number that may be whole or not: float(...) of it is")
             case ast.Add() | ast.Sub() | ast.Mult():
                 name = SIMPLE[type(op)]
                 if whole:
@@ -305,6 +307,11 @@ def _made(call: str, kind: str, operands: list[Rows], *, total: bool | None = No
     origin: Origin = "either" if any(one.origin == "either" for one in operands) else "numpy"
     made: Rows = replace(operands[0], text=text, captures=captures, total=all_total if total is None else total)
     return replace(made, kind=kind, origin=origin)  # type: ignore[arg-type] # one of the kinds
+
+
+def _may_round(a: Rows, b: Rows) -> bool:
+    """Whether Python may compute with whole numbers where floats would round."""
+    return "either" in (a.origin, b.origin) and "int" in (a.kind, b.kind)
 
 
 def _whole(rows: Rows) -> Rows:

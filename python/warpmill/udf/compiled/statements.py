@@ -76,9 +76,15 @@ class Statements(Expressions):
         match statement:
             case ast.Return(value=value):
                 self._return(value, flow, depth, site)
+            case ast.Assign(targets=[target], value=value):
+                self._assign(target, value, flow, depth, site, inner=inner)
             case ast.Assign(targets=targets, value=value):
+                # Once, before any of them changes.
+                kept = self._kept(self.value(value, flow), depth)
                 for target in targets:
-                    self._assign(target, value, flow, depth, site, inner=inner)
+                    if not isinstance(target, ast.Name):
+                        raise NotCompiled("an assignment to something else than variables")
+                    self._store(target.id, kept, flow, depth, site, inner=inner)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 self._assign(target, value, flow, depth, site, inner=inner)
             case ast.AnnAssign(value=None) | ast.Pass() | ast.Expr(value=ast.Constant()):
@@ -252,7 +258,7 @@ class Statements(Expressions):
                 return self._range(args, flow, depth, self.site(over))
             case ast.Call(func=ast.Name(id="enumerate" as name), args=[rows], keywords=[]) if self._is_builtin(name):
                 columns, counted = [rows], True
-            case ast.Call(func=ast.Name(id="zip" as name), args=[_, *_] as columns) if self._is_builtin(name):
+            case ast.Call(func=ast.Name(id="zip" as name), args=[_, _, *_] as columns) if self._is_builtin(name):
                 counted = False
             case _:
                 columns, counted = [over], False
@@ -287,8 +293,8 @@ class Statements(Expressions):
             if not isinstance(rows, Rows):
                 raise NotCompiled("a loop over something else than a column or range()")
             masks.add(rows.mask)
-            self._emit(depth, f"const auto e{at}_{number} = {function(rows.text, rows.captures)};")
-            text, kind = element(rows, f"e{at}_{number}(i{at}, c)")
+            self._emit(depth, f"const auto e{at}c{number} = {function(rows.text, rows.captures)};")
+            text, kind = element(rows, f"e{at}c{number}(i{at}, c)")
             items.append(Scalar(text, kind))
         if len(masks) > 1:
             raise NotCompiled("columns of different rows")

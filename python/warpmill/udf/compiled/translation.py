@@ -157,6 +157,16 @@ def _tried(count: int) -> Iterator[tuple[Kind, ...]]:
         yield from (mixed for mixed in itertools.product(kinds, repeat=count) if len(set(mixed)) > 1)
 
 
+#: Checks floats that Python may have as whole numbers.
+_HELD = """// A float that Python may have as a whole number: below 2^53 it is that number.
+__device__ __forceinline__ f64 held(Context& c, i32 site, f64 x) {
+    if (x >= 9007199254740992.0 || x <= -9007199254740992.0) c.fail(site, TOO_LARGE);
+    return x;
+}
+
+"""
+
+
 def _text(kinds: Sequence[Kind], work: Statements, returns: str, of: Domain) -> str:
     """The whole text: the group's columns (or the row's values), the function, and what is run for groups (or rows)."""
     result = "f64" if returns == "DOUBLE" else "i64"
@@ -171,7 +181,7 @@ def _text(kinds: Sequence[Kind], work: Statements, returns: str, of: Domain) -> 
     body = "\n".join(work.text)
     return f"""namespace udf {{
 
-template <class P> struct Group : Reductions<P> {{
+{_HELD if "held(" in body else ""}template <class P> struct Group : Reductions<P> {{
 {members}
 }};
 

@@ -77,6 +77,8 @@ def joined(one: Type, other: Type, *, what: str) -> Type:
         return replace(rest, gap="null")
     kind = one.kind if _RANK[one.kind] >= _RANK[other.kind] else other.kind
     origin: Origin = one.origin if one.origin == other.origin else "either"
+    if one.kind != other.kind and any(side.kind == "bool" and side.origin != "python" for side in (one, other)):
+        raise NotCompiled(f"{what} is a number, or a truth value that numpy may have made")
     if one.kind != other.kind and kind == "float":
         # A whole number that is held as a float: by zero it is missing, not infinite.
         origin = "either"

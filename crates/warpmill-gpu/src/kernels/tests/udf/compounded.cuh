@@ -13,9 +13,9 @@ template <class G> __device__ inline Result<f64> function(const G& g, const Laun
     product_ = 1.0;
     // for value in x:
     {
-        const auto e1_0 = [&](i64 i, Context& c) { return g.x0(i); };
+        const auto e1c0 = [&](i64 i, Context& c) { return g.x0(i); };
         for (i64 i1 = 0; i1 < g.n && c.goes_on(); i1++) {
-            value_ = item(e1_0(i1, c));
+            value_ = item(e1c0(i1, c));
             // product *= 1 + value / 100
             product_ = mul(c, 4, product_, add(c, 4, rounded((i64)1ll), divide(known(c, 4, value_), divisor(c, 4, rounded((i64)100ll)))));
         }
