@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -9,6 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import warpmill
 
@@ -111,3 +115,41 @@ def test_parameters_are_given_by_position(con: warpmill.Connection, mode: Any) -
     for function in (difference, looped):
         con.create_aggregate("f", function, parameters=["y", "x"], mode=mode)
         assert con.sql("SELECT f(a, b) FROM t").fetchall() == [(3.0 - 60.0,)]
+
+
+PROGRAM = """
+import warpmill
+
+
+def compounded(x):
+    product = 1.0
+    for value in x:
+        product *= 1 + value
+    return product
+
+
+with warpmill.connect() as con:
+    con.create_aggregate("auto", compounded)
+    con.create_aggregate("only", compounded, mode="compiled")
+    query = "SELECT {}(v) FROM (VALUES (1.0::DOUBLE), (2.0)) AS t(v)"
+    print(con.sql(query.format("auto")).fetchall())
+    try:
+        con.sql(query.format("only"))
+    except warpmill.ExecutionError as error:
+        print(error)
+"""
+
+
+def test_a_compiler_that_fails(tmp_path: Path) -> None:
+    compiler = tmp_path / "broken"
+    compiler.write_text('#!/bin/sh\nif [ "$1" = --version ]; then echo broken 1; exit 0; fi\nexit 1\n')
+    compiler.chmod(0o755)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    environment = {**os.environ, "CXX": str(compiler)}
+    command = [sys.executable, str(tmp_path / "program.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    result, error = done.stdout.splitlines()[:2]
+    assert result == "[(6.0,)]"
+    assert "only" in error
+    assert "compil" in error

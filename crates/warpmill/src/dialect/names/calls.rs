@@ -166,7 +166,7 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
 }
 
 /// The most rows of a frame whose values are listed.
-const NARROW: u64 = 4096;
+const NARROW: u64 = 512;
 
 /// Whether a call is over a frame of few rows that rows leave: DataFusion takes them off its variances again, of which large values
 /// leave nothing but their errors.

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 
-use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array};
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, new_null_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::DataType;
 use warpmill_engine::warpmill_gpu::device::sim::{HostFunction, HostLaunch};
@@ -43,12 +43,30 @@ pub(in crate::udf) fn run(
     count: usize,
     returns: &DataType,
 ) -> Result<Outcome> {
+    // From here on an interrupt is heard.
+    let flag = runs.flag();
+    let function = match native.function() {
+        Ok(function) => function,
+        Err(error) => return Ok(Outcome::not_compiled(count, returns, &error)),
+    };
     let (places, offsets) = placed(batches, count)?;
     let rows = offsets[count] as usize;
     let threads = runs.threads().min(rows / ROWS_PER_THREAD + 1);
     let columns = gathered(native, batches, &places, rows, threads)?;
     drop(places);
-    over(native, runs, (&columns, &offsets), threads, returns)
+    over((native, &function), &flag, (&columns, &offsets), threads, returns)
+}
+
+impl Outcome {
+    /// All groups given up, for the compiler did not do its work: it is not there any more, or its objects cannot be loaded.
+    fn not_compiled(count: usize, returns: &DataType, error: &Error) -> Self {
+        tracing::warn!(%error, "a function is called that was to be compiled");
+        let reason = error.to_string();
+        Self {
+            results: new_null_array(returns, count),
+            given_up: (0..count).map(|group| (group, reason.clone())).collect(),
+        }
+    }
 }
 
 /// The results of a function of rows for all rows of `columns`, of type `returns`; rows are groups of the outcome.
@@ -68,17 +86,15 @@ pub(in crate::udf) fn run_rows(
 
 /// Runs the function over groups of rows.
 fn over(
-    native: &Native,
-    runs: &Runs,
+    (native, function): (&Native, &HostFunction),
+    flag: &AtomicI32,
     (columns, offsets): (&[Column], &[i64]),
     threads: usize,
     returns: &DataType,
 ) -> Result<Outcome> {
-    let function = native.function()?;
-    let flag = runs.flag();
     let count = offsets.len() - 1;
     let mut made = Results { values: vec![0; count], known: vec![0; count], status: vec![0; count] };
-    work(&function, native, (columns, offsets), &mut made, &flag, threads);
+    work(function, native, (columns, offsets), &mut made, flag, threads);
     if flag.load(Ordering::Relaxed) != 0 || made.status.iter().any(|status| is_stopped(*status)) {
         return Err(Error::Cancelled);
     }
