@@ -69,7 +69,8 @@ pub(crate) fn plan(
     Some(RunExchange::new(group, origins, planned, keeps))
 }
 
-/// The copies of mirrored data on other devices that each of `devices` may read, in this order; none where data is not mirrored.
+/// The copies of mirrored data on other devices that each of `devices` may read, in this order; none where data is not mirrored, or some device
+/// does not reach another: what has one copy for all of them is then on none that all can read.
 pub(crate) fn reads(
     devices: &[(DeviceKey, Arc<Executor>)],
     partition: &Partition,
@@ -81,6 +82,9 @@ pub(crate) fn reads(
     }
     let staged = way == DeviceExchange::Staged;
     let group = group(devices, staged);
+    if !staged && !group.staged_links().is_empty() {
+        return vec![];
+    }
     let of_device = |number| PeerReads::new(group.clone(), number, (partition.whole.clone(), staged));
     (0..devices.len()).map(of_device).collect()
 }
