@@ -112,7 +112,7 @@ fn start(kind: Kind, task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
 }
 
 /// Bytes of address space of a thread's stack: expressions nest as deeply as statements do.
-const STACK: usize = 32 << 20;
+pub(crate) const STACK: usize = 32 << 20;
 
 /// Ends a task, however it ends.
 struct Done(Kind);

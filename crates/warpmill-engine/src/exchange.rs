@@ -10,6 +10,7 @@ use warpmill_gpu::{DataSource, Executor, Lacking, Options, PeerGroup, PeerReads,
 use warpmill_ir::Program;
 use warpmill_place::{Distribution, Origin, Partition, Piece, distribute};
 
+use crate::background::STACK;
 use crate::device::DeviceKey;
 
 /// The way in which devices get data that several of them need.
@@ -68,7 +69,8 @@ pub(crate) fn plan(
     Some(RunExchange::new(group, origins, planned, keeps))
 }
 
-/// The copies of mirrored data on other devices that each of `devices` may read, in this order; none where data is not mirrored.
+/// The copies of mirrored data on other devices that each of `devices` may read, in this order; none where data is not mirrored, or some device
+/// does not reach another: what has one copy for all of them is then on none that all can read.
 pub(crate) fn reads(
     devices: &[(DeviceKey, Arc<Executor>)],
     partition: &Partition,
@@ -80,12 +82,15 @@ pub(crate) fn reads(
     }
     let staged = way == DeviceExchange::Staged;
     let group = group(devices, staged);
+    if !staged && !group.staged_links().is_empty() {
+        return vec![];
+    }
     let of_device = |number| PeerReads::new(group.clone(), number, (partition.whole.clone(), staged));
     (0..devices.len()).map(of_device).collect()
 }
 
-/// What each device lacks of its program's data; `None` where its data passes through, or the device finds out that it does not run it. Programs
-/// are prepared side by side.
+/// What each device lacks of its program's data; `None` where its data passes through, the device finds out that it does not run it, or no thread
+/// can be had to ask. Programs are prepared side by side.
 fn lacking(
     devices: &[(DeviceKey, Arc<Executor>)],
     programs: &[Arc<Program>],
@@ -94,11 +99,13 @@ fn lacking(
     std::thread::scope(|scope| {
         let ask = |((_, executor), program): (&(DeviceKey, Arc<Executor>), &Arc<Program>)| {
             let (executor, program) = (executor.clone(), program.clone());
-            scope.spawn(move || executor.lacking(&program, options).ok().flatten())
+            // Programs are lowered there, level by level of their expressions.
+            let builder = std::thread::Builder::new().name("warpmill-exchange".into()).stack_size(STACK);
+            builder.spawn_scoped(scope, move || executor.lacking(&program, options).ok().flatten()).ok()
         };
         let asked: Vec<_> = devices.iter().zip(programs).map(ask).collect();
         // A panic is met again where the device runs its part.
-        asked.into_iter().map(|thread| thread.join().ok().flatten()).collect()
+        asked.into_iter().map(|thread| thread?.join().ok().flatten()).collect()
     })
 }
 

@@ -177,10 +177,8 @@ impl Mirror {
             Known { chunk, column, segment, history, group: None }
         });
         known.history.note(queries, weight);
-        if let Some(now) = group {
-            let before = known.group.map_or(0.0, |known| known.seconds);
-            known.group = Some(GroupShare { seconds: before + now.seconds, ..now });
-        }
+        let before = known.group.map_or(0.0, |known| known.seconds);
+        known.group = group.map(|now| GroupShare { seconds: before + now.seconds, ..now });
     }
 
     /// A query ends: copies are replaced before the next one, if it is time for that.
@@ -349,3 +347,6 @@ const AT_ONCE: usize = 256;
 
 /// Aged uses below which nothing is remembered.
 const FORGOTTEN: f64 = 1e-3;
+
+#[cfg(test)]
+mod tests;

@@ -206,13 +206,18 @@ impl Pairs {
         if let Some((_, made)) = self.all.get(&key) {
             return made.clone();
         }
-        self.held += pair.1.as_bytes().len();
-        if self.held > limit {
-            self.all.retain(|_, (_, made)| Arc::strong_count(made) > 1);
-            self.held =
-                self.all.values().map(|(_, made)| made.as_bytes().len()).sum::<usize>() + pair.1.as_bytes().len();
+        let bytes = pair.1.as_bytes().len();
+        if self.held + bytes > limit {
+            self.forget_unused();
         }
+        self.held += bytes;
         self.all.entry(key).or_insert(pair).1.clone()
+    }
+
+    /// Forgets those that nobody uses.
+    fn forget_unused(&mut self) {
+        self.all.retain(|_, (_, made)| Arc::strong_count(made) > 1);
+        self.held = self.all.values().map(|(_, made)| made.as_bytes().len()).sum();
     }
 }
 
@@ -244,10 +249,10 @@ impl Recoded {
         Ok(PAIRS.lock().put((segment, recoded), most_recoded()))
     }
 
-    /// Forgets all of them.
+    /// Forgets all that nobody uses: other devices may hold copies of the rest, which are found by its addresses.
     pub fn clear(&self) {
-        *PAIRS.lock() = Pairs::default();
         self.stored.lock().clear();
+        PAIRS.lock().forget_unused();
     }
 }
 
@@ -409,3 +414,6 @@ pub fn describe_compressed(
     [blocks, 0].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     Ok(compressed.blocks() as u32)
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,10 +132,11 @@ fn exchange(
     copies.note(started, profile);
     let devices = peers.planned().rows().len();
     let mut traffic = Traffic::new(devices);
+    let deadline = PeerPart::deadline();
     // Each begins with the device after it: not all with one.
     for source in (1..devices).map(|next| (peers.number() + next) % devices) {
         let own = items.iter().filter(|(_, origin)| *origin == Origin::Peer(source)).map(|(item, _)| *item).collect();
-        traffic.add_all(&fetch(store, lane, own, (peers, source), (options, profile))?);
+        traffic.add_all(&fetch(store, lane, own, (peers, source, deadline), (options, profile))?);
     }
     profile.exchange =
         Some(ExchangeProfile { planned: peers.planned(), traffic, staged_links: peers.group().staged_links() });
@@ -154,12 +155,13 @@ fn load_own<'a>(store: &Store, lane: &mut Lane, items: impl Iterator<Item = &'a 
     Ok(copies)
 }
 
-/// Copies those of `items` from device `source` that are there once it has loaded its part, or does not come; gives the bytes.
+/// Copies those of `items` from device `source` that are there once it has loaded its part, or does not come by the deadline; gives the bytes.
+/// What it cannot give after all comes from the host.
 fn fetch(
     store: &Store,
     lane: &mut Lane,
     items: Vec<&Item>,
-    (peers, source): (&PeerPart, usize),
+    (peers, source, deadline): (&PeerPart, usize, Instant),
     (options, profile): (&Options, &mut DeviceProfile),
 ) -> Result<Traffic> {
     let (started, devices) = (Instant::now(), peers.planned().rows().len());
@@ -169,11 +171,11 @@ fn fetch(
     }
     // What has been there before the run is not waited for.
     if !items.iter().all(is_there) {
-        peers.wait(source, &options.cancel)?;
+        peers.wait(source, deadline, &options.cancel)?;
     }
     let _loading = store.loading.lock();
     let _lent = peers.group().member(source).admission.lend();
-    let (mut copies, mut moves) = (Copies::default(), vec![]);
+    let (mut copies, mut moves, mut moved) = (Copies::default(), vec![], vec![]);
     for item in items {
         let known = copies.made.contains_key(&item.key()) || store.cache.lock().get(&item.key()).is_some();
         let Some((from, owner)) = peers.find(source, &item.key()).filter(|_| !known) else { continue };
@@ -181,13 +183,22 @@ fn fetch(
         // SAFETY: reserved with the padding behind the data.
         unsafe { store.device.fill(at + bytes, 0, padded(bytes) - bytes, lane.stream)? };
         moves.push(Move { from, to: Place { device: peers.number(), at }, bytes });
+        moved.push(item);
         copies.made.insert(item.key(), (at, owner));
     }
     // SAFETY: just reserved; the source's data was complete before others found it, and stays while it is lent.
     let pulled = unsafe { peers.group().devices().pull(&moves, peers.number(), lane.stream) };
     // Also where a copy failed: what was queued before reads memory that is only lent.
     store.device.synchronize(lane.stream)?;
-    pulled?;
+    if let Err(error) = pulled {
+        tracing::warn!(source, %error, "data of another device could not be copied, and is read from the host");
+        for (item, Move { to, .. }) in moved.into_iter().zip(&moves) {
+            copies.copy(store, lane, item, to.at)?;
+        }
+        store.device.synchronize(lane.stream)?;
+        copies.note(started, profile);
+        moves.clear();
+    }
     copies.publish(store);
     let traffic = Traffic::of(devices, &moves);
     let (bytes, count, nanos) = (traffic.total(), moves.len() as u64, started.elapsed().as_nanos() as u64);
@@ -212,7 +223,13 @@ impl Copies {
             return Ok(known);
         }
         let at = store.cache.lock().reserve(item.bytes())?;
-        let image = item.image(at);
+        let image = self.copy(store, lane, item, at)?;
+        Ok((at, image))
+    }
+
+    /// Copies `item` to `at`, which is reserved for it; gives what it was made from.
+    fn copy(&mut self, store: &Store, lane: &mut Lane, item: &Item, at: DevicePtr) -> Result<Owner> {
+        let (key, image) = (item.key(), item.image(at));
         // SAFETY: reserved with the size of the image and the padding behind it.
         unsafe {
             store.device.copy_to_device(at, image_bytes(&image), lane.stream)?;
@@ -221,7 +238,7 @@ impl Copies {
         }
         self.made.insert(key, (at, image.clone()));
         (self.bytes, self.count) = (self.bytes + item.bytes(), self.count + 1);
-        Ok((at, image))
+        Ok(image)
     }
 
     /// Notes that they were made since `started`.
@@ -282,3 +299,6 @@ fn describe(store: &Store, lane: &mut Lane, prepared: &Prepared, resident: &mut 
     }
     Ok(fresh)
 }
+
+#[cfg(test)]
+mod tests;

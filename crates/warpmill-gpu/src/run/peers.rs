@@ -18,7 +18,7 @@ use crate::device::group::{DeviceGroup, Link};
 use crate::memory::error::Result;
 use crate::memory::regions::{Key, KeyMap, Owner};
 
-/// The time that a device waits for one that has not begun: it may wait for its turn behind a program that waits for this one.
+/// The time that a device waits for those that have not begun: they may wait for their turn behind a program that waits for this one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The interval at which a device that waits looks whether its query was cancelled.
@@ -211,17 +211,21 @@ impl PeerPart {
         self.exchange.set(self.number, Progress::Gone);
     }
 
-    /// Waits until device `source` has loaded its part, or is not to be counted on.
+    /// The time until which the device waits for those that have not begun, if it starts now: for all of them together.
+    pub(super) fn deadline() -> Instant {
+        Instant::now() + PATIENCE
+    }
+
+    /// Waits until device `source` has loaded its part, or is not to be counted on: at `deadline` it has not begun.
     ///
     /// # Errors
     /// Cancellation.
-    pub(super) fn wait(&self, source: usize, cancel: &CancelToken) -> Result<()> {
-        let started = Instant::now();
+    pub(super) fn wait(&self, source: usize, deadline: Instant, cancel: &CancelToken) -> Result<()> {
         let mut all = self.exchange.progress.lock();
         loop {
             match all[source] {
                 Progress::Loaded | Progress::Gone => return Ok(()),
-                Progress::Coming if started.elapsed() > PATIENCE => return Ok(()),
+                Progress::Coming if Instant::now() >= deadline => return Ok(()),
                 Progress::Coming | Progress::Loading => {}
             }
             cancel.check()?;

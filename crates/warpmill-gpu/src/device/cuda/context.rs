@@ -184,6 +184,17 @@ impl Context {
         self.handle
     }
 
+    /// Nothing, for as long as the device is not known to be lost.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`].
+    pub(super) fn check(&self) -> Result<()> {
+        match self.lost.get() {
+            Some((what, detail)) => Err(DeviceError::Lost { what: what.clone(), detail: detail.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// Makes one driver call with the context current, and judges its result.
     pub(super) fn call(&self, call: &'static str, run: impl FnOnce() -> CUresult) -> Result<()> {
         match self.try_call(call, run)? {
@@ -195,9 +206,7 @@ impl Context {
 
     /// As [`Self::call`], but errors that leave the device usable are the caller's to judge.
     pub(super) fn try_call(&self, call: &'static str, run: impl FnOnce() -> CUresult) -> Result<CUresult> {
-        if let Some((what, detail)) = self.lost.get() {
-            return Err(DeviceError::Lost { what: what.clone(), detail: detail.clone() });
-        }
+        self.check()?;
         let _current = Current::enter(self.handle).map_err(|(call, error)| self.judge_fatal(call, error))?;
         let result = run();
         if is_fatal(result) { Err(self.judge_fatal(call, result)) } else { Ok(result) }
@@ -205,9 +214,7 @@ impl Context {
 
     /// Runs what is no driver call (a library that uses the runtime, which works in the thread's current context) with the context current.
     pub(super) fn with_current<T>(&self, run: impl FnOnce() -> T) -> Result<T> {
-        if let Some((what, detail)) = self.lost.get() {
-            return Err(DeviceError::Lost { what: what.clone(), detail: detail.clone() });
-        }
+        self.check()?;
         let _current = Current::enter(self.handle).map_err(|(call, error)| self.judge_fatal(call, error))?;
         Ok(run())
     }

@@ -6,7 +6,7 @@ use cudarc::driver::sys::{self, CUresult};
 
 use super::CudaDevice;
 use super::context::{Context, describe};
-use crate::device::{Device, DevicePtr, Reach, Result};
+use crate::device::{Device, DeviceError, DevicePtr, Reach, Result};
 
 /// The context of another GPU.
 ///
@@ -45,6 +45,9 @@ pub(super) fn reach(own: &Context, source: &Context) -> std::result::Result<Reac
 
 /// Copies from the memory of one device to that of another, on a stream of the latter.
 ///
+/// # Errors
+/// The latter's; a source that is lost, of which the driver's error would be taken for the latter's own.
+///
 /// # Safety
 /// Both ranges are allocated on their devices until the stream is synchronized.
 pub(super) unsafe fn copy(
@@ -53,6 +56,7 @@ pub(super) unsafe fn copy(
     bytes: u64,
     stream: sys::CUstream,
 ) -> Result<()> {
+    const CALL: &str = "cuMemcpyPeerAsync";
     if bytes == 0 {
         return Ok(());
     }
@@ -61,9 +65,11 @@ pub(super) unsafe fn copy(
         let copy = || unsafe { sys::cuMemcpyDtoDAsync_v2(dst, src, bytes as usize, stream) };
         return own.call("cuMemcpyDtoDAsync", copy);
     }
+    let lost = |error| DeviceError::Call { call: CALL, detail: format!("its source: {error}") };
+    source.check().map_err(lost)?;
     // SAFETY: the caller's contract; both contexts are retained by their devices.
     let copy = || unsafe { sys::cuMemcpyPeerAsync(dst, own.handle(), src, source.handle(), bytes as usize, stream) };
-    own.call("cuMemcpyPeerAsync", copy)
+    own.call(CALL, copy)
 }
 
 #[cfg(test)]

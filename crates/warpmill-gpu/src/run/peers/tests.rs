@@ -46,7 +46,7 @@ fn nobody_waits_for_those_that_are_gone_or_late() {
     let cancel = CancelToken::default();
     std::thread::scope(|scope| {
         second.begin();
-        let waiting = scope.spawn(|| first.wait(1, &cancel));
+        let waiting = scope.spawn(|| first.wait(1, PeerPart::deadline(), &cancel));
         std::thread::sleep(Duration::from_millis(30));
         assert!(!waiting.is_finished(), "it is loading");
         second.loaded();
@@ -54,17 +54,21 @@ fn nobody_waits_for_those_that_are_gone_or_late() {
     });
     // What was loaded is there after its run.
     second.leave();
-    first.wait(1, &cancel).unwrap();
+    first.wait(1, PeerPart::deadline(), &cancel).unwrap();
     // One that has not begun, for a while; one that has left, not at all.
-    let started = Instant::now();
-    second.wait(0, &cancel).unwrap();
+    let (started, deadline) = (Instant::now(), PeerPart::deadline());
+    second.wait(0, deadline, &cancel).unwrap();
     assert!(started.elapsed() >= PATIENCE);
+    // Not once more for the next.
+    let started = Instant::now();
+    second.wait(0, deadline, &cancel).unwrap();
+    assert!(started.elapsed() < PATIENCE);
     first.leave();
     let started = Instant::now();
-    second.wait(0, &cancel).unwrap();
+    second.wait(0, PeerPart::deadline(), &cancel).unwrap();
     assert!(started.elapsed() < PATIENCE);
     // One that tries again.
     first.begin();
     cancel.cancel();
-    assert!(matches!(second.wait(0, &cancel), Err(Failure::Exec(_))));
+    assert!(matches!(second.wait(0, PeerPart::deadline(), &cancel), Err(Failure::Exec(_))));
 }
