@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from warpmill.udf.calls import elementwise, reduced, row_method, scalar_function
 from warpmill.udf.source import NotSymbolic
-from warpmill.udf.terms import Constant, Group, Row, Scalar, Term, Thing, Unusable, choice, constant, operator, truth
+from warpmill.udf.terms import (
+    Constant,
+    Group,
+    Row,
+    Scalar,
+    Term,
+    Thing,
+    Unusable,
+    choice,
+    constant,
+    member,
+    operator,
+    truth,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ARITHMETIC: dict[type[ast.operator], tuple[str, Callable[..., object]]] = {
+#: Operators: the names of the engine's functions, and Python's, for constants.
+ARITHMETIC: dict[type[ast.operator], tuple[str, Callable[..., object]]] = {
     ast.Add: ("add", python.add),
     ast.Sub: ("sub", python.sub),
     ast.Mult: ("mul", python.mul),
@@ -31,7 +45,7 @@ _ARITHMETIC: dict[type[ast.operator], tuple[str, Callable[..., object]]] = {
     ast.Pow: ("pow", python.pow),
 }
 _LOGIC: dict[type[ast.operator], str] = {ast.BitAnd: "and", ast.BitOr: "or"}
-_COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[..., object]]] = {
+COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[..., object]]] = {
     ast.Lt: ("lt", python.lt),
     ast.LtE: ("le", python.le),
     ast.Gt: ("gt", python.gt),
@@ -111,10 +125,7 @@ class Expressions:
             case Group():
                 return self._column(name)
             case Thing(ModuleType() as module):
-                found = getattr(module, name, None)
-                if found is None:
-                    raise NotSymbolic(f"there is no {module.__name__}.{name}")
-                return Constant(found) if type(found) in (int, float) else Thing(found)
+                return member(module, name)
             case Row() if name == "size":
                 return Scalar(reduced("len", of, {}))
             case _:
@@ -142,9 +153,9 @@ class Expressions:
     def _binary(self, op: ast.operator, left: Value, right: Value) -> Value:
         if type(op) in _LOGIC:
             return elementwise(_LOGIC[type(op)], left, right, of_bools=True)
-        if type(op) not in _ARITHMETIC:
+        if type(op) not in ARITHMETIC:
             raise NotSymbolic(f"the operator {type(op).__name__}")
-        name, compute = _ARITHMETIC[type(op)]
+        name, compute = ARITHMETIC[type(op)]
         if isinstance(left, Constant) and isinstance(right, Constant):
             return _computed(compute, left.value, right.value)
         return elementwise(name, left, right)
@@ -174,9 +185,9 @@ class Expressions:
         return results[0] if len(results) == 1 else self._logic(ast.And(), results)
 
     def _comparison(self, op: ast.cmpop, left: Value, right: Value) -> Value:
-        if type(op) not in _COMPARISONS:
+        if type(op) not in COMPARISONS:
             raise NotSymbolic(f"the operator {type(op).__name__}")
-        name, compute = _COMPARISONS[type(op)]
+        name, compute = COMPARISONS[type(op)]
         if isinstance(left, Constant) and isinstance(right, Constant):
             return _computed(compute, left.value, right.value)
         for side in (left, right):

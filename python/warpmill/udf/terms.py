@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from warpmill.udf.source import NotSymbolic
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 #: Parts of an expression, each as often as it is written: more are slower to plan than the code is to call.
 MOST_PARTS = 600
@@ -70,6 +74,14 @@ class Unusable:
 Value = Row | Scalar | Constant | Thing | Group | Unusable
 
 NULL = Term("NULL")
+
+
+def member(module: ModuleType, name: str) -> Constant | Thing:
+    """What a module has under a name: a number, or something that is no value."""
+    found = getattr(module, name, None)
+    if found is None:
+        raise NotSymbolic(f"there is no {module.__name__}.{name}")
+    return Constant(found) if type(found) in (int, float) else Thing(found)
 
 
 def operator(name: str, *operands: Term, is_bool: bool = False) -> Term:

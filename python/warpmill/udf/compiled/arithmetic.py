@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import operator as python
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from warpmill.udf.compiled.types import BOOL, NotCompiled, Type, of_operands, of_tests
 from warpmill.udf.compiled.values import Scalar, exact, number, plain, rounded, scalar, there, truth
+from warpmill.udf.expressions import ARITHMETIC, COMPARISONS
 from warpmill.udf.terms import Constant
 
 if TYPE_CHECKING:
@@ -17,23 +17,6 @@ if TYPE_CHECKING:
     from warpmill.udf.compiled.types import Gap, Origin
     from warpmill.udf.compiled.values import Value
 
-ARITHMETIC: dict[type[ast.operator], Callable[..., object]] = {
-    ast.Add: python.add,
-    ast.Sub: python.sub,
-    ast.Mult: python.mul,
-    ast.Div: python.truediv,
-    ast.FloorDiv: python.floordiv,
-    ast.Mod: python.mod,
-    ast.Pow: python.pow,
-}
-COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[..., object]]] = {
-    ast.Lt: ("lt", python.lt),
-    ast.LtE: ("le", python.le),
-    ast.Gt: ("gt", python.gt),
-    ast.GtE: ("ge", python.ge),
-    ast.Eq: ("eq", python.eq),
-    ast.NotEq: ("ne", python.ne),
-}
 SIMPLE: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
 #: The greatest power of a whole number that is computed by multiplication.
 MOST_POWER = 1024
@@ -44,7 +27,7 @@ def binary(op: ast.operator, left: Value, right: Value, site: int) -> Value:
     if isinstance(left, Constant) and isinstance(right, Constant):
         if type(op) not in ARITHMETIC:
             raise NotCompiled(f"the operator {type(op).__name__}")
-        return folded(ARITHMETIC[type(op)], left.value, right.value)
+        return folded(ARITHMETIC[type(op)][1], left.value, right.value)
     if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor):
         return _bits(op, scalar(left), scalar(right))
     a, b = number(scalar(left), site), number(scalar(right), site)

@@ -14,7 +14,7 @@ from warpmill.udf.compiled.rows import RowsTranslation, as_form
 from warpmill.udf.compiled.types import NotCompiled, NotYet, Type, cast, joined
 from warpmill.udf.compiled.values import Rows, Scalar, literal, scalar, truth
 from warpmill.udf.source import NotSymbolic
-from warpmill.udf.terms import Constant, Group, Thing, Unusable
+from warpmill.udf.terms import Constant, Group, Thing, Unusable, member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -155,10 +155,7 @@ class Expressions(RowsTranslation):
             case Group():
                 return self._column(name)
             case Thing(ModuleType() as module):
-                found = getattr(module, name, None)
-                if found is None:
-                    raise NotCompiled(f"there is no {module.__name__}.{name}")
-                return Constant(found) if type(found) in (int, float) else Thing(found)
+                return member(module, name)
             case Rows() if name == "size" and of.form == "column":
                 return self.length(of)
             case Rows() if name in ("iloc", "values"):

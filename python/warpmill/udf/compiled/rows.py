@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from warpmill.udf.compiled.arithmetic import COMPARISONS, SIMPLE, known_power
+from warpmill.udf.compiled.arithmetic import SIMPLE, known_power
 from warpmill.udf.compiled.types import INT, NotCompiled, Type, of_numpy
 from warpmill.udf.compiled.values import (
     Captures,
@@ -20,12 +20,13 @@ from warpmill.udf.compiled.values import (
     scalar,
     there,
 )
+from warpmill.udf.expressions import COMPARISONS
 from warpmill.udf.terms import Constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from warpmill.udf.compiled.types import Origin
+    from warpmill.udf.compiled.types import Kind, Origin
     from warpmill.udf.compiled.values import Value
 
 _REDUCTIONS = frozenset({"sum", "min", "max", "mean", "count", "var", "std", "prod", "any", "all", "idxmin", "idxmax"})
@@ -298,15 +299,15 @@ def _is_rows(*values: Value) -> bool:
     return any(isinstance(value, Rows) for value in values)
 
 
-def _made(call: str, kind: str, operands: list[Rows], *, total: bool | None = None) -> Rows:
+def _made(call: str, kind: Kind, operands: list[Rows], *, total: bool | None = None) -> Rows:
     """A function of columns; `call` is its name, or the beginning of the call."""
     call = call if call.endswith(", ") else f"{call}("
     text = f"{call}{', '.join(one.text for one in operands)})"
     captures = captured(*(one.captures for one in operands))
     all_total = all(one.total for one in operands)
     origin: Origin = "either" if any(one.origin == "either" for one in operands) else "numpy"
-    made: Rows = replace(operands[0], text=text, captures=captures, total=all_total if total is None else total)
-    return replace(made, kind=kind, origin=origin)  # type: ignore[arg-type] # one of the kinds
+    total = all_total if total is None else total
+    return replace(operands[0], text=text, captures=captures, total=total, kind=kind, origin=origin)
 
 
 def _may_round(a: Rows, b: Rows) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import TYPE_CHECKING
 
 from warpmill.udf.compiled.expressions import Expressions, Flow, variable
@@ -59,7 +60,7 @@ class Statements(Expressions):
             if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
                 self._emit(depth, f"// {_comment(statement)}")
             try:
-                self.at(statement, lambda one=statement: self._statement(one, flow, depth, inner=inner))  # type: ignore[misc] # mypy infers no type of a lambda's default
+                self.at(statement, partial(self._statement, statement, flow, depth, inner=inner))
             except NotYet as reason:
                 self.postponed = self.postponed or reason
 
