@@ -89,7 +89,7 @@ pub(crate) fn reads(
     (0..devices.len()).map(of_device).collect()
 }
 
-/// What each device lacks of its program's data; `None` where its data passes through, the device finds out that it does not run it, or no thread
+/// The data of its program that each device lacks; `None` where its data passes through, the device finds out that it does not run it, or no thread
 /// can be had to ask. Programs are prepared side by side.
 fn lacking(
     devices: &[(DeviceKey, Arc<Executor>)],
@@ -109,7 +109,7 @@ fn lacking(
     })
 }
 
-/// What devices lack, each piece once, with its key, in an order that depends on nothing but that.
+/// The pieces that devices lack, each once, with its key; their order depends on nothing else.
 fn pieces(devices: &[(DeviceKey, Arc<Executor>)], lacking: &[Option<Lacking>]) -> (Vec<Key>, Vec<Piece>) {
     let (mut positions, mut keys, mut pieces) = (KeyMap::<usize>::default(), vec![], Vec::<Piece>::new());
     for (number, lacking) in lacking.iter().enumerate() {

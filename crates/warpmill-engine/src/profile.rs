@@ -155,7 +155,7 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
     Ok(())
 }
 
-/// What devices have copied from each other, by source and destination.
+/// Bytes that devices have copied from each other, by source and destination.
 fn exchanged(f: &mut std::fmt::Formatter<'_>, exchange: &ExchangeProfile) -> std::fmt::Result {
     for (source, (planned, found)) in exchange.planned.rows().iter().zip(exchange.traffic.rows()).enumerate() {
         for (destination, (&planned, &bytes)) in planned.iter().zip(found).enumerate() {

@@ -1,5 +1,5 @@
-//! Which device loads what from the host, and what others then get from it (Yogatama, thesis section 5.3.1.1: what all GPUs need is sent to one,
-//! which broadcasts it).
+//! The choice of the device that loads a piece of data from the host, and of those that get it from that one (Yogatama, thesis section
+//! 5.3.1.1: what all GPUs need is sent to one, which broadcasts it).
 
 /// Data that devices of a group need, and some of them lack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Origin {
     Peer(usize),
 }
 
-/// What comes from where.
+/// The origin of each piece, and the bytes between devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distribution {
     /// By piece: from where each device gets it that lacks it, in the order of [`Piece::lacking`].
@@ -34,7 +34,7 @@ pub struct Distribution {
 
 /// The distribution of `pieces` among so many devices, over the links that `is_direct` tells of, by source and destination.
 ///
-/// What a device alone lacks, and what it reaches on no other device, comes from the host; what several lack is loaded by the one of them
+/// A piece that one device alone lacks, or reaches on no other device, comes from the host; one that several lack is loaded by the one of them
 /// that loads least so far, from which the others get it. Of several devices that have a piece, the one sends it that sends least so far.
 pub fn distribute(pieces: &[Piece], devices: usize, is_direct: &dyn Fn(usize, usize) -> bool) -> Distribution {
     let mut made = Distribution {
@@ -42,7 +42,7 @@ pub fn distribute(pieces: &[Piece], devices: usize, is_direct: &dyn Fn(usize, us
         traffic: vec![vec![0; devices]; devices],
         host: vec![0; devices],
     };
-    // Who has to load much that nobody shares is spared with what is shared.
+    // Shared pieces are loaded by devices that load little else.
     let mut shared = vec![];
     for (index, piece) in pieces.iter().enumerate() {
         let left = made.send_held((index, piece), is_direct);

@@ -10,7 +10,7 @@ pub enum Replication {
     /// By both weights (Algorithm 4).
     #[default]
     CacheAware,
-    /// What all devices need is on all of them, or on none.
+    /// Segments that all devices need are on all of them, or on none.
     Always,
     /// Every segment is on one device, or on none.
     Never,
@@ -76,7 +76,7 @@ enum Use {
 
 /// The devices that have each of `segments`, in ascending order, where each device has so much `room` (Algorithm 4, applied until no room is left).
 ///
-/// What saves most for its room comes first; of equals, caching, then what comes first in `segments`. A shared segment whose owner is full goes to
+/// The segment that saves most for its room comes first; of equals, caching, then what comes first in `segments`. A shared segment whose owner is full goes to
 /// the device with the most room.
 pub fn place_segments(segments: &[Segment], room: &[u64], replication: Replication) -> Vec<Vec<usize>> {
     let mut offers = vec![];
@@ -94,7 +94,7 @@ pub fn place_segments(segments: &[Segment], room: &[u64], replication: Replicati
             _ => offers.push((per_byte(segment.caching, 1), index, Use::Cache)),
         }
     }
-    // What saves nothing takes no room.
+    // A copy that saves nothing takes no room.
     offers.retain(|(rank, ..)| *rank > 0.0);
     offers.sort_by(|(a, _, one), (b, _, other)| {
         b.total_cmp(a).then((*one == Use::Replicate).cmp(&(*other == Use::Replicate)))
@@ -235,7 +235,7 @@ mod tests {
             }
         }
 
-        /// What a query that reads all segments sends under each policy: nothing of what is on all devices, each byte once to each
+        /// The bytes that a query which reads all segments sends under each policy: nothing of what is on all devices, each byte once to each
         /// other device of what is on one.
         #[test]
         fn traffic_follows_from_the_placement(

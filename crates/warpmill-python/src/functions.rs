@@ -184,7 +184,7 @@ impl fmt::Debug for PyTranslator {
     }
 }
 
-/// What a translator gives: the text, constants that are whole numbers, others, and the lines of places.
+/// The answer of a translator: the text, constants that are whole numbers, others, and the lines of places.
 type Parts = (String, Vec<i64>, Vec<f64>, Vec<u32>);
 
 impl Translator for PyTranslator {

@@ -278,7 +278,7 @@ template <class T, class F> __device__ __forceinline__ Row<T> at(Context& c, i64
     return f(row, c);
 }
 
-// What a run of groups is given.
+// The arguments of a run of groups.
 struct Launch {
     const void* const* values;   // of each column: f64, i64, or u8 for truth values
     const u8* const* present;    // of each column: 1 where it is not NULL; null where no row is

@@ -31,7 +31,7 @@ pub struct MirrorOptions {
     pub every: u32,
     /// Bytes of page-locked memory at most, which copies are made from; 0: as many as there are.
     pub pinned_limit: u64,
-    /// Which of the segments that several devices read have copies on all of them.
+    /// The rule by which segments that several devices read have copies on all of them.
     pub replication: Replication,
 }
 
@@ -77,7 +77,7 @@ struct Known {
     group: Option<GroupShare>,
 }
 
-/// What a device has to do with a segment that all devices of a group read.
+/// The part of a device in a segment that all devices of a group read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupShare {
     /// The device's number.

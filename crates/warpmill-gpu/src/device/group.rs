@@ -51,7 +51,7 @@ pub struct DeviceGroup {
     devices: Vec<Arc<dyn Device>>,
     /// By source and destination.
     links: Vec<Vec<Link>>,
-    /// What was queued so far.
+    /// The copies that were queued so far.
     traffic: Mutex<Traffic>,
 }
 

@@ -14,7 +14,7 @@ use crate::memory::regions::{Key, KeyMap, Owner};
 pub struct Lacking {
     /// Each with its bytes.
     pub items: Vec<(Key, u64)>,
-    /// What keeps the keys those of this data.
+    /// The owners of the data, for whose lifetime the keys are those of this data.
     pub owner: Owner,
 }
 

@@ -169,7 +169,7 @@ fn fetch(
     if items.is_empty() {
         return Ok(Traffic::new(devices));
     }
-    // What has been there before the run is not waited for.
+    // Data that was there before the run is not waited for.
     if !items.iter().all(is_there) {
         peers.wait(source, deadline, &options.cancel)?;
     }

@@ -321,7 +321,7 @@ impl<'a> Run<'a> {
         // Where kernels reach host memory by themselves, or rows come back meanwhile, copies share the link, and the host's memory, with them: such runs
         // say nothing of their rates.
         let shared = self.prepared.memory.on_host() > 0 || self.options.piece_bytes.is_some() && self.flushed_bytes > 0;
-        // What came from other devices did not come over the link to the host.
+        // Bytes of other devices did not come over the link to the host.
         let from_others = self.profile.exchange.as_ref().is_some_and(|exchange| exchange.traffic.total() > 0);
         // What a part takes says nothing of the whole.
         if !shared && !from_others && self.options.shared.is_none() {

@@ -1,6 +1,6 @@
 //! Data that devices which run parts of one query bring to each other, in the place of reading it from the host each for itself.
 //!
-//! Who brings what is planned before the parts begin. A device loads what is planned to come from the host, lets others find it, and only
+//! The planned exchange of data before the parts begin. A device loads what is planned to come from the host, lets others find it, and only
 //! then waits for what is planned to come from them: nobody waits for a device that waits itself. What does not come (a device that failed,
 //! has not begun, or has dropped it) is read from the host.
 
@@ -132,7 +132,7 @@ pub struct RunExchange {
     planned: Traffic,
     progress: Mutex<Vec<Progress>>,
     changed: Condvar,
-    /// What keeps the keys those of the same data.
+    /// The owners of the data, for whose lifetime the keys are those of the same data.
     _keeps: Vec<Owner>,
 }
 
@@ -157,7 +157,7 @@ impl RunExchange {
 
     fn set(&self, number: usize, progress: Progress) {
         let mut all = self.progress.lock();
-        // What was loaded stays to be found.
+        // Loaded data stays to be found.
         if all[number] != Progress::Loaded {
             all[number] = progress;
         }

@@ -56,7 +56,7 @@ pub struct FunctionDefinition {
     pub expression: Option<String>,
     /// Code that is called where there is no expression, or where it does not fit the types of a call.
     pub implementation: Option<Implementation>,
-    /// What translates a function of groups or of rows to C++: compiled code goes before `implementation`.
+    /// A translator of the function to C++: compiled code goes before `implementation`.
     pub translator: Option<Arc<dyn Translator>>,
     /// The reason why there is no expression.
     pub reason: String,

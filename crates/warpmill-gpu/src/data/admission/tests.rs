@@ -129,7 +129,7 @@ fn what_is_lent_is_not_dropped() {
     store.cache.lock().insert((7, 0), at, Arc::new(()));
     let lent = admission.lend();
     let cancel = CancelToken::default();
-    // What fits beside it runs meanwhile.
+    // A program that fits beside it runs meanwhile.
     drop(admission.enter(&store, wanted(MEMORY / 2), &cancel).unwrap());
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| drop(admission.enter(&store, wanted(MEMORY), &cancel).unwrap()));

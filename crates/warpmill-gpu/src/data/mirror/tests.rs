@@ -1,4 +1,4 @@
-//! What is known of segments that devices of a group read.
+//! Tests of what a mirror knows of segments that devices of a group read.
 
 use arrow::array::{ArrayRef, Int64Array};
 

@@ -57,7 +57,7 @@ fn pattern(length: usize, seed: u8) -> Vec<u8> {
     (0..length).map(|index| (index as u8).wrapping_mul(31) ^ seed).collect()
 }
 
-/// What a group says that it has copied is what its devices have counted beyond `before`, and what is expected.
+/// Compares the bytes that a group says it has copied with those that its devices have counted since `before`, and with the expected ones.
 fn check_traffic(rig: &Rig, before: &[BTreeMap<usize, u64>], expected: &Traffic) {
     assert_eq!(rig.group.traffic(), *expected);
     for (destination, now) in rig.arrived().iter().enumerate() {

@@ -11,7 +11,7 @@ use super::super::{BuildInfo, BuildOrigin, Result};
 use super::compiler::Toolchain;
 use super::module::symbol;
 
-/// What a run of groups is given, as `Launch` of `kernels/udf/rows.cuh` lies in memory.
+/// The arguments of a run of groups, as `Launch` of `kernels/udf/rows.cuh` lies in memory.
 #[derive(Debug)]
 #[repr(C)]
 pub struct HostLaunch {
@@ -48,7 +48,7 @@ pub struct HostFunction {
     run: Run,
     /// Where it came from.
     pub build: BuildInfo,
-    /// What `run` is in.
+    /// The library that `run` is in.
     _library: Arc<Library>,
 }
 

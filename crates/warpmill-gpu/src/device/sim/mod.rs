@@ -71,7 +71,7 @@ pub struct SimOptions {
     pub reverse: bool,
     /// Has a library that decompresses batches of blocks (the host's).
     pub batches: bool,
-    /// What it makes of the memory of other simulated devices.
+    /// Its access to the memory of other simulated devices.
     pub peers: SimPeers,
 }
 

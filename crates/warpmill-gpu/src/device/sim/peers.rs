@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::super::{Device, DeviceError, DevicePtr, Event, Reach, Result, Stream};
 use super::SimDevice;
 
-/// What a simulated device makes of the memory of others.
+/// The access of a simulated device to the memory of others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SimPeers {
     /// It reads it, once that is permitted.
@@ -35,7 +35,7 @@ fn simulated<'a>(device: &'a dyn Device, call: &'static str) -> Result<&'a SimDe
 }
 
 impl SimDevice {
-    /// What tells the device from others of the process.
+    /// The address of the device's memory, which no other device of the process has.
     fn identity(&self) -> usize {
         Arc::as_ptr(&self.memory) as usize
     }

@@ -20,7 +20,7 @@ struct Groups {
     present: [Vec<u8>; 2],
 }
 
-/// What a run gives: the bits of results, whether they are known, statuses.
+/// The results of a run: their bits, whether they are known, statuses.
 type Made = (Vec<u64>, Vec<u8>, Vec<i32>);
 
 impl Groups {

@@ -14,7 +14,7 @@ use crate::run::peers::PeerReads;
 
 use warpmill_ir::Source;
 
-/// What a run reads of other devices.
+/// The data of other devices that a run reads.
 pub(super) struct Remote<'a> {
     reads: &'a PeerReads,
     /// The pipelines whose tables all devices read.
@@ -82,7 +82,7 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// Those of `parts` that come from the host, and those that come from other devices.
+    /// The parts that come from the host, and the parts that come from other devices.
     pub fn split(&self, parts: Vec<Part>) -> (Vec<Part>, Vec<Part>) {
         parts.into_iter().partition(|part| !self.found.contains_key(&part.chunk.travels_as()))
     }

@@ -1,4 +1,4 @@
-//! Who waits for whom in an exchange.
+//! Tests of the waits of devices for each other.
 
 use super::*;
 use crate::device::sim::{SimDevice, SimOptions, SimPeers};
@@ -52,7 +52,7 @@ fn nobody_waits_for_those_that_are_gone_or_late() {
         second.loaded();
         waiting.join().unwrap().unwrap();
     });
-    // What was loaded is there after its run.
+    // Loaded data is there after its run.
     second.leave();
     first.wait(1, PeerPart::deadline(), &cancel).unwrap();
     // One that has not begun, for a while; one that has left, not at all.

@@ -68,7 +68,7 @@ pub struct Translation {
     pub lines: Vec<u32>,
 }
 
-/// What translates a function of groups, or of rows, to C++.
+/// A translator of functions of groups, or of rows, to C++.
 pub trait Translator: fmt::Debug + Send + Sync {
     /// The translation for columns of these types, or the reason why there is none.
     fn translate(&self, columns: &[ColumnKind]) -> Result<Result<Translation, String>>;
@@ -97,7 +97,7 @@ impl Native {
     }
 }
 
-/// What is known of a function for columns of some types.
+/// A function for columns of some types, or the reason why it is not compiled.
 type Known = std::result::Result<Arc<Native>, String>;
 
 /// A function that may be compiled.

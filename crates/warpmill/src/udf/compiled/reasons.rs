@@ -10,7 +10,7 @@ pub(super) fn is_stopped(status: i32) -> bool {
     status % WHY == STOPPED
 }
 
-/// What went wrong, in words, at the line of `lines` where it did.
+/// The reason of a failure in words, with its line among `lines`.
 pub(super) fn reason(status: i32, lines: &[u32]) -> String {
     let why = match status % WHY {
         1 => "an operator of None (NULL)",

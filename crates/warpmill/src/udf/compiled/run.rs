@@ -20,7 +20,7 @@ const ROWS_PER_THREAD: usize = 16 << 10;
 /// Pieces of work for each thread: groups of many rows are not all at one of them.
 const PIECES_PER_THREAD: usize = 16;
 
-/// What a run made.
+/// The results of a run.
 #[derive(Debug)]
 pub(in crate::udf) struct Outcome {
     /// One result for each group; NULL for those that were given up.
@@ -160,7 +160,7 @@ fn gathered(
     Ok(columns)
 }
 
-/// What compiled code writes of each group.
+/// The columns that compiled code writes, with a value for each group.
 struct Results {
     /// The bits of f64 or i64.
     values: Vec<u64>,
