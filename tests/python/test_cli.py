@@ -49,7 +49,7 @@ def test_sql_formats(source: Path, tmp_path: Path) -> None:
     query = f"SELECT a, s FROM '{source}' ORDER BY a"
     assert run("sql", query, "--format", "csv").output == "a,s\n1,y\n2,\n3,x\n"
     lines = run("sql", query, "--format", "json").output.splitlines()
-    assert [json.loads(line) for line in lines] == [{"a": 1, "s": "y"}, {"a": 2}, {"a": 3, "s": "x"}]
+    assert [json.loads(line) for line in lines] == [{"a": 1, "s": "y"}, {"a": 2, "s": None}, {"a": 3, "s": "x"}]
     out = tmp_path / "out.parquet"
     assert run("sql", query, "--format", "parquet", "--output", out).exit_code == 0
     assert pq.read_table(out)["a"].to_pylist() == [1, 2, 3]
