@@ -12,6 +12,7 @@ use warpmill_place::{Distribution, Origin, Partition, Piece, distribute};
 
 use crate::background::STACK;
 use crate::device::DeviceKey;
+use crate::execute::ExecutionContext;
 
 /// The way in which devices get data that several of them need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -87,6 +88,35 @@ pub(crate) fn reads(
     }
     let of_device = |number| PeerReads::new(group.clone(), number, (partition.whole.clone(), staged));
     (0..devices.len()).map(of_device).collect()
+}
+
+/// Whether so many devices may send rows to each other in the middle of a query.
+pub(crate) fn may_send(context: &ExecutionContext, devices: usize) -> bool {
+    match context.device_exchange {
+        DeviceExchange::Off => false,
+        DeviceExchange::Staged => true,
+        DeviceExchange::Auto => {
+            let open = |number: usize| {
+                let key = context.device_key(u16::try_from(number).ok()?);
+                Some((key, crate::device::executor(key).ok()?))
+            };
+            let devices: Option<Vec<_>> = (0..devices).map(open).collect();
+            devices.is_some_and(|devices| group(&devices, false).staged_links().is_empty())
+        }
+    }
+}
+
+/// The shuffle of one run among `devices`, in this order.
+pub(crate) fn shuffle(
+    devices: &[(DeviceKey, Arc<Executor>)],
+    planned: &warpmill_place::Shuffle,
+    way: DeviceExchange,
+) -> Arc<warpmill_gpu::Shuffle> {
+    let route = match planned.route.clone() {
+        warpmill_place::Route::Hash { columns } => warpmill_gpu::Route::Hash { columns },
+        warpmill_place::Route::Ranges { column, last } => warpmill_gpu::Route::Ranges { column, last },
+    };
+    warpmill_gpu::Shuffle::new(group(devices, way == DeviceExchange::Staged), route, planned.safe_rows)
 }
 
 /// The data of its program that each device lacks; `None` where its data passes through, the device finds out that it does not run it, or no thread

@@ -207,6 +207,8 @@ impl ExecutionContext {
             shared: None,
             peers: None,
             reads: None,
+            shuffle: None,
+            nested: false,
         }
     }
 }

@@ -16,7 +16,7 @@ use warpmill_gpu::data::shape::{ColumnShape, ScanSegments};
 use warpmill_gpu::device::DeviceKind;
 use warpmill_ir::pruning::PruningReport;
 use warpmill_ir::{Program, Scan, Source, Unsupported};
-use warpmill_place::{Arrives, Decision, Feedback, Partition, PartitionKey, Site};
+use warpmill_place::{Arrives, Decision, Feedback, Partition, PartitionKey, Route, Shuffle, Site};
 
 use crate::device::{DeviceChoice, DeviceKey, Ordinals, device_name, executor, no_compiler, topology};
 use crate::execute::ExecutionContext;
@@ -90,14 +90,22 @@ fn arriving(arrives: Arrives) -> &'static str {
 
 /// The parts of devices in words.
 fn described(parts: &Partition) -> String {
-    let Partition { pipeline, programs, arrives, key, segments, .. } = parts;
+    let Partition { pipeline, programs, arrives, key, segments, shuffle, .. } = parts;
     let own = match key {
         None => format!("each with its row segments ({segments:?})"),
         Some(PartitionKey { table, column, scans }) => {
             format!("each with its range of {table}.{column} in {scans} scans (row segments {segments:?})")
         }
     };
-    format!("({} of them), {own}; {} of pipeline {pipeline} arrive at the cpu", programs.len(), arriving(*arrives))
+    let sent = match shuffle {
+        None => String::new(),
+        Some(Shuffle { route: Route::Hash { .. }, what, .. }) => {
+            format!("; {what} go to the device of their keys' hash")
+        }
+        Some(Shuffle { route: Route::Ranges { .. }, what, .. }) => format!("; {what} go to the device of their range"),
+    };
+    let (devices, arrive) = (programs.len(), arriving(*arrives));
+    format!("({devices} of them), {own}{sent}; {arrive} of pipeline {pipeline} arrive at the cpu")
 }
 
 impl std::fmt::Display for Placement {
@@ -148,7 +156,8 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
     };
     let supports = |_, asked: &Arc<Program>| match Arc::ptr_eq(asked, program) {
         true => lowered.as_ref().map(|_| ()).map_err(Clone::clone),
-        false => pipelines_on_host(asked, &[], context).map(drop),
+        // The rows that other devices send are not counted yet.
+        false => pipelines_on_host(asked, &[SENT_ROWS], context).map(drop),
     };
     let topology = topology(context.device, &context.ordinals, context.gpu_memory_limit);
     let plan = match sites::plan_for(program, None, context, (&topology, &Feedback::default(), &supports)) {
@@ -188,6 +197,9 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
     let (on_host, path) = if split { (vec![], None) } else { (on_host, path) };
     Placement { device: device_name(context.device), strategy, on_host, path, ..none }
 }
+
+/// A number of rows for an input whose rows are not counted before a run.
+const SENT_ROWS: u64 = 1 << 20;
 
 fn decided(decision: &Decision, context: &ExecutionContext) -> SiteDecision {
     let site = match decision.site {

@@ -10,7 +10,9 @@ use warpmill_eval::ExecError;
 use warpmill_eval::cancel::CancelToken;
 use warpmill_eval::queue::{Arrival, CPU, Exchange, Pace, Party, SegmentQueue, SharedScan};
 use warpmill_eval::rows::{Placed, RowSet};
-use warpmill_gpu::{ClaimUnit, DataSource, DeviceProfile, Executor, Failure, Options, PeerPart, SharedPart};
+use warpmill_gpu::{
+    ClaimUnit, DataSource, DeviceProfile, Executor, Failure, Options, PeerPart, SharedPart, ShufflePart,
+};
 use warpmill_ir::{Program, Source, Unsupported};
 use warpmill_place::{Arrives, Partition, Share, Site};
 
@@ -81,16 +83,16 @@ impl Together {
             let queue = together.scan.queue.clone();
             let options =
                 Options { shared: Some(SharedPart { queue, party, pipeline: share.own, unit }), ..options.clone() };
-            together.start(&share.program, share.arrives, (party, site), executor, options);
+            together.start((None, &share.program), share.arrives, (party, site), executor, options);
         }
         together
     }
 
-    /// Lets `devices` begin with a part each, with the options that `of_device` gives for each, by its position among them. The queue has one entry for each, which is claimed already: the CPU brings together the states and rows that arrive.
+    /// Lets `devices` begin with a part each, with the options, and the part in a shuffle, that `of_device` gives for each, by its position among them. The queue has one entry for each, which is claimed already: the CPU brings together the states and rows that arrive.
     pub fn begin_parts(
         partition: &Partition,
         devices: Vec<(Site, Arc<Executor>)>,
-        (cancel, of_device): (&CancelToken, &dyn Fn(usize) -> Options),
+        (cancel, of_device): (&CancelToken, &dyn Fn(usize) -> (Options, Option<ShufflePart>)),
     ) -> Self {
         let parties = devices.len() + 1;
         let queue = SegmentQueue::assigned((CPU + 1..parties).collect(), parties);
@@ -109,16 +111,20 @@ impl Together {
         let parts = Some(partition.segments.clone());
         let together = Self { scan: Arc::new(scan), pipeline, findings: Arc::default(), parts, cancel };
         for ((party, (site, executor)), program) in (CPU + 1..).zip(devices).zip(&partition.programs) {
-            let options = Options { cancel: together.cancel.clone(), ..of_device(party - (CPU + 1)) };
-            together.start(program, partition.arrives, (party, site), executor, options);
+            let number = party - (CPU + 1);
+            let (options, shuffle) = of_device(number);
+            let options = Options { cancel: together.cancel.clone(), ..options };
+            let firsts = partition.shuffle.iter().filter_map(|shuffle| shuffle.firsts.get(number)).cloned();
+            let first = shuffle.zip(firsts.into_iter().next());
+            together.start((first, program), partition.arrives, (party, site), executor, options);
         }
         together
     }
 
-    /// Starts a device's part, on a thread of its own.
+    /// Starts a device's part, on a thread of its own: a program, and the one whose rows devices send to each other before, where there is one.
     fn start(
         &self,
-        program: &Arc<Program>,
+        (first, program): (Option<(ShufflePart, Arc<Program>)>, &Arc<Program>),
         arrives: Arrives,
         (party, site): (Party, Site),
         executor: Arc<Executor>,
@@ -128,9 +134,14 @@ impl Together {
         // The rest of a program is no part of it.
         let options = Options { cpu_threads: 0, ..options };
         let peers = options.peers.clone();
-        let mut ending = Ending { scan, findings, site, party, peers, arrival: Arrival::Failed };
+        let shuffle = first.as_ref().map(|(part, _)| part.clone());
+        let mut ending = Ending { scan, findings, site, party, peers, shuffle, arrival: Arrival::Failed };
         let run = move || {
-            let outcome = executor.execute(&program, &[], &options).and_then(|output| {
+            let output = match &first {
+                Some((part, first)) => executor.execute_shuffled((first, &program), part, &options),
+                None => executor.execute(&program, &[], &options),
+            };
+            let outcome = output.and_then(|output| {
                 let rows = rows(output.placed)?;
                 Ok((rows, output.owners, output.profile))
             });
@@ -243,12 +254,14 @@ struct Ending {
     party: Party,
     /// Its part in an exchange, which others wait for.
     peers: Option<PeerPart>,
+    shuffle: Option<ShufflePart>,
     arrival: Arrival,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         self.peers.iter().for_each(PeerPart::leave);
+        self.shuffle.iter().for_each(ShufflePart::leave);
         if matches!(self.arrival, Arrival::Failed) {
             let early = || (self.site, Unsupported::new("shared scan", "the device's thread has ended early").into());
             self.findings.lock().failure.get_or_insert_with(early);

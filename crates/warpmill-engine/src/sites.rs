@@ -26,9 +26,10 @@ use crate::trials::Trials;
 /// The pipeline of a program that can be shared, kept with the program.
 struct Shareable(Result<Arc<Share>, Unsupported>);
 
-/// A program in parts, by the number of devices and the seed that the ranges are chosen by; kept with the program.
+/// A program in parts, by the number of devices, whether they may send rows to each other, and the seed that the ranges are chosen by; kept with
+/// the program.
 #[derive(Default)]
-struct Partitions(Mutex<HashMap<(usize, Option<u64>), MadePartition>>);
+struct Partitions(Mutex<HashMap<(usize, bool, Option<u64>), MadePartition>>);
 
 type MadePartition = Result<Arc<Partition>, Unsupported>;
 
@@ -110,13 +111,14 @@ fn partition(
     if known.len() > MOST_PARTITIONS {
         known.clear();
     }
-    let key = (devices, context.placement_seed);
+    let shuffles = exchange::may_send(context, devices);
+    let key = (devices, shuffles, context.placement_seed);
     let made = known.entry(key).or_insert_with(|| {
         let rates = PartitionRates::new(
             &warpmill_machine::current().cpu,
             &device::rates(context.device, &context.ordinals, context.gpu_memory_limit),
         );
-        Partition::new(program, (devices, rates), context.placement_seed).map(Arc::new)
+        Partition::new(program, (devices, rates), (shuffles, context.placement_seed)).map(Arc::new)
     });
     let made = made.clone().map_err(|reason| reason.to_string())?;
     let is_asked = context.granularity == Granularity::Range || context.placement_seed.is_some();
@@ -235,11 +237,14 @@ pub(crate) fn parts(plan: &PlacedPlan, partition: &Partition, context: &Executio
     };
     let keyed: Vec<_> = devices.iter().filter_map(|(site, executor)| Some((key(*site)?, executor.clone()))).collect();
     let options = context.device_options();
-    let exchange = exchange::plan(&keyed, &partition.programs, (context.device_exchange, &options));
+    let programs = partition.shuffle.as_ref().map_or(&partition.programs, |shuffle| &shuffle.firsts);
+    let exchange = exchange::plan(&keyed, programs, (context.device_exchange, &options));
+    let shuffle = partition.shuffle.as_ref().map(|shuffle| exchange::shuffle(&keyed, shuffle, context.device_exchange));
     let reads = exchange::reads(&keyed, partition, (context.device_exchange, &options));
     let of_device = |number: usize| {
         let peers = exchange.as_ref().map(|exchange| exchange.part(number));
-        Options { peers, reads: reads.get(number).cloned(), ..options.clone() }
+        let options = Options { peers, reads: reads.get(number).cloned(), ..options.clone() };
+        (options, shuffle.as_ref().map(|shuffle| shuffle.part(number)))
     };
     Ok(Parts::beside(&plan.program, Together::begin_parts(partition, devices, (&options.cancel, &of_device))))
 }

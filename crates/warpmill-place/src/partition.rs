@@ -5,9 +5,12 @@
 //! are those of a group. A scan that lies in another order is read by every device, which keeps the rows of its range. All other scans are read
 //! by every device. Among several keys that scans lie in the order of, [`PartitionCost`] decides. What has to be brought together in the end, states or rows, arrives at the
 //! CPU, which runs what comes after.
+//!
+//! Where it costs less, devices send rows to each other in the middle ([`Shuffle`]).
 
 mod cost;
 mod origin;
+mod shuffle;
 mod spread;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -22,6 +25,7 @@ use warpmill_ir::{ColType, CompareOp, Expr, ExprKind, Phys, Pipeline, Program, S
 
 pub use self::cost::{PartitionCost, PartitionRates};
 use self::origin::{Classes, ScanColumn};
+pub use self::shuffle::{Route, Shuffle};
 use self::spread::Walk;
 use crate::Arrives;
 use crate::share::{finish, is_scan, only_for, schema_of};
@@ -43,6 +47,8 @@ pub struct Partition {
     pub segments: Vec<usize>,
     /// Addresses of the tables that every device reads as a whole.
     pub whole: Arc<HashSet<usize>>,
+    /// Rows that devices send to each other before they run the programs, whose input 0 these are.
+    pub shuffle: Option<Shuffle>,
     /// The estimated costs.
     pub cost: PartitionCost,
 }
@@ -64,6 +70,9 @@ type Restriction = (Range<usize>, Vec<Expr>);
 /// The part of all bytes that programs scan of which the CPU may have to scan again what comes after.
 const FEW: u64 = 16;
 
+/// Groups that are worth sending: the CPU merges fewer while devices would wait for each other.
+const MANY_GROUPS: f64 = 65536.0;
+
 /// The factor by which parts by row segments cost more than they scan: every device makes all of the hash builds.
 const LARGER_BUILDS: f64 = 1.05;
 
@@ -73,14 +82,14 @@ fn refusal(reason: &str) -> Unsupported {
 
 impl Partition {
     /// `program` in parts for so many devices of some rates, with ranges of about the same length by the key that costs least, or a random key
-    /// and random ranges of a `seed`.
+    /// and random ranges of a `seed`; `shuffles`: devices may send rows to each other.
     ///
     /// # Errors
     /// The reason why it cannot be split.
     pub fn new(
         program: &Program,
         (devices, rates): (usize, PartitionRates),
-        seed: Option<u64>,
+        (shuffles, seed): (bool, Option<u64>),
     ) -> Result<Self, Unsupported> {
         if program.pipelines.iter().any(|pipeline| matches!(pipeline.source, Source::Input { .. })) {
             return Err(refusal("rows from outside are read once"));
@@ -102,6 +111,10 @@ impl Partition {
                         Ok(parts) => made.push(parts),
                         Err(reason) => refused = refused.or(Some(reason)),
                     }
+                    if shuffles {
+                        // A reason why rows are not sent is none why there are no parts.
+                        made.extend(Self::by_sent_key(program, (anchor, column), &members, (&cuts, rates)).ok());
+                    }
                 }
             }
         }
@@ -111,11 +124,18 @@ impl Partition {
             _ => 0,
         };
         let by_segments = cuts(segments, devices, seed).and_then(|cuts| {
-            Self::with(program, &whole, None, (&cuts, rates), &|_, device| Ok((cuts[device].clone(), vec![])))
+            let ranges = |_, device: usize| Ok((cuts[device].clone(), vec![]));
+            Self::with(Split::of(program, &whole), None, (&cuts, rates), &ranges)
         });
         match by_segments {
             Ok(parts) => made.push(parts),
             Err(reason) => refused = refused.or(Some(reason)),
+        }
+        if shuffles {
+            let many = |parts: &&Self| seed.is_some() || cost::groups(program, parts.pipeline) >= MANY_GROUPS;
+            let merged = made.iter().filter(many).filter_map(|parts| parts.by_groups(program, rates).ok());
+            let merged: Vec<Self> = merged.collect();
+            made.extend(merged);
         }
         if let Some(seed) = seed.filter(|_| !made.is_empty()) {
             return Ok(made.swap_remove(seed as usize % made.len()));
@@ -151,18 +171,111 @@ impl Partition {
             let table_column = scan.columns[column];
             Ok((between(&scan.table, table_column, (least, greatest)), within(scan, column, (least, greatest))))
         };
-        Self::with(program, &split, Some(name), (cuts, rates), &ranges)
+        Self::with(Split::of(program, &split), Some(name), (cuts, rates), &ranges)
+    }
+
+    /// By ranges of a column of the anchor, where the largest scan that is joined on it and lies in another order is read in parts, and its rows are
+    /// sent to the devices of their ranges.
+    fn by_sent_key(
+        program: &Program,
+        (anchor, key): ScanColumn,
+        members: &HashMap<usize, usize>,
+        (cuts, rates): (&[Range<usize>], PartitionRates),
+    ) -> Result<Self, Unsupported> {
+        let Source::Scan(scan) = &program.pipelines[anchor].source else { return Err(refusal("no scan")) };
+        let bounds = bounds(scan, key, cuts)?;
+        let is_sent = |index: usize, column: usize| match &program.pipelines[index].source {
+            Source::Scan(scan) => {
+                index != anchor && is_key(scan, column) && !is_clustered_within(scan, column, &bounds, cuts.len())
+            }
+            _ => false,
+        };
+        let sent = members.iter().filter(|&(&index, &column)| is_sent(index, column));
+        let sent = sent.max_by_key(|&(&index, _)| (bytes_of(&program.pipelines[index]), index));
+        let (&index, &column) = sent.ok_or_else(|| refusal("all scans lie in the order of the key"))?;
+        let Source::Scan(sent) = &program.pipelines[index].source else { return Err(refusal("no scan")) };
+        let own = self::cuts(sent.table.num_segments(), cuts.len(), None)?;
+        let (rest, at) = shuffle::instead_of_scan(program, index, sent.columns[column])?;
+        let (pipeline, sink) = shuffle::scan_of(program, &rest)?;
+        let first = |range: &Range<usize>| {
+            let mut pipeline = pipeline.clone();
+            if let Source::Scan(scan) = &mut pipeline.source {
+                scan.table = scan.table.part(range.clone());
+            }
+            let sinks = vec![sink.clone()];
+            let schema = schema_of(&sinks);
+            Arc::new(Program::new(vec![pipeline], sinks, schema))
+        };
+        let last = bounds[..bounds.len() - 1]
+            .iter()
+            .map(|&(_, last)| i64::try_from(last.clamp(i64::MIN.into(), i64::MAX.into())));
+        let last = last.collect::<Result<_, _>>().map_err(|_| refusal("a key beyond 64 bits"))?;
+        let shuffle = Shuffle {
+            firsts: own.iter().map(first).collect(),
+            route: Route::Ranges { column: at, last },
+            safe_rows: None,
+            what: format!("rows of {}", sent.name),
+        };
+        let split: HashMap<usize, Option<usize>> = members
+            .iter()
+            .filter(|&(&index, &column)| matches!(&program.pipelines[index].source, Source::Scan(scan) if is_key(scan, column)))
+            .map(|(&other, &column)| (other, Some(if other == index { at } else { column })))
+            .collect();
+        let name = PartitionKey {
+            table: scan.name.clone(),
+            column: scan.table.schema().field(scan.columns[key]).name().clone(),
+            scans: split.len(),
+        };
+        let ranges = |other: usize, device: usize| {
+            let Source::Scan(scan) = &program.pipelines[other].source else { return Err(refusal("no scan")) };
+            let (column, range) = (members[&other], bounds[device]);
+            Ok((between(&scan.table, scan.columns[column], range), within(scan, column, range)))
+        };
+        let sent_bytes = cost::passing_rows(sent) * shuffle::row_bytes(&rest.fields) as f64;
+        let with = Split { whole: program, program: &rest.program, split: &split, groups: None };
+        let mut parts = Self::with(with, Some(name), (cuts, rates), &ranges)?;
+        parts.cost.add_shuffle((sent.plain_bytes() as f64, sent_bytes), cuts.len(), rates);
+        Ok(Self { shuffle: Some(shuffle), ..parts })
+    }
+
+    /// These parts, of which the groups that arrive are sent to the devices of their keys, which merge them and go on.
+    fn by_groups(&self, program: &Program, rates: PartitionRates) -> Result<Self, Unsupported> {
+        let sink = program.pipelines[self.pipeline].sink;
+        if self.shuffle.is_some() || self.arrives != Arrives::States || sink + 1 == program.sinks.len() {
+            return Err(refusal("no groups arrive that something comes after"));
+        }
+        let rest = shuffle::instead_of_groups(program, sink, self.pipeline)?;
+        let firsts: Vec<_> =
+            self.programs.iter().map(|part| Arc::new(with_groups(part, &program.sinks[sink]))).collect();
+        let keys = match &program.sinks[sink] {
+            Sink::Aggregate { groups, .. } => groups.len(),
+            _ => 0,
+        };
+        let split = HashMap::from([(rest.pipeline, None)]);
+        let cuts: Vec<Range<usize>> = self.segments.iter().map(|&count| 0..count).collect();
+        let none = |_, _| Err(refusal("no scan"));
+        let with = Split { whole: program, program: &rest.program, split: &split, groups: Some(sink) };
+        let mut parts = Self::with(with, self.key.clone(), (&cuts, rates), &none)?;
+        parts.cost.after(&self.cost);
+        let bytes = cost::groups(program, self.pipeline) * shuffle::row_bytes(&rest.fields) as f64;
+        parts.cost.add_shuffle((0.0, bytes * cuts.len() as f64), cuts.len(), rates);
+        let shuffle = Shuffle {
+            firsts,
+            route: Route::Hash { columns: (0..keys).collect() },
+            safe_rows: shuffle::safe_rows(&program.sinks[sink]),
+            what: format!("groups of pipeline {}", self.pipeline),
+        };
+        Ok(Self { shuffle: Some(shuffle), whole: self.whole.clone(), ..parts })
     }
 
     /// With the scans of `split` replaced by the row segments and filters that `ranges` gives for a scan and a device.
     fn with(
-        program: &Program,
-        split: &HashMap<usize, Option<usize>>,
+        Split { whole, program, split, groups }: Split<'_>,
         key: Option<PartitionKey>,
         (cuts, rates): (&[Range<usize>], PartitionRates),
         ranges: &dyn Fn(usize, usize) -> Result<Restriction, Unsupported>,
     ) -> Result<Self, Unsupported> {
-        let sink = Walk::meeting(program, split)?;
+        let sink = Walk::meeting(program, split, groups)?;
         let feeds: Vec<usize> = (0..program.pipelines.len()).filter(|&it| program.pipelines[it].sink == sink).collect();
         let &pipeline = feeds.last().ok_or_else(|| refusal("nothing arrives"))?;
         let mut own: BTreeSet<usize> = feeds.iter().copied().collect();
@@ -172,23 +285,24 @@ impl Partition {
             own.extend(pipelines);
             sinks.extend(needed);
         }
-        let before = own.iter().copied().filter(|index| !feeds.contains(index)).collect();
-        let mut elsewhere: BTreeSet<usize> = only_for(program, &feeds, &before).into_iter().collect();
+        let before =
+            feeds.iter().flat_map(|&feed| below(whole, feed).0).filter(|index| !feeds.contains(index)).collect();
+        let mut elsewhere: BTreeSet<usize> = only_for(whole, &feeds, &before).into_iter().collect();
         elsewhere.extend(feeds.iter().filter(|&&feed| feed != pipeline));
         let on_cpu = |index: &usize| *index != pipeline && !elsewhere.contains(index);
         let marks = |build: SinkId| {
             let sets = |&index: &usize| {
-                graph::probes(&program.pipelines[index]).any(|(_, it)| it.build == build && graph::sets_flags(it))
+                graph::probes(&whole.pipelines[index]).any(|(_, it)| it.build == build && graph::sets_flags(it))
             };
             elsewhere.iter().chain(&feeds).any(sets)
         };
         let reads_marks =
-            |index: usize| matches!(&program.pipelines[index].source, Source::Build { sink, .. } if marks(*sink));
+            |index: usize| matches!(&whole.pipelines[index].source, Source::Build { sink, .. } if marks(*sink));
         if (0..program.pipelines.len()).filter(on_cpu).any(reads_marks) {
             return Err(refusal("the cpu reads a build whose partners only devices have met"));
         }
-        let all: u64 = program.pipelines.iter().map(bytes_of).sum();
-        let again: u64 = (0..program.pipelines.len()).filter(on_cpu).map(|it| bytes_of(&program.pipelines[it])).sum();
+        let all: u64 = whole.pipelines.iter().map(bytes_of).sum();
+        let again: u64 = (0..program.pipelines.len()).filter(on_cpu).map(|it| bytes_of(&whole.pipelines[it])).sum();
         if again > all / FEW {
             return Err(refusal("what comes after the parts scans too much for the cpu"));
         }
@@ -199,11 +313,45 @@ impl Partition {
             programs.push(Arc::new(made));
             arrives = form;
         }
-        let cost = PartitionCost::new(program, &programs, (pipeline, &own), (arrives, rates));
+        let cost = PartitionCost::new(whole, &programs, (pipeline, &own), (arrives, rates));
         let segments = cuts.iter().map(|range| range.len()).collect();
-        let (elsewhere, whole) = (elsewhere.into_iter().collect(), Arc::new(whole(program, &programs)));
-        Ok(Self { pipeline, elsewhere, programs, arrives, key, segments, whole, cost })
+        let (elsewhere, whole) = (elsewhere.into_iter().collect(), Arc::new(read_by_all(program, &programs)));
+        Ok(Self { pipeline, elsewhere, programs, arrives, key, segments, whole, shuffle: None, cost })
     }
+}
+
+/// The scans of a program that are split.
+#[derive(Clone, Copy)]
+struct Split<'a> {
+    /// The whole program.
+    whole: &'a Program,
+    /// The program that devices run parts of: the same pipelines, one of which may go on with rows that were sent.
+    program: &'a Program,
+    /// The pipelines whose rows are split, each with the column that holds the key, if there is one.
+    split: &'a HashMap<usize, Option<usize>>,
+    /// The aggregation whose groups are on one device each, because its rows were sent there.
+    groups: Option<SinkId>,
+}
+
+impl<'a> Split<'a> {
+    /// Of all of a program.
+    fn of(program: &'a Program, split: &'a HashMap<usize, Option<usize>>) -> Self {
+        Self { whole: program, program, split, groups: None }
+    }
+}
+
+/// The program of a part whose result are the groups themselves, in the place of states for the CPU: those of `sink`.
+fn with_groups(part: &Program, sink: &Sink) -> Program {
+    let (mut pipelines, mut sinks) = (part.pipelines.clone(), part.sinks.clone());
+    // The last two sinks are the groups, and their rows in a collection; the last pipeline is what collects them.
+    let (fields, groups) = (sink.fields().to_vec(), sinks.len() - 2);
+    sinks[groups] = sink.clone();
+    sinks[groups + 1] = Sink::Collect { fields: fields.clone() };
+    if let Some(last) = pipelines.last_mut() {
+        last.source = Source::Rows { sink: groups, fields };
+    }
+    let schema = schema_of(&sinks);
+    Program::new(pipelines, sinks, schema)
 }
 
 /// The pipelines that each device runs.
@@ -247,7 +395,7 @@ impl Part<'_> {
 }
 
 /// Addresses of the tables that all of `programs` read as `program` does.
-fn whole(program: &Program, programs: &[Arc<Program>]) -> HashSet<usize> {
+fn read_by_all(program: &Program, programs: &[Arc<Program>]) -> HashSet<usize> {
     let tables = |program: &Program| -> HashSet<usize> {
         let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
             Source::Scan(scan) => Some(Arc::as_ptr(&scan.table) as usize),
@@ -301,6 +449,13 @@ fn is_clustered(scan: &Scan, column: usize, cuts: &[Range<usize>]) -> bool {
         let read = between(&scan.table, scan.columns[column], range);
         !read.is_empty() && read.len() <= cut.len() + cut.len() / 8 + 2
     })
+}
+
+/// Whether of a scan that is split by the ranges of another one's key, each of so many devices reads about its share.
+fn is_clustered_within(scan: &Scan, column: usize, bounds: &[(i128, i128)], devices: usize) -> bool {
+    let read = bounds.iter().map(|&range| between(&scan.table, scan.columns[column], range).len());
+    let segments = scan.table.num_segments();
+    read.max().unwrap_or(0) <= segments.div_ceil(devices) + segments / 8 + 2
 }
 
 /// The range of the key of each device: they follow each other without a gap, and leave no number out.

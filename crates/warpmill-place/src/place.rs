@@ -199,7 +199,9 @@ fn parted(
         Sharing::Yes => None,
     };
     let partition = (facts.partition)(sites.len())?;
-    sites.iter().zip(&partition.programs).try_for_each(|(&site, part)| (facts.supports)(site, part))?;
+    let firsts = partition.shuffle.iter().flat_map(|shuffle| sites.iter().zip(&shuffle.firsts));
+    let mut programs = sites.iter().zip(&partition.programs).chain(firsts);
+    programs.try_for_each(|(&site, part)| (facts.supports)(site, part))?;
     let all: Vec<usize> = (0..program.pipelines.len()).collect();
     let own = all.iter().copied().filter(|index| !partition.elsewhere.contains(index)).collect();
     let (sink, pipelines) = (program.pipelines[partition.pipeline].sink, &partition.elsewhere);

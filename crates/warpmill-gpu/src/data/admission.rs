@@ -43,6 +43,8 @@ pub struct Wanted<'a> {
     pub processing: u64,
     /// Whether nothing else may run, and everything that others left in device memory must go.
     pub alone: bool,
+    /// Whether a program of the same query holds memory of this device meanwhile: nobody would make room.
+    pub nested: bool,
 }
 
 impl Wanted<'_> {
@@ -145,12 +147,19 @@ impl Admission {
         let mut queue = self.queue.lock();
         let ticket = queue.tickets;
         queue.tickets += 1;
-        queue.waiting.push_back(ticket);
+        match wanted.nested {
+            true => queue.waiting.push_front(ticket),
+            false => queue.waiting.push_back(ticket),
+        }
         let outcome = loop {
             if queue.waiting.front() == Some(&ticket)
                 && let Some(outcome) = self.admit(&mut queue, store, wanted).transpose()
             {
                 break outcome;
+            }
+            if wanted.nested {
+                let (what, requested) = ("a program that goes on with rows of others".into(), wanted.processing);
+                break Err(Failure::Memory { what, requested, available: store.memory.saturating_sub(queue.claimed) });
             }
             if let Err(error) = cancel.check() {
                 break Err(error.into());

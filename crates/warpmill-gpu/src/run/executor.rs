@@ -14,7 +14,9 @@ use super::load::load;
 use super::once::state::Run;
 use super::options::{Asked, DeviceOutput, MOST_PREPARED, Options, Outcome, most_host_rows};
 use super::scan_profiles::scan_profiles;
+use super::scatter::divided_bytes;
 use super::shared::Shared;
+use super::shuffle::Received;
 use crate::compile::kernel::Kernel;
 use crate::compile::layout::{Hints, Limits};
 use crate::data::form::DataSource;
@@ -99,7 +101,7 @@ impl Executor {
 
     /// Forgets all copies of data: queries read host memory again. Waits for programs that run.
     pub fn clear_cache(&self) {
-        let wanted = Wanted { data: None, processing: 0, alone: true };
+        let wanted = Wanted { data: None, processing: 0, alone: true, nested: false };
         // Whoever is alone finds the caching region empty.
         if let Err(error) = self.shared.admission.enter(&self.shared.store, wanted, &CancelToken::default()) {
             tracing::warn!(%error, "the device's data was not dropped");
@@ -125,6 +127,7 @@ impl Executor {
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
         if options.shared.is_none()
+            && options.shuffle.is_none()
             && let Some(known) = self.known_split(program, &rows, options)?
         {
             return self.split_or_other(program, &known, inputs, options);
@@ -143,6 +146,7 @@ impl Executor {
                 Ok(Outcome::Again(_)) => {
                     return Err(warpmill_ir::Unsupported::new("program", "sizes could not be found in 16 runs").into());
                 }
+                Err(failure @ Failure::Memory { .. }) if options.shuffle.is_some() => return Err(failure),
                 Err(failure @ Failure::Memory { .. }) => {
                     // It would fit: allocations of other sizes, left by other queries or held by other processes, are in the way.
                     if !alone && self.fits(&prepared, &inputs) {
@@ -208,6 +212,28 @@ impl Executor {
         Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link, scattered, cpu }
     }
 
+    /// Runs `program` on rows that have come from other devices.
+    ///
+    /// # Errors
+    /// As [`Executor::execute`]; memory that is not free now.
+    pub(super) fn execute_received(
+        &self,
+        program: &Arc<Program>,
+        received: &Received,
+        options: &Options,
+    ) -> Result<DeviceOutput> {
+        let rows = [received.rows];
+        let mut prepared = self.prepared(program, &rows, options)?;
+        let inputs = Inputs::received(&prepared.program, received)?;
+        for runs in 1..=MOST_RUNS {
+            match self.run_once((program, &prepared), &inputs, options, runs, false)? {
+                Outcome::Done(output) => return Ok(*output),
+                Outcome::Again(hints) => prepared = self.prepare(program, &rows, *hints, options)?,
+            }
+        }
+        Err(warpmill_ir::Unsupported::new("program", "sizes could not be found in 16 runs").into())
+    }
+
     fn run_once(
         &self,
         (program, prepared): (&Arc<Program>, &Arc<Prepared>),
@@ -223,13 +249,17 @@ impl Executor {
         {
             prepared.compiled(&self.loaded)?;
         }
-        if options.shared.is_some() && prepared.hints.makes_parts() {
+        if (options.shared.is_some() || options.shuffle.is_some()) && prepared.hints.makes_parts() {
             return Err(warpmill_ir::Unsupported::new("shared scan", "its sinks do not fit the device").into());
         }
         let started = Instant::now();
-        let mut wanted = Wanted { alone, ..wanted(prepared, inputs) };
+        let mut wanted = Wanted { alone, nested: options.nested, ..wanted(prepared, inputs) };
         if options.shared.is_some() {
             wanted.processing += prepared.claimed_bytes();
+        }
+        if let Some(end) = &options.shuffle {
+            wanted.processing += divided_bytes(&prepared.memory);
+            end.part.wait_for_turn();
         }
         let mut turn = self.shared.admission.enter(&self.shared.store, wanted, &options.cancel)?;
         let mut profile = DeviceProfile {
@@ -241,6 +271,7 @@ impl Executor {
             path: prepared.stream.is_some().then(|| self.path(program, prepared, options)),
             ..DeviceProfile::default()
         };
+        options.shuffle.iter().for_each(|end| end.part.begin());
         turn.busy = true;
         let resident = load(&self.shared.store, &mut turn, prepared, (options, &mut profile))?;
         prepared.compiled(&self.loaded)?;
@@ -380,7 +411,7 @@ fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs) -> Wanted<'a> {
     let own = prepared.stream.as_ref().map_or(0, |stream| aligned(stream.bytes()) + prepared.data_bytes);
     let processing = prepared.memory.bytes + inputs.allocated() + own;
     let data = prepared.stream.is_none().then_some(prepared as &dyn CachedData);
-    Wanted { data, processing, alone: false }
+    Wanted { data, processing, alone: false, nested: false }
 }
 
 /// Bytes of device memory that an executor takes when nothing else is said.

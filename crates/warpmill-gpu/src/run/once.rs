@@ -4,6 +4,7 @@ mod claims;
 mod parts;
 mod piece;
 mod results;
+mod shuffle;
 pub(super) mod state;
 mod timings;
 
@@ -30,7 +31,7 @@ use crate::memory::mirrors::Mirrors;
 use state::{Flushed, Run, SinkWords};
 
 use super::feed::Feed;
-use super::inputs::Inputs;
+use super::inputs::{InputArray, Inputs};
 use super::launch;
 use super::profile::{DeviceProfile, ExchangeProfile, KernelProfile};
 use super::prune::KeyBitmaps;
@@ -97,6 +98,9 @@ impl<'a> Run<'a> {
         let words = self.words();
         if let Some(outcome) = self.check(&words)? {
             return Ok(outcome);
+        }
+        if let Some(end) = &self.options.shuffle {
+            return self.shuffle(end, &words, &places);
         }
         let placed = self.fetch(&words, &places, &host)?;
         self.profile.device_nanos = self.started.elapsed().as_nanos() as u64;
@@ -178,13 +182,14 @@ impl<'a> Run<'a> {
         for (owner, rows, arrays) in &inputs.sources {
             let (device, stream, region) = (&*self.shared.store.device, self.lane.stream, &mut self.lane.region);
             for array in arrays {
-                names.insert(array.name.clone(), array.upload(device, stream, region, &mut self.mirrors)?);
+                names.insert(array.name().into(), array.upload(device, stream, region, &mut self.mirrors)?);
             }
             names.insert(format!("{owner}.count"), *rows);
-            let bytes = arrays.iter().map(|array| array.bytes()).sum();
-            let transfer = TransferProfile { what: "rows to the device", bytes, count: arrays.len() as u64, nanos: 0 };
-            self.profile.transfers.push(transfer);
+            let bytes = arrays.iter().map(InputArray::bytes).sum();
+            let what = if inputs.shuffled.is_some() { "rows from other devices" } else { "rows to the device" };
+            self.profile.transfers.push(TransferProfile { what, bytes, count: arrays.len() as u64, nanos: 0 });
         }
+        self.profile.exchange.clone_from(&inputs.shuffled);
         Ok(names)
     }
 

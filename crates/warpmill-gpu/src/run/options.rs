@@ -9,6 +9,7 @@ use warpmill_ir::Program;
 
 use super::peers::{PeerPart, PeerReads};
 use super::profile::DeviceProfile;
+use super::shuffle::ShuffleEnd;
 use crate::compile::join::{JoinPlan, JoinStrategy};
 use crate::compile::layout::Hints;
 use crate::data::form::{DataSource, Pipelines, Representation, is_scanned};
@@ -58,6 +59,10 @@ pub struct Options {
     pub peers: Option<PeerPart>,
     /// The copies of mirrored data that others have, of which they read parts of the same query.
     pub reads: Option<PeerReads>,
+    /// Where the rows of the result go to other devices, in the place of the host.
+    pub shuffle: Option<ShuffleEnd>,
+    /// Whether the program runs while another one of the same query holds memory of the device: it does not wait for memory then.
+    pub nested: bool,
 }
 
 /// A pipeline of which the device runs the row segments that it claims.

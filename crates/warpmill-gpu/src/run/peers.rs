@@ -48,6 +48,16 @@ impl PeerGroup {
         &self.devices
     }
 
+    /// The number of devices.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
     pub(super) fn member(&self, number: usize) -> &Shared {
         &self.members[number]
     }

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use warpmill_machine::DeviceRates;
 
 use super::bandwidth::read_bandwidth;
+use super::scatter::Scatter;
 use crate::data::admission::Admission;
 use crate::data::parquet::Decoder;
 use crate::data::paths::Paths;
@@ -36,6 +37,7 @@ pub struct Shared {
     openers: Mutex<Option<Openers>>,
     batches: Mutex<Option<Batches>>,
     parquet: Mutex<Option<Decoder>>,
+    scatter: Mutex<Option<Scatter>>,
 }
 
 impl Shared {
@@ -53,6 +55,7 @@ impl Shared {
             openers: Mutex::default(),
             batches: Mutex::default(),
             parquet: Mutex::default(),
+            scatter: Mutex::default(),
         })
     }
 
@@ -91,6 +94,15 @@ impl Shared {
         match &*decoder {
             Some(known) => Ok(known.clone()),
             None => Ok(decoder.insert(Decoder::compile(&self.store.device)?).clone()),
+        }
+    }
+
+    /// The kernels that divide rows into the parts of devices.
+    pub(crate) fn scatter(&self) -> Result<Scatter> {
+        let mut scatter = self.scatter.lock();
+        match &*scatter {
+            Some(known) => Ok(known.clone()),
+            None => Ok(scatter.insert(Scatter::compile(&self.store.device)?).clone()),
         }
     }
 

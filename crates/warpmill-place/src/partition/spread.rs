@@ -38,16 +38,23 @@ pub struct Walk<'a> {
     program: &'a Program,
     /// The scans that are split, with the output columns that hold the key, if there is one.
     split: &'a HashMap<usize, Option<usize>>,
+    /// The aggregation whose groups are on one device each.
+    groups: Option<SinkId>,
     sinks: HashMap<SinkId, SinkSpread>,
 }
 
 impl<'a> Walk<'a> {
-    /// The sink at which the parts of devices are brought together, where scans are `split`.
+    /// The sink at which the parts of devices are brought together, where scans are `split`, and all rows of each group of `groups` are on one
+    /// device.
     ///
     /// # Errors
     /// The reason why parts do not add up to the whole.
-    pub fn meeting(program: &'a Program, split: &'a HashMap<usize, Option<usize>>) -> Result<SinkId, Unsupported> {
-        let mut walk = Self { program, split, sinks: HashMap::new() };
+    pub fn meeting(
+        program: &'a Program,
+        split: &'a HashMap<usize, Option<usize>>,
+        groups: Option<SinkId>,
+    ) -> Result<SinkId, Unsupported> {
+        let mut walk = Self { program, split, groups, sinks: HashMap::new() };
         let mut meeting = None;
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             if meeting.is_some_and(|sink| program.pipelines[index..].iter().all(|later| later.sink != sink)) {
@@ -83,7 +90,11 @@ impl<'a> Walk<'a> {
                 let known = self.sinks.get(sink).ok_or_else(|| refusal("rows of a sink that is not finished"))?;
                 known.rows.clone()
             }
-            Source::Input { .. } | Source::Values { .. } => Spread::Everywhere,
+            Source::Input { .. } => match self.split.get(&index) {
+                Some(key) => Spread::Split(key.iter().copied().collect()),
+                None => Spread::Everywhere,
+            },
+            Source::Values { .. } => Spread::Everywhere,
         };
         for (position, operator) in pipeline.operators.iter().enumerate() {
             spread = match operator {
@@ -156,6 +167,9 @@ impl<'a> Walk<'a> {
                 rows = spread.picked(|from| {
                     payload.iter().enumerate().filter(|(_, column)| **column == from).map(|(to, _)| to).collect()
                 });
+            }
+            (Sink::Aggregate { .. }, Spread::Split(_)) if self.groups == Some(pipeline.sink) => {
+                rows = Spread::Split(BTreeSet::new());
             }
             (Sink::Aggregate { groups, .. }, Spread::Split(_)) => {
                 let columns: Vec<_> = groups.iter().map(column).collect();

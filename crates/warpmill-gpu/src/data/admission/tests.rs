@@ -18,7 +18,7 @@ fn store() -> Store {
 }
 
 fn wanted(processing: u64) -> Wanted<'static> {
-    Wanted { data: None, processing, alone: false }
+    Wanted { data: None, processing, alone: false, nested: false }
 }
 
 #[test]

@@ -1,0 +1,53 @@
+//! The end of a program whose rows go to other devices.
+
+use warpmill_ir::{Sink, Unsupported};
+
+use super::state::Run;
+use crate::compile::plan::Stage;
+use crate::compile::replay::Places;
+use crate::memory::error::Result;
+use crate::run::options::{DeviceOutput, Outcome};
+use crate::run::scatter::{Rows, row_arrays, tables_bytes};
+use crate::run::shuffle::{Sent, ShuffleEnd};
+
+impl Run<'_> {
+    /// Divides the rows of the result, lets other devices copy theirs, and gives the output of what goes on with the rows that come.
+    pub(super) fn shuffle(mut self, end: &ShuffleEnd, words: &[u64], places: &Places) -> Result<Outcome> {
+        let sent = self.divide(end, words, places)?;
+        // From here on others copy from this run's memory.
+        end.part.send(sent);
+        let output = end.part.receive(&self.options.cancel).and_then(|received| (end.go_on)(received));
+        end.part.wait_until_copied();
+        let output = output?;
+        let own = self.started.elapsed().as_nanos() as u64;
+        self.profile.device_nanos = own.saturating_sub(output.profile.device_nanos);
+        self.profile.processing_bytes = self.lane.region.used() + output.profile.processing_bytes;
+        self.profile.add(output.profile);
+        Ok(Outcome::Done(Box::new(DeviceOutput { profile: self.profile, ..output })))
+    }
+
+    fn divide(&mut self, end: &ShuffleEnd, words: &[u64], places: &Places) -> Result<Sent> {
+        let refusal = |reason| Unsupported::new("a shuffle of rows between devices", reason);
+        let [result] = &self.prepared.memory.results[..] else { return Err(refusal("rows of several results").into()) };
+        if result.has_strings() || !self.flushed.is_empty() {
+            return Err(refusal("strings, or more rows than the device holds").into());
+        }
+        let (count, input) = (self.state(words, result.sink, result.stage).count, self.input_rows(words));
+        let mut arrays = row_arrays(result, &places.buffers, end.part.route());
+        for array in &mut arrays {
+            array.to = self.lane.region.allocate(array.width * count)?;
+        }
+        let tables = self.lane.region.allocate(tables_bytes(arrays.len()))?;
+        let scatter = self.shared.scatter()?;
+        let rows = Rows { arrays: &arrays, count, parts: end.part.parts(), route: end.part.route() };
+        // SAFETY: the buffers of the result have room for their capacity, of which `count` is at most; all else was just allocated.
+        let starts = unsafe { scatter.divide(rows, tables, self.lane.stream)? };
+        Ok(Sent { arrays: arrays.iter().map(|array| (array.to, array.width)).collect(), starts, input })
+    }
+
+    /// The rows that the last aggregation has taken in.
+    fn input_rows(&self, words: &[u64]) -> u64 {
+        let last = self.program.sinks.iter().rposition(|sink| matches!(sink, Sink::Aggregate { .. }));
+        last.map_or(0, |id| self.state(words, id, Stage::Own).input)
+    }
+}

@@ -1,0 +1,290 @@
+//! Rows that devices send to each other in the middle of a query: each device runs a first program on its part of the data, divides the rows by
+//! a key, and goes on with the rows of its own part of the keys, from all devices, in a second program.
+//!
+//! A device holds the memory of its first program until all others have copied their rows from it. It runs the second one meanwhile, for
+//! which it asks for memory only once: where there is none, the device fails, and with it the query's parts, instead of waiting for programs
+//! that may wait for this one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use warpmill_eval::ExecError;
+use warpmill_eval::cancel::CancelToken;
+use warpmill_ir::{Program, Unsupported};
+
+use super::executor::Executor;
+use super::options::{DeviceOutput, Options};
+use super::peers::PeerGroup;
+use crate::device::DevicePtr;
+use crate::device::exchange::{Place, Traffic};
+use crate::memory::error::Result;
+
+/// The time that a device waits for those that wait for their turn, maybe behind a program that waits for this one.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The interval at which a device that waits looks whether its query was cancelled.
+const CANCEL_POLL: Duration = Duration::from_millis(10);
+
+/// The part that a row belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// By the hash of the values of some columns, none of them floats or strings; NULLs equal each other.
+    Hash {
+        /// The columns.
+        columns: Vec<usize>,
+    },
+    /// By the range that holds an integer without NULLs.
+    Ranges {
+        /// Its column.
+        column: usize,
+        /// The greatest value of each part but the last, in ascending order.
+        last: Vec<i64>,
+    },
+}
+
+/// Rows of one device, divided into parts.
+#[derive(Debug, Clone)]
+pub(crate) struct Sent {
+    /// The place of each array, and bytes of an element.
+    pub arrays: Vec<(DevicePtr, u64)>,
+    /// The first row of each part, and the number of all rows.
+    pub starts: Vec<u64>,
+    /// Rows that the aggregates of the first program have taken in.
+    pub input: u64,
+}
+
+/// How far a device is.
+#[derive(Debug, Clone)]
+enum Progress {
+    Coming,
+    /// For its turn.
+    Waiting,
+    Running,
+    Sent(Arc<Sent>),
+    Failed,
+}
+
+/// A shuffle of one run of a query.
+#[derive(Debug)]
+pub struct Shuffle {
+    group: Arc<PeerGroup>,
+    route: Route,
+    /// Rows that the aggregates of all first programs together may take in before their accumulators could overflow.
+    safe_rows: Option<u64>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    progress: Vec<Progress>,
+    /// By device: whether it may copy from others.
+    is_copying: Vec<bool>,
+    /// By device: whether it copies nothing any more.
+    is_done: Vec<bool>,
+}
+
+impl Shuffle {
+    /// A shuffle among all devices of a group.
+    pub fn new(group: Arc<PeerGroup>, route: Route, safe_rows: Option<u64>) -> Arc<Self> {
+        let devices = group.len();
+        let state = State {
+            progress: vec![Progress::Coming; devices],
+            is_copying: vec![false; devices],
+            is_done: vec![false; devices],
+        };
+        Arc::new(Self { group, route, safe_rows, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// The part of device `number` of the group.
+    pub fn part(self: &Arc<Self>, number: usize) -> ShufflePart {
+        ShufflePart { shuffle: self.clone(), number }
+    }
+}
+
+/// A device's part of a shuffle.
+#[derive(Debug, Clone)]
+pub struct ShufflePart {
+    shuffle: Arc<Shuffle>,
+    number: usize,
+}
+
+/// Rows that are on several devices.
+#[derive(Debug)]
+pub(crate) struct Received {
+    /// The group that the devices are of.
+    pub group: Arc<PeerGroup>,
+    /// The number in it of the device that gets the rows.
+    pub number: usize,
+    /// Their number.
+    pub rows: u64,
+    /// By array: the pieces that it is made of, with their bytes.
+    pub arrays: Vec<Vec<(Place, u64)>>,
+}
+
+impl Received {
+    /// The bytes that come from each device.
+    pub fn traffic(&self) -> Traffic {
+        let mut traffic = Traffic::new(self.group.len());
+        for (place, bytes) in self.arrays.iter().flatten().filter(|(place, _)| place.device != self.number) {
+            traffic.add(place.device, self.number, *bytes);
+        }
+        traffic
+    }
+}
+
+impl ShufflePart {
+    pub(crate) fn route(&self) -> &Route {
+        &self.shuffle.route
+    }
+
+    /// The number of parts.
+    pub(crate) fn parts(&self) -> usize {
+        self.shuffle.group.len()
+    }
+
+    fn set(&self, progress: Progress) {
+        self.shuffle.state.lock().progress[self.number] = progress;
+        self.shuffle.changed.notify_all();
+    }
+
+    /// The device waits for its turn.
+    pub(super) fn wait_for_turn(&self) {
+        self.set(Progress::Waiting);
+    }
+
+    /// The device has its turn: it ends by itself.
+    pub(super) fn begin(&self) {
+        self.set(Progress::Running);
+    }
+
+    /// The device's rows, from which others copy until [`Self::wait_until_copied`] returns.
+    pub(super) fn send(&self, sent: Sent) {
+        self.set(Progress::Sent(Arc::new(sent)));
+    }
+
+    /// Waits for the rows of all devices, and gives where those of this one's part are: they stay there until this device has left.
+    ///
+    /// # Errors
+    /// Another device that has failed, or does not come to its turn; too many rows for the accumulators; cancellation.
+    pub(super) fn receive(&self, cancel: &CancelToken) -> Result<Received> {
+        let sent = self.wait_for_all(cancel)?;
+        let input: u64 = sent.iter().map(|sent| sent.input).sum();
+        if let Some(safe) = self.shuffle.safe_rows.filter(|safe| input > *safe) {
+            return Err(ExecError::NeedsWideSums { safe }.into());
+        }
+        let rows_of = |sent: &Sent| (sent.starts[self.number], sent.starts[self.number + 1]);
+        let rows = sent.iter().map(|sent| rows_of(sent)).map(|(start, end)| end - start).sum();
+        let piece = |(device, sent): (usize, &Arc<Sent>), array: usize| {
+            let ((at, width), (start, end)) = (sent.arrays[array], rows_of(sent));
+            (Place { device, at: at + start * width }, (end - start) * width)
+        };
+        let count = sent.first().map_or(0, |sent| sent.arrays.len());
+        let arrays = (0..count).map(|array| sent.iter().enumerate().map(|it| piece(it, array)).collect()).collect();
+        Ok(Received { group: self.shuffle.group.clone(), number: self.number, rows, arrays })
+    }
+
+    fn wait_for_all(&self, cancel: &CancelToken) -> Result<Vec<Arc<Sent>>> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = self.shuffle.state.lock();
+        loop {
+            let mut all = vec![];
+            for progress in &state.progress {
+                match progress {
+                    Progress::Sent(sent) => all.push(sent.clone()),
+                    Progress::Failed => return Err(refusal("another device has failed")),
+                    Progress::Waiting if Instant::now() >= deadline => {
+                        return Err(refusal("another device is busy with other queries"));
+                    }
+                    Progress::Coming | Progress::Waiting | Progress::Running => {}
+                }
+            }
+            if all.len() == state.progress.len() {
+                state.is_copying[self.number] = true;
+                return Ok(all);
+            }
+            cancel.check()?;
+            self.shuffle.changed.wait_for(&mut state, CANCEL_POLL);
+        }
+    }
+
+    /// Leaves, and waits until nobody copies the device's rows any more: their memory must not be used again before.
+    ///
+    /// Once a device has received, all others have sent, and end by themselves. One that has not takes its rows back: some may still wait for
+    /// their turn, behind programs that wait for this one.
+    pub(super) fn wait_until_copied(&self) {
+        self.leave();
+        let mut state = self.shuffle.state.lock();
+        if !state.is_copying[self.number] {
+            state.progress[self.number] = Progress::Failed;
+        }
+        let has_received = state.is_copying[self.number];
+        let may_copy =
+            |state: &State, device: usize| !state.is_done[device] && (has_received || state.is_copying[device]);
+        while (0..state.is_done.len()).any(|device| may_copy(&state, device)) {
+            self.shuffle.changed.wait(&mut state);
+        }
+    }
+
+    /// The device copies nothing any more, and brings nothing if it has sent nothing yet.
+    pub fn leave(&self) {
+        let mut state = self.shuffle.state.lock();
+        if !matches!(state.progress[self.number], Progress::Sent(_)) {
+            state.progress[self.number] = Progress::Failed;
+        }
+        state.is_done[self.number] = true;
+        drop(state);
+        self.shuffle.changed.notify_all();
+    }
+}
+
+fn refusal(reason: &str) -> crate::Failure {
+    Unsupported::new("a shuffle of rows between devices", reason).into()
+}
+
+/// The end of a program whose rows are sent to other devices.
+#[derive(Clone)]
+pub struct ShuffleEnd {
+    pub(super) part: ShufflePart,
+    /// Goes on with the rows that have come.
+    pub(super) go_on: Arc<dyn Fn(Received) -> Result<DeviceOutput> + Send + Sync>,
+}
+
+impl std::fmt::Debug for ShuffleEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShuffleEnd").field("part", &self.part).finish_non_exhaustive()
+    }
+}
+
+/// Leaves a shuffle however a device's part of it ends.
+struct Leaving<'a>(&'a ShufflePart);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl Executor {
+    /// Runs the first of two programs, sends its rows to the devices of their parts, and runs the second one on the rows that come, its input 0.
+    ///
+    /// # Errors
+    /// As [`Executor::execute`]; rows with strings; another device of the shuffle that has failed.
+    pub fn execute_shuffled(
+        self: &Arc<Self>,
+        (first, second): (&Arc<Program>, &Arc<Program>),
+        part: &ShufflePart,
+        options: &Options,
+    ) -> Result<DeviceOutput> {
+        let _leaving = Leaving(part);
+        let own = Options { peers: None, reads: None, nested: true, ..options.clone() };
+        let (executor, second) = (self.clone(), second.clone());
+        let go_on = Arc::new(move |received| executor.execute_received(&second, &received, &own));
+        let shuffle = Some(ShuffleEnd { part: part.clone(), go_on });
+        self.execute(first, &[], &Options { shuffle, ..options.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests;
