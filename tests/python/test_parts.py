@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -353,6 +354,83 @@ def test_mirrored_data_is_read_from_other_devices(
     # With room for all of it, nothing that is on all devices travels, and all that is on one.
     if limit == "0":
         assert all((bytes_moved > 0) == (replication == "never") for bytes_moved in moved.values()), moved
+
+
+#: Queries whose rows devices send to each other with some placement, and how.
+SENT = {
+    "a scan in another order": (
+        "SELECT o, count(e), min(x) FROM orders LEFT JOIN events ON o = e AND x < 40 GROUP BY o",
+        "rows of events go to the device of their range",
+    ),
+    "another order, and what has no partner": (
+        "SELECT count(*), sum(n) FROM (SELECT o, count(e) AS n FROM orders LEFT JOIN events ON o = e GROUP BY o)",
+        "rows of events go to the device of their range",
+    ),
+    "groups": (
+        "SELECT n, count(*) FROM (SELECT w, count(*) AS n FROM lines GROUP BY w) GROUP BY n",
+        "groups of pipeline 0 go to the device of their keys' hash",
+    ),
+    "groups of NULLs": (
+        """SELECT c, v, count(*) AS n, sum(w), min(w), max(v) FROM lines JOIN orders ON l = o GROUP BY c, v
+           HAVING count(*) > 1 ORDER BY n DESC, c, v LIMIT 20""",
+        "go to the device of their keys' hash",
+    ),
+    "groups of many keys": (
+        """SELECT count(*), sum(n), sum(s) FROM
+           (SELECT w, v, l % 7 AS m, count(v) AS n, sum(v) AS s FROM lines GROUP BY w, v, m) WHERE n < 3""",
+        "go to the device of their keys' hash",
+    ),
+    "no rows": (
+        "SELECT n, count(*) FROM (SELECT w, count(*) AS n FROM lines WHERE v > 1000 GROUP BY w) GROUP BY n",
+        "go to the device of their keys' hash",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_devices_send_rows_to_each_other(
+    keyed: tuple[warpmill.Connection, duckdb.DuckDBPyConnection], name: str, request: pytest.FixtureRequest
+) -> None:
+    con, other = keyed
+    query, sent = SENT[name]
+    expected, moved = sorted_rows(other.sql(query).fetchall()), 0
+    for seed in range(1, 9):
+        con.execute(f"SET warpmill.debug.placement_seed = {seed}")
+        line = parts(con, query)
+        result = con.sql(query)
+        assert sorted_rows(result.fetchall()) == expected, f"{line} of {query}"
+        if line is not None and sent in line:
+            moved += 1
+            (program,) = result.profile["programs"]
+            assert program["segments"], (line, program)
+            exchange = program["on_device"]["exchange"]
+            assert exchange["traffic"] == exchange["planned"]
+            assert (sum(map(sum, exchange["traffic"])) > 0) == (name != "no rows")
+        con.execute("SET warpmill.device_exchange = off")
+        assert "go to the device" not in str(parts(con, query))
+        assert sorted_rows(con.sql(query).fetchall()) == expected
+        con.execute("SET warpmill.device_exchange = staged")
+        assert sorted_rows(con.sql(query).fetchall()) == expected
+        con.execute("SET warpmill.device_exchange = auto")
+    con.execute("SET warpmill.debug.placement_seed = off")
+    # Where most rows have one key, there is nothing to cut.
+    assert moved or request.node.callspec.params["keyed"] != "even", "no placement sends rows"
+
+
+def test_many_queries_send_rows_at_once(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:
+    """With little memory for queries that wait for each other, some run again elsewhere, and none waits for ever."""
+    folder, expected = tpch
+    sql = dict(_warpmill.queries("tpch"))
+    names = [name for name in sql if name.lstrip("q0") in {"13", "16", "20"}]
+
+    def run(number: int) -> None:
+        with warpmill.connect(folder, device="sim:2", placement="range", gpu_memory_limit="24MB") as con:
+            con.execute(f"SET warpmill.debug.placement_seed = {1 + number % 4}")
+            name = names[number % len(names)]
+            assert rows(con.sql(sql[name])) == expected[name]
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(run, range(24)))
 
 
 def test_a_device_that_fails_leaves_it_to_one(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:

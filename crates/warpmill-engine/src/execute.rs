@@ -360,7 +360,13 @@ fn run(
             note(program, &plan, &output.profile, context);
         }
         // With all row segments of a shared scan done, whatever else a device has met is nobody's concern.
-        let Err(error) = output else { return output };
+        let error = match output {
+            Ok(mut output) => {
+                output.profile.failed_attempts = feedback.misses.into_iter().map(|miss| miss.reason).collect();
+                return Ok(output);
+            }
+            Err(error) => error,
+        };
         let shared = together.is_some();
         match together.and_then(|together| together.failure()) {
             // Places the program on the CPU alone, where the sites have left row segments unread.
@@ -433,6 +439,7 @@ fn finish(
         wall_nanos: started.elapsed().as_nanos() as u64,
         device: "cpu",
         not_on_device: parts.reason,
+        failed_attempts: vec![],
         segments: together.map(Together::segments).unwrap_or_default(),
         on_device: None,
         decoded_on_host: vec![],

@@ -22,6 +22,8 @@ pub struct QueryProfile {
     pub device: &'static str,
     /// The reason why the device did not run it, where one was asked for.
     pub not_on_device: Option<String>,
+    /// The reasons why attempts before this run failed, in their order.
+    pub failed_attempts: Vec<String>,
     /// Row segments of a shared pipeline that the CPU ran, and that each device ran; empty where one site ran the whole program.
     pub segments: Vec<usize>,
     /// The profile of the device.
@@ -41,6 +43,9 @@ impl std::fmt::Display for QueryProfile {
         }
         if let Some(reason) = &self.not_on_device {
             writeln!(f, "not on the device: {reason}")?;
+        }
+        for reason in &self.failed_attempts {
+            writeln!(f, "an attempt failed: {reason}")?;
         }
         if let Some((cpu, devices)) = self.segments.split_first() {
             writeln!(f, "row segments: {cpu} on the CPU, {devices:?} on devices")?;

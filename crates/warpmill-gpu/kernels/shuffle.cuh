@@ -5,7 +5,8 @@ enum ShuffleRole : u32 {
     SHUFFLE_CARRIED = 0,   // says nothing of the part
     SHUFFLE_HASHED = 1,
     SHUFFLE_SIGNED = 2,    // the one key of ranges
-    SHUFFLE_UNSIGNED = 3
+    SHUFFLE_UNSIGNED = 3,
+    SHUFFLE_TEXT = 4       // hashed by its bytes
 };
 
 struct ShuffleArray {
@@ -14,6 +15,13 @@ struct ShuffleArray {
     const u8* valid;       // of keys: a byte per row that is 0 where the key is NULL, or nothing
     u32 width;             // bytes of an element: 1, 2, 4, 8 or 16
     u32 role;
+};
+
+// A string: the row has its address only.
+struct ShuffleText {
+    const u8* at;
+    u32 bytes;
+    u32 unused;
 };
 
 struct ShuffleParams {
@@ -49,19 +57,35 @@ __device__ __forceinline__ i64 shuffle_integer(const ShuffleArray& a, u64 row) {
     }
 }
 
+__device__ inline u64 shuffle_text_hash(const ShuffleText& text) {
+    u64 hash = text.bytes, word = 0;
+    for (u32 i = 0; i < text.bytes; i++) {
+        word = word << 8 | text.at[i];
+        if (i % 8 == 7) {
+            hash = partition_hash(hash * 31 + word);
+            word = 0;
+        }
+    }
+    return partition_hash(hash * 31 + word);
+}
+
 __device__ inline u32 shuffle_part(const ShuffleParams& p, u64 row) {
     u64 hash = 0x9E3779B97F4A7C15ull;
     for (u32 i = 0; i < p.count; i++) {
         const ShuffleArray& a = p.arrays[i];
         if (a.role == SHUFFLE_CARRIED) continue;
-        if (a.role != SHUFFLE_HASHED) {
+        if (a.role == SHUFFLE_SIGNED || a.role == SHUFFLE_UNSIGNED) {
             const i64 key = shuffle_integer(a, row);
             u32 part = 0;
             while (part + 1 < p.parts && key > p.last[part]) part++;
             return part;
         }
-        const bool is_null = a.valid && a.valid[row] == 0;
-        hash = partition_hash(hash * 31 + (is_null ? 0x51ull : shuffle_bits(a, row)));
+        u64 own = 0x51;
+        // Nobody reads what lies under NULL.
+        if (!a.valid || a.valid[row] != 0) {
+            own = a.role == SHUFFLE_TEXT ? shuffle_text_hash(((const ShuffleText*)a.from)[row]) : shuffle_bits(a, row);
+        }
+        hash = partition_hash(hash * 31 + own);
     }
     return (u32)(((hash >> 32) * p.parts) >> 32);
 }

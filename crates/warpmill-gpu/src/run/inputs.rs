@@ -9,7 +9,7 @@ use warpmill_ir::{Program, Source, Unsupported};
 use super::peers::PeerGroup;
 use super::profile::ExchangeProfile;
 use super::rows::{self, HostArray};
-use super::shuffle::Received;
+use super::shuffle::{Received, Texts};
 use crate::compile::storage::FlatColumn;
 use crate::device::exchange::{Move, Place, gather};
 use crate::device::{Device, DevicePtr, Stream};
@@ -24,6 +24,8 @@ pub struct Inputs {
     pub sources: Vec<(String, u64, Vec<InputArray>)>,
     /// The traffic between devices, where the rows come from others.
     pub shuffled: Option<ExchangeProfile>,
+    /// The memory of other devices that their strings point into.
+    pub(super) texts: Vec<Arc<Texts>>,
 }
 
 /// An array of rows that is to be in device memory.
@@ -72,7 +74,7 @@ impl Inputs {
             let arrays = rows::encode(&owner, fields, &rows).into_iter().map(InputArray::Host).collect();
             sources.push((owner, rows.rows() as u64, arrays));
         }
-        Ok(Self { sources, shuffled: None })
+        Ok(Self { sources, ..Self::default() })
     }
 
     /// The rows that have come from other devices, the one input of `program`, and its constant rows.
@@ -115,6 +117,7 @@ impl Inputs {
             }
         }
         let (traffic, staged_links) = (received.traffic(), received.group.staged_links());
+        inputs.texts.clone_from(&received.texts);
         inputs.shuffled = Some(ExchangeProfile { planned: traffic.clone(), traffic, staged_links });
         Ok(inputs)
     }

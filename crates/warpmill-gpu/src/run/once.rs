@@ -40,7 +40,7 @@ use crate::compile::buffers::Buffer;
 use crate::compile::plan::{QUERY_STATE, SINK_STATE, Stage};
 use crate::compile::prepared::Prepared;
 use crate::data::items::{Descriptors, Resident};
-use crate::memory::regions::aligned;
+use crate::memory::regions::{Owner, aligned};
 
 use claims::nearest_first;
 use timings::Timings;
@@ -65,6 +65,7 @@ impl<'a> Run<'a> {
             resident,
             options,
             mirrors,
+            texts: vec![],
             profile,
             profiled,
             flushed,
@@ -100,7 +101,7 @@ impl<'a> Run<'a> {
             return Ok(outcome);
         }
         if let Some(end) = &self.options.shuffle {
-            return self.shuffle(end, &words, &places);
+            return self.shuffle(end, &words, (&places, &host));
         }
         let placed = self.fetch(&words, &places, &host)?;
         self.profile.device_nanos = self.started.elapsed().as_nanos() as u64;
@@ -113,6 +114,7 @@ impl<'a> Run<'a> {
         let program = self.program.clone();
         let mut owners = self.mirrors.owners;
         owners.extend(self.flushed.into_iter().flat_map(Flushed::owners));
+        owners.extend(self.texts.into_iter().map(|texts| texts as Owner));
         owners.push(self.resident);
         Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners, host_bytes: 0, profile: self.profile })))
     }
@@ -189,7 +191,8 @@ impl<'a> Run<'a> {
             let what = if inputs.shuffled.is_some() { "rows from other devices" } else { "rows to the device" };
             self.profile.transfers.push(TransferProfile { what, bytes, count: arrays.len() as u64, nanos: 0 });
         }
-        self.profile.exchange.clone_from(&inputs.shuffled);
+        self.texts.clone_from(&inputs.texts);
+        inputs.shuffled.iter().for_each(|moved| self.profile.add_exchange(moved.clone()));
         Ok(names)
     }
 

@@ -359,6 +359,17 @@ impl DeviceProfile {
         }
     }
 
+    /// Adds bytes between devices.
+    pub(super) fn add_exchange(&mut self, moved: ExchangeProfile) {
+        match &mut self.exchange {
+            Some(all) => {
+                all.planned.add_all(&moved.planned);
+                all.traffic.add_all(&moved.traffic);
+            }
+            None => self.exchange = Some(moved),
+        }
+    }
+
     /// Adds what the device did for the same program after this.
     pub fn add(&mut self, other: Self) {
         self.scans.extend(other.scans);
@@ -375,14 +386,7 @@ impl DeviceProfile {
             (own, other) => own.or(other),
         };
         other.transfers.into_iter().for_each(|transfer| self.add_transfer(transfer));
-        self.exchange = match (self.exchange.take(), other.exchange) {
-            (Some(mut all), Some(other)) => {
-                all.planned.add_all(&other.planned);
-                all.traffic.add_all(&other.traffic);
-                Some(all)
-            }
-            (own, other) => own.or(other),
-        };
+        other.exchange.into_iter().for_each(|moved| self.add_exchange(moved));
         self.processing_bytes = self.processing_bytes.max(other.processing_bytes);
         self.cached_bytes = other.cached_bytes;
         self.mirror = other.mirror.or(self.mirror);

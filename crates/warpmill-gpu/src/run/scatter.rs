@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::shuffle::Route;
+use crate::compile::cpp::CType;
 use crate::compile::plan::{MemoryPlan, ResultRows};
 use crate::compile::storage::Storage;
 use crate::device::kernel::{Kernel, ParamBytes};
@@ -39,7 +40,9 @@ pub(crate) fn row_arrays(result: &ResultRows, buffers: &[DevicePtr], route: &Rou
     let mut arrays = vec![];
     for (index, (column, &(data, valid))) in result.columns.iter().zip(&result.arrays).enumerate() {
         let role = match route {
-            Route::Hash { columns } => u32::from(columns.contains(&index)),
+            Route::Hash { columns } if !columns.contains(&index) => 0,
+            Route::Hash { .. } if column.ty == CType::Str => 4,
+            Route::Hash { .. } => 1,
             Route::Ranges { column: key, .. } if *key == index => match column.storage {
                 Storage::U8 | Storage::U16 => 3,
                 Storage::I8 | Storage::I16 | Storage::Whole(_) => 2,

@@ -18,7 +18,9 @@ use super::options::{DeviceOutput, Options};
 use super::peers::PeerGroup;
 use crate::device::DevicePtr;
 use crate::device::exchange::{Place, Traffic};
+use crate::data::items::Resident;
 use crate::memory::error::Result;
+use crate::memory::mirrors::Mirrors;
 
 /// The time that a device waits for those that wait for their turn, maybe behind a program that waits for this one.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -29,7 +31,7 @@ const CANCEL_POLL: Duration = Duration::from_millis(10);
 /// The part that a row belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
-    /// By the hash of the values of some columns, none of them floats or strings; NULLs equal each other.
+    /// By the hash of the values of some columns, none of them floats; NULLs equal each other.
     Hash {
         /// The columns.
         columns: Vec<usize>,
@@ -52,6 +54,29 @@ pub(crate) struct Sent {
     pub starts: Vec<u64>,
     /// Rows that the aggregates of the first program have taken in.
     pub input: u64,
+    /// The memory that strings point into, where there are any: rows that are sent have their addresses.
+    pub texts: Option<Arc<Texts>>,
+}
+
+/// The memory of a device that strings of its rows point into, which others read over their links.
+pub(crate) struct Texts {
+    /// The originals of strings of the run.
+    pub own: Mirrors,
+    /// Those of strings of its data.
+    pub resident: Arc<Resident>,
+}
+
+impl std::fmt::Debug for Texts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Texts").finish_non_exhaustive()
+    }
+}
+
+impl Texts {
+    /// All originals.
+    pub fn mirrors(&self) -> impl Iterator<Item = &Mirrors> {
+        std::iter::once(&self.own).chain(self.resident.mirrors())
+    }
 }
 
 /// How far a device is.
@@ -121,6 +146,8 @@ pub(crate) struct Received {
     pub rows: u64,
     /// By array: the pieces that it is made of, with their bytes.
     pub arrays: Vec<Vec<(Place, u64)>>,
+    /// The memory that strings point into.
+    pub texts: Vec<Arc<Texts>>,
 }
 
 impl Received {
@@ -135,6 +162,11 @@ impl Received {
 }
 
 impl ShufflePart {
+    /// Whether every device of the shuffle reads the memory of all others.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.shuffle.group.staged_links().is_empty()
+    }
+
     pub(crate) fn route(&self) -> &Route {
         &self.shuffle.route
     }
@@ -182,7 +214,8 @@ impl ShufflePart {
         };
         let count = sent.first().map_or(0, |sent| sent.arrays.len());
         let arrays = (0..count).map(|array| sent.iter().enumerate().map(|it| piece(it, array)).collect()).collect();
-        Ok(Received { group: self.shuffle.group.clone(), number: self.number, rows, arrays })
+        let texts = sent.iter().filter_map(|sent| sent.texts.clone()).collect();
+        Ok(Received { group: self.shuffle.group.clone(), number: self.number, rows, arrays, texts })
     }
 
     fn wait_for_all(&self, cancel: &CancelToken) -> Result<Vec<Arc<Sent>>> {
@@ -270,7 +303,7 @@ impl Executor {
     /// Runs the first of two programs, sends its rows to the devices of their parts, and runs the second one on the rows that come, its input 0.
     ///
     /// # Errors
-    /// As [`Executor::execute`]; rows with strings; another device of the shuffle that has failed.
+    /// As [`Executor::execute`]; rows with strings over links that are not direct; another device of the shuffle that has failed.
     pub fn execute_shuffled(
         self: &Arc<Self>,
         (first, second): (&Arc<Program>, &Arc<Program>),

@@ -21,8 +21,9 @@ use crate::run::rows;
 /// Page-locked memory for results is kept up to this size; larger results are copied to pageable memory.
 const MOST_HOST: u64 = 64 << 20;
 
-/// Rows that a thread decodes at once.
+/// Rows that a thread decodes at once; with strings, each of which is looked up and read where it is, fewer.
 const DECODED_ROWS: u64 = 1 << 16;
+const DECODED_STRINGS: u64 = 1 << 11;
 
 impl Run<'_> {
     /// Queues copies of the states, and of the first rows of each result, to the lane's host memory. Gives where there each array
@@ -106,7 +107,8 @@ impl Run<'_> {
 
     /// The originals of memory that strings of results point into.
     fn originals(&self) -> Vec<&Mirrors> {
-        std::iter::once(&self.mirrors).chain(self.resident.mirrors()).collect()
+        let received = self.texts.iter().flat_map(|texts| texts.mirrors());
+        std::iter::once(&self.mirrors).chain(self.resident.mirrors()).chain(received).collect()
     }
 
     /// The rows of a result whose arrays are in `memory` at `offsets`.
@@ -210,7 +212,7 @@ impl Run<'_> {
     }
 
     /// The strings that kernels made, where rows may point into them.
-    fn fetch_text(&mut self, words: &[u64], places: &Places, host: &HostPlaces) -> Result<()> {
+    pub(super) fn fetch_text(&mut self, words: &[u64], places: &Places, host: &HostPlaces) -> Result<()> {
         let (used, first) = (words[1], self.prepared.memory.first_text);
         if first == 0 || used == 0 {
             return Ok(());
@@ -239,8 +241,9 @@ fn decode_all(
     (memory, offsets): (&[u8], &[u64]),
     mirrors: &[&Mirrors],
 ) -> Result<RowSet> {
+    let at_once = if result.has_strings() { DECODED_STRINGS } else { DECODED_ROWS };
     let decode = |from: u64| {
-        let count = DECODED_ROWS.min(rows - from);
+        let count = at_once.min(rows - from);
         let bytes = |at: u64, size: u64| &memory[(at + size * from) as usize..(at + size * (from + count)) as usize];
         let mut parts = result.parts().zip(offsets).map(|((_, size), &at)| bytes(at, size));
         let mut part = || parts.next().unwrap_or_default();
@@ -248,10 +251,10 @@ fn decode_all(
             result.columns.iter().map(|column| (part(), if column.nullable { part() } else { &[][..] })).collect();
         rows::decode(&result.columns, fields, count as usize, &arrays, mirrors)
     };
-    if rows <= DECODED_ROWS {
+    if rows <= at_once {
         return decode(0);
     }
-    let starts: Vec<u64> = (0..rows).step_by(DECODED_ROWS as usize).collect();
+    let starts: Vec<u64> = (0..rows).step_by(at_once as usize).collect();
     let decoded: Vec<RowSet> = starts.into_par_iter().map(decode).collect::<Result<_>>()?;
     Ok(RowSet { batches: decoded.into_iter().flat_map(|set| set.batches).collect() })
 }

@@ -1,19 +1,33 @@
 //! The end of a program whose rows go to other devices.
 
+use std::sync::Arc;
+
 use warpmill_ir::{Sink, Unsupported};
 
+use super::results::HostPlaces;
 use super::state::Run;
-use crate::compile::plan::Stage;
+use crate::compile::plan::{ResultRows, Stage};
 use crate::compile::replay::Places;
 use crate::memory::error::Result;
 use crate::run::options::{DeviceOutput, Outcome};
 use crate::run::scatter::{Rows, row_arrays, tables_bytes};
-use crate::run::shuffle::{Sent, ShuffleEnd};
+use crate::run::shuffle::{Sent, ShuffleEnd, Texts};
 
 impl Run<'_> {
     /// Divides the rows of the result, lets other devices copy theirs, and gives the output of what goes on with the rows that come.
-    pub(super) fn shuffle(mut self, end: &ShuffleEnd, words: &[u64], places: &Places) -> Result<Outcome> {
-        let sent = self.divide(end, words, places)?;
+    pub(super) fn shuffle(
+        mut self,
+        end: &ShuffleEnd,
+        words: &[u64],
+        (places, host): (&Places, &HostPlaces),
+    ) -> Result<Outcome> {
+        let mut sent = self.divide(end, words, places)?;
+        if self.prepared.memory.results.iter().any(ResultRows::has_strings) {
+            self.fetch_text(words, places, host)?;
+            self.mirrors.sort();
+            let (own, resident) = (std::mem::take(&mut self.mirrors), self.resident.clone());
+            sent.texts = Some(Arc::new(Texts { own, resident }));
+        }
         // From here on others copy from this run's memory.
         end.part.send(sent);
         let output = end.part.receive(&self.options.cancel).and_then(|received| (end.go_on)(received));
@@ -29,8 +43,11 @@ impl Run<'_> {
     fn divide(&mut self, end: &ShuffleEnd, words: &[u64], places: &Places) -> Result<Sent> {
         let refusal = |reason| Unsupported::new("a shuffle of rows between devices", reason);
         let [result] = &self.prepared.memory.results[..] else { return Err(refusal("rows of several results").into()) };
-        if result.has_strings() || !self.flushed.is_empty() {
-            return Err(refusal("strings, or more rows than the device holds").into());
+        if result.has_strings() && !end.part.is_direct() {
+            return Err(refusal("strings that others cannot read: links between devices are not direct").into());
+        }
+        if !self.flushed.is_empty() {
+            return Err(refusal("more rows than the device holds").into());
         }
         let (count, input) = (self.state(words, result.sink, result.stage).count, self.input_rows(words));
         let mut arrays = row_arrays(result, &places.buffers, end.part.route());
@@ -42,7 +59,7 @@ impl Run<'_> {
         let rows = Rows { arrays: &arrays, count, parts: end.part.parts(), route: end.part.route() };
         // SAFETY: the buffers of the result have room for their capacity, of which `count` is at most; all else was just allocated.
         let starts = unsafe { scatter.divide(rows, tables, self.lane.stream)? };
-        Ok(Sent { arrays: arrays.iter().map(|array| (array.to, array.width)).collect(), starts, input })
+        Ok(Sent { arrays: arrays.iter().map(|array| (array.to, array.width)).collect(), starts, input, texts: None })
     }
 
     /// The rows that the last aggregation has taken in.

@@ -16,6 +16,7 @@ use crate::memory::regions::Owner;
 use crate::run::options::Options;
 use crate::run::profile::DeviceProfile;
 use crate::run::shared::Shared;
+use crate::run::shuffle::Texts;
 
 /// One run of a program.
 pub(crate) struct Run<'a> {
@@ -29,6 +30,8 @@ pub(crate) struct Run<'a> {
     pub(super) options: &'a Options,
     /// The memory that strings may point into, beside what `resident` has.
     pub(super) mirrors: Mirrors,
+    /// The memory of other devices that strings of received rows point into.
+    pub(super) texts: Vec<Arc<Texts>>,
     pub(super) profile: DeviceProfile,
     /// The place in the profile where each kernel is that was launched.
     pub(super) profiled: HashMap<usize, usize>,

@@ -15,7 +15,7 @@ fn shuffle(devices: usize, safe_rows: Option<u64>) -> Arc<Shuffle> {
 }
 
 fn sent(at: DevicePtr, starts: &[u64], input: u64) -> Sent {
-    Sent { arrays: vec![(at, 8), (at + 1000, 1)], starts: starts.to_vec(), input }
+    Sent { arrays: vec![(at, 8), (at + 1000, 1)], starts: starts.to_vec(), input, texts: None }
 }
 
 #[test]
