@@ -380,6 +380,22 @@ SENT = {
            (SELECT w, v, l % 7 AS m, count(v) AS n, sum(v) AS s FROM lines GROUP BY w, v, m) WHERE n < 3""",
         "go to the device of their keys' hash",
     ),
+    "groups of texts": (
+        """SELECT count(*), sum(n), min(k), max(k), min(u) FROM
+           (SELECT t || '-' || CAST(w % 500 AS VARCHAR) AS k, min(t) AS u, count(*) AS n FROM lines GROUP BY k)
+           WHERE n < 3""",
+        "go to the device of their keys' hash",
+    ),
+    "texts in rows": (
+        """SELECT t || c AS k, l % 50 AS m, count(*) AS n, max(upper(t)) FROM lines JOIN orders ON l = o GROUP BY k, m
+           ORDER BY n DESC, k, m LIMIT 25""",
+        "go to the device of their keys' hash",
+    ),
+    "texts of a scan in another order": (
+        """SELECT o, min(y), count(z) FROM orders LEFT JOIN
+           (SELECT e, upper(CAST(x AS VARCHAR)) AS y, x AS z FROM events) ON e = o GROUP BY o""",
+        "rows of events go to the device of their range",
+    ),
     "no rows": (
         "SELECT n, count(*) FROM (SELECT w, count(*) AS n FROM lines WHERE v > 1000 GROUP BY w) GROUP BY n",
         "go to the device of their keys' hash",

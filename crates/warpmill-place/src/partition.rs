@@ -313,7 +313,7 @@ impl Partition {
             programs.push(Arc::new(made));
             arrives = form;
         }
-        let cost = PartitionCost::new(whole, &programs, (pipeline, &own), (arrives, rates));
+        let cost = PartitionCost::new(whole, &programs, (pipeline, &own), (arrives, again, rates));
         let segments = cuts.iter().map(|range| range.len()).collect();
         let (elsewhere, whole) = (elsewhere.into_iter().collect(), Arc::new(read_by_all(program, &programs)));
         Ok(Self { pipeline, elsewhere, programs, arrives, key, segments, whole, shuffle: None, cost })

@@ -16,9 +16,9 @@ use warpmill_ir::{Program, Unsupported};
 use super::executor::Executor;
 use super::options::{DeviceOutput, Options};
 use super::peers::PeerGroup;
+use crate::data::items::Resident;
 use crate::device::DevicePtr;
 use crate::device::exchange::{Place, Traffic};
-use crate::data::items::Resident;
 use crate::memory::error::Result;
 use crate::memory::mirrors::Mirrors;
 

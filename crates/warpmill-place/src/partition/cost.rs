@@ -18,6 +18,8 @@ pub struct PartitionRates {
     pub merge: f64,
     /// Bytes per second that a device copies from others.
     pub peers: f64,
+    /// Bytes of plain values per second that the CPU works on after the parts: it begins with each column anew, so that more threads gain little.
+    pub cpu_bytes: f64,
 }
 
 impl PartitionRates {
@@ -28,7 +30,7 @@ impl PartitionRates {
         let assumed = || DeviceRates::assumed("");
         let (device_bytes, peers) =
             slowest.unwrap_or_else(|| (assumed().plain_bytes, assumed().link.bandwidth * PEERS));
-        Self { device_bytes, merge: cpu.merge, peers }
+        Self { device_bytes, merge: cpu.merge, peers, cpu_bytes: cpu.plain_bytes() }
     }
 }
 
@@ -58,17 +60,20 @@ pub struct PartitionCost {
     slowest: f64,
     /// The CPU, for what arrives from all devices.
     merge: f64,
+    /// The CPU, for what it scans after that.
+    rest: f64,
     /// One device that reads all.
     alone: f64,
 }
 
 impl PartitionCost {
-    /// The costs of `programs`, one for each device, which run pipelines `own` of `program`, the last of them at `meeting`.
+    /// The costs of `programs`, one for each device, which run pipelines `own` of `program`, the last of them at `meeting`; the CPU scans `rest` bytes
+    /// after that.
     pub(super) fn new(
         program: &Program,
         programs: &[Arc<Program>],
         (meeting, own): (usize, &BTreeSet<usize>),
-        (arrives, rates): (Arrives, PartitionRates),
+        (arrives, rest, rates): (Arrives, u64, PartitionRates),
     ) -> Self {
         let scanned = |part: &Program| -> f64 {
             let pipelines = own.iter().map(|&index| &program.pipelines[index]).zip(&part.pipelines);
@@ -81,7 +86,8 @@ impl PartitionCost {
             Arrives::Rows => 0.0,
         };
         let alone = own.iter().map(|&index| bytes(&program.pipelines[index])).sum::<f64>() / rates.device_bytes;
-        Self { slowest, merge: groups * programs.len() as f64 * rates.merge, alone }
+        let merge = groups * programs.len() as f64 * rates.merge;
+        Self { slowest, merge, rest: rest as f64 / rates.cpu_bytes, alone }
     }
 
     /// Adds what comes of sending rows of `bytes` bytes between devices, for which scans read `scanned`: each device divides its own and copies
@@ -99,12 +105,12 @@ impl PartitionCost {
 
     /// Seconds in parts.
     pub fn in_parts(&self) -> f64 {
-        self.slowest + self.merge
+        self.slowest + self.merge + self.rest
     }
 
     /// Whether parts may be faster than one device, as far as one can tell without a run.
     pub fn may_gain(&self) -> bool {
-        self.slowest + self.merge / FILTERED < self.alone.max(SHORT)
+        self.slowest + self.merge / FILTERED + self.rest < self.alone.max(SHORT)
     }
 }
 
