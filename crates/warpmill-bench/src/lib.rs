@@ -1,6 +1,7 @@
 //! Benchmarks of the engine's parts, and what only they use. No query runs anything of this crate.
 //!
 //! - [`device`]: micro-benchmarks of device functions, with their own data and a check of every answer (`gpu_bench`, `warpmill bench decode`);
+//! - [`links`]: the links between devices of one host, and exchanges over them (`gpu_bench links`);
 //! - [`algorithm`]: sort, prefix sums and search with a host side of their own, which these measure;
 //! - [`kernels`]: the texts of device functions that no query uses;
 //! - [`compaction`]: the chunk compaction paper's experiments (`warpmill bench compaction`);
@@ -11,3 +12,4 @@ pub mod codecs;
 pub mod compaction;
 pub mod device;
 pub mod kernels;
+pub mod links;

@@ -80,7 +80,8 @@ pub trait Exchange {
     /// A device that is not of the group; the devices' errors. Nothing is known then of what has arrived.
     ///
     /// # Safety
-    /// All ranges are allocated on their devices until the streams of their destinations are synchronized, and no two destinations overlap.
+    /// All ranges are allocated on their devices until the streams of their destinations are synchronized, and no destination overlaps
+    /// another one or a source: moves run in any order, and at the same time.
     unsafe fn carry_out(&self, moves: &[Move], streams: &[Stream]) -> Result<()>;
 
     /// Copies `bytes` bytes to the same number of bytes at each of `to`.

@@ -4,12 +4,13 @@
 //! permit access and report success have been seen to lose what is copied (NVIDIA/open-gpu-kernel-modules#1257). Otherwise data is
 //! staged through page-locked memory of the host, for a reason that the link has.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::exchange::{Exchange, Move, Traffic, refused};
-use super::{Device, DeviceError, DevicePtr, PinnedBuffer, Reach, Result, Stream};
+use super::{Device, DeviceError, DevicePtr, Event, PinnedBuffer, Reach, Result, Stream};
 
 /// The way from the memory of one device to that of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +54,9 @@ pub struct DeviceGroup {
     links: Vec<Vec<Link>>,
     /// The copies that were queued so far.
     traffic: Mutex<Traffic>,
+    /// Streams of destinations for the copies of one source each, by source and destination, made when first used: copies of one
+    /// stream run one after the other, and a single link does not fill a destination's share of a switch.
+    lanes: Mutex<BTreeMap<(usize, usize), Stream>>,
 }
 
 impl DeviceGroup {
@@ -63,7 +67,7 @@ impl DeviceGroup {
             false => probe(&devices[source], &devices[destination]),
         };
         let links = (0..devices.len()).map(|source| (0..devices.len()).map(|to| probe(source, to)).collect()).collect();
-        Self { traffic: Mutex::new(Traffic::new(devices.len())), devices, links }
+        Self::of(devices, links)
     }
 
     /// The same with all data between two devices staged, for tests and comparisons.
@@ -73,7 +77,11 @@ impl DeviceGroup {
             false => Link::Staged("the setting asks for it".into()),
         };
         let links = (0..devices.len()).map(|source| (0..devices.len()).map(|to| link(source, to)).collect()).collect();
-        Self { traffic: Mutex::new(Traffic::new(devices.len())), devices, links }
+        Self::of(devices, links)
+    }
+
+    fn of(devices: Vec<Arc<dyn Device>>, links: Vec<Vec<Link>>) -> Self {
+        Self { traffic: Mutex::new(Traffic::new(devices.len())), devices, links, lanes: Mutex::default() }
     }
 
     /// The link from one device to another.
@@ -125,20 +133,151 @@ impl DeviceGroup {
         self.devices.get(number).map(|device| &**device).ok_or_else(there_is_none)
     }
 
-    /// Lets each of `waiting` wait for what was queued on the streams of `first`.
-    fn order(&self, first: &[usize], waiting: &[usize], streams: &[Stream]) -> Result<()> {
-        for &device in first {
-            let event = self.devices[device].record(streams[device])?;
-            let wait = |&other: &usize| match other == device {
-                true => Ok(()),
-                false => self.devices[other].wait_for_peer(streams[other], &*self.devices[device], event),
-            };
-            let waits = waiting.iter().try_for_each(wait);
+    /// The stream of `to` for copies from `source`.
+    fn lane(&self, source: usize, to: usize) -> Result<Stream> {
+        let mut lanes = self.lanes.lock();
+        if let Some(&lane) = lanes.get(&(source, to)) {
+            return Ok(lane);
+        }
+        let lane = self.devices[to].stream()?;
+        lanes.insert((source, to), lane);
+        Ok(lane)
+    }
+
+    /// Waits for the copies on all lanes, whose errors surface elsewhere.
+    fn settle(&self) {
+        for (&(_, to), &lane) in &*self.lanes.lock() {
+            let _ = self.devices[to].synchronize(lane);
+        }
+    }
+
+    /// Marks what was queued on the streams of `devices`.
+    fn mark(&self, devices: impl Iterator<Item = usize>, streams: &[Stream]) -> Result<Marks<'_>> {
+        let mut marks = Marks { group: self, events: BTreeMap::new() };
+        for device in devices {
+            marks.events.insert(device, self.devices[device].record(streams[device])?);
+        }
+        Ok(marks)
+    }
+
+    /// Queues the moves to `to` that do not pass through the host: those of each source on its lane, all at the same time. Starts with
+    /// the source behind `to`, so that not all devices read the memory of one first.
+    ///
+    /// # Safety
+    /// As [`Self::pull`]; what `marks` mark of a source is all that its ranges wait for.
+    unsafe fn pull_at_once(&self, moves: &[Move], to: usize, stream: Stream, marks: &Marks<'_>) -> Result<()> {
+        let devices = self.devices.len();
+        let of_source = |source: usize| -> Vec<Move> {
+            let direct = |moved: &&Move| moved.from.device == source && self.link(source, to).is_direct();
+            moves.iter().filter(direct).copied().collect()
+        };
+        let parts: Vec<(usize, Vec<Move>)> = (1..devices)
+            .map(|step| (to + step) % devices)
+            .map(|source| (source, of_source(source)))
+            .filter(|(_, moves)| !moves.is_empty())
+            .collect();
+        let destination = &self.devices[to];
+        if let [(source, only)] = &parts[..] {
+            marks.wait(*source, to, stream)?;
+            // SAFETY: the caller's contract.
+            unsafe {
+                self.pull(only, to, stream)?;
+                return self.pull(&of_source(to), to, stream);
+            }
+        }
+        let mut lanes = vec![];
+        for (source, part) in &parts {
+            let lane = self.lane(*source, to)?;
+            // What was queued for the destination may still use what is overwritten.
+            marks.wait(to, to, lane)?;
+            marks.wait(*source, to, lane)?;
+            // SAFETY: the caller's contract; the lane waits for the destination and the source.
+            unsafe { self.pull(part, to, lane)? };
+            lanes.push(lane);
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.pull(&of_source(to), to, stream)? };
+        for lane in lanes {
+            let done = destination.record(lane)?;
+            let waits = destination.wait(stream, done);
             // The driver keeps it until it is reached.
-            self.devices[device].destroy_event(event);
+            destination.destroy_event(done);
             waits?;
         }
         Ok(())
+    }
+
+    /// Queues moves, by their destinations.
+    ///
+    /// # Safety
+    /// As [`Exchange::carry_out`].
+    unsafe fn queue(&self, of_devices: &[Vec<Move>], streams: &[Stream]) -> Result<()> {
+        let used = |device: &usize| {
+            !of_devices[*device].is_empty() || of_devices.iter().flatten().any(|moved| moved.from.device == *device)
+        };
+        // All streams are marked before anything is copied: no copy waits for another one of the same exchange.
+        let marks = self.mark((0..self.devices.len()).filter(used), streams)?;
+        for (to, moves) in of_devices.iter().enumerate() {
+            // SAFETY: the caller's contract; what was queued on the sources' streams is waited for.
+            unsafe { self.pull_at_once(moves, to, streams[to], &marks)? };
+        }
+        // The host copies what is staged, while direct copies run.
+        for (to, moves) in of_devices.iter().enumerate() {
+            let is_staged = |moved: &&Move| !self.link(moved.from.device, to).is_direct();
+            let staged: Vec<Move> = moves.iter().filter(is_staged).copied().collect();
+            for moved in &staged {
+                marks.finish(moved.from.device)?;
+            }
+            // SAFETY: the caller's contract; the sources' work is done.
+            unsafe { self.pull(&staged, to, streams[to])? };
+        }
+        let arrived = self.mark((0..self.devices.len()).filter(|&to| !of_devices[to].is_empty()), streams)?;
+        for (to, moves) in of_devices.iter().enumerate() {
+            let mut sources: Vec<usize> = moves.iter().map(|moved| moved.from.device).collect();
+            sources.sort_unstable();
+            sources.dedup();
+            for source in sources.into_iter().filter(|&source| source != to) {
+                arrived.wait(to, source, streams[source])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for DeviceGroup {
+    fn drop(&mut self) {
+        self.settle();
+        for (&(_, to), &lane) in &*self.lanes.lock() {
+            self.devices[to].destroy_stream(lane);
+        }
+    }
+}
+
+/// Events of streams of several devices, by device. The driver keeps what is waited for until it is reached.
+struct Marks<'a> {
+    group: &'a DeviceGroup,
+    events: BTreeMap<usize, Event>,
+}
+
+impl Marks<'_> {
+    fn of(&self, device: usize) -> Result<Event> {
+        self.events.get(&device).copied().ok_or_else(|| refused(format!("device {device} has no mark")))
+    }
+
+    /// Lets a stream of device `waiting` wait for the mark of `device`.
+    fn wait(&self, device: usize, waiting: usize, stream: Stream) -> Result<()> {
+        self.group.devices[waiting].wait_for_peer(stream, &*self.group.devices[device], self.of(device)?)
+    }
+
+    /// Makes the host wait for the mark of `device`.
+    fn finish(&self, device: usize) -> Result<()> {
+        self.group.devices[device].finish(self.of(device)?)
+    }
+}
+
+impl Drop for Marks<'_> {
+    fn drop(&mut self) {
+        self.events.iter().for_each(|(&device, &event)| self.group.devices[device].destroy_event(event));
     }
 }
 
@@ -157,20 +296,10 @@ impl Exchange for DeviceGroup {
             self.device(moved.to.device)?;
             of_devices[moved.to.device].push(moved);
         }
-        for (to, moves) in of_devices.iter().enumerate().filter(|(_, moves)| !moves.is_empty()) {
-            let mut sources: Vec<usize> = moves.iter().map(|moved| moved.from.device).collect();
-            sources.sort_unstable();
-            sources.dedup();
-            self.order(&sources, &[to], streams)?;
-            for &source in sources.iter().filter(|&&source| !self.link(source, to).is_direct()) {
-                // The host reads what is staged.
-                self.devices[source].synchronize(streams[source])?;
-            }
-            // SAFETY: the caller's contract; what was queued on the sources' streams is waited for.
-            unsafe { self.pull(moves, to, streams[to])? };
-            self.order(&[to], &sources, streams)?;
-        }
-        Ok(())
+        // SAFETY: the caller's contract.
+        let queued = unsafe { self.queue(&of_devices, streams) };
+        // After an error the destinations' streams may not wait for all lanes, which write to memory that the caller gives back.
+        queued.inspect_err(|_| self.settle())
     }
 }
 

@@ -1,5 +1,8 @@
 //! Micro-benchmarks of the device functions: `gpu_bench [decode|join|groupby|sort|like ...] [--scale X] [--runs N] [--tune]
-//! [--json FILE] [--device gpu|sim]`. Without a suite: all. Ends with a table; fails when an answer is wrong.
+//! [--json FILE] [--device gpu|sim]`. Without a suite: all. Ends with a table; fails when an answer is wrong. `gpu_bench links` measures
+//! the links between GPUs.
+
+mod links;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -45,7 +48,11 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Command, Box<dyn Erro
 }
 
 fn run() -> Result<bool, Box<dyn Error>> {
-    let command = parse(std::env::args().skip(1))?;
+    let mut args = std::env::args().skip(1).peekable();
+    if args.next_if(|arg| arg == "links").is_some() {
+        return links::run(args);
+    }
+    let command = parse(args)?;
     let device: Arc<dyn Device> = if command.simulated {
         Arc::new(SimDevice::new(SimOptions { memory_bytes: 8 << 30, ..SimOptions::default() })?)
     } else {
