@@ -16,9 +16,12 @@ from attack.test_statements import Outcome, sizes, survive
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: Seconds after which a statement hangs: texts of gigabytes are made by code that tests build with little optimization.
+HANGS = 120
+
 
 def check(outcomes: list[Outcome], peak_mb: int) -> None:
-    wrong = [it for it in outcomes if it["outcome"] == "died" or it["seconds"] > 30]
+    wrong = [it for it in outcomes if it["outcome"] == "died" or it["seconds"] > HANGS]
     wrong += [it for it in outcomes if it.get("error", "OutOfMemoryError") != "OutOfMemoryError"]
     wrong += [it for it in outcomes if it.get("peak_mb", 0) > peak_mb]
     assert not wrong

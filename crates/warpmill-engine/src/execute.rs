@@ -324,6 +324,7 @@ fn run(
     let mut feedback = Feedback::default();
     // Kept, because the CPU may have to run the program after all.
     let mut inputs: Vec<Option<InputStream>> = inputs.into_iter().map(Some).collect();
+    let (begun, mut missed_parts) = (Instant::now(), false);
     loop {
         let started = Instant::now();
         let plan = sites::plan(program, for_devices, context, (&topology, &feedback))?;
@@ -356,9 +357,15 @@ fn run(
         if let (Some(together), Ok(_)) = (&together, &output) {
             together.learn(program);
         }
-        if let (Ok(output), true) = (&output, feedback.misses.is_empty()) {
-            note(program, &plan, &output.profile, context);
+        match &output {
+            Ok(output) if feedback.misses.is_empty() => note(program, &plan, &output.profile, context),
+            // Parts that fail take as long as all of the attempts.
+            Ok(_) if missed_parts && context.granularity != Granularity::Program => {
+                program.derived.get::<Trials>().note(Way::Shared, begun.elapsed(), 0);
+            }
+            _ => {}
         }
+        missed_parts |= plan.partition.is_some();
         // With all row segments of a shared scan done, whatever else a device has met is nobody's concern.
         let error = match output {
             Ok(mut output) => {

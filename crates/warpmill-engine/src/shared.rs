@@ -37,6 +37,15 @@ struct Findings {
     failure: Option<(Site, Failure)>,
 }
 
+impl Findings {
+    /// Keeps a failure, if it is the first one, or has a reason of its own and the first has not.
+    fn fail(&mut self, site: Site, failure: Failure) {
+        if self.failure.as_ref().is_none_or(|(_, known)| matches!(known, Failure::Peer(_))) {
+            self.failure = Some((site, failure));
+        }
+    }
+}
+
 impl Together {
     /// Lets `devices` begin with their parts. `assigned`: the site of each row segment, for tests; otherwise it belongs to who claims it first.
     pub fn begin(
@@ -154,9 +163,7 @@ impl Together {
                         Arrives::Rows => Arrival::Rows(rows, owners),
                     };
                 }
-                Err(failure) => {
-                    ending.findings.lock().failure.get_or_insert((site, failure));
-                }
+                Err(failure) => ending.findings.lock().fail(site, failure),
             }
         };
         // Without a thread, the CPU does it all.

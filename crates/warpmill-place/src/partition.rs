@@ -132,7 +132,7 @@ impl Partition {
             Err(reason) => refused = refused.or(Some(reason)),
         }
         if shuffles {
-            let many = |parts: &&Self| seed.is_some() || cost::groups(program, parts.pipeline) >= MANY_GROUPS;
+            let many = |parts: &&Self| seed.is_some() || parts.many_groups(program);
             let merged = made.iter().filter(many).filter_map(|parts| parts.by_groups(program, rates).ok());
             let merged: Vec<Self> = merged.collect();
             made.extend(merged);
@@ -238,6 +238,11 @@ impl Partition {
         Ok(Self { shuffle: Some(shuffle), ..parts })
     }
 
+    /// Whether so many groups arrive that sending them is worth a trial.
+    fn many_groups(&self, program: &Program) -> bool {
+        cost::groups_in_parts(program, self.pipeline, self.programs.len()) >= MANY_GROUPS
+    }
+
     /// These parts, of which the groups that arrive are sent to the devices of their keys, which merge them and go on.
     fn by_groups(&self, program: &Program, rates: PartitionRates) -> Result<Self, Unsupported> {
         let sink = program.pipelines[self.pipeline].sink;
@@ -257,8 +262,9 @@ impl Partition {
         let with = Split { whole: program, program: &rest.program, split: &split, groups: Some(sink) };
         let mut parts = Self::with(with, self.key.clone(), (&cuts, rates), &none)?;
         parts.cost.after(&self.cost);
-        let bytes = cost::groups(program, self.pipeline) * shuffle::row_bytes(&rest.fields) as f64;
-        parts.cost.add_shuffle((0.0, bytes * cuts.len() as f64), cuts.len(), rates);
+        let groups = cost::groups_in_parts(program, self.pipeline, cuts.len());
+        let bytes = groups * shuffle::row_bytes(&rest.fields) as f64;
+        parts.cost.add_shuffle((0.0, bytes), cuts.len(), rates);
         let shuffle = Shuffle {
             firsts,
             route: Route::Hash { columns: (0..keys).collect() },

@@ -187,7 +187,9 @@ impl Admission {
     /// The turn of the first in the queue, if it can have it now.
     fn admit<'a>(&'a self, queue: &mut Queue, store: &Store, wanted: Wanted<'_>) -> Result<Option<Turn<'a>>> {
         let Wanted { processing, alone, .. } = wanted;
-        if queue.alone || queue.running >= if alone { 1 } else { MOST_RUNNING } {
+        // A nested program runs in the turn of the one that waits for it.
+        let most = if alone { 1 } else { MOST_RUNNING };
+        if queue.alone || (queue.running >= most && !wanted.nested) {
             return Ok(None);
         }
         let mut cache = store.cache.lock();

@@ -36,6 +36,9 @@ pub enum Failure {
     /// Column chunks of a remote file are not what its footer lets expect: it has to be read before the program can be laid out.
     #[error("a remote file is not what its footer lets expect")]
     Unforeseen,
+    /// Another device that has a part of the query failed first, or does not come to its turn: it has the reason.
+    #[error("{0}")]
+    Peer(&'static str),
     /// The host's part failed.
     #[error(transparent)]
     Exec(#[from] ExecError),

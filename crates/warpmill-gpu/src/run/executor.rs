@@ -146,7 +146,14 @@ impl Executor {
                 Ok(Outcome::Again(_)) => {
                     return Err(warpmill_ir::Unsupported::new("program", "sizes could not be found in 16 runs").into());
                 }
-                Err(failure @ Failure::Memory { .. }) if options.shuffle.is_some() => return Err(failure),
+                // The rows that are sent take their memory twice: once more with room for as many as there are.
+                Err(Failure::Memory { .. }) if options.may_send_fewer(&prepared.hints, program.sinks.len() - 1) => {
+                    let mut hints = prepared.hints.clone();
+                    hints.capacity.insert(program.sinks.len() - 1, FIRST_SENT);
+                    prepared = self.prepare(program, &rows, hints, options)?;
+                }
+                // Others may have copied what it has sent, and left.
+                Err(failure) if options.shuffle.is_some() => return Err(failure),
                 Err(failure @ Failure::Memory { .. }) => {
                     // It would fit: allocations of other sizes, left by other queries or held by other processes, are in the way.
                     if !alone && self.fits(&prepared, &inputs) {
@@ -210,6 +217,16 @@ impl Executor {
         let (host_room, row_room) = (self.shared.room_on_host(options.pinned_memory_limit), half.min(most_host_rows()));
         let (cpu, scattered) = (warpmill_machine::current().cpu, self.shared.device_rates().scattered);
         Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link, scattered, cpu }
+    }
+
+    /// Lets the kernels of a program that goes on with rows of other devices be compiled, if it never was prepared.
+    pub(super) fn compile_ahead(&self, program: &Arc<Program>, options: &Options) {
+        let key = (Arc::as_ptr(program) as usize, Asked::of(program, options));
+        if !self.prepared.lock().contains_key(&key)
+            && let Ok(prepared) = self.prepare(program, &[GUESSED_ROWS], Asked::of(program, options).hints(), options)
+        {
+            prepared.compile(&self.loaded);
+        }
     }
 
     /// Runs `program` on rows that have come from other devices.
@@ -402,6 +419,12 @@ impl Executor {
         prepared
     }
 }
+
+/// Rows that are sent to other devices at first, where memory does not suffice for as many as there may be.
+const FIRST_SENT: u64 = 1 << 20;
+
+/// Rows that come from other devices, before they are counted.
+const GUESSED_ROWS: u64 = 1 << 20;
 
 /// Batches of a program that has not been laid out yet.
 const GUESSED_BATCHES: u64 = 8;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use warpmill_eval::rows::RowSet;
-use warpmill_ir::{Program, Source, Unsupported};
+use warpmill_ir::{Field, Program, Source, Unsupported};
 
 use super::peers::PeerGroup;
 use super::profile::ExchangeProfile;
@@ -86,24 +86,7 @@ impl Inputs {
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             match &pipeline.source {
                 Source::Input { input: 0, fields } => {
-                    let columns = FlatColumn::all("input0", fields);
-                    let names = columns.iter().flat_map(|column| {
-                        [Some(column.buffer.clone()), column.nullable.then(|| column.valid_buffer())]
-                            .into_iter()
-                            .flatten()
-                    });
-                    let names: Vec<String> = names.collect();
-                    if names.len() != received.arrays.len() {
-                        return Err(
-                            Unsupported::new("a shuffle of rows between devices", "rows of other columns").into()
-                        );
-                    }
-                    let array = |(name, pieces): (String, &Vec<(Place, u64)>)| {
-                        let (group, pieces) = (received.group.clone(), pieces.clone());
-                        InputArray::Peers(PeerArray { name, group, number: received.number, pieces })
-                    };
-                    let arrays = names.into_iter().zip(&received.arrays).map(array).collect();
-                    inputs.sources.push(("input0".into(), received.rows, arrays));
+                    inputs.sources.push(("input0".into(), received.rows, peer_arrays("input0", fields, received)?));
                 }
                 Source::Input { .. } => {
                     return Err(Unsupported::new("a shuffle of rows between devices", "rows from outside").into());
@@ -126,6 +109,24 @@ impl Inputs {
     pub fn allocated(&self) -> u64 {
         self.sources.iter().flat_map(|(_, _, arrays)| arrays).map(InputArray::allocated).sum()
     }
+}
+
+/// The arrays of `fields` of received rows, which are called `owner`.
+fn peer_arrays(owner: &str, fields: &[Field], received: &Received) -> Result<Vec<InputArray>> {
+    let columns = FlatColumn::all(owner, fields);
+    let arrays = columns.iter().flat_map(|column| {
+        let valid = column.nullable.then(|| (column.valid_buffer(), 1));
+        [Some((column.buffer.clone(), column.storage.size() as u64)), valid].into_iter().flatten()
+    });
+    let (names, widths): (Vec<String>, Vec<u64>) = arrays.unzip();
+    if widths != received.widths {
+        return Err(Unsupported::new("a shuffle of rows between devices", "rows of other columns").into());
+    }
+    let array = |(name, pieces): (String, &Vec<(Place, u64)>)| {
+        let (group, pieces) = (received.group.clone(), pieces.clone());
+        InputArray::Peers(PeerArray { name, group, number: received.number, pieces })
+    };
+    Ok(names.into_iter().zip(&received.arrays).map(array).collect())
 }
 
 impl InputArray {

@@ -65,6 +65,13 @@ pub struct Options {
     pub nested: bool,
 }
 
+impl Options {
+    /// Whether a program whose result `sink` has rows for other devices has sent nothing yet, and was laid out for as many rows as there may be.
+    pub(super) fn may_send_fewer(&self, hints: &Hints, sink: usize) -> bool {
+        self.shuffle.as_ref().is_some_and(|end| !end.part.has_sent()) && !hints.capacity.contains_key(&sink)
+    }
+}
+
 /// A pipeline of which the device runs the row segments that it claims.
 #[derive(Debug, Clone)]
 pub struct SharedPart {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use warpmill_eval::ExecError;
 use warpmill_eval::cancel::CancelToken;
-use warpmill_ir::{Program, Unsupported};
+use warpmill_ir::Program;
 
 use super::executor::Executor;
 use super::options::{DeviceOutput, Options};
@@ -19,7 +19,7 @@ use super::peers::PeerGroup;
 use crate::data::items::Resident;
 use crate::device::DevicePtr;
 use crate::device::exchange::{Place, Traffic};
-use crate::memory::error::Result;
+use crate::memory::error::{Failure, Result};
 use crate::memory::mirrors::Mirrors;
 
 /// The time that a device waits for those that wait for their turn, maybe behind a program that waits for this one.
@@ -83,8 +83,8 @@ impl Texts {
 #[derive(Debug, Clone)]
 enum Progress {
     Coming,
-    /// For its turn.
-    Waiting,
+    /// For its turn, since then.
+    Waiting(Instant),
     Running,
     Sent(Arc<Sent>),
     Failed,
@@ -146,6 +146,8 @@ pub(crate) struct Received {
     pub rows: u64,
     /// By array: the pieces that it is made of, with their bytes.
     pub arrays: Vec<Vec<(Place, u64)>>,
+    /// By array: bytes of an element.
+    pub widths: Vec<u64>,
     /// The memory that strings point into.
     pub texts: Vec<Arc<Texts>>,
 }
@@ -181,9 +183,14 @@ impl ShufflePart {
         self.shuffle.changed.notify_all();
     }
 
+    /// Whether others may have seen rows of this device, or have been told that there are none.
+    pub(super) fn has_sent(&self) -> bool {
+        matches!(self.shuffle.state.lock().progress[self.number], Progress::Sent(_) | Progress::Failed)
+    }
+
     /// The device waits for its turn.
     pub(super) fn wait_for_turn(&self) {
-        self.set(Progress::Waiting);
+        self.set(Progress::Waiting(Instant::now()));
     }
 
     /// The device has its turn: it ends by itself.
@@ -214,23 +221,23 @@ impl ShufflePart {
         };
         let count = sent.first().map_or(0, |sent| sent.arrays.len());
         let arrays = (0..count).map(|array| sent.iter().enumerate().map(|it| piece(it, array)).collect()).collect();
+        let widths = sent.first().map_or(vec![], |sent| sent.arrays.iter().map(|(_, width)| *width).collect());
         let texts = sent.iter().filter_map(|sent| sent.texts.clone()).collect();
-        Ok(Received { group: self.shuffle.group.clone(), number: self.number, rows, arrays, texts })
+        Ok(Received { group: self.shuffle.group.clone(), number: self.number, rows, arrays, widths, texts })
     }
 
     fn wait_for_all(&self, cancel: &CancelToken) -> Result<Vec<Arc<Sent>>> {
-        let deadline = Instant::now() + PATIENCE;
         let mut state = self.shuffle.state.lock();
         loop {
             let mut all = vec![];
             for progress in &state.progress {
                 match progress {
                     Progress::Sent(sent) => all.push(sent.clone()),
-                    Progress::Failed => return Err(refusal("another device has failed")),
-                    Progress::Waiting if Instant::now() >= deadline => {
-                        return Err(refusal("another device is busy with other queries"));
+                    Progress::Failed => return Err(Failure::Peer("another device has failed")),
+                    Progress::Waiting(since) if since.elapsed() >= PATIENCE => {
+                        return Err(Failure::Peer("another device is busy with other queries"));
                     }
-                    Progress::Coming | Progress::Waiting | Progress::Running => {}
+                    Progress::Coming | Progress::Waiting(_) | Progress::Running => {}
                 }
             }
             if all.len() == state.progress.len() {
@@ -272,10 +279,6 @@ impl ShufflePart {
     }
 }
 
-fn refusal(reason: &str) -> crate::Failure {
-    Unsupported::new("a shuffle of rows between devices", reason).into()
-}
-
 /// The end of a program whose rows are sent to other devices.
 #[derive(Clone)]
 pub struct ShuffleEnd {
@@ -287,6 +290,15 @@ pub struct ShuffleEnd {
 impl std::fmt::Debug for ShuffleEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ShuffleEnd").field("part", &self.part).finish_non_exhaustive()
+    }
+}
+
+/// Rows that others may copy: waits for them when dropped, whatever has happened until then.
+pub(super) struct Lent<'a>(pub &'a ShufflePart);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.wait_until_copied();
     }
 }
 
@@ -312,6 +324,7 @@ impl Executor {
     ) -> Result<DeviceOutput> {
         let _leaving = Leaving(part);
         let own = Options { peers: None, reads: None, nested: true, ..options.clone() };
+        self.compile_ahead(second, &own);
         let (executor, second) = (self.clone(), second.clone());
         let go_on = Arc::new(move |received| executor.execute_received(&second, &received, &own));
         let shuffle = Some(ShuffleEnd { part: part.clone(), go_on });

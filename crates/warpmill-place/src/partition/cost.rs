@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use warpmill_ir::{CompareOp, Expr, ExprKind, Pipeline, Program, Scalar, Scan, Sink, Source};
+use warpmill_ir::{CompareOp, Expr, ExprKind, JoinKind, Pipeline, Probe, Program, Scalar, Scan, Sink, Source};
 use warpmill_machine::{CpuRates, DeviceRates};
 
 use super::origin::{column, origin};
@@ -82,11 +82,11 @@ impl PartitionCost {
         };
         let slowest = programs.iter().map(|part| scanned(part)).fold(0.0, f64::max);
         let groups = match arrives {
-            Arrives::States => groups(program, meeting),
+            Arrives::States => groups_in_parts(program, meeting, programs.len()),
             Arrives::Rows => 0.0,
         };
         let alone = own.iter().map(|&index| bytes(&program.pipelines[index])).sum::<f64>() / rates.device_bytes;
-        let merge = groups * programs.len() as f64 * rates.merge;
+        let merge = groups * rates.merge;
         Self { slowest, merge, rest: rest as f64 / rates.cpu_bytes, alone }
     }
 
@@ -136,6 +136,32 @@ fn share(whole: &Pipeline, part: &Pipeline, devices: usize) -> f64 {
     if is_filtered { segments * (in_range + (1.0 - in_range) * DROPPED) } else { segments }
 }
 
+/// The groups at most that the parts of so many devices make together of the rows that reach pipeline `meeting`'s sink.
+pub(super) fn groups_in_parts(program: &Program, meeting: usize, devices: usize) -> f64 {
+    let all = groups(program, meeting) * devices as f64;
+    match &program.pipelines[meeting].source {
+        Source::Scan(scan) => all.min(scan.table.num_rows() as f64 * passing(program, meeting)),
+        _ => all,
+    }
+}
+
+/// The part of a pipeline's scanned rows that passes its filters and finds partners, as far as the filters of scans tell.
+fn passing(program: &Program, index: usize) -> f64 {
+    let pipeline = &program.pipelines[index];
+    let own = match &pipeline.source {
+        Source::Scan(scan) => passing_rows(scan) / scan.table.num_rows().max(1) as f64,
+        _ => 1.0,
+    };
+    let restricting =
+        |probe: &&Probe| matches!(probe.kind, JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter);
+    let probes = warpmill_ir::graph::probes(pipeline).map(|(_, probe)| probe).filter(restricting);
+    let built = probes.flat_map(|probe| {
+        let feeds = (0..index).filter(|&other| program.pipelines[other].sink == probe.build);
+        feeds.map(|feed| passing(program, feed))
+    });
+    own * built.product::<f64>()
+}
+
 /// The number of rows at most that pass the filters of a scan, of which only comparisons of columns with integers are looked at; values are taken
 /// to be evenly spread.
 pub(super) fn passing_rows(scan: &Scan) -> f64 {
@@ -143,7 +169,7 @@ pub(super) fn passing_rows(scan: &Scan) -> f64 {
     for filter in &scan.filters {
         let ExprKind::Compare { op, left, right } = &filter.kind else { continue };
         let (Some(at), ExprKind::Literal(Scalar::Int(bound))) = (column(left), &right.kind) else { continue };
-        let Some(own) = scan.table.column_stats(scan.columns[at]).int_range() else { continue };
+        let Some(own) = values_of(scan, at) else { continue };
         let (least, greatest) = ranges.entry(at).or_insert(own);
         match op {
             CompareOp::Ge => *least = (*bound).max(*least),
@@ -155,14 +181,20 @@ pub(super) fn passing_rows(scan: &Scan) -> f64 {
         }
     }
     let part = |(&at, &(least, greatest)): (&usize, &(i128, i128))| {
-        let (low, high) = scan.table.column_stats(scan.columns[at]).int_range().unwrap_or((least, greatest));
+        let (low, high) = values_of(scan, at).unwrap_or((least, greatest));
         ((greatest - least + 1).max(0) as f64 / (high - low + 1).max(1) as f64).clamp(0.0, 1.0)
     };
     scan.table.num_rows() as f64 * ranges.iter().map(part).product::<f64>()
 }
 
+/// The least and the greatest value, or dictionary code, of a column of a scan.
+fn values_of(scan: &Scan, at: usize) -> Option<(i128, i128)> {
+    let codes = scan.fields[at].ty.dictionary.as_ref().map(|dictionary| (0, dictionary.len() as i128 - 1));
+    codes.or_else(|| scan.table.column_stats(scan.columns[at]).int_range())
+}
+
 /// The number of groups at most that the sink of pipeline `meeting` makes.
-pub(super) fn groups(program: &Program, meeting: usize) -> f64 {
+fn groups(program: &Program, meeting: usize) -> f64 {
     let pipeline = &program.pipelines[meeting];
     let Sink::Aggregate { groups, .. } = &program.sinks[pipeline.sink] else { return 0.0 };
     let rows =

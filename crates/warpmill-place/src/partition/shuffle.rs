@@ -48,10 +48,12 @@ pub(super) struct Rest {
     pub pipeline: usize,
     /// The columns of the rows.
     pub fields: Vec<Field>,
+    /// The columns of the table that they are, where they are of a scan.
+    pub columns: Vec<usize>,
 }
 
 /// Bytes of a string that devices read over their links, on average.
-const TEXT: u64 = 32;
+const TEXT: u64 = 24;
 
 /// Bytes of a row of `fields` at most.
 pub(super) fn row_bytes(fields: &[Field]) -> u64 {
@@ -72,13 +74,16 @@ pub(super) fn instead_of_scan(program: &Program, index: usize, column: usize) ->
     // Filters are done before the rows are sent; the key is read in any case.
     (scan.filters, scan.prune, scan.sideways) = Default::default();
     keep_needed_columns(&mut rest);
-    let same = rest.sinks.iter().zip(&program.sinks).all(|(one, other)| one.fields() == other.fields());
+    let mut same = rest.sinks.iter().zip(&program.sinks).all(|(one, other)| one.fields() == other.fields());
+    let mut others = rest.pipelines.iter().zip(&program.pipelines).enumerate().filter(|(other, _)| *other != index);
+    // All else has been without columns that nobody reads before.
+    same &= others.all(|(_, (one, other))| one.source.fields() == other.source.fields());
     let Source::Scan(scan) = &rest.pipelines[index].source else { return Err(refusal("no scan")) };
     let at = scan.columns.iter().position(|&other| other == column);
     let (Some(at), true) = (at, same) else { return Err(refusal("nobody reads the key")) };
-    let fields = scan.fields.clone();
+    let (fields, columns) = (scan.fields.clone(), scan.columns.clone());
     rest.pipelines[index].source = Source::Input { input: 0, fields: fields.clone() };
-    Ok((Rest { program: rest, pipeline: index, fields }, at))
+    Ok((Rest { program: rest, pipeline: index, fields, columns }, at))
 }
 
 /// The program that scans what `rest` goes on with: pipeline `rest.pipeline` of `program`, up to the columns that are sent.
@@ -86,8 +91,8 @@ pub(super) fn scan_of(program: &Program, rest: &Rest) -> Result<(Pipeline, Sink)
     let Source::Scan(scan) = &program.pipelines[rest.pipeline].source else { return Err(refusal("no scan")) };
     let mut scan = scan.clone();
     scan.prune.clear();
-    let place = |field: &Field| scan.fields.iter().position(|own| own.name == field.name && own.ty == field.ty);
-    let places = rest.fields.iter().map(place).collect::<Option<Vec<_>>>();
+    let place = |column: &usize| scan.columns.iter().position(|own| own == column);
+    let places = rest.columns.iter().map(place).collect::<Option<Vec<_>>>();
     let places = places.ok_or_else(|| refusal("columns that the scan has not"))?;
     let list = rest.fields.iter().zip(places);
     let list = list.map(|(field, at)| (field.clone(), Expr::column(at, field.ty.clone()))).collect();
@@ -115,7 +120,7 @@ pub(super) fn instead_of_groups(program: &Program, sink: SinkId, index: usize) -
     rest.sinks[sink] = Sink::Aggregate { groups: keys.to_vec(), aggregates: merged, fields: fields.clone() };
     let source = Source::Input { input: 0, fields: fields.clone() };
     rest.pipelines[index] = Pipeline { source, operators: vec![], sink };
-    Ok(Rest { program: rest, pipeline: index, fields: fields.clone() })
+    Ok(Rest { program: rest, pipeline: index, fields: fields.clone(), columns: vec![] })
 }
 
 /// The aggregate of results of `own` of some of the rows each, in `state`, that is its result of all rows.
@@ -123,6 +128,8 @@ fn merge(own: &AggregateExpr, state: &Expr) -> Result<AggregateExpr, Unsupported
     use AggregateFunction as F;
     let function = match own.function {
         _ if own.distinct => return Err(refusal("aggregates of different values")),
+        // A device would check the sum of its rows against the type of the result, which holds the sum of all.
+        F::Sum if own.ty.phys == Phys::I128 => return Err(refusal("sums of more than 64 bits")),
         F::CountStar | F::Count | F::Sum => F::Sum,
         F::Min | F::Max | F::BoolAnd | F::BoolOr | F::AnyValue => own.function,
         F::Avg | F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop => {

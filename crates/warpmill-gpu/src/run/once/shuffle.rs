@@ -11,7 +11,7 @@ use crate::compile::replay::Places;
 use crate::memory::error::Result;
 use crate::run::options::{DeviceOutput, Outcome};
 use crate::run::scatter::{Rows, row_arrays, tables_bytes};
-use crate::run::shuffle::{Sent, ShuffleEnd, Texts};
+use crate::run::shuffle::{Lent, Sent, ShuffleEnd, Texts};
 
 impl Run<'_> {
     /// Divides the rows of the result, lets other devices copy theirs, and gives the output of what goes on with the rows that come.
@@ -29,9 +29,10 @@ impl Run<'_> {
             sent.texts = Some(Arc::new(Texts { own, resident }));
         }
         // From here on others copy from this run's memory.
+        let lent = Lent(&end.part);
         end.part.send(sent);
         let output = end.part.receive(&self.options.cancel).and_then(|received| (end.go_on)(received));
-        end.part.wait_until_copied();
+        drop(lent);
         let output = output?;
         let own = self.started.elapsed().as_nanos() as u64;
         self.profile.device_nanos = own.saturating_sub(output.profile.device_nanos);
