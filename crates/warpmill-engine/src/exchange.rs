@@ -48,6 +48,10 @@ pub(crate) fn plan(
     if way == DeviceExchange::Off || devices.len() < 2 {
         return None;
     }
+    let parts = || devices.iter().zip(programs);
+    if parts().all(|((_, executor), program)| executor.has_data(program, options)) {
+        return None;
+    }
     let lacking = lacking(devices, programs, options);
     if lacking.iter().flatten().all(|lacking| lacking.items.is_empty()) {
         return None;

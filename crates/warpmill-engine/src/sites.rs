@@ -26,10 +26,19 @@ use crate::trials::Trials;
 /// The pipeline of a program that can be shared, kept with the program.
 struct Shareable(Result<Arc<Share>, Unsupported>);
 
-/// A program in parts, by the number of devices, whether they may send rows to each other, and the seed that the ranges are chosen by; kept with
-/// the program.
+/// What a program in parts depends on, beside the program.
+#[derive(PartialEq, Eq, Hash)]
+struct PartitionKey {
+    devices: usize,
+    /// Whether the devices may send rows to each other.
+    shuffles: bool,
+    /// The seed that the ranges are chosen by.
+    seed: Option<u64>,
+}
+
+/// A program in parts; kept with the program.
 #[derive(Default)]
-struct Partitions(Mutex<HashMap<(usize, bool, Option<u64>), MadePartition>>);
+struct Partitions(Mutex<HashMap<PartitionKey, MadePartition>>);
 
 type MadePartition = Result<Arc<Partition>, Unsupported>;
 
@@ -112,7 +121,7 @@ fn partition(
         known.clear();
     }
     let shuffles = exchange::may_send(context, devices);
-    let key = (devices, shuffles, context.placement_seed);
+    let key = PartitionKey { devices, shuffles, seed: context.placement_seed };
     let made = known.entry(key).or_insert_with(|| {
         let rates = PartitionRates::new(
             &warpmill_machine::current().cpu,

@@ -45,6 +45,14 @@ impl Executor {
         Ok(Some(Lacking { items, owner: prepared }))
     }
 
+    /// Whether `program` is known to lack no data that other devices could bring: asks for nothing that takes long.
+    pub fn has_data(&self, program: &Arc<Program>, options: &Options) -> bool {
+        let Some(prepared) = self.last_prepared(program, options) else { return false };
+        let generation = self.shared.store.cache.lock().generation();
+        let is_there = || prepared.resident.lock().as_ref().is_some_and(|it| it.generation == generation);
+        prepared.stream.is_some() || is_there()
+    }
+
     /// Whether the caching region has the data of `key`.
     pub fn holds(&self, key: &Key) -> bool {
         self.shared.store.cache.lock().get(key).is_some()

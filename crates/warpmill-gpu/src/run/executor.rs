@@ -219,10 +219,17 @@ impl Executor {
         Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link, scattered, cpu }
     }
 
+    /// The program as it was prepared last.
+    pub(super) fn last_prepared(&self, program: &Arc<Program>, options: &Options) -> Option<Arc<Prepared>> {
+        let prepared = self.prepared.lock();
+        let (held, known) = prepared.get(&(Arc::as_ptr(program) as usize, Asked::of(program, options)))?;
+        held.upgrade().filter(|held| Arc::ptr_eq(held, program))?;
+        known.first().cloned()
+    }
+
     /// Lets the kernels of a program that goes on with rows of other devices be compiled, if it never was prepared.
     pub(super) fn compile_ahead(&self, program: &Arc<Program>, options: &Options) {
-        let key = (Arc::as_ptr(program) as usize, Asked::of(program, options));
-        if !self.prepared.lock().contains_key(&key)
+        if self.last_prepared(program, options).is_none()
             && let Ok(prepared) = self.prepare(program, &[GUESSED_ROWS], Asked::of(program, options).hints(), options)
         {
             prepared.compile(&self.loaded);
