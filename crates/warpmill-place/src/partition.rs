@@ -154,23 +154,10 @@ impl Partition {
     ) -> Result<Self, Unsupported> {
         let Source::Scan(scan) = &program.pipelines[anchor].source else { return Err(refusal("no scan")) };
         let bounds = bounds(scan, key, cuts)?;
-        let members: HashMap<usize, usize> = members
-            .iter()
-            .filter(|&(&index, &column)| matches!(&program.pipelines[index].source, Source::Scan(scan) if is_key(scan, column)))
-            .map(|(&index, &column)| (index, column))
-            .collect();
-        let split: HashMap<usize, Option<usize>> = members.iter().map(|(&index, &key)| (index, Some(key))).collect();
-        let name = PartitionKey {
-            table: scan.name.clone(),
-            column: scan.table.schema().field(scan.columns[key]).name().clone(),
-            scans: split.len(),
-        };
-        let ranges = |index: usize, device: usize| {
-            let Source::Scan(scan) = &program.pipelines[index].source else { return Err(refusal("no scan")) };
-            let (column, (least, greatest)) = (members[&index], bounds[device]);
-            let table_column = scan.columns[column];
-            Ok((between(&scan.table, table_column, (least, greatest)), within(scan, column, (least, greatest))))
-        };
+        let split: HashMap<usize, Option<usize>> =
+            keyed(program, members).map(|(index, column)| (index, Some(column))).collect();
+        let name = PartitionKey::new(scan, key, split.len());
+        let ranges = |index: usize, device: usize| restriction(program, (index, members[&index]), bounds[device]);
         Self::with(Split::of(program, &split), Some(name), (cuts, rates), &ranges)
     }
 
@@ -216,21 +203,11 @@ impl Partition {
             safe_rows: None,
             what: format!("rows of {}", sent.name),
         };
-        let split: HashMap<usize, Option<usize>> = members
-            .iter()
-            .filter(|&(&index, &column)| matches!(&program.pipelines[index].source, Source::Scan(scan) if is_key(scan, column)))
-            .map(|(&other, &column)| (other, Some(if other == index { at } else { column })))
+        let split: HashMap<usize, Option<usize>> = keyed(program, members)
+            .map(|(other, column)| (other, Some(if other == index { at } else { column })))
             .collect();
-        let name = PartitionKey {
-            table: scan.name.clone(),
-            column: scan.table.schema().field(scan.columns[key]).name().clone(),
-            scans: split.len(),
-        };
-        let ranges = |other: usize, device: usize| {
-            let Source::Scan(scan) = &program.pipelines[other].source else { return Err(refusal("no scan")) };
-            let (column, range) = (members[&other], bounds[device]);
-            Ok((between(&scan.table, scan.columns[column], range), within(scan, column, range)))
-        };
+        let name = PartitionKey::new(scan, key, split.len());
+        let ranges = |other: usize, device: usize| restriction(program, (other, members[&other]), bounds[device]);
         let sent_bytes = cost::passing_rows(sent) * shuffle::row_bytes(&rest.fields) as f64;
         let with = Split { whole: program, program: &rest.program, split: &split, groups: None };
         let mut parts = Self::with(with, Some(name), (cuts, rates), &ranges)?;
@@ -324,6 +301,32 @@ impl Partition {
         let (elsewhere, whole) = (elsewhere.into_iter().collect(), Arc::new(read_by_all(program, &programs)));
         Ok(Self { pipeline, elsewhere, programs, arrives, key, segments, whole, shuffle: None, cost })
     }
+}
+
+impl PartitionKey {
+    /// Output column `key` of a scan, by whose ranges so many scans are split.
+    fn new(scan: &Scan, key: usize, scans: usize) -> Self {
+        let column = scan.table.schema().field(scan.columns[key]).name().clone();
+        Self { table: scan.name.clone(), column, scans }
+    }
+}
+
+/// The scan columns of `members` that can be keys.
+fn keyed<'a>(program: &'a Program, members: &'a HashMap<usize, usize>) -> impl Iterator<Item = ScanColumn> + 'a {
+    let members = members.iter().map(|(&index, &column)| (index, column));
+    members.filter(
+        |&(index, column)| matches!(&program.pipelines[index].source, Source::Scan(scan) if is_key(scan, column)),
+    )
+}
+
+/// The part of a scan whose key is within a range.
+fn restriction(
+    program: &Program,
+    (index, column): ScanColumn,
+    range: (i128, i128),
+) -> Result<Restriction, Unsupported> {
+    let Source::Scan(scan) = &program.pipelines[index].source else { return Err(refusal("no scan")) };
+    Ok((between(&scan.table, scan.columns[column], range), within(scan, column, range)))
 }
 
 /// The scans of a program that are split.
