@@ -26,7 +26,7 @@ use crate::trials::Trials;
 /// The pipeline of a program that can be shared, kept with the program.
 struct Shareable(Result<Arc<Share>, Unsupported>);
 
-/// What a program in parts depends on, beside the program.
+/// The name of a program in parts among those of one program.
 #[derive(PartialEq, Eq, Hash)]
 struct PartitionKey {
     devices: usize,

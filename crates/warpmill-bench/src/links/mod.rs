@@ -19,7 +19,7 @@ use warpmill_gpu::device::{Device, Result};
 
 use rig::Rig;
 
-/// What to measure.
+/// The sizes, devices and limits of a measurement.
 #[derive(Debug, Clone)]
 pub struct LinkOptions {
     /// Bytes of copies: multiples of 16.

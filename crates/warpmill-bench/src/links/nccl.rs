@@ -16,7 +16,7 @@ const UINT8: c_int = 1;
 const UINT64: c_int = 5;
 const SUM: c_int = 0;
 
-/// What NCCL cannot do.
+/// The reason why NCCL was not measured.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum NcclError {
     /// There is no library.

@@ -1,4 +1,4 @@
-//! What was measured: a line for people at once, and a file that is complete after every step.
+//! The report: prints each figure at once, and writes a file that is complete after every step.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ pub struct LinkFound {
     pub source: usize,
     /// The device that reads.
     pub destination: usize,
-    /// What the probe found.
+    /// The link, in the words of the probe.
     pub link: String,
     /// Whether the destination reads the source's memory.
     pub direct: bool,

@@ -100,7 +100,7 @@ impl Member {
         self.launch(&self.reads, reads, params)
     }
 
-    /// What `work` adds to the tally.
+    /// Runs `work`, and gives the number that it adds to the tally.
     pub(super) fn tallied(&self, work: impl FnOnce() -> Result<()>) -> Result<u64> {
         let mut found = [0; 8];
         // SAFETY: the tally has 8 bytes; the copy has ended before they are used.

@@ -306,7 +306,7 @@ fn with_ranks(
     };
     let outcome = measure();
     let _ = rig.settle(&among);
-    // What a link carries of a ring: 2 (n - 1) / n of the bytes.
+    // Each link of a ring carries 2 (n - 1) / n of the bytes.
     let moved = 2 * (devices as u64 - 1) * bytes / devices as u64;
     add(report, Figure { what: "all reduce", ..exchange_figure("NCCL", devices, bytes) }, moved, outcome);
 }

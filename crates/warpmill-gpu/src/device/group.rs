@@ -188,7 +188,7 @@ impl DeviceGroup {
         let mut lanes = vec![];
         for (source, part) in &parts {
             let lane = self.lane(*source, to)?;
-            // What was queued for the destination may still use what is overwritten.
+            // Earlier work of the destination may still use the memory that is overwritten.
             marks.wait(to, to, lane)?;
             marks.wait(*source, to, lane)?;
             // SAFETY: the caller's contract; the lane waits for the destination and the source.

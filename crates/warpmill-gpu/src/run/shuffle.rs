@@ -62,7 +62,7 @@ pub(crate) struct Sent {
 pub(crate) struct Texts {
     /// The originals of strings of the run.
     pub own: Mirrors,
-    /// Those of strings of its data.
+    /// The originals of strings of its data.
     pub resident: Arc<Resident>,
 }
 
