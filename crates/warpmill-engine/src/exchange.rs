@@ -116,11 +116,7 @@ pub(crate) fn shuffle(
     planned: &warpmill_place::Shuffle,
     way: DeviceExchange,
 ) -> Arc<warpmill_gpu::Shuffle> {
-    let route = match planned.route.clone() {
-        warpmill_place::Route::Hash { columns } => warpmill_gpu::Route::Hash { columns },
-        warpmill_place::Route::Ranges { column, last } => warpmill_gpu::Route::Ranges { column, last },
-    };
-    warpmill_gpu::Shuffle::new(group(devices, way == DeviceExchange::Staged), route, planned.safe_rows)
+    warpmill_gpu::Shuffle::new(group(devices, way == DeviceExchange::Staged), planned.route.clone(), planned.safe_rows)
 }
 
 /// The data of its program that each device lacks; `None` where its data passes through, the device finds out that it does not run it, or no thread

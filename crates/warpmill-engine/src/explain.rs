@@ -15,8 +15,8 @@ use warpmill_gpu::compile::program::{self, Place};
 use warpmill_gpu::data::shape::{ColumnShape, ScanSegments};
 use warpmill_gpu::device::DeviceKind;
 use warpmill_ir::pruning::PruningReport;
-use warpmill_ir::{Program, Scan, Source, Unsupported};
-use warpmill_place::{Arrives, Decision, Feedback, Partition, PartitionKey, Route, Shuffle, Site};
+use warpmill_ir::{Program, Route, Scan, Source, Unsupported};
+use warpmill_place::{Arrives, Decision, Feedback, Partition, PartitionKey, Shuffle, Site};
 
 use crate::device::{DeviceChoice, DeviceKey, Ordinals, device_name, executor, no_compiler, topology};
 use crate::execute::ExecutionContext;

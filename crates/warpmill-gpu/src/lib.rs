@@ -24,4 +24,4 @@ pub use run::options::{ClaimUnit, Options, SharedPart};
 pub use run::peers::{Origin, PeerGroup, PeerPart, PeerReads, RunExchange};
 pub use run::preview::Strategy;
 pub use run::profile::DeviceProfile;
-pub use run::shuffle::{Route, Shuffle, ShufflePart};
+pub use run::shuffle::{Shuffle, ShufflePart};

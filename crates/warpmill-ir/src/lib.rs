@@ -9,6 +9,7 @@
 //! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
 //! - [`mod@needed_columns`]: removal of columns that nobody reads;
 //! - [`pruning`]: which rows scans need not read, from metadata;
+//! - [`route`]: the parts that rows are divided into;
 //! - [`scalar`]: what functions do with one value;
 //! - [`validate`]: checks of a program's invariants;
 //! - [`window`]: window functions and their frames.
@@ -24,6 +25,7 @@ pub mod needed_columns;
 pub mod program;
 pub mod pruning;
 pub mod recoding;
+pub mod route;
 pub mod scalar;
 pub mod types;
 pub mod validate;
@@ -36,6 +38,7 @@ pub use program::{
 };
 pub use pruning::PruningMode;
 pub use recoding::Recoding;
+pub use route::Route;
 pub use types::{ColType, Phys};
 pub use window::{Frame, FrameBound, FrameUnits, WindowCall, WindowFunction};
 

@@ -13,7 +13,7 @@ mod share;
 mod topology;
 
 pub use exchange::{Distribution, Origin, Piece, distribute};
-pub use partition::{Partition, PartitionCost, PartitionKey, PartitionRates, Route, Shuffle};
+pub use partition::{Partition, PartitionCost, PartitionKey, PartitionRates, Shuffle};
 pub use place::{Facts, Feedback, Granularity, Miss, Readiness, Refusal, Request, Sharing, Supports, place};
 pub use plan::{Decision, Exchange, Fragment, PlacedPlan, Reason};
 pub use replication::{

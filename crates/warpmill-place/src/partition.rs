@@ -21,11 +21,13 @@ use arrow::datatypes::DataType;
 use warpmill_format::TableSnapshot;
 use warpmill_ir::Unsupported;
 use warpmill_ir::graph::{self, below, renumber};
-use warpmill_ir::{ColType, CompareOp, Expr, ExprKind, Phys, Pipeline, Program, Scalar, Scan, Sink, SinkId, Source};
+use warpmill_ir::{
+    ColType, CompareOp, Expr, ExprKind, Phys, Pipeline, Program, Route, Scalar, Scan, Sink, SinkId, Source,
+};
 
 pub use self::cost::{PartitionCost, PartitionRates};
 use self::origin::{Classes, ScanColumn};
-pub use self::shuffle::{Route, Shuffle};
+pub use self::shuffle::Shuffle;
 use self::spread::Walk;
 use crate::Arrives;
 use crate::share::{finish, is_scan, only_for, schema_of};

@@ -5,7 +5,7 @@
 //! - [`preview`]: how all of that is expected to turn out;
 //! - `load`: brings a program's data to the device, some of it from other devices ([`peers`], [`exchange`]); [`feed`]: where it passes through, from table files past the page cache (`disk`) or
 //!   from the host's memory, by `copies`; `prune`: without segments of which no row finds a partner;
-//! - [`shuffle`]: rows that devices send to each other between two programs, divided by `scatter`;
+//! - [`shuffle`]: rows that devices send to each other between two programs, divided by `scatter`; `shuffled`: such programs;
 //! - `once`: one run; `launch`: its launches; [`inputs`], [`rows`]: rows to and from device memory;
 //! - [`profile`]: what a run took, with `scan_profiles`; `bandwidth`: what the device's memory could give; [`calibrate`]:
 //!   rates for the hardware profile.
@@ -32,3 +32,4 @@ mod scan_profiles;
 mod scatter;
 pub(crate) mod shared;
 pub mod shuffle;
+mod shuffled;

@@ -9,12 +9,13 @@ use warpmill_ir::Program;
 
 use super::peers::{PeerPart, PeerReads};
 use super::profile::DeviceProfile;
-use super::shuffle::ShuffleEnd;
+use super::shuffle::{Received, ShufflePart};
 use crate::compile::join::{JoinPlan, JoinStrategy};
 use crate::compile::layout::Hints;
 use crate::data::form::{DataSource, Pipelines, Representation, is_scanned};
 use crate::data::mirror::MirrorOptions;
 use crate::device::cuda::pinned::available_host_memory;
+use crate::memory::error::Result;
 use crate::memory::regions::Owner;
 
 /// Programs that are kept prepared.
@@ -157,4 +158,18 @@ pub(crate) fn most_host_rows() -> u64 {
 pub(crate) enum Outcome {
     Done(Box<DeviceOutput>),
     Again(Box<Hints>),
+}
+
+/// The end of a program whose rows are sent to other devices.
+#[derive(Clone)]
+pub struct ShuffleEnd {
+    pub(super) part: ShufflePart,
+    /// Goes on with the rows that have come.
+    pub(super) go_on: Arc<dyn Fn(Received) -> Result<DeviceOutput> + Send + Sync>,
+}
+
+impl std::fmt::Debug for ShuffleEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShuffleEnd").field("part", &self.part).finish_non_exhaustive()
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::shuffle::Route;
+use warpmill_ir::Route;
+
 use crate::compile::cpp::CType;
 use crate::compile::plan::{MemoryPlan, ResultRows};
 use crate::compile::storage::Storage;

@@ -11,10 +11,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use warpmill_eval::ExecError;
 use warpmill_eval::cancel::CancelToken;
-use warpmill_ir::Program;
+use warpmill_ir::Route;
 
-use super::executor::Executor;
-use super::options::{DeviceOutput, Options};
 use super::peers::PeerGroup;
 use crate::data::items::Resident;
 use crate::device::DevicePtr;
@@ -27,23 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The interval at which a device that waits looks whether its query was cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(10);
-
-/// The part that a row belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Route {
-    /// By the hash of the values of some columns, none of them floats; NULLs equal each other.
-    Hash {
-        /// The columns.
-        columns: Vec<usize>,
-    },
-    /// By the range that holds an integer without NULLs.
-    Ranges {
-        /// Its column.
-        column: usize,
-        /// The greatest value of each part but the last, in ascending order.
-        last: Vec<i64>,
-    },
-}
 
 /// Rows of one device, divided into parts.
 #[derive(Debug, Clone)]
@@ -279,56 +260,12 @@ impl ShufflePart {
     }
 }
 
-/// The end of a program whose rows are sent to other devices.
-#[derive(Clone)]
-pub struct ShuffleEnd {
-    pub(super) part: ShufflePart,
-    /// Goes on with the rows that have come.
-    pub(super) go_on: Arc<dyn Fn(Received) -> Result<DeviceOutput> + Send + Sync>,
-}
-
-impl std::fmt::Debug for ShuffleEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ShuffleEnd").field("part", &self.part).finish_non_exhaustive()
-    }
-}
-
 /// Rows that others may copy: waits for them when dropped, whatever has happened until then.
 pub(super) struct Lent<'a>(pub &'a ShufflePart);
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         self.0.wait_until_copied();
-    }
-}
-
-/// Leaves a shuffle however a device's part of it ends.
-struct Leaving<'a>(&'a ShufflePart);
-
-impl Drop for Leaving<'_> {
-    fn drop(&mut self) {
-        self.0.leave();
-    }
-}
-
-impl Executor {
-    /// Runs the first of two programs, sends its rows to the devices of their parts, and runs the second one on the rows that come, its input 0.
-    ///
-    /// # Errors
-    /// As [`Executor::execute`]; rows with strings over links that are not direct; another device of the shuffle that has failed.
-    pub fn execute_shuffled(
-        self: &Arc<Self>,
-        (first, second): (&Arc<Program>, &Arc<Program>),
-        part: &ShufflePart,
-        options: &Options,
-    ) -> Result<DeviceOutput> {
-        let _leaving = Leaving(part);
-        let own = Options { peers: None, reads: None, nested: true, ..options.clone() };
-        self.compile_ahead(second, &own);
-        let (executor, second) = (self.clone(), second.clone());
-        let go_on = Arc::new(move |received| executor.execute_received(&second, &received, &own));
-        let shuffle = Some(ShuffleEnd { part: part.clone(), go_on });
-        self.execute(first, &[], &Options { shuffle, ..options.clone() })
     }
 }
 

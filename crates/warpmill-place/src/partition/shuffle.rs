@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpmill_ir::needed_columns::keep_needed_columns;
 use warpmill_ir::{
-    AggregateExpr, AggregateFunction, Expr, Field, Phys, Pipeline, Program, Sink, SinkId, Source, Unsupported,
+    AggregateExpr, AggregateFunction, Expr, Field, Phys, Pipeline, Program, Route, Sink, SinkId, Source, Unsupported,
 };
 
 use super::refusal;
@@ -21,23 +21,6 @@ pub struct Shuffle {
     pub safe_rows: Option<u64>,
     /// The rows, in words.
     pub what: String,
-}
-
-/// The device that gets a row.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Route {
-    /// By the hash of some columns.
-    Hash {
-        /// The columns.
-        columns: Vec<usize>,
-    },
-    /// By the range that holds an integer.
-    Ranges {
-        /// Its column.
-        column: usize,
-        /// The greatest value of each device but the last.
-        last: Vec<i64>,
-    },
 }
 
 /// A program that goes on with rows that were sent, in the place of what made them.

@@ -9,9 +9,9 @@ use super::state::Run;
 use crate::compile::plan::{ResultRows, Stage};
 use crate::compile::replay::Places;
 use crate::memory::error::Result;
-use crate::run::options::{DeviceOutput, Outcome};
+use crate::run::options::{DeviceOutput, Outcome, ShuffleEnd};
 use crate::run::scatter::{Rows, row_arrays, tables_bytes};
-use crate::run::shuffle::{Lent, Sent, ShuffleEnd, Texts};
+use crate::run::shuffle::{Lent, Sent, Texts};
 
 impl Run<'_> {
     /// Divides the rows of the result, lets other devices copy theirs, and gives the output of what goes on with the rows that come.

@@ -1,0 +1,40 @@
+//! Programs in two steps, between which devices send rows to each other.
+
+use std::sync::Arc;
+
+use warpmill_ir::Program;
+
+use super::executor::Executor;
+use super::options::{DeviceOutput, Options, ShuffleEnd};
+use super::shuffle::ShufflePart;
+use crate::memory::error::Result;
+
+/// Leaves a shuffle however a device's part of it ends.
+struct Leaving<'a>(&'a ShufflePart);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl Executor {
+    /// Runs the first of two programs, sends its rows to the devices of their parts, and runs the second one on the rows that come, its input 0.
+    ///
+    /// # Errors
+    /// As [`Executor::execute`]; rows with strings over links that are not direct; another device of the shuffle that has failed.
+    pub fn execute_shuffled(
+        self: &Arc<Self>,
+        (first, second): (&Arc<Program>, &Arc<Program>),
+        part: &ShufflePart,
+        options: &Options,
+    ) -> Result<DeviceOutput> {
+        let _leaving = Leaving(part);
+        let own = Options { peers: None, reads: None, nested: true, ..options.clone() };
+        self.compile_ahead(second, &own);
+        let (executor, second) = (self.clone(), second.clone());
+        let go_on = Arc::new(move |received| executor.execute_received(&second, &received, &own));
+        let shuffle = Some(ShuffleEnd { part: part.clone(), go_on });
+        self.execute(first, &[], &Options { shuffle, ..options.clone() })
+    }
+}
