@@ -12,6 +12,7 @@
 
 mod aggregate;
 mod join;
+mod keys;
 mod leaf;
 mod order;
 
@@ -83,7 +84,7 @@ fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Estimate {
 /// Errors of DataFusion in making plan nodes.
 pub(crate) fn cut(plan: &Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let cutter = Cutter { tasks };
-    let part = cutter.part(plan)?;
+    let part = cutter.part(&keys::restricted(plan)?)?;
     let part = cutter.gathered(part)?;
     Ok(part.exchanged.then_some(part.plan))
 }

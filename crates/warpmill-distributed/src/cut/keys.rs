@@ -1,0 +1,199 @@
+//! Keys of a join below the aggregation that it joins.
+//!
+//! `orders JOIN (SELECT k, sum(v) FROM items GROUP BY k) ON orders.k = k` needs the groups of the orders' keys only. A program that has
+//! both sides passes the keys on, but keys do not cross exchanges. So the rows that are aggregated are joined with the keys of the other
+//! side, which is planned a second time: `GROUP BY k` over `items SEMI JOIN (SELECT k FROM orders)`. That keeps or drops whole groups,
+//! and those that it drops have no partner in the join above.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+
+use super::{estimate, may_shuffle};
+
+/// The groups, and the rows to aggregate, per row of the other side from which its keys are worth a second plan of it. Filters about which
+/// nothing is known are taken to keep a fifth.
+const LEAST_RATIO: f64 = 5.0;
+/// The weight of a row that is read to find the keys, beside a key.
+const READING: f64 = 0.1;
+
+/// The pairs of key columns of a join: of the side with the aggregation, and of the other side.
+type Pairs = Vec<(usize, usize)>;
+
+/// `plan` with the keys of joins below the aggregations that they join, where these keys are few.
+///
+/// # Errors
+/// Errors of DataFusion in making plan nodes.
+pub(super) fn restricted(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let restrict = |node: Arc<dyn ExecutionPlan>| match node.downcast_ref::<HashJoinExec>() {
+        Some(join) => below(&node, join),
+        None => Ok(Transformed::no(node)),
+    };
+    Ok(Arc::clone(plan).transform_up(restrict)?.data)
+}
+
+/// `plan`, the join `join`, over restricted sides.
+fn below(plan: &Arc<dyn ExecutionPlan>, join: &HashJoinExec) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    if join.null_aware || join.null_equality() != NullEquality::NullEqualsNothing {
+        return Ok(Transformed::no(Arc::clone(plan)));
+    }
+    let (left, right) = (join.left(), join.right());
+    let column = |key: &Arc<dyn PhysicalExpr>| key.downcast_ref::<Column>().map(Column::index);
+    let pairs: Pairs = join.on().iter().filter_map(|(a, b)| Some((column(a)?, column(b)?))).collect();
+    let swapped: Pairs = pairs.iter().map(|&(a, b)| (b, a)).collect();
+    let new_left = if needs_partners(*join.join_type(), true) { side(left, right, pairs)? } else { None };
+    let new_right = if needs_partners(*join.join_type(), false) { side(right, left, swapped)? } else { None };
+    if new_left.is_none() && new_right.is_none() {
+        return Ok(Transformed::no(Arc::clone(plan)));
+    }
+    let sides = vec![new_left.unwrap_or_else(|| Arc::clone(left)), new_right.unwrap_or_else(|| Arc::clone(right))];
+    replaced(plan, sides).map(Transformed::yes)
+}
+
+/// Whether a join of this type gives the same rows without those of one side that have no equal keys on the other.
+fn needs_partners(ty: JoinType, left: bool) -> bool {
+    use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi};
+    match ty {
+        Inner | LeftSemi | RightSemi => true,
+        Right | RightAnti | RightMark => left,
+        Left | LeftAnti | LeftMark => !left,
+        JoinType::Full => false,
+    }
+}
+
+/// `plan` with the keys of `other` below its aggregation; `None` where there is none, or the keys are not worth it.
+fn side(
+    plan: &Arc<dyn ExecutionPlan>,
+    other: &Arc<dyn ExecutionPlan>,
+    pairs: Pairs,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if pairs.is_empty() {
+        return Ok(None);
+    }
+    if let Some(node) = plan.downcast_ref::<AggregateExec>() {
+        return aggregate(plan, node, other, &pairs);
+    }
+    let Some((input, from)) = by_row(plan) else { return Ok(None) };
+    let pairs = pairs.into_iter().filter_map(|(key, of)| Some(((from[key])?, of))).collect();
+    let Some(input) = side(input, other, pairs)? else { return Ok(None) };
+    replaced(plan, vec![input]).map(Some)
+}
+
+/// The input of a node that gives each row of it once or not, and the column of the input that each of its columns is, if any.
+fn by_row(plan: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<dyn ExecutionPlan>, Vec<Option<usize>>)> {
+    // A limit depends on the rows before it.
+    if plan.fetch().is_some() {
+        return None;
+    }
+    if let Some(node) = plan.downcast_ref::<ProjectionExec>() {
+        let from = node.expr().iter().map(|column| column.expr.downcast_ref::<Column>().map(Column::index));
+        return Some((node.input(), from.collect()));
+    }
+    let node = plan.downcast_ref::<FilterExec>()?;
+    let from = match node.projection() {
+        Some(columns) => columns.iter().copied().map(Some).collect(),
+        None => (0..plan.schema().fields().len()).map(Some).collect(),
+    };
+    Some((node.input(), from))
+}
+
+/// The aggregation `node` over those of its rows that have keys of `other`.
+fn aggregate(
+    plan: &Arc<dyn ExecutionPlan>,
+    node: &AggregateExec,
+    other: &Arc<dyn ExecutionPlan>,
+    pairs: &Pairs,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let groups = node.group_expr();
+    let single = matches!(node.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);
+    if !single || groups.has_grouping_set() || plan.fetch().is_some() {
+        return Ok(None);
+    }
+    let group = |&(key, of): &(usize, usize)| {
+        let (group, _) = groups.expr().get(key)?;
+        group.is::<Column>().then(|| (Arc::clone(group), of))
+    };
+    let (grouped, of): (Vec<_>, Vec<_>) = pairs.iter().filter_map(group).unzip();
+    if !may_shuffle(&grouped, &node.input().schema())? {
+        return Ok(None);
+    }
+    let (source, of) = cheapest(other, of);
+    let (rows, most) = (estimate(&source).rows, estimate(node.input()).rows.min(estimate(plan).rows));
+    if rows * LEAST_RATIO > most {
+        return Ok(None);
+    }
+    let schema = source.schema();
+    let key = |&index: &usize| {
+        let name = schema.field(index).name();
+        ProjectionExpr { expr: Arc::new(Column::new(name, index)), alias: name.clone() }
+    };
+    let keys: Arc<dyn ExecutionPlan> = Arc::new(ProjectionExec::try_new(of.iter().map(key), Arc::clone(&source))?);
+    let names = of.iter().enumerate();
+    let on =
+        names.map(|(at, &index)| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(schema.field(index).name(), at)) });
+    let on = on.zip(grouped).collect();
+    let mode = PartitionMode::CollectLeft;
+    let (input, equality) = (Arc::clone(node.input()), NullEquality::NullEqualsNothing);
+    let kept = HashJoinExec::try_new(keys, input, on, None, &JoinType::RightSemi, None, mode, equality, false)?;
+    replaced(plan, vec![Arc::new(kept)]).map(Some)
+}
+
+/// The plan within `plan` that has all of its values of `columns`, and perhaps more, for the least work; and its columns.
+fn cheapest(plan: &Arc<dyn ExecutionPlan>, columns: Vec<usize>) -> (Arc<dyn ExecutionPlan>, Vec<usize>) {
+    let (mut best, mut least) = ((Arc::clone(plan), columns.clone()), work(plan));
+    let mut next = inside(plan, &columns);
+    while let Some((plan, columns)) = next {
+        let work = work(&plan);
+        if work <= least {
+            (best, least) = ((Arc::clone(&plan), columns.clone()), work);
+        }
+        next = inside(&plan, &columns);
+    }
+    best
+}
+
+/// The work of finding keys: of having them, and of reading what they come from.
+fn work(plan: &Arc<dyn ExecutionPlan>) -> f64 {
+    fn read(plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        let children = plan.children();
+        if children.is_empty() { estimate(plan).rows } else { children.into_iter().map(read).sum() }
+    }
+    estimate(plan).rows + READING * read(plan)
+}
+
+/// The input of `plan` that all of `columns` come from, row by row, and its columns.
+fn inside(plan: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Option<(Arc<dyn ExecutionPlan>, Vec<usize>)> {
+    if let Some((input, from)) = by_row(plan) {
+        return Some((Arc::clone(input), columns.iter().map(|&column| from[column]).collect::<Option<_>>()?));
+    }
+    let join = plan.downcast_ref::<HashJoinExec>().filter(|_| plan.fetch().is_none())?;
+    let ty = *join.join_type();
+    let columns: Vec<usize> = match &join.projection {
+        Some(projection) => columns.iter().map(|&column| projection[column]).collect(),
+        None => columns.to_vec(),
+    };
+    let lefts = join.left().schema().fields().len();
+    use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
+    match ty {
+        LeftSemi | LeftAnti => Some((Arc::clone(join.left()), columns)),
+        RightSemi | RightAnti => Some((Arc::clone(join.right()), columns)),
+        Inner | Left if columns.iter().all(|&column| column < lefts) => Some((Arc::clone(join.left()), columns)),
+        Inner | Right if columns.iter().all(|&column| column >= lefts) => {
+            Some((Arc::clone(join.right()), columns.into_iter().map(|column| column - lefts).collect()))
+        }
+        _ => None,
+    }
+}
+
+fn replaced(plan: &Arc<dyn ExecutionPlan>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    Arc::clone(plan).replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
