@@ -9,14 +9,20 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+#[allow(deprecated, reason = "plans may hold it still")]
+use datafusion::physical_plan::coalesce_batches::CoalesceBatchesExec;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use warpmill_translate::scan_exec::WarpmillScanExec;
 
 use super::{estimate, may_shuffle};
 
@@ -98,12 +104,23 @@ fn by_row(plan: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<dyn ExecutionPlan>, Vec
         let from = node.expr().iter().map(|column| column.expr.downcast_ref::<Column>().map(Column::index));
         return Some((node.input(), from.collect()));
     }
+    let all = || (0..plan.schema().fields().len()).map(Some).collect();
+    if gives_its_input(plan) {
+        return Some((plan.children()[0], all()));
+    }
     let node = plan.downcast_ref::<FilterExec>()?;
     let from = match node.projection() {
         Some(columns) => columns.iter().copied().map(Some).collect(),
-        None => (0..plan.schema().fields().len()).map(Some).collect(),
+        None => all(),
     };
     Some((node.input(), from))
+}
+
+/// Whether a node gives all rows of its only input.
+fn gives_its_input(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    #[allow(deprecated, reason = "plans may hold it still")]
+    let batches = plan.is::<CoalesceBatchesExec>();
+    batches || plan.is::<CooperativeExec>()
 }
 
 /// The aggregation `node` over those of its rows that have keys of `other`.
@@ -127,6 +144,9 @@ fn aggregate(
         return Ok(None);
     }
     let (source, of) = cheapest(other, of);
+    if !is_repeatable(&source) {
+        return Ok(None);
+    }
     let (rows, most) = (estimate(&source).rows, estimate(node.input()).rows.min(estimate(plan).rows));
     if rows * LEAST_RATIO > most {
         return Ok(None);
@@ -159,6 +179,22 @@ fn cheapest(plan: &Arc<dyn ExecutionPlan>, columns: Vec<usize>) -> (Arc<dyn Exec
         next = inside(&plan, &columns);
     }
     best
+}
+
+/// Whether `plan` gives the same keys a second time: that is certain of tables and files, filters, expressions that are not volatile, and
+/// joins. Limits and windows may take other rows where an order has ties, sums of floats depend on the order of rows.
+fn is_repeatable(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let is_fixed = if let Some(node) = plan.downcast_ref::<FilterExec>() {
+        !is_volatile(node.predicate())
+    } else if let Some(node) = plan.downcast_ref::<ProjectionExec>() {
+        !node.expr().iter().any(|column| is_volatile(&column.expr))
+    } else if let Some(node) = plan.downcast_ref::<HashJoinExec>() {
+        !node.filter().is_some_and(|filter| is_volatile(filter.expression()))
+    } else {
+        let is_scan = plan.is::<WarpmillScanExec>() || plan.is::<DataSourceExec>();
+        is_scan || plan.is::<CrossJoinExec>() || gives_its_input(plan)
+    };
+    is_fixed && plan.fetch().is_none() && plan.children().into_iter().all(is_repeatable)
 }
 
 /// The work of finding keys: of having them, and of reading what they come from.
