@@ -10,6 +10,7 @@
 - `nvcomp`: nvCOMP's decompression of SSB's columns (`lineorder`) on the GPU (`cuda`), beside Warpmill's;
 - `nvcomp_check`: codecs through the whole engine, undone by the device and by the host, beside nvCOMP alone;
 - `flight`: a soak test of the Flight SQL server;
+- `pandas_groupby`: the queries of H2O.ai's group-by benchmark in pandas, for `maxbench`;
 - `udaf`: aggregate functions in Python beside pandas and DuckDB;
 - `disk`: the rate that a database's disk is read at.
 """

@@ -163,6 +163,40 @@ def open_polars(asked: dict[str, Any], times: dict[str, int]) -> Opened:
     )
 
 
+def open_pandas(asked: dict[str, Any], times: dict[str, int]) -> Opened:
+    """Queries that a module has in pandas, over Parquet files, which every run reads; `in_memory`: over frames of them.
+
+    The module has functions by name in `QUERIES`; each gets what reads columns of a table. `kept` makes the frames that
+    stay in memory. PyArrow reads files with as many threads as are asked for, pandas itself has one.
+    """
+    import pandas
+    import pyarrow
+
+    pyarrow.set_cpu_count(asked["threads"])
+    module = importlib.import_module(asked["queries"])
+    times["imported"] = time.monotonic_ns()
+
+    def file(table: str, columns: list[str] | None) -> Any:
+        return pandas.read_parquet(asked["tables"][table], columns=columns, dtype_backend="numpy_nullable")
+
+    frames = {name: module.kept(file(name, None)) for name in asked["tables"]} if asked.get("in_memory") else {}
+
+    def read(table: str, columns: list[str]) -> Any:
+        return frames[table][columns] if frames else file(table, columns)
+
+    def run(name: str, _: str) -> Any:
+        if name not in module.QUERIES:
+            raise LookupError(f"{asked['queries']} has no query {name!r}")
+        return module.QUERIES[name](read)
+
+    return Opened(
+        run,
+        lambda frame: arrow_rows(pyarrow.Table.from_pandas(frame, preserve_index=False)),
+        pandas.__version__,
+        columns=lambda frame: list(frame.columns),
+    )
+
+
 def open_cudf_polars(asked: dict[str, Any], times: dict[str, int]) -> Opened:
     """Polars on a GPU, with the package's own PDS-H queries over a folder of Parquet files.
 
@@ -208,6 +242,7 @@ ENGINES: dict[str, Callable[[dict[str, Any], dict[str, int]], Opened]] = {
     "duckdb": open_duckdb,
     "datafusion": open_datafusion,
     "polars": open_polars,
+    "pandas": open_pandas,
     "cudf-polars": open_cudf_polars,
 }
 

@@ -29,7 +29,7 @@ PEERS = ("duckdb", "datafusion", "polars", "cudf-polars")
 TOLERANCES = {"cudf-polars": Tolerance(relative=1e-5, absolute=1e-2, decimals=True)}
 
 #: Engines whose own tables are in memory only: a new process has none.
-IN_MEMORY = ("datafusion", "polars")
+IN_MEMORY = ("datafusion", "polars", "pandas")
 
 #: Seconds that the trial of a query may take before an engine is said not to run it.
 TRIAL_SECONDS = 120

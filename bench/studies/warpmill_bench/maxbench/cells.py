@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 LOCATIONS = {"device": "cache", "pinned": "pinned", "host": "host", "disk": "disk"}
 
 #: Engines besides Warpmill.
-PEERS = ("duckdb", "datafusion", "polars", "cudf-polars")
+PEERS = ("duckdb", "datafusion", "polars", "pandas", "cudf-polars")
+
+#: Engines whose queries are no SQL.
+NO_SQL = frozenset({"pandas", "cudf-polars"})
+
+#: The suites that are written for pandas, and the modules that have their queries.
+PANDAS = {"h2o": "warpmill_bench.pandas_groupby"}
 
 #: Sites of Warpmill that have memory of their own.
 DEVICES = ("gpu", "sim")
@@ -166,14 +172,18 @@ def _peers(choice: Choice, suite: Suite, size: float, source: Source) -> Iterato
     if source not in choice.sources:
         return
     for peer in choice.peers:
-        if peer == "cudf-polars" and cudf_polars_cannot(suite.name, source):
+        if cannot(peer, suite.name, source):
             continue
         location = "files" if source is Source.PARQUET else "host"
         yield Cell(suite.name, size, peer, "gpu" if peer == "cudf-polars" else "cpu", source, location)
 
 
-def cudf_polars_cannot(suite: str, source: Source) -> str | None:
-    """The reason why cudf-polars is not measured."""
+def cannot(peer: str, suite: str, source: Source) -> str | None:
+    """The reason why a peer is not measured on a suite from a source; None where it is."""
+    if peer == "pandas":
+        return None if suite in PANDAS else "its queries are not written for pandas"
+    if peer != "cudf-polars":
+        return None
     if source is Source.TABLES:
         return "it has no tables of its own: it reads Parquet files"
     return None if suite == "tpch" else "its package has queries of TPC-H only"

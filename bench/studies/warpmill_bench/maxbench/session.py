@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import time
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,11 @@ import warpmill
 from warpmill.bench.engines import IN_MEMORY, EngineUnavailableError
 from warpmill.bench.report import machine
 from warpmill.bench.states import Source, State
+from warpmill.cli.doctor import versions
 from warpmill_bench import suites
 from warpmill_bench.maxbench import links, worker
 from warpmill_bench.maxbench.answers import Answers
-from warpmill_bench.maxbench.cells import NEVER, cudf_polars_cannot
+from warpmill_bench.maxbench.cells import NEVER, cannot
 from warpmill_bench.suites.tables import place, prepare, sizes
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class Report:
     def open(cls, path: Path, command: str, quick: bool) -> Report:
         """The report that is there, or a new one. A `ValueError` where it is of another machine, or of another form."""
         here = {**machine(), "gpu": gpu_name()}
+        here["versions"] |= versions(("pandas",))
         began = {"date": datetime.date.today().isoformat(), "commit": commit(), "command": command}
         if not path.exists():
             content: Row = {
@@ -152,7 +155,7 @@ class Session:
     _missing: dict[str, str] = field(default_factory=dict)
 
     def run(self, cells: list[Cell], choice: Choice, missing: list[Row], advanced: Callable[[], None]) -> list[Cell]:
-        """Measure; the cells that are left because the time is over. `missing`: sites that are not here."""
+        """Measure; the cells that are left because the time is over. `missing`: sites and suites that are not here."""
         begun = time.monotonic()
         for what, reason in [*NEVER, *((one["what"], one["reason"]) for one in missing)]:
             self._skip(what, reason)
@@ -191,10 +194,9 @@ class Session:
         for peer in IN_MEMORY if {State.NEW_PROCESS} <= set(choice.states) else ():
             if peer in choice.peers and Source.TABLES in choice.sources:
                 self._skip(f"new processes of {peer} from tables", "its tables are in memory only")
-        for suite in choice.suites if "cudf-polars" in choice.peers else ():
-            for source in choice.sources:
-                if reason := cudf_polars_cannot(suite, source):
-                    self._skip(f"cudf-polars on {suite} from {source.value}", reason)
+        for peer, suite, source in product(choice.peers, choice.suites, choice.sources):
+            if reason := cannot(peer, suite, source):
+                self._skip(f"{peer} on {suite} from {source.value}", reason)
 
     def _links(self, choice: Choice) -> None:
         if self.report.content["links"] or self.how.late:

@@ -7,10 +7,11 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from warpmill.bench.engines import EngineUnavailableError, Measured, Setup, UnsupportedError, of_profile
+from warpmill.bench.engines import IN_MEMORY, EngineUnavailableError, Measured, Setup, UnsupportedError, of_profile
 from warpmill.bench.processes import Launch, Served, launch, once
 from warpmill.bench.states import Source, State
 from warpmill_bench.maxbench.answers import MOST_ROWS
+from warpmill_bench.maxbench.cells import NO_SQL, PANDAS
 from warpmill_bench.maxbench.profiles import bytes_copied, operators, transfers
 
 if TYPE_CHECKING:
@@ -57,8 +58,10 @@ def launched(cell: Cell, data: Data, how: How) -> Launch:
     extra: Row = {}
     if cell.engine == "duckdb":
         extra["arrow"] = True
-    elif cell.engine in ("datafusion", "polars"):
+    elif cell.engine in IN_MEMORY:
         extra["in_memory"] = cell.source is Source.TABLES
+        if cell.engine == "pandas":
+            extra["queries"] = PANDAS[cell.suite]
     return replace(found, opening={**found.opening, **extra}, limit=how.seconds)
 
 
@@ -126,8 +129,8 @@ class _Query:
             for state in states:
                 yield {**self._row(state), "error": str(error)}
             return
-        # A cudf-polars query is no SQL: its literals stay.
-        fixed = self._cell.engine == "cudf-polars"
+        # The literals of a query that is no SQL stay.
+        fixed = self._cell.engine in NO_SQL
         for state in states:
             texts = [self._query.sql] * self._how.runs
             if state is State.NEW_STATEMENT and not fixed:
@@ -207,7 +210,7 @@ class _Query:
 
     def _digested(self, about: str) -> list[Any] | None:
         """The row about all rows; None where the engine does not answer that statement."""
-        if self._cell.engine == "cudf-polars":
+        if self._cell.engine in NO_SQL:
             self._counted = "the engine takes no SQL"
             return None
         try:
