@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from extension import packages
 
 from warpmill import _warpmill
 from warpmill_bench import suites
 from warpmill_bench.maxbench.observations import observe
+from warpmill_bench.suites import tpcds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,12 +192,13 @@ def test_another_machines_report_is_refused(folder: Path, matrix: dict[str, Any]
 
 def test_wrong_options_are_named(tmp_path: Path) -> None:
     for wrong, message in (
-        (["--suites", "tpcds"], "unknown suite 'tpcds'"),
+        (["--suites", "tpcx"], "unknown suite 'tpcx'"),
         (["--peers", "oracle"], "unknown engine 'oracle'"),
         (["--sizes", "0"], "more than 0"),
         (["--sizes", "x"], "numbers, separated by commas"),
         (["--queries", "1"], "--suites names it"),
         (["--suites", "tpch", "--queries", "23"], "tpch has no query '23'"),
+        (["--peers", "pandas,numpy"], "unknown engine 'numpy'"),
         (["--states", "warm"], "unknown state 'warm'"),
     ):
         done = command("matrix", "--out", tmp_path, "--list", *wrong)
@@ -209,11 +212,17 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["clickbench", "job26", *(pytest.param(name, marks=pytest.mark.slow) for name in ("h2o", "taxi", "qj", "ssb"))],
+    [
+        "clickbench",
+        "job26",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("h2o", "taxi", "qj", "ssb", "tpcds")),
+    ],
 )
-def test_all_queries_of_a_suite_have_duckdbs_rows(name: str, tmp_path: Path) -> None:
+def test_all_queries_of_a_suite_have_duckdbs_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "tpcds":
+        monkeypatch.setenv(tpcds.VARIABLE, str(packages()))
     suite = suites.suite(name)
-    size = {"job26": 1500, "h2o": 5000, "clickbench": 20_000}.get(name, 0.005)
+    size = {"job26": 1500, "h2o": 5000, "clickbench": 20_000, "tpcds": 0.02}.get(name, 0.005)
     asked = ["matrix", "--suites", name, "--sizes", size, "--device", "cpu", "--peers", "duckdb", "--sources", "tables"]
     more = ["--states", "repeated", "--runs", 1, "--threads", 2, "--out", tmp_path, "--data", tmp_path / "data"]
     done = command(*asked, *more, "--discard")

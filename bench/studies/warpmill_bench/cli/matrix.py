@@ -77,8 +77,10 @@ def matrix(
     from warpmill_bench.suites import SUITES
 
     sites, missing = session.sites(quick)
+    wanted = _names(suites, [one.name for one in SUITES], "suite", QUICK_SUITES if quick else None)
+    absent = _absent(wanted, suites is not None)
     choice = cells.Choice(
-        suites=_names(suites, [one.name for one in SUITES], "suite", QUICK_SUITES if quick else None),
+        suites=tuple(name for name in wanted if name not in absent),
         sites=_names(device, ["cpu", "gpu", "sim"], "site", sites),
         peers=_names(peers, list(cells.PEERS), "engine", tuple(cells.PEERS), none=True),
         sources=tuple(Source(name) for name in _names(sources, list(Source), "source")),
@@ -89,6 +91,8 @@ def matrix(
     )
     plan = cells.quick(choice) if quick else cells.full(choice)
     if list_:
+        for name, reason in absent.items():
+            typer.echo(f"not measured: suite {name}: {reason}", err=True)
         for cell in plan:
             typer.echo(f"{cell.key} ({', '.join(cell.states)}; {', '.join(cell.queries or ['all queries'])})")
         return
@@ -110,7 +114,9 @@ def matrix(
         one = session.Session(
             report, Path(data), how, quick, told, progress.console.print, bar, discard, choice.queries
         )
-        left = one.run(plan, choice, missing if device is None else [], lambda: progress.advance(task))
+        lacking = [{"what": f"suite {name}", "reason": reason} for name, reason in absent.items()]
+        lacking += missing if device is None else []
+        left = one.run(plan, choice, lacking, lambda: progress.advance(task))
     _summary(report, left, len(plan))
     if wrong := one.wrong():
         for row in wrong:
@@ -153,6 +159,21 @@ def _names(
         if name not in known:
             raise typer.BadParameter(f"unknown {what} {name!r}: there are {', '.join(known)}")
     return tuple(name for name in known if name in wanted)
+
+
+def _absent(names: tuple[str, ...], named: bool) -> dict[str, str]:
+    """The suites whose tables and queries cannot be had here, with the reason; `named`: that is an error."""
+    from warpmill_bench.suites import TpcdsUnavailableError, tpcds
+
+    if "tpcds" not in names:
+        return {}
+    try:
+        tpcds.packages()
+    except TpcdsUnavailableError as error:
+        if named:
+            raise
+        return {"tpcds": str(error)}
+    return {}
 
 
 def _sizes(text: str | None) -> tuple[float, ...] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from warpmill.bench import literals
 from warpmill.bench.queries import Query, texts
 from warpmill_bench import golap, qj
+from warpmill_bench.suites import tpcds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,6 +201,16 @@ SUITES = (
         ),
         few=("1a", "2a"),
     ),
+    Suite(
+        "tpcds",
+        "TPC-DS",
+        "scale factor",
+        quick=(0.01, 0.02, 0.04),
+        sizes=(1, 3, 10),
+        data="tpcds",
+        tables=tpcds.TABLES,
+        few=("7", "42", "96"),
+    ),
 )
 
 #: The selectivity of Q*J here; the study `qj` varies it.
@@ -222,6 +233,7 @@ def queries(name: str, size: float, wanted: tuple[str, ...] | None = None, new_s
     """The queries of a suite at a size, each with up to so many texts with other literals.
 
     A query without literals has fewer of these, or none. A `ValueError` names a wanted query that the suite has not.
+    Raises `TpcdsUnavailableError` where the texts of TPC-DS are not there.
     """
     known = _texts(name, size)
     if unknown := [query for query in wanted or () if query not in known]:
@@ -240,6 +252,8 @@ def _texts(name: str, size: float) -> dict[str, str]:
         return {query: sql.strip() for query, sql in golap.TAXI.items()}
     if name == "qj":
         return {str(joins): qj.query(joins, QJ_SELECTIVITY) for joins in range(len(qj.DIMENSIONS) + 1)}
+    if name == "tpcds":
+        return tpcds.texts()
     suite(name)
     paths = sorted((QUERIES / _FOLDERS[name]).glob("q*.sql"))
     return {path.stem[2:] if path.stem[1] == "0" else path.stem[1:]: _text(path) for path in paths}
@@ -258,6 +272,8 @@ def _others(name: str, query: str, sql: str) -> Iterator[str]:
         found = re.search(r"> ([\d.]+)", sql)
         for more in range(1, 1000) if found else ():
             yield sql.replace(f"> {found[1]}", f"> {float(found[1]) + more / 100:.2f}") if found else sql
+    elif name == "tpcds":
+        yield from tpcds.others(sql)
     elif name == "clickbench" and (limit := re.search(r"\bLIMIT (\d+)", sql)):
         # A row more or less of the sorted result: what comes before it is the same.
         for more in range(1, 1000):

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import warpmill
 from warpmill.bench.data import Data, make_duckdb
 from warpmill.bench.data import prepare as prepare_native
-from warpmill_bench.suites import groupby, hits, imdb
+from warpmill_bench.suites import groupby, hits, imdb, tpcds
 from warpmill_bench.suites.registry import native, suite
 
 if TYPE_CHECKING:
@@ -45,15 +45,24 @@ def prepare(base: Path, name: str, size: float, bar: Reporter, *, tables: bool =
         files = {table: folder / "parquet" / f"{table}.parquet" for table in suite(name).tables}
         made = Data(name, size, folder / "warpmill", files)
         if any(not path.exists() for path in files.values()):
-            (folder / "parquet").mkdir(parents=True, exist_ok=True)
-            for table, batches in _generated(data, size).items():
-                _write(files[table], batches, bar(f"{table} (parquet)"))
+            _make(data, size, files, bar)
         if tables:
             _import(made, bar)
     if duckdb and not made.duckdb.exists():
         bar("all tables (duckdb)")
         make_duckdb(made)
     return made
+
+
+def _make(data: str, size: float, files: dict[str, Path], bar: Reporter) -> None:
+    """Write the Parquet files of a suite whose tables the engine's generator does not make."""
+    if data == "tpcds":
+        bar("all tables (parquet)")
+        tpcds.write(files, size)
+        return
+    for table, batches in _generated(data, size).items():
+        files[table].parent.mkdir(parents=True, exist_ok=True)
+        _write(files[table], batches, bar(f"{table} (parquet)"))
 
 
 def _generated(data: str, size: float) -> dict[str, Iterator[Any]]:
