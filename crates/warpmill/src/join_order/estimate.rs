@@ -259,11 +259,22 @@ fn joined(join: &Join, tables: &dyn TableStatistics) -> Estimate {
         side
     };
     let anti = |side: &Estimate, own| side.clone().shrink(side.rows * (1.0 - matched(own)).max(ANTI_FLOOR));
+    // Columns of a side whose rows are missing where those of the other side, of so many rows, find no partner.
+    let outer = |of: Estimate, missing: std::ops::Range<usize>, own: usize, rows: f64| {
+        let found = matched(own).min(inner / rows).min(1.0 - ANTI_FLOOR);
+        let mut of = of;
+        of.columns[missing].iter_mut().for_each(|column| column.nulls = 1.0 - (1.0 - column.nulls) * found);
+        of
+    };
+    let (lefts, all) = (left.columns.len(), left.columns.len() + right.columns.len());
     match join.join_type {
         JoinType::Inner => both(inner),
-        JoinType::Left => both(inner.max(left.rows)),
-        JoinType::Right => both(inner.max(right.rows)),
-        JoinType::Full => both(inner).grow(inner.max(left.rows).max(right.rows)),
+        JoinType::Left => outer(both(inner.max(left.rows)), lefts..all, 0, left.rows),
+        JoinType::Right => outer(both(inner.max(right.rows)), 0..lefts, 1, right.rows),
+        JoinType::Full => {
+            let full = both(inner).grow(inner.max(left.rows).max(right.rows));
+            outer(outer(full, lefts..all, 0, left.rows), 0..lefts, 1, right.rows)
+        }
         JoinType::LeftSemi => left.clone().shrink(left.rows * matched(0)),
         JoinType::RightSemi => right.clone().shrink(right.rows * matched(1)),
         JoinType::LeftAnti => anti(&left, 0),

@@ -113,6 +113,17 @@ async fn other_joins_build_on_the_smaller_input() {
 }
 
 #[tokio::test]
+async fn rows_without_a_partner_are_not_taken_for_none() {
+    let mut db = Database::default();
+    db.table("sales", 3_000_000, &[("s_day", 1800), ("s_item", 18_000), ("s_ticket", 240_000)]);
+    db.table("returns", 290_000, &[("r_item", 18_000), ("r_ticket", 170_000)]);
+    db.table("days", 370, &[("d_day", 370)]);
+    let sql = "SELECT s_item FROM sales LEFT JOIN returns ON r_ticket = s_ticket AND r_item = s_item \
+               JOIN days ON s_day = d_day WHERE r_ticket IS NULL";
+    assert_eq!(db.order(sql).await, "(days (returns Right sales))");
+}
+
+#[tokio::test]
 async fn optimizing_twice_changes_nothing() {
     let db = chain();
     let sql = "SELECT n_key, count(*) FROM lineitem, orders, customer, nation, region WHERE l_order = o_key \
