@@ -3,7 +3,7 @@
 //! The rule finds maximal regions of inner joins (`region`), builds their join graph (`graph`) with sizes
 //! estimated from table statistics (`estimate`, `selectivity`), searches the cheapest tree (`enumerate`) and
 //! rebuilds the plan (`rebuild`); joins of other kinds are leaves of a region and only get their build side
-//! chosen (`build_side`). Costs count the rows that each join writes, builds on and probes. A region is rewritten
+//! chosen (`build_side`); before, outer joins become inner ones where joins above allow it (`outer`). Costs count the rows that each join writes, builds on and probes. A region is rewritten
 //! only for a strictly cheaper tree, so that the rule is idempotent.
 
 mod build_side;
@@ -11,6 +11,7 @@ mod enumerate;
 mod estimate;
 mod explain;
 mod graph;
+mod outer;
 mod rebuild;
 mod region;
 mod selectivity;
@@ -28,13 +29,14 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 pub use explain::with_estimates;
 use graph::JoinGraph;
+use outer::OuterJoinRule;
 use region::Region;
 pub use statistics::{ColumnStats, NamedStatistics, ProviderStatistics, TableStatistics, TableStats};
 
 /// A tree replaces another one only if it is cheaper by this factor: rounding never flips a plan back and forth.
 const IMPROVEMENT: f64 = 1.0 - 1e-6;
 
-/// Puts [`JoinOrderRule`] into a list of DataFusion's logical rules, where it belongs: after `push_down_filter`, so
+/// Puts [`JoinOrderRule`], and the rule for outer joins below joins, into a list of DataFusion's logical rules, where they belong: after `push_down_filter`, so
 /// that subqueries are decorrelated, cross joins are joins and filters are at the scans, and before
 /// `optimize_projections`, which then trims the columns of the new joins.
 pub fn with_join_order(
@@ -45,6 +47,7 @@ pub fn with_join_order(
     let after_filters = place("push_down_filter").map(|i| i + 1);
     let at = after_filters.or_else(|| place("optimize_projections")).unwrap_or(rules.len());
     rules.insert(at, Arc::new(JoinOrderRule::new(statistics)));
+    rules.insert(at, Arc::new(OuterJoinRule));
     rules
 }
 

@@ -113,6 +113,37 @@ async fn other_joins_build_on_the_smaller_input() {
 }
 
 #[tokio::test]
+async fn outer_joins_below_keys_of_their_columns_become_inner() {
+    let mut db = Database::default();
+    db.table("sales", 3_000_000, &[("s_item", 18_000), ("s_ticket", 240_000), ("s_day", 1800)]);
+    db.table("returns", 290_000, &[("r_ticket", 170_000), ("r_reason", 35)]);
+    db.table("reason", 1, &[("x_key", 1)]);
+    let outer = "FROM sales LEFT JOIN returns ON r_ticket = s_ticket";
+    let joined = format!("SELECT s_item {outer}, reason WHERE r_reason = x_key");
+    assert_eq!(db.order(&joined).await, "((reason returns) sales)");
+    // Also through aliases, projections and aggregations, and for keys of semi joins.
+    let named = format!("SELECT s_item AS i, r_reason AS why {outer}");
+    let named = format!("SELECT q.i FROM ({named}) AS q JOIN reason ON q.why = x_key");
+    assert_eq!(db.order(&named).await, "(reason (returns sales))");
+    let grouped = format!(
+        "SELECT n FROM (SELECT r_reason, count(*) n {outer} GROUP BY r_reason) JOIN reason ON r_reason = x_key"
+    );
+    assert_eq!(db.order(&grouped).await, "(reason (returns sales))");
+    let semi = format!("SELECT s_item {outer} WHERE r_reason IN (SELECT x_key FROM reason)");
+    assert_eq!(db.order(&semi).await, "(reason RightSemi (returns sales))");
+    // Keys of the other side, and joins that keep rows without a partner, say nothing.
+    for rest in [
+        ", reason WHERE s_day = x_key",
+        "LEFT JOIN reason ON r_reason = x_key",
+        "JOIN reason ON r_reason IS NOT DISTINCT FROM x_key",
+        ", reason WHERE coalesce(r_reason, 1) = x_key",
+    ] {
+        let sql = format!("SELECT s_item {outer} {rest}");
+        assert!(db.order(&sql).await.contains("(returns Right sales)"), "{sql}");
+    }
+}
+
+#[tokio::test]
 async fn rows_without_a_partner_are_not_taken_for_none() {
     let mut db = Database::default();
     db.table("sales", 3_000_000, &[("s_day", 1800), ("s_item", 18_000), ("s_ticket", 240_000)]);
