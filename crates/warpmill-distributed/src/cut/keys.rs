@@ -88,32 +88,38 @@ fn side(
     if let Some(node) = plan.downcast_ref::<AggregateExec>() {
         return aggregate(plan, node, other, &pairs);
     }
-    let Some((input, from)) = by_row(plan) else { return Ok(None) };
+    let Some(ByRow { input, from }) = by_row(plan) else { return Ok(None) };
     let pairs = pairs.into_iter().filter_map(|(key, of)| Some(((from[key])?, of))).collect();
     let Some(input) = side(input, other, pairs)? else { return Ok(None) };
     replaced(plan, vec![input]).map(Some)
 }
 
-/// The input of a node that gives each row of it once or not, and the column of the input that each of its columns is, if any.
-fn by_row(plan: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<dyn ExecutionPlan>, Vec<Option<usize>>)> {
+/// The input of a node that gives each row of it once or not at all.
+struct ByRow<'a> {
+    input: &'a Arc<dyn ExecutionPlan>,
+    /// The column of the input that each of the node's columns is, if any.
+    from: Vec<Option<usize>>,
+}
+
+fn by_row(plan: &Arc<dyn ExecutionPlan>) -> Option<ByRow<'_>> {
     // A limit depends on the rows before it.
     if plan.fetch().is_some() {
         return None;
     }
     if let Some(node) = plan.downcast_ref::<ProjectionExec>() {
         let from = node.expr().iter().map(|column| column.expr.downcast_ref::<Column>().map(Column::index));
-        return Some((node.input(), from.collect()));
+        return Some(ByRow { input: node.input(), from: from.collect() });
     }
     let all = || (0..plan.schema().fields().len()).map(Some).collect();
     if gives_its_input(plan) {
-        return Some((plan.children()[0], all()));
+        return Some(ByRow { input: plan.children()[0], from: all() });
     }
     let node = plan.downcast_ref::<FilterExec>()?;
     let from = match node.projection() {
         Some(columns) => columns.iter().copied().map(Some).collect(),
         None => all(),
     };
-    Some((node.input(), from))
+    Some(ByRow { input: node.input(), from })
 }
 
 /// Whether a node gives all rows of its only input.
@@ -208,7 +214,7 @@ fn work(plan: &Arc<dyn ExecutionPlan>) -> f64 {
 
 /// The input of `plan` that all of `columns` come from, row by row, and its columns.
 fn inside(plan: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Option<(Arc<dyn ExecutionPlan>, Vec<usize>)> {
-    if let Some((input, from)) = by_row(plan) {
+    if let Some(ByRow { input, from }) = by_row(plan) {
         return Some((Arc::clone(input), columns.iter().map(|&column| from[column]).collect::<Option<_>>()?));
     }
     let join = plan.downcast_ref::<HashJoinExec>().filter(|_| plan.fetch().is_none())?;
