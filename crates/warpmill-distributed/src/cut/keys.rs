@@ -101,6 +101,7 @@ struct ByRow<'a> {
     from: Vec<Option<usize>>,
 }
 
+/// The input of `plan`, if it is such a node.
 fn by_row(plan: &Arc<dyn ExecutionPlan>) -> Option<ByRow<'_>> {
     // A limit depends on the rows before it.
     if plan.fetch().is_some() {

@@ -3,8 +3,9 @@
 //! The rule finds maximal regions of inner joins (`region`), builds their join graph (`graph`) with sizes
 //! estimated from table statistics (`estimate`, `selectivity`), searches the cheapest tree (`enumerate`) and
 //! rebuilds the plan (`rebuild`); joins of other kinds are leaves of a region and only get their build side
-//! chosen (`build_side`); before, outer joins become inner ones where joins above allow it (`outer`). Costs count the rows that each join writes, builds on and probes. A region is rewritten
-//! only for a strictly cheaper tree, so that the rule is idempotent.
+//! chosen (`build_side`); before, outer joins become inner ones where joins above allow it (`outer`). Costs count
+//! the rows that each join writes, builds on and probes. A region is rewritten only for a strictly cheaper tree, so
+//! that the rule is idempotent.
 
 mod build_side;
 mod enumerate;
@@ -36,8 +37,8 @@ pub use statistics::{ColumnStats, NamedStatistics, ProviderStatistics, TableStat
 /// A tree replaces another one only if it is cheaper by this factor: rounding never flips a plan back and forth.
 const IMPROVEMENT: f64 = 1.0 - 1e-6;
 
-/// Puts [`JoinOrderRule`], and the rule for outer joins below joins, into a list of DataFusion's logical rules, where they belong: after `push_down_filter`, so
-/// that subqueries are decorrelated, cross joins are joins and filters are at the scans, and before
+/// Puts [`JoinOrderRule`], and the rule for outer joins below joins, into a list of DataFusion's logical rules, where
+/// they belong: after `push_down_filter`, so that subqueries are decorrelated, cross joins are joins and filters are at the scans, and before
 /// `optimize_projections`, which then trims the columns of the new joins.
 pub fn with_join_order(
     mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,

@@ -6,11 +6,9 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result};
+use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Aggregate, Expr, Join, LogicalPlan, Projection, SubqueryAlias};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-
-use super::selectivity::strip;
 
 /// Makes inner joins of outer joins of which joins above drop all rows without a partner.
 #[derive(Debug)]
@@ -60,8 +58,11 @@ fn below(mut join: Join) -> Result<Transformed<LogicalPlan>> {
 
 /// The column that an expression is NULL with.
 fn column(expr: &Expr) -> Option<Column> {
-    match strip(expr) {
+    match expr {
         Expr::Column(column) => Some(column.clone()),
+        Expr::Cast(cast) => column(&cast.expr),
+        Expr::TryCast(cast) => column(&cast.expr),
+        Expr::Alias(alias) => column(&alias.expr),
         _ => None,
     }
 }
@@ -99,8 +100,15 @@ fn without_nulls(plan: &LogicalPlan, keys: &[Column]) -> Option<LogicalPlan> {
 
 fn of_join(join: &Join, keys: &[Column]) -> Option<LogicalPlan> {
     use JoinType::{Full, Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi};
-    let of = |schema: &DFSchema| -> Vec<Column> { keys.iter().filter(|key| schema.has_column(key)).cloned().collect() };
-    let (mut lefts, mut rights) = (of(join.left.schema()), of(join.right.schema()));
+    // The columns of the left side come first, where there are any.
+    let count = match join.join_type {
+        RightSemi | RightAnti | RightMark => 0,
+        _ => join.left.schema().fields().len(),
+    };
+    let positions = keys.iter().filter_map(|key| Some((join.schema.maybe_index_of_column(key)?, key.clone())));
+    let (lefts, rights): (Vec<_>, Vec<_>) = positions.partition(|&(position, _)| position < count);
+    let columns = |keys: Vec<(usize, Column)>| -> Vec<Column> { keys.into_iter().map(|(_, key)| key).collect() };
+    let (mut lefts, mut rights) = (columns(lefts), columns(rights));
     // A row without a partner has NULLs in all columns of the other side.
     let join_type = match (join.join_type, !lefts.is_empty(), !rights.is_empty()) {
         (Left, _, true) | (Right, true, _) | (Full, true, true) => Inner,
