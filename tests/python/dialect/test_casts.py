@@ -66,6 +66,32 @@ def test_cast(source: str, target: str) -> None:
         assert not found, "\n".join(found)
 
 
+#: Joins on casts that can fail, of columns that are also selected: both are columns of one input then.
+CASTS_AS_KEYS = [
+    f"SELECT {selected} FROM (SELECT x, row_number() OVER (ORDER BY x) AS n FROM t) AS p {kind} JOIN t AS q ON {on}"
+    for selected, kind in (
+        ("p.x, p.n", "ANTI"),
+        ("p.x, p.n", "SEMI"),
+        ("p.x, p.n, q.x", "LEFT"),
+        ("p.x, p.n, q.x", "FULL"),
+        ("p.n, q.y", ""),
+    )
+    for on in (
+        "CAST(p.n AS INTEGER) = q.x",
+        "TRY_CAST(p.n AS TINYINT) = TRY_CAST(q.y AS TINYINT)",
+        "CAST(p.n AS INTEGER) = q.x AND CAST(p.n AS SMALLINT) = q.y",
+    )
+]
+
+
+@pytest.mark.parametrize("statement", CASTS_AS_KEYS)
+def test_cast_as_key_of_a_join(statement: str) -> None:
+    with warpmill.connect() as ours, duckdb.connect() as theirs:
+        for engine in (ours, theirs):
+            engine.execute("CREATE TABLE t AS SELECT * FROM (VALUES (1, 2), (2, NULL), (NULL, 3), (4, 1)) AS v(x, y)")
+        assert not compared(ours, theirs, statement)
+
+
 def statements(source: str, target: str) -> list[str]:
     """Casts of a constant, of a column with a NULL, and of a column of nothing else."""
     first, second = (f"CAST('{text}' AS {source})" for text in TYPES[source])

@@ -13,8 +13,9 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use warpmill_translate::asof_exec::{AsofJoinExec, AsofMatch};
 
 use super::AsofJoin;
+use crate::session::key_names::with_key_names;
 
-/// DataFusion's planner of queries, with ASOF joins.
+/// DataFusion's planner of queries, with ASOF joins and names of keys.
 #[derive(Debug)]
 pub(crate) struct Planner;
 
@@ -22,7 +23,8 @@ pub(crate) struct Planner;
 impl QueryPlanner for Planner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Planner)]);
-        planner.create_physical_plan(plan, session).await
+        let plan = with_key_names(plan)?;
+        planner.create_physical_plan(plan.as_ref(), session).await
     }
 }
 

@@ -20,7 +20,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::filters::StopsAboveTotals;
 use super::grouping_sets::HidesConstantKeys;
-use super::null_keys::KeepsNullKeys;
+use super::join_keys::KeepsKeys;
 use super::variables::Variables;
 use super::{Inner, Session};
 use crate::asof::{Planner, PushDownLeftFilters};
@@ -173,13 +173,13 @@ fn config() -> SessionConfig {
     config
 }
 
-/// DataFusion's rules, the order of joins, which the setting `warpmill.join_order` turns off, and functions within bounds.
+/// DataFusion's rules, those of the order of joins, which the setting `warpmill.join_order` turns off, and functions within bounds.
 pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
     let rules = with_join_order(rules, Arc::new(ProviderStatistics));
     let switched = |rule: SharedRule| match rule.name() {
-        "join_order" => Arc::new(IfJoinOrder(rule)) as SharedRule,
+        "join_order" | "outer_joins_below_joins" => Arc::new(IfJoinOrder(rule)) as SharedRule,
         "push_down_filter" => Arc::new(StopsAboveTotals(rule)) as SharedRule,
-        "extract_equijoin_predicate" | "eliminate_cross_join" => Arc::new(KeepsNullKeys(rule)) as SharedRule,
+        "extract_equijoin_predicate" | "eliminate_cross_join" => Arc::new(KeepsKeys(rule)) as SharedRule,
         _ => rule,
     };
     let asof = std::iter::once(Arc::new(PushDownLeftFilters) as SharedRule);

@@ -1,0 +1,78 @@
+//! The limits of DataFusion's rules about keys of joins.
+//!
+//! A join whose keys are equal where both are NULL says so once for all of its keys. Rules that add a key of `=` to it, or take joins of both kinds
+//! for one chain, make NULLs equal that are not: `FROM l JOIN r ON l.a IS NOT DISTINCT FROM r.a WHERE l.b = r.b`.
+//!
+//! A key of which one side is made of columns of several tables (`FROM a JOIN b ON a.k = b.k JOIN s ON a.x + b.y = s.v`) has no place where a chain
+//! of inner joins begins with the other side's table: `eliminate_cross_join`, which makes such chains, forgets it.
+
+use std::collections::HashSet;
+
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{Column, NullEquality, Result};
+use datafusion::logical_expr::{Join, JoinType, LogicalPlan};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+use super::builder::SharedRule;
+
+/// `extract_equijoin_predicate`, which leaves alone joins with such keys, and `eliminate_cross_join`, which leaves alone plans with inner joins
+/// that have them.
+#[derive(Debug)]
+pub(crate) struct KeepsKeys(pub SharedRule);
+
+impl OptimizerRule for KeepsKeys {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let concerned = match self.0.apply_order() {
+            // It is called for every node.
+            Some(_) => has_null_keys(&plan),
+            None => has_join(&plan, &|join| join.join_type == JoinType::Inner && (are_null_keys(join) || spans(join)))?,
+        };
+        if concerned { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
+    }
+}
+
+/// Whether a join of `plan`, or of a subquery in its expressions, is as `wanted`.
+fn has_join(plan: &LogicalPlan, wanted: &dyn Fn(&Join) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found = matches!(node, LogicalPlan::Join(join) if wanted(join));
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+fn has_null_keys(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Join(join) if are_null_keys(join))
+}
+
+fn are_null_keys(join: &Join) -> bool {
+    join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty()
+}
+
+/// Whether a side of a key has columns of several inputs of the chain of inner joins below.
+fn spans(join: &Join) -> bool {
+    join.on.iter().any(|(left, right)| {
+        is_of_several(&left.column_refs(), &join.left) || is_of_several(&right.column_refs(), &join.right)
+    })
+}
+
+fn is_of_several(columns: &HashSet<&Column>, chain: &LogicalPlan) -> bool {
+    let LogicalPlan::Join(join) = chain else { return false };
+    if columns.len() < 2 || join.join_type != JoinType::Inner {
+        return false;
+    }
+    let all_in = |side: &LogicalPlan| columns.iter().all(|column| side.schema().has_column(column));
+    match (all_in(&join.left), all_in(&join.right)) {
+        (true, false) => is_of_several(columns, &join.left),
+        (false, true) => is_of_several(columns, &join.right),
+        _ => true,
+    }
+}
