@@ -259,12 +259,13 @@ fn joined(join: &Join, tables: &dyn TableStatistics) -> Estimate {
         side
     };
     let anti = |side: &Estimate, own| side.clone().shrink(side.rows * (1.0 - matched(own)).max(ANTI_FLOOR));
-    // Columns of a side whose rows are missing where those of the other side, of so many rows, find no partner.
-    let outer = |of: Estimate, missing: std::ops::Range<usize>, own: usize, rows: f64| {
-        let found = matched(own).min(inner / rows).min(1.0 - ANTI_FLOOR);
-        let mut of = of;
-        of.columns[missing].iter_mut().for_each(|column| column.nulls = 1.0 - (1.0 - column.nulls) * found);
-        of
+    // The output with columns `missing` NULL where a row of side `kept`, of so many rows, has found no partner.
+    let outer = |output: Estimate, missing: std::ops::Range<usize>, kept: usize, rows: f64| {
+        let alone = rows * (1.0 - matched(kept).min(inner / rows)).max(ANTI_FLOOR);
+        let found = 1.0 - (alone / output.rows.max(rows)).min(1.0);
+        let mut output = output;
+        output.columns[missing].iter_mut().for_each(|column| column.nulls = 1.0 - (1.0 - column.nulls) * found);
+        output
     };
     let (lefts, all) = (left.columns.len(), left.columns.len() + right.columns.len());
     match join.join_type {
