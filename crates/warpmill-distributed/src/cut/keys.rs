@@ -139,7 +139,7 @@ fn aggregate(
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let groups = node.group_expr();
     let single = matches!(node.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);
-    if !single || groups.has_grouping_set() || plan.fetch().is_some() {
+    if !single || groups.has_grouping_set() || node.limit_options().is_some() {
         return Ok(None);
     }
     let group = |&(key, of): &(usize, usize)| {
