@@ -6,6 +6,7 @@
 //! - [`program`]: pipelines (source, streaming operators) and sinks (pipeline breakers);
 //! - [`graph`]: which sinks pipelines feed, read and probe;
 //! - [`derived`]: what others derive of a program, kept as long as it is;
+//! - [`mod@equal_sinks`]: removal of pipelines that compute what others have computed;
 //! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
 //! - [`mod@needed_columns`]: removal of columns that nobody reads;
 //! - [`pruning`]: which rows scans need not read, from metadata;
@@ -18,6 +19,7 @@
 
 pub mod derived;
 pub mod display;
+pub mod equal_sinks;
 pub mod expr;
 mod filters;
 pub mod graph;
