@@ -11,6 +11,7 @@ pub mod exchange;
 pub mod group;
 pub mod kernel;
 pub(crate) mod kernel_cache;
+mod pull;
 pub mod sim;
 
 use std::sync::Arc;

@@ -99,6 +99,65 @@ fn data_is_broadcast_and_gathered() {
     }
 }
 
+/// Gives every device its part of what each has, and looks at what has arrived.
+fn exchange_all(rig: &Rig, bytes: &[Vec<u64>]) {
+    let devices = bytes.len();
+    let sent: Vec<Vec<u8>> = bytes
+        .iter()
+        .enumerate()
+        .map(|(source, row)| pattern(row.iter().sum::<u64>() as usize, source as u8 + 1))
+        .collect();
+    let at: Vec<DevicePtr> = (0..devices).map(|device| rig.put(device, &sent[device])).collect();
+    let sizes: Vec<u64> = (0..devices).map(|to| bytes.iter().map(|row| row[to]).sum()).collect();
+    let to: Vec<Place> = (0..devices).map(|device| rig.room(device, sizes[device])).collect();
+    let receive: Vec<DevicePtr> = to.iter().map(|place| place.at).collect();
+    // SAFETY: allocated above, with the sums of rows and columns.
+    unsafe { rig.group.all_to_all(bytes, (&at, &receive), &rig.streams) }.unwrap();
+    for (destination, &place) in to.iter().enumerate() {
+        let part = |source: usize| {
+            let begin = bytes[source][..destination].iter().sum::<u64>() as usize;
+            sent[source][begin..begin + bytes[source][destination] as usize].to_vec()
+        };
+        let expected: Vec<u8> = (0..devices).flat_map(part).collect();
+        assert_eq!(rig.get(place, expected.len()), expected, "device {destination} of {bytes:?}");
+    }
+}
+
+#[test]
+fn kernels_copy_pieces_of_any_size_to_any_place() {
+    let sizes = |devices: u64, size: fn(u64) -> u64| -> Vec<Vec<u64>> {
+        (0..devices).map(|source| (0..devices).map(|to| size(source * 97 + to * 13)).collect()).collect()
+    };
+    for bytes in [
+        sizes(3, |seed| seed % 19),
+        sizes(4, |seed| seed * 1001),
+        sizes(4, |seed| 16 * seed),
+        sizes(3, |seed| seed % 3 * 70_001),
+        sizes(2, |_| 0),
+    ] {
+        let mut rig = Rig::new(&vec![SimPeers::Reachable; bytes.len()]);
+        rig.group.by_kernels = true;
+        let before = rig.group.traffic().total();
+        exchange_all(&rig, &bytes);
+        let between = |(source, row): (usize, &Vec<u64>)| row.iter().sum::<u64>() - row[source];
+        assert_eq!(rig.group.traffic().total() - before, bytes.iter().enumerate().map(between).sum::<u64>());
+    }
+    // More pieces than a launch has, of one source and of two.
+    let mut rig = Rig::new(&[SimPeers::Reachable; 3]);
+    rig.group.by_kernels = true;
+    let pieces: Vec<(Place, u64)> = (0..150)
+        .map(|number| {
+            let (device, bytes) = ([0, 1, 1, 2][number % 4], number % 23);
+            (Place { device, at: rig.put(device, &pattern(bytes + 1, number as u8)) }, bytes as u64)
+        })
+        .collect();
+    let expected: Vec<u8> = (0..150).flat_map(|number| pattern(number % 23, number as u8)).collect();
+    let all = rig.room(0, expected.len() as u64);
+    // SAFETY: allocated above.
+    unsafe { rig.group.gather(&pieces, all, &rig.streams) }.unwrap();
+    assert_eq!(rig.get(all, expected.len()), expected);
+}
+
 #[test]
 fn everything_goes_to_everyone_in_uneven_parts() {
     let cases: [Vec<Vec<u64>>; 4] = [
@@ -111,25 +170,7 @@ fn everything_goes_to_everyone_in_uneven_parts() {
         let devices = bytes.len();
         let rig = Rig::new(&vec![SimPeers::Reachable; devices]);
         let before = rig.arrived();
-        let sent: Vec<Vec<u8>> = bytes
-            .iter()
-            .enumerate()
-            .map(|(source, row)| pattern(row.iter().sum::<u64>() as usize, source as u8 + 1))
-            .collect();
-        let at: Vec<DevicePtr> = (0..devices).map(|device| rig.put(device, &sent[device])).collect();
-        let sizes: Vec<u64> = (0..devices).map(|to| bytes.iter().map(|row| row[to]).sum()).collect();
-        let to: Vec<Place> = (0..devices).map(|device| rig.room(device, sizes[device])).collect();
-        let receive: Vec<DevicePtr> = to.iter().map(|place| place.at).collect();
-        // SAFETY: allocated above, with the sums of rows and columns.
-        unsafe { rig.group.all_to_all(&bytes, (&at, &receive), &rig.streams) }.unwrap();
-        for (destination, &place) in to.iter().enumerate() {
-            let part = |source: usize| {
-                let begin = bytes[source][..destination].iter().sum::<u64>() as usize;
-                sent[source][begin..begin + bytes[source][destination] as usize].to_vec()
-            };
-            let expected: Vec<u8> = (0..devices).flat_map(part).collect();
-            assert_eq!(rig.get(place, expected.len()), expected, "device {destination} of {bytes:?}");
-        }
+        exchange_all(&rig, &bytes);
         let mut expected = Traffic::new(devices);
         for (source, row) in bytes.iter().enumerate() {
             let others = row.iter().enumerate().filter(|(to, _)| *to != source);
