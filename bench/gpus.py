@@ -9,9 +9,10 @@
 
 Every answer is compared with one device's (exit code 1: one differs). Times are repeated statements, until the rows are
 in Python as Arrow, median of --runs after as many that are not counted. `range`: all that can be is in parts; `auto`:
-what has been faster of parts and one device. `--exchange`: with empty caches, what comes from the host and from other
-devices must be together what comes from the host alone with `device_exchange = 'off'`, and as planned (also exit code
-1). OUT gets gpus.json, written anew after every suite and number of devices. No step begins after --minutes.
+what has been faster of parts and one device. `predicted`: what the cost model expected of parts. `--exchange`: with
+empty caches, what comes from the host and from other devices must be together what comes from the host alone with
+`device_exchange = 'off'`, and as planned (also exit code 1). OUT gets gpus.json, written anew after every suite and
+number of devices. No step begins after --minutes.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def measure(con: warpmill.Connection, sql: str, runs: int, before: int) -> dict[
     assert result is not None
     programs = result.profile["programs"]
     segments = [program["segments"] for program in programs]
+    predicted = [program["predicted"] for program in programs if program["predicted"]]
     con.execute("SET warpmill.profile = 'kernels'")
     _, _, result = timed(con, sql)
     programs = result.profile["programs"]
@@ -74,6 +76,7 @@ def measure(con: warpmill.Connection, sql: str, runs: int, before: int) -> dict[
         "in_parts": any(segments),
         "devices": sorted({program["device"] for program in programs}),
         "kernel_ms": kernels / 1e6,
+        "predicted": predicted,
         "rows": rows(table),
     }
 

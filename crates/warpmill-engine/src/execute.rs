@@ -26,7 +26,7 @@ use warpmill_place::{Feedback, Granularity, Miss, PlacedPlan, Refusal, Request, 
 
 use crate::device::{self, DeviceChoice, DeviceKey, Ordinals, device_name};
 use crate::exchange::DeviceExchange;
-use crate::profile::QueryProfile;
+use crate::profile::{PredictedTimes, QueryProfile};
 use crate::shared::{Together, time_to_read};
 use crate::sites;
 use crate::trials::{Trials, Way};
@@ -370,6 +370,9 @@ fn run(
         let error = match output {
             Ok(mut output) => {
                 output.profile.failed_attempts = feedback.misses.into_iter().map(|miss| miss.reason).collect();
+                let cost = plan.partition.as_ref().map(|parts| parts.cost);
+                output.profile.predicted = cost
+                    .map(|cost| PredictedTimes { in_parts_ms: cost.in_parts() * 1e3, alone_ms: cost.alone() * 1e3 });
                 return Ok(output);
             }
             Err(error) => error,
@@ -448,6 +451,7 @@ fn finish(
         not_on_device: parts.reason,
         failed_attempts: vec![],
         segments: together.map(Together::segments).unwrap_or_default(),
+        predicted: None,
         on_device: None,
         decoded_on_host: vec![],
         from_column_cache: vec![],

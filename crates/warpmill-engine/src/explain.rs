@@ -102,6 +102,7 @@ fn described(parts: &Partition) -> String {
         Some(Shuffle { route: Route::Hash { .. }, what, .. }) => {
             format!("; {what} go to the device of their keys' hash")
         }
+        Some(Shuffle { route: Route::First, what, .. }) => format!("; {what} go to the first device, which goes on"),
         Some(Shuffle { route: Route::Ranges { .. }, what, .. }) => format!("; {what} go to the device of their range"),
     };
     let (devices, arrive) = (programs.len(), arriving(*arrives));

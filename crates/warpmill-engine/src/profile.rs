@@ -5,6 +5,15 @@ use warpmill_cpu::profile::PipelineProfile;
 use warpmill_gpu::DeviceProfile;
 use warpmill_gpu::run::profile::ExchangeProfile;
 
+/// Times that the cost model has compared to choose the parts of several devices: of scans, groups that are merged, and rows that are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PredictedTimes {
+    /// Milliseconds in parts.
+    pub in_parts_ms: f64,
+    /// Milliseconds of the same on one device.
+    pub alone_ms: f64,
+}
+
 /// The profile of one program.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct QueryProfile {
@@ -26,6 +35,8 @@ pub struct QueryProfile {
     pub failed_attempts: Vec<String>,
     /// Row segments of a shared pipeline that the CPU ran, and that each device ran; empty where one site ran the whole program.
     pub segments: Vec<usize>,
+    /// Times that were expected, where several devices ran parts.
+    pub predicted: Option<PredictedTimes>,
     /// The profile of the device.
     pub on_device: Option<DeviceProfile>,
     /// Files that the CPU decodes although a device was asked for, and why.

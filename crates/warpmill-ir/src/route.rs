@@ -15,4 +15,6 @@ pub enum Route {
         /// The greatest value of each part but the last, in ascending order.
         last: Vec<i64>,
     },
+    /// The first part, all of them.
+    First,
 }

@@ -10,6 +10,7 @@
 
 mod cost;
 mod origin;
+mod ranges;
 mod shuffle;
 mod spread;
 
@@ -17,16 +18,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
-use warpmill_format::TableSnapshot;
 use warpmill_ir::Unsupported;
 use warpmill_ir::graph::{self, below, renumber};
-use warpmill_ir::{
-    ColType, CompareOp, Expr, ExprKind, Phys, Pipeline, Program, Route, Scalar, Scan, Sink, SinkId, Source,
-};
+use warpmill_ir::{Expr, Pipeline, Program, Route, Scan, Sink, SinkId, Source};
 
 pub use self::cost::{PartitionCost, PartitionRates};
 use self::origin::{Classes, ScanColumn};
+use self::ranges::{between, bounds, cuts, is_clustered, is_clustered_within, is_key, within};
 pub use self::shuffle::Shuffle;
 use self::spread::Walk;
 use crate::Arrives;
@@ -53,6 +51,8 @@ pub struct Partition {
     pub shuffle: Option<Shuffle>,
     /// The estimated costs.
     pub cost: PartitionCost,
+    /// The reason why the CPU cannot go on with what arrives.
+    cpu_refuses: Option<&'static str>,
 }
 
 /// A column by whose ranges scans are split.
@@ -71,6 +71,9 @@ type Restriction = (Range<usize>, Vec<Expr>);
 
 /// The part of all bytes that programs scan of which the CPU may have to scan again what comes after.
 const FEW: u64 = 16;
+
+/// The part of the rows of a build's scans that are left at most where it is made only to prune scans: of all of them, it would prune little.
+const SELECTIVE: f64 = 0.25;
 
 /// Groups that are worth sending: the CPU merges fewer while devices would wait for each other.
 const MANY_GROUPS: f64 = 65536.0;
@@ -134,11 +137,16 @@ impl Partition {
             Err(reason) => refused = refused.or(Some(reason)),
         }
         if shuffles {
-            let many = |parts: &&Self| seed.is_some() || parts.many_groups(program);
-            let merged = made.iter().filter(many).filter_map(|parts| parts.by_groups(program, rates).ok());
-            let merged: Vec<Self> = merged.collect();
+            let many = |parts: &Self| seed.is_some() || parts.many_groups(program);
+            let hashed = made.iter().filter(|parts| many(parts));
+            let hashed = hashed.filter_map(|parts| parts.by_groups(program, GroupsTo::Hashed, rates).ok());
+            let alone = made.iter().filter(|parts| many(parts) || parts.cpu_refuses.is_some());
+            let first = alone.filter_map(|parts| parts.by_groups(program, GroupsTo::First, rates).ok());
+            let merged: Vec<Self> = hashed.chain(first).collect();
             made.extend(merged);
         }
+        refused = refused.or_else(|| made.iter().find_map(|parts| parts.cpu_refuses).map(refusal));
+        made.retain(|parts| parts.cpu_refuses.is_none());
         if let Some(seed) = seed.filter(|_| !made.is_empty()) {
             return Ok(made.swap_remove(seed as usize % made.len()));
         }
@@ -183,7 +191,7 @@ impl Partition {
         let sent = sent.max_by_key(|&(&index, _)| (bytes_of(&program.pipelines[index]), index));
         let (&index, &column) = sent.ok_or_else(|| refusal("all scans lie in the order of the key"))?;
         let Source::Scan(sent) = &program.pipelines[index].source else { return Err(refusal("no scan")) };
-        let own = self::cuts(sent.table.num_segments(), cuts.len(), None)?;
+        let own = ranges::cuts(sent.table.num_segments(), cuts.len(), None)?;
         let (rest, at) = shuffle::instead_of_scan(program, index, sent.columns[column])?;
         let (pipeline, sink) = shuffle::scan_of(program, &rest)?;
         let first = |range: &Range<usize>| {
@@ -211,7 +219,7 @@ impl Partition {
         let name = PartitionKey::new(scan, key, split.len());
         let ranges = |other: usize, device: usize| restriction(program, (other, members[&other]), bounds[device]);
         let sent_bytes = cost::passing_rows(sent) * shuffle::row_bytes(&rest.fields) as f64;
-        let with = Split { whole: program, program: &rest.program, split: &split, groups: None };
+        let with = Split { whole: program, program: &rest.program, split: &split, meets: ON_THE_WAY };
         let mut parts = Self::with(with, Some(name), (cuts, rates), &ranges)?;
         parts.cost.add_shuffle((sent.plain_bytes() as f64, sent_bytes), cuts.len(), rates);
         Ok(Self { shuffle: Some(shuffle), ..parts })
@@ -222,8 +230,8 @@ impl Partition {
         cost::groups_in_parts(program, self.pipeline, self.programs.len()) >= MANY_GROUPS
     }
 
-    /// These parts, of which the groups that arrive are sent to the devices of their keys, which merge them and go on.
-    fn by_groups(&self, program: &Program, rates: PartitionRates) -> Result<Self, Unsupported> {
+    /// These parts, of which the groups that arrive are sent to devices, which merge them and go on.
+    fn by_groups(&self, program: &Program, to: GroupsTo, rates: PartitionRates) -> Result<Self, Unsupported> {
         let sink = program.pipelines[self.pipeline].sink;
         if self.shuffle.is_some() || self.arrives != Arrives::States || sink + 1 == program.sinks.len() {
             return Err(refusal("no groups arrive that something comes after"));
@@ -235,18 +243,24 @@ impl Partition {
             Sink::Aggregate { groups, .. } => groups.len(),
             _ => 0,
         };
+        let (route, meets, devices) = match to {
+            GroupsTo::Hashed => {
+                (Route::Hash { columns: (0..keys).collect() }, Meets::After { groups: Some(sink) }, self.programs.len())
+            }
+            GroupsTo::First => (Route::First, Meets::Last, 1),
+        };
         let split = HashMap::from([(rest.pipeline, None)]);
         let cuts: Vec<Range<usize>> = self.segments.iter().map(|&count| 0..count).collect();
         let none = |_, _| Err(refusal("no scan"));
-        let with = Split { whole: program, program: &rest.program, split: &split, groups: Some(sink) };
+        let with = Split { whole: program, program: &rest.program, split: &split, meets };
         let mut parts = Self::with(with, self.key.clone(), (&cuts, rates), &none)?;
         parts.cost.after(&self.cost);
         let groups = cost::groups_in_parts(program, self.pipeline, cuts.len());
         let bytes = groups * shuffle::row_bytes(&rest.fields) as f64;
-        parts.cost.add_shuffle((0.0, bytes), cuts.len(), rates);
+        parts.cost.add_shuffle((0.0, bytes), devices, rates);
         let shuffle = Shuffle {
             firsts,
-            route: Route::Hash { columns: (0..keys).collect() },
+            route,
             safe_rows: shuffle::safe_rows(&program.sinks[sink]),
             what: format!("groups of pipeline {}", self.pipeline),
         };
@@ -255,12 +269,15 @@ impl Partition {
 
     /// With the scans of `split` replaced by the row segments and filters that `ranges` gives for a scan and a device.
     fn with(
-        Split { whole, program, split, groups }: Split<'_>,
+        Split { whole, program, split, meets }: Split<'_>,
         key: Option<PartitionKey>,
         (cuts, rates): (&[Range<usize>], PartitionRates),
         ranges: &dyn Fn(usize, usize) -> Result<Restriction, Unsupported>,
     ) -> Result<Self, Unsupported> {
-        let sink = Walk::meeting(program, split, groups)?;
+        let sink = match meets {
+            Meets::After { groups } => Walk::meeting(program, split, groups)?,
+            Meets::Last => program.sinks.len() - 1,
+        };
         let feeds: Vec<usize> = (0..program.pipelines.len()).filter(|&it| program.pipelines[it].sink == sink).collect();
         let &pipeline = feeds.last().ok_or_else(|| refusal("nothing arrives"))?;
         let mut own: BTreeSet<usize> = feeds.iter().copied().collect();
@@ -270,6 +287,7 @@ impl Partition {
             own.extend(pipelines);
             sinks.extend(needed);
         }
+        add_pruning_builds(program, split, (&mut own, &mut sinks));
         let before =
             feeds.iter().flat_map(|&feed| below(whole, feed).0).filter(|index| !feeds.contains(index)).collect();
         let mut elsewhere: BTreeSet<usize> = only_for(whole, &feeds, &before).into_iter().collect();
@@ -283,13 +301,14 @@ impl Partition {
         };
         let reads_marks =
             |index: usize| matches!(&whole.pipelines[index].source, Source::Build { sink, .. } if marks(*sink));
+        let mut cpu_refuses = None;
         if (0..program.pipelines.len()).filter(on_cpu).any(reads_marks) {
-            return Err(refusal("the cpu reads a build whose partners only devices have met"));
+            cpu_refuses = Some("the cpu reads a build whose partners only devices have met");
         }
         let all: u64 = whole.pipelines.iter().map(bytes_of).sum();
         let again: u64 = (0..program.pipelines.len()).filter(on_cpu).map(|it| bytes_of(&whole.pipelines[it])).sum();
         if again > all / FEW {
-            return Err(refusal("what comes after the parts scans too much for the cpu"));
+            cpu_refuses = Some("what comes after the parts scans too much for the cpu");
         }
         let (mut programs, mut arrives) = (vec![], Arrives::Rows);
         for device in 0..cuts.len() {
@@ -301,7 +320,7 @@ impl Partition {
         let cost = PartitionCost::new(whole, &programs, (pipeline, &own), (arrives, again, rates));
         let segments = cuts.iter().map(|range| range.len()).collect();
         let (elsewhere, whole) = (elsewhere.into_iter().collect(), Arc::new(read_by_all(program, &programs)));
-        Ok(Self { pipeline, elsewhere, programs, arrives, key, segments, whole, shuffle: None, cost })
+        Ok(Self { pipeline, elsewhere, programs, arrives, key, segments, whole, shuffle: None, cost, cpu_refuses })
     }
 }
 
@@ -340,14 +359,37 @@ struct Split<'a> {
     program: &'a Program,
     /// The pipelines whose rows are split, each with the column that holds the key, if there is one.
     split: &'a HashMap<usize, Option<usize>>,
-    /// The aggregation whose groups are on one device each, because its rows were sent there.
-    groups: Option<SinkId>,
+    meets: Meets,
+}
+
+/// The sink at which parts meet.
+#[derive(Debug, Clone, Copy)]
+enum Meets {
+    /// The first one whose rows are on several devices and do not add up to the whole.
+    After {
+        /// The aggregation whose groups are on one device each, because its rows were sent there.
+        groups: Option<SinkId>,
+    },
+    /// The last one: a device has all rows before.
+    Last,
+}
+
+/// The sink where parts meet of which no groups were sent.
+const ON_THE_WAY: Meets = Meets::After { groups: None };
+
+/// The devices that groups are sent to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GroupsTo {
+    /// The one that the hash of a group's keys names.
+    Hashed,
+    /// The first one, which goes on alone.
+    First,
 }
 
 impl<'a> Split<'a> {
     /// Of all of a program.
     fn of(program: &'a Program, split: &'a HashMap<usize, Option<usize>>) -> Self {
-        Self { whole: program, program, split, groups: None }
+        Self { whole: program, program, split, meets: ON_THE_WAY }
     }
 }
 
@@ -363,6 +405,42 @@ fn with_groups(part: &Program, sink: &Sink) -> Program {
     }
     let schema = schema_of(&sinks);
     Program::new(pipelines, sinks, schema)
+}
+
+/// Adds the pipelines, and their sinks, that make builds which every device has all of, and which prune scans of `own` so that few rows are left.
+fn add_pruning_builds(
+    program: &Program,
+    split: &HashMap<usize, Option<usize>>,
+    (own, sinks): (&mut BTreeSet<usize>, &mut BTreeSet<SinkId>),
+) {
+    let mut pending: Vec<usize> = own.iter().copied().collect();
+    while let Some(index) = pending.pop() {
+        for build in pruned_by(&program.pipelines[index]) {
+            let feeds = (0..program.pipelines.len()).filter(|&other| program.pipelines[other].sink == build);
+            let feeds: Vec<usize> = feeds.collect();
+            let (mut pipelines, mut made) = (BTreeSet::from_iter(feeds.iter().copied()), BTreeSet::from([build]));
+            for &feed in &feeds {
+                let (others, needed) = below(program, feed);
+                pipelines.extend(others);
+                made.extend(needed);
+            }
+            let is_whole = pipelines.iter().all(|other| !split.contains_key(other) && *other < index);
+            let leaves = feeds.iter().map(|&feed| cost::passing(program, feed)).fold(0.0, f64::max);
+            if !sinks.contains(&build) && is_whole && leaves <= SELECTIVE {
+                pending.extend(pipelines.difference(own));
+                own.extend(pipelines);
+                sinks.extend(made);
+            }
+        }
+    }
+}
+
+/// The builds that prune the scan of a pipeline.
+fn pruned_by(pipeline: &Pipeline) -> Vec<SinkId> {
+    match &pipeline.source {
+        Source::Scan(scan) => scan.prune.iter().map(|key| key.build).collect(),
+        _ => vec![],
+    }
 }
 
 /// The pipelines that each device runs.
@@ -423,98 +501,4 @@ fn bytes_of(pipeline: &Pipeline) -> u64 {
         Source::Scan(scan) => scan.plain_bytes(),
         _ => 0,
     }
-}
-
-/// Ranges of `segments` row segments for so many devices, each of one at least.
-fn cuts(segments: usize, devices: usize, seed: Option<u64>) -> Result<Vec<Range<usize>>, Unsupported> {
-    if devices < 2 || segments < devices {
-        return Err(refusal("the table has fewer row segments than there are devices"));
-    }
-    let mut starts: Vec<usize> = (0..devices).map(|device| device * segments / devices).collect();
-    if let Some(mut state) = seed {
-        // Any starts that leave every device a row segment: the first ones are shifted at random.
-        for device in 1..devices {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            let (least, most) = (starts[device - 1] + 1, segments - (devices - device));
-            starts[device] = least + (state >> 33) as usize % (most - least + 1);
-        }
-    }
-    let ends = starts[1..].iter().copied().chain([segments]);
-    Ok(starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect())
-}
-
-/// Whether output column `column` of a scan can be a key: integers without NULLs.
-fn is_key(scan: &Scan, column: usize) -> bool {
-    let ty = &scan.fields[column].ty;
-    let stats = scan.table.column_stats(scan.columns[column]);
-    matches!(ty.phys, Phys::I32 | Phys::I64) && ty.dictionary.is_none() && stats.nulls == 0
-}
-
-/// Whether output column `column` of a scan can be a key whose ranges are about those of its row segments.
-fn is_clustered(scan: &Scan, column: usize, cuts: &[Range<usize>]) -> bool {
-    if !is_key(scan, column) {
-        return false;
-    }
-    let Ok(bounds) = bounds(scan, column, cuts) else { return false };
-    bounds.iter().zip(cuts).all(|(&range, cut)| {
-        let read = between(&scan.table, scan.columns[column], range);
-        !read.is_empty() && read.len() <= cut.len() + cut.len() / 8 + 2
-    })
-}
-
-/// Whether of a scan that is split by the ranges of another one's key, each of so many devices reads about its share.
-fn is_clustered_within(scan: &Scan, column: usize, bounds: &[(i128, i128)], devices: usize) -> bool {
-    let read = bounds.iter().map(|&range| between(&scan.table, scan.columns[column], range).len());
-    let segments = scan.table.num_segments();
-    read.max().unwrap_or(0) <= segments.div_ceil(devices) + segments / 8 + 2
-}
-
-/// The range of the key of each device: they follow each other without a gap, and leave no number out.
-fn bounds(scan: &Scan, column: usize, cuts: &[Range<usize>]) -> Result<Vec<(i128, i128)>, Unsupported> {
-    let unknown = || refusal("a key without known bounds");
-    let table_column = scan.columns[column];
-    // Scans that are joined with this one may hold greater values than its type has.
-    let (mut least, greatest) = (i128::MIN, i128::MAX);
-    let mut ranges = vec![];
-    for cut in &cuts[..cuts.len() - 1] {
-        let stats = scan.table.segment_stats(cut.end - 1, table_column);
-        let (_, last) = stats.int_range().ok_or_else(unknown)?;
-        // Where keys repeat, a range may be empty.
-        let last = last.max(least.saturating_sub(1));
-        ranges.push((least, last));
-        least = last + 1;
-    }
-    ranges.push((least, greatest));
-    Ok(ranges)
-}
-
-/// The row segments, from the first to the last, that may have values within a range.
-fn between(table: &TableSnapshot, column: usize, (least, greatest): (i128, i128)) -> Range<usize> {
-    let meets = |&segment: &usize| {
-        let range = table.segment_stats(segment, column).int_range();
-        range.is_none_or(|(low, high)| low <= greatest && high >= least)
-    };
-    let first = (0..table.num_segments()).find(meets).unwrap_or(0);
-    let end = (first..table.num_segments()).rev().find(meets).map_or(first, |last| last + 1);
-    first..end
-}
-
-/// The conditions that output column `column` of a scan is within a range: as many for all ranges, so that all devices have the same kernels.
-fn within(scan: &Scan, column: usize, (least, greatest): (i128, i128)) -> Vec<Expr> {
-    let ty = scan.fields[column].ty.clone();
-    let (low, high) = match ty.phys {
-        Phys::I32 => (i32::MIN.into(), i32::MAX.into()),
-        _ => (i64::MIN.into(), i64::MAX.into()),
-    };
-    let is_empty = least > greatest || least > high || greatest < low;
-    // No number is at least the greatest and at most the least.
-    let (least, greatest) = if is_empty { (high, low) } else { (least.max(low), greatest.min(high)) };
-    let compare = |op, bound: i128| {
-        let bound = Expr::literal(Scalar::Int(bound), ColType { range: Some((bound, bound)), ..ty.clone() });
-        let (left, right) = (Box::new(Expr::column(column, ty.clone())), Box::new(bound));
-        let truth =
-            ColType { logical: DataType::Boolean, phys: Phys::Bool, nullable: false, range: None, dictionary: None };
-        Expr { kind: ExprKind::Compare { op, left, right }, ty: truth }
-    };
-    vec![compare(CompareOp::Ge, least), compare(CompareOp::Le, greatest)]
 }

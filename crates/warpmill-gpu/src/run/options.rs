@@ -114,6 +114,14 @@ pub struct DeviceOutput {
     pub profile: DeviceProfile,
 }
 
+impl DeviceOutput {
+    /// Of a program that was not run, because all its rows are on another device.
+    pub(super) fn without_rows(program: &Arc<Program>) -> Self {
+        let (placed, owners, profile) = (vec![], vec![], DeviceProfile::default());
+        Self { program: program.clone(), placed, owners, host_bytes: 0, profile }
+    }
+}
+
 /// The demand of a user, whatever memory there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Asked {

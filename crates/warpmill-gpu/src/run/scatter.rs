@@ -48,7 +48,7 @@ pub(crate) fn row_arrays(result: &ResultRows, buffers: &[DevicePtr], route: &Rou
                 Storage::U8 | Storage::U16 => 3,
                 Storage::I8 | Storage::I16 | Storage::Whole(_) => 2,
             },
-            Route::Ranges { .. } => 0,
+            Route::Ranges { .. } | Route::First => 0,
         };
         let (width, valid) = (column.storage.size() as u64, valid.map(|valid| buffers[valid]));
         arrays.push(RowArray { from: buffers[data], to: 0, width, valid: valid.unwrap_or(0), role });
@@ -107,7 +107,7 @@ impl Scatter {
     pub(crate) unsafe fn divide(&self, rows: Rows<'_>, tables: DevicePtr, stream: Stream) -> Result<Vec<u64>> {
         let described = rows.arrays.iter().flat_map(RowArray::bytes);
         let last = match rows.route {
-            Route::Hash { .. } => &[][..],
+            Route::Hash { .. } | Route::First => &[][..],
             Route::Ranges { last, .. } => last,
         };
         let mut image: Vec<u8> = described.collect();

@@ -154,6 +154,11 @@ impl ShufflePart {
         &self.shuffle.route
     }
 
+    /// Whether the device may get rows: all others end with the rows that they send.
+    pub(super) fn goes_on(&self) -> bool {
+        self.shuffle.route != Route::First || self.number == 0
+    }
+
     /// The number of parts.
     pub(crate) fn parts(&self) -> usize {
         self.shuffle.group.len()

@@ -20,6 +20,7 @@ impl Drop for Leaving<'_> {
 
 impl Executor {
     /// Runs the first of two programs, sends its rows to the devices of their parts, and runs the second one on the rows that come, its input 0.
+    /// Where all rows go to one device, the others have no rows of the second program.
     ///
     /// # Errors
     /// As [`Executor::execute`]; rows with strings over links that are not direct; another device of the shuffle that has failed.
@@ -31,9 +32,15 @@ impl Executor {
     ) -> Result<DeviceOutput> {
         let _leaving = Leaving(part);
         let own = Options { peers: None, reads: None, nested: true, ..options.clone() };
-        self.compile_ahead(second, &own);
+        let goes_on = part.goes_on();
+        if goes_on {
+            self.compile_ahead(second, &own);
+        }
         let (executor, second) = (self.clone(), second.clone());
-        let go_on = Arc::new(move |received| executor.execute_received(&second, &received, &own));
+        let go_on = Arc::new(move |received| match goes_on {
+            true => executor.execute_received(&second, &received, &own),
+            false => Ok(DeviceOutput::without_rows(&second)),
+        });
         let shuffle = Some(ShuffleEnd { part: part.clone(), go_on });
         self.execute(first, &[], &Options { shuffle, ..options.clone() })
     }

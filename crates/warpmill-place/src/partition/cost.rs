@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use warpmill_ir::{CompareOp, Expr, ExprKind, JoinKind, Pipeline, Probe, Program, Scalar, Scan, Sink, Source};
+use warpmill_ir::{CompareOp, Expr, ExprKind, JoinKind, Pipeline, Probe, Program, Scalar, Scan, Sink, SinkId, Source};
 use warpmill_machine::{CpuRates, DeviceRates};
 
 use super::origin::{column, origin};
@@ -50,8 +50,11 @@ const SHUFFLE: f64 = 2e-4;
 /// Seconds of a run that is so short that nothing speaks against trying.
 const SHORT: f64 = 1e-3;
 
-/// The factor by which the estimated groups may exceed the true ones: filters are not looked at.
+/// The factor by which the estimated groups may exceed the true ones: not all filters are looked at, and keys may depend on each other.
 const FILTERED: f64 = 64.0;
+
+/// The part of rows that are taken to match a pattern.
+const ALIKE: f64 = 0.1;
 
 /// Estimated seconds of a program in parts and of its parts together on one device.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,10 +93,10 @@ impl PartitionCost {
         Self { slowest, merge, rest: rest as f64 / rates.cpu_bytes, alone }
     }
 
-    /// Adds what comes of sending rows of `bytes` bytes between devices, for which scans read `scanned`: each device divides its own and copies
+    /// Adds what comes of sending rows of `bytes` bytes to so many devices, for which scans read `scanned`: each device divides its own and copies
     /// those of others.
-    pub(super) fn add_shuffle(&mut self, (scanned, bytes): (f64, f64), devices: usize, rates: PartitionRates) {
-        let (scanned, own) = (scanned / devices as f64, bytes / devices as f64);
+    pub(super) fn add_shuffle(&mut self, (scanned, bytes): (f64, f64), to: usize, rates: PartitionRates) {
+        let (scanned, own) = (scanned / to as f64, bytes / to as f64);
         self.slowest += SHUFFLE + own / rates.peers + (scanned + 3.0 * own) / rates.device_bytes;
     }
 
@@ -106,6 +109,11 @@ impl PartitionCost {
     /// Seconds in parts.
     pub fn in_parts(&self) -> f64 {
         self.slowest + self.merge + self.rest
+    }
+
+    /// Seconds of the parts on one device that reads all.
+    pub fn alone(&self) -> f64 {
+        self.alone
     }
 
     /// Whether parts may be faster than one device, as far as one can tell without a run.
@@ -146,45 +154,86 @@ pub(super) fn groups_in_parts(program: &Program, meeting: usize, devices: usize)
 }
 
 /// The part of a pipeline's scanned rows that passes its filters and finds partners, as far as the filters of scans tell.
-fn passing(program: &Program, index: usize) -> f64 {
+pub(super) fn passing(program: &Program, index: usize) -> f64 {
     let pipeline = &program.pipelines[index];
-    let own = match &pipeline.source {
-        Source::Scan(scan) => passing_rows(scan) / scan.table.num_rows().max(1) as f64,
-        _ => 1.0,
+    let (own, pruned) = match &pipeline.source {
+        Source::Scan(scan) => (passing_rows(scan) / scan.table.num_rows().max(1) as f64, &scan.prune[..]),
+        _ => (1.0, &[][..]),
     };
     let restricting =
         |probe: &&Probe| matches!(probe.kind, JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter);
-    let probes = warpmill_ir::graph::probes(pipeline).map(|(_, probe)| probe).filter(restricting);
-    let built = probes.flat_map(|probe| {
-        let feeds = (0..index).filter(|&other| program.pipelines[other].sink == probe.build);
-        feeds.map(|feed| passing(program, feed))
-    });
-    own * built.product::<f64>()
+    let probed = warpmill_ir::graph::probes(pipeline).map(|(_, probe)| probe).filter(restricting);
+    let builds: BTreeSet<SinkId> = probed.map(|probe| probe.build).chain(pruned.iter().map(|key| key.build)).collect();
+    let feeds = (0..index).filter(|&other| builds.contains(&program.pipelines[other].sink));
+    own * feeds.map(|feed| passing(program, feed)).product::<f64>()
 }
 
-/// The number of rows at most that pass the filters of a scan, of which only comparisons of columns with integers are looked at; values are taken
-/// to be evenly spread.
+/// The number of rows that pass the filters of a scan, of which comparisons of columns with constants, lists and patterns are looked at; values
+/// are taken to be evenly spread.
 pub(super) fn passing_rows(scan: &Scan) -> f64 {
-    let mut ranges: BTreeMap<usize, (i128, i128)> = BTreeMap::new();
+    let (mut ranges, mut part) = (BTreeMap::<usize, (i128, i128)>::new(), 1.0);
     for filter in &scan.filters {
-        let ExprKind::Compare { op, left, right } = &filter.kind else { continue };
-        let (Some(at), ExprKind::Literal(Scalar::Int(bound))) = (column(left), &right.kind) else { continue };
-        let Some(own) = values_of(scan, at) else { continue };
-        let (least, greatest) = ranges.entry(at).or_insert(own);
-        match op {
-            CompareOp::Ge => *least = (*bound).max(*least),
-            CompareOp::Gt => *least = (bound + 1).max(*least),
-            CompareOp::Le => *greatest = (*bound).min(*greatest),
-            CompareOp::Lt => *greatest = (bound - 1).min(*greatest),
-            CompareOp::Eq => (*least, *greatest) = (*bound, *bound),
+        match &filter.kind {
+            ExprKind::Compare { op, left, right } => {
+                let Some((at, bound)) = column_of(left).zip(constant(right)) else { continue };
+                let Some(own) = values_of(scan, at) else { continue };
+                narrow(scan, at, (*op, bound), ranges.entry(at).or_insert(own));
+            }
+            ExprKind::InList { input, list, negated: false, .. } => {
+                let own = column_of(input).and_then(|at| values_of(scan, at));
+                part *= own.map_or(1.0, |own| (list.len() as f64 / size(own)).min(1.0));
+            }
+            ExprKind::Like { negated: false, .. } => part *= ALIKE,
             _ => {}
         }
     }
-    let part = |(&at, &(least, greatest)): (&usize, &(i128, i128))| {
-        let (low, high) = values_of(scan, at).unwrap_or((least, greatest));
-        ((greatest - least + 1).max(0) as f64 / (high - low + 1).max(1) as f64).clamp(0.0, 1.0)
+    let left = ranges.iter().map(|(&at, &range)| size(range) / values_of(scan, at).map_or(1.0, size).max(1.0));
+    scan.table.num_rows() as f64 * part * left.map(|part| part.clamp(0.0, 1.0)).product::<f64>()
+}
+
+/// The column that an expression is, whatever it is held as.
+fn column_of(expr: &Expr) -> Option<usize> {
+    match &expr.kind {
+        ExprKind::Widen(input) => column_of(input),
+        _ => column(expr),
+    }
+}
+
+/// The constant that an expression is.
+fn constant(expr: &Expr) -> Option<&Scalar> {
+    match &expr.kind {
+        ExprKind::Literal(scalar) => Some(scalar),
+        ExprKind::Widen(input) => constant(input),
+        _ => None,
+    }
+}
+
+/// The number of integers from the first to the last.
+fn size((least, greatest): (i128, i128)) -> f64 {
+    (greatest - least + 1).max(0) as f64
+}
+
+/// Narrows a range of values, or dictionary codes, of a column to those that compare with a constant.
+fn narrow(scan: &Scan, at: usize, (op, bound): (CompareOp, &Scalar), (least, greatest): &mut (i128, i128)) {
+    // Of a string, the first code that is not less, and the first one that is greater.
+    let (first, next) = match (bound, &scan.fields[at].ty.dictionary) {
+        (Scalar::Int(bound), _) => (*bound, bound + 1),
+        (Scalar::Str(text), Some(dictionary)) => {
+            let first = i128::from(dictionary.lower_bound(text));
+            (first, first + i128::from(dictionary.code(text).is_some()))
+        }
+        _ => return,
     };
-    scan.table.num_rows() as f64 * ranges.iter().map(part).product::<f64>()
+    match op {
+        CompareOp::Ge => *least = first.max(*least),
+        CompareOp::Gt => *least = next.max(*least),
+        CompareOp::Le => *greatest = (next - 1).min(*greatest),
+        CompareOp::Lt => *greatest = (first - 1).min(*greatest),
+        CompareOp::Eq | CompareOp::IsNotDistinct => {
+            (*least, *greatest) = (first.max(*least), (next - 1).min(*greatest));
+        }
+        CompareOp::Ne | CompareOp::IsDistinct => {}
+    }
 }
 
 /// The least and the greatest value, or dictionary code, of a column of a scan.
