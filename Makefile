@@ -79,11 +79,11 @@ test: install ## All tests: Rust, then Python
 		cargo test --release $(CONFIG) --workspace --exclude warpmill-python --lib --bins --tests && \
 		cargo test --release $(CONFIG) --workspace --exclude warpmill-python --doc
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/python bench/studies/tests
-	$(BIN)/python -m pytest tests/attack
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/attack
 
 .PHONY: test-slow
-test-slow: install ## The Python tests that `make test` leaves out, for they take minutes
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow tests/python bench/studies/tests
+test-slow: install ## The Python tests that `make test` leaves out, for they take minutes, and ten times as many random cases
+	WARPMILL_TRIALS=10 $(BIN)/python -m pytest -n 2 --dist loadfile -m 'slow or trials' tests/python bench/studies/tests
 
 # Tests that other systems wrote (docs/conformance.md): from ../shared/conformance, or the folder that WARPMILL_CONFORMANCE names.
 .PHONY: conformance

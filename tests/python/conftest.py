@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,20 @@ if TYPE_CHECKING:
 
 # Plans follow assumed rates, not those that somebody has measured on this machine; read by the first query.
 os.environ.setdefault("WARPMILL_HARDWARE", "")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark cases of tests slow, but for each n-th of those that a mark `sample(n, parameter=values)` is about."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        for mark in item.iter_markers("sample"):
+            params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+            if all(str(params[name]) in values for name, values in mark.kwargs.items()):
+                key = f"{item.nodeid.partition('[')[0]} {mark}"
+                if seen[key] % mark.args[0]:
+                    item.add_marker("slow")
+                seen[key] += 1
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import warpmill
+from trials import trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -176,7 +177,8 @@ def case(both: Both, seed: int) -> int:
     return rows
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.trials
+@pytest.mark.parametrize("seed", range(trials(30)))
 def test_random(both: Both, seed: int) -> None:
     for part in range(4):
         case(both, seed * 1000 + part)

@@ -127,6 +127,7 @@ def con(request: pytest.FixtureRequest, source: warpmill.Connection) -> warpmill
     return source
 
 
+@pytest.mark.sample(3, con=["sim"])
 @pytest.mark.parametrize("key", KEYS)
 def test_groups(con: warpmill.Connection, duck: duckdb.DuckDBPyConnection, key: str) -> None:
     for table in ("t", "one", "none"):
@@ -134,6 +135,7 @@ def test_groups(con: warpmill.Connection, duck: duckdb.DuckDBPyConnection, key: 
     compared(con, duck, f"SELECT flag, {key} AS k, count(*) FROM t GROUP BY 1, 2 HAVING {key} > 'b' OR count(*) > 100")
 
 
+@pytest.mark.sample(3, con=["sim"])
 @pytest.mark.parametrize("key", KEYS)
 def test_distinct_extremes_and_orders(con: warpmill.Connection, duck: duckdb.DuckDBPyConnection, key: str) -> None:
     compared(con, duck, f"SELECT DISTINCT {key}, flag FROM t")
@@ -144,6 +146,7 @@ def test_distinct_extremes_and_orders(con: warpmill.Connection, duck: duckdb.Duc
     compared(con, duck, f"SELECT id, {key} FROM u ORDER BY 2 NULLS FIRST, 1", ordered=True)
 
 
+@pytest.mark.sample(3, con=["sim"])
 @pytest.mark.parametrize("key", KEYS[::3])
 def test_joins(con: warpmill.Connection, duck: duckdb.DuckDBPyConnection, key: str) -> None:
     grouped = f"(SELECT {key} AS k, count(*) AS n FROM u GROUP BY 1)"

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import warpmill
+from trials import trials
 from warpmill import _warpmill
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Both:
     """A connection of Warpmill that runs all of a query on one device, and one of DuckDB, with the same tables."""
 
     def __init__(self, device: str) -> None:
+        self.device = device
         self.ours, self.theirs = warpmill.connect(device=device, fallback="error"), duckdb.connect()
         self.ours.set("device_fallback", "error")
         for name, count in TABLES.items():
@@ -101,6 +103,7 @@ SETS = ["ROLLUP (a, b, s)", "CUBE (a, s, day)", "GROUPING SETS ((a), (s))", "GRO
         "CUBE (u, a)", "a, ROLLUP (b, s)", "ROLLUP (a), ROLLUP (s)", "ROLLUP (a + 1, upper(s))"]  # fmt: skip
 
 
+@pytest.mark.sample(5, both=["sim"])
 @pytest.mark.parametrize("sets", SETS)
 @pytest.mark.parametrize("table", TABLES)
 def test_sets(both: Both, table: str, sets: str) -> None:
@@ -113,6 +116,7 @@ def test_sets(both: Both, table: str, sets: str) -> None:
     both.check(f"SELECT {', '.join([*keys, *PARTIAL[:4], *WHOLE])} FROM {table} GROUP BY {sets}")
 
 
+@pytest.mark.sample(4, both=["sim"])
 @pytest.mark.parametrize("table", TABLES)
 def test_the_number_of_a_set(both: Both, table: str) -> None:
     for of in (
@@ -142,6 +146,7 @@ FOLLOWED = {
 }
 
 
+@pytest.mark.sample(5, both=["sim"])
 @pytest.mark.parametrize("what", FOLLOWED)
 @pytest.mark.parametrize("table", TABLES)
 def test_what_follows(both: Both, table: str, what: str) -> None:
@@ -158,9 +163,10 @@ def test_rows_of_joins(both: Both, table: str) -> None:
         both.check(f"SELECT l.s, r.b, {calls} FROM {source} GROUP BY GROUPING SETS ((l.s), (r.b), ())")
 
 
+@pytest.mark.trials
 def test_random_sets(both: Both) -> None:
     draw = random.Random(20261126)
-    for _ in range(60):
+    for _ in range(trials(60 if both.device == "cpu" else 10)):
         keys = draw.sample(["a", "b", "s", "day", "p", "i"], draw.randint(1, 4))
         subsets = [list(subset) for size in range(len(keys) + 1) for subset in combinations(keys, size)]
         sets = draw.sample(subsets, draw.randint(1, len(subsets)))

@@ -14,6 +14,7 @@ import pytest
 
 import warpmill
 from test_placement import DEVICES, NOT_SHARED, QUERIES, fill, rows
+from trials import trials
 from warpmill import _warpmill
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ def sorted_rows(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda row: [(item is None, str(item)) for item in row])
 
 
+@pytest.mark.sample(4, keyed=["one", "same"])
 @pytest.mark.parametrize("name", KEYED)
 def test_parts_by_a_key_add_up(
     keyed: tuple[warpmill.Connection, duckdb.DuckDBPyConnection], name: str, request: pytest.FixtureRequest
@@ -192,18 +194,24 @@ def test_scans_that_meet_are_split_by_the_same_key(
     assert "each with its row segments ([" in str(parts(con, "SELECT count(*), sum(v) FROM lines"))
 
 
+@pytest.fixture(scope="module")
+def filled() -> Iterator[warpmill.Connection]:
+    with warpmill.connect(placement="range") as con:
+        fill(con)
+        yield con
+
+
+@pytest.mark.trials
 @pytest.mark.parametrize("device", ["sim:2", "sim:3"])
 @pytest.mark.parametrize("name", [*QUERIES, *NOT_SHARED])
-def test_parts_by_row_segments_add_up(device: str, name: str) -> None:
-    with warpmill.connect(device=device, placement="range") as con:
-        fill(con)
-        query = {**QUERIES, **NOT_SHARED}[name]
-        con.execute("SET warpmill.device = 'cpu'")
-        expected = rows(con.sql(query))
-        con.execute(f"SET warpmill.device = '{device}'")
-        for seed in ["off", *range(1, 8)]:
-            con.execute(f"SET warpmill.debug.placement_seed = {seed}")
-            assert rows(con.sql(query)) == expected, f"ranges {seed} of {query}"
+def test_parts_by_row_segments_add_up(filled: warpmill.Connection, device: str, name: str) -> None:
+    query = {**QUERIES, **NOT_SHARED}[name]
+    filled.execute("SET warpmill.device = 'cpu'")
+    expected = rows(filled.sql(query))
+    filled.execute(f"SET warpmill.device = '{device}'")
+    for seed in ["off", *range(1, 1 + trials(4))]:
+        filled.execute(f"SET warpmill.debug.placement_seed = {seed}")
+        assert rows(filled.sql(query)) == expected, f"ranges {seed} of {query}"
 
 
 #: TPC-H queries that are in parts, and whether by ranges of the order key.
@@ -224,7 +232,7 @@ def tpch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list
         return folder / "db", {name: rows(con.sql(sql)) for name, sql in _warpmill.queries("tpch")}
 
 
-@pytest.mark.parametrize("devices", [2, 3, 8])
+@pytest.mark.parametrize("devices", [2, pytest.param(3, marks=pytest.mark.slow), 8])
 def test_tpch_in_parts(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]], devices: int) -> None:
     folder, expected = tpch
     found = {}
@@ -422,6 +430,7 @@ SENT = {
 }
 
 
+@pytest.mark.sample(4, keyed=["one", "same"])
 @pytest.mark.parametrize("name", SENT)
 def test_devices_send_rows_to_each_other(
     keyed: tuple[warpmill.Connection, duckdb.DuckDBPyConnection], name: str, request: pytest.FixtureRequest

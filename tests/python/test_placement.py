@@ -5,13 +5,13 @@ from __future__ import annotations
 import decimal
 import json
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import warpmill
+from trials import trials
 from warpmill import _warpmill
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reas
 ROWS = 11 * 1024 + 300
 
 #: Placements at random that are tried of all queries together. `WARPMILL_PLACEMENTS` says how many.
-PLACEMENTS = int(os.environ.get("WARPMILL_PLACEMENTS", "10000"))
+PLACEMENTS = trials(1000, "WARPMILL_PLACEMENTS")
 
 #: Each shares a scan of `facts`, by states or by rows.
 QUERIES = {
@@ -142,6 +142,7 @@ def expected(con: warpmill.Connection, query: str) -> list[tuple[Any, ...]]:
         con.execute("SET warpmill.placement = 'segment'")
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("name", QUERIES)
 def test_every_placement_has_the_same_answer(placed: warpmill.Connection, name: str) -> None:
     query = QUERIES[name]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import warpmill
+from trials import trials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,10 +132,12 @@ def over(call: str, window: str) -> str:
     return f"{call} OVER ({window})"
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_positions(both: Both, table: str, partition: str) -> None:
-    for order in ORDERS:
+    draw = random.Random(partition + table)
+    for order in draw.sample(ORDERS, trials(3, most=len(ORDERS))):
         calls = ", ".join(over(call, f"{partition} ORDER BY {order}") for call in POSITIONS + RANKS)
         both.check(f"SELECT id, {calls} FROM {table} ORDER BY id")
     for order in PEERS:
@@ -142,11 +145,12 @@ def test_positions(both: Both, table: str, partition: str) -> None:
         both.check(f"SELECT id, {calls} FROM {table} ORDER BY id")
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("frame", [*frames("ROWS", ["2", "5"]), "ROWS BETWEEN 90 PRECEDING AND 70 PRECEDING", ""])
 def test_rows(both: Both, table: str, frame: str) -> None:
     draw = random.Random(frame + table)
-    for partition in PARTITIONS:
+    for partition in draw.sample(PARTITIONS, trials(2, most=len(PARTITIONS))):
         order = draw.choice(ORDERS)
         calls = ", ".join(over(call, f"{partition} ORDER BY {order} {frame}") for call in FRAMED)
         both.check(f"SELECT id, {calls} FROM {table} ORDER BY id")
@@ -156,11 +160,12 @@ def test_rows(both: Both, table: str, frame: str) -> None:
 OF_SETS = [call for call in FRAMED if "_value" not in call]
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("frame", [*frames("GROUPS", ["1", "3"]), "RANGE UNBOUNDED PRECEDING", ""])
 def test_groups(both: Both, table: str, frame: str) -> None:
     draw = random.Random(frame + table)
-    for partition in PARTITIONS[:3]:
+    for partition in draw.sample(PARTITIONS[:3], trials(2, most=3)):
         order = draw.choice(PEERS)
         calls = ", ".join(over(call, f"{partition} ORDER BY {order} {frame}") for call in OF_SETS)
         both.check(f"SELECT id, {calls} FROM {table} ORDER BY id")
@@ -178,11 +183,13 @@ DISTANCES = [
 ]
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize(("key", "distances"), DISTANCES)
 def test_ranges(both: Both, table: str, key: str, distances: list[str]) -> None:
-    for at, frame in enumerate(frames("RANGE", distances)):
-        partition = PARTITIONS[at % 3]
+    draw, all_frames = random.Random(key + table), frames("RANGE", distances)
+    for frame in draw.sample(all_frames, trials(5, most=len(all_frames))):
+        partition = draw.choice(PARTITIONS[:3])
         calls = ", ".join(over(call, f"{partition} ORDER BY {key} {frame}") for call in OF_SETS)
         both.check(f"SELECT id, {calls} FROM {table} ORDER BY id")
 

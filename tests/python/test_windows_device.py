@@ -12,6 +12,7 @@ import pytest
 
 import warpmill
 from test_windows import DISTANCES, MOST, ORDERS, PARTITIONS, PEERS, QUERIES, TABLES, Both, frames, over
+from trials import trials
 from warpmill import _warpmill
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def listed(calls: list[str], window: str) -> str:
     return ", ".join(over(call, window) for call in calls)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_positions(both: OnDevice, table: str, partition: str) -> None:
@@ -68,35 +70,44 @@ FRAMES = [*frames("ROWS", ["2", "5"]), "ROWS BETWEEN 90 PRECEDING AND 70 PRECEDI
           "ROWS BETWEEN 300 PRECEDING AND 200 FOLLOWING", ""]  # fmt: skip
 
 
+def some(draw: random.Random) -> list[str]:
+    """Tables for one case: every statement has kernels to compile."""
+    return draw.sample(list(TABLES), trials(2, most=len(TABLES)))
+
+
+@pytest.mark.trials
 @pytest.mark.parametrize("frame", FRAMES)
 def test_rows(both: OnDevice, frame: str) -> None:
     draw = random.Random(frame)
-    for table in TABLES:
+    for table in some(draw):
         window = f"{draw.choice(PARTITIONS)} ORDER BY {draw.choice(ORDERS)} {frame}"
         both.check(f"SELECT id, {listed(SUMMED + PICKED, window)} FROM {table} ORDER BY id")
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("frame", [*frames("GROUPS", ["1", "3"]), "RANGE UNBOUNDED PRECEDING",
                                    "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", ""])  # fmt: skip
 def test_groups(both: OnDevice, frame: str) -> None:
     draw = random.Random(frame)
-    for table in TABLES:
+    for table in some(draw):
         window = f"{draw.choice(PARTITIONS[:4])} ORDER BY {draw.choice(PEERS)} {frame}"
         both.check(f"SELECT id, {listed(SUMMED, window)} FROM {table} ORDER BY id")
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize(("key", "distances"), DISTANCES)
 def test_ranges(both: OnDevice, key: str, distances: list[str]) -> None:
     draw = random.Random(key)
     for frame in frames("RANGE", distances):
         window = f"{draw.choice(PARTITIONS[:3])} ORDER BY {key} {frame}"
-        for table in draw.sample(list(TABLES), 2):
+        for table in some(draw)[: trials(1)]:
             both.check(f"SELECT id, {listed(draw.sample(SUMMED, 8), window)} FROM {table} ORDER BY id")
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_without_an_order(both: OnDevice, partition: str) -> None:
-    for table in TABLES:
+    for table in some(random.Random(partition)):
         both.check(f"SELECT id, {listed(SUMMED, partition)} FROM {table} ORDER BY id")
 
 

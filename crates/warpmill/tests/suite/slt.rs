@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
@@ -109,11 +110,21 @@ fn adversarial_settings() {
     let mut configs = Vec::new();
     files(&sql_folder().join("configs"), "json", &mut configs);
     assert!(!configs.is_empty());
-    let mut failures = Vec::new();
-    for path in configs {
-        let settings = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        failures.extend(run_files(&path.file_stem().unwrap().to_string_lossy(), &settings));
-    }
+    // Those of devices wait for a compiler: as many at once as there are cores.
+    let (waiting, failures) = (Mutex::new(configs), Mutex::new(Vec::new()));
+    let take = || waiting.lock().unwrap().pop();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(path) = take() {
+                    let settings = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+                    let found = run_files(&path.file_stem().unwrap().to_string_lossy(), &settings);
+                    failures.lock().unwrap().extend(found);
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n\n"));
     machine_code::check("sql");
 }
