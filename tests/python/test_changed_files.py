@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import textwrap
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from attack.tally import tally
+from trials import trials
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,13 +75,14 @@ def outcomes(folder: Path, how: str, codec: str, when: str, access: str, seed: i
     return told
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("access", ["map", "read"])
 @pytest.mark.parametrize("when", ["used", "new"])
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 @pytest.mark.parametrize("how", ["cut", "overwritten"])
 def test_files_that_change_are_errors(tmp_path: Path, how: str, codec: str, when: str, access: str) -> None:
     all_told: Counter[str] = Counter()
-    for seed in range(int(os.environ.get("WARPMILL_CHANGES", "3"))):
+    for seed in range(trials(1, "WARPMILL_CHANGES")):
         told = outcomes(tmp_path / str(seed), how, codec, when, access, seed)
         all_told.update(told)
         assert set(told) <= {"right", "CorruptDataError"}, (seed, told)

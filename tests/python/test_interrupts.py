@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
@@ -13,13 +12,14 @@ import pytest
 
 import warpmill
 from attack.tally import tally
+from trials import trials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 ROWS = 30_000
-ROUNDS = int(os.environ.get("WARPMILL_INTERRUPTS", "60"))
+ROUNDS = trials(30, "WARPMILL_INTERRUPTS")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import warpmill
 from attack.tally import tally
+from trials import trials
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +59,7 @@ def test_what_killed_processes_leave_goes_with_the_next_write(tmp_path: Path) ->
     with warpmill.connect(folder) as con:
         con.sql("CREATE SCHEMA s")
         con.sql("CREATE TABLE kept AS SELECT 1 AS a")
-    left, rounds = 0, int(os.environ.get("WARPMILL_KILLS", "12"))
+    left, rounds = 0, trials(8, "WARPMILL_KILLS")
     for round_ in range(rounds):
         child = spawn(folder, files, round_)
         time.sleep(chance.uniform(0.01, 0.4))
@@ -128,7 +129,7 @@ def test_changes_are_whole_or_not_there(tmp_path: Path) -> None:
         con.sql("SET warpmill.segment_rows = 4096")
         con.sql("CREATE TABLE t AS SELECT i AS k, i % 4 AS part, 0 AS a, 'step 0' AS s FROM range(20000) r(i)")
         con.sql("CREATE TABLE lost AS SELECT i AS k FROM range(20000) r(i) WHERE i % 4 = 3 AND i % 7 = 0")
-    rounds = int(os.environ.get("WARPMILL_KILLS", "12"))
+    rounds = trials(8, "WARPMILL_KILLS")
     whole = set()
     for round_ in range(rounds):
         child = subprocess.Popen(

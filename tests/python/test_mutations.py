@@ -15,16 +15,18 @@ import pytest
 from attack.tally import tally
 from mutations.files import subjects
 from mutations.run import run
+from trials import trials
 from warpmill import _warpmill
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COUNT = int(os.environ.get("WARPMILL_MUTATIONS", "150"))
+COUNT = trials(90, "WARPMILL_MUTATIONS")
 SEED = int(os.environ.get("WARPMILL_MUTATION_SEED", "17"))
 NO_SIM = json.loads(_warpmill.devices())["no_simulated_device"] is not None
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("device", ["cpu", pytest.param("sim", marks=pytest.mark.skipif(NO_SIM, reason="no compiler"))])
 def test_mutants_are_right_or_errors(tmp_path: Path, device: str, capsys: pytest.CaptureFixture[str]) -> None:
     made, mutants = tmp_path / "made", tmp_path / "mutants"

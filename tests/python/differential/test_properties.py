@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 import warpmill
 from differential.columns import KINDS, Column, Kind, Table
+from trials import trials
 from warpmill.bench.verify import difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-EXAMPLES = settings(max_examples=30, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=trials(20), deadline=None, derandomize=True)
 Rows = list[tuple[Any, ...]]
 
 

@@ -22,13 +22,14 @@ from differential import expressions, queries
 from differential.judge import Tally, run_seed
 from differential.known import KNOWN, REFUSALS, Known, Refusal
 from differential.shrink import script, shrink
+from trials import trials
 from warpmill import _warpmill
 
 if TYPE_CHECKING:
     from differential.judge import Door
 
 #: Seeds of each door, and queries of a seed: on the simulated device, most queries have kernels to compile.
-SEEDS: dict[Door, tuple[int, int]] = {"native": (40, 25), "sim": (3, 8), "duckdb": (20, 25)}
+SEEDS: dict[Door, tuple[int, int]] = {"native": (trials(20), 25), "sim": (trials(3), 8), "duckdb": (trials(10), 25)}
 DOOR = cast("Door", os.environ.get("WARPMILL_FUZZ_DOOR", "native"))
 #: One seed takes about half a second: an engine that hangs is stopped, and the stack of every thread printed.
 HANG_SECONDS = 300
@@ -51,6 +52,7 @@ def report(seed: int, asked: int, door: Door, tally: Tally) -> list[str]:
         faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.mark.trials
 @pytest.mark.skipif(not FIXED, reason="a long run, or one seed")
 @pytest.mark.parametrize(
     ("door", "seed"), [(door, seed) for door, (seeds, _) in SEEDS.items() for seed in range(seeds)]

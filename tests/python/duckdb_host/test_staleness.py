@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
@@ -13,12 +12,13 @@ import pandas
 import pytest
 
 import warpmill.duckdb
+from trials import trials
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 #: Steps of each walk; other DuckDB versions take fewer (test_clients.py).
-STEPS = int(os.environ.get("WARPMILL_TEST_STEPS", "200"))
+STEPS = trials(100, "WARPMILL_TEST_STEPS")
 
 QUERY = "SELECT count(*), sum(v), min(v), max(s), count(DISTINCT k) FROM {table}"
 
@@ -110,6 +110,7 @@ class Walk:
             con.close()
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_thousand_steps(tmp_path: Path, seed: int) -> None:
     walk = Walk(tmp_path, seed)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import warpmill
+from trials import trials
 from udf.data import alike, differences, table
 from udf.functions import KEPT, centred, compounded
 from udf.grammar import compiled
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(_warpmill.no_compiler() is not None, reason=str(_warpmill.no_compiler()))
 
 #: Random functions; more with WARPMILL_COMPILED_FUNCTIONS=N, others with WARPMILL_UDF_SEED=N.
-FUNCTIONS = int(os.environ.get("WARPMILL_COMPILED_FUNCTIONS", "24"))
+FUNCTIONS = trials(12, "WARPMILL_COMPILED_FUNCTIONS")
 SEED = int(os.environ.get("WARPMILL_UDF_SEED", "20261126"))
 BATCH = 12
 #: The texts that tests of the engine's kernels read.
@@ -61,6 +62,7 @@ def functions(seed: int, count: int, *, pandas_alike: bool) -> list[tuple[str, C
     return found
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("batch", range(max(FUNCTIONS // BATCH, 1)))
 @pytest.mark.parametrize("pandas_alike", [True, False])
 def test_random_loops_have_the_results_of_python_and_pandas(

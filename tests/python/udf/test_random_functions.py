@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import warpmill
+from trials import trials
 from udf.data import alike, differences, table
 from udf.grammar import Grammar, compiled
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import pandas
 
 #: Random functions; more with WARPMILL_UDF_FUNCTIONS=N, others with WARPMILL_UDF_SEED=N.
-FUNCTIONS = int(os.environ.get("WARPMILL_UDF_FUNCTIONS", "600"))
+FUNCTIONS = trials(300, "WARPMILL_UDF_FUNCTIONS")
 SEED = int(os.environ.get("WARPMILL_UDF_SEED", "20261126"))
 BATCH = 30
 
@@ -58,6 +59,7 @@ def rows(con: warpmill.Connection, names: list[str], tail: str = "") -> list[tup
     return con.sql(f"SELECT k, {calls} FROM t {tail} GROUP BY k ORDER BY k").fetchall()
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("batch", range(FUNCTIONS // BATCH))
 def test_expressions_calls_and_pandas_agree(batch: int, con: warpmill.Connection) -> None:
     seed = SEED + batch
@@ -81,6 +83,7 @@ def test_expressions_calls_and_pandas_agree(batch: int, con: warpmill.Connection
     assert not different, f"seed {seed}\n" + "\n".join(f"{one}\n{texts[one.split()[0]]}" for one in different)
 
 
+@pytest.mark.trials
 @pytest.mark.parametrize("batch", range(max(FUNCTIONS // BATCH // 4, 1)))
 def test_expressions_and_calls_agree_about_zeros(batch: int, con: warpmill.Connection) -> None:
     """Quotients and remainders by zero are missing, however the function is run."""
