@@ -213,9 +213,8 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "clickbench",
         "job26",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("h2o", "taxi", "qj", "ssb", "tpcds")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("clickbench", "h2o", "taxi", "qj", "ssb", "tpcds")),
     ],
 )
 def test_all_queries_of_a_suite_have_duckdbs_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

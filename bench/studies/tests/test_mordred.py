@@ -71,7 +71,7 @@ def test_facts_are_sorted_by_date_in_as_many_segments_as_were_asked_for(database
 
 
 def test_every_placement_has_the_same_answers_at_every_size(data: Path, tmp_path: Path) -> None:
-    options = ["--points", "0,50,100", "--queries", "1.1,2.1,3.1,4.1", "--json", tmp_path / "again.json"]
+    options = ["--points", "0,50,100", "--queries", "1.1,3.1", "--json", tmp_path / "again.json"]
     found = report(data, tmp_path, "baselines", *options)
     assert json.loads((tmp_path / "again.json").read_text()) == found
     assert (found["suite"], found["device"], found["column_bytes_fit"]) == ("mordred", "sim", True)
@@ -82,7 +82,7 @@ def test_every_placement_has_the_same_answers_at_every_size(data: Path, tmp_path
     assert list(rows) == [(percent, name) for percent in (0, 50, 100) for name in mordred.PLACEMENTS]
     for (percent, name), row in rows.items():
         assert (row["same_answer"], row["error"], row["repeated"]) == (True, None, True)
-        assert list(row["queries"]) == ["1.1", "2.1", "3.1", "4.1"]
+        assert list(row["queries"]) == ["1.1", "3.1"]
         assert row["ms"] == pytest.approx(sum(query["ms"] for query in row["queries"].values()))
         for kind in mordred.TRAFFIC:
             assert row[kind] == sum(query[kind] for query in row["queries"].values())

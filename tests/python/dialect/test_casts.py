@@ -11,6 +11,8 @@ import warpmill
 from dialect.lockstep import Answer, answer_of, rows_differ, types_differ
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dialect.lockstep import Engine
 
 #: A value of every type, as a text that is cast to it, and one that most other types can hold.
@@ -51,15 +53,20 @@ KNOWN = {
 PAIRS = [pytest.param(source, target, id=f"{source} to {target}") for source in TYPES for target in TYPES]
 
 
-@pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_cast(source: str, target: str) -> None:
+@pytest.fixture(scope="module")
+def engines() -> Iterator[tuple[Engine, Engine]]:
     with warpmill.connect() as ours, duckdb.connect() as theirs:
         theirs.sql("SET TimeZone = 'UTC'")
-        found = [
-            difference
-            for difference in (compared(ours, theirs, statement) for statement in statements(source, target))
-            if difference
-        ]
+        yield ours, theirs
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_cast(engines: tuple[Engine, Engine], source: str, target: str) -> None:
+    found = [
+        difference
+        for difference in (compared(*engines, statement) for statement in statements(source, target))
+        if difference
+    ]
     if (source, target) in KNOWN:
         assert found, "there is no difference any more"
     else:
