@@ -166,7 +166,7 @@ def test_rows_of_joins(both: Both, table: str) -> None:
 @pytest.mark.trials
 def test_random_sets(both: Both) -> None:
     draw = random.Random(20261126)
-    for _ in range(trials(60 if both.device == "cpu" else 10)):
+    for _ in range(trials(60 if both.device == "cpu" else 6)):
         keys = draw.sample(["a", "b", "s", "day", "p", "i"], draw.randint(1, 4))
         subsets = [list(subset) for size in range(len(keys) + 1) for subset in combinations(keys, size)]
         sets = draw.sample(subsets, draw.randint(1, len(subsets)))

@@ -233,7 +233,7 @@ def tpch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list
         return folder / "db", {name: rows(con.sql(sql)) for name, sql in _warpmill.queries("tpch")}
 
 
-@pytest.mark.parametrize("devices", [2, pytest.param(3, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize("devices", [3, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 8))])
 def test_tpch_in_parts(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]], devices: int) -> None:
     folder, expected = tpch
     found = {}
