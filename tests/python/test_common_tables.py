@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TABLES = [
-    """CREATE TABLE facts AS SELECT i AS id, i % 7 AS k, CASE WHEN i % 5 <> 0 THEN i % 11 END AS v, 'name ' || (i % 13) AS t
-       FROM range(9000) AS r(i)""",
+    """CREATE TABLE facts AS SELECT i AS id, i % 7 AS k, CASE WHEN i % 5 <> 0 THEN i % 11 END AS v,
+       'name ' || (i % 13) AS t, i / 2 AS d FROM range(9000) AS r(i)""",
     "CREATE TABLE names AS SELECT i AS k, 'name ' || i AS n, i % 2 AS odd FROM range(9) AS r(i)",
 ]
 
@@ -32,7 +32,8 @@ WAYS: dict[str, dict[str, Any]] = {
 STATEMENTS = {
     "one table three times": (
         """WITH g AS (SELECT k, sum(v) AS s, count(*) AS n FROM facts GROUP BY k)
-           SELECT a.k, a.s, a.n, b.s, b.n, c.s, c.n FROM g AS a JOIN g AS b ON a.k = b.k JOIN g AS c ON b.k = c.k + 1""",
+           SELECT a.k, a.s, a.n, b.s, b.n, c.s, c.n
+           FROM g AS a JOIN g AS b ON a.k = b.k JOIN g AS c ON b.k = c.k + 1""",
         1,
     ),
     "the largest of its groups": (
@@ -64,6 +65,10 @@ STATEMENTS = {
     "other constants": (
         """SELECT a.k, a.s, b.s FROM (SELECT k, sum(v) AS s FROM facts WHERE v > 3 GROUP BY k) AS a
            JOIN (SELECT k, sum(v) AS s FROM facts WHERE v > 4 GROUP BY k) AS b ON a.k = b.k""",
+        2,
+    ),
+    "two zeros": (
+        "SELECT (SELECT min(1 / (d * 0.0::DOUBLE)) FROM facts), (SELECT min(1 / (d * -0.0::DOUBLE)) FROM facts)",
         2,
     ),
     "existence, twice": (

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reas
 ROWS = 11 * 1024 + 300
 
 #: Placements at random that are tried of all queries together. `WARPMILL_PLACEMENTS` says how many.
-PLACEMENTS = trials(1000, "WARPMILL_PLACEMENTS")
+PLACEMENTS = trials(10_000, "WARPMILL_PLACEMENTS")
 
 #: Each shares a scan of `facts`, by states or by rows.
 QUERIES = {

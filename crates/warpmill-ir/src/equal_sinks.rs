@@ -1,8 +1,8 @@
 //! Removal of pipelines that compute what others have computed before: those of a common table expression that is used several times.
 //!
 //! Sinks are compared in the order in which they are finished: two are equal if the same pipelines feed them, where references to sinks that are
-//! known to be equal count as the same. Readers of a sink's rows then read the first of those that equal it. Hash builds are compared, too, but each
-//! keeps its own probes: a build goes only with the pipeline that probes it.
+//! known to be equal count as the same. Readers of a sink's rows then read the first of those that equal it. Probes are not moved from one hash build
+//! to an equal one: a build is removed where the pipelines that probe it are.
 //!
 //! Scans of the second sink may be pruned by more builds than those of the first one: the rows that are missing there make no difference.
 
@@ -125,8 +125,9 @@ impl<'a> Classes<'a> {
         }
     }
 
+    /// Whether rows of scan `one` may be read for those of `other`, which may be pruned by more builds. Programs have no filters of other tables
+    /// (`sideways`) yet when sinks are merged.
     fn are_equal_scans(&self, one: &Scan, other: &Scan) -> bool {
-        // Metadata of other tables is attached later.
         is_same_table(&one.table, &other.table)
             && one.columns == other.columns
             && one.filters == other.filters

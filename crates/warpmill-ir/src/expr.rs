@@ -14,8 +14,8 @@ use arrow::datatypes::DataType;
 use crate::recoding::Recoding;
 use crate::types::{ColType, Phys};
 
-/// A constant.
-#[derive(Debug, Clone, PartialEq)]
+/// A constant. Floats are equal where all of their bits are: there are two zeros, and a NaN is that NaN.
+#[derive(Debug, Clone)]
 pub enum Scalar {
     /// NULL of the expression's type.
     Null,
@@ -27,6 +27,19 @@ pub enum Scalar {
     Float(f64),
     /// A string.
     Str(Arc<str>),
+}
+
+impl PartialEq for Scalar {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::Int(a), Self::Int(b)) => a == b,
+            (Self::Float(a), Self::Float(b)) => a.to_bits() == b.to_bits(),
+            (Self::Str(a), Self::Str(b)) => a == b,
+            _ => false,
+        }
+    }
 }
 
 /// Arithmetic on numbers of one representation.

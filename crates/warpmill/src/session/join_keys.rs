@@ -30,12 +30,12 @@ impl OptimizerRule for KeepsKeys {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let concerned = match self.0.apply_order() {
+        let is_left_alone = match self.name() {
             // It is called for every node.
-            Some(_) => has_null_keys(&plan),
-            None => has_join(&plan, &|join| join.join_type == JoinType::Inner && (are_null_keys(join) || spans(join)))?,
+            "extract_equijoin_predicate" => has_null_keys(&plan),
+            _ => has_join(&plan, &|join| join.join_type == JoinType::Inner && (are_null_keys(join) || spans(join)))?,
         };
-        if concerned { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
+        if is_left_alone { Ok(Transformed::no(plan)) } else { self.0.rewrite(plan, config) }
     }
 }
 
@@ -64,6 +64,7 @@ fn spans(join: &Join) -> bool {
     })
 }
 
+/// Whether columns are of several inputs of a chain, or, where names repeat, may be.
 fn is_of_several(columns: &HashSet<&Column>, chain: &LogicalPlan) -> bool {
     let LogicalPlan::Join(join) = chain else { return false };
     if columns.len() < 2 || join.join_type != JoinType::Inner {

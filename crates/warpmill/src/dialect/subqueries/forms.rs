@@ -1,7 +1,9 @@
 //! The subqueries that DataFusion plans rightly.
 
-use datafusion::common::Result;
+use std::collections::HashSet;
+
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Distinct, Expr, JoinType, LogicalPlan, Operator};
@@ -63,9 +65,11 @@ pub(super) fn is_datafusions(expr: &Expr, input: &LogicalPlan, place: Place) -> 
     }
     Ok(match (expr, place) {
         (Expr::ScalarSubquery(_), _) if outer.is_empty() => plan.schema().field(0).is_nullable() || has_a_row(plan),
-        (Expr::ScalarSubquery(_), Place::Projection | Place::Filter) => is_simple_aggregate(plan)?,
+        (Expr::ScalarSubquery(_), Place::Projection | Place::Filter) => is_simple_aggregate(plan)? && has_names(plan)?,
         (Expr::Exists(_), Place::Condition | Place::AndOr | Place::Filter)
-        | (Expr::InSubquery(_), Place::Condition | Place::AndOr) => outer.is_empty() || is_simple(plan)?,
+        | (Expr::InSubquery(_), Place::Condition | Place::AndOr) => {
+            outer.is_empty() || is_simple(plan)? && has_names(plan)?
+        }
         // Of a constant DataFusion's join knows no columns to compare.
         (Expr::InSubquery(list), Place::NotIn) => outer.is_empty() && list.expr.any_column_refs(),
         _ => false,
@@ -73,7 +77,7 @@ pub(super) fn is_datafusions(expr: &Expr, input: &LogicalPlan, place: Place) -> 
 }
 
 /// The outer columns that a plan names, those of queries in it included.
-pub(super) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<datafusion::common::Column>> {
+pub(super) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<Column>> {
     let mut found = Vec::new();
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
@@ -140,6 +144,21 @@ fn is_simple(plan: &LogicalPlan) -> Result<bool> {
         }
         _ => false,
     })
+}
+
+/// Whether the columns that are compared with outer ones, and those of the result, have names of their own: DataFusion forgets which tables they
+/// are of.
+fn has_names(plan: &LogicalPlan) -> Result<bool> {
+    let mut columns: HashSet<Column> = plan.schema().columns().into_iter().collect();
+    plan.apply(|node| {
+        if let LogicalPlan::Filter(filter) = node {
+            let compared = split_conjunction(&filter.predicate).into_iter().filter(|expr| expr.contains_outer());
+            columns.extend(compared.flat_map(Expr::column_refs).cloned());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let names: HashSet<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    Ok(names.len() == columns.len())
 }
 
 /// One aggregation of rows that equal columns are compared of.
