@@ -96,6 +96,13 @@ impl DeviceGroup {
         Self { devices, links, traffic, lanes: Mutex::default(), by_kernels, pulls }
     }
 
+    /// The same, of devices whose driver runs no kernels.
+    #[cfg(test)]
+    pub(crate) fn without_kernels(mut self) -> Self {
+        self.by_kernels = false;
+        self
+    }
+
     /// The link from one device to another.
     pub fn link(&self, source: usize, destination: usize) -> &Link {
         &self.links[source][destination]
