@@ -44,7 +44,7 @@ fn remove_unused(program: &mut Program) {
         pipelines.insert(index);
         sinks.extend(made);
     }
-    // Those that only set flags of a build have sinks, too.
+    // A pipeline that only sets flags of a build feeds a sink that nobody reads.
     sinks.extend(pipelines.iter().map(|&index| program.pipelines[index].sink));
     let numbers: HashMap<SinkId, SinkId> = sinks.iter().enumerate().map(|(new, &old)| (old, new)).collect();
     let mut kept = vec![];

@@ -287,7 +287,7 @@ impl Partition {
             own.extend(pipelines);
             sinks.extend(needed);
         }
-        add_pruning_builds(program, split, (&mut own, &mut sinks));
+        add_pruning_builds(program, split, &mut own, &mut sinks);
         let before =
             feeds.iter().flat_map(|&feed| below(whole, feed).0).filter(|index| !feeds.contains(index)).collect();
         let mut elsewhere: BTreeSet<usize> = only_for(whole, &feeds, &before).into_iter().collect();
@@ -370,7 +370,7 @@ enum Meets {
         /// The aggregation whose groups are on one device each, because its rows were sent there.
         groups: Option<SinkId>,
     },
-    /// The last one: a device has all rows before.
+    /// The last one: one device runs all that comes before it.
     Last,
 }
 
@@ -411,7 +411,8 @@ fn with_groups(part: &Program, sink: &Sink) -> Program {
 fn add_pruning_builds(
     program: &Program,
     split: &HashMap<usize, Option<usize>>,
-    (own, sinks): (&mut BTreeSet<usize>, &mut BTreeSet<SinkId>),
+    own: &mut BTreeSet<usize>,
+    sinks: &mut BTreeSet<SinkId>,
 ) {
     let mut pending: Vec<usize> = own.iter().copied().collect();
     while let Some(index) = pending.pop() {

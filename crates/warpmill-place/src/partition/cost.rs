@@ -177,7 +177,7 @@ pub(super) fn passing_rows(scan: &Scan) -> f64 {
             ExprKind::Compare { op, left, right } => {
                 let Some((at, bound)) = column_of(left).zip(constant(right)) else { continue };
                 let Some(own) = values_of(scan, at) else { continue };
-                narrow(scan, at, (*op, bound), ranges.entry(at).or_insert(own));
+                narrow(scan, at, *op, bound, ranges.entry(at).or_insert(own));
             }
             ExprKind::InList { input, list, negated: false, .. } => {
                 let own = column_of(input).and_then(|at| values_of(scan, at));
@@ -214,7 +214,7 @@ fn size((least, greatest): (i128, i128)) -> f64 {
 }
 
 /// Narrows a range of values, or dictionary codes, of a column to those that compare with a constant.
-fn narrow(scan: &Scan, at: usize, (op, bound): (CompareOp, &Scalar), (least, greatest): &mut (i128, i128)) {
+fn narrow(scan: &Scan, at: usize, op: CompareOp, bound: &Scalar, (least, greatest): &mut (i128, i128)) {
     // Of a string, the first code that is not less, and the first one that is greater.
     let (first, next) = match (bound, &scan.fields[at].ty.dictionary) {
         (Scalar::Int(bound), _) => (*bound, bound + 1),

@@ -110,7 +110,7 @@ fn adversarial_settings() {
     let mut configs = Vec::new();
     files(&sql_folder().join("configs"), "json", &mut configs);
     assert!(!configs.is_empty());
-    // Those of devices wait for a compiler: as many at once as there are cores.
+    // One thread for each core: runs on devices spend most of their time in a compiler.
     let (waiting, failures) = (Mutex::new(configs), Mutex::new(Vec::new()));
     let take = || waiting.lock().unwrap().pop();
     std::thread::scope(|scope| {
