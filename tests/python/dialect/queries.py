@@ -245,6 +245,41 @@ CASES = (
     ),
     Case("correlated, in ORDER BY", "SELECT s FROM a ORDER BY (SELECT count(*) FROM b WHERE b.y > a.x), s", _AB),
     Case("correlated, of nothing", "SELECT s, (SELECT a.i + 1) AS n FROM a ORDER BY 1", _AB),
+    Case(
+        "`IN` of several columns",
+        "SELECT s FROM a WHERE (i, x) IN (SELECT i, y - 90 FROM b UNION ALL SELECT i, x FROM a) ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "`IN` of several columns may be NULL",
+        "SELECT s, (i, x) IN (SELECT i, y FROM b) AS m, (i, x) NOT IN (SELECT i, x FROM a WHERE s < 'c') AS n,"
+        " row(i, x) IN (SELECT i, x FROM a WHERE false) AS o FROM a ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "`NOT IN` of several columns",
+        "SELECT s FROM a WHERE (i, s) NOT IN (SELECT max(i), max(s) FROM a GROUP BY i) ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "`= ANY` of several columns",
+        "SELECT s FROM a WHERE (s, i) = ANY (SELECT 'a', i FROM b) OR (i, s) = ANY (SELECT 2, 'd') ORDER BY 1",
+        _AB,
+    ),
+    Case("another number of columns", "SELECT s FROM a WHERE (i, x) IN (SELECT * FROM a)", _AB),
+    Case(
+        "rows order by their first values that differ",
+        "SELECT s, (i, x) < (2, 20) AS a, (i, x) >= (2, 20) AS b, (i, x) > (i, 15) AS c, (2, 20) <= (i, x) AS d FROM a"
+        " ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "rows of NULLs order and are equal",
+        "SELECT s, (i, x) = (2, NULL) AS a, (i, x) <> (2, NULL) AS b, (i, x) < (2, NULL) AS c, row(x, i) <= row(x, i)"
+        " AS d FROM a ORDER BY 1",
+        _AB,
+    ),
+    Case("rows as keys", "SELECT l.s, r.s FROM a l JOIN a r ON (l.i, l.x) = (r.i, r.x) ORDER BY ALL", _AB),
     Case("a scalar subquery of several rows", "SELECT (SELECT y FROM b)", _AB),
     Case(
         "a correlated one of several rows",

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// Puts the defaults of a table of `schema` where `insert` means them.
 pub(super) fn add(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
     let default = |at: usize| match default_of(schema.field(at)) {
-        Some(sql) => parsed(sql).map(|expr| Expr::Nested(Box::new(expr))),
+        Some(sql) => expression(sql).map(|expr| Expr::Nested(Box::new(expr))),
         None => Ok(Expr::Value(Value::Null.into())),
     };
     let all = schema.fields().len();
@@ -82,10 +82,11 @@ fn is_plain(with: bool, order: bool, limit: bool) -> bool {
     !(with || order || limit)
 }
 
-fn parsed(sql: &str) -> Result<Expr> {
+/// An expression of the plan's own, or the default of a column.
+pub(super) fn expression(sql: &str) -> Result<Expr> {
     let parser = Parser::new(&DuckDbDialect).with_recursion_limit(10_000).try_with_sql(sql);
     let expr = parser.and_then(|mut parser| parser.parse_expr());
-    expr.map_err(|error| Error::Parse(format!("{error} (of the default {sql})")))
+    expr.map_err(|error| Error::Parse(format!("{error} (of {sql})")))
 }
 
 fn query(sql: &str) -> Result<Query> {

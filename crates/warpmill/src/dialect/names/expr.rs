@@ -13,7 +13,7 @@ use super::distinct_from::reassociate;
 use super::more_calls::with_positions;
 use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
-use super::{Binder, Names, no_query};
+use super::{Binder, Names, no_query, rows};
 use crate::dialect::{library, walk};
 use crate::{Error, Result};
 
@@ -73,6 +73,11 @@ impl VisitorMut for Binding<'_, '_, '_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
         reassociate(expr);
+        match rows::meaning(expr) {
+            Ok(None) => {}
+            Ok(Some(whole)) => *expr = whole,
+            Err(error) => return ControlFlow::Break(Box::new(error)),
+        }
         if let Expr::Lambda(lambda) = expr
             && let Some(path) = json_path(lambda)
         {

@@ -12,7 +12,7 @@ use super::expr::function;
 use super::sample::sampled;
 use super::scope::{Field, Fields, Relation, Scope, Visible, distinct_names, marked, quoted, same};
 use super::unread::unread_of_relation;
-use super::{Binder, Names};
+use super::{Binder, Names, rows};
 use crate::asof;
 use crate::{Error, Result};
 
@@ -208,6 +208,7 @@ impl Binder<'_> {
                 sides().for_each(|side| side.used.set(false));
                 let fields = self.query(subquery, Some(scope), Names::Own)?;
                 *lateral |= sides().any(|side| side.used.get());
+                rows::check(alias.as_ref(), fields.as_ref().map(Vec::len))?;
                 self.named(Unnamed { path: vec![], qualifier: None, fields }, alias, scope)
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => self.tree(table_with_joins, scope),

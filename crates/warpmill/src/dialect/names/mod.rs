@@ -18,6 +18,7 @@ mod label;
 mod more_calls;
 mod pivot;
 mod query;
+mod rows;
 mod sample;
 mod scope;
 mod sets;

@@ -12,7 +12,7 @@ use super::expr::Preference;
 use super::items::Items;
 use super::scope::{Field, Fields, Scope, distinct_names, quoted, same};
 use super::unread::{unread_of_query, unread_of_select};
-use super::{Binder, Cte, Names};
+use super::{Binder, Cte, Names, rows};
 use crate::{Error, Result};
 
 impl Binder<'_> {
@@ -103,6 +103,9 @@ impl Binder<'_> {
         define_windows(&mut select.qualify, &windows);
 
         let items = self.items(std::mem::take(&mut select.projection), &mut scope)?;
+        for condition in select.selection.iter_mut().chain(&mut select.having).chain(&mut select.qualify) {
+            rows::in_condition(condition)?;
+        }
         if let Some(condition) = &mut select.selection {
             self.columns_condition(condition, &scope)?;
             self.expr(condition, &scope)?;

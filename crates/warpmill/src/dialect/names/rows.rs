@@ -1,0 +1,213 @@
+//! Rows of values, `(a, b)`: compared value by value, and looked for in subqueries of several columns.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SetExpr, TableAlias,
+    TableFactor, UnaryOperator, Value,
+};
+
+use super::defaults::expression;
+use super::pivot::parsed;
+use super::scope::{nested, quoted};
+use crate::{Error, Result};
+
+/// The alias of a subquery that a row is looked for in.
+const ROW: &str = "__row";
+
+/// What a comparison of rows, or a row that a subquery is searched for, stands for; `None`: `expr` is neither.
+///
+/// Rows order by their first values that differ, NULL above all others and equal to NULL, as structs of DuckDB do.
+/// `IN`, `= ANY` and `<> ALL` compare with `=`, so that they may be NULL.
+pub(super) fn meaning(expr: &Expr) -> Result<Option<Expr>> {
+    if let Expr::BinaryOp { left, op, right } = expr
+        && let (Some(left), Some(right)) = (values(left), values(right))
+        && left.len() == right.len()
+    {
+        return Ok(compared(&left, op, &right));
+    }
+    searched(expr).map(|search| search.value()).transpose()
+}
+
+/// [`meaning`] where NULL is as good as FALSE: the conditions of WHERE, and the operands of AND and OR in them.
+pub(super) fn in_condition(condition: &mut Expr) -> Result<()> {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+            in_condition(left)?;
+            in_condition(right)?;
+        }
+        Expr::Nested(inner) => in_condition(inner)?,
+        other => {
+            if let Some(search) = searched(other).filter(|search| !search.negated) {
+                *other = search.exists(search.found())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An error where a subquery that a row is looked for in has another number of columns, `fields`, than the row; `alias`: of the subquery.
+pub(super) fn check(alias: Option<&TableAlias>, fields: Option<usize>) -> Result<()> {
+    match (alias.filter(|alias| alias.name.value == ROW), fields) {
+        (Some(alias), Some(columns)) if columns != alias.columns.len() => {
+            let expected = alias.columns.len();
+            Err(Error::Plan(format!("Subquery returns {columns} columns - expected {expected}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The values of a row.
+fn values(expr: &Expr) -> Option<Vec<Expr>> {
+    match expr {
+        Expr::Nested(inner) => values(inner),
+        Expr::Tuple(values) if values.len() > 1 => Some(values.clone()),
+        Expr::Function(Function { name, args: FunctionArguments::List(list), filter: None, over: None, .. })
+            if name.to_string().eq_ignore_ascii_case("row") && list.args.len() > 1 =>
+        {
+            let value = |arg: &FunctionArg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+                _ => None,
+            };
+            list.args.iter().map(value).collect()
+        }
+        _ => None,
+    }
+}
+
+fn compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
+    let equal = || all(left.iter().zip(right).map(|(a, b)| same(a, b)));
+    Some(match op {
+        BinaryOperator::Eq => nested(equal()),
+        BinaryOperator::NotEq => not(nested(equal())),
+        BinaryOperator::Lt => nested(below(left, right, false)),
+        BinaryOperator::LtEq => nested(below(left, right, true)),
+        BinaryOperator::Gt => nested(below(right, left, false)),
+        BinaryOperator::GtEq => nested(below(right, left, true)),
+        _ => return None,
+    })
+}
+
+/// Whether row `left` is below row `right`, or equal to it where `or_equal`.
+fn below(left: &[Expr], right: &[Expr], or_equal: bool) -> Expr {
+    let ([a, left @ ..], [b, right @ ..]) = (left, right) else { unreachable!("rows have values, and as many") };
+    let further = match (left.is_empty(), or_equal) {
+        (false, _) => Some(nested(below(left, right, or_equal))),
+        (true, true) => None,
+        (true, false) => return less(a, b),
+    };
+    let level = further.into_iter().fold(same(a, b), |level, further| operation(level, BinaryOperator::And, further));
+    operation(less(a, b), BinaryOperator::Or, nested(level))
+}
+
+/// Whether `a` is below `b`, NULL above all others.
+fn less(a: &Expr, b: &Expr) -> Expr {
+    let known = operation(plain(a, BinaryOperator::Lt, b), BinaryOperator::And, is_known(a));
+    if is_constant(b) {
+        return nested(known);
+    }
+    let known = operation(known, BinaryOperator::And, is_known(b));
+    let above = operation(is_known(a), BinaryOperator::And, Expr::IsNull(Box::new(nested(b.clone()))));
+    nested(operation(nested(known), BinaryOperator::Or, nested(above)))
+}
+
+/// Whether `a` is `b`, or both are NULL. Scans are pruned by plain comparisons.
+fn same(a: &Expr, b: &Expr) -> Expr {
+    let (value, constant) = if is_constant(a) { (b, a) } else { (a, b) };
+    match is_constant(constant) {
+        true => nested(operation(plain(value, BinaryOperator::Eq, constant), BinaryOperator::And, is_known(value))),
+        false => Expr::IsNotDistinctFrom(Box::new(nested(a.clone())), Box::new(nested(b.clone()))),
+    }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if value.value != Value::Null)
+}
+
+fn plain(a: &Expr, op: BinaryOperator, b: &Expr) -> Expr {
+    nested(operation(nested(a.clone()), op, nested(b.clone())))
+}
+
+fn is_known(value: &Expr) -> Expr {
+    Expr::IsNotNull(Box::new(nested(value.clone())))
+}
+
+/// A row that is looked for in the rows of a subquery.
+struct Search {
+    values: Vec<Expr>,
+    subquery: Query,
+    negated: bool,
+}
+
+fn searched(expr: &Expr) -> Option<Search> {
+    let (row, subquery, negated) = match expr {
+        Expr::InSubquery { expr, subquery, negated } => (expr, subquery, *negated),
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match &**right {
+            Expr::Subquery(subquery) => (left, subquery, false),
+            _ => return None,
+        },
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => match &**right {
+            Expr::Subquery(subquery) => (left, subquery, true),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(Search { values: values(row)?, subquery: (**subquery).clone(), negated })
+}
+
+impl Search {
+    /// TRUE, FALSE or NULL.
+    fn value(&self) -> Result<Expr> {
+        let unknown = || Expr::IsNull(Box::new(nested(self.found())));
+        let any_null = |values: &mut dyn Iterator<Item = Expr>| {
+            let nulls = values.map(|value| Expr::IsNull(Box::new(nested(value))));
+            nested(nulls.reduce(|one, other| operation(one, BinaryOperator::Or, other)).expect("a row has values"))
+        };
+        // The rows with NULLs are few, as a rule: each side is asked for its own.
+        let theirs = any_null(&mut (0..self.values.len()).map(column));
+        let own = any_null(&mut self.values.iter().cloned());
+        let theirs = self.exists(operation(theirs, BinaryOperator::And, unknown()))?;
+        let own = self.exists(operation(own, BinaryOperator::And, unknown()))?;
+        let mut value = expression("CASE WHEN true THEN true WHEN true THEN NULL::BOOLEAN ELSE false END")?;
+        if let Expr::Case { conditions, .. } = &mut value {
+            conditions[0].condition = self.exists(self.found())?;
+            conditions[1].condition = operation(theirs, BinaryOperator::Or, own);
+        }
+        let value = nested(value);
+        Ok(if self.negated { not(value) } else { value })
+    }
+
+    /// Whether a row of the subquery is this one.
+    fn found(&self) -> Expr {
+        let pairs = self.values.iter().enumerate();
+        all(pairs.map(|(at, value)| operation(column(at), BinaryOperator::Eq, nested(value.clone()))))
+    }
+
+    /// Whether the subquery has a row for which this holds.
+    fn exists(&self, condition: Expr) -> Result<Expr> {
+        let names = (0..self.values.len()).map(|at| column(at).to_string()).collect::<Vec<_>>().join(", ");
+        let mut query = parsed(&format!("SELECT 1 FROM (SELECT 1) AS \"{ROW}\" ({names}) WHERE true"))?;
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            if let TableFactor::Derived { subquery, .. } = &mut select.from[0].relation {
+                **subquery = self.subquery.clone();
+            }
+            select.selection = Some(condition);
+        }
+        Ok(Expr::Exists { subquery: Box::new(query), negated: false })
+    }
+}
+
+/// The name of a column of the subquery that no other column has.
+fn column(at: usize) -> Expr {
+    Expr::Identifier(quoted(&format!("__row_{at}")))
+}
+
+fn all(conditions: impl Iterator<Item = Expr>) -> Expr {
+    conditions.reduce(|one, other| operation(one, BinaryOperator::And, other)).expect("a row has values")
+}
+
+fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+fn not(expr: Expr) -> Expr {
+    Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) }
+}
