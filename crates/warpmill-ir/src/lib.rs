@@ -19,6 +19,7 @@
 
 pub mod derived;
 pub mod display;
+pub mod equal_keys;
 pub mod equal_sinks;
 pub mod expr;
 mod filters;

@@ -204,7 +204,7 @@ fn alike(a: &ColType, b: &ColType) -> Checked {
 }
 
 /// Whether values of type `from` are values of type `to`.
-fn holds(from: &ColType, to: &ColType) -> Checked {
+pub(crate) fn holds(from: &ColType, to: &ColType) -> Checked {
     alike(from, to)?;
     ensure(to.nullable || !from.nullable, || "a NULL in a column without NULLs".to_owned())?;
     match (from.range, to.range) {

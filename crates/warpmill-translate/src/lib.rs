@@ -48,6 +48,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use warpmill_ir::equal_keys::read_keys_of_probes;
 use warpmill_ir::equal_sinks::merge_equal_sinks;
 use warpmill_ir::needed_columns::keep_needed_columns;
 use warpmill_ir::pruning::{self, PruningMode};
@@ -125,6 +126,7 @@ pub fn translate(plan: &Arc<dyn ExecutionPlan>, options: &Options<'_>) -> Result
     translator.result(stream);
     let mut program = Program::new(translator.pipelines, translator.sinks, plan.schema());
     merge_equal_sinks(&mut program);
+    read_keys_of_probes(&mut program);
     keep_needed_columns(&mut program);
     if options.pruning != PruningMode::None {
         pruning::attach(&mut program);
