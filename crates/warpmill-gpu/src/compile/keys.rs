@@ -66,6 +66,22 @@ impl KeyShape {
     }
 }
 
+/// Values that keys without strings have to have together, so that groups are looked for by these keys first: by then few groups differ in
+/// strings only, as a rule.
+const QUICK_VALUES: u64 = 1 << 16;
+
+/// The keys of these types that are no strings, where some are: `None` where they have few values together.
+pub fn quick_columns<'a>(types: impl Iterator<Item = &'a ColType> + Clone) -> Option<Vec<usize>> {
+    let is_string = |ty: &ColType| ty.phys == Phys::Str;
+    let others: Vec<usize> = types.clone().enumerate().filter(|(_, ty)| !is_string(ty)).map(|(at, _)| at).collect();
+    let many = match KeyShape::of(types.clone().filter(|ty| !is_string(ty)), true) {
+        KeyShape::Packed { cells, .. } => cells >= QUICK_VALUES,
+        KeyShape::Wide => true,
+        KeyShape::None => false,
+    };
+    (many && types.into_iter().any(is_string)).then_some(others)
+}
+
 /// The least and the greatest value of a type, as integers; of floats and strings, anything.
 pub fn bounds(ty: &ColType) -> (i128, i128) {
     match ty.phys {

@@ -20,7 +20,14 @@ pub struct WideSet<'a> {
     pub capacity: u64,
     /// Whether someone goes through its rows.
     pub marks: bool,
+    /// The columns that tell most rows apart by themselves and are read with little work: their hash says where a row is looked for
+    /// first. `None`: the hash of all columns does.
+    pub quick: Option<Vec<usize>>,
 }
+
+/// Slots from the one of the quick columns' hash on, before that of all columns decides: many rows that differ in other columns only are
+/// in few of the same slots, and no sequence of slots is long.
+const QUICK_SLOTS: u32 = 4;
 
 /// Slots of a set of `capacity` rows: a power of two.
 pub fn slots(capacity: u64) -> u64 {
@@ -45,9 +52,19 @@ pub fn claim(g: &mut Generator, id: SinkId, set: &WideSet<'_>, guard: &str, valu
     let fresh = g.code.variable(CType::Bool, "fresh", "false");
     let depth = g.code.depth();
     g.code.open(format!("if ({guard})"));
-    let hash = wide_hash(g, values);
     g.code.line("u32 own = 0;");
-    g.code.open(format!("for (u64 slot = {hash} & {mask}; ; slot = (slot + 1) & {mask})"));
+    match &set.quick {
+        Some(columns) => {
+            let quick: Vec<Value> = columns.iter().map(|&column| values[column].clone()).collect();
+            let hash = wide_hash(g, &quick);
+            g.code.line(format!("u64 slot = {hash} & {mask};"));
+            g.code.open("for (u32 looked = 1; ; looked++)");
+        }
+        None => {
+            let hash = wide_hash(g, values);
+            g.code.open(format!("for (u64 slot = {hash} & {mask}; ; slot = (slot + 1) & {mask})"));
+        }
+    }
     g.code.line(format!("u32 head = atomicAdd({heads} + slot, 0u);"));
     g.code.open("if (head == 0)");
     g.code.open("if (own == 0)");
@@ -84,6 +101,14 @@ pub fn claim(g: &mut Generator, id: SinkId, set: &WideSet<'_>, guard: &str, valu
         code.line(format!("{found} = head - 1;"));
         code.line("break;");
     });
+    if set.quick.is_some() {
+        g.code.line(format!("slot = (slot + 1) & {mask};"));
+        let inner = g.code.depth();
+        g.code.open(format!("if (looked == {QUICK_SLOTS})"));
+        let hash = wide_hash(g, values);
+        g.code.line(format!("slot = {hash} & {mask};"));
+        g.code.close_to(inner);
+    }
     g.code.close_to(depth);
     (found, fresh)
 }
