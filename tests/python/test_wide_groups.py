@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 #: `id` has many values. A text tells its rows apart in `one`, which is of one `id` in every other row.
 TABLES = [
-    """CREATE TABLE facts AS SELECT (i * 7919) % 70001 AS id, CASE WHEN i % 2 = 0 THEN 5 ELSE (i * 31) % 80000 END AS one,
-       'text ' || (i % 9) AS t, CASE WHEN i % 3 <> 0 THEN 'a longer text that begins like the others, ' || (i % 2500) END
-       AS u, i % 1000 - 500 AS v FROM range(40000) AS r(i)""",
+    """CREATE TABLE facts AS SELECT (i * 7919) % 70001 AS id, i % 1000 - 500 AS v, 'text ' || (i % 9) AS t,
+       CASE WHEN i % 2 = 0 THEN 5 ELSE (i * 31) % 80000 END AS one,
+       CASE WHEN i % 3 <> 0 THEN 'a longer text that begins like the others, ' || (i % 2500) END AS u
+       FROM range(40000) AS r(i)""",
     "CREATE TABLE names AS SELECT i AS id, 'name ' || (i % 40000) AS n, i % 100 AS k FROM range(80000) AS r(i)",
 ]
 
