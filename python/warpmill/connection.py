@@ -24,7 +24,7 @@ from warpmill.frames import arrow_source, caller, find_function, find_variable, 
 from warpmill.progress import shown
 from warpmill.relation import Relation
 from warpmill.substrait import Plan, SubstraitRelation, plan_source
-from warpmill.udf.definition import UserFunction, define
+from warpmill.udf.function import UserFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from warpmill._warpmill import Layout
     from warpmill.relation import Params
-    from warpmill.udf.definition import FunctionInfo, Mode
+    from warpmill.udf.function import FunctionInfo, Mode
 
     Progress = Callable[[int, int], None]
 
@@ -349,7 +349,7 @@ class Connection:
         else:
             given = None if parameters is None else tuple(parameters)
             user = UserFunction(function, is_aggregate, name, given, returns, mode, side_effects)
-        info = define(self._open, user)
+        info = _define(self._open, user)
         self._found_functions.pop(info.name, None)
         return info
 
@@ -432,7 +432,7 @@ class Connection:
                     user = find_function(function, frame) if function else None
                     if function is None or user is None or function in self._found_functions:
                         raise
-                    define(session, replace(user, name=function))
+                    _define(session, replace(user, name=function))
                     self._found_functions[function] = user
                 except CatalogError as error:
                     name = missing_table(str(error))
@@ -514,6 +514,13 @@ def _bytes(size: int | str | None) -> int | None:
         return int(float(digits) * base ** powers[unit.removesuffix("i")])
     except (KeyError, ValueError):
         raise ValueError(f"{size!r} is not a size: write 500MB, 4GB or 4GiB") from None
+
+
+def _define(session: Session, function: UserFunction) -> FunctionInfo:
+    """Give a session a function. Importing what translates functions takes longer than importing all the rest."""
+    from warpmill.udf.definition import define
+
+    return define(session, function)
 
 
 __all__ = ["MAIN_SCHEMA", "Connection", "Notice", "TableInfo", "connect"]

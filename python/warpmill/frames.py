@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from types import FrameType
 
-    from warpmill.udf.definition import UserFunction
+    from warpmill.udf.function import UserFunction
 
 
 @runtime_checkable
@@ -73,7 +73,7 @@ def missing_function(message: str) -> str | None:
 
 def find_function(name: str, frame: FrameType | None) -> UserFunction | None:
     """A function for queries that a variable where `frame` runs is, or is called: local, then global, in any case."""
-    from warpmill.udf.definition import UserFunction
+    from warpmill.udf.function import UserFunction
 
     for scope in () if frame is None else (frame.f_locals, frame.f_globals):
         for variable, value in scope.items():

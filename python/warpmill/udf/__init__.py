@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from warpmill.udf.definition import FunctionInfo, Mode, UserFunction
+from warpmill.udf.function import FunctionInfo, Mode, UserFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,14 +1,14 @@
-"""Functions of a connection: what they are made of, and how they are run."""
+"""The way functions become a connection's: expressions, compiled code, or calls."""
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from warpmill._warpmill import no_compiler
 from warpmill.udf import symbolic
 from warpmill.udf.compiled import Translator
+from warpmill.udf.function import FunctionInfo, UserFunction
 from warpmill.udf.returns import declared, takes_values
 from warpmill.udf.source import NotSymbolic
 
@@ -17,48 +17,7 @@ if TYPE_CHECKING:
 
     from warpmill._warpmill import Session
     from warpmill.udf.compiled.translation import Domain
-
-#: "auto": an expression where there is one, else compiled where that is possible, else called; "symbolic": an error
-#: where there is no expression; "compiled": an error where it cannot be compiled, and where compiled code gives up;
-#: "python": always called; for functions of rows, "scalar": called with the values of one row, as "auto" does where all
-#: parameters are annotated so.
-Mode = Literal["auto", "symbolic", "compiled", "python", "scalar"]
-
-#: How a function is run.
-Tier = Literal["expression", "compiled", "called"]
-
-
-@dataclass(frozen=True)
-class UserFunction:
-    """A function for queries, as the decorators `udaf` and `udf` make one; still callable as it was."""
-
-    function: Any
-    is_aggregate: bool
-    name: str
-    parameters: tuple[str, ...] | None = None
-    returns: object = None
-    mode: Mode = "auto"
-    side_effects: bool = False
-
-    def __call__(self, *args: object, **named: object) -> object:
-        """Call the function itself."""
-        return self.function(*args, **named)
-
-
-@dataclass(frozen=True)
-class FunctionInfo:
-    """A function that a connection knows, and how it is run."""
-
-    name: str
-    parameters: tuple[str, ...]
-    returns: str
-    is_aggregate: bool
-    #: Its SQL over the parameters __p0, __p1, ...: run like any other SQL. None: its code is compiled or called.
-    expression: str | None
-    #: The reason why there is no expression, and where it is called, why it is not compiled.
-    reason: str | None
-    #: How it is run, as far as that does not depend on the types of a call.
-    tier: Tier
+    from warpmill.udf.function import Tier
 
 
 def define(session: Session, function: UserFunction, columns: Sequence[str] | None = None) -> FunctionInfo:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from warpmill.lazy import items
 from warpmill.lazy import made as lazily
-from warpmill.udf.definition import Mode, UserFunction, define
+from warpmill.udf.definition import define
+from warpmill.udf.function import Mode, UserFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
