@@ -4,7 +4,7 @@ use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, binary_expr};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr};
 use datafusion_substrait::logical_plan::producer::to_substrait_plan;
 use datafusion_substrait::substrait::proto::Plan;
 use datafusion_substrait::substrait::proto::extensions::SimpleExtensionUrn;
@@ -52,7 +52,8 @@ pub fn to_plan(session: &Session, sql: &str) -> Result<Plan> {
     Ok(plan)
 }
 
-/// `plan` with DataFusion's operators, which its producer knows, in the place of the dialect's checked ones.
+/// `plan` with DataFusion's operators, which its producer knows, in the place of the dialect's checked ones, and chains of AND and OR as
+/// [balanced](balanced) trees.
 fn with_operators(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> {
     let rewritten = plan.transform_up_with_subqueries(|node| {
         let mut schema = merge_schema(&node.inputs());
@@ -63,11 +64,39 @@ fn with_operators(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> 
         let node = node.map_expressions(|expr| {
             let name = names.save(&expr);
             let expr = expr.transform_up(|expr| operators(expr, &schema))?;
+            let expr = expr.transform_data(|expr| expr.transform_down(|expr| Ok(balanced(expr))))?;
             Ok(expr.update_data(|expr| name.restore(expr)))
         })?;
         node.map_data(|node| node.recompute_schema())
     });
     Ok(rewritten?.data)
+}
+
+/// A chain of AND or OR as a tree whose depth is the logarithm of its length: readers refuse messages that nest deeply, and the producer takes
+/// time in the cube of the depth.
+fn balanced(expr: Expr) -> Transformed<Expr> {
+    let Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) = &expr else {
+        return Transformed::no(expr);
+    };
+    let op = *op;
+    let (mut operands, mut rest) = (vec![], vec![expr]);
+    while let Some(next) = rest.pop() {
+        match next {
+            Expr::BinaryExpr(BinaryExpr { left, op: of, right }) if of == op => rest.extend([*right, *left]),
+            operand => operands.push(operand),
+        }
+    }
+    Transformed::yes(tree(op, &operands))
+}
+
+fn tree(op: Operator, operands: &[Expr]) -> Expr {
+    match operands {
+        [one] => one.clone(),
+        _ => {
+            let (left, right) = operands.split_at(operands.len() / 2);
+            binary_expr(tree(op, left), op, tree(op, right))
+        }
+    }
 }
 
 /// A call of a function whose name is one of operators as these operators, with results of the same type.

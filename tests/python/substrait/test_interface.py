@@ -199,3 +199,10 @@ def test_long_conditions_are_read(con: warpmill.Connection) -> None:
     root["input"]["filter"]["condition"] = deep
     with pytest.raises(warpmill.ParserError, match="recursion limit"):
         con.execute_substrait(plan)
+
+
+def test_long_conditions_go_there_and_back(con: warpmill.Connection) -> None:
+    some = " OR ".join(f"a = {number}" for number in range(2, 400))
+    every = " AND ".join(f"(a <> {number} OR a > {number + 5})" for number in range(300, 600))
+    query = f"SELECT a, NOT ({some}) AS b FROM t WHERE ({every}) AND (a <> 1 OR {some}) ORDER BY a"
+    assert con.execute_substrait(con.to_substrait(query)).fetchall() == con.sql(query).fetchall()
