@@ -20,12 +20,7 @@ mod values;
 mod worker;
 mod write;
 
-use mimalloc::MiMalloc;
 use pyo3::prelude::*;
-
-/// Plans are many small allocations, which this allocator makes faster than that of the C library. Python and DuckDB keep their own.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[pymodule]
 fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
