@@ -1,9 +1,10 @@
-"""Queries in Warpmill, on the CPU or on a device, beside DuckDB over the same table, for scripts in this folder."""
+"""Queries in Warpmill, on the CPU or on a device, beside DuckDB over the same tables, for scripts in this folder."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import time
 from functools import partial
@@ -36,23 +37,32 @@ def not_on_device(connection: Any, sql: str) -> list[str]:
     return [program["not_on_device"] for program in programs if program["not_on_device"]]
 
 
-def near(own: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> bool:
-    """Whether two answers of one row are the same, sums of floats nearly."""
+def near(own: list[tuple[Any, ...]], other: list[tuple[Any, ...]], tolerance: float) -> bool:
+    """Whether two answers of one row are the same, numbers up to a part of them."""
 
     def same(mine: Any, wanted: Any) -> bool:
-        return bool(mine == wanted) or abs(float(mine) - float(wanted)) <= 1e-9 * abs(float(wanted))
+        return bool(mine == wanted) or abs(float(mine) - float(wanted)) <= tolerance * abs(float(wanted))
 
     return len(own) == len(other) == 1 and all(map(same, own[0], other[0]))
 
 
-def compare(doc: str | None, table: str, queries: dict[str, str]) -> None:
-    """Print the times of queries over the table ``w``, which DuckDB makes by ``table``, with ``{rows}`` and ``{keys}``.
+def compare(
+    doc: str | None,
+    tables: dict[str, str],
+    queries: dict[str, str],
+    *,
+    sizes: dict[str, int] | None = None,
+    tolerance: float = 1e-9,
+    only_host: frozenset[str] = frozenset(),
+) -> None:
+    """Print the times of queries over tables that DuckDB makes by SQL, with ``{rows}``, ``{keys}`` and other ``sizes``.
 
-    Each query has one row as its answer. Options are those of the command line, which ``doc`` explains.
+    Each query has one row as its answer, whose sums may differ between engines by ``tolerance``, a part of them. Those
+    of ``only_host`` run on no device. Options are those of the command line, which ``doc`` explains.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--keys", type=int, default=10_000)
+    for size, usual in {"rows": 1_000_000, "keys": 10_000, **(sizes or {})}.items():
+        parser.add_argument(f"--{size}", type=int, default=usual)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="", help="queries with this in their name")
@@ -66,33 +76,41 @@ def compare(doc: str | None, table: str, queries: dict[str, str]) -> None:
     import warpmill
 
     theirs = duckdb.connect(config={"threads": asked.threads})
-    theirs.execute(table.format(keys=asked.keys, rows=asked.rows))
     with warpmill.connect() as ours:
         ours.execute(f"SET warpmill.threads = {asked.threads}")
         ours.execute("SET warpmill.fallback = 'error'")
-        ours.register("rows", theirs.sql("SELECT * FROM w").to_arrow_table())
-        ours.execute("CREATE TABLE w AS SELECT * FROM rows")
+        for table, sql in tables.items():
+            theirs.execute(f"CREATE TABLE {table} AS {sql.format(**vars(asked))}")
+            ours.register("rows", theirs.sql(f"SELECT * FROM {table}").to_arrow_table())
+            ours.execute(f"CREATE TABLE {table} AS SELECT * FROM rows")
         print(f"{'':30} {' '.join(f'{engine:>9}' for engine in engines)}", flush=True)
         report = []
-        for name, sql in queries.items():
+        for name, form in queries.items():
             if asked.only not in name:
                 continue
+            sql = form.format(**vars(asked))
             times: dict[str, float] = {}
             wanted, notes = None, ""
             for engine in engines:
+                on_device = engine in ("gpu", "sim")
+                if on_device and name in only_host:
+                    times[engine] = math.nan
+                    continue
                 connection: Any = theirs if engine == "duckdb" else ours
                 if engine != "duckdb":
                     ours.execute(f"SET warpmill.device = '{engine}'")
                 for _ in range(2):
                     found = rows_of(connection, sql)
-                reasons = not_on_device(ours, sql) if engine in ("gpu", "sim") else []
+                reasons = not_on_device(ours, sql) if on_device else []
                 notes += "".join(f"  {engine}: {reason}" for reason in reasons)
-                notes += "" if wanted is None or near(found, wanted) else f"  {engine}: DIFFERENT"
+                notes += "" if wanted is None or near(found, wanted, tolerance) else f"  {engine}: DIFFERENT"
                 wanted = wanted or found
                 times[engine] = median(partial(rows_of, connection, sql), asked.runs)
             first = times[engines[0]]
             shares = " ".join(f"{first / times[engine]:6.2f}x" for engine in engines[1:])
             print(f"{name:30} {' '.join(f'{ms:9.2f}' for ms in times.values())}  {shares}{notes}", flush=True)
-            report.append({"query": name, "rows": asked.rows, "keys": asked.keys, "ms": times, "notes": notes.strip()})
+            measured = {engine: ms for engine, ms in times.items() if not math.isnan(ms)}
+            line = {"query": name, "rows": asked.rows, "keys": asked.keys, "ms": measured, "notes": notes.strip()}
+            report.append(line)
         if asked.json:
             asked.json.write_text(json.dumps(report, indent=1))

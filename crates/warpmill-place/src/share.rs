@@ -146,7 +146,7 @@ fn check(program: &Program, pipeline: &Pipeline, before: &BTreeSet<usize>) -> Re
     if before.iter().any(|&other| probes(&program.pipelines[other]).any(|(_, probe)| probe.asof.is_some()))
         || probes(pipeline).any(|(_, probe)| probe.asof.is_some())
     {
-        return Err(refusal("an ASOF join, which devices do not have"));
+        return Err(refusal("an ASOF join: of rows of the same time each site may take another"));
     }
     let all = || before.iter().map(|&other| &program.pipelines[other]).chain([pipeline]);
     if all().any(|other| matches!(&other.source, Source::Scan(scan) if scan.table.is_parquet())) {

@@ -82,16 +82,19 @@ fn of_rows(rows: &RowsLayout, buffers: &mut Vec<Buffer>) {
         of_rows(&top.rows, buffers);
     }
     if let Some(sorted) = &rows.sorted {
-        let buffer = |(name, bytes, zero): (String, u64, bool)| Buffer::new(name, bytes, zero.then_some(0));
-        buffers.extend(sorted.buffers().into_iter().map(buffer));
+        buffers.extend(sorted.buffers().into_iter().map(of_sort));
         of_rows(&sorted.rows, buffers);
     }
     if let Some(window) = &rows.window {
         let own = window.operands.iter().filter(|operand| operand.own);
         own.for_each(|operand| of_columns(std::slice::from_ref(&operand.column), rows.capacity, buffers));
-        let buffer = |(name, bytes, zero): (String, u64, bool)| Buffer::new(name, bytes, zero.then_some(0));
-        buffers.extend(window.buffers().into_iter().map(buffer));
+        buffers.extend(window.buffers().into_iter().map(of_sort));
     }
+}
+
+/// A buffer of a sort or a window, of its name, its bytes, and whether it is zero at first.
+fn of_sort((name, bytes, zero): (String, u64, bool)) -> Buffer {
+    Buffer::new(name, bytes, zero.then_some(0))
 }
 
 /// A bitmap's bytes, with a zero bit past its last: what stands for keys that it has no bit for.
@@ -111,6 +114,16 @@ fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
         add(&format!("bounds{key}"), KEY_BOUNDS, Some(0));
     }
     match build.table {
+        // Of each key its rows.
+        Table::Direct if build.order.is_some() => add("runs", 8 * cells, Some(0)),
+        Table::Hash if build.order.is_some() => {
+            add("keys", 8 * build.slots, Some(0xFF));
+            add("runs", 8 * build.slots, Some(0));
+        }
+        Table::Wide if build.order.is_some() => {
+            add("heads", 4 * build.slots, Some(0));
+            add("runs", 8 * build.slots, Some(0));
+        }
         Table::Bitmap => add("bits", bitmap_bytes(cells), Some(0)),
         Table::Direct => {
             add("heads", 4 * cells, Some(0));
@@ -132,6 +145,10 @@ fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
         add("flags", build.capacity, Some(0));
     }
     of_columns(&build.key_columns, build.capacity, buffers);
+    if let Some(order) = &build.order {
+        of_columns(&order.columns, build.capacity, buffers);
+        buffers.extend(order.sorted.buffers().into_iter().map(of_sort));
+    }
     let payload = buffers.len();
     of_columns(&build.payload, build.capacity, buffers);
     buffers[payload..].iter_mut().for_each(|buffer| buffer.on_host = build.on_host);

@@ -83,34 +83,15 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             g.code.line(format!("if ({active} && !{keyed}) {state}->has_null = 1;"));
         }
     }
-    let (active, keyed) = match &layout.partition {
-        Some(partition) => {
-            // Whether there is any row, and any NULL, is known of all parts.
-            g.code.line(format!("if ({active} && !{state}->seen) {state}->seen = 1;"));
-            let had = keyed != active;
-            partition.keep_own(g, id, &layout.keys, &key_values, &keyed);
-            let active = g.active.clone();
-            let keyed =
-                if had { g.code.define(CType::Bool, "keyed", format!("{active} && {keyed}")) } else { active.clone() };
-            (active, keyed)
-        }
-        None => (active, keyed),
-    };
-    for (key, part) in &layout.bitmaps {
-        let bits = g.params.output("u32", "bits", named(&format!("bits{key}")));
-        let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
-        let bit = g.code.define(CType::U64, "bit", format!("{keyed} ? (u64){} - {min} : 0", key_values[*key].text));
-        g.code.line(format!("if ({keyed} && !bit_test({bits}, {bit})) bit_set({bits}, {bit});"));
+    if let Some(partition) = &layout.partition {
+        // Whether there is any row, and any NULL, is known of all parts.
+        g.code.line(format!("if ({active} && !{state}->seen) {state}->seen = 1;"));
+        let had = keyed != active;
+        partition.keep_own(g, id, &layout.keys, &key_values, &keyed);
+        let active = g.active.clone();
+        keyed = if had { g.code.define(CType::Bool, "keyed", format!("{active} && {keyed}")) } else { active };
     }
-    for (key, part, _) in &layout.bounds {
-        let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
-        let offset = g.code.define(CType::U64, "k", format!("(u64){} - {min}", key_values[*key].text));
-        g.code.when(&keyed, |code| {
-            code.line(format!("if (~{offset} > least{key}) least{key} = ~{offset};"));
-            code.line(format!("if ({offset} > greatest{key}) greatest{key} = {offset};"));
-            code.line(format!("rows{key}++;"));
-        });
-    }
+    note_keys(g, id, layout, &key_values, &keyed);
     let on_host = layout.on_host.then_some(id);
     match layout.table {
         Table::Bitmap => {
@@ -125,11 +106,8 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             g.code.close_to(depth);
         }
         Table::All | Table::Direct | Table::Hash | Table::Wide => {
-            let at = if layout.reserves { append_reserved(g, id) } else { append(g, id) };
-            let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
             let depth = g.code.depth();
-            g.code.open(format!("if ({active} && {at} < {capacity})"));
-            g.store_in(&layout.payload, &values, &at, on_host);
+            let at = append_row(g, id, layout, &values);
             match layout.table {
                 Table::Direct | Table::Hash => link(g, id, layout, &key_values, &keyed, &at),
                 Table::Wide => {
@@ -143,6 +121,34 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
         }
     }
     Ok(())
+}
+
+/// Notes the keys of a row that has some, for scans that they prune.
+pub fn note_keys(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value], keyed: &str) {
+    for (key, part) in &layout.bitmaps {
+        let bits = g.params.output("u32", "bits", Binding::Named(format!("sink{id}.bits{key}")));
+        let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
+        let bit = g.code.define(CType::U64, "bit", format!("{keyed} ? (u64){} - {min} : 0", keys[*key].text));
+        g.code.line(format!("if ({keyed} && !bit_test({bits}, {bit})) bit_set({bits}, {bit});"));
+    }
+    for (key, part, _) in &layout.bounds {
+        let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
+        let offset = g.code.define(CType::U64, "k", format!("(u64){} - {min}", keys[*key].text));
+        g.code.when(keyed, |code| {
+            code.line(format!("if (~{offset} > least{key}) least{key} = ~{offset};"));
+            code.line(format!("if ({offset} > greatest{key}) greatest{key} = {offset};"));
+            code.line(format!("rows{key}++;"));
+        });
+    }
+}
+
+/// Takes a position for each active row and stores its payload there; gives the position. A block is open for what else there is of a row.
+pub fn append_row(g: &mut Generator, id: SinkId, layout: &BuildLayout, payload: &[Value]) -> String {
+    let at = if layout.reserves { append_reserved(g, id) } else { append(g, id) };
+    let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
+    g.code.open(format!("if ({} && {at} < {capacity})", g.active));
+    g.store_in(&layout.payload, payload, &at, layout.on_host.then_some(id));
+    at
 }
 
 /// Puts row `at` in front of the rows of its key.

@@ -171,6 +171,39 @@ pub struct BuildLayout {
     pub partition: Option<Partition>,
     /// Whether the payload, strings included, is in page-locked memory of the host, which kernels write to and read from over the link.
     pub on_host: bool,
+    /// The way the rows of each key are put into order, where ASOF joins look for the nearest: then the table has a run for each key.
+    pub order: Option<Box<KeyOrder>>,
+}
+
+/// The order of the rows of each key of a build.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyOrder {
+    /// The number of each row's key, which is its place in the table, where there are keys; its time. None: rows arrive as words to be sorted.
+    pub columns: Vec<FlatColumn>,
+    /// Both as keys of a sort, over these columns.
+    pub keys: Vec<SortKey>,
+    /// The way the numbers of the rows are put into that order.
+    pub sorted: Sorted,
+    /// The numbers that are searched.
+    pub search: Search,
+}
+
+/// The numbers that stand for times in order, among which the place of a value is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// Distances from the least time, which one word holds beside the number of the key.
+    Distances {
+        /// The least time.
+        least: i128,
+        /// The greatest time.
+        most: i128,
+        /// Bits of a distance.
+        bits: u32,
+    },
+    /// `order_bits`.
+    Images,
+    /// None: times that are no numbers of 64 bits are compared where they were appended.
+    Values,
 }
 
 impl BuildLayout {

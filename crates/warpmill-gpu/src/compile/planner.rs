@@ -6,11 +6,12 @@ use warpmill_ir::{
 };
 
 use super::aggregates::Aggregates;
+use super::asof;
 use super::cpp::CType;
 use super::estimate;
 use super::keys::{KeyPart, KeyShape};
 use super::layout::{
-    BuildLayout, GroupLayout, GroupTable, Hints, Limits, RowsLayout, SinkLayout, Sorted, Table, Top, Windowed,
+    BuildLayout, GroupLayout, GroupTable, Hints, KeyOrder, Limits, RowsLayout, SinkLayout, Sorted, Table, Top, Windowed,
 };
 use super::order;
 use super::probe::compares_unknown;
@@ -149,8 +150,7 @@ impl Planner<'_> {
         if !possible || !many && order::host_reads(self.program, self.id) {
             return None;
         }
-        let words = self.hints.text_words.get(&self.id).copied().unwrap_or(TEXT_WORDS);
-        Some(Sorted::of(self.id, (keys, fields), (*skip, *fetch), capacity, words))
+        Some(Sorted::of(self.id, (keys, fields), (*skip, *fetch), capacity, self.text_words()))
     }
 
     /// The way the functions of a window are computed, of which the output has `columns`.
@@ -158,8 +158,7 @@ impl Planner<'_> {
         if self.hints.host_sorts.contains(&self.id) {
             return Err(Unsupported::new("window", "by strings that differ behind 248 bytes only"));
         }
-        let words = self.hints.text_words.get(&self.id).copied().unwrap_or(TEXT_WORDS);
-        Windowed::of(self.id, sink, columns, capacity, words)
+        Windowed::of(self.id, sink, columns, capacity, self.text_words())
     }
 
     fn owner(&self) -> String {
@@ -181,7 +180,7 @@ impl Planner<'_> {
     fn most_rows(&self) -> u64 {
         let multiplies = |operator: &Operator| {
             matches!(operator, Operator::Probe(probe)
-                if !matches!(probe.kind, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark))
+                if probe.asof.is_none() && !matches!(probe.kind, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark))
         };
         let mut feeding = self.program.pipelines.iter().filter(|pipeline| pipeline.sink == self.id);
         let exact = feeding.all(|pipeline| {
@@ -198,9 +197,7 @@ impl Planner<'_> {
             unreachable!("called for hash builds")
         };
         // Ranges are in conditions as well.
-        if order.is_some() && self.probes().any(|probe| probe.asof.is_some()) {
-            return Err(Unsupported::new("ASOF join", "devices have no ASOF joins"));
-        }
+        let time = order.as_ref().filter(|_| self.probes().any(|probe| probe.asof.is_some()));
         let shape = KeyShape::of(keys.iter().map(|key| &key.ty), *null_equals_null);
         let capacity = self.capacity();
         let on_host = self.hints.is_on_host(self.id);
@@ -211,6 +208,10 @@ impl Planner<'_> {
             KeyShape::None => Table::All,
             _ if self.probes().any(compares_unknown) => Table::Wide,
             KeyShape::Wide => Table::Wide,
+            KeyShape::Packed { cells, .. } if time.is_some() => {
+                let fits = *cells <= 16 * self.rows + (1 << 16) && 8 * cells <= self.limits.table_bytes;
+                if fits && *cells < u64::from(u32::MAX) { Table::Direct } else { Table::Hash }
+            }
             KeyShape::Packed { cells, .. } => {
                 // NULL keys have no place in a bitmap, but their rows are asked for.
                 let null_rows = *track_matches && keys.iter().any(|key| key.ty.nullable) && !null_equals_null;
@@ -257,8 +258,9 @@ impl Planner<'_> {
         };
         // Positions stay unused where warps reserve them: nobody may go through all rows then.
         let chained = matches!(table, Table::Direct | Table::Hash);
-        let reserves = chained && !track_matches && !self.is_read_as_rows() && rows > MANY_ROWS;
+        let reserves = chained && time.is_none() && !track_matches && !self.is_read_as_rows() && rows > MANY_ROWS;
         let slots = slots_for(rows);
+        let order = time.map(|time| self.key_order(time, (table, &shape, slots), rows)).transpose()?;
         let rows = if reserves { with_reserved(rows) } else { rows };
         let from: f64 = self.source_rows();
         let layout = BuildLayout {
@@ -281,8 +283,39 @@ impl Planner<'_> {
             null_equals_null: *null_equals_null,
             partition: None,
             on_host: on_host && !payload.is_empty(),
+            order: order.map(Box::new),
         };
         Ok((SinkLayout::Build(layout), rows))
+    }
+
+    /// The order of the rows of each key, for ASOF joins, of a build with so many slots and room for `capacity` rows.
+    fn key_order(
+        &self,
+        time: &Expr,
+        (table, shape, slots): (Table, &KeyShape, u64),
+        capacity: u64,
+    ) -> Result<KeyOrder, Unsupported> {
+        let refuse = |reason: &str| Err(Unsupported::new("ASOF join", reason));
+        if self.probes().any(|probe| probe.asof.is_none()) {
+            return refuse("with rows that another join compares with all of their key");
+        }
+        if self.hints.host_sorts.contains(&self.id) {
+            return refuse("by strings that differ behind 248 bytes only");
+        }
+        if capacity > asof::MOST_ROWS {
+            return refuse(&format!("with more than {} rows to choose from", asof::MOST_ROWS));
+        }
+        let keys = match table {
+            Table::All => None,
+            Table::Direct => shape.cells(),
+            _ => Some(slots),
+        };
+        Ok(KeyOrder::of(self.id, time, (table, keys), capacity, self.text_words()))
+    }
+
+    /// The number of words of strings that sorts look at.
+    fn text_words(&self) -> u32 {
+        self.hints.text_words.get(&self.id).copied().unwrap_or(TEXT_WORDS)
     }
 
     /// The keys by which a scan is pruned.

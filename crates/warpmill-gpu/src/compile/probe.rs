@@ -14,7 +14,7 @@ use super::params::Binding;
 use super::partition;
 
 /// No row.
-const NONE: &str = "0xFFFFFFFFu";
+pub(super) const NONE: &str = "0xFFFFFFFFu";
 
 /// The operands that name a build's table in a kernel.
 struct Names {
@@ -115,7 +115,7 @@ fn find(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, va
             );
             g.code.define(CType::U32, "m", format!("{slot} <= {mask} ? {heads}[{slot}] - 1 : {NONE}"))
         }
-        Table::Wide => find_wide(g, build, names, values),
+        Table::Wide => find_wide(g, build, (&names.table, "head - 1"), (values, &active)),
     }
 }
 
@@ -129,8 +129,15 @@ fn tested(g: &Generator, probe: &Probe) -> Option<Option<String>> {
     Some(test.unless.clone())
 }
 
-fn find_wide(g: &mut Generator, build: &BuildLayout, names: &Names, values: &[Value]) -> String {
-    let mut ok = g.active.clone();
+/// What there is of the keys of rows that are `active` in a table of hashes of `heads` (a `u32` variable): `found`, an expression over the
+/// `slot` and its `head`, or none.
+pub(super) fn find_wide(
+    g: &mut Generator,
+    build: &BuildLayout,
+    (heads, found): (&str, &str),
+    (values, active): (&[Value], &str),
+) -> String {
+    let mut ok = active.to_string();
     if !build.null_equals_null {
         for valid in values.iter().filter_map(|value| value.valid.clone()) {
             ok = format!("{ok} && {valid}");
@@ -139,8 +146,7 @@ fn find_wide(g: &mut Generator, build: &BuildLayout, names: &Names, values: &[Va
     let ok = g.code.define(CType::Bool, "in", ok);
     let arrays = g.arrays(&build.key_columns, false);
     let mask = slot_mask(g, build);
-    let found = g.code.variable(CType::U32, "m", NONE);
-    let heads = names.table.clone();
+    let m = g.code.variable(CType::U32, "m", NONE);
     let depth = g.code.depth();
     g.code.open(format!("if ({ok})"));
     let hash = wide_hash(g, values);
@@ -149,11 +155,11 @@ fn find_wide(g: &mut Generator, build: &BuildLayout, names: &Names, values: &[Va
     g.code.line("if (head == 0) break;");
     let same = same_keys(&arrays, values, |array| format!("{array}[head - 1]"));
     g.code.when(&same, |code| {
-        code.line(format!("{found} = head - 1;"));
+        code.line(format!("{m} = {found};"));
         code.line("break;");
     });
     g.code.close_to(depth);
-    found
+    m
 }
 
 /// The row after `m` with the same key.
@@ -166,7 +172,13 @@ fn following(build: &BuildLayout, names: &Names, m: &str) -> String {
 }
 
 /// Begins the scope of pairs with row `m` of the build.
-fn pairs(g: &mut Generator, probe: &Probe, build: &BuildLayout, m: &str, present: Option<&str>) -> Result<()> {
+pub(super) fn pairs(
+    g: &mut Generator,
+    probe: &Probe,
+    build: &BuildLayout,
+    m: &str,
+    present: Option<&str>,
+) -> Result<()> {
     let used: Vec<bool> = used_payload(g, probe, build.payload.len());
     let columns: Vec<_> = build.payload.iter().zip(&used).filter(|(_, used)| **used).map(|(c, _)| c.clone()).collect();
     let mut loads = g.flat_loads(&columns, m, present).into_iter();

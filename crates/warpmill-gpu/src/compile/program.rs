@@ -14,7 +14,7 @@ use super::scan::{self, Choice, KeyTest, TWO_KEYS_BLOCK, WIDE_BLOCK};
 use super::scan_shape::{BLOCK, ScanFilters};
 use super::storage::FlatColumn;
 use super::top;
-use super::{build, group, order, probe, sort, source, window};
+use super::{asof, build, group, order, probe, sort, source, window};
 use crate::data::shape::{ColumnShape, ScanSegments};
 
 /// The place where a pipeline runs.
@@ -330,10 +330,10 @@ impl Lowering<'_> {
                     let SinkLayout::Build(layout) = &self.sinks[probe.build] else {
                         return Err(Unsupported::new("probe", "of a sink that is no hash build"));
                     };
-                    if probe.asof.is_some() {
-                        return Err(Unsupported::new("ASOF join", "devices have no ASOF joins"));
+                    match &layout.order {
+                        Some(order) => asof::probe(g, probe, layout, order)?,
+                        None => probe::probe(g, probe, layout)?,
                     }
-                    probe::probe(g, probe, layout)?;
                     if probe.kind == JoinKind::BuildOnly {
                         return Ok(());
                     }
@@ -342,9 +342,10 @@ impl Lowering<'_> {
         }
         let id = self.pipeline.sink;
         match (&self.program.sinks[id], &self.sinks[id]) {
-            (Sink::HashBuild { keys, payload, .. }, SinkLayout::Build(layout)) => {
-                build::build(g, id, layout, keys, payload)
-            }
+            (sink @ Sink::HashBuild { keys, payload, .. }, SinkLayout::Build(layout)) => match &layout.order {
+                Some(order) => asof::append(g, id, layout, order, sink),
+                None => build::build(g, id, layout, keys, payload),
+            },
             (Sink::Aggregate { groups, .. }, SinkLayout::Groups(layout)) => group::accumulate(g, id, layout, groups),
             (sink @ Sink::Window { .. }, SinkLayout::Rows(layout)) => {
                 let rank = rank.filter(|_| order::feeds_alone(self.program, id));
@@ -406,9 +407,11 @@ impl Lowering<'_> {
     fn end(&self) -> Result<Vec<Kernel>> {
         let id = self.pipeline.sink;
         match (&self.program.sinks[id], &self.sinks[id]) {
-            (Sink::HashBuild { .. }, SinkLayout::Build(layout)) if layout.table == Table::Wide => {
-                Ok(vec![self.link(id, layout)])
-            }
+            (Sink::HashBuild { .. }, SinkLayout::Build(layout)) => match &layout.order {
+                Some(order) => asof::kernels(id, layout, order, self.index),
+                None if layout.table == Table::Wide => Ok(vec![self.link(id, layout)]),
+                None => Ok(vec![]),
+            },
             (Sink::Aggregate { groups, fields, .. }, SinkLayout::Groups(layout)) => {
                 let mut g = Generator::new();
                 g.code.line("const u32 lane = threadIdx.x & 31;");

@@ -32,7 +32,10 @@ const LEAST_TEXT: u64 = 4 << 10;
 fn strings_of(layout: &SinkLayout) -> u64 {
     let strings = |columns: &[FlatColumn]| columns.iter().filter(|column| column.ty == CType::Str).count() as u64;
     match layout {
-        SinkLayout::Build(build) => strings(&build.payload) - build.host_strings() + strings(&build.key_columns),
+        SinkLayout::Build(build) => {
+            let times = build.order.as_ref().map_or(0, |order| strings(&order.columns));
+            strings(&build.payload) - build.host_strings() + strings(&build.key_columns) + times
+        }
         SinkLayout::Groups(groups) => {
             let best = |slot: &&Slot| matches!(slot.accumulator, Accumulator::MinText | Accumulator::MaxText);
             let extremes = groups.slots.iter().filter(best).count() as u64;
@@ -178,6 +181,7 @@ fn scaled_build(build: &BuildLayout, factor: f64, forced: u64) -> BuildLayout {
         bitmaps: vec![],
         bounds: vec![],
         partition: Some(partition(total, (most, room), build.capacity, forced)),
+        order: build.order.as_ref().map(|order| Box::new(order.with_capacity(capacity))),
         ..build.clone()
     }
 }
@@ -320,7 +324,9 @@ impl Structure<'_> {
 
     /// `taken`: pipelines that all parts of another build with flags belong together with.
     fn build_can_be_parts(&self, id: SinkId, build: &BuildLayout, taken: &mut HashSet<usize>) -> bool {
-        if build.table == Table::All || self.probes_of(id).any(compares_unknown) {
+        // How many bytes of strings have to be sorted by is learnt of all rows.
+        let sorts_text = build.order.as_ref().is_some_and(|order| order.is_text());
+        if build.table == Table::All || sorts_text || self.probes_of(id).any(compares_unknown) {
             return false;
         }
         if !build.track_matches {

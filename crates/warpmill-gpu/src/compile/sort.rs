@@ -12,7 +12,7 @@ use super::cpp::{CType, Value};
 use super::generator::{Generator, Result};
 use super::kernel::{Kernel, Work, kernel, state_count};
 use super::keys::bounds;
-use super::layout::{Image, ImageKind, RowsLayout, Sorted, Word};
+use super::layout::{Hints, Image, ImageKind, RowsLayout, Sorted, Word};
 use super::params::Binding;
 use super::scan_shape::BLOCK;
 use super::source;
@@ -70,6 +70,11 @@ impl Sorted {
         (text_words < MOST_TEXT_WORDS).then(|| (4 * text_words).min(MOST_TEXT_WORDS))
     }
 
+    /// The side that row numbers, and the most significant word, are on in the end.
+    pub fn side(&self) -> u32 {
+        self.words.iter().map(Word::places).sum::<u32>() % 2
+    }
+
     /// Look-back words of one pass: a type, and its bytes.
     fn state(&self) -> (&'static str, u64) {
         if self.capacity < 1 << 30 { ("u32", 4) } else { ("u64", 8) }
@@ -93,6 +98,17 @@ impl Sorted {
             buffers.push((name(&format!("counts{index}")), 8 * DIGITS * u64::from(word.places()), true));
         }
         buffers
+    }
+}
+
+impl Hints {
+    /// Has sink `id` sorted by more words of strings, or, where there are no more, by the host.
+    pub fn more_text(&mut self, id: SinkId) {
+        let looked_at = self.text_words.get(&id).copied().unwrap_or(TEXT_WORDS);
+        match Sorted::more_text_words(looked_at) {
+            Some(more) => drop(self.text_words.insert(id, more)),
+            None => self.host_sorts.push(id),
+        }
     }
 }
 
@@ -159,6 +175,8 @@ pub(super) struct Sorting<'a> {
     pub keys: &'a [SortKey],
     /// The columns before the sort, how many rows fit, and the name of their `SinkState`.
     pub columns: &'a [FlatColumn],
+    /// Whether the least significant word of each row, and its number, are there already.
+    pub has_words: bool,
     pub capacity: u64,
     pub input: String,
     pub pipeline: usize,
@@ -171,7 +189,8 @@ pub fn kernels(id: SinkId, layout: &RowsLayout, keys: &[SortKey], pipeline: usiz
         Some(first) => (&first.rows, top::state(id)),
         None => (layout, format!("sink{id}.state")),
     };
-    let sorting = Sorting { id, sorted, keys, columns: &rows.columns, capacity: rows.capacity, input, pipeline };
+    let (columns, capacity, has_words) = (&rows.columns, rows.capacity, false);
+    let sorting = Sorting { id, sorted, keys, columns, has_words, capacity, input, pipeline };
     let (mut kernels, side) = sorting.order()?;
     kernels.push(sorting.copy(side)?);
     Ok(kernels)
@@ -183,7 +202,9 @@ impl Sorting<'_> {
         let mut kernels = vec![];
         let mut side = 0;
         for (index, word) in self.sorted.words.iter().enumerate().rev() {
-            kernels.push(self.images(index, word, side)?);
+            if !(self.has_words && index + 1 == self.sorted.words.len()) {
+                kernels.push(self.images(index, word, side)?);
+            }
             kernels.push(self.count(index, word, side));
             kernels.push(self.starts(index, word));
             for place in 0..word.places() {

@@ -45,11 +45,13 @@ pub enum Library {
     Sort,
     /// Window functions.
     Window,
+    /// ASOF joins.
+    Asof,
 }
 
 impl Library {
     /// All parts, each after those it uses.
-    pub const ALL: [Library; 21] = [
+    pub const ALL: [Library; 22] = [
         Library::Value,
         Library::Arith,
         Library::Compare,
@@ -71,6 +73,7 @@ impl Library {
         Library::TopK,
         Library::Sort,
         Library::Window,
+        Library::Asof,
     ];
 
     /// Its text.
@@ -96,6 +99,7 @@ impl Library {
             Library::BestString => include_str!("../../kernels/best_string.cuh"),
             Library::TopK => include_str!("../../kernels/topk.cuh"),
             Library::Window => include_str!("../../kernels/window.cuh"),
+            Library::Asof => include_str!("../../kernels/asof.cuh"),
             Library::Sort => concat!(
                 include_str!("../../kernels/look_back.cuh"),
                 include_str!("../../kernels/hash.cuh"),
@@ -113,7 +117,7 @@ impl Library {
             Library::Scan => &[Library::Value, Library::LaneFilter],
             Library::Table | Library::Aggregate => &[Library::Value, Library::Lane],
             Library::Arith | Library::Compare => &[Library::Value],
-            Library::TopK | Library::Moments | Library::Window => &[Library::Aggregate],
+            Library::TopK | Library::Moments | Library::Window | Library::Asof => &[Library::Aggregate],
             Library::BestString => &[Library::Aggregate, Library::Text],
             Library::Sort => &[Library::Table, Library::Aggregate, Library::Strings],
             Library::Strings => &[Library::Compare],

@@ -7,6 +7,7 @@ use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
 
+mod asof;
 mod decompress;
 mod expand;
 mod functions;

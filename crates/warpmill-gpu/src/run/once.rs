@@ -17,9 +17,8 @@ use warpmill_ir::{AggregateExpr, Program, Sink};
 
 use super::options::{ClaimUnit, DeviceOutput, Options, Outcome};
 use crate::compile::generator::{SLOT_BYTES, SLOTS};
-use crate::compile::layout::{SinkLayout, Sorted, Table};
+use crate::compile::layout::{SinkLayout, Table};
 use crate::compile::replay::{Launch, Places};
-use crate::compile::sort;
 use crate::data::form::{DataSource, is_scanned};
 use crate::data::row_segment::RowSegment;
 use crate::data::stream::plan::StreamPlan;
@@ -457,6 +456,8 @@ impl<'a> Run<'a> {
                         hints.capacity.insert(id, state.count.max(2 * build.capacity).max(twice));
                     } else if state.count > build.capacity {
                         hints.capacity.insert(id, state.count.max(2 * build.capacity));
+                    } else if build.order.is_some() && self.state(words, id, Stage::Sorted).overflow {
+                        hints.more_text(id);
                     }
                 }
                 SinkLayout::Groups(groups) => {
@@ -483,11 +484,7 @@ impl<'a> Run<'a> {
                     } else if (rows.sorted.is_some() || rows.window.is_some())
                         && self.state(words, id, Stage::Sorted).overflow
                     {
-                        let looked_at = hints.text_words.get(&id).copied().unwrap_or(sort::TEXT_WORDS);
-                        match Sorted::more_text_words(looked_at) {
-                            Some(more) => drop(hints.text_words.insert(id, more)),
-                            None => hints.host_sorts.push(id),
-                        }
+                        hints.more_text(id);
                     }
                 }
             }

@@ -38,7 +38,7 @@ impl Classes {
         let mut classes = Self::default();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             for (position, probe) in warpmill_ir::graph::probes(pipeline) {
-                // No device runs these.
+                // These are not run in parts.
                 if probe.asof.is_some() {
                     continue;
                 }

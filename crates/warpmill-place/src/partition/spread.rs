@@ -113,7 +113,7 @@ impl<'a> Walk<'a> {
     fn probe(&self, probe: &Probe, width: usize, spread: Spread) -> Result<Spread, Unsupported> {
         let build = self.sinks.get(&probe.build).ok_or_else(|| refusal("a join before its build"))?;
         if probe.asof.is_some() {
-            return Err(refusal("an ASOF join, which devices do not have"));
+            return Err(refusal("an ASOF join: of rows of the same time each site may take another"));
         }
         let outputs = |from: usize| -> Vec<usize> {
             probe.output.iter().enumerate().filter(|(_, at)| **at == from).map(|(to, _)| to).collect()

@@ -212,8 +212,8 @@ impl Functions<'_> {
     fn sorting(&self) -> Option<Sorting<'_>> {
         let Windowed { sorted, keys, capacity, .. } = self.window;
         let (id, pipeline) = (self.id, self.pipeline);
-        let (columns, capacity, input) = (self.columns, *capacity, self.input());
-        sorted.as_ref().map(|sorted| Sorting { id, sorted, keys, columns, capacity, input, pipeline })
+        let (columns, has_words, capacity, input) = (self.columns, false, *capacity, self.input());
+        sorted.as_ref().map(|sorted| Sorting { id, sorted, keys, columns, has_words, capacity, input, pipeline })
     }
 
     fn finish(&self, mut g: Generator, entry: String, threads: u32, work: Work, what: &str) -> Kernel {

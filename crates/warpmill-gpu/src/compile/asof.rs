@@ -1,0 +1,393 @@
+//! ASOF joins on the device. The rows of a build are appended with the number of their key (its place in the table) and their time, and
+//! their numbers are sorted by both ([`super::sort`]). A kernel then notes where the run of each key begins and ends, and copies times
+//! into that order, as narrow as they are; a probe finds the run of its key in the table, and searches its value among the run's times
+//! (`kernels/asof.cuh`). Payload stays where it was appended.
+
+use arrow::datatypes::DataType;
+use warpmill_ir::{ColType, Expr, JoinKind, Nearest, Phys, Probe, Sink, SinkId, SortKey};
+
+use super::build::{append_row, note_keys};
+use super::cpp::{CType, Value};
+use super::generator::{Generator, Result};
+use super::hashing::{same_keys, slot_mask, wide_hash};
+use super::kernel::{Kernel, Work, kernel, sink_count};
+use super::layout::{BuildLayout, ImageKind, KeyOrder, Search, Sorted, Table};
+use super::params::Binding;
+use super::partition;
+use super::probe::{NONE, find_wide, pairs};
+use super::scan_shape::BLOCK;
+use super::sort::Sorting;
+use super::source;
+use super::storage::{FlatColumn, Storage};
+use crate::kernels::library::Library;
+
+/// Rows that a build can have: slots of its table are numbers of 32 bits.
+pub const MOST_ROWS: u64 = 1 << 30;
+
+impl KeyOrder {
+    /// The order of the rows of build `id`, at most `capacity`, by `time`. In its table, `table`, keys have numbers below `keys`, where there are
+    /// keys; `text_words` words of strings count.
+    pub fn of(id: SinkId, time: &Expr, (table, keys): (Table, Option<u64>), capacity: u64, text_words: u32) -> Self {
+        let (mut columns, mut types) = (vec![], vec![]);
+        if let Some(keys) = keys {
+            let range = Some((0, i128::from(keys) - 1));
+            let (logical, phys) = (DataType::Int64, Phys::I64);
+            types.push(ColType { logical, phys, nullable: false, range, dictionary: None });
+            let storage = Storage::Whole(CType::U32);
+            columns.push(FlatColumn { buffer: numbers(id), ty: CType::I64, storage, nullable: false });
+        }
+        types.push(time.ty.with_nullable(false));
+        columns.push(FlatColumn::new(&format!("sink{id}.times"), 0, &types[types.len() - 1]));
+        let ascending = |(at, ty)| SortKey { expr: Expr::column(at, ty), descending: false, nulls_first: false };
+        let keys: Vec<SortKey> = types.into_iter().enumerate().map(ascending).collect();
+        let sorted = Sorted::in_place(id, &keys, capacity, text_words);
+        let search = Search::of(&sorted, time.ty.phys);
+        if table != Table::Wide && matches!(search, Search::Distances { .. }) {
+            columns.clear();
+        }
+        Self { columns, keys, sorted, search }
+    }
+
+    /// The same with room for `capacity` rows.
+    pub fn with_capacity(&self, capacity: u64) -> Self {
+        let sorted = Sorted { capacity, ..self.sorted.clone() };
+        Self { sorted, ..self.clone() }
+    }
+
+    /// Whether times are strings: how many of their bytes tell them apart turns out when they are sorted.
+    pub fn is_text(&self) -> bool {
+        self.keys.last().is_some_and(|key| key.expr.ty.phys == Phys::Str)
+    }
+
+    /// Whether rows arrive as the words that are sorted.
+    fn appends_words(&self) -> bool {
+        self.columns.is_empty()
+    }
+
+    fn times(&self) -> &FlatColumn {
+        &self.columns[self.columns.len() - 1]
+    }
+
+    fn has_keys(&self) -> bool {
+        self.keys.len() > 1
+    }
+}
+
+impl Search {
+    fn of(sorted: &Sorted, phys: Phys) -> Self {
+        let [word] = &sorted.words[..] else { return Self::by_type(phys) };
+        match word.images.last().map(|image| (image.kind, image.bits)) {
+            Some((ImageKind::Distance { least, most, .. }, bits)) if bits < 64 => {
+                Search::Distances { least, most, bits }
+            }
+            _ => Self::by_type(phys),
+        }
+    }
+
+    fn by_type(phys: Phys) -> Self {
+        if matches!(phys, Phys::I128 | Phys::Str) { Search::Values } else { Search::Images }
+    }
+
+    /// The type of the numbers that are searched.
+    fn element(self) -> &'static str {
+        if matches!(self, Search::Distances { bits, .. } if bits <= 32) { "u32" } else { "u64" }
+    }
+}
+
+/// Name of the numbers of the keys of a build's rows.
+fn numbers(id: SinkId) -> String {
+    format!("sink{id}.numbers")
+}
+
+fn named(id: SinkId, what: &str) -> Binding {
+    Binding::Named(format!("sink{id}.{what}"))
+}
+
+/// The times in order, which lie where the sort has left nothing.
+fn times_in_order(id: SinkId, side: u32) -> Binding {
+    named(id, &format!("sorted.words{}", 1 - side))
+}
+
+/// The numbers of rows in order.
+fn rows_in_order(id: SinkId, side: u32) -> Binding {
+    named(id, &format!("sorted.order{side}"))
+}
+
+/// Adds the rows that arrive to build `id`, `sink`: those that a probe can find.
+pub fn append(g: &mut Generator, id: SinkId, layout: &BuildLayout, order: &KeyOrder, sink: &Sink) -> Result<()> {
+    let Sink::HashBuild { keys, payload, order: Some(time), .. } = sink else { unreachable!("a build with an order") };
+    let keys = g.eval_all(keys)?;
+    let time = g.eval(time)?;
+    let scope = g.scope();
+    let payload = payload.iter().map(|&column| g.column(scope, column)).collect::<Result<Vec<_>>>()?;
+    let known: Vec<String> = keys.iter().chain([&time]).filter_map(|value| value.valid.clone()).collect();
+    if !known.is_empty() {
+        g.filter(&known.join(" && "));
+    }
+    if let Some(partition) = &layout.partition {
+        let keyed = g.active.clone();
+        partition.keep_own(g, id, &layout.keys, &keys, &keyed);
+    }
+    let active = g.active.clone();
+    note_keys(g, id, layout, &keys, &active);
+    let depth = g.code.depth();
+    let at = append_row(g, id, layout, &payload);
+    let number = number(g, id, layout, &keys);
+    match order.search {
+        Search::Distances { least, bits, .. } if order.appends_words() => {
+            let words = g.params.output("u64", "words", named(id, "sorted.words0"));
+            let rows = g.params.output("u32", "order", rows_in_order(id, 0));
+            let least = g.params.value(CType::U64, "least", (least as u64).to_le_bytes().to_vec());
+            let bits = g.params.value(CType::U32, "bits", bits.to_le_bytes().to_vec());
+            let key = number.map_or_else(String::new, |number| format!("{number} << {bits} | "));
+            g.code.line(format!("{words}[{at}] = {key}((u64){} - {least});", time.text));
+            g.code.line(format!("{rows}[{at}] = (u32){at};"));
+        }
+        _ => {
+            g.store(std::slice::from_ref(order.times()), &[time], &at);
+            if let Some(number) = number {
+                let all = g.params.output("u32", "numbers", Binding::Named(numbers(id)));
+                g.code.line(format!("{all}[{at}] = (u32){number};"));
+            }
+            g.store(&layout.key_columns, &keys[..layout.key_columns.len()], &at);
+        }
+    }
+    g.code.close_to(depth);
+    Ok(())
+}
+
+/// The number of a row's key, where it is known before all rows are there.
+fn number(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value]) -> Option<String> {
+    match layout.table {
+        Table::Direct => {
+            let (key, _) = g.packed_key(&layout.keys, keys, false);
+            Some(partition::within(g, layout.partition.as_ref(), id, key))
+        }
+        Table::Hash => {
+            let (key, _) = g.packed_key(&layout.keys, keys, false);
+            let (state, mask) = (g.sink_state(id), slot_mask(g, layout));
+            let table = g.params.output("u64", "keys", named(id, "keys"));
+            g.code.line("bool fresh = false;");
+            let slot = format!("claim_slot({table}, {mask}, {key}, &fresh, &{state}->overflow)");
+            let slot = g.code.define(CType::U64, "slot", slot);
+            g.code.comment("A table that is too small is made again: any number does.");
+            Some(g.code.define(CType::U64, "number", format!("{slot} & {mask}")))
+        }
+        _ => None,
+    }
+}
+
+/// The kernels that put the rows of build `id` into order once all are there.
+pub fn kernels(id: SinkId, layout: &BuildLayout, order: &KeyOrder, pipeline: usize) -> Result<Vec<Kernel>> {
+    let finishing = Finishing { id, layout, order, pipeline };
+    let mut kernels = vec![];
+    if layout.table == Table::Wide {
+        kernels.push(finishing.number_keys());
+    }
+    let (keys, columns, capacity) = (&order.keys, &order.columns, layout.capacity);
+    let (input, has_words) = (format!("sink{id}.state"), order.appends_words());
+    let sorting = Sorting { id, sorted: &order.sorted, keys, columns, has_words, capacity, input, pipeline };
+    let (sorts, side) = sorting.order()?;
+    kernels.extend(sorts);
+    if order.has_keys() || order.search != Search::Values {
+        kernels.push(finishing.runs(side)?);
+    }
+    Ok(kernels)
+}
+
+/// The kernels of a build that are not a sort's.
+struct Finishing<'a> {
+    id: SinkId,
+    layout: &'a BuildLayout,
+    order: &'a KeyOrder,
+    pipeline: usize,
+}
+
+impl Finishing<'_> {
+    fn each_row(&self, g: &mut Generator) {
+        g.code.line("const u32 lane = threadIdx.x & 31;");
+        let count = sink_count(g, self.id, self.layout.capacity);
+        source::flat(g, &count);
+    }
+
+    fn finish(&self, mut g: Generator, entry: &str, what: &str) -> Kernel {
+        g.code.close_to(1);
+        let label = format!("pipeline {}: {what}", self.pipeline);
+        kernel(g, format!("{entry}_{}", self.id), BLOCK, Work::Rows(self.layout.capacity), self.pipeline, label)
+    }
+
+    /// Gives the rows of a [`Table::Wide`] build the numbers of their keys: slots of a table of the first row of each.
+    fn number_keys(&self) -> Kernel {
+        let mut g = Generator::new();
+        let heads = g.params.output("u32", "heads", named(self.id, "heads"));
+        let all = g.params.output("u32", "numbers", Binding::Named(numbers(self.id)));
+        let mask = slot_mask(&mut g, self.layout);
+        self.each_row(&mut g);
+        let columns = &self.layout.key_columns;
+        let loads = g.flat_loads(columns, "row", None);
+        g.push_loads(loads);
+        let scope = g.scope();
+        let values: Vec<Value> = (0..columns.len()).map(|i| g.column(scope, i).expect("stored columns load")).collect();
+        let arrays = g.arrays(columns, false);
+        g.code.open("if (present)");
+        let hash = wide_hash(&mut g, &values);
+        g.code.open(format!("for (u64 slot = {hash} & {mask}; ; slot = (slot + 1) & {mask})"));
+        g.code.line(format!("const u32 head = atomicCAS({heads} + slot, 0u, (u32)row + 1);"));
+        let same = same_keys(&arrays, &values, |array| format!("{array}[head - 1]"));
+        g.code.when(&format!("head == 0 || ({same})"), |code| {
+            code.line(format!("{all}[row] = (u32)slot;"));
+            code.line("break;");
+        });
+        self.finish(g, "asof_keys", "numbers of keys")
+    }
+
+    /// Notes the run of each key, and copies times into order.
+    fn runs(&self, side: u32) -> Result<Kernel> {
+        let (id, order) = (self.id, self.order);
+        let mut g = Generator::new();
+        let times = |g: &mut Generator| g.params.output(order.search.element(), "times", times_in_order(id, side));
+        let key = match order.search {
+            Search::Distances { bits, .. } => {
+                let words = g.params.pointer("u64", "words", named(id, &format!("sorted.words{side}")));
+                let (times, element) = (times(&mut g), order.search.element());
+                let mask = g.params.value(CType::U64, "mask", ((1u64 << bits) - 1).to_le_bytes().to_vec());
+                let bits = g.params.value(CType::U32, "bits", bits.to_le_bytes().to_vec());
+                self.each_row(&mut g);
+                g.code.line(format!("if (present) {times}[row] = ({element})({words}[row] & {mask});"));
+                format!("{words}[at] >> {bits}")
+            }
+            search => {
+                let rows = g.params.pointer("u32", "order", rows_in_order(id, side));
+                let known = order.has_keys().then(|| g.params.pointer("u32", "numbers", Binding::Named(numbers(id))));
+                let times = (search == Search::Images).then(|| times(&mut g));
+                self.each_row(&mut g);
+                if let Some(times) = times {
+                    g.code.line(format!("const u32 from = present ? {rows}[row] : 0u;"));
+                    let loads = g.flat_loads(std::slice::from_ref(order.times()), "from", None);
+                    g.push_loads(loads);
+                    let time = g.column(g.scope(), 0)?;
+                    g.code.line(format!("if (present) {times}[row] = order_bits({});", time.text));
+                }
+                known.map(|known| format!("(u64){known}[{rows}[at]]")).unwrap_or_default()
+            }
+        };
+        if order.has_keys() {
+            let runs = g.params.output("Run", "runs", named(id, "runs"));
+            let key = format!("[&](u64 at) {{ return {key}; }}");
+            g.code.line(format!("if (present) mark_run({runs}, row, rows, {key});"));
+        }
+        g.params.require(Library::Asof);
+        Ok(self.finish(g, "asof_runs", "runs of keys"))
+    }
+}
+
+/// Generates `probe` of the build laid out as `build`, whose rows lie in `order`: straight code, as each row has one partner at most.
+pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout, order: &KeyOrder) -> Result<()> {
+    let Some(asof) = &probe.asof else { unreachable!("a probe for the nearest row") };
+    g.params.require(Library::Asof);
+    let keys = g.eval_all(&probe.keys)?;
+    let value = g.eval(&asof.value)?;
+    if let Some(partition) = &build.partition {
+        partition.keep_probed(g, probe.build, build, &keys);
+    }
+    let run = find_run(g, probe, build, &keys, &value);
+    let side = order.sorted.side();
+    let rows = g.params.pointer("u32", "order", rows_in_order(probe.build, side));
+    let found = g.code.variable(CType::U32, "m", NONE);
+    let depth = g.code.depth();
+    g.code.open(format!("if ({run}.start < {run}.end)"));
+    let count = g.code.define(CType::U32, "count", format!("{run}.end - {run}.start"));
+    let includes_equal = matches!(asof.nearest, Nearest::AtMost | Nearest::Above);
+    let place = place(g, probe.build, order, (&value, includes_equal), (&run, &count));
+    let before = g.code.define(CType::U32, "before", place);
+    let (exists, at) = match asof.nearest {
+        Nearest::AtMost | Nearest::Below => (format!("{before} > 0"), format!("{run}.start + {before} - 1")),
+        Nearest::AtLeast | Nearest::Above => (format!("{before} < {count}"), format!("{run}.start + {before}")),
+    };
+    g.code.line(format!("if ({exists}) {found} = {rows}[{at}];"));
+    g.code.close_to(depth);
+    let pair = g.code.define(CType::Bool, "pair", format!("{found} != {NONE}"));
+    let optional = probe.kind == JoinKind::ProbeOuter;
+    if !optional {
+        g.filter(&pair);
+    }
+    pairs(g, probe, build, &found, optional.then_some(pair.as_str()))?;
+    g.push_selection(&probe.output);
+    Ok(())
+}
+
+/// The run of the keys of a row, as a variable: an empty one where there is none, or `value` is NULL.
+fn find_run(g: &mut Generator, probe: &Probe, build: &BuildLayout, keys: &[Value], value: &Value) -> String {
+    let id = probe.build;
+    let run = g.code.fresh("run");
+    g.code.line(format!("Run {run} = {{0, 0}};"));
+    let known = format!("{} && {}", g.active, value.valid_text());
+    let known = g.code.define(CType::Bool, "in", known);
+    let found = match build.table {
+        Table::All => {
+            let count = sink_count(g, id, build.capacity);
+            g.code.line(format!("if ({known}) {run}.end = (u32)({count});"));
+            return run;
+        }
+        Table::Wide => {
+            let heads = g.params.pointer("u32", "heads", named(id, "heads"));
+            let slot = find_wide(g, build, (&heads, "(u32)slot"), (keys, &known));
+            (format!("{slot} != {NONE}"), slot)
+        }
+        Table::Hash => {
+            let (key, inside) = g.packed_key(&build.keys, keys, true);
+            let mask = slot_mask(g, build);
+            let table = g.params.pointer("u64", "keys", named(id, "keys"));
+            let slot = format!("{known} && {inside} ? find_slot({table}, {mask}, {key}) : {mask} + 1");
+            let slot = g.code.define(CType::U64, "slot", slot);
+            (format!("{slot} <= {mask}"), slot)
+        }
+        Table::Direct | Table::Bitmap => {
+            let (key, inside) = g.packed_key(&build.keys, keys, true);
+            let key = partition::within(g, build.partition.as_ref(), id, key);
+            (format!("{known} && {inside}"), key)
+        }
+    };
+    let runs = g.params.pointer("Run", "runs", named(id, "runs"));
+    g.code.line(format!("if ({}) {run} = {runs}[{}];", found.0, found.1));
+    run
+}
+
+/// The number of times of a run before a row's value, as an expression; `equal`: those equal to it, too.
+fn place(
+    g: &mut Generator,
+    id: SinkId,
+    order: &KeyOrder,
+    (value, equal): (&Value, bool),
+    (run, count): (&str, &str),
+) -> String {
+    let (x, side) = (&value.text, order.sorted.side());
+    let element = order.search.element();
+    let search = |g: &mut Generator, number: &str| {
+        let times = g.params.pointer(element, "times", times_in_order(id, side));
+        format!("times_before<{equal}, {element}>({times} + {run}.start, {count}, {number})")
+    };
+    match order.search {
+        Search::Images => search(g, &format!("order_bits({x})")),
+        Search::Distances { least, most, .. } => {
+            let ty = if value.ty == CType::I128 { CType::I128 } else { CType::I64 };
+            let bytes = |number: i128| number.to_le_bytes()[..ty.size()].to_vec();
+            let [least, most] = [least, most].map(|number| g.params.value(ty, "bound", bytes(number)));
+            let inside = search(g, &format!("({element})((u64){x} - (u64){least})"));
+            let own = format!("({}){x}", ty.name());
+            format!("{own} < {least} ? 0u : {own} > {most} ? {count} : {inside}")
+        }
+        Search::Values => {
+            g.params.require(Library::Strings);
+            let rows = g.params.pointer("u32", "order", rows_in_order(id, side));
+            let column = order.times();
+            let times = g.params.pointer(column.storage.name(), "times", Binding::Named(column.buffer.clone()));
+            let time = format!("({}){times}[{rows}[{run}.start + at]]", column.ty.name());
+            let before = if equal { format!("!less({x}, {time})") } else { format!("less({time}, {x})") };
+            format!("places_before(0, {count}, [&](u32 at) {{ return {before}; }})")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! What is searched; that the kernels are CUDA too.
+
+use warpmill_ir::Asof;
+
+use super::*;
+use crate::compile::build;
+use crate::compile::keys::KeyShape;
+use crate::compile::layout::RowsLayout;
+use crate::device::cuda::nvrtc;
+
+fn time(logical: DataType, range: Option<(i128, i128)>) -> Expr {
+    let ty = ColType::of(&logical, true).unwrap();
+    Expr::column(0, range.map_or(ty.clone(), |range| ty.narrowed(range)))
+}
+
+fn order(time: &Expr, keys: Option<u64>) -> KeyOrder {
+    let table = if keys.is_some() { Table::Direct } else { Table::All };
+    KeyOrder::of(3, time, (table, keys), 100_000, 2)
+}
+
+#[test]
+fn numbers_that_are_searched_are_as_narrow_as_times() {
+    let search = |time: &Expr, keys| order(time, keys).search;
+    let year = time(DataType::Int64, Some((1000, 1000 + 30_000_000)));
+    let distances = Search::Distances { least: 1000, most: 30_001_000, bits: 25 };
+    assert_eq!([search(&year, Some(10_000)), search(&year, None)], [distances; 2]);
+    assert_eq!(distances.element(), "u32");
+    let micros = time(DataType::Int64, Some((0, 1 << 45)));
+    assert_eq!(search(&micros, Some(1000)).element(), "u64");
+    assert!(matches!(search(&micros, Some(1000)), Search::Distances { bits: 46, .. }));
+    // Both do not fit into a word.
+    assert_eq!(search(&micros, Some(1 << 20)), Search::Images);
+    let far = time(DataType::Int64, None);
+    assert_eq!([search(&far, Some(10)), search(&far, None)], [Search::Images; 2]);
+    assert_eq!(search(&time(DataType::Float64, None), Some(10)), Search::Images);
+    assert_eq!(search(&time(DataType::Decimal128(38, 2), None), Some(10)), Search::Values);
+    assert!(matches!(search(&time(DataType::Decimal128(38, 2), Some((-5, 5))), Some(10)), Search::Distances { .. }));
+    assert_eq!(search(&time(DataType::Utf8, None), None), Search::Values);
+    assert!(order(&time(DataType::Utf8, None), None).is_text() && !order(&far, None).is_text());
+}
+
+#[test]
+fn the_kernels_are_cuda_too() {
+    if nvrtc::available().is_err() {
+        return;
+    }
+    let compile = |kernel: &Kernel| {
+        let source = crate::compile::functions::source(kernel);
+        nvrtc::compile_cubin(&source, "sm_90").unwrap_or_else(|error| panic!("{error}"));
+    };
+    let types = [
+        (DataType::Int32, None),
+        (DataType::Int64, None),
+        (DataType::Decimal128(38, 2), Some((0, 100))),
+        (DataType::Decimal128(38, 2), None),
+        (DataType::Float32, None),
+        (DataType::Utf8, None),
+        (DataType::Boolean, None),
+    ];
+    for (logical, range) in types {
+        let time = time(logical, range);
+        for table in [Table::All, Table::Wide, Table::Direct] {
+            let order = KeyOrder::of(3, &time, (table, (table != Table::All).then_some(1 << 18)), 100_000, 2);
+            let layout = layout(table, order);
+            let order = layout.order.as_deref().unwrap();
+            let own = kernels(3, &layout, order, 0).unwrap();
+            own.iter().filter(|kernel| kernel.entry.starts_with("asof")).for_each(compile);
+            for nearest in [Nearest::AtMost, Nearest::Above] {
+                compile(&probing(&layout, &time, nearest));
+            }
+        }
+    }
+}
+
+fn layout(table: Table, order: KeyOrder) -> BuildLayout {
+    let key = ColType::of(&DataType::Int64, false).unwrap().narrowed((0, 999));
+    let wide = ColType::of(&DataType::Utf8, true).unwrap();
+    BuildLayout {
+        keys: match table {
+            Table::All => KeyShape::None,
+            Table::Wide => KeyShape::Wide,
+            _ => KeyShape::of([&key], false),
+        },
+        table,
+        payload: vec![FlatColumn::new("sink3", 0, &key)],
+        key_columns: if table == Table::Wide { vec![FlatColumn::new("sink3.key", 0, &wide)] } else { vec![] },
+        capacity: 100_000,
+        slots: 1 << 18,
+        track_matches: false,
+        only_exists: false,
+        null_equals_null: false,
+        fraction: 1.0,
+        bitmaps: vec![],
+        bounds: vec![],
+        reserves: false,
+        partition: None,
+        on_host: false,
+        order: Some(Box::new(order)),
+    }
+}
+
+/// A kernel that probes with times and keys that lie in columns.
+fn probing(layout: &BuildLayout, time: &Expr, nearest: Nearest) -> Kernel {
+    let key = match layout.table {
+        Table::All => None,
+        Table::Wide => Some(ColType::of(&DataType::Utf8, true).unwrap()),
+        _ => Some(ColType::of(&DataType::Int64, true).unwrap()),
+    };
+    let types: Vec<ColType> = [time.ty.clone()].into_iter().chain(key.clone()).collect();
+    let columns: Vec<FlatColumn> = types.iter().enumerate().map(|(i, ty)| FlatColumn::new("input0", i, ty)).collect();
+    let probe = Probe {
+        build: 3,
+        kind: JoinKind::ProbeOuter,
+        keys: key.map(|ty| Expr::column(1, ty)).into_iter().collect(),
+        residual: None,
+        asof: Some(Asof { value: time.clone(), nearest }),
+        range: None,
+        null_aware: false,
+        output: vec![types.len()],
+        fields: vec![],
+    };
+    let mut g = Generator::new();
+    g.code.line("const u32 lane = threadIdx.x & 31;");
+    source::flat(&mut g, "1000");
+    let loads = g.flat_loads(&columns, "row", None);
+    g.push_loads(loads);
+    let order = layout.order.as_deref().unwrap();
+    super::probe(&mut g, &probe, layout, order).unwrap();
+    let rows = RowsLayout { columns: layout.payload.clone(), capacity: 1000, ..RowsLayout::default() };
+    let found = g.column(g.scope(), 0).unwrap();
+    build::append_at(&mut g, &rows, &[found], "row");
+    g.code.close_to(1);
+    kernel(g, "probe".into(), BLOCK, Work::Rows(1000), 0, "probe".into())
+}
