@@ -64,7 +64,7 @@ def spread(rows: int, crowding: int, seed: int, *, keys: int) -> pa.Table:
     return pa.table(
         {
             "k": pa.array([int(keys * draw.random() ** 6) for _ in range(rows)], pa.int32()),
-            "t": pa.array([int((time / (20 * rows)) ** crowding * 2**52) * 20 * rows + time for time in times]),
+            "t": pa.array([int((time / (20 * rows)) ** crowding * 2**40) * 20 * rows + time for time in times]),
             "s": pa.array([f"row {time}" for time in times]),
         }
     )

@@ -5,6 +5,24 @@ struct alignas(8) Run {
     u32 start, end;
 };
 
+// The word of a position without a row: greater than all others.
+constexpr u64 NO_ROW = ~0ull;
+
+// Marks the positions that a warp has taken and has no rows for. All lanes of the warp call.
+__device__ __forceinline__ void mark_unused(u64* words, u64 capacity, Reserved* reserved, u32 lane) {
+    for (u32 i = lane; i < reserved->left; i += 32) {
+        if (reserved->at + i < capacity) words[reserved->at + i] = NO_ROW;
+    }
+    reserved->left = 0;
+}
+
+// As append_reserved, where positions without rows are marked.
+__device__ __forceinline__ u64 append_marked(
+    SinkState* sink, bool active, u32 lane, Reserved* reserved, u64* words, u64 capacity) {
+    if (reserved->left < __popc(__ballot_sync(FULL_WARP, active))) mark_unused(words, capacity, reserved, lane);
+    return append_reserved(sink, active, lane, reserved);
+}
+
 // Notes where the run of a position's key begins and ends. `key` gives the number of the key at a position.
 template <class Key>
 __device__ __forceinline__ void mark_run(Run* runs, u64 position, u64 rows, Key key) {
@@ -13,7 +31,18 @@ __device__ __forceinline__ void mark_run(Run* runs, u64 position, u64 rows, Key 
     if (position + 1 == rows || key(position + 1) != own) runs[own].end = (u32)position + 1;
 }
 
-// The number of the first `count` places for which `before` holds: it holds for none behind one for which it does not.
+// The same of words in order, whose times are copied: a word is the number of a key times `span`, and a time below that.
+template <class T>
+__device__ __forceinline__ void split_word(const u64* words, u64 position, u64 rows, u64 span, Run* runs, T* times) {
+    const u64 word = words[position];
+    if (word == NO_ROW) return;
+    const u64 key = word / span, first = key * span;
+    times[position] = (T)(word - first);
+    if (position == 0 || words[position - 1] < first) runs[key].start = (u32)position;
+    if (position + 1 == rows || words[position + 1] - first >= span) runs[key].end = (u32)position + 1;
+}
+
+// The first place from `low` to `high` for which `before` does not hold; it holds for none behind that.
 template <class Before>
 __device__ __forceinline__ u32 places_before(u32 low, u32 high, Before before) {
     while (low < high) {

@@ -6,12 +6,13 @@
 use arrow::datatypes::DataType;
 use warpmill_ir::{ColType, Expr, JoinKind, Nearest, Phys, Probe, Sink, SinkId, SortKey};
 
-use super::build::{append_row, note_keys};
+use super::build::{self, note_keys, store_row};
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Result};
 use super::hashing::{same_keys, slot_mask, wide_hash};
 use super::kernel::{Kernel, Work, kernel, sink_count};
-use super::layout::{BuildLayout, ImageKind, KeyOrder, Search, Sorted, Table};
+use super::keys::bounds;
+use super::layout::{BuildLayout, KeyOrder, Search, Sorted, Table, Word};
 use super::params::Binding;
 use super::partition;
 use super::probe::{NONE, find_wide, pairs};
@@ -28,24 +29,29 @@ impl KeyOrder {
     /// The order of the rows of build `id`, at most `capacity`, by `time`. In its table, `table`, keys have numbers below `keys`, where there are
     /// keys; `text_words` words of strings count.
     pub fn of(id: SinkId, time: &Expr, (table, keys): (Table, Option<u64>), capacity: u64, text_words: u32) -> Self {
-        let (mut columns, mut types) = (vec![], vec![]);
-        if let Some(keys) = keys {
-            let range = Some((0, i128::from(keys) - 1));
-            let (logical, phys) = (DataType::Int64, Phys::I64);
-            types.push(ColType { logical, phys, nullable: false, range, dictionary: None });
-            let storage = Storage::Whole(CType::U32);
-            columns.push(FlatColumn { buffer: numbers(id), ty: CType::I64, storage, nullable: false });
+        let ty = time.ty.with_nullable(false);
+        let times = FlatColumn::new(&format!("sink{id}.times"), 0, &ty);
+        let has_keys = keys.is_some();
+        if let Some((search, bits)) = Search::distances(&ty, keys.unwrap_or(1)) {
+            let words = vec![Word { images: vec![], bits }];
+            let sorted = Sorted { words, ..Sorted::in_place(id, &[], capacity, text_words) };
+            // Numbers of keys that are known late need times until then.
+            let columns = if table == Table::Wide { vec![times] } else { vec![] };
+            return Self { has_keys, columns, keys: vec![], sorted, search };
         }
-        types.push(time.ty.with_nullable(false));
-        columns.push(FlatColumn::new(&format!("sink{id}.times"), 0, &types[types.len() - 1]));
+        let number = |keys: u64| {
+            let (logical, phys, range) = (DataType::Int64, Phys::I64, Some((0, i128::from(keys) - 1)));
+            let storage = Storage::Whole(CType::U32);
+            let column = FlatColumn { buffer: numbers(id), ty: CType::I64, storage, nullable: false };
+            (column, ColType { logical, phys, nullable: false, range, dictionary: None })
+        };
+        let (columns, types): (Vec<_>, Vec<_>) = keys.map(number).into_iter().chain([(times, ty)]).unzip();
         let ascending = |(at, ty)| SortKey { expr: Expr::column(at, ty), descending: false, nulls_first: false };
         let keys: Vec<SortKey> = types.into_iter().enumerate().map(ascending).collect();
         let sorted = Sorted::in_place(id, &keys, capacity, text_words);
-        let search = Search::of(&sorted, time.ty.phys);
-        if table != Table::Wide && matches!(search, Search::Distances { .. }) {
-            columns.clear();
-        }
-        Self { columns, keys, sorted, search }
+        let images = !matches!(time.ty.phys, Phys::I128 | Phys::Str);
+        let search = if images { Search::Images } else { Search::Values };
+        Self { has_keys, columns, keys, sorted, search }
     }
 
     /// The same with room for `capacity` rows.
@@ -56,41 +62,41 @@ impl KeyOrder {
 
     /// Whether times are strings: how many of their bytes tell them apart turns out when they are sorted.
     pub fn is_text(&self) -> bool {
-        self.keys.last().is_some_and(|key| key.expr.ty.phys == Phys::Str)
+        self.columns.last().is_some_and(|column| column.ty == CType::Str)
     }
 
-    /// Whether rows arrive as the words that are sorted.
-    fn appends_words(&self) -> bool {
+    /// Whether rows arrive as words: then warps may take positions for several rows at once.
+    pub fn marks_rows(&self) -> bool {
         self.columns.is_empty()
     }
 
-    fn times(&self) -> &FlatColumn {
-        &self.columns[self.columns.len() - 1]
+    fn has_runs(&self) -> bool {
+        self.has_keys || matches!(self.search, Search::Distances { .. })
     }
 
-    fn has_keys(&self) -> bool {
-        self.keys.len() > 1
+    /// The times, where they are kept by row.
+    fn times(&self) -> &[FlatColumn] {
+        &self.columns[self.columns.len().saturating_sub(1)..]
     }
 }
 
 impl Search {
-    fn of(sorted: &Sorted, phys: Phys) -> Self {
-        let [word] = &sorted.words[..] else { return Self::by_type(phys) };
-        match word.images.last().map(|image| (image.kind, image.bits)) {
-            Some((ImageKind::Distance { least, most, .. }, bits)) if bits < 64 => {
-                Search::Distances { least, most, bits }
-            }
-            _ => Self::by_type(phys),
+    /// Distances of times of a type, and the bits of a word of one and the number of one of `keys` keys, where a word holds both.
+    fn distances(ty: &ColType, keys: u64) -> Option<(Self, u32)> {
+        if matches!(ty.phys, Phys::F32 | Phys::F64 | Phys::Str) {
+            return None;
         }
-    }
-
-    fn by_type(phys: Phys) -> Self {
-        if matches!(phys, Phys::I128 | Phys::Str) { Search::Values } else { Search::Images }
+        let (least, most) = bounds(ty);
+        let span = u64::try_from(most.max(least).checked_sub(least)?).ok()?.checked_add(1)?;
+        let words = span.checked_mul(keys).filter(|&words| words <= 1 << 63)?;
+        // None has all bits: that is no row.
+        let bits = u64::BITS - words.leading_zeros();
+        Some((Search::Distances { least, most: least + i128::from(span) - 1, span }, bits))
     }
 
     /// The type of the numbers that are searched.
     fn element(self) -> &'static str {
-        if matches!(self, Search::Distances { bits, .. } if bits <= 32) { "u32" } else { "u64" }
+        if matches!(self, Search::Distances { span, .. } if span <= 1 << 32) { "u32" } else { "u64" }
     }
 }
 
@@ -130,30 +136,58 @@ pub fn append(g: &mut Generator, id: SinkId, layout: &BuildLayout, order: &KeyOr
     }
     let active = g.active.clone();
     note_keys(g, id, layout, &keys, &active);
+    let at = match layout.reserves {
+        true => append_marked(g, id, layout),
+        false => build::append(g, id),
+    };
     let depth = g.code.depth();
-    let at = append_row(g, id, layout, &payload);
+    store_row(g, id, layout, &at, &payload);
+    g.store(order.times(), &[time.clone()][..order.times().len()], &at);
+    g.store(&layout.key_columns, &keys[..layout.key_columns.len()], &at);
     let number = number(g, id, layout, &keys);
-    match order.search {
-        Search::Distances { least, bits, .. } if order.appends_words() => {
-            let words = g.params.output("u64", "words", named(id, "sorted.words0"));
-            let rows = g.params.output("u32", "order", rows_in_order(id, 0));
-            let least = g.params.value(CType::U64, "least", (least as u64).to_le_bytes().to_vec());
-            let bits = g.params.value(CType::U32, "bits", bits.to_le_bytes().to_vec());
-            let key = number.map_or_else(String::new, |number| format!("{number} << {bits} | "));
-            g.code.line(format!("{words}[{at}] = {key}((u64){} - {least});", time.text));
-            g.code.line(format!("{rows}[{at}] = (u32){at};"));
+    match (order.search, number) {
+        _ if layout.table == Table::Wide => {}
+        (Search::Distances { .. }, number) => store_word(g, id, order.search, (number.as_deref(), &time.text), &at),
+        (_, Some(number)) => {
+            let all = g.params.output("u32", "numbers", Binding::Named(numbers(id)));
+            g.code.line(format!("{all}[{at}] = (u32){number};"));
         }
-        _ => {
-            g.store(std::slice::from_ref(order.times()), &[time], &at);
-            if let Some(number) = number {
-                let all = g.params.output("u32", "numbers", Binding::Named(numbers(id)));
-                g.code.line(format!("{all}[{at}] = (u32){number};"));
-            }
-            g.store(&layout.key_columns, &keys[..layout.key_columns.len()], &at);
-        }
+        (_, None) => {}
     }
     g.code.close_to(depth);
     Ok(())
+}
+
+/// Takes a position for each active row; gives the `u64` variable.
+fn append_marked(g: &mut Generator, id: SinkId, layout: &BuildLayout) -> String {
+    g.params.require(Library::Asof);
+    let (state, active) = (g.sink_state(id), g.active.clone());
+    let words = g.params.output("u64", "words", named(id, "sorted.words0"));
+    let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
+    let at = format!("append_marked({state}, {active}, lane, &reserved, {words}, {capacity})");
+    g.code.define(CType::U64, "at", at)
+}
+
+/// The code after the row loop of a build whose warps take positions for several rows at once.
+pub fn epilogue(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
+    let words = g.params.output("u64", "words", named(id, "sorted.words0"));
+    let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
+    g.code.line(format!("mark_unused({words}, {capacity}, &reserved, lane);"));
+}
+
+/// Stores the word by which row `at` is sorted, of the number of its key, if it has one, and its time.
+fn store_word(g: &mut Generator, id: SinkId, search: Search, (number, time): (Option<&str>, &str), at: &str) {
+    let Search::Distances { least, span, .. } = search else { unreachable!("times that words hold") };
+    let words = g.params.output("u64", "words", named(id, "sorted.words0"));
+    let rows = g.params.output("u32", "order", rows_in_order(id, 0));
+    let least = g.params.value(CType::U64, "least", (least as u64).to_le_bytes().to_vec());
+    let mut word = format!("(u64){time} - {least}");
+    if let Some(number) = number {
+        let span = g.params.value(CType::U64, "span", span.to_le_bytes().to_vec());
+        word = format!("(u64){number} * {span} + ({word})");
+    }
+    g.code.line(format!("{words}[{at}] = {word};"));
+    g.code.line(format!("{rows}[{at}] = (u32){at};"));
 }
 
 /// The number of a row's key, where it is known before all rows are there.
@@ -182,14 +216,14 @@ pub fn kernels(id: SinkId, layout: &BuildLayout, order: &KeyOrder, pipeline: usi
     let finishing = Finishing { id, layout, order, pipeline };
     let mut kernels = vec![];
     if layout.table == Table::Wide {
-        kernels.push(finishing.number_keys());
+        kernels.push(finishing.number_keys()?);
     }
     let (keys, columns, capacity) = (&order.keys, &order.columns, layout.capacity);
-    let (input, has_words) = (format!("sink{id}.state"), order.appends_words());
+    let (input, has_words) = (format!("sink{id}.state"), matches!(order.search, Search::Distances { .. }));
     let sorting = Sorting { id, sorted: &order.sorted, keys, columns, has_words, capacity, input, pipeline };
     let (sorts, side) = sorting.order()?;
     kernels.extend(sorts);
-    if order.has_keys() || order.search != Search::Values {
+    if order.has_runs() || order.search != Search::Values {
         kernels.push(finishing.runs(side)?);
     }
     Ok(kernels)
@@ -217,66 +251,67 @@ impl Finishing<'_> {
     }
 
     /// Gives the rows of a [`Table::Wide`] build the numbers of their keys: slots of a table of the first row of each.
-    fn number_keys(&self) -> Kernel {
+    fn number_keys(&self) -> Result<Kernel> {
+        let id = self.id;
         let mut g = Generator::new();
-        let heads = g.params.output("u32", "heads", named(self.id, "heads"));
-        let all = g.params.output("u32", "numbers", Binding::Named(numbers(self.id)));
+        let heads = g.params.output("u32", "heads", named(id, "heads"));
         let mask = slot_mask(&mut g, self.layout);
         self.each_row(&mut g);
         let columns = &self.layout.key_columns;
-        let loads = g.flat_loads(columns, "row", None);
+        let stored = [columns, self.order.times()].concat();
+        let loads = g.flat_loads(&stored, "row", None);
         g.push_loads(loads);
         let scope = g.scope();
-        let values: Vec<Value> = (0..columns.len()).map(|i| g.column(scope, i).expect("stored columns load")).collect();
+        let values = (0..columns.len()).map(|i| g.column(scope, i)).collect::<Result<Vec<_>>>()?;
         let arrays = g.arrays(columns, false);
+        let has_words = matches!(self.order.search, Search::Distances { .. });
+        let time = if has_words { g.column(scope, columns.len())?.text } else { String::new() };
         g.code.open("if (present)");
         let hash = wide_hash(&mut g, &values);
-        g.code.open(format!("for (u64 slot = {hash} & {mask}; ; slot = (slot + 1) & {mask})"));
-        g.code.line(format!("const u32 head = atomicCAS({heads} + slot, 0u, (u32)row + 1);"));
+        let slot = g.code.variable(CType::U64, "slot", format!("{hash} & {mask}"));
+        g.code.open(format!("for (;; {slot} = ({slot} + 1) & {mask})"));
+        g.code.line(format!("const u32 head = atomicCAS({heads} + {slot}, 0u, (u32)row + 1);"));
         let same = same_keys(&arrays, &values, |array| format!("{array}[head - 1]"));
-        g.code.when(&format!("head == 0 || ({same})"), |code| {
-            code.line(format!("{all}[row] = (u32)slot;"));
-            code.line("break;");
-        });
-        self.finish(g, "asof_keys", "numbers of keys")
+        g.code.line(format!("if (head == 0 || ({same})) break;"));
+        g.code.close_to(3);
+        if has_words {
+            store_word(&mut g, id, self.order.search, (Some(&slot), &time), "row");
+        } else {
+            let all = g.params.output("u32", "numbers", Binding::Named(numbers(id)));
+            g.code.line(format!("{all}[row] = (u32){slot};"));
+        }
+        Ok(self.finish(g, "asof_keys", "numbers of keys"))
     }
 
     /// Notes the run of each key, and copies times into order.
     fn runs(&self, side: u32) -> Result<Kernel> {
         let (id, order) = (self.id, self.order);
         let mut g = Generator::new();
+        g.params.require(Library::Asof);
+        let runs = order.has_runs().then(|| g.params.output("Run", "runs", named(id, "runs")));
         let times = |g: &mut Generator| g.params.output(order.search.element(), "times", times_in_order(id, side));
-        let key = match order.search {
-            Search::Distances { bits, .. } => {
-                let words = g.params.pointer("u64", "words", named(id, &format!("sorted.words{side}")));
-                let (times, element) = (times(&mut g), order.search.element());
-                let mask = g.params.value(CType::U64, "mask", ((1u64 << bits) - 1).to_le_bytes().to_vec());
-                let bits = g.params.value(CType::U32, "bits", bits.to_le_bytes().to_vec());
-                self.each_row(&mut g);
-                g.code.line(format!("if (present) {times}[row] = ({element})({words}[row] & {mask});"));
-                format!("{words}[at] >> {bits}")
-            }
-            search => {
-                let rows = g.params.pointer("u32", "order", rows_in_order(id, side));
-                let known = order.has_keys().then(|| g.params.pointer("u32", "numbers", Binding::Named(numbers(id))));
-                let times = (search == Search::Images).then(|| times(&mut g));
-                self.each_row(&mut g);
-                if let Some(times) = times {
-                    g.code.line(format!("const u32 from = present ? {rows}[row] : 0u;"));
-                    let loads = g.flat_loads(std::slice::from_ref(order.times()), "from", None);
-                    g.push_loads(loads);
-                    let time = g.column(g.scope(), 0)?;
-                    g.code.line(format!("if (present) {times}[row] = order_bits({});", time.text));
-                }
-                known.map(|known| format!("(u64){known}[{rows}[at]]")).unwrap_or_default()
-            }
-        };
-        if order.has_keys() {
-            let runs = g.params.output("Run", "runs", named(id, "runs"));
-            let key = format!("[&](u64 at) {{ return {key}; }}");
+        if let (Search::Distances { span, .. }, Some(runs)) = (order.search, &runs) {
+            let words = g.params.pointer("u64", "words", named(id, &format!("sorted.words{side}")));
+            let (times, span) = (times(&mut g), g.params.value(CType::U64, "span", span.to_le_bytes().to_vec()));
+            self.each_row(&mut g);
+            g.code.line(format!("if (present) split_word({words}, row, rows, {span}, {runs}, {times});"));
+            return Ok(self.finish(g, "asof_runs", "runs of keys"));
+        }
+        let rows = g.params.pointer("u32", "order", rows_in_order(id, side));
+        self.each_row(&mut g);
+        if order.search == Search::Images {
+            let times = times(&mut g);
+            g.code.line(format!("const u32 from = present ? {rows}[row] : 0u;"));
+            let loads = g.flat_loads(order.times(), "from", None);
+            g.push_loads(loads);
+            let time = g.column(g.scope(), 0)?;
+            g.code.line(format!("if (present) {times}[row] = order_bits({});", time.text));
+        }
+        if let Some(runs) = runs {
+            let known = g.params.pointer("u32", "numbers", Binding::Named(numbers(id)));
+            let key = format!("[&](u64 at) {{ return {known}[{rows}[at]]; }}");
             g.code.line(format!("if (present) mark_run({runs}, row, rows, {key});"));
         }
-        g.params.require(Library::Asof);
         Ok(self.finish(g, "asof_runs", "runs of keys"))
     }
 }
@@ -290,7 +325,7 @@ pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout, order: &KeyO
     if let Some(partition) = &build.partition {
         partition.keep_probed(g, probe.build, build, &keys);
     }
-    let run = find_run(g, probe, build, &keys, &value);
+    let run = find_run(g, probe, (build, order), (&keys, &value));
     let side = order.sorted.side();
     let rows = g.params.pointer("u32", "order", rows_in_order(probe.build, side));
     let found = g.code.variable(CType::U32, "m", NONE);
@@ -317,13 +352,19 @@ pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout, order: &KeyO
 }
 
 /// The run of the keys of a row, as a variable: an empty one where there is none, or `value` is NULL.
-fn find_run(g: &mut Generator, probe: &Probe, build: &BuildLayout, keys: &[Value], value: &Value) -> String {
+fn find_run(
+    g: &mut Generator,
+    probe: &Probe,
+    (build, order): (&BuildLayout, &KeyOrder),
+    (keys, value): (&[Value], &Value),
+) -> String {
     let id = probe.build;
     let run = g.code.fresh("run");
     g.code.line(format!("Run {run} = {{0, 0}};"));
     let known = format!("{} && {}", g.active, value.valid_text());
     let known = g.code.define(CType::Bool, "in", known);
     let found = match build.table {
+        Table::All if order.has_runs() => (known, "0".to_string()),
         Table::All => {
             let count = sink_count(g, id, build.capacity);
             g.code.line(format!("if ({known}) {run}.end = (u32)({count});"));
@@ -380,7 +421,7 @@ fn place(
         Search::Values => {
             g.params.require(Library::Strings);
             let rows = g.params.pointer("u32", "order", rows_in_order(id, side));
-            let column = order.times();
+            let column = &order.times()[0];
             let times = g.params.pointer(column.storage.name(), "times", Binding::Named(column.buffer.clone()));
             let time = format!("({}){times}[{rows}[{run}.start + at]]", column.ty.name());
             let before = if equal { format!("!less({x}, {time})") } else { format!("less({time}, {x})") };

@@ -114,7 +114,8 @@ fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
         add(&format!("bounds{key}"), KEY_BOUNDS, Some(0));
     }
     match build.table {
-        // Of each key its rows.
+        // Of each key the places of its rows in order.
+        Table::All if build.order.is_some() => add("runs", 8, Some(0)),
         Table::Direct if build.order.is_some() => add("runs", 8 * cells, Some(0)),
         Table::Hash if build.order.is_some() => {
             add("keys", 8 * build.slots, Some(0xFF));

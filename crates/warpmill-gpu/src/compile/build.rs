@@ -106,8 +106,9 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             g.code.close_to(depth);
         }
         Table::All | Table::Direct | Table::Hash | Table::Wide => {
+            let at = if layout.reserves { append_reserved(g, id) } else { append(g, id) };
             let depth = g.code.depth();
-            let at = append_row(g, id, layout, &values);
+            store_row(g, id, layout, &at, &values);
             match layout.table {
                 Table::Direct | Table::Hash => link(g, id, layout, &key_values, &keyed, &at),
                 Table::Wide => {
@@ -142,13 +143,11 @@ pub fn note_keys(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Va
     }
 }
 
-/// Takes a position for each active row and stores its payload there; gives the position. A block is open for what else there is of a row.
-pub fn append_row(g: &mut Generator, id: SinkId, layout: &BuildLayout, payload: &[Value]) -> String {
-    let at = if layout.reserves { append_reserved(g, id) } else { append(g, id) };
+/// Stores the payload of each active row at its position, `at`, where there is room. A block is open for what else there is of the row.
+pub fn store_row(g: &mut Generator, id: SinkId, layout: &BuildLayout, at: &str, payload: &[Value]) {
     let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
     g.code.open(format!("if ({} && {at} < {capacity})", g.active));
-    g.store_in(&layout.payload, payload, &at, layout.on_host.then_some(id));
-    at
+    g.store_in(&layout.payload, payload, at, layout.on_host.then_some(id));
 }
 
 /// Puts row `at` in front of the rows of its key.

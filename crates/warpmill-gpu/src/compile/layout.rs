@@ -178,9 +178,11 @@ pub struct BuildLayout {
 /// The order of the rows of each key of a build.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyOrder {
-    /// The number of each row's key, which is its place in the table, where there are keys; its time. None: rows arrive as words to be sorted.
+    /// Whether there are keys: each has a number, which is its place in the table.
+    pub has_keys: bool,
+    /// What is kept of a row for the sort: the number of its key, where there are keys, and its time, last. None where rows arrive as words.
     pub columns: Vec<FlatColumn>,
-    /// Both as keys of a sort, over these columns.
+    /// The keys of the sort, over these columns; none where rows are words.
     pub keys: Vec<SortKey>,
     /// The way the numbers of the rows are put into that order.
     pub sorted: Sorted,
@@ -191,14 +193,14 @@ pub struct KeyOrder {
 /// The numbers that stand for times in order, among which the place of a value is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {
-    /// Distances from the least time, which one word holds beside the number of the key.
+    /// Distances from the least time: rows are sorted by a word, the number of the key times the span, and the distance.
     Distances {
         /// The least time.
         least: i128,
         /// The greatest time.
         most: i128,
-        /// Bits of a distance.
-        bits: u32,
+        /// Times from one to the other.
+        span: u64,
     },
     /// `order_bits`.
     Images,

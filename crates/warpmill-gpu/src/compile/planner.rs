@@ -256,12 +256,19 @@ impl Planner<'_> {
             }
             _ => vec![],
         };
-        // Positions stay unused where warps reserve them: nobody may go through all rows then.
-        let chained = matches!(table, Table::Direct | Table::Hash);
-        let reserves = chained && time.is_none() && !track_matches && !self.is_read_as_rows() && rows > MANY_ROWS;
-        let slots = slots_for(rows);
+        let slots = match time {
+            Some(_) if table == Table::Hash => slots_for(self.keys_of(keys, rows)),
+            _ => slots_for(rows),
+        };
         let order = time.map(|time| self.key_order(time, (table, &shape, slots), rows)).transpose()?;
+        // Positions stay unused where warps reserve them: nobody may go through all rows then.
+        let chained = match &order {
+            Some(order) => order.marks_rows(),
+            None => matches!(table, Table::Direct | Table::Hash),
+        };
+        let reserves = chained && !track_matches && !self.is_read_as_rows() && rows > MANY_ROWS;
         let rows = if reserves { with_reserved(rows) } else { rows };
+        let order = order.map(|order| Box::new(order.with_capacity(rows)));
         let from: f64 = self.source_rows();
         let layout = BuildLayout {
             fraction: (self.estimate / from.max(1.0)).min(1.0),
@@ -283,7 +290,7 @@ impl Planner<'_> {
             null_equals_null: *null_equals_null,
             partition: None,
             on_host: on_host && !payload.is_empty(),
-            order: order.map(Box::new),
+            order,
         };
         Ok((SinkLayout::Build(layout), rows))
     }
@@ -311,6 +318,16 @@ impl Planner<'_> {
             _ => Some(slots),
         };
         Ok(KeyOrder::of(self.id, time, (table, keys), capacity, self.text_words()))
+    }
+
+    /// Keys to make room for, of at most `rows` rows: numbers of few keys are sorted by few digits.
+    fn keys_of(&self, keys: &[Expr], rows: u64) -> u64 {
+        let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
+        let expected = match feeding.as_slice() {
+            [pipeline] if !self.hints.capacity.contains_key(&self.id) => estimate::groups(self.program, pipeline, keys),
+            _ => None,
+        };
+        expected.map_or(rows, |keys| rows.min((1.3 * keys) as u64 + 64))
     }
 
     /// The number of words of strings that sorts look at.

@@ -396,7 +396,12 @@ impl Lowering<'_> {
                     g.threads = group::PRIVATE_BLOCK;
                 }
             }
-            SinkLayout::Build(layout) => build::epilogue(&mut g, self.pipeline.sink, layout),
+            SinkLayout::Build(layout) => {
+                build::epilogue(&mut g, self.pipeline.sink, layout);
+                if layout.order.is_some() && layout.reserves {
+                    asof::epilogue(&mut g, self.pipeline.sink, layout);
+                }
+            }
             SinkLayout::Rows(_) => {}
         }
         let threads = g.threads;

@@ -173,9 +173,11 @@ fn scaled_build(build: &BuildLayout, factor: f64, forced: u64) -> BuildLayout {
     let most = if by_key { part_of(total, factor) } else { total };
     let capacity = if build.table == Table::Bitmap { most } else { part_of(build.capacity, factor) };
     let room = if build.table == Table::Bitmap { u64::MAX } else { capacity };
+    let slots = (2 * capacity).next_power_of_two().max(LEAST_SLOTS);
     BuildLayout {
         capacity,
-        slots: (2 * capacity).next_power_of_two().max(LEAST_SLOTS),
+        // Slots are numbers that rows may be sorted by.
+        slots: if build.order.is_some() { slots.min(build.slots) } else { slots },
         reserves: false,
         // Parts prune scans by their range.
         bitmaps: vec![],

@@ -22,14 +22,19 @@ fn order(time: &Expr, keys: Option<u64>) -> KeyOrder {
 fn numbers_that_are_searched_are_as_narrow_as_times() {
     let search = |time: &Expr, keys| order(time, keys).search;
     let year = time(DataType::Int64, Some((1000, 1000 + 30_000_000)));
-    let distances = Search::Distances { least: 1000, most: 30_001_000, bits: 25 };
+    let distances = Search::Distances { least: 1000, most: 30_001_000, span: 30_000_001 };
     assert_eq!([search(&year, Some(10_000)), search(&year, None)], [distances; 2]);
     assert_eq!(distances.element(), "u32");
+    let bits = |time: &Expr, keys| order(time, keys).sorted.words.iter().map(|word| word.bits).collect::<Vec<_>>();
+    // The number of a key and a distance share bits.
+    assert_eq!([bits(&year, Some(10_000)), bits(&year, None)], [[39], [25]]);
+    assert_eq!(bits(&time(DataType::Int64, Some((0, 99_999_999))), Some(10_000)), [40]);
+    assert_eq!(bits(&time(DataType::Int32, Some((7, 7))), None), [1]);
     let micros = time(DataType::Int64, Some((0, 1 << 45)));
     assert_eq!(search(&micros, Some(1000)).element(), "u64");
-    assert!(matches!(search(&micros, Some(1000)), Search::Distances { bits: 46, .. }));
+    assert_eq!(bits(&micros, Some(1 << 17)), [63]);
     // Both do not fit into a word.
-    assert_eq!(search(&micros, Some(1 << 20)), Search::Images);
+    assert_eq!((search(&micros, Some(1 << 20)), bits(&micros, Some(1 << 20))), (Search::Images, vec![20, 46]));
     let far = time(DataType::Int64, None);
     assert_eq!([search(&far, Some(10)), search(&far, None)], [Search::Images; 2]);
     assert_eq!(search(&time(DataType::Float64, None), Some(10)), Search::Images);
@@ -48,27 +53,22 @@ fn the_kernels_are_cuda_too() {
         let source = crate::compile::functions::source(kernel);
         nvrtc::compile_cubin(&source, "sm_90").unwrap_or_else(|error| panic!("{error}"));
     };
-    let types = [
-        (DataType::Int32, None),
-        (DataType::Int64, None),
-        (DataType::Decimal128(38, 2), Some((0, 100))),
-        (DataType::Decimal128(38, 2), None),
-        (DataType::Float32, None),
-        (DataType::Utf8, None),
-        (DataType::Boolean, None),
+    let distances = Some((0, 100));
+    let cases = [
+        (DataType::Int32, distances, Table::All, Nearest::AtMost),
+        (DataType::Int64, None, Table::Wide, Nearest::Above),
+        (DataType::Float32, None, Table::Direct, Nearest::Below),
+        (DataType::Decimal128(38, 2), distances, Table::Hash, Nearest::AtLeast),
+        (DataType::Decimal128(38, 2), None, Table::Direct, Nearest::AtMost),
+        (DataType::Utf8, None, Table::All, Nearest::Below),
     ];
-    for (logical, range) in types {
+    for (logical, range, table, nearest) in cases {
         let time = time(logical, range);
-        for table in [Table::All, Table::Wide, Table::Direct] {
-            let order = KeyOrder::of(3, &time, (table, (table != Table::All).then_some(1 << 18)), 100_000, 2);
-            let layout = layout(table, order);
-            let order = layout.order.as_deref().unwrap();
-            let own = kernels(3, &layout, order, 0).unwrap();
-            own.iter().filter(|kernel| kernel.entry.starts_with("asof")).for_each(compile);
-            for nearest in [Nearest::AtMost, Nearest::Above] {
-                compile(&probing(&layout, &time, nearest));
-            }
-        }
+        let keys = (table != Table::All).then_some(1 << 18);
+        let layout = layout(table, KeyOrder::of(3, &time, (table, keys), 100_000, 2));
+        let own = kernels(3, &layout, layout.order.as_deref().unwrap(), 0).unwrap();
+        own.iter().filter(|kernel| kernel.entry.starts_with("asof")).for_each(compile);
+        compile(&probing(&layout, &time, nearest));
     }
 }
 

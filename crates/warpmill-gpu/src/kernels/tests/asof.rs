@@ -45,7 +45,7 @@ impl Fixture {
         let options = SimOptions { sanitize, ..SimOptions::default() };
         let device: Arc<dyn Device> = Arc::new(SimDevice::new(options).expect("a C++ compiler"));
         let stream = device.stream().unwrap();
-        let parts = [Library::Value, Library::Lane, Library::Aggregate, Library::Asof];
+        let parts = [Library::Value, Library::Lane, Library::Table, Library::Aggregate, Library::Asof];
         let text = parts.map(Library::text).into_iter().chain([CHECK]).collect::<Vec<_>>().join("\n");
         let [kernel] = Kernel::compile(&device, text, [("search", 256, 0)]).unwrap();
         Self { device, stream, kernel }
