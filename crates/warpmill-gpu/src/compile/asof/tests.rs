@@ -69,6 +69,7 @@ fn the_kernels_are_cuda_too() {
         let own = kernels(3, &layout, layout.order.as_deref().unwrap(), 0).unwrap();
         own.iter().filter(|kernel| kernel.entry.starts_with("asof")).for_each(compile);
         compile(&probing(&layout, &time, nearest));
+        compile(&appending(&layout, &time));
     }
 }
 
@@ -92,40 +93,69 @@ fn layout(table: Table, order: KeyOrder) -> BuildLayout {
         fraction: 1.0,
         bitmaps: vec![],
         bounds: vec![],
-        reserves: false,
+        reserves: order.marks_rows(),
         partition: None,
         on_host: false,
         order: Some(Box::new(order)),
     }
 }
 
-/// A kernel that probes with times and keys that lie in columns.
-fn probing(layout: &BuildLayout, time: &Expr, nearest: Nearest) -> Kernel {
-    let key = match layout.table {
+fn key_type(table: Table) -> Option<ColType> {
+    match table {
         Table::All => None,
-        Table::Wide => Some(ColType::of(&DataType::Utf8, true).unwrap()),
-        _ => Some(ColType::of(&DataType::Int64, true).unwrap()),
-    };
-    let types: Vec<ColType> = [time.ty.clone()].into_iter().chain(key.clone()).collect();
+        Table::Wide => ColType::of(&DataType::Utf8, true),
+        _ => ColType::of(&DataType::Int64, true),
+    }
+}
+
+/// A loop over rows with times, and keys.
+fn looping(time: &Expr, table: Table) -> Generator {
+    let types: Vec<ColType> = [time.ty.clone()].into_iter().chain(key_type(table)).collect();
     let columns: Vec<FlatColumn> = types.iter().enumerate().map(|(i, ty)| FlatColumn::new("input0", i, ty)).collect();
+    let mut g = Generator::new();
+    g.code.line("const u32 lane = threadIdx.x & 31;");
+    g.code.line("Reserved reserved = {0, 0};");
+    source::flat(&mut g, "1000");
+    let loads = g.flat_loads(&columns, "row", None);
+    g.push_loads(loads);
+    g
+}
+
+/// A kernel that adds rows of such columns.
+fn appending(layout: &BuildLayout, time: &Expr) -> Kernel {
+    let mut g = looping(time, layout.table);
+    let sink = Sink::HashBuild {
+        keys: key_type(layout.table).map(|ty| Expr::column(1, ty)).into_iter().collect(),
+        payload: vec![],
+        fields: vec![],
+        null_equals_null: false,
+        track_matches: false,
+        order: Some(time.clone()),
+    };
+    append(&mut g, 3, layout, layout.order.as_deref().unwrap(), &sink).unwrap();
+    g.code.close_to(1);
+    if layout.reserves {
+        epilogue(&mut g, 3, layout);
+    }
+    kernel(g, "append".into(), BLOCK, Work::Rows(1000), 0, "append".into())
+}
+
+/// A kernel that probes with them.
+fn probing(layout: &BuildLayout, time: &Expr, nearest: Nearest) -> Kernel {
+    let mut g = looping(time, layout.table);
+    let key = key_type(layout.table).map(|ty| Expr::column(1, ty));
     let probe = Probe {
         build: 3,
         kind: JoinKind::ProbeOuter,
-        keys: key.map(|ty| Expr::column(1, ty)).into_iter().collect(),
+        output: vec![1 + usize::from(key.is_some())],
+        keys: key.into_iter().collect(),
         residual: None,
         asof: Some(Asof { value: time.clone(), nearest }),
         range: None,
         null_aware: false,
-        output: vec![types.len()],
         fields: vec![],
     };
-    let mut g = Generator::new();
-    g.code.line("const u32 lane = threadIdx.x & 31;");
-    source::flat(&mut g, "1000");
-    let loads = g.flat_loads(&columns, "row", None);
-    g.push_loads(loads);
-    let order = layout.order.as_deref().unwrap();
-    super::probe(&mut g, &probe, layout, order).unwrap();
+    super::probe(&mut g, &probe, layout, layout.order.as_deref().unwrap()).unwrap();
     let rows = RowsLayout { columns: layout.payload.clone(), capacity: 1000, ..RowsLayout::default() };
     let found = g.column(g.scope(), 0).unwrap();
     build::append_at(&mut g, &rows, &[found], "row");
