@@ -108,9 +108,10 @@ def compare(
                 times[engine] = median(partial(rows_of, connection, sql), asked.runs)
             first = times[engines[0]]
             shares = " ".join(f"{first / times[engine]:6.2f}x" for engine in engines[1:])
-            print(f"{name:30} {' '.join(f'{ms:9.2f}' for ms in times.values())}  {shares}{notes}", flush=True)
+            line = f"{name:30} {' '.join(f'{ms:9.2f}' for ms in times.values())}  {shares}{notes}"
+            print(line.replace("nanx", "   ").replace("nan", "  -"), flush=True)
             measured = {engine: ms for engine, ms in times.items() if not math.isnan(ms)}
-            line = {"query": name, "rows": asked.rows, "keys": asked.keys, "ms": measured, "notes": notes.strip()}
-            report.append(line)
+            figures = {"query": name, "rows": asked.rows, "keys": asked.keys, "ms": measured, "notes": notes.strip()}
+            report.append(figures)
         if asked.json:
             asked.json.write_text(json.dumps(report, indent=1))
