@@ -295,7 +295,25 @@ CASES = (
     Case(
         "digits of nanoseconds",
         "SELECT CAST(CAST('2020-01-01 10:00:00.123456789' AS TIMESTAMP_NS) AS VARCHAR) AS t",
-        differs="a text of TIMESTAMP_NS has microseconds",
+    ),
+    Case(
+        "casts of moments to coarser ones round",
+        "SELECT x::TIMESTAMP_S::VARCHAR AS s, x::TIMESTAMP_MS::VARCHAR AS m, TRY_CAST(x AS TIMESTAMP_S)::VARCHAR AS t"
+        " FROM (VALUES (TIMESTAMP '2020-01-01 00:00:00.7'), (TIMESTAMP '1969-12-31 23:59:59.5'), (NULL),"
+        " (TIMESTAMP '1969-12-31 23:59:59.3'), (TIMESTAMP '2020-01-01 00:00:00.0005'),"
+        " (TIMESTAMP '1969-12-31 23:59:00.0004')) v(x)",
+    ),
+    Case(
+        "casts of nanoseconds round",
+        "SELECT x::TIMESTAMP::VARCHAR AS a, x::TIMESTAMP_MS::VARCHAR AS b, x::VARCHAR AS c FROM (SELECT"
+        " unnest(['2020-01-01 10:00:00.123456789', '1969-12-31 23:59:59.9999995', '1970-01-01 00:00:00.0000004',"
+        " '2020-01-01', NULL])::TIMESTAMP_NS AS x) q",
+    ),
+    Case(
+        "texts as moments round",
+        "SELECT x::TIMESTAMP_S::VARCHAR AS a, x::TIMESTAMP_MS::VARCHAR AS b,"
+        " '2020-01-01 10:00:00.6'::TIMESTAMP_S::VARCHAR AS c"
+        " FROM (VALUES ('2020-01-01 00:00:00.5'), ('1969-12-31 23:59:59.9994'), ('2020-02-29'), (NULL)) v(x)",
     ),
     Case("TIMESTAMPTZ literals have a zone", "SELECT TIMESTAMPTZ '2020-01-01 10:00:00+02' AS t"),
     Case(

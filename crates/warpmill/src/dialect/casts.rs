@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Float32Array, StringArray};
 use arrow::datatypes::{
-    DataType, DurationMicrosecondType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
-    Time64MicrosecondType, TimeUnit,
+    DataType, DurationMicrosecondType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampNanosecondType,
 };
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
@@ -56,6 +56,13 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
             },
             _ => convert(How::Read, to.clone(), try_cast, e),
         },
+        (DataType::Timestamp(from, None), DataType::Timestamp(to_unit, None)) if from > to_unit => {
+            convert(How::Nearest, to.clone(), try_cast, e)
+        }
+        (
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View,
+            DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, None),
+        ) => bind(bind(e, &TIMESTAMP, try_cast, schema)?, to, try_cast, schema)?,
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Timestamp(..))
             if let Expr::Literal(value, _) = &e
                 && let Some(longer) = value.try_as_str().flatten().and_then(text::with_seconds) =>
@@ -109,6 +116,8 @@ pub(super) fn is_written_otherwise(ty: &DataType) -> bool {
 enum How {
     /// The nearest whole number, the even one of two.
     Even,
+    /// The nearest moment of a coarser unit, of two the one farther from 1970.
+    Nearest,
     /// The nearest FLOAT; a number that is larger than all of them is none.
     Narrow,
     /// Text as a number.
@@ -159,6 +168,7 @@ impl ScalarUDFImpl for Convert {
     fn name(&self) -> &str {
         match self.how {
             How::Even => "round_even",
+            How::Nearest => "round_moment",
             How::Narrow => "narrow_float",
             How::Read => "read_number",
             How::Check => "check_text",
@@ -187,6 +197,7 @@ impl ScalarUDFImpl for Convert {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         of_one(&args.args, |array| match self.how {
             How::Even => even(array),
+            How::Nearest => nearest(array, &self.to),
             How::Narrow => self.narrow(array),
             How::Read => self.read(array),
             How::Check => self.check(array),
@@ -311,6 +322,23 @@ fn even(array: &ArrayRef) -> Result<ArrayRef> {
     strict_cast(&(Arc::new(rounded) as ArrayRef), array.data_type())
 }
 
+/// Moments as those of a coarser unit.
+fn nearest(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let per_second = |ty: &DataType| match ty {
+        DataType::Timestamp(TimeUnit::Second, _) => 1,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000_000,
+        _ => 1_000_000_000_i64,
+    };
+    let ratio = per_second(array.data_type()) / per_second(to);
+    let counts = strict_cast(array, &DataType::Int64)?;
+    let rounded: arrow::array::Int64Array = counts.as_primitive::<Int64Type>().unary(|count| {
+        let up = count.unsigned_abs() % ratio.unsigned_abs() * 2 >= ratio.unsigned_abs();
+        count / ratio + if up { count.signum() } else { 0 }
+    });
+    strict_cast(&(Arc::new(rounded) as ArrayRef), to)
+}
+
 pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef> {
     if written::has_parts(array.data_type()) {
         return written::column(array);
@@ -349,6 +377,9 @@ pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef> {
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
             let bytes = strict_cast(array, &DataType::LargeBinary)?;
             bytes.as_binary::<i64>().iter().map(|x| x.map(text::of_bytes)).collect()
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => {
+            array.as_primitive::<TimestampNanosecondType>().iter().map(|nanos| nanos.map(text::of_nanos)).collect()
         }
         ty => {
             let zoned = matches!(ty, DataType::Timestamp(_, Some(_)));

@@ -203,6 +203,15 @@ pub(super) fn of_moment(micros: i64) -> String {
     }
 }
 
+/// [`of_moment`] of nanoseconds.
+pub(super) fn of_nanos(nanos: i64) -> String {
+    if nanos % 1_000 == 0 {
+        return of_moment(nanos / 1_000);
+    }
+    let (second, fraction) = (nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000));
+    format!("{}.{}", of_moment(second * 1_000_000), format!("{fraction:09}").trim_end_matches('0'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
