@@ -6,7 +6,7 @@ use warpmill_ir::{AggregateFunction, ColType, Expr, Field, Phys, SinkId, Unsuppo
 use super::build::append_at;
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Result};
-use super::keys::{KeyShape, quick_columns};
+use super::keys::KeyShape;
 use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
 use super::params::Binding;
 use super::partition;
@@ -64,7 +64,7 @@ pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &
     let arguments = g.eval_all(&layout.arguments)?;
     let filters = g.eval_all(&layout.filters)?;
     let depth = g.code.depth();
-    let cell = find_group(g, id, layout, (groups, &keys));
+    let cell = find_group(g, id, layout, &keys);
     let fresh = distinct(g, id, layout, &arguments, &filters, &cell);
     if layout.table != GroupTable::One {
         g.code.open(format!("if ({})", g.active));
@@ -95,7 +95,7 @@ pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &
 }
 
 /// The record of each active row's group (a `u64` variable); rows without room become inactive.
-fn find_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, (groups, keys): (&[Expr], &[Value])) -> String {
+fn find_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, keys: &[Value]) -> String {
     let active = g.active.clone();
     match layout.table {
         GroupTable::One => "0".into(),
@@ -116,7 +116,7 @@ fn find_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, (groups, keys
         }
         GroupTable::Wide => {
             let owner = format!("sink{id}");
-            let quick = quick_columns(groups.iter().map(|group| &group.ty));
+            let quick = layout.quick.as_deref();
             let set = WideSet { owner, columns: &layout.key_columns, capacity: layout.cells, marks: true, quick };
             let (group, _) = wide::claim(g, id, &set, &active, keys);
             g.active = g.code.define(CType::Bool, "room", format!("{active} && {group} != EMPTY_KEY"));

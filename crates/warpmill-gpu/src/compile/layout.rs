@@ -365,6 +365,8 @@ pub struct GroupLayout {
     pub table: GroupTable,
     /// The key columns of [`GroupTable::Wide`].
     pub key_columns: Vec<FlatColumn>,
+    /// Those of them whose hash says where a group is looked for first ([`super::keys::quick_columns`]).
+    pub quick: Option<Vec<usize>>,
     /// Distinct arguments.
     pub arguments: Vec<Expr>,
     /// Distinct filters.

@@ -9,7 +9,7 @@ use super::aggregates::Aggregates;
 use super::asof;
 use super::cpp::CType;
 use super::estimate;
-use super::keys::{KeyPart, KeyShape};
+use super::keys::{KeyPart, KeyShape, quick_columns};
 use super::layout::{
     BuildLayout, GroupLayout, GroupTable, Hints, KeyOrder, Limits, RowsLayout, SinkLayout, Sorted, Table, Top, Windowed,
 };
@@ -507,6 +507,7 @@ impl Planner<'_> {
             keys,
             table,
             key_columns,
+            quick: quick_columns(groups.iter().map(|group| &group.ty)).filter(|_| table == GroupTable::Wide),
             distinct_slots: (2 * self.capacity()).next_power_of_two().max(1024),
             arguments: plan.arguments,
             filters: plan.filters,

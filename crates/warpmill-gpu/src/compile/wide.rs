@@ -22,7 +22,7 @@ pub struct WideSet<'a> {
     pub marks: bool,
     /// The columns that tell most rows apart by themselves and are read with little work: their hash says where a row is looked for
     /// first. `None`: the hash of all columns does.
-    pub quick: Option<Vec<usize>>,
+    pub quick: Option<&'a [usize]>,
 }
 
 /// Slots from the one of the quick columns' hash on, before that of all columns decides: many rows that differ in other columns only are
@@ -53,7 +53,7 @@ pub fn claim(g: &mut Generator, id: SinkId, set: &WideSet<'_>, guard: &str, valu
     let depth = g.code.depth();
     g.code.open(format!("if ({guard})"));
     g.code.line("u32 own = 0;");
-    match &set.quick {
+    match set.quick {
         Some(columns) => {
             let quick: Vec<Value> = columns.iter().map(|&column| values[column].clone()).collect();
             let hash = wide_hash(g, &quick);
