@@ -29,3 +29,14 @@ def test_positional_as_an_alias(con: warpmill.Connection) -> None:
         con.execute(table)
     assert con.sql("SELECT positional.x FROM a positional").fetchall() == [(1,)]
     assert con.sql("SELECT p.x, y FROM a AS positional JOIN b ON true JOIN a p ON true").fetchall() == [(1, 2)]
+
+
+def test_rows_within_rows_end_at_a_limit() -> None:
+    compared = "(" * 12 + "(i, i) < (1, 2)" + ", i) < (true, 2)" * 12
+    searched = "(i, i) NOT IN (SELECT i, i FROM t WHERE " * 12 + "true" + ")" * 12
+    with warpmill.connect() as con:
+        con.sql("CREATE TABLE t AS SELECT 1 AS i")
+        for condition in (compared, searched):
+            with pytest.raises(warpmill.LimitError, match="rows within rows"):
+                con.sql(f"SELECT count(*) FROM t WHERE {condition}")
+        assert con.sql("SELECT ((i, i) < (1, 2), i) < (true, 2) FROM t").fetchall() == [(True,)]

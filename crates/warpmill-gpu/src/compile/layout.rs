@@ -180,7 +180,7 @@ pub struct BuildLayout {
 pub struct KeyOrder {
     /// Whether there are keys: each has a number, which is its place in the table.
     pub has_keys: bool,
-    /// What is kept of a row for the sort: the number of its key, where there are keys, and its time, last. None where rows arrive as words.
+    /// The columns that are sorted: the number of a row's key, where there are keys, and its time, last. None where rows arrive as words.
     pub columns: Vec<FlatColumn>,
     /// The keys of the sort, over these columns; none where rows are words.
     pub keys: Vec<SortKey>,
@@ -365,7 +365,7 @@ pub struct GroupLayout {
     pub table: GroupTable,
     /// The key columns of [`GroupTable::Wide`].
     pub key_columns: Vec<FlatColumn>,
-    /// Those of them whose hash says where a group is looked for first ([`super::keys::quick_columns`]).
+    /// The key columns whose hash says where a group is looked for first ([`super::keys::quick_columns`]).
     pub quick: Option<Vec<usize>>,
     /// Distinct arguments.
     pub arguments: Vec<Expr>,

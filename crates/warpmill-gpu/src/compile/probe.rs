@@ -129,8 +129,8 @@ fn tested(g: &Generator, probe: &Probe) -> Option<Option<String>> {
     Some(test.unless.clone())
 }
 
-/// What there is of the keys of rows that are `active` in a table of hashes of `heads` (a `u32` variable): `found`, an expression over the
-/// `slot` and its `head`, or none.
+/// Looks for the keys of rows that are `active` in the table of hashes `heads`. Gives a `u32` variable: `found`, an expression over the `slot`
+/// and its `head`, or none.
 pub(super) fn find_wide(
     g: &mut Generator,
     build: &BuildLayout,

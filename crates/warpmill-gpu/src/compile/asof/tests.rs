@@ -1,4 +1,4 @@
-//! What is searched; that the kernels are CUDA too.
+//! Tests of the numbers that ASOF joins search, and of their kernels as CUDA.
 
 use warpmill_ir::Asof;
 

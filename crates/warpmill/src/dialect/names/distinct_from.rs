@@ -2,6 +2,8 @@
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
+use super::scope::operation;
+
 /// Gives AND and OR after IS DISTINCT FROM the operands that they have.
 pub(super) fn reassociate(expr: &mut Expr) {
     if !is_greedy(expr) {
@@ -64,8 +66,4 @@ fn flatten(expr: Expr, operands: &mut Vec<Expr>, operators: &mut Vec<BinaryOpera
         }
         other => operands.push(other),
     }
-}
-
-fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }

@@ -73,7 +73,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
         reassociate(expr);
-        match rows::meaning(expr) {
+        match rows::meaning(expr, &mut self.binder.rows) {
             Ok(None) => {}
             Ok(Some(whole)) => *expr = whole,
             Err(error) => return ControlFlow::Break(Box::new(error)),

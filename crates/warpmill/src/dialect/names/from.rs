@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::expr::function;
 use super::sample::sampled;
-use super::scope::{Field, Fields, Relation, Scope, Visible, distinct_names, marked, quoted, same};
+use super::scope::{Field, Fields, Relation, Scope, Visible, distinct_names, marked, operation, quoted, same};
 use super::unread::unread_of_relation;
 use super::{Binder, Names, rows};
 use crate::asof;
@@ -451,10 +451,6 @@ fn merge(keys: &[String], kind: Kind, left: &mut Vec<Visible>, right: Vec<Visibl
     }
     left.extend(rest);
     Ok(condition.expect("there are keys"))
-}
-
-fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
 /// The place of the only column called `key`.

@@ -40,7 +40,7 @@ use crate::Result;
 
 /// Spells out the names of `statement`.
 pub(super) fn bind(statement: &mut AnyStatement, tables: &Tables<'_>) -> Result<()> {
-    Binder { tables, ctes: vec![], relations: 0, turned: 0 }.any(statement)
+    Binder { tables, ctes: vec![], relations: 0, turned: 0, rows: 0 }.any(statement)
 }
 
 /// The place where columns called the same may go.
@@ -66,6 +66,8 @@ struct Binder<'a> {
     relations: usize,
     /// Relations that PIVOT and UNPIVOT turn around this one.
     turned: usize,
+    /// Bytes of comparisons of rows.
+    rows: usize,
 }
 
 impl Binder<'_> {

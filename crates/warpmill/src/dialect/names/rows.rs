@@ -7,24 +7,43 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::defaults::expression;
 use super::pivot::parsed;
-use super::scope::{nested, quoted};
+use super::scope::{nested, operation, quoted};
 use crate::{Error, Result};
 
 /// The alias of a subquery that a row is looked for in.
 const ROW: &str = "__row";
 
-/// What a comparison of rows, or a row that a subquery is searched for, stands for; `None`: `expr` is neither.
+/// Bytes of comparisons and searches of rows that a statement may have, each counted as often as others around it repeat their values.
+const MOST_BYTES: usize = 1 << 17;
+
+/// The meaning of a comparison of rows, or of a search for a row in a subquery; `None`: `expr` is neither. Their bytes are added to `bytes`:
+/// values are repeated in the meaning, so that rows within rows grow with every level.
 ///
 /// Rows order by their first values that differ, NULL above all others and equal to NULL, as structs of DuckDB do.
 /// `IN`, `= ANY` and `<> ALL` compare with `=`, so that they may be NULL.
-pub(super) fn meaning(expr: &Expr) -> Result<Option<Expr>> {
+///
+/// # Errors
+/// [`Error::Limit`] for more than [`MOST_BYTES`].
+pub(super) fn meaning(expr: &Expr, bytes: &mut usize) -> Result<Option<Expr>> {
+    let mut count = || {
+        *bytes += expr.to_string().len();
+        match *bytes > MOST_BYTES {
+            true => Err(Error::Limit(format!(
+                "comparisons of rows within rows have more than {MOST_BYTES} bytes, which is the limit"
+            ))),
+            false => Ok(()),
+        }
+    };
     if let Expr::BinaryOp { left, op, right } = expr
         && let (Some(left), Some(right)) = (values(left), values(right))
         && left.len() == right.len()
     {
+        count()?;
         return Ok(compared(&left, op, &right));
     }
-    searched(expr).map(|search| search.value()).transpose()
+    let Some(search) = searched(expr) else { return Ok(None) };
+    count()?;
+    search.value().map(Some)
 }
 
 /// [`meaning`] where NULL is as good as FALSE: the conditions of WHERE, and the operands of AND and OR in them.
@@ -202,10 +221,6 @@ fn column(at: usize) -> Expr {
 
 fn all(conditions: impl Iterator<Item = Expr>) -> Expr {
     conditions.reduce(|one, other| operation(one, BinaryOperator::And, other)).expect("a row has values")
-}
-
-fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
 fn not(expr: Expr) -> Expr {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Ident, Value};
+use datafusion::sql::sqlparser::ast::{AccessExpr, BinaryOperator, Expr, Ident, Value};
 
 use crate::{Error, Result};
 
@@ -203,6 +203,10 @@ pub(super) fn same(one: &str, other: &str) -> bool {
 /// `name`, to be taken as it is.
 pub(crate) fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
+}
+
+pub(super) fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
 pub(super) fn nested(expr: Expr) -> Expr {
