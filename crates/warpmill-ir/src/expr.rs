@@ -143,6 +143,8 @@ pub enum Function {
     NullIf,
     Greatest,
     Least,
+    /// The first argument, the value of a scalar subquery of as many rows as the second says; more than one is an error.
+    OnlyRow,
 }
 
 /// An expression and its type.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -12,10 +13,13 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-use super::expr::{SubqueryKey, visit_subqueries};
-use super::stream::Stream;
+use super::expr::{SubqueryKey, only_row, visit_subqueries};
+use super::stream::{Rows, Stream};
 use super::{Translator, moved};
-use warpmill_ir::{Expr, Field, JoinKind, Operator, Probe, Sink, SinkId, Unsupported};
+use warpmill_ir::{
+    AggregateExpr, AggregateFunction, ColType, Expr, Field, JoinKind, Operator, Probe, Sink, SinkId, Source,
+    Unsupported,
+};
 
 /// A scalar subquery that has been translated.
 #[derive(Debug, Clone)]
@@ -33,13 +37,21 @@ impl Translator<'_> {
         let unsupported = |reason: &str| Unsupported::new("ScalarSubqueryExec", reason);
         let known = self.subqueries.len();
         for link in node.subqueries() {
-            let rows = row_count(&link.plan).ok_or_else(|| unsupported("a subquery that may give several rows"))?;
             let mut stream = self.stream(&link.plan)?;
             stream.normalize();
             let [field] = stream.fields.as_slice() else {
                 return Err(unsupported("a subquery of several columns"));
             };
-            let (field, fields) = (field.clone(), stream.fields.clone());
+            let rows = match row_count(&link.plan) {
+                Some(rows) => rows,
+                None => {
+                    let field = field.clone();
+                    stream = self.only_row(stream, field)?;
+                    RowCount::One
+                }
+            };
+            let fields = stream.fields.clone();
+            let field = fields[0].clone();
             let sink = Sink::HashBuild {
                 keys: vec![],
                 payload: vec![0],
@@ -62,6 +74,33 @@ impl Translator<'_> {
             return Err(unsupported("a subquery's value is read by an operator that stays in DataFusion"));
         }
         Ok(stream)
+    }
+
+    /// One row with the only value of `stream`, whose column is `field`: NULL where there is none, an error where there are several.
+    fn only_row(&mut self, stream: Stream, field: Field) -> Result<Stream, Unsupported> {
+        let counted = ColType::of(&DataType::Int64, false);
+        let counted = counted.ok_or_else(|| Unsupported::new("ScalarSubqueryExec", "no type of counts"))?;
+        let aggregate = |function, argument: Option<Expr>, ty| AggregateExpr {
+            function,
+            argument,
+            filter: None,
+            distinct: false,
+            ty,
+        };
+        let value = Expr::column(0, field.ty.clone());
+        let value = aggregate(AggregateFunction::AnyValue, Some(value), field.ty.with_nullable(true));
+        let rows = aggregate(AggregateFunction::CountStar, None, counted);
+        let fields = vec![
+            Field { name: field.name.clone(), ty: value.ty.clone() },
+            Field { name: "rows".into(), ty: rows.ty.clone() },
+        ];
+        let sink = Sink::Aggregate { groups: vec![], aggregates: vec![value, rows], fields: fields.clone() };
+        let sink = self.finish(stream, sink);
+        let [value, rows] = [0, 1].map(|column| Expr::column(column, fields[column].ty.clone()));
+        let value = only_row(value, rows);
+        let mut counted = Stream::of_source(Source::Rows { sink, fields }, Rows::at_most(1));
+        counted.project(vec![(Field { ty: value.ty.clone(), ..field }, value)]);
+        Ok(counted)
     }
 
     /// Makes the value of every subquery that `exprs` read a column of `stream`.

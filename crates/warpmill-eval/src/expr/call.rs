@@ -6,7 +6,7 @@ use warpmill_ir::CompareOp;
 use super::arith::is_set;
 use super::compare;
 use super::value::{Native, Value, both, with_native, zip};
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 use crate::memory::Worker;
 use crate::vector::Vector;
 
@@ -85,5 +85,27 @@ impl Extreme {
             T::wrap((0..len).map(|i| if taken.get(i) { next.at(i) } else { best.at(i) }).collect())
         });
         Value::rows(Vector::with_validity(data, Some(zip(a, b, |a, b| a | b))))
+    }
+}
+
+/// The value of a scalar subquery, whose rows are counted by the second argument.
+#[derive(Debug)]
+pub(super) struct OnlyRow;
+
+impl Compute for OnlyRow {
+    fn eval(&self, args: &[Value], len: usize, _worker: &mut Worker) -> Result<Value> {
+        if args[1].is_null_const() {
+            return Ok(args[0].clone());
+        }
+        let (rows, valid) = (args[1].side::<i64>(), args[1].validity());
+        if (0..len).any(|row| is_set(valid, row) && rows.at(row) > 1) {
+            let text = "More than one row returned by a subquery used as an expression - scalar subqueries can only return a single row.";
+            return Err(ExecError::Value(text.into()));
+        }
+        Ok(args[0].clone())
+    }
+
+    fn fallible(&self) -> bool {
+        true
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpmill_ir::{ArithOp, ColType, Expr, ExprKind, Function, Phys, Scalar};
 
 use super::arith::Arith;
-use super::call::{Compute, Extreme};
+use super::call::{Compute, Extreme, OnlyRow};
 use super::cast::Cast;
 use super::dates::{AddInterval, Part, Trunc};
 use super::lookup::{CodeStrings, Lookup};
@@ -138,6 +138,10 @@ impl Prepare<'_> {
                 return Ok(Kind::NullIf(self.boxed(value)?, self.boxed(other)?));
             }
             Function::Greatest | Function::Least => Box::new(Extreme { greatest: function == Function::Greatest }),
+            Function::OnlyRow => {
+                let [_, _] = args else { return Err(wrong()) };
+                Box::new(OnlyRow)
+            }
             Function::DatePart | Function::DateTrunc => {
                 let [field, input] = args else { return Err(wrong()) };
                 let ExprKind::Literal(Scalar::Str(field)) = &field.kind else {
@@ -172,7 +176,7 @@ impl Prepare<'_> {
             }
             _ => Box::new(Text { function, phys: ty.phys }),
         };
-        let strings = !matches!(function, Function::Greatest | Function::Least);
+        let strings = !matches!(function, Function::Greatest | Function::Least | Function::OnlyRow);
         let args = args.iter().map(|arg| if strings { self.string(arg) } else { self.node(arg) });
         Ok(Kind::Call(compute, args.collect::<Result<_>>()?))
     }

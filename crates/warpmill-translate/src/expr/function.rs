@@ -30,6 +30,10 @@ impl Scope<'_> {
         let function = named(call.fun().name()).ok_or_else(|| unsupported("this function"))?;
         let result = call.return_type();
         match function {
+            Function::OnlyRow => {
+                let [value, rows] = <[Expr; 2]>::try_from(args).map_err(|_| unsupported("this number of arguments"))?;
+                return Ok(only_row(value, rows));
+            }
             Function::Coalesce | Function::Greatest | Function::Least | Function::NullIf | Function::Abs => {
                 return same_type(function, args, result);
             }
@@ -190,6 +194,7 @@ fn named(name: &str) -> Option<Function> {
         "nullif" => Function::NullIf,
         "greatest" => Function::Greatest,
         "least" => Function::Least,
+        "only_row" => Function::OnlyRow,
         _ => return None,
     })
 }
@@ -207,6 +212,15 @@ fn held_as_argument(arg: Expr) -> Expr {
 fn to_string(arg: Expr) -> Result<Expr, Unsupported> {
     let arg = if is_string(&arg.ty.logical) { arg } else { convert(arg, &DataType::Utf8, false)? };
     Ok(arg.widen(Phys::Str))
+}
+
+/// The value of a scalar subquery of `rows` rows: an error where there are several.
+pub(crate) fn only_row(value: Expr, rows: Expr) -> Expr {
+    if matches!(rows.kind, ExprKind::Literal(Scalar::Int(..=1))) {
+        return value;
+    }
+    let ty = value.ty.clone();
+    Expr { kind: ExprKind::Call { function: Function::OnlyRow, args: vec![value, rows.widen(Phys::I64)] }, ty }
 }
 
 /// Functions whose arguments are held as their result.

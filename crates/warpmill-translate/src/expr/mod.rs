@@ -26,6 +26,7 @@ pub(crate) use cast::{common_type, convert, unify};
 pub(crate) use compare::{comparable, compare};
 pub(crate) use encode::Limit;
 use enumerate::is_bitwise;
+pub(crate) use function::only_row;
 pub(crate) use literal::interval;
 
 /// The scalar subquery: the results that it will fill, and its number among them.

@@ -1,4 +1,4 @@
-//! CASE, COALESCE, NULLIF, GREATEST, LEAST: values from one of several expressions.
+//! CASE, COALESCE, NULLIF, GREATEST, LEAST: values from one of several expressions. The value of a subquery's only row.
 
 use warpmill_ir::{CompareOp, Expr, Function, Unsupported};
 
@@ -131,6 +131,14 @@ fn coalesce_rest(first: Value, rest: &[Expr], context: &mut Context<'_>) -> Resu
         context.scope(&open, |context| slot.assign(arg, context))?;
     }
     Ok(slot.into_value(first.ty))
+}
+
+/// The value of a scalar subquery, whose rows are counted by the second argument.
+pub(super) fn only_row(expr: &Expr, args: &[Expr], context: &mut Context<'_>) -> Result<Value, Unsupported> {
+    let [value, rows] = args else { return Err(Unsupported::new(expr, "arguments of another number")) };
+    let (value, rows) = (context.emit(value)?, context.emit(rows)?);
+    context.raise(&format!("{} > 1", rows.text), rows.valid.as_deref(), "ERROR_VALUE");
+    Ok(value)
 }
 
 /// NULLIF: the first argument, NULL where it equals the second.

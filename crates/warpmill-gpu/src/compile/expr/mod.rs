@@ -104,6 +104,7 @@ fn node(expr: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
             Function::Coalesce => branch::coalesce(expr, args, context),
             Function::NullIf => branch::null_if(expr, args, context),
             Function::Greatest | Function::Least => branch::extreme(expr, args, *function, context),
+            Function::OnlyRow => branch::only_row(expr, args, context),
             Function::Abs
             | Function::Sign
             | Function::Round
