@@ -36,6 +36,7 @@ pub mod profile;
 pub mod remote;
 pub mod session;
 pub mod settings;
+mod templates;
 pub mod udf;
 
 pub use accelerate::{accelerate, accelerated};

@@ -40,8 +40,18 @@ pub(crate) struct Prepared {
     pub parts: Vec<(String, String)>,
     /// The addresses of the workers that answered when it was made; empty: the session has none.
     pub workers: Vec<String>,
+    /// Whether the optimized plan came from a template.
+    pub from_template: bool,
     /// The nanoseconds of its last run; 0: it has not run.
     pub last_nanos: AtomicU64,
+}
+
+impl Prepared {
+    /// A plan that Warpmill runs as a whole, and here.
+    pub fn of(plan: Arc<dyn ExecutionPlan>) -> Self {
+        let (fallbacks, parts, workers) = Default::default();
+        Self { plan, fallbacks, parts, workers, from_template: false, last_nanos: AtomicU64::new(0) }
+    }
 }
 
 /// The state that a plan was made for.
@@ -55,6 +65,9 @@ pub(crate) struct Basis {
     pub read: Read,
 }
 
+/// A table, and one of its versions.
+type TableVersion = (Arc<Table>, Arc<TableSnapshot>);
+
 /// A table of files, with the files.
 type FileTable = (Arc<dyn TableProvider>, Vec<Arc<ParquetFile>>);
 
@@ -62,7 +75,7 @@ type FileTable = (Arc<dyn TableProvider>, Vec<Arc<ParquetFile>>);
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     /// Every table, and the version that the plan reads.
-    pub tables: Vec<(Arc<Table>, Arc<TableSnapshot>)>,
+    pub tables: Vec<TableVersion>,
     /// Every table of files, with the files.
     pub files: Vec<FileTable>,
     /// The folder that paths in the query's text begin at, where files are read.
@@ -85,10 +98,22 @@ impl Read {
         told
     }
 
-    fn is_unchanged(&self) -> bool {
-        let newest = |(table, planned): &(Arc<Table>, Arc<TableSnapshot>)| {
-            table.snapshot().is_ok_and(|snapshot| Arc::ptr_eq(&snapshot, planned))
+    /// Whether `other` is the same versions of the same tables and files, in the same order.
+    pub fn is_of_same(&self, other: &Self) -> bool {
+        let same_table = |((_, a), (_, b)): (&TableVersion, &TableVersion)| Arc::ptr_eq(a, b);
+        let same_files = |((_, a), (_, b)): (&FileTable, &FileTable)| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
         };
+        self.tables.len() == other.tables.len()
+            && self.files.len() == other.files.len()
+            && self.tables.iter().zip(&other.tables).all(same_table)
+            && self.files.iter().zip(&other.files).all(same_files)
+            && self.folder == other.folder
+    }
+
+    fn is_unchanged(&self) -> bool {
+        let newest =
+            |(table, planned): &TableVersion| table.snapshot().is_ok_and(|snapshot| Arc::ptr_eq(&snapshot, planned));
         let same = |(provider, planned): &FileTable| {
             let now = provider.downcast_ref::<ListingTable>().and_then(file_statistics::files);
             now.is_some_and(|now| now.len() == planned.len() && now.iter().zip(planned).all(|(a, b)| Arc::ptr_eq(a, b)))

@@ -19,12 +19,18 @@ pub struct QueryProfile {
     pub execution_nanos: u64,
     /// Whether the plan came from the plan cache.
     pub plan_cached: bool,
+    /// Whether the optimized plan was that of a statement with other constants.
+    pub plan_from_template: bool,
 }
 
 impl std::fmt::Display for QueryProfile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = |nanos: u64| nanos as f64 / 1e6;
-        let source = if self.plan_cached { " (cached)" } else { "" };
+        let source = match (self.plan_cached, self.plan_from_template) {
+            (true, _) => " (cached)",
+            (false, true) => " (from a template)",
+            (false, false) => "",
+        };
         let (planning, execution) = (ms(self.planning_nanos), ms(self.execution_nanos));
         writeln!(f, "planning {planning:.3} ms{source}, execution {execution:.3} ms, {} bytes read", self.bytes_read)?;
         if self.widened > 0 {

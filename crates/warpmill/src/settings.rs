@@ -90,6 +90,8 @@ pub struct WarpmillOptions {
     pub mirror: MirrorOptions,
     /// Whether plans of repeated queries are kept.
     pub plan_cache: bool,
+    /// Whether optimized plans serve statements with other constants, where plans are kept.
+    pub plan_templates: bool,
     /// Whether columns of Parquet files are kept between queries, encoded as those of tables.
     pub column_cache: bool,
     /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
@@ -223,6 +225,7 @@ impl Default for WarpmillOptions {
             device_data: DataSource::default(),
             mirror: MirrorOptions::default(),
             plan_cache: true,
+            plan_templates: true,
             column_cache: true,
             chunk_rows: 2048,
             equal_hashes: false,
@@ -353,6 +356,9 @@ impl ExtensionOptions for WarpmillOptions {
             "debug.placement_seed" => {
                 let seed = if text == "off" { Some(None) } else { text.parse().ok().map(Some) };
                 self.placement_seed = seed.ok_or_else(|| expects("a number, or 'off'"))?;
+            }
+            "debug.plan_templates" => {
+                self.plan_templates = parse_switch(&text).ok_or_else(|| expects("on or off"))?;
             }
             "debug.first_runs" => {
                 let found = FIRST_RUNS.iter().find(|(name, _)| *name == text);

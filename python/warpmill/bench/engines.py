@@ -72,6 +72,8 @@ class Measured:
     fallbacks: int = 0
     #: Whether the plan was kept from an earlier run; None where an engine does not say.
     plan_cached: bool | None = None
+    #: Whether the optimized plan was that of a statement with other constants; None where an engine does not say.
+    plan_from_template: bool | None = None
     #: Milliseconds of making or loading kernels; None where no program ran on a device.
     prepare_ms: float | None = None
     bytes_read: int | None = None
@@ -207,6 +209,7 @@ def of_profile(profile: dict[str, Any]) -> Measured:
     return Measured(
         fallbacks=len(profile.get("fallbacks") or []),
         plan_cached=profile.get("plan_cached"),
+        plan_from_template=profile.get("plan_from_template"),
         prepare_ms=round(sum(program["prepare_nanos"] for program in ran) / 1e6, 3) if ran else None,
         bytes_read=profile.get("bytes_read"),
         # Without times where the profile was not asked for them.

@@ -86,6 +86,7 @@ def _state(outcome: Outcome) -> dict[str, Any]:
         "verified": outcome.verified,
         "fallbacks": outcome.fallbacks,
         "plans_kept": outcome.plans_kept,
+        "plans_from_templates": outcome.from_templates,
         "device": device([outcome]),
         "prepare_ms": _rounded(outcome.prepare_ms, 3),
     }
@@ -213,7 +214,10 @@ def plans(outcomes: list[Outcome]) -> list[str]:
             mine = [one for one in said if one.engine == engine]
             kept, runs = sum(one.plans_kept or 0 for one in mine), sum(len(one.runs_ms) for one in mine)
             how = f" ({NEW_STATEMENT})" if state is State.NEW_STATEMENT else ""
-            lines.append(f"{state.words}{how}: {engine} had kept the plan in {kept} of {runs} runs")
+            line = f"{state.words}{how}: {engine} had kept the plan in {kept} of {runs} runs"
+            if others := sum(one.from_templates for one in mine):
+                line += f", and that of other constants in {others}"
+            lines.append(line)
     return lines
 
 

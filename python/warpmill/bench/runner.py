@@ -36,6 +36,8 @@ class Outcome:
     fallbacks: int = 0
     #: Timed runs whose plan was kept from an earlier one; None for engines that do not say.
     plans_kept: int | None = None
+    #: Timed runs whose optimized plan was that of a statement with other constants.
+    from_templates: int = 0
     #: Milliseconds of making or loading kernels, run by run; empty where no program ran on a device.
     prepares_ms: list[float] = field(default_factory=list)
     #: Milliseconds of the steps of new processes: importing the engine, opening tables, the statement.
@@ -79,6 +81,7 @@ class Outcome:
             self.prepares_ms.append(measured.prepare_ms)
         if measured.plan_cached is not None:
             self.plans_kept = (self.plans_kept or 0) + measured.plan_cached
+        self.from_templates += bool(measured.plan_from_template)
         self.transfers = measured.transfers
         self.devices |= measured.devices
         self.device_name = measured.device_name or self.device_name

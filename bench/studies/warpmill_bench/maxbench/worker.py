@@ -159,18 +159,20 @@ class _Query:
 
     def _timed(self, state: State, texts: list[str]) -> Row:
         times, measured = [], Measured()
-        kept = 0
+        kept = templates = 0
         for sql in texts:
             reply = self._ask(sql, state)
             times.append(_ms(reply))
             measured = of_profile(reply["profile"])
             kept += bool(measured.plan_cached)
+            templates += bool(measured.plan_from_template)
         row: Row = {"runs_ms": times, "median_ms": round(statistics.median(times), 3), "best_ms": min(times)}
         if self._cell.engine != "warpmill":
             return row
         return {
             **row,
             "plans_kept": kept,
+            "plans_from_templates": templates,
             "fallbacks": measured.fallbacks,
             "bytes_read": measured.bytes_read,
             "devices": sorted(measured.devices),

@@ -1,9 +1,11 @@
 //! Row and distinct-value estimates of logical plans.
 
-use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Column, DFSchema, JoinType, Result, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Aggregate, BinaryExpr, Distinct, Expr, Join, Limit, LogicalPlan, Operator, TableScan};
 
+use super::examples::constant;
 use super::selectivity::{ColumnEstimate, conjunction_selectivity, distinct, intervals, position, selectivity, strip};
 use super::statistics::{ColumnStats, TableStatistics};
 
@@ -107,6 +109,29 @@ pub(super) fn estimate(plan: &LogicalPlan, tables: &dyn TableStatistics) -> Esti
     }
 }
 
+/// The rows that each filter directly above a table keeps, in the order of the plan.
+pub(crate) fn kept_rows(plan: &LogicalPlan, tables: &dyn TableStatistics) -> Result<Vec<f64>> {
+    let mut rows = vec![];
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Filter(filter) = node
+            && is_table(&filter.input)
+        {
+            rows.push(estimate(node, tables).rows);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(rows)
+}
+
+fn is_table(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::SubqueryAlias(alias) => is_table(&alias.input),
+        LogicalPlan::Projection(projection) => is_table(&projection.input),
+        _ => false,
+    }
+}
+
 fn scan_estimate(scan: &TableScan, tables: &dyn TableStatistics) -> Estimate {
     let width = scan.projected_schema.fields().len();
     let Some(stats) = tables.table(&scan.table_name, scan.source.as_ref()) else {
@@ -183,7 +208,7 @@ pub(super) fn filtered(input: Estimate, schema: &DFSchema, conjuncts: &[&Expr]) 
 fn point_values(expr: &Expr) -> Option<(&Column, f64)> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => match (strip(left), strip(right)) {
-            (Expr::Column(c), Expr::Literal(..)) | (Expr::Literal(..), Expr::Column(c)) => Some((c, 1.0)),
+            (Expr::Column(c), other) | (other, Expr::Column(c)) if constant(other).is_some() => Some((c, 1.0)),
             _ => None,
         },
         Expr::InList(list) if !list.negated => match strip(&list.expr) {
@@ -198,7 +223,7 @@ fn expr_estimate(expr: &Expr, input: &Estimate, schema: &DFSchema) -> ColumnEsti
     let resolve = |column: &Column| input.columns.get(schema.maybe_index_of_column(column)?).copied();
     match strip(expr) {
         Expr::Column(column) => resolve(column).unwrap_or_else(|| unknown_column(input.rows)),
-        Expr::Literal(..) => ColumnEstimate { distinct: 1.0, range: None, nulls: 0.0 },
+        other if constant(other).is_some() => ColumnEstimate { distinct: 1.0, range: None, nulls: 0.0 },
         other => {
             let values = distinct(other, &resolve).unwrap_or_else(|| unknown_column(input.rows).distinct);
             ColumnEstimate { distinct: values, range: None, nulls: 0.0 }

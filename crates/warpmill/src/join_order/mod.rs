@@ -10,6 +10,7 @@
 mod build_side;
 mod enumerate;
 mod estimate;
+mod examples;
 mod explain;
 mod graph;
 mod outer;
@@ -28,6 +29,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+pub(crate) use estimate::kept_rows;
+pub(crate) use examples::example_metadata;
 pub use explain::with_estimates;
 use graph::JoinGraph;
 use outer::OuterJoinRule;

@@ -7,6 +7,8 @@ use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
+use super::examples::constant;
+
 /// An equality with an expression that nothing is known about.
 const EQUALITY: f64 = 0.2;
 /// An inequality, or any predicate that nothing is known about.
@@ -128,10 +130,7 @@ pub(super) fn intervals<'a>(conjuncts: &[&'a Expr]) -> (Vec<Interval>, Vec<&'a E
 
 /// Whether `expr` compares one column with constants by `<`, `<=`, `>`, `>=` or BETWEEN.
 fn interval(expr: &Expr) -> Option<Interval> {
-    let constant = |e: &Expr| match strip(e) {
-        Expr::Literal(value, _) => position(value),
-        _ => None,
-    };
+    let constant = |e: &Expr| constant(e).as_deref().and_then(position);
     match expr {
         Expr::Between(between) if !between.negated => {
             let Expr::Column(column) = strip(&between.expr) else { return None };
@@ -180,10 +179,8 @@ fn single(expr: &Expr, resolve: Resolve) -> f64 {
         Expr::InList(list) => negate((equality(&list.expr, resolve) * list.list.len() as f64).min(1.0), list.negated),
         Expr::Between(between) => negate(BETWEEN, between.negated),
         Expr::Like(like) => {
-            let kept = match strip(&like.pattern) {
-                Expr::Literal(pattern, _) => like_selectivity(pattern, &like.expr, resolve),
-                _ => LIKE_INFIX,
-            };
+            let pattern = constant(&like.pattern);
+            let kept = pattern.map_or(LIKE_INFIX, |pattern| like_selectivity(&pattern, &like.expr, resolve));
             negate(kept, like.negated)
         }
         Expr::BinaryExpr(binary) => binary_selectivity(binary, resolve),
@@ -211,9 +208,9 @@ fn binary_selectivity(binary: &BinaryExpr, resolve: Resolve) -> f64 {
 
 /// `left = right`: one in the distinct values of the more varied side.
 fn equal(left: &Expr, right: &Expr, resolve: Resolve) -> f64 {
-    match (strip(left), strip(right)) {
-        (Expr::Literal(..), _) => equality(right, resolve),
-        (_, Expr::Literal(..)) => equality(left, resolve),
+    match (constant(left), constant(right)) {
+        (Some(_), _) => equality(right, resolve),
+        (_, Some(_)) => equality(left, resolve),
         _ => equality(left, resolve).min(equality(right, resolve)),
     }
 }

@@ -53,6 +53,7 @@ use crate::plan_cache::PlanCache;
 use crate::planning::WORKER_STACK;
 use crate::remote::Remote;
 use crate::settings::{ProgressMode, WarpmillOptions};
+use crate::templates::Templates;
 use crate::udf::Functions;
 use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo, caught};
 use running::Running;
@@ -74,6 +75,7 @@ struct Inner {
     pool: Arc<SessionPool>,
     running: Running,
     plan_cache: Mutex<PlanCache>,
+    templates: Arc<Templates>,
     settings_changes: AtomicU64,
     /// What the user of the session has defined.
     functions: Arc<Functions>,
@@ -92,6 +94,7 @@ impl Inner {
             pool,
             running: Running::default(),
             plan_cache: Mutex::default(),
+            templates: Arc::default(),
             settings_changes: AtomicU64::new(0),
             functions,
             prepared: Mutex::default(),

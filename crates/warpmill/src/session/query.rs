@@ -1,7 +1,7 @@
 //! The life of a statement: text, logical plan, physical plan, placement, rows.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use arrow::datatypes::FieldRef;
@@ -26,6 +26,7 @@ use crate::planning::limits::{check_text, reserve};
 use crate::planning::{self, bound};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
+use crate::templates::{Generation, Templates};
 use crate::{Error, QueryProfile, Result, ScalarValue};
 
 /// The nanoseconds within which a statement is over before anybody stops it.
@@ -65,6 +66,7 @@ impl Session {
         if let Some(profile) = result.profile.as_mut().and_then(Arc::get_mut) {
             profile.planning_nanos = planning_nanos;
             profile.plan_cached = cached;
+            profile.plan_from_template = prepared.from_template && !cached;
         }
         Ok(result)
     }
@@ -179,7 +181,10 @@ impl Session {
         // The text of a view in the database may change without this session knowing.
         let lasting = stored_views == self.inner.catalog.stored_views();
         let immutable = options.plan_cache && lasting && !executes && is_immutable(&plan)?;
-        let (prepared, read) = self.prepare(&state, Arc::new(plan), &options).await?;
+        let templates = (immutable && options.plan_templates).then(|| Arc::clone(&self.inner.templates));
+        let generation = Generation { catalog: basis.0, settings: basis.1 };
+        let way = Way { explains: false, templates: templates.map(|templates| (templates, generation)) };
+        let (prepared, read) = self.prepare_for(&state, Arc::new(plan), &options, way).await?;
         if let Some(read) = read.filter(|_| immutable) {
             let basis = Basis { catalog: basis.0, settings: basis.1, read };
             self.inner.plan_cache.lock().put(key, Arc::clone(&prepared), basis);
@@ -235,26 +240,40 @@ impl Session {
         plan: Arc<LogicalPlan>,
         options: &WarpmillOptions,
     ) -> Result<(Arc<Prepared>, Option<Read>)> {
-        self.prepare_for(state, plan, options, false).await
+        self.prepare_for(state, plan, options, Way::default()).await
     }
 
-    /// [`Session::prepare`]; `explains`: with all texts for EXPLAIN.
+    /// [`Session::prepare`] in one of several ways.
     pub(super) async fn prepare_for(
         &self,
         state: &Arc<SessionState>,
         plan: Arc<LogicalPlan>,
         options: &WarpmillOptions,
-        explains: bool,
+        way: Way,
     ) -> Result<(Arc<Prepared>, Option<Read>)> {
         let workers = distribution::workers_for(&plan, options).await?;
         let (state, options) = (Arc::clone(state), options.clone());
         planning::run(async move {
-            let workers = workers.as_deref().map(|workers| (workers, explains));
-            prepared(&state, &plan, &options, workers).await
+            match workers.as_deref() {
+                Some(workers) => prepared_for_workers(&state, &plan, &options, workers, way.explains).await,
+                None => prepared(&state, &plan, &options, way.templates.as_ref()).await,
+            }
         })
         .await
     }
 }
+
+/// The way a plan is prepared.
+#[derive(Debug, Default)]
+pub(super) struct Way {
+    /// Whether all texts for EXPLAIN are made.
+    pub explains: bool,
+    /// The templates that the optimized plan may come from.
+    pub templates: Option<Templating>,
+}
+
+/// The templates of a session, in the state that it is in.
+type Templating = (Arc<Templates>, Generation);
 
 impl QueryResult {
     /// The result of a statement that has no rows.
@@ -281,29 +300,44 @@ fn with_nullable_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan.transform_up(nullable)?.data)
 }
 
+async fn prepared_for_workers(
+    state: &SessionState,
+    plan: &LogicalPlan,
+    options: &WarpmillOptions,
+    workers: &dyn Workers,
+    explains: bool,
+) -> Result<(Arc<Prepared>, Option<Read>)> {
+    let memory = reserve(plan, state.runtime_env())?;
+    let addresses = workers.addresses();
+    match distribution::planned(workers, state, plan, options, explains).await? {
+        (Distribution::Stages(Stages { plan, fallbacks, parts }), read) => {
+            Ok((Arc::new(Prepared { fallbacks, parts, workers: addresses, ..Prepared::of(plan) }), read))
+        }
+        (Distribution::Here(reason), _) => {
+            drop(memory);
+            let (here, read) = prepared(state, plan, options, None).await?;
+            let here = Arc::into_inner(here).ok_or_else(|| Error::Other("a plan has two owners".into()))?;
+            let parts = vec![("not distributed".to_string(), reason)];
+            Ok((Arc::new(Prepared { parts, workers: addresses, ..here }), read))
+        }
+    }
+}
+
 async fn prepared(
     state: &SessionState,
     plan: &LogicalPlan,
     options: &WarpmillOptions,
-    workers: Option<(&dyn Workers, bool)>,
+    templates: Option<&Templating>,
 ) -> Result<(Arc<Prepared>, Option<Read>)> {
     let _memory = reserve(plan, state.runtime_env())?;
-    let mut parts = vec![];
-    if let Some((workers, explains)) = workers {
-        match distribution::planned(workers, state, plan, options, explains).await? {
-            (Distribution::Stages(Stages { plan, fallbacks, parts }), read) => {
-                let workers = workers.addresses();
-                return Ok((
-                    Arc::new(Prepared { plan, fallbacks, parts, workers, last_nanos: AtomicU64::new(0) }),
-                    read,
-                ));
-            }
-            (Distribution::Here(reason), _) => parts.push(("not distributed".to_string(), reason)),
-        }
-    }
     let staged = stage(plan)?;
     let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
-    let optimized = state.optimize(plan)?;
+    let known = match templates.filter(|_| staged.is_none()) {
+        Some((templates, generation)) => templates.optimized(plan, state, *generation)?,
+        None => None,
+    };
+    let from_template = known.is_some();
+    let optimized = known.map_or_else(|| state.optimize(plan), Ok)?;
     let read = read_by(&optimized, state)?;
     let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
     let physical = offload::shown(pin(physical, state.runtime_env())?)?;
@@ -312,8 +346,7 @@ async fn prepared(
     if let Some((_, staging)) = staged {
         plan = Arc::new(WrittenExec::new(plan, staging));
     }
-    let workers = workers.map(|(workers, _)| workers.addresses()).unwrap_or_default();
-    Ok((Arc::new(Prepared { plan, fallbacks, parts, workers, last_nanos: AtomicU64::new(0) }), read))
+    Ok((Arc::new(Prepared { fallbacks, from_template, ..Prepared::of(plan) }), read))
 }
 
 /// Whether a plan is a query whose meaning depends on nothing but tables.

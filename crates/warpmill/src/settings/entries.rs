@@ -68,6 +68,11 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             "auto, device or cpu: which runs a program for which a device has to be opened, or to compile kernels first; auto: the CPU, with device = 'auto'",
         ),
         (
+            "warpmill.debug.plan_templates",
+            switch(options.plan_templates),
+            "Keep optimized plans for statements with other constants, while plan_cache is on (off: for measurements)",
+        ),
+        (
             "warpmill.device_data",
             name_of(&DATA_SOURCES, &options.device_data).to_string(),
             "cache, mirrored, pinned, host or disk: where the data of a device's programs is",

@@ -22,6 +22,7 @@ use document::{Document, Placed, PlanNode, Pruned};
 use format::Explain;
 pub use format::ExplainFormat;
 
+use super::query::Way;
 use super::running::Query;
 use super::statements::Taken;
 use super::{QueryResult, Session};
@@ -103,7 +104,8 @@ impl Session {
             logical_plan = Some(with_estimates(&optimized, &ProviderStatistics));
         }
         let start = Instant::now();
-        let (prepared, _) = self.prepare_for(&state, plan, &self.options(), true).await?;
+        let (prepared, _) =
+            self.prepare_for(&state, plan, &self.options(), Way { explains: true, templates: None }).await?;
         let planning_nanos = start.elapsed().as_nanos() as u64;
         query.handle.time_kernels.store(analyze, Ordering::Relaxed);
         // The programs are shown as they ran in the end.

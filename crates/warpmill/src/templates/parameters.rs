@@ -1,0 +1,228 @@
+//! Constants of a bound plan as parameters, and back. A constant is whatever no rows are read for: `DATE '2020-01-01' + 7` is one.
+//!
+//! A parameter is a placeholder of the constant's type. DataFusion's rules, and ours, treat it as an expression that nothing is known about
+//! but its type and that it is not NULL: what they make of the plan is right for all values.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, Like, LogicalPlan, Operator, Volatility};
+use datafusion::optimizer::OptimizerRule;
+use datafusion::optimizer::simplify_expressions::{ExprSimplifier, SimplifyExpressions};
+
+use crate::join_order::example_metadata;
+
+/// The beginning of the identifiers of parameters, which no name in a statement has.
+const PREFIX: &str = "$ constant ";
+
+/// A plan with parameters, and their values.
+#[derive(Debug)]
+pub(super) struct Parametrized {
+    pub plan: LogicalPlan,
+    pub values: Vec<ScalarValue>,
+}
+
+impl Parametrized {
+    /// `plan` with the constants that columns are compared with in WHERE, HAVING and ON as parameters. The members of IN lists stay: rules
+    /// decide by their number and their values.
+    pub fn of(plan: &LogicalPlan) -> Result<Self> {
+        let mut values = vec![];
+        let plan = plan.clone().transform_down_with_subqueries(|node| match node {
+            LogicalPlan::Filter(mut filter) => {
+                let predicate = taken(filter.predicate, &mut values)?;
+                filter.predicate = predicate.data;
+                Ok(Transformed::new(LogicalPlan::Filter(filter), predicate.transformed, TreeNodeRecursion::Continue))
+            }
+            LogicalPlan::Join(mut join) if join.filter.is_some() => {
+                let condition = join.filter.take().map(|condition| taken(condition, &mut values)).transpose()?;
+                let changed = condition.as_ref().is_some_and(|condition| condition.transformed);
+                join.filter = condition.map(|condition| condition.data);
+                Ok(Transformed::new(LogicalPlan::Join(join), changed, TreeNodeRecursion::Continue))
+            }
+            node => Ok(Transformed::no(node)),
+        })?;
+        Ok(Self { plan: plan.data, values })
+    }
+
+    /// The plan with an example of each parameter, by which rules estimate rows.
+    pub fn with_examples(&self) -> Result<LogicalPlan> {
+        let example = |expr: Expr| match number(&expr).and_then(|number| self.values.get(number)) {
+            Some(value) => Ok(Transformed::yes(parameter(number(&expr).unwrap_or_default(), value, true))),
+            None => Ok(Transformed::no(expr)),
+        };
+        let plan = self.plan.clone().transform_down_with_subqueries(|node| {
+            node.map_expressions(|expr| {
+                if has_parameter(&expr)? { expr.transform(example) } else { Ok(Transformed::no(expr)) }
+            })
+        })?;
+        Ok(plan.data)
+    }
+}
+
+/// `predicate` with constants in comparisons as parameters, whose values are added to `values`.
+fn taken(predicate: Expr, values: &mut Vec<ScalarValue>) -> Result<Transformed<Expr>> {
+    predicate.transform_down(|expr| match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
+            let (from, has_left, has_right) = (values.len(), reads_rows(&left), reads_rows(&right));
+            let left = if has_right && !has_left { Box::new(constant(*left, values)) } else { left };
+            let right = if has_left && !has_right { Box::new(constant(*right, values)) } else { right };
+            let changed = values.len() > from;
+            let expr = Expr::BinaryExpr(BinaryExpr { left, op, right });
+            Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
+        }
+        Expr::Between(Between { expr, negated, low, high }) if reads_rows(&expr) => {
+            let from = values.len();
+            let mut bound =
+                |bound: Box<Expr>| if reads_rows(&bound) { bound } else { Box::new(constant(*bound, values)) };
+            let (low, high) = (bound(low), bound(high));
+            let changed = values.len() > from;
+            Ok(Transformed::new(
+                Expr::Between(Between { expr, negated, low, high }),
+                changed,
+                TreeNodeRecursion::Continue,
+            ))
+        }
+        Expr::Like(Like { negated, expr, pattern, escape_char, case_insensitive }) if reads_rows(&expr) => {
+            let from = values.len();
+            let pattern = if reads_rows(&pattern) { pattern } else { Box::new(constant(*pattern, values)) };
+            let changed = values.len() > from;
+            let like = Like { negated, expr, pattern, escape_char, case_insensitive };
+            Ok(Transformed::new(Expr::Like(like), changed, TreeNodeRecursion::Continue))
+        }
+        expr => Ok(Transformed::no(expr)),
+    })
+}
+
+fn is_comparison(op: Operator) -> bool {
+    matches!(op, Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
+}
+
+/// Whether the value of `expr` depends on rows, here or outside, or on other queries.
+fn reads_rows(expr: &Expr) -> bool {
+    let reads = |expr: &Expr| {
+        matches!(
+            expr,
+            Expr::Column(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+        )
+    };
+    expr.exists(|expr| Ok(reads(expr))).unwrap_or(true)
+}
+
+/// `expr`, in which no rows are read, as a parameter of its value; itself where it is no constant.
+fn constant(expr: Expr, values: &mut Vec<ScalarValue>) -> Expr {
+    let value = match &expr {
+        Expr::Literal(value, None) => Some(value.clone()),
+        Expr::Literal(..) => None,
+        expr => evaluated(expr),
+    };
+    let Some(value) = value.filter(is_comparable) else { return expr };
+    let parameter = parameter(values.len(), &value, false);
+    values.push(value);
+    parameter
+}
+
+/// The value of an expression of constants; `None` where it has none, or fails: that is for the statement to say.
+fn evaluated(expr: &Expr) -> Option<ScalarValue> {
+    let varies = |expr: &Expr| {
+        let of_call = |call: &ScalarFunction| call.func.signature().volatility != Volatility::Immutable;
+        matches!(expr, Expr::ScalarVariable(..) | Expr::Placeholder(_))
+            || matches!(expr, Expr::ScalarFunction(call) if of_call(call))
+    };
+    if expr.exists(|expr| Ok(varies(expr))).unwrap_or(true) {
+        return None;
+    }
+    match ExprSimplifier::new(SimplifyContext::builder().build()).simplify(expr.clone()) {
+        Ok(Expr::Literal(value, None)) => Some(value),
+        _ => None,
+    }
+}
+
+/// Whether a constant becomes a parameter: numbers, texts, dates and timestamps do.
+fn is_comparable(value: &ScalarValue) -> bool {
+    let ty = value.data_type();
+    !value.is_null()
+        && (ty.is_numeric() || ty.is_string() || ty.is_temporal())
+        && !matches!(ty, DataType::Interval(_) | DataType::Duration(_))
+}
+
+/// Parameter `number`, with `value` as its example if there is to be one.
+fn parameter(number: usize, value: &ScalarValue, example: bool) -> Expr {
+    let metadata = if example { example_metadata(value) } else { HashMap::new() };
+    let field = Field::new("", value.data_type(), false).with_metadata(metadata);
+    Expr::Placeholder(Placeholder::new_with_field(format!("{PREFIX}{number}"), Some(Arc::new(field))))
+}
+
+/// The number of the parameter that `expr` is.
+fn number(expr: &Expr) -> Option<usize> {
+    let Expr::Placeholder(placeholder) = expr else { return None };
+    placeholder.id.strip_prefix(PREFIX)?.parse().ok()
+}
+
+fn has_parameter(expr: &Expr) -> Result<bool> {
+    expr.exists(|expr| Ok(number(expr).is_some()))
+}
+
+/// Whether an expression of `node` itself has parameters.
+pub(super) fn holds_parameters(node: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found = found || has_parameter(expr)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Whether parameters of an optimized plan are in conditions only: everywhere else names of columns depend on constants.
+pub(super) fn has_parameters_in_conditions_only(plan: &LogicalPlan) -> Result<bool> {
+    let mut only = true;
+    plan.apply_with_subqueries(|node| {
+        only &= match node {
+            LogicalPlan::Filter(_) => true,
+            LogicalPlan::Join(join) => {
+                let keys = join.on.iter().flat_map(|(left, right)| [left, right]);
+                !keys.map(has_parameter).collect::<Result<Vec<_>>>()?.contains(&true)
+            }
+            node => !holds_parameters(node)?,
+        };
+        Ok(if only { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(only)
+}
+
+/// The optimized plan `plan` with `values` for its parameters, simplified where these are. `None` where a condition has become a constant,
+/// or fails: such plans are made as usual.
+pub(super) fn with_values(plan: &LogicalPlan, values: &[ScalarValue], state: &SessionState) -> Option<LogicalPlan> {
+    let rule = SimplifyExpressions::new();
+    let value = |expr: Expr| match number(&expr).and_then(|number| values.get(number)) {
+        Some(value) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
+        None => Ok(Transformed::no(expr)),
+    };
+    let mut constant = false;
+    let plan = plan.clone().transform_up_with_subqueries(|node| {
+        if !holds_parameters(&node)? {
+            return Ok(Transformed::no(node));
+        }
+        let node = node.map_expressions(|expr| expr.transform(value))?.data;
+        let node = rule.rewrite(node, state)?.data;
+        constant |= match &node {
+            LogicalPlan::Filter(filter) => matches!(filter.predicate, Expr::Literal(..)),
+            LogicalPlan::Join(join) => matches!(join.filter, Some(Expr::Literal(..))),
+            _ => false,
+        };
+        Ok(Transformed::yes(node))
+    });
+    plan.ok().filter(|_| !constant).map(|plan| plan.data)
+}
