@@ -65,7 +65,7 @@ def test_udaf_checks_its_answers(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     rows = json.loads(report.read_text())
     # Expressions are run in one way more than functions that are none.
-    assert len(rows) == 2 * 2 * (2 * 6 + 2 * 5)
+    assert len(rows) == 2 * 2 * (2 * 6 + 3 * 5)
     assert all(row["seconds"] > 0 for row in rows)
     done = run("udaf", "--rows", 20_000, "--groups", "10000", "--runs", 1, "--limit", 0.1, "--json", report)
     assert {row["engine"] for row in json.loads(report.read_text()) if row["seconds"] is None} == {

@@ -6,7 +6,7 @@
 //! - [`operator`]: the interfaces of streaming operators and sinks; [`stream`]: filter, project, limit;
 //! - [`compaction`]: when to copy small chunks together: none, full, binary, learning;
 //! - [`join`]: hash builds and probes of every kind, with logical compaction;
-//! - [`aggregate`], [`sort`], [`window`], [`collect`]: the other pipeline breakers;
+//! - [`aggregate`], [`sort`], [`window`], [`collect`]: the other pipeline breakers; [`functions`]: the one that only devices have;
 //! - [`spill`]: temporary files for what exceeds the memory limit;
 //! - [`pipeline`]: runs a program's pipelines on a pool of workers; [`profile`]: what they did.
 
@@ -14,6 +14,7 @@ pub mod aggregate;
 pub mod collect;
 pub mod compaction;
 pub mod context;
+pub mod functions;
 pub mod join;
 pub mod operator;
 pub mod pipeline;

@@ -340,6 +340,11 @@ fn run(
                     continue;
                 }
             },
+            (None, Site::Cpu) if program.calls_functions() => {
+                // A device that is not ready yet may be for the next run.
+                let given_up = feedback.misses.iter().any(|miss| miss.for_cpu);
+                return Err(ExecError::NeedsHost { given_up }.into());
+            }
             (None, Site::Cpu) => {
                 let reason = plan.not_on_device().map(str::to_owned);
                 Parts::on_cpu(program, inputs.iter_mut().filter_map(Option::take).collect(), reason)

@@ -210,6 +210,15 @@ fn decided(decision: &Decision, context: &ExecutionContext) -> SiteDecision {
     SiteDecision { site, chosen: decision.reason.is_chosen(), reason: decision.reason.to_string() }
 }
 
+/// Whether the device of `context` runs `program`, with inputs of so many rows, as far as that is known before it does; or why not. Reads no data and
+/// compiles nothing.
+///
+/// # Errors
+/// The reason.
+pub fn on_device(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Result<(), String> {
+    pipelines_on_host(program, inputs, context).map(drop)
+}
+
 /// The pipelines that the CPU runs although a device runs the program; or why none does.
 fn pipelines_on_host(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Result<Vec<usize>, String> {
     let executor = executor(context.device_key(0))?;

@@ -18,7 +18,7 @@ pub use device::{
 };
 pub use exchange::DeviceExchange;
 pub use execute::{DeviceProgram, EngineError, ExecutionContext, FirstRuns, QueryOutput, RowsInFiles, execute};
-pub use explain::{Kernels, Placement, SharedPipeline, SiteDecision, kernels, placement, pruning};
+pub use explain::{Kernels, Placement, SharedPipeline, SiteDecision, kernels, on_device, placement, pruning};
 pub use profile::{PredictedTimes, QueryProfile};
 pub use warpmill_cpu::compaction::Compaction;
 pub use warpmill_cpu::profile::{OperatorProfile, PipelineProfile};

@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_cpu::source::InputStream;
 use warpmill_eval::ExecError;
-use warpmill_gpu::kernels::ERROR_DATA;
+use warpmill_gpu::kernels::{ERROR_DATA, ERROR_GROUP};
 use warpmill_gpu::{ClaimUnit, Executor, Failure, Options};
 use warpmill_ir::{Program, Source, Unsupported};
 use warpmill_place::{
@@ -317,6 +317,7 @@ pub(crate) fn on_device(
                     verify(for_device)?;
                     miss("pages of Parquet files that only the CPU takes for whole".into(), true)
                 }
+                Failure::Value(ERROR_GROUP) => miss("a function gives a group up".into(), true),
                 failure => miss(failure.to_string(), matches!(failure, Failure::Value(_))),
             }
         }

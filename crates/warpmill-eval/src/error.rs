@@ -43,6 +43,13 @@ pub enum ExecError {
         /// Rows up to which the sums cannot overflow.
         safe: u64,
     },
+    /// Nothing but a device runs functions of groups as part of a program, and none does now. The plan has to be placed again without them
+    /// (`warpmill_translate::Options::group_functions`): the host calls them.
+    #[error("no device runs functions of groups")]
+    NeedsHost {
+        /// Whether a device has tried, and would fail again: a function has given a group up, for example.
+        given_up: bool,
+    },
     /// An input from outside failed.
     #[error("{0}")]
     Input(String),

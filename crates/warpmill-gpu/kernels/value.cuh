@@ -8,7 +8,7 @@ struct Str {
 
 // Errors of SQL's semantics. The host runs a query that raised one again on the CPU, for the message. ERROR_HOST is none: it
 // says that a value needs what only the CPU has (case mapping beyond ASCII, floats with very many digits). ERROR_DATA: a Parquet file is
-// damaged; the host finds out where.
+// damaged; the host finds out where. ERROR_GROUP: a function of the host's language gives a group up; the host calls it.
 enum ErrorCode : u32 {
     ERROR_NONE = 0,
     ERROR_OVERFLOW = 1,
@@ -16,7 +16,8 @@ enum ErrorCode : u32 {
     ERROR_CAST = 3,
     ERROR_VALUE = 4,
     ERROR_HOST = 5,
-    ERROR_DATA = 6
+    ERROR_DATA = 6,
+    ERROR_GROUP = 7
 };
 
 // What all kernels of a query share.

@@ -46,6 +46,9 @@ pub const RADIX_SORT: &str = include_str!("../kernels/radix_sort.cuh");
 /// The error number of `QueryState` for data that is damaged (kernels/value.cuh).
 pub const ERROR_DATA: u32 = 6;
 
+/// The error number of `QueryState` for functions that give a group up (kernels/value.cuh).
+pub const ERROR_GROUP: u32 = 7;
+
 /// The error number of `QueryState` for blocks that only the host can say more about (kernels/value.cuh).
 pub(crate) const ERROR_HOST: u32 = 5;
 

@@ -184,6 +184,9 @@ fn are_equal_sinks(one: &Sink, other: &Sink) -> bool {
         (Sink::Aggregate { groups, aggregates, .. }, Sink::Aggregate { groups: g, aggregates: a, .. }) => {
             groups == g && aggregates == a
         }
+        (Sink::Functions { groups, calls, .. }, Sink::Functions { groups: g, calls: c, .. }) => {
+            groups == g && calls == c
+        }
         (Sink::Sort { keys, skip, fetch, .. }, Sink::Sort { keys: k, skip: s, fetch: f, .. }) => {
             keys == k && skip == s && fetch == f
         }

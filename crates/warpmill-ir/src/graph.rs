@@ -43,6 +43,10 @@ pub fn expressions<'a>(program: &'a Program, pipeline: &'a Pipeline) -> Vec<&'a 
             all.extend(groups);
             all.extend(aggregates.iter().flat_map(|aggregate| aggregate.argument.iter().chain(&aggregate.filter)));
         }
+        Sink::Functions { groups, calls, .. } => {
+            all.extend(groups);
+            all.extend(calls.iter().flat_map(|call| &call.arguments));
+        }
         Sink::Sort { keys, .. } => all.extend(keys.iter().map(|key| &key.expr)),
         Sink::Window { partition, order, calls, .. } => {
             all.extend(partition);

@@ -24,6 +24,7 @@ pub mod equal_sinks;
 pub mod expr;
 mod filters;
 pub mod graph;
+pub mod group_function;
 pub mod needed_columns;
 pub mod program;
 pub mod pruning;
@@ -35,6 +36,7 @@ pub mod validate;
 pub mod window;
 
 pub use expr::{ArithOp, CompareOp, Expr, ExprKind, Function, Scalar};
+pub use group_function::{FunctionCall, GroupFunction};
 pub use program::{
     AggregateExpr, AggregateFunction, Asof, Bound, BuildRows, Field, JoinKind, Nearest, Operator, Pipeline, Probe,
     Program, PruneKey, Range, Scan, Sink, SinkId, SortKey, Source,

@@ -19,7 +19,7 @@ pub fn keep_needed_columns(program: &mut Program) {
         match sink {
             // The key columns stay among a sort's own columns.
             Sink::Sort { keys, .. } => keys.iter().for_each(|key| read(&key.expr, output)),
-            Sink::Aggregate { .. } => output.fill(true),
+            Sink::Aggregate { .. } | Sink::Functions { .. } => output.fill(true),
             Sink::HashBuild { .. } | Sink::Window { .. } | Sink::Collect { .. } => {}
         }
     }
@@ -72,6 +72,9 @@ fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Ne
             groups.iter().for_each(|group| read(group, &mut needed));
             let exprs = aggregates.iter().flat_map(|a| a.argument.iter().chain(&a.filter));
             exprs.for_each(|expr| read(expr, &mut needed));
+        }
+        Sink::Functions { groups, calls, .. } => {
+            groups.iter().chain(calls.iter().flat_map(|call| &call.arguments)).for_each(|expr| read(expr, &mut needed));
         }
         Sink::Window { partition, order, calls, payload, .. } => {
             partition.iter().chain(order.iter().map(|key| &key.expr)).for_each(|key| read(key, &mut needed));
@@ -244,6 +247,10 @@ impl Rewrite {
             Sink::Aggregate { groups, aggregates, .. } => {
                 let exprs = aggregates.iter_mut().flat_map(|a| a.argument.iter_mut().chain(&mut a.filter));
                 groups.iter_mut().chain(exprs).for_each(|expr| self.expr(expr));
+            }
+            Sink::Functions { groups, calls, .. } => {
+                let arguments = calls.iter_mut().flat_map(|call| &mut call.arguments);
+                groups.iter_mut().chain(arguments).for_each(|expr| self.expr(expr));
             }
             Sink::Sort { keys, fields, .. } => {
                 keys.iter_mut().for_each(|key| self.expr(&mut key.expr));

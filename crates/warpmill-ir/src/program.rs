@@ -12,6 +12,7 @@ use warpmill_format::TableSnapshot;
 
 use crate::derived::Derived;
 use crate::expr::Expr;
+use crate::group_function::FunctionCall;
 use crate::pruning::{PruningMode, SidewaysFilter};
 use crate::types::ColType;
 use crate::window::WindowCall;
@@ -36,6 +37,11 @@ impl Program {
     /// A program of which nothing has been derived.
     pub fn new(pipelines: Vec<Pipeline>, sinks: Vec<Sink>, schema: SchemaRef) -> Self {
         Self { pipelines, sinks, schema, derived: Derived::default() }
+    }
+
+    /// Whether it calls functions of groups, which devices only run.
+    pub fn calls_functions(&self) -> bool {
+        self.sinks.iter().any(|sink| matches!(sink, Sink::Functions { .. }))
     }
 }
 
@@ -64,7 +70,7 @@ pub struct Field {
 pub enum Source {
     /// Segments of a table.
     Scan(Scan),
-    /// The rows of a finished `Aggregate`, `Sort`, `Window` or `Collect` sink, in its order.
+    /// The rows of a finished `Aggregate`, `Functions`, `Sort`, `Window` or `Collect` sink, in its order.
     Rows {
         /// The sink.
         sink: SinkId,
@@ -297,6 +303,16 @@ pub enum Sink {
         /// Names and types of the output.
         fields: Vec<Field>,
     },
+    /// Functions of all rows of each group. Output: the groups, then the results. Without groups: exactly one row. Devices only run it, and may give it
+    /// up: then the host calls the functions.
+    Functions {
+        /// Group keys over the input columns; NULLs equal each other.
+        groups: Vec<Expr>,
+        /// The calls.
+        calls: Vec<FunctionCall>,
+        /// Names and types of the output.
+        fields: Vec<Field>,
+    },
     /// All rows in order, or the first `fetch` after `skip`. Output: the columns of the input.
     Sort {
         /// Sort keys, most significant first.
@@ -419,6 +435,7 @@ impl Sink {
         match self {
             Sink::HashBuild { fields, .. }
             | Sink::Aggregate { fields, .. }
+            | Sink::Functions { fields, .. }
             | Sink::Sort { fields, .. }
             | Sink::Window { fields, .. }
             | Sink::Collect { fields } => fields,

@@ -151,6 +151,17 @@ impl Program {
                 keys.iter().try_for_each(|key| check(&key.expr, fields))?;
                 same_fields(fields, kept)
             }
+            Sink::Functions { groups, calls, fields: output } => {
+                groups
+                    .iter()
+                    .chain(calls.iter().flat_map(|call| &call.arguments))
+                    .try_for_each(|it| check(it, fields))?;
+                let held = |ty: &ColType| matches!(ty.phys, Phys::Bool | Phys::I32 | Phys::I64 | Phys::F64);
+                let types = calls.iter().flat_map(|call| call.arguments.iter().map(|it| &it.ty).chain([&call.ty]));
+                ensure(types.into_iter().all(held), || "a function of other values than those of texts".to_owned())?;
+                ensure(calls.iter().all(|call| call.ty.nullable), || "a function that gives no NULL".to_owned())?;
+                ensure(output.len() == groups.len() + calls.len(), || "functions without fields".to_owned())
+            }
             Sink::Window { .. } => check_window(sink, fields),
             Sink::Collect { fields: kept } => same_fields(fields, kept),
         }

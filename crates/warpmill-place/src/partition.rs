@@ -99,6 +99,9 @@ impl Partition {
         if program.pipelines.iter().any(|pipeline| matches!(pipeline.source, Source::Input { .. })) {
             return Err(refusal("rows from outside are read once"));
         }
+        if program.calls_functions() {
+            return Err(refusal("functions of groups run on one device"));
+        }
         let bytes = |index: usize| bytes_of(&program.pipelines[index]);
         let scans = (0..program.pipelines.len()).filter(|&index| is_scan(&program.pipelines[index]));
         let mut scans: Vec<usize> = scans.collect();

@@ -49,6 +49,9 @@ impl Share {
     /// # Errors
     /// Where there is none: the reason why the one that reads most cannot be.
     pub fn new(program: &Program) -> Result<Self, Unsupported> {
+        if program.calls_functions() {
+            return Err(refusal("functions of groups run on a device only"));
+        }
         let bytes = |pipeline: &Pipeline| match &pipeline.source {
             Source::Scan(scan) => scan.plain_bytes(),
             _ => 0,
@@ -232,6 +235,7 @@ pub(crate) fn finish(
             Ok(Arrives::Rows)
         }
         Sink::HashBuild { .. } => Err(refusal("it makes a hash build")),
+        Sink::Functions { .. } => Err(refusal("functions of groups run on a device only")),
     }
 }
 

@@ -29,6 +29,9 @@ impl Translator<'_> {
             None => {}
         }
         let first = first_phase(node)?;
+        if self.calls_functions(first) {
+            return self.functions(node, first);
+        }
         if first.group_expr().has_grouping_set() {
             return self.grouping_sets(node, first);
         }

@@ -189,7 +189,8 @@ impl Translator<'_> {
         };
         let sinks = self.sinks[made.sinks..].iter().all(|sink| match sink {
             Sink::Sort { fetch, .. } => fetch.is_none(),
-            Sink::Window { .. } => false,
+            // Sums of floats come in any order.
+            Sink::Window { .. } | Sink::Functions { .. } => false,
             Sink::Aggregate { aggregates, .. } => {
                 aggregates.iter().all(|aggregate| aggregate.function != AggregateFunction::AnyValue)
             }
@@ -201,7 +202,7 @@ impl Translator<'_> {
     }
 
     /// The rows of `stream` collected, which can be read several times.
-    fn kept(&mut self, stream: Stream) -> Stream {
+    pub(super) fn kept(&mut self, stream: Stream) -> Stream {
         let (fields, distinct, rows) = (stream.fields.clone(), stream.distinct.clone(), stream.rows);
         let sink = self.finish(stream, Sink::Collect { fields: fields.clone() });
         Stream { distinct, ..Stream::of_source(Source::Rows { sink, fields }, rows) }

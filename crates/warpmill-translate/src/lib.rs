@@ -13,6 +13,7 @@ pub mod asof_exec;
 pub mod codec;
 mod expr;
 pub mod functions;
+pub mod group_functions;
 mod grouping;
 mod join;
 pub mod kept;
@@ -60,6 +61,7 @@ use warpmill_ir::{
 use crate::asof_exec::AsofJoinExec;
 use crate::scan_exec::WarpmillScanExec;
 use expr::{Limit, Scope, SubqueryKey, convert, reads_subquery};
+use group_functions::GroupFunctions;
 use stream::{Branch, Rows, Stream, column_type};
 use window::Windows;
 
@@ -78,6 +80,8 @@ pub struct Options<'a> {
     pub scans: &'a InPlaceOf<'a>,
     /// Whether windows are translated. Their sinks put no rows aside.
     pub windows: bool,
+    /// The functions of groups of the host's language that are translated: devices only run them.
+    pub group_functions: &'a GroupFunctions<'a>,
 }
 
 /// The plan that stands for another; `None`: nothing does.
@@ -92,6 +96,7 @@ impl Default for Options<'_> {
             pruning: PruningMode::default(),
             scans: &|_| None,
             windows: true,
+            group_functions: &|_, _| None,
         }
     }
 }

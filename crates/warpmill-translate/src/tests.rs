@@ -319,6 +319,7 @@ fn strings_of_few_codes_are_keys_as_codes() {
             Sink::HashBuild { keys, .. } => Some(keys.clone()),
             Sink::Sort { keys, .. } => Some(keys.iter().map(|key| key.expr.clone()).collect()),
             Sink::Window { partition, .. } => Some(partition.clone()),
+            Sink::Functions { groups, .. } => Some(groups.clone()),
             Sink::Collect { .. } => None,
         });
         let held = keys.unwrap_or_default().into_iter().map(|key| match key.ty.dictionary {

@@ -44,7 +44,8 @@ def udaf(
             status.update(f"{one.function}, {one.groups} groups, {one.distribution}: {one.engine}")
     shown = Table("function", "groups", "distribution", "engine", "ms")
     for one in measured:
-        time = one.reason or "" if one.seconds is None else f"{one.seconds * 1000:.1f}"
+        elsewhere = " (not on the device)" if one.reason else ""
+        time = one.reason or "" if one.seconds is None else f"{one.seconds * 1000:.1f}{elsewhere}"
         shown.add_row(one.function, str(one.groups), one.distribution, one.engine, time)
     Console(width=None if sys.stdout.isatty() else 160).print(shown)
     if output:

@@ -13,6 +13,7 @@ use crate::collect::CollectSink;
 use crate::compaction::CompactionOperator;
 use crate::context::{ExecError, Result, Settings};
 use crate::expr::PreparedExpr;
+use crate::functions::FunctionsSink;
 use crate::join::{HashBuildSink, ProbeOperator};
 use crate::operator::{Operator, Sink};
 use crate::rows::values;
@@ -44,6 +45,7 @@ pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
             let aggregate = if bounded { aggregate.with_perfect_bytes(most) } else { aggregate };
             Box::new(if settings.equal_hashes { aggregate.with_equal_hashes() } else { aggregate })
         }
+        PlanSink::Functions { .. } => Box::new(FunctionsSink),
         PlanSink::Sort { keys, skip, fetch, fields } => Box::new(SortSink::new(keys, *skip, *fetch, fields)?),
         PlanSink::Window { partition, order, calls, payload, .. } => {
             Box::new(WindowSink::new(partition, order, calls, payload)?)

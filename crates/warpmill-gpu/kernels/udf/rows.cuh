@@ -159,8 +159,7 @@ template <class P> struct Reductions {
             }
         }
         c.status = p.all(c.status, [](i32 a, i32 b) { return a > b ? a : b; });
-        // A loop over reductions of many rows looks at once whether it is to stop.
-        if (n >= PATIENCE) c.steps = PATIENCE;
+        c.went_through(n / p.step());
     }
     template <class M> __device__ i64 size(Context& c, M m) const {
         i64 a = 0;

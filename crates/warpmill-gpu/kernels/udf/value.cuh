@@ -12,6 +12,13 @@ enum Why : i32 { IS_NULL = 1, TOO_LARGE, BY_ZERO, NO_SUCH_ROW, OUTSIDE, NOT_WHOL
 
 // Iterations of loops between two looks at whether the query goes on.
 constexpr i32 PATIENCE = 4096;
+// Iterations after which a device gives a group up: nothing stops a kernel, but the host, which calls the function then, can be stopped.
+constexpr i32 DEVICE_PATIENCE = 1 << 24;
+#if defined(__CUDACC_RTC__) || defined(WARPMILL_SIM)
+constexpr bool ON_DEVICE = true;
+#else
+constexpr bool ON_DEVICE = false;
+#endif
 
 // The progress of one group.
 struct Context {
@@ -24,11 +31,20 @@ struct Context {
     }
     // Whether a loop goes on.
     __device__ __forceinline__ bool goes_on() {
-        if (++steps >= PATIENCE) {
+        if (++steps >= (ON_DEVICE ? DEVICE_PATIENCE : PATIENCE)) {
             steps = 0;
-            if (cancelled && *(const volatile i32*)cancelled) fail(0, STOPPED);
+            if (ON_DEVICE || (cancelled && *(const volatile i32*)cancelled)) fail(0, STOPPED);
         }
         return status == 0;
+    }
+    // After a thread has gone through so many rows.
+    __device__ __forceinline__ void went_through(i64 rows) {
+        if (ON_DEVICE) {
+            steps = rows < DEVICE_PATIENCE - steps ? steps + (i32)rows : DEVICE_PATIENCE - 1;
+        } else if (rows >= PATIENCE) {
+            // A loop over reductions of many rows looks at once whether it is to stop.
+            steps = PATIENCE;
+        }
     }
 };
 

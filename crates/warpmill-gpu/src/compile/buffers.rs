@@ -85,6 +85,10 @@ fn of_rows(rows: &RowsLayout, buffers: &mut Vec<Buffer>) {
         buffers.extend(sorted.buffers().into_iter().map(of_sort));
         of_rows(&sorted.rows, buffers);
     }
+    if let Some(grouped) = &rows.grouped {
+        buffers.extend(grouped.buffers().into_iter().map(of_sort));
+        of_rows(&grouped.rows, buffers);
+    }
     if let Some(window) = &rows.window {
         let own = window.operands.iter().filter(|operand| operand.own);
         own.for_each(|operand| of_columns(std::slice::from_ref(&operand.column), rows.capacity, buffers));

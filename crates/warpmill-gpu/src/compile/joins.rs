@@ -105,7 +105,8 @@ pub fn choose(
     }
     let structure = Structure { program, layouts: &whole, places: &[] };
     let split = |strategy| {
-        let possible = means.cpu_threads > 0 || means.strategy == strategy;
+        // The CPU runs no functions of groups.
+        let possible = (means.cpu_threads > 0 || means.strategy == strategy) && !program.calls_functions();
         possible.then(|| Split::new(program, &plan.builds, strategy))
     };
     let splits = [split(JoinStrategy::Fallback), split(JoinStrategy::Naive)];

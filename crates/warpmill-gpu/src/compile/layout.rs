@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use warpmill_ir::{AggregateFunction, Expr, SinkId, SortKey};
 
 use super::cpp::CType;
+use super::grouped::Grouped;
 use super::join::JoinPlan;
 use super::keys::{KeyPart, KeyShape};
 use super::storage::FlatColumn;
@@ -120,6 +121,8 @@ pub struct RowsLayout {
     pub flushes: bool,
     /// The way window functions of them are computed, where they are a window's.
     pub window: Option<Box<Windowed>>,
+    /// The way functions of groups of them are computed, where they are those of one: then who reads the sink gets the groups.
+    pub grouped: Option<Box<Grouped>>,
 }
 
 /// The way probes find a build's rows.

@@ -11,7 +11,7 @@
 //! - [`layout`], [`keys`], [`storage`], [`join`]: how sinks lie in device memory; [`planner`], [`aggregates`], [`estimate`],
 //!   [`order`], [`partition`] decide;
 //! - [`program`]: from a program to kernels, by way of the [`generator`]: [`scan`], [`source`], [`expr`], [`probe`], [`build`],
-//!   [`asof`], [`group`], [`wide`] with [`hashing`], [`top`], [`sort`], [`window`]; each ends in a [`mod@kernel`].
+//!   [`asof`], [`group`], [`grouped`], [`wide`] with [`hashing`], [`top`], [`sort`], [`window`]; each ends in a [`mod@kernel`].
 //!
 //! Generated code handles one row per thread. All lanes of a warp stay together: a row that is not there, or that a
 //! predicate dropped, runs along with its `active` flag down, so that warp collectives always name the full mask.
@@ -27,6 +27,7 @@ pub mod expr;
 pub mod functions;
 pub mod generator;
 pub mod group;
+pub mod grouped;
 pub mod hashing;
 pub mod join;
 pub(crate) mod joins;

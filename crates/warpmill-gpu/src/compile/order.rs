@@ -63,6 +63,10 @@ pub fn host_reads(program: &Program, id: SinkId) -> bool {
                 return false;
             }
         }
+        // Nobody but the device computes functions of groups.
+        if reads && matches!(program.sinks[pipeline.sink], Sink::Functions { .. }) {
+            return false;
+        }
         on_host[pipeline.sink] |= reads;
     }
     true

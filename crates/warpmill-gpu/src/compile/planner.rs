@@ -9,6 +9,7 @@ use super::aggregates::Aggregates;
 use super::asof;
 use super::cpp::CType;
 use super::estimate;
+use super::grouped::{self, Grouped};
 use super::keys::{KeyPart, KeyShape, quick_columns};
 use super::layout::{
     BuildLayout, GroupLayout, GroupTable, Hints, KeyOrder, Limits, RowsLayout, SinkLayout, Sorted, Table, Top, Windowed,
@@ -47,6 +48,9 @@ pub fn sinks(program: &Program, inputs: &[u64], hints: &Hints, limits: Limits) -
                 SinkLayout::Groups(groups) => estimates[id] = groups.rows.capacity as f64,
                 SinkLayout::Rows(RowsLayout { sorted: Some(sorted), .. }) => {
                     estimates[id] = estimates[id].min(sorted.rows.capacity as f64);
+                }
+                SinkLayout::Rows(RowsLayout { grouped: Some(_), .. }) => {
+                    estimates[id] = estimates[id].min(planner.expected_groups());
                 }
                 SinkLayout::Rows(_) => on_host[id] |= matches!(program.sinks[id], Sink::Sort { .. }),
                 SinkLayout::Build(_) => {}
@@ -122,6 +126,17 @@ impl Planner<'_> {
                 let window = (!self.on_host).then(|| self.windowed(sink, &columns, capacity)).transpose()?;
                 let window = window.map(Box::new);
                 (SinkLayout::Rows(RowsLayout { columns, capacity, window, ..RowsLayout::default() }), capacity)
+            }
+            sink @ Sink::Functions { .. } => {
+                if self.hints.host_sorts.contains(&self.id) {
+                    let reason = "by strings that differ behind 248 bytes only";
+                    return Err(Unsupported::new("functions of groups", reason));
+                }
+                let capacity = self.capacity();
+                grouped::check_loops(sink, self.estimate, self.expected_groups())?;
+                let (columns, grouped) = Grouped::of(self.id, sink, capacity, self.text_words())?;
+                let grouped = Some(Box::new(grouped));
+                (SinkLayout::Rows(RowsLayout { columns, capacity, grouped, ..RowsLayout::default() }), capacity)
             }
             Sink::Sort { fields, .. } | Sink::Collect { fields } => {
                 let columns = FlatColumn::all(&self.owner(), fields);
@@ -318,6 +333,17 @@ impl Planner<'_> {
             _ => Some(slots),
         };
         Ok(KeyOrder::of(self.id, time, (table, keys), capacity, self.text_words()))
+    }
+
+    /// Groups that functions are expected to be computed of.
+    fn expected_groups(&self) -> f64 {
+        let Sink::Functions { groups, .. } = &self.program.sinks[self.id] else { return self.estimate };
+        let mut feeding = self.program.pipelines.iter().filter(|pipeline| pipeline.sink == self.id);
+        let expected = match (feeding.next(), feeding.next()) {
+            (Some(pipeline), None) => estimate::groups(self.program, pipeline, groups),
+            _ => None,
+        };
+        expected.unwrap_or(self.estimate).min(self.estimate).max(1.0)
     }
 
     /// Keys to make room for, of at most `rows` rows: numbers of few keys are sorted by few digits.

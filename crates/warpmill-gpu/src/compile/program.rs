@@ -14,7 +14,7 @@ use super::scan::{self, Choice, KeyTest, TWO_KEYS_BLOCK, WIDE_BLOCK};
 use super::scan_shape::{BLOCK, ScanFilters};
 use super::storage::FlatColumn;
 use super::top;
-use super::{asof, build, group, order, probe, sort, source, window};
+use super::{asof, build, group, grouped, order, probe, sort, source, window};
 use crate::data::shape::{ColumnShape, ScanSegments};
 
 /// The place where a pipeline runs.
@@ -90,6 +90,9 @@ pub fn places(program: &Program, layouts: &[SinkLayout]) -> Result<Vec<Place>> {
         let probes = pipeline.operators.iter().any(|operator| matches!(operator, Operator::Probe(_)));
         if probes_host || (reads_host && probes) {
             return Err(Unsupported::new("join", "of rows that are sorted in between"));
+        }
+        if reads_host && matches!(program.sinks[pipeline.sink], Sink::Functions { .. }) {
+            return Err(Unsupported::new("functions of groups", "of rows that the host sorts"));
         }
         if reads_host {
             on_host[pipeline.sink] = true;
@@ -254,9 +257,10 @@ impl Lowering<'_> {
                     SinkLayout::Groups(groups) => &groups.rows,
                     SinkLayout::Build(_) => return Err(Unsupported::new("rows", "of a hash build")),
                 };
-                let (rows, state) = match &rows.sorted {
-                    Some(sorted) => (&sorted.rows, sort::state(*sink)),
-                    None => (rows, format!("sink{sink}.state")),
+                let (rows, state) = match (&rows.sorted, &rows.grouped) {
+                    (Some(sorted), _) => (&sorted.rows, sort::state(*sink)),
+                    (None, Some(grouped)) => (&grouped.rows, sort::state(*sink)),
+                    (None, None) => (rows, format!("sink{sink}.state")),
                 };
                 let count = state_count(&mut g, &state, rows.capacity);
                 self.rows_loop(&mut g, &count);
@@ -350,6 +354,11 @@ impl Lowering<'_> {
             (sink @ Sink::Window { .. }, SinkLayout::Rows(layout)) => {
                 let rank = rank.filter(|_| order::feeds_alone(self.program, id));
                 window::append(g, id, layout, sink, rank.as_deref())
+            }
+            (Sink::Functions { .. }, SinkLayout::Rows(RowsLayout { grouped: Some(grouped), .. })) => {
+                let SinkLayout::Rows(layout) = &self.sinks[id] else { unreachable!("a layout of rows") };
+                let rank = rank.filter(|_| order::feeds_alone(self.program, id));
+                grouped::append(g, id, layout, grouped, rank.as_deref())
             }
             (Sink::Sort { keys, fields, .. }, SinkLayout::Rows(layout)) => match &layout.top {
                 Some(top) => top::append_rows(g, id, layout, top, &keys[0], fields),
@@ -447,6 +456,7 @@ impl Lowering<'_> {
                 if let Sink::Sort { keys, .. } = sink {
                     kernels.extend(sort::kernels(id, layout, keys, self.index)?);
                 }
+                kernels.extend(grouped::kernels(id, layout, sink, self.index)?);
                 if let Sink::Window { .. } = sink {
                     kernels.extend(window::kernels(id, layout, sink, self.index)?);
                 }

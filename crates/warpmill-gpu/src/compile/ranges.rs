@@ -54,7 +54,7 @@ impl<'p> RangeTest<'p> {
         let keys = match &program.sinks[pipeline.sink] {
             Sink::HashBuild { keys, .. } => keys,
             Sink::Aggregate { groups, .. } => groups,
-            Sink::Sort { .. } | Sink::Window { .. } | Sink::Collect { .. } => return None,
+            Sink::Functions { .. } | Sink::Sort { .. } | Sink::Window { .. } | Sink::Collect { .. } => return None,
         };
         let shape = match &layouts[pipeline.sink] {
             SinkLayout::Build(build) => &build.keys,

@@ -92,7 +92,7 @@ pub fn share_out(program: &Program, layouts: &mut [SinkLayout], places: &[Place]
             && feeding.all(|(_, place)| *place == Place::Host)
         {
             rows.capacity = 1;
-            (rows.top, rows.sorted, rows.window) = (None, None, None);
+            (rows.top, rows.sorted, rows.window, rows.grouped) = (None, None, None, None);
         }
     }
     let wants: Vec<u64> = layouts.iter().enumerate().map(|(id, layout)| bytes(id, layout, hints)).collect();
@@ -356,6 +356,7 @@ impl Structure<'_> {
             && rows.top.is_none()
             && rows.sorted.is_none()
             && rows.window.is_none()
+            && rows.grouped.is_none()
             && self.using(id).all(|index| !self.on_device(index))
             && self.feeding(id).all(|index| !self.on_device(index) || any_order(index))
             && self.feeding(id).any(|index| self.on_device(index))

@@ -65,6 +65,11 @@ impl Sorted {
         Self { skip: 0, fetch: None, words: words(images), rows, capacity, owner: owner(id) }
     }
 
+    /// The row numbers in order, which are on side `side`.
+    pub fn numbers(&self, side: u32) -> Binding {
+        Binding::Named(format!("{}.order{side}", self.owner))
+    }
+
     /// The number of words of strings that count next, where `text_words` did not tell all of them apart; `None`: no more.
     pub fn more_text_words(text_words: u32) -> Option<u32> {
         (text_words < MOST_TEXT_WORDS).then(|| (4 * text_words).min(MOST_TEXT_WORDS))
@@ -220,7 +225,7 @@ impl Sorting<'_> {
 
     /// The row numbers in order, which are on side `side`.
     pub fn numbers(&self, side: u32) -> Binding {
-        self.named(&format!("order{side}"))
+        self.sorted.numbers(side)
     }
 
     /// The words in order, which are on side `side`.

@@ -18,6 +18,18 @@ pub const ENTRIES: [&str; 3] = ["udf_thread", "udf_warp", "udf_block"];
 /// The function that [`on_host`] makes: `void warpmill_udf(const Launch*, i64 first, i64 last)`.
 pub const HOST_ENTRY: &str = "warpmill_udf";
 
+/// Whether a translation has loops, which go through rows, or anything else, one after the other.
+pub fn has_loop(translation: &str) -> bool {
+    translation.contains("goes_on()")
+}
+
+/// Whether a translation has reductions, which the threads of a group share.
+pub fn has_reduction(translation: &str) -> bool {
+    const REDUCTIONS: [&str; 9] =
+        ["template ", "sum_", "product_f64(", "mean(", "var(", "std(", "count(", "any(", "every("];
+    REDUCTIONS.iter().any(|reduction| translation.contains(&format!("g.{reduction}")))
+}
+
 /// The text for the host: one thread for each group.
 pub fn on_host(translation: &str) -> String {
     format!(

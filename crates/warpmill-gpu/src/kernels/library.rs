@@ -47,11 +47,15 @@ pub enum Library {
     Window,
     /// ASOF joins.
     Asof,
+    /// Groups by their sizes.
+    Groups,
+    /// Values and columns of functions of the host's language.
+    Functions,
 }
 
 impl Library {
     /// All parts, each after those it uses.
-    pub const ALL: [Library; 22] = [
+    pub const ALL: [Library; 24] = [
         Library::Value,
         Library::Arith,
         Library::Compare,
@@ -74,6 +78,8 @@ impl Library {
         Library::Sort,
         Library::Window,
         Library::Asof,
+        Library::Groups,
+        Library::Functions,
     ];
 
     /// Its text.
@@ -100,6 +106,10 @@ impl Library {
             Library::TopK => include_str!("../../kernels/topk.cuh"),
             Library::Window => include_str!("../../kernels/window.cuh"),
             Library::Asof => include_str!("../../kernels/asof.cuh"),
+            Library::Groups => include_str!("../../kernels/groups.cuh"),
+            Library::Functions => {
+                concat!(include_str!("../../kernels/udf/value.cuh"), include_str!("../../kernels/udf/rows.cuh"))
+            }
             Library::Sort => concat!(
                 include_str!("../../kernels/look_back.cuh"),
                 include_str!("../../kernels/hash.cuh"),
@@ -113,6 +123,8 @@ impl Library {
     pub fn uses(self) -> &'static [Library] {
         match self {
             Library::Value | Library::Lane => &[],
+            Library::Functions => &[Library::Arith],
+            Library::Groups => &[Library::Table],
             Library::LaneFilter => &[Library::Lane],
             Library::Scan => &[Library::Value, Library::LaneFilter],
             Library::Table | Library::Aggregate => &[Library::Value, Library::Lane],

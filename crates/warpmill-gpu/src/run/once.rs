@@ -481,7 +481,7 @@ impl<'a> Run<'a> {
                         && self.state(words, id, Stage::First).count > top.rows.capacity
                     {
                         hints.all_rows.push(id);
-                    } else if (rows.sorted.is_some() || rows.window.is_some())
+                    } else if (rows.sorted.is_some() || rows.window.is_some() || rows.grouped.is_some())
                         && self.state(words, id, Stage::Sorted).overflow
                     {
                         hints.more_text(id);

@@ -16,8 +16,9 @@ use serde::Serialize;
 
 use self::literal::literal;
 use crate::{
-    AggregateExpr, AggregateFunction, Bound, BuildRows, ColType, Expr, Field, Frame, FrameBound, JoinKind, Nearest,
-    Operator, Pipeline, Probe, Program, Scalar, Scan, Sink, SinkId, SortKey, Source, WindowCall, WindowFunction,
+    AggregateExpr, AggregateFunction, Bound, BuildRows, ColType, Expr, Field, Frame, FrameBound, FunctionCall,
+    JoinKind, Nearest, Operator, Pipeline, Probe, Program, Scalar, Scan, Sink, SinkId, SortKey, Source, WindowCall,
+    WindowFunction,
 };
 
 /// A pipeline as EXPLAIN shows it.
@@ -36,7 +37,7 @@ pub struct Described {
 /// A source, an operator or a sink as EXPLAIN shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Step {
-    /// `scan`, `rows`, `build rows`, `input`, `values`; `filter`, `limit`, `project`, `probe`; `build`, `aggregate`, `sort`, `window`, `collect`.
+    /// `scan`, `rows`, `build rows`, `input`, `values`; `filter`, `limit`, `project`, `probe`; `build`, `aggregate`, `functions`, `sort`, `window`, `collect`.
     pub operator: &'static str,
     /// The line of the text form.
     pub text: String,
@@ -195,6 +196,15 @@ fn sink(sink: &Sink, fields: &[Field]) -> Step {
             let expressions: Vec<String> = aggregates.iter().map(|aggregate| call(aggregate, fields)).collect();
             let text = format!("aggregate{by} {}", listed(&expressions));
             Step { operator: "aggregate", text, keys, expressions, columns: names(output), ..Step::default() }
+        }
+        Sink::Functions { groups, calls, fields: output } => {
+            let keys = shown(groups, fields);
+            let by = if keys.is_empty() { String::new() } else { format!(" by {}", listed(&keys)) };
+            let call =
+                |call: &FunctionCall| format!("{}({})", call.function.name, shown(&call.arguments, fields).join(", "));
+            let expressions: Vec<String> = calls.iter().map(call).collect();
+            let text = format!("functions{by} {}", listed(&expressions));
+            Step { operator: "functions", text, keys, expressions, columns: names(output), ..Step::default() }
         }
         Sink::Sort { keys, skip, fetch, fields: output } => {
             let keys: Vec<String> = keys.iter().map(|key| sort_key(key, fields)).collect();

@@ -119,7 +119,9 @@ fn into_sink(program: &Program, sink: SinkId, index: usize) -> Option<ScanColumn
 /// The origin of column `index` of the rows that a sink gives.
 fn of_rows(program: &Program, sink: SinkId, index: usize) -> Option<ScanColumn> {
     match &program.sinks[sink] {
-        Sink::Aggregate { groups, .. } => into_sink(program, sink, column(groups.get(index)?)?),
+        Sink::Aggregate { groups, .. } | Sink::Functions { groups, .. } => {
+            into_sink(program, sink, column(groups.get(index)?)?)
+        }
         Sink::Sort { .. } | Sink::Collect { .. } => into_sink(program, sink, index),
         Sink::Window { payload, .. } => into_sink(program, sink, *payload.get(index)?),
         Sink::HashBuild { .. } => None,

@@ -178,6 +178,7 @@ impl<'a> Walk<'a> {
                     return Ok(true);
                 }
             }
+            (Sink::Functions { .. }, _) => return Err(refusal("functions of groups run on one device")),
             (Sink::Sort { .. } | Sink::Collect { .. } | Sink::Window { .. }, Spread::Split(_)) => return Ok(true),
             (Sink::Aggregate { aggregates, .. }, Spread::Everywhere) if aggregates.iter().any(varies) => {
                 return Err(refusal("aggregates of floats, or any values, which may be others at each site"));

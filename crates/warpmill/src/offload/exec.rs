@@ -39,7 +39,7 @@ use warpmill_ir::{Pipeline, Program, Sink, Source};
 
 use super::kept::{self, KeptProgram};
 use super::leaf::ParquetLeaf;
-use super::{UnprovenSums, input, parquet, place, threads};
+use super::{UnprovenSums, input, parquet, place, place_with_host, threads};
 use crate::settings::WarpmillOptions;
 use crate::{CommitGate, Error, caught};
 
@@ -103,8 +103,20 @@ pub struct WarpmillExec {
     metrics: ExecutionPlanMetricsSet,
     /// The plan that runs instead since the rows turned out too many for narrow sums; shared by all copies of this plan.
     wide: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
+    /// The plan that runs instead where no device runs its functions of groups; shared by all copies of this plan.
+    with_host: Arc<WithHost>,
     /// The program of kept columns of files; shared by all copies of this plan.
     kept: Arc<kept::Memo>,
+}
+
+/// A plan whose functions of groups the host calls.
+#[derive(Default)]
+struct WithHost {
+    plan: OnceLock<Arc<dyn ExecutionPlan>>,
+    /// Whether devices have failed, and would again.
+    given_up: AtomicBool,
+    /// Whether the last run ended with it.
+    is_last: AtomicBool,
 }
 
 type Plans = Vec<Arc<dyn ExecutionPlan>>;
@@ -133,7 +145,8 @@ impl WarpmillExec {
             .with_scheduling_type(SchedulingType::Cooperative);
         let metrics = ExecutionPlanMetricsSet::new();
         let properties = Arc::new(properties);
-        Self { source, program, inputs, leaves, sums, properties, metrics, wide: Arc::default(), kept: kept::memo() }
+        let (wide, with_host, kept) = (Arc::default(), Arc::default(), kept::memo());
+        Self { source, program, inputs, leaves, sums, properties, metrics, wide, with_host, kept }
     }
 
     /// The program.
@@ -141,9 +154,9 @@ impl WarpmillExec {
         &self.program
     }
 
-    /// The plan that runs instead of the program since more rows than estimated reached its sums.
-    pub fn widened(&self) -> Option<&Arc<dyn ExecutionPlan>> {
-        self.wide.get()
+    /// The plan that runs instead of the program: since more rows than estimated reached its sums, or no device ran its functions of groups.
+    pub fn instead(&self) -> Option<&Arc<dyn ExecutionPlan>> {
+        self.wide.get().or_else(|| self.with_host.plan.get().filter(|_| self.with_host.is_last.load(Ordering::Relaxed)))
     }
 
     /// Rows that each input is expected to have; 2^20 where nobody knows.
@@ -271,7 +284,11 @@ impl DisplayAs for WarpmillExec {
         let schema = self.schema();
         let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         write!(f, "WarpmillExec: pipelines={}, columns=[{}]", self.program.pipelines.len(), names.join(", "))?;
-        if self.wide.get().is_some() { write!(f, ", widened") } else { Ok(()) }
+        match (self.wide.get(), self.instead()) {
+            (Some(_), _) => write!(f, ", widened"),
+            (None, Some(_)) => write!(f, ", the host calls its functions"),
+            (None, None) => Ok(()),
+        }
     }
 }
 
@@ -298,7 +315,8 @@ impl ExecutionPlan for WarpmillExec {
         }
         let inputs = (self.leaves.clone(), children);
         let copy = Self::new(Arc::clone(&self.source), Arc::clone(&self.program), inputs, self.sums);
-        Ok(Arc::new(Self { wide: Arc::clone(&self.wide), kept: Arc::clone(&self.kept), ..copy }))
+        let (wide, with_host) = (Arc::clone(&self.wide), Arc::clone(&self.with_host));
+        Ok(Arc::new(Self { wide, with_host, kept: Arc::clone(&self.kept), ..copy }))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -318,7 +336,8 @@ impl ExecutionPlan for WarpmillExec {
         }
         let schema = self.schema();
         let handle = context.session_config().get_extension::<QueryHandle>().unwrap_or_default();
-        if let Some(wide) = self.wide.get() {
+        let with_host = self.with_host.plan.get().filter(|_| self.with_host.given_up.load(Ordering::Relaxed));
+        if let Some(wide) = self.wide.get().or(with_host) {
             // It may have several programs, which wait for each other.
             handle.polled_alone.store(false, Ordering::Relaxed);
             let rows = run_plan(wide, &context)?;
@@ -326,7 +345,8 @@ impl ExecutionPlan for WarpmillExec {
         }
         let (scanned, program, inputs) = (Scanned::of(self), Arc::clone(&self.program), self.inputs.clone());
         let (metrics, result_schema) = (self.metrics.clone(), Arc::clone(&schema));
-        let (source, wide) = (Arc::clone(&self.source), Arc::clone(&self.wide));
+        let (source, wide, with_host) = (Arc::clone(&self.source), Arc::clone(&self.wide), Arc::clone(&self.with_host));
+        let sums = self.sums;
         let batches = async move {
             let options = WarpmillOptions::of(context.session_config().options());
             let threads = options.worker_threads();
@@ -349,7 +369,20 @@ impl ExecutionPlan for WarpmillExec {
                     let placement = place(source, &options, UnprovenSums::Wide)?;
                     return Ok(run_plan(wide.get_or_init(|| placement.plan), &context)?.boxed());
                 }
+                Ran::NeedsHost { given_up } => {
+                    handle.polled_alone.store(false, Ordering::Relaxed);
+                    with_host.given_up.fetch_or(given_up, Ordering::Relaxed);
+                    with_host.is_last.store(true, Ordering::Relaxed);
+                    if with_host.plan.get().is_none() {
+                        let options = WarpmillOptions::of(context.session_config().options());
+                        let plan = place_with_host(source, &options, sums)?.plan;
+                        with_host.plan.get_or_init(|| plan);
+                    }
+                    let plan = with_host.plan.get().expect("it was just made");
+                    return Ok(run_plan(plan, &context)?.boxed());
+                }
             };
+            with_host.is_last.store(false, Ordering::Relaxed);
             (output.profile.decoded_on_host, output.profile.from_column_cache) = (notes, from_column_cache);
             if !missing.is_empty() {
                 kept::keep(missing, (threads / ENCODING_SHARE).max(1));
@@ -376,6 +409,10 @@ impl ExecutionPlan for WarpmillExec {
 enum Ran {
     Done(Box<QueryOutput>),
     NeedsWideSums,
+    /// No device runs its functions of groups.
+    NeedsHost {
+        given_up: bool,
+    },
 }
 
 /// Starts `program` on a thread of its own, unless this one has nothing else to do.
@@ -413,6 +450,7 @@ fn run_program(
         match (done, first_error.lock().take()) {
             (Ok(output), _) => Ok(Ran::Done(Box::new(output))),
             (Err(EngineError::Exec(ExecError::NeedsWideSums { .. })), _) => Ok(Ran::NeedsWideSums),
+            (Err(EngineError::Exec(ExecError::NeedsHost { given_up })), _) => Ok(Ran::NeedsHost { given_up }),
             // A cancelled query cancels its inputs too: their errors say nothing.
             (Err(error), cause) => match (Error::from(error), cause) {
                 (Error::Execution(_), Some(cause)) => Err(cause),

@@ -5,6 +5,7 @@
 //! reason.
 
 mod exec;
+mod functions;
 mod input;
 mod kept;
 mod leaf;
@@ -22,11 +23,13 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use warpmill_engine::DeviceChoice;
 use warpmill_ir::{Operator, Program, Sink, Source, Unsupported};
-use warpmill_translate::{Options, Translated, translate};
+use warpmill_translate::{Options, Translated};
 
 pub use exec::{QueryHandle, WarpmillExec, context_of_program, has_device, is_one_program};
 pub use parquet::{ForDevices, Held};
@@ -36,7 +39,8 @@ use crate::Error;
 use crate::bounded::with_bounded_concat;
 use crate::files::guarded;
 use crate::settings::{FallbackMode, WarpmillOptions};
-use crate::udf::called_in;
+use crate::udf::{COMPILED, called_in};
+use functions::Runner;
 
 /// An operator that Warpmill leaves to DataFusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +99,15 @@ pub fn place_around(
     sums: UnprovenSums,
     stays: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
 ) -> Result<Placement> {
-    let mut placer = Placer { sums, options, stays, fallbacks: vec![] };
+    placed(plan, options, Placer { sums, options, stays, functions: Runner::Device, fallbacks: vec![] })
+}
+
+/// [`place`] without functions of groups in programs: the host calls them.
+fn place_with_host(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, sums: UnprovenSums) -> Result<Placement> {
+    placed(plan, options, Placer { sums, options, stays: &|_| false, functions: Runner::Host, fallbacks: vec![] })
+}
+
+fn placed(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, mut placer: Placer<'_>) -> Result<Placement> {
     let plan = placer.node(scan_filters::without_subqueries(plan)?)?;
     let fallbacks = placer.fallbacks;
     match fallbacks.first() {
@@ -109,6 +121,7 @@ struct Placer<'a> {
     sums: UnprovenSums,
     options: &'a WarpmillOptions,
     stays: &'a dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
+    functions: Runner,
     fallbacks: Vec<Fallback>,
 }
 
@@ -118,8 +131,9 @@ impl Placer<'_> {
             return Ok(plan);
         }
         let wide_sums = self.sums == UnprovenSums::Wide;
-        match translate(&plan, &Options { fallback: true, wide_sums, stays: self.stays, ..self.options.translation() })
-        {
+        let translation = Options { fallback: true, wide_sums, stays: self.stays, ..self.options.translation() };
+        let (translated, not_on_device) = functions::program(&plan, self.options, (translation, self.functions));
+        match translated {
             Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => self.children(plan, &inputs),
             Ok(Translated { program, inputs, .. }) => {
                 let leaves = inputs.clone();
@@ -130,14 +144,28 @@ impl Placer<'_> {
             Err(_) if plan.children().is_empty() => Ok(guarded(plan)),
             Err(reason) => {
                 if !plan.is::<DataSinkExec>() {
-                    self.fallbacks.push(match called_in(&plan) {
-                        Some((operator, reason)) => Fallback { node: plan.name().to_string(), operator, reason },
-                        None => Fallback::new(&plan, reason),
-                    });
+                    let fallback = self.fallback(&plan, reason, not_on_device);
+                    self.fallbacks.push(fallback);
                 }
                 with_bounded_concat(self.children(plan, &[])?, self.options)
             }
         }
+    }
+
+    /// An operator that stays, for `reason`; `not_on_device`: why a device does not run its functions although it could be asked.
+    fn fallback(&self, plan: &Arc<dyn ExecutionPlan>, reason: Unsupported, not_on_device: Option<String>) -> Fallback {
+        let Some((operator, called)) = called_in(plan) else { return Fallback::new(plan, reason) };
+        let refused = self.functions == Runner::Device && self.options.device != DeviceChoice::Cpu;
+        let why = match not_on_device {
+            Some(why) => Some(why),
+            None if refused && plan.is::<AggregateExec>() => Some(reason.to_string()),
+            None => None,
+        };
+        let reason = match why.filter(|_| called.starts_with(COMPILED)) {
+            Some(why) => format!("{called}; not on the device: {why}"),
+            None => called,
+        };
+        Fallback { node: plan.name().to_string(), operator, reason }
     }
 
     /// Places what is below `plan`, which stays; `inputs` are leaves or subtrees known not to translate.

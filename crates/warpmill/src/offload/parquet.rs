@@ -14,9 +14,10 @@ use warpmill_engine::{CancelToken, DeviceProgram};
 use warpmill_format::parquet_file::{KeptBytes, ParquetFile, Unreadable, table_of};
 use warpmill_ir::pruning::leave_out_pages;
 use warpmill_ir::{Program, Source};
-use warpmill_translate::{Options, translate};
+use warpmill_translate::Options;
 
 use super::UnprovenSums;
+use super::functions::{self, Runner};
 use super::leaf::{Named, ParquetLeaf};
 use crate::Error;
 use crate::remote::RemoteParquet;
@@ -121,7 +122,8 @@ pub(super) fn with_scans(
 ) -> Result<(Program, Vec<usize>), String> {
     let scan = |leaf: &Arc<dyn ExecutionPlan>| scans.get(&address(leaf)).cloned();
     let wide_sums = sums == UnprovenSums::Wide;
-    let translated = translate(source, &Options { fallback: true, wide_sums, scans: &scan, ..options.translation() });
+    let translation = Options { fallback: true, wide_sums, scans: &scan, ..options.translation() };
+    let (translated, _) = functions::program(source, options, (translation, Runner::Device));
     let translated = translated.map_err(|reason| reason.to_string())?;
     let position = |input: &Arc<dyn ExecutionPlan>| leaves.iter().position(|leaf| address(leaf) == address(input));
     let inputs: Option<Vec<usize>> = translated.inputs.iter().map(position).collect();

@@ -11,8 +11,8 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use warpmill_translate::scan_exec::WarpmillScanExec;
-use warpmill_translate::translate;
 
+use super::functions::{self, Runner};
 use super::{UnprovenSums, WarpmillExec};
 use crate::dialect;
 use crate::settings::WarpmillOptions;
@@ -27,9 +27,9 @@ impl PhysicalOptimizerRule for WholePlanRule {
         if !has_own_leaves(&plan) {
             return Ok(plan);
         }
-        let options = WarpmillOptions::of(config).translation();
+        let options = WarpmillOptions::of(config);
         let shown = shown(Arc::clone(&plan))?;
-        match translate(&shown, &options) {
+        match functions::program(&shown, &options, (options.translation(), Runner::Device)).0 {
             Ok(translated) if translated.inputs.is_empty() => {
                 let program = Arc::new(translated.program);
                 Ok(Arc::new(WarpmillExec::new(shown, program, (vec![], vec![]), UnprovenSums::Narrow)))

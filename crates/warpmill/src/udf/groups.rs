@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
 };
 
+use warpmill_ir::GroupFunction as Translated;
+
 use super::compiled::{self, Compiler, Native, Outcome};
 use super::{Called, GroupFunction, StateFunction, States, how};
 
@@ -47,6 +49,20 @@ pub(super) fn explained(
 ) -> Option<(String, String)> {
     let CalledAggregate { called, code, .. } = function.inner().downcast_ref::<CalledAggregate>()?;
     Some((called.name.clone(), how(called, code.compiler().map(Arc::as_ref), types)))
+}
+
+/// The translated function that `function` is for columns of these types, or why it is not translated; `None`: it is none of a session.
+pub(super) fn translated(
+    function: &AggregateUDF,
+    types: &[DataType],
+) -> Option<std::result::Result<Arc<Translated>, String>> {
+    let CalledAggregate { called, code, .. } = function.inner().downcast_ref::<CalledAggregate>()?;
+    let Some(compiler) = code.compiler() else { return Some(Err("its code is called".into())) };
+    Some(match compiler.native(types) {
+        Ok(Ok(native)) => Ok(Arc::new(native.group_function(&called.name))),
+        Ok(Err(reason)) => Err(reason),
+        Err(error) => Err(error.to_string()),
+    })
 }
 
 #[derive(Debug, Clone)]

@@ -28,6 +28,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use parking_lot::RwLock;
+use warpmill_ir::GroupFunction as DeviceFunction;
 
 use compiled::Compiler;
 pub(crate) use compiled::Runs;
@@ -263,6 +264,15 @@ impl Misfit {
     }
 }
 
+/// The translated function that an aggregate function is for columns of these types, or why it is not translated; `None`: it is none of a
+/// session.
+pub(crate) fn translated(
+    function: &AggregateUDF,
+    types: &[DataType],
+) -> Option<std::result::Result<Arc<DeviceFunction>, String>> {
+    groups::translated(function, types)
+}
+
 /// The function of the session that keeps `plan` from being a program, and why it is called.
 pub(crate) fn called_in(plan: &Arc<dyn ExecutionPlan>) -> Option<(String, String)> {
     let types = |args: &[Arc<dyn PhysicalExpr>], schema: &Schema| {
@@ -290,6 +300,9 @@ fn in_expression(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<(Strin
     own.or_else(|| expr.children().into_iter().find_map(|child| in_expression(child, schema)))
 }
 
+/// The beginning of what EXPLAIN says of functions that are compiled.
+pub(crate) const COMPILED: &str = "its code is compiled";
+
 /// The way a function is run for arguments of some types, in words.
 fn how(
     called: &Called,
@@ -300,7 +313,7 @@ fn how(
     let Some(compiler) = compiler else { return format!("its code is called: {reason}") };
     let native = types().map_err(Error::from).and_then(|types| compiler.native(&types));
     match native {
-        Ok(Ok(_)) => format!("its code is compiled: {reason}"),
+        Ok(Ok(_)) => format!("{COMPILED}: {reason}"),
         Ok(Err(why)) => format!("its code is called: {reason}; it is not compiled: {why}"),
         Err(error) => format!("its code is called: {reason}; it is not compiled: {error}"),
     }

@@ -114,6 +114,16 @@ impl Windowed {
         std::iter::successors(Some(self.capacity.div_ceil(FAN)), above).take(levels as usize).collect()
     }
 
+    /// The number of each position's partition, where there are keys.
+    pub fn partition_numbers(&self) -> Option<Binding> {
+        self.has_partitions.then(|| self.named("partitions"))
+    }
+
+    /// The first position of each partition, and the number of rows behind them, where there are keys.
+    pub fn partition_starts(&self) -> Option<Binding> {
+        self.has_partitions.then(|| self.named("partitions.starts"))
+    }
+
     fn name(&self, what: &str) -> String {
         format!("{}.{what}", self.owner)
     }
@@ -159,20 +169,18 @@ pub fn append(g: &mut Generator, id: SinkId, layout: &RowsLayout, sink: &Sink, r
     Ok(())
 }
 
-/// The kernels that compute the functions of sink `id` once all rows are there.
-pub fn kernels(id: SinkId, layout: &RowsLayout, sink: &Sink, pipeline: usize) -> Result<Vec<Kernel>> {
-    let (Some(window), Sink::Window { calls, .. }) = (&layout.window, sink) else { return Ok(vec![]) };
-    if calls.is_empty() {
-        return Ok(vec![]);
-    }
+/// The kernels that find the partitions of the rows of sink `id` once all are there, and the side that row numbers in order are on.
+pub fn partitions(
+    id: SinkId,
+    window: &Windowed,
+    (layout, sink): (&RowsLayout, &Sink),
+    pipeline: usize,
+) -> Result<(Vec<Kernel>, u32)> {
     let columns = window.columns();
     let functions = Functions { id, window, layout, sink, columns: &columns, pipeline };
-    let mut kernels = vec![];
-    let mut side = 0;
+    let (mut kernels, mut side) = (vec![], 0);
     if let Some(sorting) = functions.sorting() {
-        let order = sorting.order()?;
-        kernels.extend(order.0);
-        side = order.1;
+        (kernels, side) = sorting.order()?;
     }
     if window.has_heads() {
         kernels.push(functions.heads(side)?);
@@ -180,6 +188,18 @@ pub fn kernels(id: SinkId, layout: &RowsLayout, sink: &Sink, pipeline: usize) ->
     if window.has_numbers() {
         kernels.extend(functions.numbers());
     }
+    Ok((kernels, side))
+}
+
+/// The kernels that compute the functions of sink `id` once all rows are there.
+pub fn kernels(id: SinkId, layout: &RowsLayout, sink: &Sink, pipeline: usize) -> Result<Vec<Kernel>> {
+    let (Some(window), Sink::Window { calls, .. }) = (&layout.window, sink) else { return Ok(vec![]) };
+    if calls.is_empty() {
+        return Ok(vec![]);
+    }
+    let (mut kernels, side) = partitions(id, window, (layout, sink), pipeline)?;
+    let columns = window.columns();
+    let functions = Functions { id, window, layout, sink, columns: &columns, pipeline };
     for operand in 0..window.operands.len() {
         kernels.extend(functions.values(operand, side)?);
     }

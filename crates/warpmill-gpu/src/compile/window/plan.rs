@@ -65,6 +65,18 @@ impl Windowed {
         Ok(window)
     }
 
+    /// The partitions of rows with `operands`, of equal keys, sorted so, with room for `capacity` rows.
+    pub fn of_partitions(
+        owner: String,
+        operands: Vec<Operand>,
+        (keys, sorted): (Vec<SortKey>, Option<Sorted>),
+        capacity: u64,
+    ) -> Self {
+        let (series, listed) = Default::default();
+        let (partition, has_partitions, has_groups) = (keys.len(), !keys.is_empty(), false);
+        Self { operands, keys, partition, sorted, has_partitions, has_groups, series, listed, capacity, owner }
+    }
+
     /// The number of operand `expr`. Where that is a column of the output, it is not kept twice.
     pub(super) fn operand(&mut self, expr: &Expr, (sink, columns): (&Sink, &[FlatColumn])) -> usize {
         if let Some(known) = self.operands.iter().position(|operand| operand.expr == *expr) {

@@ -67,8 +67,8 @@ impl PlanNode {
             indented: String::new(),
         };
         let exec = plan.downcast_ref::<WarpmillExec>();
-        if let Some(wide) = exec.and_then(WarpmillExec::widened) {
-            return Self { inputs: vec![Self::node(wide, programs)], ..node };
+        if let Some(other) = exec.and_then(WarpmillExec::instead) {
+            return Self { inputs: vec![Self::node(other, programs)], ..node };
         }
         let program = exec.map(|_| std::mem::replace(programs, *programs + 1));
         let inputs = plan.children().into_iter().map(|child| Self::node(child, programs)).collect();

@@ -251,8 +251,8 @@ fn collect_programs(
     all: &mut Programs,
 ) -> Result<()> {
     if let Some(node) = plan.downcast_ref::<WarpmillExec>() {
-        if let Some(wide) = node.widened() {
-            return collect_programs(wide, find, all);
+        if let Some(other) = node.instead() {
+            return collect_programs(other, find, all);
         }
         let (rows, found) = (node.input_rows(), find(node)?);
         all.notes.extend(found.notes);

@@ -17,6 +17,7 @@ use arrow::datatypes::DataType;
 use parking_lot::Mutex;
 use warpmill_engine::warpmill_gpu::device::sim::{HostFunction, host_compiler, host_function};
 use warpmill_engine::warpmill_gpu::kernels::functions;
+use warpmill_ir::GroupFunction;
 
 pub(super) use self::run::{Outcome, run, run_rows};
 use crate::{Error, Result};
@@ -84,6 +85,13 @@ pub(super) struct Native {
 }
 
 impl Native {
+    /// The same for devices; `name` is what it is called by.
+    pub(super) fn group_function(&self, name: &str) -> GroupFunction {
+        let Translation { text, whole, floats, .. } = &self.translation;
+        let (name, text) = (name.to_string(), text.as_str().into());
+        GroupFunction { name, text, whole: whole.clone(), floats: floats.clone() }
+    }
+
     fn function(&self) -> Result<HostFunction> {
         let mut made = self.function.lock();
         if let Some(function) = &*made {
