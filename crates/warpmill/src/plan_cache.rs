@@ -49,8 +49,8 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// A plan that Warpmill runs as a whole, and here.
     pub fn of(plan: Arc<dyn ExecutionPlan>) -> Self {
-        let (fallbacks, parts, workers) = Default::default();
-        Self { plan, fallbacks, parts, workers, from_template: false, last_nanos: AtomicU64::new(0) }
+        let last_nanos = AtomicU64::new(0);
+        Self { plan, fallbacks: vec![], parts: vec![], workers: vec![], from_template: false, last_nanos }
     }
 }
 

@@ -45,7 +45,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 pub(crate) use macros::check as check_macro;
 pub(crate) use names::{arguments, distinct_names, shown};
-pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
+pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains, is_operator};
 pub(crate) use subqueries::Subqueries;
 pub(crate) use syntax::{VALUES as PIVOT_VALUES, answer, plain};
 pub(crate) use types::type_name;

@@ -21,6 +21,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use warpmill_translate::kept;
+
 use super::types::{self, HUGEINT, MAX_WIDTH, common_number, digits, is_float, is_number, is_text, is_whole};
 use super::{dates, library};
 use crate::planning::limits::check_nesting;
@@ -340,6 +342,11 @@ fn operand_of_negation(e: &Expr) -> Option<&Expr> {
 /// The operators of a call of this module's.
 pub(super) fn arithmetic(function: &ScalarFunction) -> Option<&Arithmetic> {
     function.func.inner().downcast_ref::<Arithmetic>()
+}
+
+/// Whether `function` is one that operators of numbers and dates are made of, which take the operands as they are bound.
+pub(crate) fn is_operator(function: &ScalarFunction) -> bool {
+    arithmetic(function).is_some() || function.func.name() == kept::NAME
 }
 
 /// `op` of two operands, or of one.

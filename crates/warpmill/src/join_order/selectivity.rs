@@ -130,16 +130,16 @@ pub(super) fn intervals<'a>(conjuncts: &[&'a Expr]) -> (Vec<Interval>, Vec<&'a E
 
 /// Whether `expr` compares one column with constants by `<`, `<=`, `>`, `>=` or BETWEEN.
 fn interval(expr: &Expr) -> Option<Interval> {
-    let constant = |e: &Expr| constant(e).as_deref().and_then(position);
+    let place = |e: &Expr| constant(e).as_deref().and_then(position);
     match expr {
         Expr::Between(between) if !between.negated => {
             let Expr::Column(column) = strip(&between.expr) else { return None };
-            Some(Interval { column: column.clone(), low: constant(&between.low)?, high: constant(&between.high)? })
+            Some(Interval { column: column.clone(), low: place(&between.low)?, high: place(&between.high)? })
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let (column, op, bound) = match (strip(left), strip(right)) {
-                (Expr::Column(column), _) => (column, *op, constant(right)?),
-                (_, Expr::Column(column)) => (column, op.swap()?, constant(left)?),
+                (Expr::Column(column), _) => (column, *op, place(right)?),
+                (_, Expr::Column(column)) => (column, op.swap()?, place(left)?),
                 _ => return None,
             };
             let (low, high) = match op {

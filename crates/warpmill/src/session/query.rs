@@ -26,7 +26,7 @@ use crate::planning::limits::{check_text, reserve};
 use crate::planning::{self, bound};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
-use crate::templates::{Generation, Templates};
+use crate::templates::{Generation, Optimized, Templates};
 use crate::{Error, QueryProfile, Result, ScalarValue};
 
 /// The nanoseconds within which a statement is over before anybody stops it.
@@ -332,12 +332,10 @@ async fn prepared(
     let _memory = reserve(plan, state.runtime_env())?;
     let staged = stage(plan)?;
     let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
-    let known = match templates.filter(|_| staged.is_none()) {
+    let Optimized { plan: optimized, from_template } = match templates.filter(|_| staged.is_none()) {
         Some((templates, generation)) => templates.optimized(plan, state, *generation)?,
-        None => None,
+        None => Optimized { plan: state.optimize(plan)?, from_template: false },
     };
-    let from_template = known.is_some();
-    let optimized = known.map_or_else(|| state.optimize(plan), Ok)?;
     let read = read_by(&optimized, state)?;
     let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
     let physical = offload::shown(pin(physical, state.runtime_env())?)?;

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
+use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, Like, LogicalPlan, Operator, Volatility};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::simplify_expressions::{ExprSimplifier, SimplifyExpressions};
 
+use crate::dialect::is_operator;
 use crate::join_order::example_metadata;
 
 /// The beginning of the identifiers of parameters, which no name in a statement has.
@@ -67,35 +68,33 @@ impl Parametrized {
 
 /// `predicate` with constants in comparisons as parameters, whose values are added to `values`.
 fn taken(predicate: Expr, values: &mut Vec<ScalarValue>) -> Result<Transformed<Expr>> {
-    predicate.transform_down(|expr| match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
-            let (from, has_left, has_right) = (values.len(), reads_rows(&left), reads_rows(&right));
-            let left = if has_right && !has_left { Box::new(constant(*left, values)) } else { left };
-            let right = if has_left && !has_right { Box::new(constant(*right, values)) } else { right };
-            let changed = values.len() > from;
-            let expr = Expr::BinaryExpr(BinaryExpr { left, op, right });
-            Ok(Transformed::new(expr, changed, TreeNodeRecursion::Continue))
-        }
-        Expr::Between(Between { expr, negated, low, high }) if reads_rows(&expr) => {
-            let from = values.len();
-            let mut bound =
-                |bound: Box<Expr>| if reads_rows(&bound) { bound } else { Box::new(constant(*bound, values)) };
-            let (low, high) = (bound(low), bound(high));
-            let changed = values.len() > from;
-            Ok(Transformed::new(
-                Expr::Between(Between { expr, negated, low, high }),
-                changed,
-                TreeNodeRecursion::Continue,
-            ))
-        }
-        Expr::Like(Like { negated, expr, pattern, escape_char, case_insensitive }) if reads_rows(&expr) => {
-            let from = values.len();
-            let pattern = if reads_rows(&pattern) { pattern } else { Box::new(constant(*pattern, values)) };
-            let changed = values.len() > from;
-            let like = Like { negated, expr, pattern, escape_char, case_insensitive };
-            Ok(Transformed::new(Expr::Like(like), changed, TreeNodeRecursion::Continue))
-        }
-        expr => Ok(Transformed::no(expr)),
+    predicate.transform_down(|expr| {
+        let before = values.len();
+        let mut operand = |operand: &mut Box<Expr>| {
+            if !reads_rows(operand) {
+                **operand = constant(std::mem::take(operand.as_mut()), values);
+            }
+        };
+        let expr = match expr {
+            Expr::BinaryExpr(BinaryExpr { mut left, op, mut right })
+                if is_comparison(op) && (reads_rows(&left) || reads_rows(&right)) =>
+            {
+                operand(&mut left);
+                operand(&mut right);
+                Expr::BinaryExpr(BinaryExpr { left, op, right })
+            }
+            Expr::Between(mut between) if reads_rows(&between.expr) => {
+                operand(&mut between.low);
+                operand(&mut between.high);
+                Expr::Between(between)
+            }
+            Expr::Like(mut like) if reads_rows(&like.expr) => {
+                operand(&mut like.pattern);
+                Expr::Like(like)
+            }
+            expr => expr,
+        };
+        Ok(Transformed::new(expr, values.len() > before, TreeNodeRecursion::Continue))
     })
 }
 
@@ -134,12 +133,12 @@ fn constant(expr: Expr, values: &mut Vec<ScalarValue>) -> Expr {
     parameter
 }
 
-/// The value of an expression of constants; `None` where it has none, or fails: that is for the statement to say.
+/// The value of an expression of constants; `None` where it has none, or fails: that is for the statement to say. Of functions only those
+/// that operators are made of are computed: others want arguments of certain types, and bounds, which rules give them.
 fn evaluated(expr: &Expr) -> Option<ScalarValue> {
     let varies = |expr: &Expr| {
-        let of_call = |call: &ScalarFunction| call.func.signature().volatility != Volatility::Immutable;
-        matches!(expr, Expr::ScalarVariable(..) | Expr::Placeholder(_))
-            || matches!(expr, Expr::ScalarFunction(call) if of_call(call))
+        matches!(expr, Expr::ScalarVariable(..) | Expr::Placeholder(_) | Expr::HigherOrderFunction(_))
+            || matches!(expr, Expr::ScalarFunction(call) if !is_operator(call))
     };
     if expr.exists(|expr| Ok(varies(expr))).unwrap_or(true) {
         return None;
@@ -192,8 +191,8 @@ pub(super) fn has_parameters_in_conditions_only(plan: &LogicalPlan) -> Result<bo
         only &= match node {
             LogicalPlan::Filter(_) => true,
             LogicalPlan::Join(join) => {
-                let keys = join.on.iter().flat_map(|(left, right)| [left, right]);
-                !keys.map(has_parameter).collect::<Result<Vec<_>>>()?.contains(&true)
+                let mut keys = join.on.iter().flat_map(|(left, right)| [left, right]);
+                !keys.try_fold(false, |any, key| Ok::<_, DataFusionError>(any || has_parameter(key)?))?
             }
             node => !holds_parameters(node)?,
         };
