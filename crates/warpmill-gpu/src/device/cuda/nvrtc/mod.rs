@@ -20,8 +20,9 @@ use crate::device::{DeviceError, KernelSource, Result};
 const PRELUDE: &str = include_str!("../../../../kernels/prelude.cuh");
 
 /// The options of every compilation, but for the architecture. Contracted multiply-adds round once where the CPU back
-/// end rounds twice: answers must not depend on the back end.
-const OPTIONS: [&str; 4] = ["--std=c++17", "--device-int128", "--fmad=false", "--disable-warnings"];
+/// end rounds twice: answers must not depend on the back end. Lambdas within lambdas are code of the device, too: NVRTC 12 asks to be told.
+const OPTIONS: [&str; 5] =
+    ["--std=c++17", "--device-int128", "--fmad=false", "--disable-warnings", "--device-as-default-execution-space"];
 
 const ERROR_INVALID_OPTION: c_int = 5;
 const ERROR_COMPILATION: c_int = 6;
