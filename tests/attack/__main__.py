@@ -61,6 +61,7 @@ STEPS = (
     Step("kills", ("python/test_kills.py",)),
     Step("kills and faults of commits", ("table::tests::processes", "table::tests::faults"), "warpmill-format"),
     Step("mutated tables", ("table::tests::mutations",), "warpmill-format"),
+    Step("programs over mutated tables", ("pipeline::tests",), "warpmill-cpu"),
     Step("mutated files", ("python/test_mutations.py", "python/test_bad_files.py")),
     Step("files that change", ("python/test_changed_files.py",)),
     Step("server", ("fuzz::", "clients::", "limits::", "access::"), "warpmill-flight --test flight"),

@@ -38,9 +38,6 @@ impl Translator<'_> {
 
     /// The results of `node`, whose rows are grouped by `first`. Other aggregates are computed of the same rows, and joined by the groups.
     pub(super) fn functions(&mut self, node: &AggregateExec, first: &AggregateExec) -> Result<Stream, Unsupported> {
-        if first.group_expr().has_grouping_set() {
-            return Err(Unsupported::new("functions of groups", "over grouping sets"));
-        }
         let mut stream = self.stream(first.input())?;
         let groups: Vec<_> = first.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect();
         let arguments: Vec<_> = first.aggr_expr().iter().flat_map(|call| call.expressions()).collect();
@@ -65,6 +62,12 @@ impl Translator<'_> {
                     aggregates.push(context.aggregate(call, filter.as_ref())?);
                 }
             }
+        }
+        if first.group_expr().has_grouping_set() {
+            if !aggregates.is_empty() {
+                return Err(Unsupported::new("functions of groups", "beside other aggregates, over grouping sets"));
+            }
+            return self.function_sets((node, first), stream, (groups, calls));
         }
         let names = Names { schema: node.schema(), keys: groups.len(), results };
         if aggregates.is_empty() {

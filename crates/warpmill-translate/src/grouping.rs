@@ -11,8 +11,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use warpmill_ir::{
-    AggregateExpr, AggregateFunction, ArithOp, ColType, Expr, ExprKind, Field, Function, Operator, Phys, Scalar, Sink,
-    Source, Unsupported,
+    AggregateExpr, AggregateFunction, ArithOp, ColType, Expr, ExprKind, Field, Function, FunctionCall, Operator, Phys,
+    Scalar, Sink, Source, Unsupported,
 };
 
 use super::aggregate::{Context, group_counts};
@@ -179,6 +179,36 @@ impl Translator<'_> {
             grouped.push(self.grouped(stream, (set.clone(), &names), groups, aggregates));
         }
         Ok((grouped, finals))
+    }
+
+    /// The results of functions of groups for all sets of `first`, each of the rows of `stream`, which are kept.
+    pub(super) fn function_sets(
+        &mut self,
+        (node, first): (&AggregateExec, &AggregateExec),
+        stream: Stream,
+        (keys, calls): (Vec<Expr>, Vec<FunctionCall>),
+    ) -> Result<Stream, Unsupported> {
+        let mut wanted: Vec<Vec<usize>> = first.group_expr().groups().iter().map(|nulls| keys_of(nulls)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        if wanted.len() > MOST_PASSES {
+            return Err(Unsupported::new("functions of groups", format!("over more than {MOST_PASSES} grouping sets")));
+        }
+        let types: Vec<ColType> = keys.iter().map(|key| key.ty.clone()).collect();
+        let finals: Vec<Final> = (0..calls.len()).map(Final::Same).collect();
+        let (kept, mut grouped) = (self.kept(stream), vec![]);
+        for set in wanted {
+            let groups: Vec<Expr> = set.iter().map(|&key| keys[key].clone()).collect();
+            let types = groups.iter().map(|key| &key.ty).chain(calls.iter().map(|call| &call.ty));
+            let named = types.enumerate().map(|(at, ty)| Field { name: format!("part{at}"), ty: ty.clone() });
+            let (fields, (rows, distinct)) = (named.collect::<Vec<_>>(), group_counts(&kept, &groups, calls.len()));
+            let (calls, own) = (calls.clone(), fields.clone());
+            let sink = self.finish(kept.again(), Sink::Functions { groups, calls, fields: own });
+            let stream = Stream { distinct, ..Stream::of_source(Source::Rows { sink, fields }, rows) };
+            grouped.push(Grouped { keys: set, stream });
+        }
+        let results = Results { sets: first.group_expr().groups(), types: &types, grouped: &grouped, finals: &finals };
+        results.stream(&node.schema())
     }
 
     /// Whether `stream`, for which everything after `made` was made, has the same rows whenever it is run: rows from outside may be read

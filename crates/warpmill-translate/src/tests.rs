@@ -1,20 +1,20 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, Decimal128Array, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::MemTable;
 use datafusion::execution::context::{SessionConfig, SessionContext};
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::{AggregateUDF, Expr, TableType};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use warpmill_datagen::Suite;
 use warpmill_format::{Table, TableSnapshot};
 
 use crate::scan_exec::WarpmillScanExec;
 use crate::{Options, Translated, translate};
-use warpmill_ir::{JoinKind, Operator, Phys, Program, Sink, Source};
+use warpmill_ir::{GroupFunction, JoinKind, Operator, Phys, Program, Sink, Source, Unsupported};
 
 /// A table as plans see it.
 struct Stored {
@@ -389,5 +389,73 @@ fn windows_that_stay_say_why() {
         let plan = plan(&context, &format!("select {call} from a"));
         let error = translate(&plan, &Options::default()).unwrap_err();
         assert!(error.reason.contains(reason), "{call}: {error}");
+    }
+}
+
+/// A plan as a program, where devices run `median` and `corr` as functions of the host's language.
+fn with_functions(sql: &str) -> std::result::Result<Program, Unsupported> {
+    let functions = |function: &AggregateUDF, types: &[DataType]| {
+        let text = format!("{types:?}").into();
+        let translated = GroupFunction { name: function.name().into(), text, whole: vec![], floats: vec![] };
+        matches!(function.name(), "median" | "corr").then(|| Ok(Arc::new(translated)))
+    };
+    let translated = translate(&plan(&small(), sql), &Options { group_functions: &functions, ..Options::default() })?;
+    translated.program.validate().unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    Ok(translated.program)
+}
+
+#[test]
+fn functions_of_groups_are_a_sink() {
+    let program = with_functions("SELECT name, median(v), corr(id, v) FROM a WHERE id > 1 GROUP BY name").unwrap();
+    let Some(Sink::Functions { groups, calls, fields }) = program.sinks.first() else { panic!("{program}") };
+    assert_eq!((groups.len(), fields.len()), (1, 3));
+    let held = calls.iter().flat_map(|call| call.arguments.iter().map(|argument| argument.ty.phys));
+    assert_eq!(held.collect::<Vec<_>>(), [Phys::F64; 3], "decimals become floats");
+    assert!(calls.iter().all(|call| call.ty.nullable) && program.calls_functions());
+    // Without keys there is one group.
+    let program = with_functions("SELECT median(id) FROM a").unwrap();
+    assert!(matches!(&program.sinks[0], Sink::Functions { groups, .. } if groups.is_empty()));
+}
+
+#[test]
+fn other_aggregates_are_joined_to_functions_of_groups() {
+    let program = with_functions("SELECT name, count(*), median(id), sum(v) FROM a GROUP BY name").unwrap();
+    let [Sink::Collect { .. }, Sink::Functions { .. }, Sink::Aggregate { aggregates, .. }, build, _] =
+        &program.sinks[..]
+    else {
+        panic!("{program}")
+    };
+    assert_eq!(aggregates.len(), 2);
+    assert!(matches!(build, Sink::HashBuild { null_equals_null: true, .. }));
+    let names: Vec<&str> = program.schema.fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, ["name", "count(*)", "median(a.id)", "sum(a.v)"]);
+}
+
+#[test]
+fn functions_of_grouping_sets_are_computed_of_the_same_rows() {
+    let program = with_functions("SELECT name, median(id) FROM a WHERE id > 1 GROUP BY ROLLUP (name)").unwrap();
+    let sets = program.sinks.iter().filter_map(|sink| match sink {
+        Sink::Functions { groups, .. } => Some(groups.len()),
+        _ => None,
+    });
+    assert_eq!(sets.collect::<Vec<_>>(), [0, 1], "{program}");
+    let scans = program.pipelines.iter().filter(|pipeline| matches!(pipeline.source, Source::Scan(_)));
+    assert_eq!(scans.count(), 1, "{program}");
+}
+
+#[test]
+fn what_devices_do_not_call_is_refused() {
+    for (sql, reason) in [
+        ("SELECT median(id) FILTER (WHERE id > 1) FROM a", "median: FILTER"),
+        (
+            "SELECT name, median(id), count(*) FROM a GROUP BY ROLLUP (name)",
+            "functions of groups: beside other aggregates, over grouping sets",
+        ),
+        (
+            "SELECT CAST(id AS DOUBLE), median(id), count(*) FROM a GROUP BY CAST(id AS DOUBLE)",
+            "functions of groups: beside other aggregates, by floats",
+        ),
+    ] {
+        assert_eq!(with_functions(sql).unwrap_err().to_string(), reason, "{sql}");
     }
 }

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from mutations import ends
 from mutations.files import Subject
 
 if TYPE_CHECKING:
@@ -48,19 +51,14 @@ class Reader:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
+        self.said: IO[str] | None = None
+        self.faults: list[str] = []
 
     def ask(self, task: dict[str, Any]) -> list[list[str]] | str:
-        """The results of the queries, or how the process ended."""
-        if self.process is None or self.process.poll() is not None:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "mutations.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                cwd=Path(__file__).parents[1],
-                preexec_fn=_limit,
-            )
+        """The results of the queries, or how the process ended, now or since it was asked last."""
+        if self.process is None:
+            self._start()
+        assert self.process
         assert self.process.stdin
         assert self.process.stdout
         try:
@@ -72,18 +70,42 @@ class Reader:
         if line:
             answer: list[list[str]] = json.loads(line)
             return answer
-        return f"the process ended with {self.process.wait()}"
+        self.process.wait()
+        return self.close()
 
-    def close(self) -> None:
-        """Ends the process."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+    def _start(self) -> None:
+        """Starts a process."""
+        self.said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the process
+        self.faults = ends.faults()
+        own = Path(__file__).parents[1]
+        paths = [str(own), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-m", "mutations.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.said,
+            text=True,
+            cwd=ends.cores() or own,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+            preexec_fn=_limit,
+        )
+
+    def close(self) -> str:
+        """Ends the process; how it has ended, where it has by itself."""
+        process, said, self.process, self.said = self.process, self.said, None, None
+        if process is None or said is None:
+            return ""
+        code = process.poll()
+        process.kill()
+        process.communicate()
+        said.seek(0)
+        with said:
+            return "" if code is None else ends.told(code, said.read(), self.faults)
 
 
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ends.limit_cores()
 
 
 def mutate(chance: random.Random, data: bytearray, region: tuple[int, int]) -> str:
@@ -160,12 +182,12 @@ def run(subjects: list[Subject], count: int, seed: int, settings: dict[str, Any]
             if outcome not in {"right", "error"}:
                 kept = result.unnoticed if outcome == "unnoticed" else result.failures
                 kept.append(f"{outcome}: {kind}: {mutant.name}, seed {seed}, {what}: {detail}")
-            if own:
-                shutil.rmtree(mutant)
-            elif outcome in {"right", "error"}:
-                mutant.unlink()
+            if outcome in {"right", "error"}:
+                shutil.rmtree(mutant) if own else mutant.unlink()
     finally:
-        reader.close()
+        end = reader.close()
+    if end:
+        result.failures.append(f"abort: after all mutants, seed {seed}: {end}")
     return result
 
 

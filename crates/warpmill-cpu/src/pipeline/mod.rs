@@ -300,3 +300,6 @@ impl<'a> Run<'a> {
 fn is_ordered(program: &Program, source: &Source) -> bool {
     matches!(source, Source::Rows { sink, .. } if matches!(program.sinks[*sink], Sink::Sort { .. }))
 }
+
+#[cfg(test)]
+mod tests;

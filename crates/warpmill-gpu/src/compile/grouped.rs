@@ -351,7 +351,7 @@ impl Finishing<'_> {
         Ok(self.by_row(g, "group_arguments", "arguments in order"))
     }
 
-    /// Runs a call's function for the groups of a list.
+    /// Runs a call's function for the groups of a list. Its text depends on the function, the types and the threads only.
     fn call(&self, call: usize, list: usize) -> Kernel {
         let Sink::Functions { calls, .. } = self.sink else { unreachable!("called for functions of groups") };
         let (function, grouped) = (&calls[call].function, self.grouped);
@@ -383,7 +383,9 @@ impl Finishing<'_> {
         let (name, least) = LISTS[list];
         let groups = g.params.pointer("u32", "list", grouped.named(name));
         let counts = g.params.pointer("u32", "counts", grouped.named("counts"));
-        g.code.line(format!("const u64 count = {counts}[{list}];"));
+        // A number that is no part of the text: kernels for the groups of other lists, and of other queries, are the same where threads are.
+        let number = g.params.value(CType::U32, "number", (list as u32).to_le_bytes().to_vec());
+        g.code.line(format!("const u64 count = {counts}[{number}];"));
         g.code.line(format!(
             "const udf::Launch k = {{values, there, {offsets}, {whole}, {floats}, {results}, {known}, {status}, nullptr, (i64)count}};"
         ));
@@ -396,8 +398,8 @@ impl Finishing<'_> {
         g.code.line(format!("udf::run<{}>(k, {groups}[at]);", team.name()));
         g.threads = team.block();
         let work = (team.block(), Work::Rows(team.threads() * grouped.most_groups(least)));
-        let what = format!("{} of {name} rows each", function.name);
-        let kernel = self.finish(g, format!("group_function_{}_{call}_{list}", self.id), work, &what);
+        let what = format!("{}, {name} rows each", function.name);
+        let kernel = self.finish(g, "group_function".into(), work, &what);
         Kernel { text: format!("{}\n{}", function.text, kernel.text), ..kernel }
     }
 

@@ -286,7 +286,7 @@ impl DisplayAs for WarpmillExec {
         write!(f, "WarpmillExec: pipelines={}, columns=[{}]", self.program.pipelines.len(), names.join(", "))?;
         match (self.wide.get(), self.instead()) {
             (Some(_), _) => write!(f, ", widened"),
-            (None, Some(_)) => write!(f, ", the host calls its functions"),
+            (None, Some(_)) => write!(f, ", the host runs its functions"),
             (None, None) => Ok(()),
         }
     }

@@ -56,6 +56,22 @@ fn long_loops_are_left_to_the_host() {
 }
 
 #[test]
+fn lists_with_the_same_threads_share_a_kernel() {
+    let text = |keys: &[ColType]| {
+        let sink = sink(keys);
+        let kernels = kernels(3, &layout(&sink), &sink, 0).unwrap();
+        let own = kernels.into_iter().filter(|kernel| kernel.entry == "group_function");
+        own.map(|kernel| kernel.text).collect::<Vec<_>>()
+    };
+    let one = text(&[]);
+    let [loops @ .., _, _, _] = &one[..] else { panic!("three kernels for each call") };
+    assert!(loops.len() == 3 && loops.iter().all(|other| *other == loops[0]));
+    assert!(one[3] != one[4] && one[4] != one[5]);
+    // Whatever the keys are.
+    assert_eq!(one, text(&[ty(&DataType::Utf8, true)]));
+}
+
+#[test]
 fn arguments_are_kept_once() {
     let sink = sink(&[ty(&DataType::Int64, true), ty(&DataType::Int64, true)]);
     let layout = layout(&sink);
