@@ -34,6 +34,8 @@ const LISTS: [(&str, u64); 3] = [("few", 1), ("some", FEW + 1), ("many", SOME + 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Team {
     Thread,
+    /// One thread of a warp: each waits for its own rows, and the threads of a warp would wait for those of all.
+    Lane,
     Warp,
     Block,
 }
@@ -42,6 +44,7 @@ impl Team {
     /// Those for the groups of list `list` of a function.
     fn of(text: &str, list: usize) -> Self {
         match (list, has_loop(text), has_reduction(text)) {
+            (2, true, false) => Team::Lane,
             (0, ..) | (_, true, false) => Team::Thread,
             (1, ..) | (_, true, true) => Team::Warp,
             _ => Team::Block,
@@ -51,7 +54,7 @@ impl Team {
     /// Its name in `kernels/udf/rows.cuh`.
     fn name(self) -> &'static str {
         match self {
-            Team::Thread => "udf::OneThread",
+            Team::Thread | Team::Lane => "udf::OneThread",
             Team::Warp => "udf::OneWarp",
             Team::Block => "udf::OneBlock",
         }
@@ -60,7 +63,7 @@ impl Team {
     /// Threads of a block. Few, where they wait for memory each for itself: their blocks are on more multiprocessors.
     fn block(self) -> u32 {
         match self {
-            Team::Thread => 64,
+            Team::Thread | Team::Lane => 64,
             Team::Warp => 128,
             Team::Block => 1024,
         }
@@ -70,7 +73,7 @@ impl Team {
     fn threads(self) -> u64 {
         match self {
             Team::Thread => 1,
-            Team::Warp => 32,
+            Team::Lane | Team::Warp => 32,
             Team::Block => self.block().into(),
         }
     }
@@ -391,9 +394,14 @@ impl Finishing<'_> {
         ));
         let (first, stride) = match team {
             Team::Thread => ("(u64)blockIdx.x * blockDim.x + threadIdx.x", "(u64)gridDim.x * blockDim.x"),
-            Team::Warp => ("((u64)blockIdx.x * blockDim.x + threadIdx.x) / 32", "(u64)gridDim.x * blockDim.x / 32"),
+            Team::Lane | Team::Warp => {
+                ("((u64)blockIdx.x * blockDim.x + threadIdx.x) / 32", "(u64)gridDim.x * blockDim.x / 32")
+            }
             Team::Block => ("(u64)blockIdx.x", "(u64)gridDim.x"),
         };
+        if team == Team::Lane {
+            g.code.line("if (threadIdx.x & 31) return;");
+        }
         g.code.open(format!("for (u64 at = {first}; at < count; at += {stride})"));
         g.code.line(format!("udf::run<{}>(k, {groups}[at]);", team.name()));
         g.threads = team.block();
