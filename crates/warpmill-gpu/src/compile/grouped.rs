@@ -14,7 +14,7 @@ use super::build;
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Result, widened};
 use super::kernel::{Kernel, Work, kernel, state_count};
-use super::layout::{Operand, RowsLayout, Sorted, Windowed};
+use super::layout::{Grouped, Operand, RowsLayout, Sorted, Windowed};
 use super::params::Binding;
 use super::scan_shape::BLOCK;
 use super::storage::FlatColumn;
@@ -94,20 +94,6 @@ pub fn check_loops(sink: &Sink, rows: f64, groups: f64) -> Result<(), Unsupporte
         }
         None => Ok(()),
     }
-}
-
-/// The way functions of the rows of groups are computed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Grouped {
-    /// The groups, as partitions of a window; its operands are the columns that rows are appended to.
-    pub partitions: Windowed,
-    /// The operand of each group key.
-    pub keys: Vec<usize>,
-    /// The operands of each call.
-    pub calls: Vec<Vec<usize>>,
-    /// The groups with the results.
-    pub rows: RowsLayout,
-    owner: String,
 }
 
 impl Grouped {

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use warpmill_ir::{AggregateFunction, Expr, SinkId, SortKey};
 
 use super::cpp::CType;
-use super::grouped::Grouped;
 use super::join::JoinPlan;
 use super::keys::{KeyPart, KeyShape};
 use super::storage::FlatColumn;
@@ -467,6 +466,21 @@ pub struct Sorted {
     /// Rows that there is room for before the sort.
     pub capacity: u64,
     pub(super) owner: String,
+}
+
+/// The way functions of the rows of groups are computed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grouped {
+    /// The groups, as partitions of a window; its operands are the columns that rows are appended to.
+    pub partitions: Windowed,
+    /// The operand of each group key.
+    pub keys: Vec<usize>,
+    /// The operands of each call.
+    pub calls: Vec<Vec<usize>>,
+    /// The groups with the results.
+    pub rows: RowsLayout,
+    /// The prefix of the names of its buffers.
+    pub owner: String,
 }
 
 /// The way window functions are computed. Rows stay where they are: functions are computed in the order of partitions, and their values

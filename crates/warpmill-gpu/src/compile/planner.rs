@@ -9,10 +9,11 @@ use super::aggregates::Aggregates;
 use super::asof;
 use super::cpp::CType;
 use super::estimate;
-use super::grouped::{self, Grouped};
+use super::grouped;
 use super::keys::{KeyPart, KeyShape, quick_columns};
 use super::layout::{
-    BuildLayout, GroupLayout, GroupTable, Hints, KeyOrder, Limits, RowsLayout, SinkLayout, Sorted, Table, Top, Windowed,
+    BuildLayout, GroupLayout, GroupTable, Grouped, Hints, KeyOrder, Limits, RowsLayout, SinkLayout, Sorted, Table, Top,
+    Windowed,
 };
 use super::order;
 use super::probe::compares_unknown;
