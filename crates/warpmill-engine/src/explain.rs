@@ -9,7 +9,7 @@ use warpmill_eval::expr::PreparedExpr;
 use warpmill_eval::pruning::select;
 use warpmill_gpu::Strategy;
 use warpmill_gpu::compile::defer::defer_sorts;
-use warpmill_gpu::compile::layout::{Hints, Limits};
+use warpmill_gpu::compile::hints::{Hints, Limits};
 use warpmill_gpu::compile::planner;
 use warpmill_gpu::compile::program::{self, Place};
 use warpmill_gpu::data::shape::{ColumnShape, ScanSegments};

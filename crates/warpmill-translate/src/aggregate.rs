@@ -35,17 +35,9 @@ impl Translator<'_> {
         if first.group_expr().has_grouping_set() {
             return self.grouping_sets(node, first);
         }
-        let mut stream = self.stream(first.input())?;
-        let groups: Vec<_> = first.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect();
-        let arguments: Vec<_> = first.aggr_expr().iter().flat_map(|aggregate| aggregate.expressions()).collect();
-        let filters = first.filter_expr().iter().flatten();
-        self.attach_subqueries(&mut stream, groups.iter().chain(&arguments).chain(filters))?;
-
+        let (stream, groups) = self.rows_and_keys(first)?;
         let schema = first.input().schema();
         let scope = scope(&stream, &schema);
-        let limit = Limit::of_keys(stream.rows.likely);
-        let groups = groups.iter().map(|group| Ok(limit.encode(scope.expr(group)?)));
-        let groups = groups.collect::<Result<Vec<_>, Unsupported>>()?;
         let calls = first.aggr_expr().iter().zip(first.filter_expr());
         let context =
             Context { scope: &scope, rows: stream.rows, grouped: !groups.is_empty(), wide: self.options.wide_sums };
@@ -63,6 +55,21 @@ impl Translator<'_> {
             stream.branches[0].origin = origin;
         }
         Ok(stream)
+    }
+
+    /// The rows that `node` aggregates, with the values of the subqueries that it reads, and its group keys.
+    pub(super) fn rows_and_keys(&mut self, node: &AggregateExec) -> Result<(Stream, Vec<Expr>), Unsupported> {
+        let mut stream = self.stream(node.input())?;
+        let groups: Vec<_> = node.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect();
+        let arguments: Vec<_> = node.aggr_expr().iter().flat_map(|call| call.expressions()).collect();
+        let filters = node.filter_expr().iter().flatten();
+        self.attach_subqueries(&mut stream, groups.iter().chain(&arguments).chain(filters))?;
+        let schema = node.input().schema();
+        let scope = scope(&stream, &schema);
+        let limit = Limit::of_keys(stream.rows.likely);
+        let groups = groups.iter().map(|group| Ok(limit.encode(scope.expr(group)?)));
+        let groups = groups.collect::<Result<Vec<_>, Unsupported>>()?;
+        Ok((stream, groups))
     }
 }
 

@@ -12,7 +12,7 @@ use warpmill_ir::{
 };
 
 use super::aggregate::{Context, group_counts};
-use super::expr::{Limit, Scope, convert};
+use super::expr::{Scope, convert};
 use super::stream::Stream;
 use super::{Translator, scope};
 
@@ -38,16 +38,9 @@ impl Translator<'_> {
 
     /// The results of `node`, whose rows are grouped by `first`. Other aggregates are computed of the same rows, and joined by the groups.
     pub(super) fn functions(&mut self, node: &AggregateExec, first: &AggregateExec) -> Result<Stream, Unsupported> {
-        let mut stream = self.stream(first.input())?;
-        let groups: Vec<_> = first.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect();
-        let arguments: Vec<_> = first.aggr_expr().iter().flat_map(|call| call.expressions()).collect();
-        let filters = first.filter_expr().iter().flatten();
-        self.attach_subqueries(&mut stream, groups.iter().chain(&arguments).chain(filters))?;
+        let (stream, groups) = self.rows_and_keys(first)?;
         let schema = first.input().schema();
         let scope = scope(&stream, &schema);
-        let limit = Limit::of_keys(stream.rows.likely);
-        let groups = groups.iter().map(|group| Ok(limit.encode(scope.expr(group)?)));
-        let groups = groups.collect::<Result<Vec<_>, Unsupported>>()?;
         let context =
             Context { scope: &scope, rows: stream.rows, grouped: !groups.is_empty(), wide: self.options.wide_sums };
         let (mut calls, mut aggregates, mut results) = (vec![], vec![], vec![]);

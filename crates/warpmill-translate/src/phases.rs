@@ -4,8 +4,6 @@
 //! States are columns as DataFusion has them (`AggregateUDFImpl::state_fields`), so that either phase may be Warpmill's or DataFusion's:
 //! a count is a count, a sum a sum, the least value a value; of an average there are the count of its values and their sum.
 
-use std::sync::Arc;
-
 use arrow::datatypes::{DataType, Field as ArrowField, SchemaRef};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -51,17 +49,9 @@ impl Translator<'_> {
         if node.group_expr().has_grouping_set() {
             return Err(Unsupported::new("AggregateExec", "grouping sets"));
         }
-        let mut stream = self.stream(node.input())?;
-        let groups: Vec<_> = node.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect();
-        let arguments: Vec<_> = node.aggr_expr().iter().flat_map(|call| call.expressions()).collect();
-        let filters = node.filter_expr().iter().flatten();
-        self.attach_subqueries(&mut stream, groups.iter().chain(&arguments).chain(filters))?;
-
+        let (stream, groups) = self.rows_and_keys(node)?;
         let schema = node.input().schema();
         let scope = scope(&stream, &schema);
-        let limit = Limit::of_keys(stream.rows.likely);
-        let groups = groups.iter().map(|group| Ok(limit.encode(scope.expr(group)?)));
-        let groups = groups.collect::<Result<Vec<_>, Unsupported>>()?;
         let context =
             Context { scope: &scope, rows: stream.rows, grouped: !groups.is_empty(), wide: self.options.wide_sums };
         let mut aggregates = vec![];

@@ -41,7 +41,7 @@ enum Team {
 }
 
 impl Team {
-    /// Those for the groups of list `list` of a function.
+    /// The threads for each group of list `list` of a function.
     fn of(text: &str, list: usize) -> Self {
         match (list, has_loop(text), has_reduction(text)) {
             (2, true, false) => Team::Lane,

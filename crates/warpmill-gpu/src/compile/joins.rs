@@ -14,8 +14,9 @@
 use warpmill_ir::{Pipeline, Program, Scan, Sink, SinkId, Source};
 use warpmill_machine::CpuRates;
 
+use super::hints::{Hints, Limits};
 use super::join::{JoinPlan, JoinStrategy, JoinTimes, Side};
-use super::layout::{BuildLayout, Hints, Limits, SinkLayout, Table};
+use super::layout::{BuildLayout, SinkLayout, Table};
 use super::program::{self, Place};
 use super::ranges::{MOST_PARTS, RangeTest, expected};
 use super::storage::FlatColumn;

@@ -8,7 +8,7 @@
 //! - [`cpp`]: a typed builder of C++ statements and values;
 //! - [`params`]: the kernel's one parameter, a struct whose members are literals, addresses and tables, so that a kernel's
 //!   text depends on the shape of a query only;
-//! - [`layout`], [`keys`], [`storage`], [`join`]: how sinks lie in device memory; [`planner`], [`aggregates`], [`estimate`],
+//! - [`layout`], [`keys`], [`storage`], [`join`]: how sinks lie in device memory, by [`hints`]; [`planner`], [`aggregates`], [`estimate`],
 //!   [`order`], [`partition`] decide;
 //! - [`program`]: from a program to kernels, by way of the [`generator`]: [`scan`], [`source`], [`expr`], [`probe`], [`build`],
 //!   [`asof`], [`group`], [`grouped`], [`wide`] with [`hashing`], [`top`], [`sort`], [`window`]; each ends in a [`mod@kernel`].
@@ -29,6 +29,7 @@ pub mod generator;
 pub mod group;
 pub mod grouped;
 pub mod hashing;
+pub mod hints;
 pub mod join;
 pub(crate) mod joins;
 pub mod kernel;

@@ -6,8 +6,9 @@
 use warpmill_ir::{Program, Sink};
 
 use super::cpp::CType;
+use super::hints::{Hints, Limits};
 use super::kernel::Kernel;
-use super::layout::{Hints, Limits, SinkLayout};
+use super::layout::SinkLayout;
 use super::program::{Lowered, Place};
 use super::storage::FlatColumn;
 

@@ -10,10 +10,10 @@ use super::asof;
 use super::cpp::CType;
 use super::estimate;
 use super::grouped;
+use super::hints::{Hints, Limits};
 use super::keys::{KeyPart, KeyShape, quick_columns};
 use super::layout::{
-    BuildLayout, GroupLayout, GroupTable, Grouped, Hints, KeyOrder, Limits, RowsLayout, SinkLayout, Sorted, Table, Top,
-    Windowed,
+    BuildLayout, GroupLayout, GroupTable, Grouped, KeyOrder, RowsLayout, SinkLayout, Sorted, Table, Top, Windowed,
 };
 use super::order;
 use super::probe::compares_unknown;

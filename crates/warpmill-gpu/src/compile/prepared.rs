@@ -10,9 +10,10 @@ use warpmill_ir::pruning::Selected;
 use warpmill_ir::{Program, Scan, Source};
 
 use super::functions::{Functions, Loaded};
+use super::hints::{Hints, Limits};
 use super::join::{JoinPlan, JoinStrategy};
 use super::kernel::Work;
-use super::layout::{Hints, Limits, SinkLayout};
+use super::layout::SinkLayout;
 use super::params::{Binding, Params};
 use super::program::{self, Lowered};
 use super::ranges::Range;

@@ -8,8 +8,9 @@ use warpmill_ir::graph::{has_limit, probes, sets_flags};
 use warpmill_ir::{Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
 
 use super::cpp::CType;
+use super::hints::Hints;
 use super::layout::{
-    Accumulator, BuildLayout, GroupLayout, GroupTable, HASHES, Hints, Partition, RowsLayout, SinkLayout, Slot, Table,
+    Accumulator, BuildLayout, GroupLayout, GroupTable, HASHES, Partition, RowsLayout, SinkLayout, Slot, Table,
 };
 use super::probe::compares_unknown;
 use super::program::Place;

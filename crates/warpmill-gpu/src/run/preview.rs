@@ -6,8 +6,9 @@ use std::sync::Arc;
 use warpmill_ir::{Program, Source};
 
 use super::options::Options;
+use crate::compile::hints::Hints;
 use crate::compile::join::{JoinPlan, JoinStrategy};
-use crate::compile::layout::{Hints, SinkLayout};
+use crate::compile::layout::SinkLayout;
 use crate::compile::{planner, program};
 use crate::memory::error::Result;
 

@@ -1,4 +1,4 @@
-//! Which threads run a function of a group; that the kernels are CUDA too.
+//! Tests of the threads that run a function of a group, and of the kernels as CUDA.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ fn lists_with_the_same_threads_share_a_kernel() {
     let [loops @ .., _, _, _] = &one[..] else { panic!("three kernels for each call") };
     assert!(loops.len() == 3 && loops[0] == loops[1] && loops[1] != loops[2]);
     assert!(one[3] != one[4] && one[4] != one[5]);
-    // Whatever the keys are.
+    // The texts do not depend on the keys.
     assert_eq!(one, text(&[ty(&DataType::Utf8, true)]));
 }
 

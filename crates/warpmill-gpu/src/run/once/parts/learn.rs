@@ -4,7 +4,8 @@
 use warpmill_ir::SinkId;
 
 use super::state::{Divided, Parts, Step, Stop};
-use crate::compile::layout::{GroupTable, HASHES, Hints, Limits, SinkLayout, Table};
+use crate::compile::hints::{Hints, Limits};
+use crate::compile::layout::{GroupTable, HASHES, SinkLayout, Table};
 use crate::compile::plan::Stage;
 use crate::compile::planner::with_reserved;
 use crate::compile::shares::parts_for;

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use warpmill_ir::SinkId;
 
-use crate::compile::layout::{Hints, Partition};
+use crate::compile::hints::Hints;
+use crate::compile::layout::Partition;
 use crate::compile::ranges::Range;
 use crate::compile::replay::Places;
 use crate::compile::shares::Structure;
