@@ -53,8 +53,8 @@ impl Parametrized {
 
     /// The plan with an example of each parameter, by which rules estimate rows.
     pub fn with_examples(&self) -> Result<LogicalPlan> {
-        let example = |expr: Expr| match number(&expr).and_then(|number| self.values.get(number)) {
-            Some(value) => Ok(Transformed::yes(parameter(number(&expr).unwrap_or_default(), value, true))),
+        let example = |expr: Expr| match number(&expr) {
+            Some(number) => Ok(Transformed::yes(parameter(number, &self.values[number], true))),
             None => Ok(Transformed::no(expr)),
         };
         let plan = self.plan.clone().transform_down_with_subqueries(|node| {
@@ -175,7 +175,7 @@ fn has_parameter(expr: &Expr) -> Result<bool> {
 }
 
 /// Whether an expression of `node` itself has parameters.
-pub(super) fn holds_parameters(node: &LogicalPlan) -> Result<bool> {
+fn holds_parameters(node: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     node.apply_expressions(|expr| {
         found = found || has_parameter(expr)?;
