@@ -222,6 +222,160 @@ def test_versions(tmp_path: Any) -> None:
             assert (old, new) == ([(10 - i,)], [(110 - 2 * i,)])
 
 
+def _state(con: warpmill.Connection, statement: str, params: list[Any] | None = None) -> str:
+    """How the plan of a statement came about."""
+    result = con.sql(statement, params)
+    result.fetchall()
+    if result.profile["plan_from_text"]:
+        assert result.profile["plan_from_template"]
+        return "text"
+    return "template" if result.profile["plan_from_template"] else "plan"
+
+
+#: Texts that are planned by their constants alone from the fourth on, and the constants.
+TEXTS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+    "numbers": ("SELECT count(*), sum(v) FROM t WHERE v > {} AND k <> {}", [(n * 9, -n) for n in range(-4, 5)]),
+    "decimals": ("SELECT count(*) FROM t WHERE d BETWEEN {} - 0.5 AND 90.25", [(f"{n}.75",) for n in range(1, 8)]),
+    "columns of fewer digits": ("SELECT sum(v) FROM t WHERE d < {}", [(n,) for n in (40, 50, 60, 70, 44, 45)]),
+    "texts": ("SELECT count(*) FROM t WHERE s = 'name {}'", [(n,) for n in range(12)]),
+    "patterns": ("SELECT count(*) FROM t WHERE s LIKE '%{}'", [(text,) for text in ("1", "7", "e 3", "_", "%", "5")]),
+    "dates": ("SELECT count(*) FROM t WHERE day >= DATE '2021-0{}-01'", [(n,) for n in range(1, 8)]),
+    "days": ("SELECT sum(v) FROM t WHERE day < DATE '2021-0{}-01' + INTERVAL '1' MONTH", [(n,) for n in range(1, 8)]),
+    "texts as dates": ("SELECT count(*) FROM t WHERE day >= '2021-0{}-01'", [(n,) for n in range(1, 8)]),
+    "moments": ("SELECT max(v) FROM t WHERE moment < TIMESTAMP '2020-03-0{} 10:00:00'", [(n,) for n in range(1, 8)]),
+    "joins": (
+        "SELECT g.name, count(*) AS n FROM t JOIN g ON t.k = g.k WHERE x < {} AND v > {} GROUP BY ALL ORDER BY n, name",
+        [(5, n) for n in range(100, 108)],
+    ),
+    "outer joins": (
+        "SELECT count(*), count(g.k) FROM t LEFT JOIN g ON t.k = g.k AND g.x > {} WHERE t.id < 3000",
+        [(n,) for n in (3, 4, 5, 3, 6, 2)],
+    ),
+    "subqueries": (
+        "SELECT count(*) FROM t WHERE v > (SELECT avg(x) FROM g WHERE k < {}) AND k IN (SELECT k FROM g WHERE x > {})",
+        [(n, n % 3) for n in range(20, 28)],
+    ),
+    "HAVING": ("SELECT k, sum(v) AS s FROM t GROUP BY k HAVING sum(v) > {} ORDER BY k", [(n,) for n in range(99, 106)]),
+    "best rows": ("SELECT id, v FROM t WHERE v < {} ORDER BY v DESC, id LIMIT 5", [(n,) for n in range(99, 106)]),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_planned_by_text(ours: warpmill.Connection, duck: duckdb.DuckDBPyConnection, name: str) -> None:
+    text, constants = TEXTS[name]
+    for values in dict.fromkeys(constants):
+        statement = text.format(*values)
+        assert ours.execute(statement).fetchall() == duck.execute(statement).fetchall(), statement
+    # Another connection: this one keeps plans of all of these.
+    with warpmill.connect() as con:
+        for table in TABLES:
+            con.execute(table)
+        states = [_state(con, text.format(*values)) for values in dict.fromkeys(constants)]
+    assert states == ["plan", "plan", "template"] + ["text"] * (len(states) - 3)
+
+
+def test_parameters_are_planned_by_text(own: warpmill.Connection) -> None:
+    text = "SELECT count(*) FROM t WHERE s LIKE $1 AND v < $2 AND day >= CAST($3 AS DATE)"
+    params = [[f"%{n}", n * 10, f"2021-0{n}-01"] for n in range(1, 8)]
+    assert [_state(own, text, values) for values in params] == [
+        "plan",
+        "plan",
+        "template",
+        "text",
+        "text",
+        "text",
+        "text",
+    ]
+    rows = [own.execute(text, values).fetchall() for values in params]
+    own.set("warpmill.debug.plan_templates", "off")
+    assert rows == [own.execute(text, values).fetchall() for values in params]
+    # Of other types they mean something else.
+    own.set("warpmill.debug.plan_templates", "on")
+    assert _state(own, text, ["%1", 10.5, "2021-01-01"]) == "plan"
+
+
+def test_constants_that_mean_something_else(own: warpmill.Connection, duck: duckdb.DuckDBPyConnection) -> None:
+    """Positions, limits, units and names are no constants; nor is a moment that is no day where days are compared."""
+    texts = [
+        (
+            "SELECT k, {} AS c FROM t WHERE k = {} ORDER BY {} LIMIT {}",
+            [(1, 2, 1, 3), (2, 3, 1, 3), (3, 4, 2, 5), (4, 5, 1, 1)],
+        ),
+        ("SELECT v > {} FROM t WHERE id < {} ORDER BY id", [(5, 10), (6, 11), (7, 12), (8, 13), (9, 14)]),
+        (
+            "SELECT k + {} AS s, count(*) FROM t WHERE k + {} > {} GROUP BY k + {} ORDER BY 1",
+            [(n,) * 4 for n in range(6)],
+        ),
+        (
+            "SELECT count(*) FROM t WHERE day < DATE '2021-01-0{}' + INTERVAL '{}' HOUR",
+            [(n, h) for n, h in zip(range(1, 8), [0, 24, 12, 0, 7, 48, 1], strict=True)],
+        ),
+        (
+            "SELECT count(*) FROM t WHERE day < TIMESTAMP '2021-01-01 {}:00:00'",
+            [("00",), ("01",), ("00",), ("02",), ("23",), ("12",)],
+        ),
+        ("SELECT count(*) FROM t WHERE {} < v AND v < -{} * -1", [(n, n + 100) for n in range(6)]),
+        (
+            "SELECT count(*) FROM t WHERE s = '{}'",
+            [("name 1",), ("it''s",), ("name 2",), ("",), ("name 3",), ("x' OR '1' = '1",)],
+        ),
+        ("SELECT count(*) FROM t WHERE v = {} OR k = {}", [(1, 1), (2, 3), (2, 2), (5, 5), (6, 7)]),
+        ("SELECT count(*) FROM t WHERE v BETWEEN {} AND {}", [(1, 50), (9, 60), (7, 70), (70, 7), (8, 80)]),
+        (
+            "SELECT v AS a FROM t WHERE k = {} UNION ALL SELECT v FROM t WHERE k = {} ORDER BY a",
+            [(1, 1), (2, 2), (3, 3), (3, 4), (5, 4)],
+        ),
+    ]
+    for text, constants in texts:
+        for values in constants:
+            statement = text.format(*values)
+            assert own.execute(statement).fetchall() == duck.execute(statement).fetchall(), statement
+
+
+def test_texts_that_have_no_value(own: warpmill.Connection) -> None:
+    text = "SELECT count(*) FROM t WHERE day >= DATE '{}'"
+    for day in ("2021-01-01", "2021-01-02", "2021-01-03", "2021-01-04"):
+        own.execute(text.format(day))
+    with pytest.raises(warpmill.Error, match="2021-02-30"):
+        own.execute(text.format("2021-02-30"))
+    assert _state(own, text.format("2021-01-05")) == "text"
+
+
+def test_sums_that_become_wide(own: warpmill.Connection) -> None:
+    """A program that is given up is made anew with the constants of its own statement."""
+    # The join gives 40,200 rows where 800 are expected.
+    own.execute(
+        "CREATE TABLE skew AS SELECT CASE WHEN range < 200 THEN 0 ELSE range END AS k, range AS n, "
+        "CAST(500000000000000 AS DECIMAL(18, 0)) AS v FROM range(400)"
+    )
+    text = "SELECT sum(a.v) FROM skew a JOIN skew b ON a.k = b.k WHERE a.n > {}"
+    limits = range(1, 8)
+    answers, widened = [], 0
+    for limit in limits:
+        result = own.sql(text.format(limit))
+        answers.append(result.fetchall())
+        widened += result.profile["widened"]
+    assert widened == len(limits)
+    own.set("plan_cache", "off")
+    assert answers == [own.execute(text.format(limit)).fetchall() for limit in limits]
+
+
+def test_tables_that_change_under_texts(own: warpmill.Connection) -> None:
+    count = "SELECT count(*) FROM g WHERE x < {} AND k >= 0"
+    assert [_state(own, count.format(x)) for x in (7, 8, 9, 10)] == ["plan", "plan", "template", "text"]
+    own.execute("INSERT INTO g VALUES (100, 'more', 5)")
+    before = own.execute("SELECT count(*) FROM g").fetchall()[0][0]
+    assert own.execute(count.format(11)).fetchall() == [(before,)]
+    own.execute("CREATE OR REPLACE TABLE g AS SELECT range AS k, range * 2.5 AS x FROM range(10)")
+    assert [own.execute(count.format(x)).fetchall() for x in (12, 13, 14, 15, 16)] == [
+        [(5,)],
+        [(6,)],
+        [(6,)],
+        [(6,)],
+        [(7,)],
+    ]
+
+
 #: Conditions of random statements: `?` is a comparison, `#` a constant.
 CONDITIONS = [
     "t.v ? #",

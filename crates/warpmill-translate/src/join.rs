@@ -173,7 +173,13 @@ impl Translator<'_> {
         };
         let null_aware = join.null_aware;
         let (kind, after) = kind_of(join.join_type, join.build_left);
-        let residual = join.filter.map(|filter| residual(&join, filter, &probe, &build)).transpose()?;
+        let residual = match join.filter {
+            Some(filter) => {
+                let condition = self.condition(filter.expression())?;
+                Some(scope_of_pairs(&join, filter, &probe, &build)?.expr(&condition)?)
+            }
+            None => None,
+        };
         let (order, range) = match (order, &residual) {
             (None, Some(residual)) if !null_aware && join.null_equality == NullEquality::NullEqualsNothing => {
                 let repeats = join.on.is_empty() || range::many_of_a_key(&build, &build_keys);
@@ -424,8 +430,13 @@ fn kind_of(join_type: JoinType, build_left: bool) -> (JoinKind, AfterProbes) {
     }
 }
 
-/// The residual condition, over the probe's input columns followed by the build's.
-fn residual(join: &Join<'_>, filter: &JoinFilter, probe: &Stream, build: &Stream) -> Result<Expr, Unsupported> {
+/// The meaning of the names of the residual condition: the probe's input columns followed by the build's.
+fn scope_of_pairs<'a>(
+    join: &Join<'_>,
+    filter: &'a JoinFilter,
+    probe: &'a Stream,
+    build: &'a Stream,
+) -> Result<Scope<'a>, Unsupported> {
     let build_side = if join.build_left { JoinSide::Left } else { JoinSide::Right };
     let columns = filter.column_indices().iter().map(|column| match column.side {
         JoinSide::None => Err(Unsupported::new(join.name, "a join filter on the mark column")),
@@ -440,7 +451,7 @@ fn residual(join: &Join<'_>, filter: &JoinFilter, probe: &Stream, build: &Stream
     });
     let columns: Vec<(usize, &ColType)> = columns.collect::<Result<_, _>>()?;
     let schema: &Schema = filter.schema();
-    Scope { columns, schema, subqueries: subquery_scope(probe) }.expr(filter.expression())
+    Ok(Scope { columns, schema, subqueries: subquery_scope(probe) })
 }
 
 /// Orders the columns of a joined stream as DataFusion's join gives them.

@@ -17,6 +17,7 @@ pub mod group_functions;
 mod grouping;
 mod join;
 pub mod kept;
+pub mod parameters;
 mod phases;
 mod range;
 pub mod scan_exec;
@@ -29,8 +30,9 @@ mod window;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::physical_expr::LexOrdering;
+use datafusion::common::ScalarValue;
 use datafusion::physical_expr::utils::split_conjunction;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
 #[allow(deprecated, reason = "plans of other engines may hold it still")]
 use datafusion::physical_plan::coalesce_batches::CoalesceBatchesExec;
@@ -82,6 +84,8 @@ pub struct Options<'a> {
     pub windows: bool,
     /// The functions of groups of the host's language that are translated: devices only run them.
     pub group_functions: &'a GroupFunctions<'a>,
+    /// The values of the plan's parameters ([`parameters`]); `None`: those that it was made with.
+    pub values: Option<&'a [ScalarValue]>,
 }
 
 /// The plan that stands for another; `None`: nothing does.
@@ -97,6 +101,7 @@ impl Default for Options<'_> {
             scans: &|_| None,
             windows: true,
             group_functions: &|_, _| None,
+            values: None,
         }
     }
 }
@@ -310,8 +315,9 @@ impl Translator<'_> {
         let mut stream = self.stream(node.input())?;
         let schema = node.input().schema();
         // A condition that needs no subquery's value goes first: it may reach the scan.
+        let predicate = self.condition(node.predicate())?;
         let (later, first): (Vec<_>, Vec<_>) =
-            split_conjunction(node.predicate()).into_iter().partition(|conjunct| reads_subquery(conjunct));
+            split_conjunction(&predicate).into_iter().partition(|conjunct| reads_subquery(conjunct));
         for conjuncts in [first, later] {
             self.attach_subqueries(&mut stream, conjuncts.iter().copied())?;
             let scope = scope(&stream, &schema);
@@ -325,6 +331,12 @@ impl Translator<'_> {
             stream.columns = projection.iter().map(|&i| stream.columns[i]).collect();
         }
         Ok(stream)
+    }
+
+    /// A condition with the values of its parameters.
+    fn condition(&self, condition: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+        parameters::with_values(condition, self.options.values)
+            .map_err(|error| Unsupported::new(condition, error.to_string()))
     }
 
     fn projection(&mut self, node: &ProjectionExec) -> Result<Stream, Unsupported> {

@@ -28,6 +28,7 @@ pub mod error;
 mod files;
 pub mod join_order;
 pub mod offload;
+mod once;
 mod panics;
 pub mod pieces;
 pub mod plan_cache;

@@ -42,6 +42,8 @@ pub(crate) struct Prepared {
     pub workers: Vec<String>,
     /// Whether the optimized plan came from a template.
     pub from_template: bool,
+    /// Whether the template was found by the statement's text.
+    pub from_text: bool,
     /// The nanoseconds of its last run; 0: it has not run.
     pub last_nanos: AtomicU64,
 }
@@ -50,7 +52,15 @@ impl Prepared {
     /// A plan that Warpmill runs as a whole, and here.
     pub fn of(plan: Arc<dyn ExecutionPlan>) -> Self {
         let last_nanos = AtomicU64::new(0);
-        Self { plan, fallbacks: vec![], parts: vec![], workers: vec![], from_template: false, last_nanos }
+        Self {
+            plan,
+            fallbacks: vec![],
+            parts: vec![],
+            workers: vec![],
+            from_template: false,
+            from_text: false,
+            last_nanos,
+        }
     }
 }
 
@@ -72,7 +82,7 @@ type TableVersion = (Arc<Table>, Arc<TableSnapshot>);
 type FileTable = (Arc<dyn TableProvider>, Vec<Arc<ParquetFile>>);
 
 /// The data that a plan reads.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Read {
     /// Every table, and the version that the plan reads.
     pub tables: Vec<TableVersion>,
@@ -111,7 +121,8 @@ impl Read {
             && self.folder == other.folder
     }
 
-    fn is_unchanged(&self) -> bool {
+    /// Whether all of it is as it was.
+    pub fn is_unchanged(&self) -> bool {
         let newest =
             |(table, planned): &TableVersion| table.snapshot().is_ok_and(|snapshot| Arc::ptr_eq(&snapshot, planned));
         let same = |(provider, planned): &FileTable| {

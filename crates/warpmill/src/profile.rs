@@ -21,6 +21,8 @@ pub struct QueryProfile {
     pub plan_cached: bool,
     /// Whether the optimized plan was that of a statement with other constants.
     pub plan_from_template: bool,
+    /// Whether that statement was found by the text: this one was neither parsed nor bound.
+    pub plan_from_text: bool,
 }
 
 impl std::fmt::Display for QueryProfile {

@@ -29,6 +29,8 @@ use enumerate::is_bitwise;
 pub(crate) use function::only_row;
 pub(crate) use literal::interval;
 
+use crate::parameters::number_of;
+
 /// The scalar subquery: the results that it will fill, and its number among them.
 #[derive(Debug, Clone)]
 pub(crate) struct SubqueryKey {
@@ -93,6 +95,9 @@ impl Scope<'_> {
             return Ok(Expr::column(*index, (*ty).clone()));
         }
         if let Some(literal) = expr.downcast_ref::<Literal>() {
+            if number_of(literal).is_some() {
+                return Err(unsupported("a parameter that is in no condition"));
+            }
             return literal::literal(literal.value()).ok_or_else(|| unsupported("a constant of this type"));
         }
         if expr.is::<DynamicFilterPhysicalExpr>() {

@@ -13,9 +13,10 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use warpmill_translate::asof_exec::{AsofJoinExec, AsofMatch};
 
 use super::AsofJoin;
+use crate::once::{Once, OnceExec};
 use crate::session::key_names::with_key_names;
 
-/// DataFusion's planner of queries, with ASOF joins and names of keys.
+/// DataFusion's planner of queries, with ASOF joins, what runs once, and names of keys.
 #[derive(Debug)]
 pub(crate) struct Planner;
 
@@ -39,6 +40,9 @@ impl ExtensionPlanner for Planner {
         session: &dyn Session,
         planning: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let (Some(once), [input]) = (node.as_any().downcast_ref::<Once>(), physical_inputs) {
+            return Ok(Some(Arc::new(OnceExec::new(Arc::clone(input), once.number()))));
+        }
         let Some(join) = node.as_any().downcast_ref::<AsofJoin>() else { return Ok(None) };
         let ([left, right], [left_plan, right_plan]) = (logical_inputs, physical_inputs) else {
             return internal_err!("an ASOF join has two inputs");

@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use warpmill_ir::Nearest;
 
 use super::AsofJoin;
+use crate::once::{Once, is_marked};
 
 /// The MATCH_CONDITION, a string, that an ASOF join has once its names are bound and all of its conditions are in its ON clause, or where
 /// it comes in DuckDB's spelling: rows of the left side without a partner are dropped.
@@ -23,7 +24,7 @@ pub(crate) const INNER: &str = "asof inner";
 /// As [`INNER`]: rows of the left side without a partner stay.
 pub(crate) const LEFT: &str = "asof left";
 
-/// The planner of FROM items in brackets whose last join is an ASOF join.
+/// The planner of FROM items in brackets whose last join is an ASOF join, and of those that run once.
 #[derive(Debug)]
 pub(crate) struct Relations;
 
@@ -33,6 +34,16 @@ impl RelationPlanner for Relations {
         relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
+        if let TableFactor::Derived { lateral, subquery, alias, sample } = relation {
+            let is_once = is_marked(alias.as_ref());
+            let alias = alias.filter(|_| !is_once);
+            let relation = TableFactor::Derived { lateral, subquery, alias, sample };
+            if !is_once {
+                return Ok(RelationPlanning::Original(Box::new(relation)));
+            }
+            let plan = Once::plan(context.plan(relation)?);
+            return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
+        }
         let TableFactor::NestedJoin { mut table_with_joins, alias } = relation else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };

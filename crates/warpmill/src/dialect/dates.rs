@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, not_impl_err};
 use datafusion::functions::datetime::expr_fn::to_local_time;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -62,7 +63,7 @@ fn small(e: &Expr) -> Expr {
 }
 
 /// A moment that is a constant at midnight, as the date that a date is compared with instead: statistics and encodings know
-/// dates.
+/// dates. A literal with metadata stays where it is: it stands for others, which may be at another time of the day.
 pub(super) fn midnight(e: &Expr) -> Option<Expr> {
     const DAY: i64 = 86_400_000_000;
     let constant = match e {
@@ -72,12 +73,51 @@ pub(super) fn midnight(e: &Expr) -> Option<Expr> {
         }
         _ => return None,
     };
-    match constant {
-        Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), _) if micros % DAY == 0 => {
-            Some(lit(ScalarValue::Date32(Some(i32::try_from(micros / DAY).ok()?))))
-        }
-        _ => None,
+    let Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), _) = constant else { return None };
+    let date = i32::try_from(micros / DAY).ok().filter(|_| micros % DAY == 0)?;
+    match e.exists(|e| Ok(matches!(e, Expr::Literal(_, Some(_))))) {
+        Ok(false) => Some(lit(ScalarValue::Date32(Some(date)))),
+        _ => Some(
+            ScalarUDF::from(DateAtMidnight { signature: Signature::any(1, Volatility::Immutable) })
+                .call(vec![e.clone()]),
+        ),
     }
+}
+
+/// The date of a moment at midnight; an error for other moments.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct DateAtMidnight {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for DateAtMidnight {
+    fn name(&self) -> &str {
+        "date_at_midnight"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Date32)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let moment = args.args[0].cast_to(&TIMESTAMP, None)?;
+        let date = moment.cast_to(&DataType::Date32, None)?;
+        let (ColumnarValue::Scalar(moment), ColumnarValue::Scalar(midnight)) =
+            (&moment, date.cast_to(&TIMESTAMP, None)?)
+        else {
+            return not_impl_err!("dates of moments that are not constant");
+        };
+        if *moment != midnight { exec_err!("a moment that is not at midnight") } else { Ok(date) }
+    }
+}
+
+/// Whether a call is one that [`midnight`] has put in the place of a constant.
+pub(super) fn is_date_at_midnight(call: &ScalarFunction) -> bool {
+    call.func.inner().downcast_ref::<DateAtMidnight>().is_some()
 }
 
 /// `date_part` and `date_trunc` with the types that DuckDB gives them; `None` for other functions.

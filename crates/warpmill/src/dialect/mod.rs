@@ -34,9 +34,11 @@ mod written;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::{DFSchema, ParamValues, Result};
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility, lit};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
@@ -45,19 +47,19 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 pub(crate) use macros::check as check_macro;
 pub(crate) use names::{arguments, distinct_names, shown};
-pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains, is_operator};
+pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
 pub(crate) use subqueries::Subqueries;
 pub(crate) use syntax::{VALUES as PIVOT_VALUES, answer, plain};
 pub(crate) use types::type_name;
 pub(crate) use versions::named as with_versions;
 
-use crate::ScalarValue;
 use crate::asof::Relations;
+use crate::once;
 use crate::planning::limits::{check_ctes, check_plan, check_windows};
 use crate::udf::{Expansion, Functions, Misfit, expand};
 
 /// The plan of one statement, with its parameters bound.
-pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
+pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarAndMetadata]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement =
         state.sql_to_statement(&literals::plain_numbers(&syntax::plain(&versions::named(sql))), &dialect)?;
@@ -66,10 +68,7 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     let Some(functions) = state.config().get_extension::<Functions>() else {
         return planned(state, statement, params).await;
     };
-    let is_volatile = |name: &str| {
-        let function = state.scalar_functions().get(library::scalar(name));
-        function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
-    };
+    let is_volatile = |name: &str| is_volatile(state, name);
     let mut expanded = statement.clone();
     if !expand(&mut expanded, &functions, Expansion::Expressions, &is_volatile)? {
         return planned(state, expanded, params).await;
@@ -85,18 +84,25 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     }
 }
 
-async fn planned(state: &SessionState, mut statement: Statement, params: &[ScalarValue]) -> Result<LogicalPlan> {
+/// Whether the results of a function differ from call to call.
+fn is_volatile(state: &SessionState, name: &str) -> bool {
+    let function = state.scalar_functions().get(library::scalar(name));
+    function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+}
+
+async fn planned(state: &SessionState, mut statement: Statement, params: &[ScalarAndMetadata]) -> Result<LogicalPlan> {
     check_ctes(&statement)?;
     check_windows(&statement)?;
     let tables = tables::Tables::of(state, &statement).await?;
     names::bind(&mut statement, &tables)?;
+    once::mark(&mut statement, &|name| is_volatile(state, name));
     literals::rewrite(&mut statement);
     let plan = SqlToRel::new_with_options(&tables, tables.parser_options()).statement_to_plan(statement)?;
     // Parts that are shared in it are copied from here on.
     check_plan(&plan)?;
     let plan = match params {
         [] => plan,
-        params => plan.with_param_values(ParamValues::from(params.to_vec()))?,
+        params => plan.with_param_values(ParamValues::List(params.to_vec()))?,
     };
     rewrites::replace(bind::bind(plan)?)
 }
@@ -114,6 +120,14 @@ pub(crate) fn is_taken(name: &str) -> bool {
     let text = format!("{name}(a)");
     let parsed = Parser::new(&DuckDbDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr());
     !matches!(parsed, Ok(SqlExpr::Function(_)))
+}
+
+/// Whether a call stands for what a text says without functions: operators, patterns without escapes, dates. Its result is no larger than its
+/// arguments, and it takes them as they are.
+pub(crate) fn is_part_of_constants(call: &ScalarFunction) -> bool {
+    // `names` makes patterns without escapes so.
+    let is_pattern = || call.func.name() == "replace" && call.args[1..] == [lit("\\"), lit("\\\\")];
+    operators::is_operator(call) || dates::is_date_at_midnight(call) || is_pattern()
 }
 
 /// Names that calls may have in SQL, besides those of functions that are registered: of parts of dates, and of what stands for something else.

@@ -345,7 +345,7 @@ pub(super) fn arithmetic(function: &ScalarFunction) -> Option<&Arithmetic> {
 }
 
 /// Whether `function` is one that operators of numbers and dates are made of, which take the operands as they are bound.
-pub(crate) fn is_operator(function: &ScalarFunction) -> bool {
+pub(super) fn is_operator(function: &ScalarFunction) -> bool {
     arithmetic(function).is_some() || function.func.name() == kept::NAME
 }
 

@@ -3,7 +3,9 @@
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchema, JoinType, Result, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Aggregate, BinaryExpr, Distinct, Expr, Join, Limit, LogicalPlan, Operator, TableScan};
+use datafusion::logical_expr::{
+    Aggregate, BinaryExpr, Distinct, Expr, Filter, Join, Limit, LogicalPlan, Operator, TableScan,
+};
 
 use super::examples::constant;
 use super::selectivity::{ColumnEstimate, conjunction_selectivity, distinct, intervals, position, selectivity, strip};
@@ -109,18 +111,28 @@ pub(super) fn estimate(plan: &LogicalPlan, tables: &dyn TableStatistics) -> Esti
     }
 }
 
-/// The rows that each filter directly above a table keeps, in the order of the plan.
-pub(crate) fn kept_rows(plan: &LogicalPlan, tables: &dyn TableStatistics) -> Result<Vec<f64>> {
-    let mut rows = vec![];
+/// The filters directly above tables, in the order of the plan.
+pub(crate) fn filters_of_tables(plan: &LogicalPlan) -> Result<Vec<Filter>> {
+    let mut filters = vec![];
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Filter(filter) = node
             && is_table(&filter.input)
         {
-            rows.push(estimate(node, tables).rows);
+            filters.push(filter.clone());
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(rows)
+    Ok(filters)
+}
+
+/// The rows that a filter keeps.
+pub(crate) fn rows_of(filter: Filter, tables: &dyn TableStatistics) -> f64 {
+    estimate(&LogicalPlan::Filter(filter), tables).rows
+}
+
+/// The rows that each filter directly above a table keeps, in the order of the plan.
+pub(crate) fn kept_rows(plan: &LogicalPlan, tables: &dyn TableStatistics) -> Result<Vec<f64>> {
+    Ok(filters_of_tables(plan)?.into_iter().map(|filter| rows_of(filter, tables)).collect())
 }
 
 fn is_table(plan: &LogicalPlan) -> bool {

@@ -13,7 +13,7 @@ use arrow::array::RecordBatchOptions;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::common::{DataFusionError, Result, ScalarValue, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -37,11 +37,12 @@ use warpmill_format::column_cache;
 use warpmill_ir::graph::has_limit;
 use warpmill_ir::{Pipeline, Program, Sink, Source};
 
+use super::functions::{self, Runner};
 use super::kept::{self, KeptProgram};
 use super::leaf::ParquetLeaf;
-use super::{UnprovenSums, input, parquet, place, place_with_host, threads};
+use super::{Again, UnprovenSums, input, parquet, place_again, threads};
 use crate::settings::WarpmillOptions;
-use crate::{CommitGate, Error, caught};
+use crate::{CommitGate, Error, caught, once};
 
 /// Batches of rows from temporary files that may wait for whoever reads them.
 const BATCHES_AHEAD: usize = 1;
@@ -67,6 +68,8 @@ pub struct QueryHandle {
     /// Whether the thread that polls the plan has nothing else to do: its program runs there. Waking another thread, and being woken
     /// by it, takes about as long as a short query.
     pub polled_alone: AtomicBool,
+    /// The rows of common table expressions that run once.
+    pub(crate) once: once::Results,
 }
 
 /// Whether programs run on a device under `options`; opens it, in the background where the CPU runs them meanwhile.
@@ -94,6 +97,8 @@ pub fn context_of_program(state: &SessionState, handle: &Arc<QueryHandle>) -> Ar
 pub struct WarpmillExec {
     /// The plan that the program was translated from.
     source: Arc<dyn ExecutionPlan>,
+    /// The values of its parameters, where they are not those that it was made with.
+    values: Option<Arc<[ScalarValue]>>,
     program: Arc<Program>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     /// The inputs before anything in them was placed: parts of `source`.
@@ -146,7 +151,27 @@ impl WarpmillExec {
         let metrics = ExecutionPlanMetricsSet::new();
         let properties = Arc::new(properties);
         let (wide, with_host, kept) = (Arc::default(), Arc::default(), kept::memo());
-        Self { source, program, inputs, leaves, sums, properties, metrics, wide, with_host, kept }
+        Self { source, values: None, program, inputs, leaves, sums, properties, metrics, wide, with_host, kept }
+    }
+
+    /// The node for other values of its plan's parameters; `None` where the plan is no program with these. Only for nodes without inputs.
+    pub(crate) fn with_values(&self, values: Vec<ScalarValue>, options: &WarpmillOptions) -> Option<Self> {
+        let translation = warpmill_translate::Options { values: Some(&values), ..options.translation() };
+        let (translated, _) = functions::program(&self.source, options, (translation, Runner::Device));
+        let program = translated.ok().filter(|translated| translated.inputs.is_empty())?.program;
+        Some(Self {
+            source: Arc::clone(&self.source),
+            values: Some(values.into()),
+            program: Arc::new(program),
+            inputs: vec![],
+            leaves: vec![],
+            sums: UnprovenSums::Narrow,
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            wide: Arc::default(),
+            with_host: Arc::default(),
+            kept: kept::memo(),
+        })
     }
 
     /// The program.
@@ -316,7 +341,7 @@ impl ExecutionPlan for WarpmillExec {
         let inputs = (self.leaves.clone(), children);
         let copy = Self::new(Arc::clone(&self.source), Arc::clone(&self.program), inputs, self.sums);
         let (wide, with_host) = (Arc::clone(&self.wide), Arc::clone(&self.with_host));
-        Ok(Arc::new(Self { wide, with_host, kept: Arc::clone(&self.kept), ..copy }))
+        Ok(Arc::new(Self { values: self.values.clone(), wide, with_host, kept: Arc::clone(&self.kept), ..copy }))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -346,7 +371,7 @@ impl ExecutionPlan for WarpmillExec {
         let (scanned, program, inputs) = (Scanned::of(self), Arc::clone(&self.program), self.inputs.clone());
         let (metrics, result_schema) = (self.metrics.clone(), Arc::clone(&schema));
         let (source, wide, with_host) = (Arc::clone(&self.source), Arc::clone(&self.wide), Arc::clone(&self.with_host));
-        let sums = self.sums;
+        let (sums, values) = (self.sums, self.values.clone());
         let batches = async move {
             let options = WarpmillOptions::of(context.session_config().options());
             let threads = options.worker_threads();
@@ -366,7 +391,9 @@ impl ExecutionPlan for WarpmillExec {
                     handle.widened.fetch_add(1, Ordering::Relaxed);
                     handle.polled_alone.store(false, Ordering::Relaxed);
                     let options = WarpmillOptions::of(context.session_config().options());
-                    let placement = place(source, &options, UnprovenSums::Wide)?;
+                    let values = values.as_deref();
+                    let again = Again { sums: UnprovenSums::Wide, functions: Runner::Device, values };
+                    let placement = place_again(source, &options, again)?;
                     return Ok(run_plan(wide.get_or_init(|| placement.plan), &context)?.boxed());
                 }
                 Ran::NeedsHost { given_up } => {
@@ -375,7 +402,8 @@ impl ExecutionPlan for WarpmillExec {
                     with_host.is_last.store(true, Ordering::Relaxed);
                     if with_host.plan.get().is_none() {
                         let options = WarpmillOptions::of(context.session_config().options());
-                        let plan = place_with_host(source, &options, sums)?.plan;
+                        let values = values.as_deref();
+                        let plan = place_again(source, &options, Again { sums, functions: Runner::Host, values })?.plan;
                         with_host.plan.get_or_init(|| plan);
                     }
                     let plan = with_host.plan.get().expect("it was just made");

@@ -18,8 +18,8 @@ mod whole;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -99,15 +99,27 @@ pub fn place_around(
     sums: UnprovenSums,
     stays: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
 ) -> Result<Placement> {
-    placed(plan, options, Placer { sums, options, stays, functions: Runner::Device, fallbacks: vec![] })
+    placed(plan, Placer { stays, ..Placer::new(options, sums) })
 }
 
-/// [`place`] without functions of groups in programs: the host calls them.
-fn place_with_host(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, sums: UnprovenSums) -> Result<Placement> {
-    placed(plan, options, Placer { sums, options, stays: &|_| false, functions: Runner::Host, fallbacks: vec![] })
+/// A way to place a part of a plan once more.
+#[derive(Debug, Clone, Copy)]
+struct Again<'a> {
+    sums: UnprovenSums,
+    /// Who runs functions of groups.
+    functions: Runner,
+    /// The values of the plan's parameters, where it has any.
+    values: Option<&'a [ScalarValue]>,
 }
 
-fn placed(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, mut placer: Placer<'_>) -> Result<Placement> {
+/// [`place`] in another way.
+fn place_again(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, again: Again<'_>) -> Result<Placement> {
+    let Again { sums, functions, values } = again;
+    placed(plan, Placer { functions, values, ..Placer::new(options, sums) })
+}
+
+fn placed(plan: Arc<dyn ExecutionPlan>, mut placer: Placer<'_>) -> Result<Placement> {
+    let options = placer.options;
     let plan = placer.node(scan_filters::without_subqueries(plan)?)?;
     let fallbacks = placer.fallbacks;
     match fallbacks.first() {
@@ -122,16 +134,22 @@ struct Placer<'a> {
     options: &'a WarpmillOptions,
     stays: &'a dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
     functions: Runner,
+    values: Option<&'a [ScalarValue]>,
     fallbacks: Vec<Fallback>,
 }
 
-impl Placer<'_> {
+impl<'a> Placer<'a> {
+    fn new(options: &'a WarpmillOptions, sums: UnprovenSums) -> Self {
+        Self { sums, options, stays: &|_| false, functions: Runner::Device, values: None, fallbacks: vec![] }
+    }
+
     fn node(&mut self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if plan.is::<WarpmillExec>() || (self.stays)(&plan) {
             return Ok(plan);
         }
         let wide_sums = self.sums == UnprovenSums::Wide;
-        let translation = Options { fallback: true, wide_sums, stays: self.stays, ..self.options.translation() };
+        let translation =
+            Options { fallback: true, wide_sums, stays: self.stays, values: self.values, ..self.options.translation() };
         let (translated, not_on_device) = functions::program(&plan, self.options, (translation, self.functions));
         match translated {
             Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => self.children(plan, &inputs),

@@ -9,6 +9,7 @@ mod threads;
 
 use std::sync::Arc;
 
+use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 
@@ -19,7 +20,8 @@ use crate::{Result, ScalarValue, dialect};
 
 /// The plan of one statement with its parameters bound, before any rule.
 pub(crate) async fn bound(state: &Arc<SessionState>, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
-    let (state, sql, params) = (Arc::clone(state), sql.to_string(), params.to_vec());
+    let params: Vec<_> = params.iter().cloned().map(ScalarAndMetadata::from).collect();
+    let (state, sql) = (Arc::clone(state), sql.to_string());
     run(async move {
         limits::check_text(&sql, &state.config_options().sql_parser.dialect)?;
         Ok(dialect::logical_plan(&state, &sql, &params).await?)

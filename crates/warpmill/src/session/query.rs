@@ -26,7 +26,7 @@ use crate::planning::limits::{check_text, reserve};
 use crate::planning::{self, bound};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
-use crate::templates::{Generation, Optimized, Templates};
+use crate::templates::{Generation, Optimized, Templates, Text};
 use crate::{Error, QueryProfile, Result, ScalarValue};
 
 /// The nanoseconds within which a statement is over before anybody stops it.
@@ -67,6 +67,7 @@ impl Session {
             profile.planning_nanos = planning_nanos;
             profile.plan_cached = cached;
             profile.plan_from_template = prepared.from_template && !cached;
+            profile.plan_from_text = prepared.from_text && !cached;
         }
         Ok(result)
     }
@@ -140,11 +141,18 @@ impl Session {
                 return Ok(Planned::Query { prepared, cached: true });
             }
         }
-        check_text(&key.0, &self.inner.context.copied_config().options().sql_parser.dialect)?;
-        if let Some(sql) = kernels_statement(&key.0) {
+        let generation = Generation { catalog: basis.0, settings: basis.1 };
+        let text = Text { sql: key.0, params: key.1 };
+        if let Some((prepared, read)) = self.from_text(&text, &options, generation).await? {
+            let basis = Basis { catalog: basis.0, settings: basis.1, read };
+            self.inner.plan_cache.lock().put((text.sql, text.params), Arc::clone(&prepared), basis);
+            return Ok(Planned::Query { prepared, cached: false });
+        }
+        check_text(&text.sql, &self.inner.context.copied_config().options().sql_parser.dialect)?;
+        if let Some(sql) = kernels_statement(&text.sql) {
             return Ok(Planned::Done(self.kernels_rows(sql, params, query).await?));
         }
-        let taken = Box::pin(self.take_statement(&key.0, params, query)).await;
+        let taken = Box::pin(self.take_statement(&text.sql, params, query)).await;
         let instead = match taken.map_err(|error| self.with_missing_schema(error))? {
             Taken::Done(result) => return Ok(Planned::Done(result)),
             Taken::Instead(text) => Some(text),
@@ -181,15 +189,37 @@ impl Session {
         // The text of a view in the database may change without this session knowing.
         let lasting = stored_views == self.inner.catalog.stored_views();
         let immutable = options.plan_cache && lasting && !executes && is_immutable(&plan)?;
-        let templates = (immutable && options.plan_templates).then(|| Arc::clone(&self.inner.templates));
-        let generation = Generation { catalog: basis.0, settings: basis.1 };
-        let way = Way { explains: false, templates: templates.map(|templates| (templates, generation)) };
+        let templates = (immutable && options.plan_templates).then(|| Templating {
+            templates: Arc::clone(&self.inner.templates),
+            generation,
+            text: text.clone(),
+        });
+        let way = Way { explains: false, templates };
         let (prepared, read) = self.prepare_for(&state, Arc::new(plan), &options, way).await?;
         if let Some(read) = read.filter(|_| immutable) {
             let basis = Basis { catalog: basis.0, settings: basis.1, read };
-            self.inner.plan_cache.lock().put(key, Arc::clone(&prepared), basis);
+            self.inner.plan_cache.lock().put((text.sql, text.params), Arc::clone(&prepared), basis);
         }
         Ok(Planned::Query { prepared, cached: false })
+    }
+
+    /// The program of a statement that differs from earlier ones in constants only, which is neither parsed nor planned, and what it reads.
+    async fn from_text(
+        &self,
+        text: &Text,
+        options: &WarpmillOptions,
+        generation: Generation,
+    ) -> Result<Option<(Arc<Prepared>, Read)>> {
+        if !(options.plan_cache && options.plan_templates && options.workers.addresses.is_empty()) {
+            return Ok(None);
+        }
+        let Some(found) = self.inner.templates.find(text, generation) else { return Ok(None) };
+        let options = options.clone();
+        let program = planning::run(async move { Ok(found.program(&options)) }).await?;
+        Ok(program.map(|(program, read)| {
+            let prepared = Prepared { from_template: true, from_text: true, ..Prepared::of(Arc::new(program)) };
+            (Arc::new(prepared), read)
+        }))
     }
 
     /// Runs statements that are not queries; `None` for queries and for writes with a physical plan.
@@ -272,8 +302,13 @@ pub(super) struct Way {
     pub templates: Option<Templating>,
 }
 
-/// The templates of a session, in the state that it is in.
-type Templating = (Arc<Templates>, Generation);
+/// The templates of a session, in the state that it is in, for one statement.
+#[derive(Debug)]
+pub(super) struct Templating {
+    templates: Arc<Templates>,
+    generation: Generation,
+    text: Text,
+}
 
 impl QueryResult {
     /// The result of a statement that has no rows.
@@ -333,7 +368,7 @@ async fn prepared(
     let staged = stage(plan)?;
     let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
     let Optimized { plan: optimized, from_template } = match templates.filter(|_| staged.is_none()) {
-        Some((templates, generation)) => templates.optimized(plan, state, *generation)?,
+        Some(Templating { templates, generation, text }) => templates.optimized(plan, text, state, *generation).await?,
         None => Optimized { plan: state.optimize(plan)?, from_template: false },
     };
     let read = read_by(&optimized, state)?;

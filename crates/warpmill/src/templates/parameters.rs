@@ -16,7 +16,9 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::simplify_expressions::{ExprSimplifier, SimplifyExpressions};
 
-use crate::dialect::is_operator;
+use warpmill_translate::parameters as literals;
+
+use crate::dialect::is_part_of_constants;
 use crate::join_order::example_metadata;
 
 /// The beginning of the identifiers of parameters, which no name in a statement has.
@@ -27,28 +29,37 @@ const PREFIX: &str = "$ constant ";
 pub(super) struct Parametrized {
     pub plan: LogicalPlan,
     pub values: Vec<ScalarValue>,
+    /// The expressions that the values are of: literals may have numbers in them.
+    pub constants: Vec<Expr>,
+}
+
+/// The constants of a plan so far.
+#[derive(Default)]
+struct Constants {
+    values: Vec<ScalarValue>,
+    exprs: Vec<Expr>,
 }
 
 impl Parametrized {
     /// `plan` with the constants that columns are compared with in WHERE, HAVING and ON as parameters. The members of IN lists stay: rules
     /// decide by their number and their values.
     pub fn of(plan: &LogicalPlan) -> Result<Self> {
-        let mut values = vec![];
+        let mut constants = Constants::default();
         let plan = plan.clone().transform_down_with_subqueries(|node| match node {
             LogicalPlan::Filter(mut filter) => {
-                let predicate = taken(filter.predicate, &mut values)?;
+                let predicate = taken(filter.predicate, &mut constants)?;
                 filter.predicate = predicate.data;
                 Ok(Transformed::new(LogicalPlan::Filter(filter), predicate.transformed, TreeNodeRecursion::Continue))
             }
             LogicalPlan::Join(mut join) if join.filter.is_some() => {
-                let condition = join.filter.take().map(|condition| taken(condition, &mut values)).transpose()?;
+                let condition = join.filter.take().map(|condition| taken(condition, &mut constants)).transpose()?;
                 let changed = condition.as_ref().is_some_and(|condition| condition.transformed);
                 join.filter = condition.map(|condition| condition.data);
                 Ok(Transformed::new(LogicalPlan::Join(join), changed, TreeNodeRecursion::Continue))
             }
             node => Ok(Transformed::no(node)),
         })?;
-        Ok(Self { plan: plan.data, values })
+        Ok(Self { plan: plan.data, values: constants.values, constants: constants.exprs })
     }
 
     /// The plan with an example of each parameter, by which rules estimate rows.
@@ -66,13 +77,13 @@ impl Parametrized {
     }
 }
 
-/// `predicate` with constants in comparisons as parameters, whose values are added to `values`.
-fn taken(predicate: Expr, values: &mut Vec<ScalarValue>) -> Result<Transformed<Expr>> {
+/// `predicate` with constants in comparisons as parameters, which are added to `constants`.
+fn taken(predicate: Expr, constants: &mut Constants) -> Result<Transformed<Expr>> {
     predicate.transform_down(|expr| {
-        let before = values.len();
+        let before = constants.values.len();
         let mut operand = |operand: &mut Box<Expr>| {
             if !reads_rows(operand) {
-                **operand = constant(std::mem::take(operand.as_mut()), values);
+                **operand = constant(std::mem::take(operand.as_mut()), constants);
             }
         };
         let expr = match expr {
@@ -94,16 +105,16 @@ fn taken(predicate: Expr, values: &mut Vec<ScalarValue>) -> Result<Transformed<E
             }
             expr => expr,
         };
-        Ok(Transformed::new(expr, values.len() > before, TreeNodeRecursion::Continue))
+        Ok(Transformed::new(expr, constants.values.len() > before, TreeNodeRecursion::Continue))
     })
 }
 
-fn is_comparison(op: Operator) -> bool {
+pub(super) fn is_comparison(op: Operator) -> bool {
     matches!(op, Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
 }
 
 /// Whether the value of `expr` depends on rows, here or outside, or on other queries.
-fn reads_rows(expr: &Expr) -> bool {
+pub(super) fn reads_rows(expr: &Expr) -> bool {
     let reads = |expr: &Expr| {
         matches!(
             expr,
@@ -121,29 +132,32 @@ fn reads_rows(expr: &Expr) -> bool {
 }
 
 /// `expr`, in which no rows are read, as a parameter of its value; itself where it is no constant.
-fn constant(expr: Expr, values: &mut Vec<ScalarValue>) -> Expr {
+fn constant(expr: Expr, constants: &mut Constants) -> Expr {
     let value = match &expr {
         Expr::Literal(value, None) => Some(value.clone()),
+        expr if numbered(expr).is_some() => expr.as_literal().cloned(),
         Expr::Literal(..) => None,
         expr => evaluated(expr),
     };
     let Some(value) = value.filter(is_comparable) else { return expr };
-    let parameter = parameter(values.len(), &value, false);
-    values.push(value);
+    let parameter = parameter(constants.values.len(), &value, false);
+    constants.values.push(value);
+    constants.exprs.push(expr);
     parameter
 }
 
 /// The value of an expression of constants; `None` where it has none, or fails: that is for the statement to say. Of functions only those
-/// that operators are made of are computed: others want arguments of certain types, and bounds, which rules give them.
-fn evaluated(expr: &Expr) -> Option<ScalarValue> {
+/// that texts do not name are computed: others want arguments of certain types, and bounds, which rules give them.
+pub(super) fn evaluated(expr: &Expr) -> Option<ScalarValue> {
     let varies = |expr: &Expr| {
         matches!(expr, Expr::ScalarVariable(..) | Expr::Placeholder(_) | Expr::HigherOrderFunction(_))
-            || matches!(expr, Expr::ScalarFunction(call) if !is_operator(call))
+            || matches!(expr, Expr::ScalarFunction(call) if !is_part_of_constants(call))
     };
     if expr.exists(|expr| Ok(varies(expr))).unwrap_or(true) {
         return None;
     }
-    match ExprSimplifier::new(SimplifyContext::builder().build()).simplify(expr.clone()) {
+    let plain = expr.clone().transform(|expr| Ok(without_number(expr))).ok()?.data;
+    match ExprSimplifier::new(SimplifyContext::builder().build()).simplify(plain) {
         Ok(Expr::Literal(value, None)) => Some(value),
         _ => None,
     }
@@ -164,8 +178,38 @@ fn parameter(number: usize, value: &ScalarValue, example: bool) -> Expr {
     Expr::Placeholder(Placeholder::new_with_field(format!("{PREFIX}{number}"), Some(Arc::new(field))))
 }
 
+/// The number of the literal that `expr` is.
+pub(super) fn numbered(expr: &Expr) -> Option<usize> {
+    let Expr::Literal(_, Some(metadata)) = expr else { return None };
+    literals::number(metadata)
+}
+
+/// `expr`, if it is a literal with a number, without it.
+pub(super) fn without_number(expr: Expr) -> Transformed<Expr> {
+    match (numbered(&expr), expr) {
+        (Some(_), Expr::Literal(value, _)) => Transformed::yes(Expr::Literal(value, None)),
+        (_, expr) => Transformed::no(expr),
+    }
+}
+
+/// `expr` with `values` for its numbered literals.
+pub(super) fn with_numbered(expr: Expr, values: &[ScalarValue]) -> Result<Transformed<Expr>> {
+    expr.transform(|expr| match numbered(&expr).and_then(|number| values.get(number)) {
+        Some(value) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
+        None => Ok(Transformed::no(expr)),
+    })
+}
+
+/// `expr` with `values` for its parameters.
+pub(super) fn with_parameters(expr: Expr, values: &[ScalarValue]) -> Result<Transformed<Expr>> {
+    expr.transform(|expr| match number(&expr).and_then(|number| values.get(number)) {
+        Some(value) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
+        None => Ok(Transformed::no(expr)),
+    })
+}
+
 /// The number of the parameter that `expr` is.
-fn number(expr: &Expr) -> Option<usize> {
+pub(super) fn number(expr: &Expr) -> Option<usize> {
     let Expr::Placeholder(placeholder) = expr else { return None };
     placeholder.id.strip_prefix(PREFIX)?.parse().ok()
 }
@@ -205,16 +249,12 @@ pub(super) fn has_parameters_in_conditions_only(plan: &LogicalPlan) -> Result<bo
 /// or fails: such plans are made as usual.
 pub(super) fn with_values(plan: &LogicalPlan, values: &[ScalarValue], state: &SessionState) -> Option<LogicalPlan> {
     let rule = SimplifyExpressions::new();
-    let value = |expr: Expr| match number(&expr).and_then(|number| values.get(number)) {
-        Some(value) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
-        None => Ok(Transformed::no(expr)),
-    };
     let mut constant = false;
     let plan = plan.clone().transform_up_with_subqueries(|node| {
         if !holds_parameters(&node)? {
             return Ok(Transformed::no(node));
         }
-        let node = node.map_expressions(|expr| expr.transform(value))?.data;
+        let node = node.map_expressions(|expr| with_parameters(expr, values))?.data;
         let node = rule.rewrite(node, state)?.data;
         constant |= match &node {
             LogicalPlan::Filter(filter) => matches!(filter.predicate, Expr::Literal(..)),

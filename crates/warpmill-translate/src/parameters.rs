@@ -1,0 +1,52 @@
+//! Constants of conditions that stand for those of other statements: such a plan is translated again for each of them, with its values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DataFusionError, Result, ScalarValue, internal_datafusion_err};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
+
+/// The name of a parameter's number in the metadata of its literal.
+const NUMBER: &str = "warpmill.parameter";
+
+/// The metadata of a literal that is parameter `number` of a plan.
+pub fn metadata(number: usize) -> FieldMetadata {
+    FieldMetadata::new(BTreeMap::from([(NUMBER.to_string(), number.to_string())]))
+}
+
+/// The number of the parameter that a literal with this metadata is.
+pub fn number(metadata: &FieldMetadata) -> Option<usize> {
+    metadata.inner().get(NUMBER)?.parse().ok()
+}
+
+/// The number of the parameter that `literal` is.
+pub(crate) fn number_of(literal: &Literal) -> Option<usize> {
+    let field = literal.return_field(&Schema::empty()).ok()?;
+    field.metadata().get(NUMBER)?.parse().ok()
+}
+
+/// A condition with `values` for its parameters; `None`: those that it was made with.
+///
+/// # Errors
+/// A parameter without a value.
+pub(crate) fn with_values(
+    condition: &Arc<dyn PhysicalExpr>,
+    values: Option<&[ScalarValue]>,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    let value = |expr: Arc<dyn PhysicalExpr>| {
+        let Some(literal) = expr.downcast_ref::<Literal>() else { return Ok(Transformed::no(expr)) };
+        let Some(number) = number_of(literal) else { return Ok(Transformed::no(expr)) };
+        let value = match values {
+            Some(values) => {
+                values.get(number).ok_or_else(|| internal_datafusion_err!("parameter {number} has no value"))?
+            }
+            None => literal.value(),
+        };
+        Ok::<_, DataFusionError>(Transformed::yes(Arc::new(Literal::new(value.clone())) as Arc<dyn PhysicalExpr>))
+    };
+    Ok(Arc::clone(condition).transform_down(value)?.data)
+}

@@ -1,0 +1,102 @@
+//! Finds the common table expressions that are to run once.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    Expr, ObjectName, ObjectNamePart, Query, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitorMut,
+    visit_expressions, visit_relations,
+};
+use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use crate::dialect::walk;
+
+/// The name of the brackets, which no text has.
+const NAME: &str = "$ once";
+
+/// Puts common table expressions that vary and are named several times in brackets that [`is_marked`] knows. Names of the statement are bound.
+pub(crate) fn mark(statement: &mut Statement, is_volatile: &dyn Fn(&str) -> bool) {
+    let _: ControlFlow<()> = walk::statement(statement, &mut Marks { is_volatile });
+}
+
+/// Whether these are such brackets.
+pub(crate) fn is_marked(alias: Option<&TableAlias>) -> bool {
+    alias.is_some_and(|alias| alias.name.value == NAME)
+}
+
+struct Marks<'a> {
+    is_volatile: &'a dyn Fn(&str) -> bool,
+}
+
+impl VisitorMut for Marks<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let Some(with) = &query.with else { return ControlFlow::Continue(()) };
+        if with.recursive {
+            return ControlFlow::Continue(());
+        }
+        let mut varying: HashSet<String> = HashSet::new();
+        for cte in &with.cte_tables {
+            if self.varies(&cte.query, &varying) {
+                varying.insert(cte.alias.name.value.to_lowercase());
+            }
+        }
+        varying.retain(|name| readings(query, name) > 1);
+        for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            if varying.contains(&cte.alias.name.value.to_lowercase()) {
+                bracket(&mut cte.query);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Marks<'_> {
+    /// Whether the rows of a query differ from run to run: it calls such a function, or reads what does.
+    fn varies(&self, query: &Query, varying: &HashSet<String>) -> bool {
+        let calls = visit_expressions(query, |expr: &Expr| match expr {
+            Expr::Function(call) if last(&call.name).is_some_and(|name| (self.is_volatile)(&name)) => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        let reads = visit_relations(query, |name: &ObjectName| match last(name) {
+            Some(name) if varying.contains(&name) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        calls.is_break() || reads.is_break()
+    }
+}
+
+/// Puts a query in brackets that have the name.
+fn bracket(query: &mut Query) {
+    let text = format!("SELECT * FROM (SELECT 1) AS \"{NAME}\"");
+    let around = Parser::new(&DuckDbDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_query());
+    let body = std::mem::replace(query, *around.expect("this is SQL"));
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && let Some(TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }) = select.from.first_mut()
+    {
+        **subquery = body;
+    }
+}
+
+/// How often a query names a table.
+fn readings(query: &Query, table: &str) -> usize {
+    let mut count = 0;
+    let _ = visit_relations(query, |name: &ObjectName| {
+        count += usize::from(last(name).as_deref() == Some(table));
+        ControlFlow::<()>::Continue(())
+    });
+    count
+}
+
+/// The name of a table or a function that has no schema before it.
+fn last(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] => Some(name.value.to_lowercase()),
+        _ => None,
+    }
+}

@@ -1,0 +1,75 @@
+//! Common table expressions whose rows differ from run to run (`random()`, samples): they run once, for all that read them.
+//!
+//! DataFusion copies a common table expression to where it is named. One that varies and is named several times is put in brackets with a name
+//! ([`mark`]), which become a node of its own ([`Once`]): rules look through no copy of it, and all copies of a run have the rows of the first
+//! ([`physical`]).
+
+mod mark;
+mod physical;
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{self, AtomicU64};
+
+use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
+
+pub(crate) use mark::{is_marked, mark};
+pub(crate) use physical::{OnceExec, Results};
+
+/// The logical node. Copies have its number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Once {
+    input: Arc<LogicalPlan>,
+    number: u64,
+}
+
+impl Once {
+    /// A node over `input` with a number of its own.
+    pub(crate) fn plan(input: LogicalPlan) -> LogicalPlan {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, atomic::Ordering::Relaxed);
+        LogicalPlan::Extension(Extension { node: Arc::new(Self { input: Arc::new(input), number }) })
+    }
+
+    /// The number that all copies have.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl PartialOrd for Once {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (self.number, &self.input).partial_cmp(&(other.number, &other.input))
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Once {
+    fn name(&self) -> &str {
+        "Once"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        vec![]
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Once: number={}", self.number)
+    }
+
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match (exprs.is_empty(), <[_; 1]>::try_from(inputs)) {
+            (true, Ok([input])) => Ok(Self { input: Arc::new(input), number: self.number }),
+            _ => internal_err!("a common table expression has one input and no expressions"),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Texts of statements apart from their constants.
+//!
+//! Texts of one shape differ only in constants that something is compared with: numbers of the same types, and strings. Those that mean
+//! something else by where they stand (positions of columns, limits, units of intervals) are part of the shape. Nothing is decided here about
+//! what a constant means: a constant that is taken for one wrongly is found when the text is bound with parameters.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::ops::Range;
+
+use crate::ScalarValue;
+use crate::pieces::{Piece, pieces};
+
+/// The beginning of a constant's kind in a shape, which no text has.
+const KIND: char = '\u{1}';
+
+/// Digits of the longest numbers that are taken out.
+const DIGITS: usize = 18;
+
+/// Words that a constant may stand after.
+const BEFORE: [&str; 5] = ["between", "and", "like", "ilike", "escape"];
+
+/// A text apart from its constants.
+#[derive(Debug)]
+pub(super) struct Shape<'t> {
+    /// The text with the kinds of constants in their places.
+    pub key: String,
+    pub constants: Vec<ScalarValue>,
+    text: &'t str,
+    /// Where the constants are; none: they are the parameters that the text has.
+    places: Vec<Place>,
+}
+
+/// The place of a constant in a text.
+#[derive(Debug)]
+struct Place {
+    bytes: Range<usize>,
+    /// The type that is written before it, as in `DATE '2020-01-01'`.
+    ty: Option<&'static str>,
+}
+
+impl<'t> Shape<'t> {
+    /// The shape of a text with parameters: these are its constants, if there are any.
+    pub fn of(text: &'t str, params: &[ScalarValue]) -> Self {
+        if !params.is_empty() {
+            let mut key = text.to_string();
+            for param in params {
+                let _ = write!(key, "{KIND}{}", param.data_type());
+            }
+            return Self { key, constants: params.to_vec(), text, places: vec![] };
+        }
+        let tokens = tokens(text);
+        let mut shape = Self { key: String::with_capacity(text.len()), constants: vec![], text, places: vec![] };
+        let mut copied = 0;
+        for (at, token) in tokens.iter().enumerate() {
+            let Some((place, value)) = constant(text, &tokens[..at], token) else { continue };
+            shape.key.push_str(&text[copied..place.bytes.start]);
+            let _ = write!(shape.key, "{KIND}{}{}", place.ty.unwrap_or_default(), kind(&value));
+            copied = place.bytes.end;
+            shape.constants.push(value);
+            shape.places.push(place);
+        }
+        shape.key.push_str(&text[copied..]);
+        shape
+    }
+
+    /// The text with parameters in the place of constants, and their values. Those that are `chosen` have their positions with them; of
+    /// the others, those of a text stay in it.
+    pub fn with_parameters(&self, chosen: &BTreeSet<usize>) -> (String, Vec<(ScalarValue, Option<usize>)>) {
+        if self.places.is_empty() {
+            let numbered = |(at, value): (usize, &ScalarValue)| (value.clone(), chosen.contains(&at).then_some(at));
+            return (self.text.to_string(), self.constants.iter().enumerate().map(numbered).collect());
+        }
+        let (mut text, mut given, mut copied) = (String::new(), vec![], 0);
+        for &at in chosen {
+            let Place { bytes, ty } = &self.places[at];
+            given.push((self.constants[at].clone(), Some(at)));
+            text.push_str(&self.text[copied..bytes.start]);
+            let _ = match ty {
+                Some(ty) => write!(text, " CAST(${} AS {ty}) ", given.len()),
+                None => write!(text, " ${} ", given.len()),
+            };
+            copied = bytes.end;
+        }
+        text.push_str(&self.text[copied..]);
+        (text, given)
+    }
+}
+
+/// A piece of a text that is neither space nor comment, and its place.
+struct Token<'t> {
+    piece: Piece,
+    text: &'t str,
+    bytes: Range<usize>,
+}
+
+impl Token<'_> {
+    fn is(&self, word: &str) -> bool {
+        self.piece == Piece::Word && self.text.eq_ignore_ascii_case(word)
+    }
+
+    /// Whether what follows it is compared or computed with.
+    fn is_before_constants(&self) -> bool {
+        match self.piece {
+            Piece::Other => matches!(self.text, "=" | "<" | ">" | "+" | "-" | "*" | "/"),
+            Piece::Word => BEFORE.iter().any(|word| self.is(word)),
+            _ => false,
+        }
+    }
+
+    fn is_digits(&self) -> bool {
+        self.piece == Piece::Word && self.text.bytes().all(|byte| byte.is_ascii_digit())
+    }
+}
+
+/// The tokens of a text: a number with a point is one of them.
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let mut tokens: Vec<Token<'_>> = vec![];
+    let mut at = 0;
+    for (piece, piece_text) in pieces(text) {
+        let bytes = at..at + piece_text.len();
+        at = bytes.end;
+        if matches!(piece, Piece::Space | Piece::Comment) {
+            continue;
+        }
+        tokens.push(Token { piece, text: piece_text, bytes });
+        if let [.., whole, point, digits] = tokens.as_slice()
+            && whole.is_digits()
+            && point.text == "."
+            && digits.is_digits()
+            && whole.bytes.end == point.bytes.start
+            && point.bytes.end == digits.bytes.start
+        {
+            let bytes = whole.bytes.start..digits.bytes.end;
+            tokens.truncate(tokens.len() - 3);
+            tokens.push(Token { piece: Piece::Word, text: &text[bytes.clone()], bytes });
+        }
+    }
+    tokens
+}
+
+/// The constant that `token` is after the tokens `before`.
+fn constant(text: &str, before: &[Token<'_>], token: &Token<'_>) -> Option<(Place, ScalarValue)> {
+    let last = before.last()?;
+    // What a number or a string continues is something else: `$1`, `a.1`, `1e`, `E'..'`.
+    if last.bytes.end == token.bytes.start && !last.is_before_constants() {
+        return None;
+    }
+    match token.piece {
+        Piece::Quoted => {
+            let value = string(token.text)?;
+            let ty = ["DATE", "TIMESTAMP"].into_iter().find(|ty| last.is(ty));
+            let (from, last) = match ty {
+                Some(_) => (last.bytes.start, before.get(before.len().checked_sub(2)?)?),
+                None => (token.bytes.start, last),
+            };
+            last.is_before_constants().then_some((Place { bytes: from..token.bytes.end, ty }, value))
+        }
+        Piece::Word => {
+            let signed = last.text == "-" && before.len() >= 2 && before[before.len() - 2].is_before_constants();
+            let from = if signed { last.bytes.start } else { token.bytes.start };
+            let value = number(&text[token.bytes.clone()], signed)?;
+            last.is_before_constants().then_some((Place { bytes: from..token.bytes.end, ty: None }, value))
+        }
+        _ => None,
+    }
+}
+
+/// The value of a string without escapes.
+fn string(text: &str) -> Option<ScalarValue> {
+    let inner = text.strip_prefix('\'')?.strip_suffix('\'')?;
+    (text.len() >= 2 && !inner.contains(['\'', '\\'])).then(|| ScalarValue::from(inner))
+}
+
+/// The value of a number, as the planner reads it: BIGINT, or a decimal with as many digits as it has.
+fn number(text: &str, negative: bool) -> Option<ScalarValue> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = format!("{whole}{fraction}");
+    if digits.is_empty() || digits.len() > DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let unsigned: i64 = digits.parse().ok()?;
+    let value = if negative { -unsigned } else { unsigned };
+    if fraction.is_empty() {
+        return Some(ScalarValue::Int64(Some(value)));
+    }
+    let count = unsigned.checked_ilog10().unwrap_or(0) as usize + 1;
+    let (precision, scale) = (u8::try_from(count.max(fraction.len())).ok()?, i8::try_from(fraction.len()).ok()?);
+    Some(ScalarValue::Decimal128(Some(value.into()), precision, scale))
+}
+
+/// The kind of a constant: all of one kind get the same types.
+fn kind(value: &ScalarValue) -> String {
+    match value {
+        // The planner tells INTEGER and BIGINT apart.
+        ScalarValue::Int64(Some(value)) if i32::try_from(*value).is_err() => "long".into(),
+        value => value.data_type().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The constants of a text, as text.
+    fn constants(text: &str) -> Vec<String> {
+        Shape::of(text, &[]).constants.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_compared_is_a_constant() {
+        let text =
+            "SELECT 1, a + 2 FROM t WHERE b = 3 AND c >= -4 AND d BETWEEN 0.05 AND 0.07 AND e LIKE 'x%' LIMIT 10";
+        assert_eq!(constants(text), ["2", "3", "-4", "0.05", "0.07", "x%"]);
+        assert_eq!(constants("a < DATE '2020-01-01' AND b > timestamp '2020-01-01 00:00:00'").len(), 2);
+        assert_eq!(constants("a - 5 > b AND c > a -6 AND d > 1 - -7"), ["5", "6", "-7"]);
+        assert_eq!(constants("x IN (1, 2) AND y = INTERVAL '1' DAY AND z = f('a', 2)"), [""; 0]);
+    }
+
+    #[test]
+    fn what_only_looks_like_a_constant_is_none() {
+        for text in [
+            "a = $1",
+            "a = b1",
+            "a = 1e5",
+            "a = 0x1F",
+            "a = 1_000",
+            "a = .5",
+            "a = E'x'",
+            "a = 'it''s'",
+            "a = $$x$$",
+            "a = \"b\"",
+            "a = 1234567890123456789",
+            "ORDER BY 1",
+            "a = x'00'",
+        ] {
+            assert_eq!(constants(text), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn shapes_are_equal_for_constants_of_one_kind() {
+        let key = |text: &str| Shape::of(text, &[]).key;
+        assert_eq!(key("SELECT a FROM t WHERE b = 5"), key("SELECT a FROM t WHERE b = -77"));
+        assert_eq!(key("a = DATE '2020-01-01'"), key("a = DATE '1999-12-31'"));
+        assert_eq!(key("a = 0.05"), key("a = 0.99"));
+        for (one, other) in [
+            ("a = 5", "a = 5.0"),
+            ("a = 5", "a = 3000000000"),
+            ("a = 0.5", "a = 0.55"),
+            ("a = 1.5", "a = 10.5"),
+            ("a = 5", "a = '5'"),
+            ("a = DATE '2020-01-01'", "a = '2020-01-01'"),
+            ("a = 5", "b = 5"),
+            ("a = 5 LIMIT 1", "a = 5 LIMIT 2"),
+        ] {
+            assert_ne!(key(one), key(other), "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn chosen_constants_become_parameters() {
+        let shape = Shape::of("a = 5 AND b > DATE '2020-01-01' AND c < -7", &[]);
+        let (text, given) = shape.with_parameters(&BTreeSet::from([1, 2]));
+        assert_eq!(text, "a = 5 AND b >  CAST($1 AS DATE)  AND c <  $2 ");
+        assert_eq!(given.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [Some(1), Some(2)]);
+        let params = [ScalarValue::from(1i64), ScalarValue::from("x")];
+        let (text, given) = Shape::of("a = $1 AND b = $2", &params).with_parameters(&BTreeSet::from([1]));
+        assert_eq!(text, "a = $1 AND b = $2");
+        assert_eq!(given, [(params[0].clone(), None), (params[1].clone(), Some(1))]);
+    }
+
+    #[test]
+    fn decimals_have_the_digits_that_are_written() {
+        for (text, precision, scale) in
+            [("0.05", 2, 2), ("0.5", 1, 1), ("10.50", 4, 2), ("0.00", 2, 2), ("1.0", 2, 1), ("007.5", 2, 1)]
+        {
+            let Some(ScalarValue::Decimal128(_, p, s)) = number(text, false) else { panic!("{text}") };
+            assert_eq!((p, s), (precision, scale), "{text}");
+        }
+    }
+}

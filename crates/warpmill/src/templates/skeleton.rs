@@ -1,0 +1,173 @@
+//! Physical plans with parameters: the program of a template is translated from one for each statement, without planning.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result as DataFusionResult};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use warpmill_translate::parameters::metadata;
+
+use super::parameters::{
+    evaluated, is_comparison, number, numbered, reads_rows, with_numbered, with_parameters, without_number,
+};
+use crate::join_order::{ProviderStatistics, filters_of_tables, rows_of};
+use crate::offload::{WarpmillExec, is_one_program};
+use crate::settings::WarpmillOptions;
+use crate::{Result, ScalarValue};
+
+/// A program whose constants are slots.
+#[derive(Debug)]
+pub(super) struct Skeleton {
+    slots: Vec<Slot>,
+    /// The filters directly above tables, with numbered literals for slots.
+    filters: Vec<Filter>,
+    /// The program for the slots of one statement. Its plan has numbered literals for slots.
+    program: Arc<dyn ExecutionPlan>,
+}
+
+/// A constant of a condition.
+#[derive(Debug)]
+struct Slot {
+    /// The expression that it is the value of, over a template's parameters.
+    expr: Expr,
+    /// The type of the column that it is compared with, where the column would have to be cast: the value is cast instead, if that loses nothing.
+    narrowed: Option<DataType>,
+}
+
+impl Slot {
+    /// The value; `None` where there is none.
+    fn value(&self, values: &[ScalarValue]) -> Option<ScalarValue> {
+        let value = match number(&self.expr) {
+            Some(number) => values.get(number).cloned(),
+            None => evaluated(&with_parameters(self.expr.clone(), values).ok()?.data),
+        };
+        let value = value.filter(|value| !value.is_null())?;
+        match &self.narrowed {
+            Some(ty) => narrowed(&value, ty),
+            None => Some(value),
+        }
+    }
+}
+
+/// `value` as a value of type `ty` that is the same.
+fn narrowed(value: &ScalarValue, ty: &DataType) -> Option<ScalarValue> {
+    let narrow = value.cast_to(ty).ok().filter(|narrow| !narrow.is_null())?;
+    (narrow.cast_to(&value.data_type()).ok()? == *value).then_some(narrow)
+}
+
+impl Skeleton {
+    /// The skeleton of the optimized plan `plan`; `values` are those of a statement, and `own` its optimized plan. `None` where this is
+    /// another than slots make of it, or no program.
+    pub async fn of(
+        plan: &LogicalPlan,
+        values: &[ScalarValue],
+        own: &LogicalPlan,
+        state: &SessionState,
+    ) -> Result<Option<Self>> {
+        // The constants that branches have in common order their union.
+        let mut unites = false;
+        plan.apply_with_subqueries(|node| {
+            unites |= matches!(node, LogicalPlan::Union(_));
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if unites {
+            return Ok(None);
+        }
+        let Some((plan, slots)) = Slots::taken(plan, values)? else { return Ok(None) };
+        if without_numbers(&plan)? != *own {
+            return Ok(None);
+        }
+        let filters = filters_of_tables(&plan)?;
+        let program = state.query_planner().create_physical_plan(&plan, state).await?;
+        Ok(is_one_program(&*program).then_some(Self { slots, filters, program }))
+    }
+
+    /// The values of the slots; `None` where one has none.
+    pub fn slots(&self, values: &[ScalarValue]) -> Option<Vec<ScalarValue>> {
+        self.slots.iter().map(|slot| slot.value(values)).collect()
+    }
+
+    /// The rows that each filter directly above a table keeps.
+    pub fn kept_rows(&self, slots: &[ScalarValue]) -> Option<Vec<f64>> {
+        let kept = |filter: &Filter| {
+            let predicate = with_numbered(filter.predicate.clone(), slots).ok()?.data;
+            let filter = Filter::try_new(predicate, Arc::clone(&filter.input)).ok()?;
+            Some(rows_of(filter, &ProviderStatistics))
+        };
+        self.filters.iter().map(kept).collect()
+    }
+
+    /// The program for these slots.
+    pub fn program(&self, slots: Vec<ScalarValue>, options: &WarpmillOptions) -> Option<WarpmillExec> {
+        self.program.downcast_ref::<WarpmillExec>()?.with_values(slots, options)
+    }
+}
+
+/// The slots of a plan so far.
+struct Slots<'a> {
+    slots: Vec<Slot>,
+    values: &'a [ScalarValue],
+    /// Whether one of them has no value.
+    missing: bool,
+}
+
+impl Slots<'_> {
+    /// `plan` with numbered literals in the place of the largest constant expressions that have parameters, and these as slots. `None` where
+    /// one of them has no value.
+    fn taken(plan: &LogicalPlan, values: &[ScalarValue]) -> DataFusionResult<Option<(LogicalPlan, Vec<Slot>)>> {
+        let mut slots = Slots { slots: vec![], values, missing: false };
+        let plan = plan.clone().transform_down_with_subqueries(|node| {
+            let schema = merge_schema(&node.inputs());
+            node.map_expressions(|expr| {
+                let expr = expr.transform_down(|expr| slots.literal(expr))?;
+                expr.transform_data(|expr| expr.transform_up(|expr| slots.uncast(expr, &schema)))
+            })
+        })?;
+        Ok((!slots.missing).then_some((plan.data, slots.slots)))
+    }
+
+    /// A constant expression with parameters as a numbered literal.
+    fn literal(&mut self, expr: Expr) -> DataFusionResult<Transformed<Expr>> {
+        if reads_rows(&expr) || !expr.exists(|expr| Ok(number(expr).is_some()))? {
+            return Ok(Transformed::no(expr));
+        }
+        let slot = Slot { expr, narrowed: None };
+        let Some(value) = slot.value(self.values) else {
+            self.missing = true;
+            return Ok(Transformed::no(slot.expr));
+        };
+        let literal = Expr::Literal(value, Some(metadata(self.slots.len())));
+        self.slots.push(slot);
+        Ok(Transformed::new(literal, true, TreeNodeRecursion::Jump))
+    }
+
+    /// A comparison of a cast column with a slot as one of the column itself, as the simplification of conditions has it.
+    fn uncast(&mut self, expr: Expr, schema: &DFSchema) -> DataFusionResult<Transformed<Expr>> {
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &expr else { return Ok(Transformed::no(expr)) };
+        let (Expr::Cast(cast), Expr::Literal(value, Some(_)), Some(slot)) = (&**left, &**right, numbered(right)) else {
+            return Ok(Transformed::no(expr));
+        };
+        let ty = cast.expr.get_type(schema)?;
+        match narrowed(value, &ty) {
+            Some(value) if is_comparison(*op) => {
+                self.slots[slot].narrowed = Some(ty);
+                let literal = Expr::Literal(value, Some(metadata(slot)));
+                let column = cast.expr.as_ref().clone();
+                Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(Box::new(column), *op, Box::new(literal)))))
+            }
+            _ => Ok(Transformed::no(expr)),
+        }
+    }
+}
+
+/// `plan` with plain literals for numbered ones.
+fn without_numbers(plan: &LogicalPlan) -> DataFusionResult<LogicalPlan> {
+    let plan = plan.clone().transform_down_with_subqueries(|node| {
+        node.map_expressions(|expr| expr.transform(|expr| Ok(without_number(expr))))
+    })?;
+    Ok(plan.data)
+}

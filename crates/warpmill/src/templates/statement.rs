@@ -1,0 +1,107 @@
+//! Statements that were bound once for all constants of their texts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::Result as DataFusionResult;
+use datafusion::common::metadata::ScalarAndMetadata;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::Expr;
+use warpmill_translate::parameters::metadata;
+
+use super::parameters::{Parametrized, evaluated, numbered, with_numbered};
+use super::shape::Shape;
+use super::store::Family;
+use crate::ScalarValue;
+use crate::dialect;
+
+/// A statement whose text tells the constants of its bound plan.
+#[derive(Debug)]
+pub(super) struct Statement {
+    /// Constants of the text that have to be these, by their positions.
+    fixed: Vec<(usize, ScalarValue)>,
+    /// The constants of the bound plan.
+    constants: Vec<Constant>,
+    /// The templates of the bound plan.
+    pub family: Arc<Family>,
+}
+
+/// A constant of a bound plan, as an expression of the text's constants.
+#[derive(Debug)]
+struct Constant {
+    /// Literals with numbers are the text's constants.
+    expr: Expr,
+    ty: DataType,
+}
+
+impl Statement {
+    /// The statement of a text whose bound plan is `bound`, with the templates `family`; `None` where the plan may depend on the text's constants
+    /// in another way than by expressions of them.
+    ///
+    /// The text is bound once more with parameters in their place. Their values carry numbers, which last for as long as nothing computes
+    /// with the values.
+    pub async fn of(
+        shape: &Shape<'_>,
+        bound: &Parametrized,
+        family: Arc<Family>,
+        state: &SessionState,
+    ) -> Option<Self> {
+        let mut chosen: BTreeSet<usize> = (0..shape.constants.len()).collect();
+        // Once with all, and once with those that have arrived in conditions.
+        for _ in 0..2 {
+            if chosen.is_empty() {
+                return None;
+            }
+            let (text, given) = shape.with_parameters(&chosen);
+            let given = given.into_iter().map(|(value, number)| ScalarAndMetadata::new(value, number.map(metadata)));
+            let plan = dialect::logical_plan(state, &text, &given.collect::<Vec<_>>()).await.ok()?;
+            let found = Parametrized::of(&plan).ok()?;
+            let arrived = numbers(&found.constants).ok()?;
+            if arrived == chosen && found.plan == bound.plan && found.values == bound.values {
+                let fixed = shape.constants.iter().enumerate().filter(|(at, _)| !chosen.contains(at));
+                let constant = |(expr, value): (Expr, &ScalarValue)| Constant { expr, ty: value.data_type() };
+                return Some(Self {
+                    fixed: fixed.map(|(at, value)| (at, value.clone())).collect(),
+                    constants: found.constants.into_iter().zip(&found.values).map(constant).collect(),
+                    family,
+                });
+            }
+            chosen.retain(|number| arrived.contains(number));
+        }
+        None
+    }
+
+    /// Whether a text of its shape with these constants is this statement.
+    pub fn is_of(&self, constants: &[ScalarValue]) -> bool {
+        self.fixed.iter().all(|(at, value)| constants.get(*at) == Some(value))
+    }
+
+    /// The values of the bound plan's constants, of those of a text; `None` where one has none, or another type.
+    pub fn values(&self, given: &[ScalarValue]) -> Option<Vec<ScalarValue>> {
+        self.constants.iter().map(|constant| constant.value(given)).collect()
+    }
+}
+
+impl Constant {
+    fn value(&self, given: &[ScalarValue]) -> Option<ScalarValue> {
+        let value = match numbered(&self.expr) {
+            Some(number) => given.get(number).cloned(),
+            None => evaluated(&with_numbered(self.expr.clone(), given).ok()?.data),
+        };
+        value.filter(|value| !value.is_null() && value.data_type() == self.ty)
+    }
+}
+
+/// The numbers of the literals in `exprs`.
+fn numbers(exprs: &[Expr]) -> DataFusionResult<BTreeSet<usize>> {
+    let mut found = BTreeSet::new();
+    for expr in exprs {
+        expr.apply(|expr| {
+            found.extend(numbered(expr));
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,88 @@
+//! Optimized plans with parameters.
+
+use std::sync::{Arc, OnceLock};
+
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+
+use super::parameters::{Parametrized, has_parameters_in_conditions_only, with_values};
+use super::skeleton::Skeleton;
+use crate::join_order::{ProviderStatistics, kept_rows};
+use crate::offload::WarpmillExec;
+use crate::settings::WarpmillOptions;
+use crate::{Result, ScalarValue};
+
+/// The factor between numbers of rows for which the order of joins is taken to be the same.
+const SIMILAR: f64 = 4.0;
+
+/// An optimized plan with parameters.
+#[derive(Debug)]
+pub(super) struct Template {
+    plan: LogicalPlan,
+    /// Rows that its conditions on tables keep.
+    rows: Vec<f64>,
+    /// Its physical plan, where it has been asked for; `None`: it is no program.
+    skeleton: OnceLock<Option<Skeleton>>,
+}
+
+/// The outcome of making a template.
+pub(super) enum Made {
+    Template(Arc<Template>),
+    /// These values decide a condition: the plan is one of its own.
+    OfOtherValues,
+    /// The optimized plan has parameters elsewhere than in conditions, or fewer conditions on tables than with values, or there is an error, which
+    /// the usual plan has not.
+    Refused,
+}
+
+impl Made {
+    /// A template for a bound plan, whose usual optimized plan is `usual`.
+    pub fn of(parametrized: &Parametrized, usual: &LogicalPlan, state: &SessionState) -> Result<Self> {
+        let Ok(plan) = state.optimize(&parametrized.with_examples()?) else { return Ok(Self::Refused) };
+        if !has_parameters_in_conditions_only(&plan)? {
+            return Ok(Self::Refused);
+        }
+        let Some(own) = with_values(&plan, &parametrized.values, state) else { return Ok(Self::OfOtherValues) };
+        let rows = kept_rows(&own, &ProviderStatistics)?;
+        // Some rules go by values, as that which takes conditions to the other side of outer joins.
+        if kept_rows(usual, &ProviderStatistics)?.len() > rows.len() {
+            return Ok(Self::Refused);
+        }
+        Ok(Self::Template(Arc::new(Template::new(plan, rows))))
+    }
+}
+
+impl Template {
+    pub fn new(plan: LogicalPlan, rows: Vec<f64>) -> Self {
+        Self { plan, rows, skeleton: OnceLock::new() }
+    }
+
+    /// The plan for `values`, if these keep about as many rows as those that the template was made for.
+    pub fn plan_of(&self, values: &[ScalarValue], state: &SessionState) -> Result<Option<LogicalPlan>> {
+        let Some(plan) = with_values(&self.plan, values, state) else { return Ok(None) };
+        Ok(self.keeps(&kept_rows(&plan, &ProviderStatistics)?).then_some(plan))
+    }
+
+    /// Whether conditions that keep so many rows of their tables are those that the template is for.
+    fn keeps(&self, rows: &[f64]) -> bool {
+        let similar = |(a, b): (&f64, &f64)| a.max(*b) <= SIMILAR * a.min(*b);
+        rows.len() == self.rows.len() && rows.iter().zip(&self.rows).all(similar)
+    }
+
+    /// Makes the physical plan, of the values of a statement that the template has given the optimized plan `own`; whether there is one.
+    pub async fn has_skeleton(&self, values: &[ScalarValue], own: &LogicalPlan, state: &SessionState) -> Result<bool> {
+        if self.skeleton.get().is_none() {
+            let made = Skeleton::of(&self.plan, values, own, state).await?;
+            self.skeleton.get_or_init(|| made);
+        }
+        Ok(matches!(self.skeleton.get(), Some(Some(_))))
+    }
+
+    /// The program for `values`, without an optimized plan of theirs; `None` where it has to be planned.
+    pub fn program(&self, values: &[ScalarValue], options: &WarpmillOptions) -> Option<WarpmillExec> {
+        let skeleton = self.skeleton.get()?.as_ref()?;
+        let slots = skeleton.slots(values)?;
+        let rows = skeleton.kept_rows(&slots)?;
+        if self.keeps(&rows) { skeleton.program(slots, options) } else { None }
+    }
+}
