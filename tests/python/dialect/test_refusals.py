@@ -31,6 +31,15 @@ def test_positional_as_an_alias(con: warpmill.Connection) -> None:
     assert con.sql("SELECT p.x, y FROM a AS positional JOIN b ON true JOIN a p ON true").fetchall() == [(1, 2)]
 
 
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "+02:00", "Mars"])
+def test_time_zones(con: warpmill.Connection, zone: str) -> None:
+    with pytest.raises(warpmill.NotSupportedError, match="AT TIME ZONE"):
+        con.execute(f"SET TimeZone = '{zone}'")
+    for utc in ("UTC", "Etc/UTC", "+00:00"):
+        con.execute(f"SET TimeZone = '{utc}'")
+    assert con.sql("SELECT extract(hour FROM TIMESTAMPTZ '2024-01-01 09:00:00+09')").fetchall() == [(0,)]
+
+
 def test_rows_within_rows_end_at_a_limit() -> None:
     compared = "(" * 12 + "(i, i) < (1, 2)" + ", i) < (true, 2)" * 12
     searched = "(i, i) NOT IN (SELECT i, i FROM t WHERE " * 12 + "true" + ")" * 12

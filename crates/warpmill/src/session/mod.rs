@@ -133,6 +133,14 @@ pub struct QueryStream {
     query: running::Query,
 }
 
+/// DataFusion's setting of the session's time zone, which SQL calls TimeZone.
+const TIME_ZONE: &str = "datafusion.execution.time_zone";
+
+/// Whether a name of a time zone is one of UTC.
+fn is_utc(zone: &str) -> bool {
+    ["", "utc", "etc/utc", "gmt", "etc/gmt", "z", "zulu", "+00", "+00:00"].contains(&zone.to_ascii_lowercase().as_str())
+}
+
 impl Session {
     /// A session with settings of its own.
     pub fn builder() -> SessionBuilder {
@@ -216,6 +224,11 @@ impl Session {
     /// Sets a setting as `SET key = value` does. Keys without a prefix are Warpmill's.
     pub fn set(&self, key: &str, value: &str) -> Result<()> {
         let key = if key.contains('.') { key.to_string() } else { format!("warpmill.{key}") };
+        if key.eq_ignore_ascii_case(TIME_ZONE) && !is_utc(value) {
+            return Err(Error::NotImplemented(format!(
+                "the time zone {value}: texts, dates and parts of TIMESTAMPTZ are those of UTC; AT TIME ZONE converts one value"
+            )));
+        }
         let state = self.inner.context.state_ref();
         state.write().config_mut().options_mut().set(&key, value)?;
         self.settings_changed(&key)
