@@ -255,6 +255,17 @@ TEXTS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
         "SELECT count(*) FROM t WHERE v > (SELECT avg(x) FROM g WHERE k < {}) AND k IN (SELECT k FROM g WHERE x > {})",
         [(n, n % 3) for n in range(20, 28)],
     ),
+    "lists": (
+        "SELECT count(*), sum(v) FROM t WHERE s IN ('name {}', 'name {}', 'x', 'name 4', 'y')",
+        [(n, n * 2) for n in range(5, 12)],
+    ),
+    "short lists": ("SELECT count(*) FROM t WHERE s IN ('name {}', 'name {}')", [(n, n + 5) for n in range(7)]),
+    "lists of others": ("SELECT count(*) FROM t WHERE s NOT IN ('name {}') AND v > 5", [(n,) for n in range(7)]),
+    "lists of numbers": ("SELECT count(*) FROM t WHERE v IN ({}, {}, 3, -4, 5)", [(n, n * 2) for n in range(7, 14)]),
+    "intervals": (
+        "SELECT count(*) FROM t WHERE day <= DATE '2021-12-01' - INTERVAL '{}' DAY",
+        [(n,) for n in range(60, 67)],
+    ),
     "HAVING": ("SELECT k, sum(v) AS s FROM t GROUP BY k HAVING sum(v) > {} ORDER BY k", [(n,) for n in range(99, 106)]),
     "best rows": ("SELECT id, v FROM t WHERE v < {} ORDER BY v DESC, id LIMIT 5", [(n,) for n in range(99, 106)]),
 }
@@ -294,6 +305,12 @@ def test_parameters_are_planned_by_text(own: warpmill.Connection) -> None:
     assert _state(own, text, ["%1", 10.5, "2021-01-01"]) == "plan"
 
 
+def _names(count: int) -> list[tuple[str, ...]]:
+    """Four names each, some of them equal."""
+    rng = random.Random(count)
+    return [tuple(f"name {rng.randint(1, 4)}" for _ in range(4)) for _ in range(count)]
+
+
 def test_constants_that_mean_something_else(own: warpmill.Connection, duck: duckdb.DuckDBPyConnection) -> None:
     """Positions, limits, units and names are no constants; nor is a moment that is no day where days are compared."""
     texts = [
@@ -319,6 +336,26 @@ def test_constants_that_mean_something_else(own: warpmill.Connection, duck: duck
             "SELECT count(*) FROM t WHERE s = '{}'",
             [("name 1",), ("it''s",), ("name 2",), ("",), ("name 3",), ("x' OR '1' = '1",)],
         ),
+        (
+            "SELECT count(*) FROM t WHERE s = '{}' AND v > 0 OR s <= '{}' AND k < 20 OR s IN ('{}', 'z')",
+            [
+                ("name 1", "name 1", "name 1"),
+                ("name 2", "name 2", "name 2"),
+                ("name 3", "name 3", "name 3"),
+                ("name 4", "name 4", "name 4"),
+                ("name 5", "name 4", "name 4"),
+                ("name 4", "name 5", "name 4"),
+                ("name 4", "name 4", "name 5"),
+                ("name 7", "name 8", "name 9"),
+                ("z", "z", "z"),
+            ],
+        ),
+        (
+            "SELECT count(*) FROM t WHERE s IN ('{}', '{}') AND s IN ('{}', '{}')",
+            [tuple("abcd"), tuple("abab"), *_names(6)],
+        ),
+        ("SELECT count(*) FROM t WHERE s IN ('{}') OR s NOT IN ('{}', '{}', '{}')", _names(6)),
+        ("SELECT count(*) FROM t WHERE k IN (SELECT {}) AND v NOT IN ({}, NULL, {})", [(n, n, n) for n in range(5)]),
         ("SELECT count(*) FROM t WHERE v = {} OR k = {}", [(1, 1), (2, 3), (2, 2), (5, 5), (6, 7)]),
         ("SELECT count(*) FROM t WHERE v BETWEEN {} AND {}", [(1, 50), (9, 60), (7, 70), (70, 7), (8, 80)]),
         (
@@ -392,6 +429,9 @@ CONDITIONS = [
     "coalesce(t.s, 'x') ? 'name #'",
     "t.v IS NULL",
     "t.k IN (#, #, 3)",
+    "t.s IN ('name #', 'name #')",
+    "t.s NOT IN ('name #', 'name #', 'name 3', 'name #')",
+    "t.day ? DATE '2021-03-01' - INTERVAL '#' DAY",
     "CAST(t.v AS DOUBLE) ? #",
     "CAST(t.v AS BIGINT) ? #",
     "t.k IN (SELECT g.k FROM g WHERE g.x ? #)",

@@ -1,5 +1,6 @@
 //! Casts: which there are, how values are rounded, read and written, and when that fails.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Float32Array, StringArray};
@@ -95,7 +96,9 @@ fn checked(e: Expr, to: &DataType, try_cast: bool) -> Result<Option<Expr>> {
     };
     match value.try_as_str().flatten().map(|text| text::checked(text, to)) {
         None => Ok(Some(e)),
-        Some(Some(text)) => Ok(Some(lit(text.into_owned()))),
+        // What it is stays, with its metadata.
+        Some(Some(Cow::Borrowed(_))) => Ok(Some(e)),
+        Some(Some(Cow::Owned(text))) => Ok(Some(lit(text))),
         Some(None) if try_cast => Ok(None),
         Some(None) => exec_err!("cannot convert the text {value} to {}", types::type_name(to)),
     }

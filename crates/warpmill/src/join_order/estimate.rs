@@ -8,6 +8,7 @@ use datafusion::logical_expr::{
 };
 
 use super::examples::constant;
+use super::members;
 use super::selectivity::{ColumnEstimate, conjunction_selectivity, distinct, intervals, position, selectivity, strip};
 use super::statistics::{ColumnStats, TableStatistics};
 
@@ -227,7 +228,10 @@ fn point_values(expr: &Expr) -> Option<(&Column, f64)> {
             Expr::Column(c) => Some((c, list.list.len() as f64)),
             _ => None,
         },
-        _ => None,
+        call => match members::parts(call).map(|(expr, list, negated)| (strip(expr), list.len(), negated)) {
+            Some((Expr::Column(c), count, false)) => Some((c, count as f64)),
+            _ => None,
+        },
     }
 }
 

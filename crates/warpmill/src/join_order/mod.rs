@@ -13,6 +13,7 @@ mod estimate;
 mod examples;
 mod explain;
 mod graph;
+pub(crate) mod members;
 mod outer;
 mod rebuild;
 mod region;

@@ -8,6 +8,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 
 use super::examples::constant;
+use super::members;
 
 /// An equality with an expression that nothing is known about.
 const EQUALITY: f64 = 0.2;
@@ -176,6 +177,7 @@ fn single(expr: &Expr, resolve: Resolve) -> f64 {
         Expr::IsTrue(inner) => selectivity(inner, resolve),
         Expr::IsNull(inner) => nulls(inner, resolve),
         Expr::IsNotNull(inner) => 1.0 - nulls(inner, resolve),
+        call if let Some(list) = members::list(call) => single(&Expr::InList(list), resolve),
         Expr::InList(list) => negate((equality(&list.expr, resolve) * list.list.len() as f64).min(1.0), list.negated),
         Expr::Between(between) => negate(BETWEEN, between.negated),
         Expr::Like(like) => {

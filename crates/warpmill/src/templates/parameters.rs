@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::expr::{InList, Placeholder};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::simplify_expressions::{ExprSimplifier, SimplifyExpressions};
 
 use warpmill_translate::parameters as literals;
 
 use crate::dialect::is_part_of_constants;
-use crate::join_order::example_metadata;
+use crate::join_order::{example_metadata, members};
 
 /// The beginning of the identifiers of parameters, which no name in a statement has.
 const PREFIX: &str = "$ constant ";
@@ -29,30 +29,39 @@ const PREFIX: &str = "$ constant ";
 pub(super) struct Parametrized {
     pub plan: LogicalPlan,
     pub values: Vec<ScalarValue>,
-    /// The expressions that the values are of: literals may have numbers in them.
-    pub constants: Vec<Expr>,
+    /// The expressions that each value is of: literals may have numbers in them.
+    pub constants: Vec<Vec<Expr>>,
 }
 
 /// The constants of a plan so far.
 #[derive(Default)]
 struct Constants {
     values: Vec<ScalarValue>,
-    exprs: Vec<Expr>,
+    exprs: Vec<Vec<Expr>>,
+}
+
+impl Constants {
+    fn count(&self) -> usize {
+        self.exprs.iter().map(Vec::len).sum()
+    }
 }
 
 impl Parametrized {
-    /// `plan` with the constants that columns are compared with in WHERE, HAVING and ON as parameters. The members of IN lists stay: rules
-    /// decide by their number and their values.
+    /// `plan` with the constants that columns are compared with in WHERE, HAVING and ON as parameters. Lists of them become calls: rules
+    /// decide by the members of IN lists.
     pub fn of(plan: &LogicalPlan) -> Result<Self> {
         let mut constants = Constants::default();
         let plan = plan.clone().transform_down_with_subqueries(|node| match node {
             LogicalPlan::Filter(mut filter) => {
-                let predicate = taken(filter.predicate, &mut constants)?;
+                let schema = Arc::clone(filter.input.schema());
+                let predicate = taken(filter.predicate, &schema, &mut constants)?;
                 filter.predicate = predicate.data;
                 Ok(Transformed::new(LogicalPlan::Filter(filter), predicate.transformed, TreeNodeRecursion::Continue))
             }
             LogicalPlan::Join(mut join) if join.filter.is_some() => {
-                let condition = join.filter.take().map(|condition| taken(condition, &mut constants)).transpose()?;
+                let schema = join.left.schema().join(join.right.schema())?;
+                let condition = join.filter.take();
+                let condition = condition.map(|condition| taken(condition, &schema, &mut constants)).transpose()?;
                 let changed = condition.as_ref().is_some_and(|condition| condition.transformed);
                 join.filter = condition.map(|condition| condition.data);
                 Ok(Transformed::new(LogicalPlan::Join(join), changed, TreeNodeRecursion::Continue))
@@ -78,9 +87,9 @@ impl Parametrized {
 }
 
 /// `predicate` with constants in comparisons as parameters, which are added to `constants`.
-fn taken(predicate: Expr, constants: &mut Constants) -> Result<Transformed<Expr>> {
+fn taken(predicate: Expr, schema: &DFSchema, constants: &mut Constants) -> Result<Transformed<Expr>> {
     predicate.transform_down(|expr| {
-        let before = constants.values.len();
+        let before = constants.count();
         let mut operand = |operand: &mut Box<Expr>| {
             if !reads_rows(operand) {
                 **operand = constant(std::mem::take(operand.as_mut()), constants);
@@ -103,14 +112,30 @@ fn taken(predicate: Expr, constants: &mut Constants) -> Result<Transformed<Expr>
                 operand(&mut like.pattern);
                 Expr::Like(like)
             }
+            Expr::InList(mut list) if has_plain_members(&list, schema) => {
+                for member in &mut list.list {
+                    *member = constant(std::mem::take(member), constants);
+                }
+                members::call(list)
+            }
             expr => expr,
         };
-        Ok(Transformed::new(expr, constants.values.len() > before, TreeNodeRecursion::Continue))
+        Ok(Transformed::new(expr, constants.count() > before, TreeNodeRecursion::Continue))
     })
 }
 
 pub(super) fn is_comparison(op: Operator) -> bool {
     matches!(op, Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
+}
+
+/// Whether the members of a list are constants of the type that they are compared with.
+fn has_plain_members(list: &InList, schema: &DFSchema) -> bool {
+    let Ok(ty) = list.expr.get_type(schema) else { return false };
+    let plain = |member: &Expr| match member {
+        Expr::Literal(value, None) => is_comparable(value) && value.data_type() == ty,
+        member => numbered(member).is_some() && member.as_literal().is_some_and(|value| value.data_type() == ty),
+    };
+    reads_rows(&list.expr) && !list.list.is_empty() && list.list.iter().all(plain)
 }
 
 /// Whether the value of `expr` depends on rows, here or outside, or on other queries.
@@ -140,9 +165,16 @@ fn constant(expr: Expr, constants: &mut Constants) -> Expr {
         expr => evaluated(expr),
     };
     let Some(value) = value.filter(is_comparable) else { return expr };
-    let parameter = parameter(constants.values.len(), &value, false);
-    constants.values.push(value);
-    constants.exprs.push(expr);
+    // Texts that are equal are so for a reason: conditions that branches have in common are taken out of these.
+    let is_text = value.data_type().is_string();
+    let known = constants.values.iter().position(|known| is_text && *known == value);
+    let number = known.unwrap_or(constants.values.len());
+    let parameter = parameter(number, &value, false);
+    if known.is_none() {
+        constants.values.push(value);
+        constants.exprs.push(vec![]);
+    }
+    constants.exprs[number].push(expr);
     parameter
 }
 
@@ -200,11 +232,13 @@ pub(super) fn with_numbered(expr: Expr, values: &[ScalarValue]) -> Result<Transf
     })
 }
 
-/// `expr` with `values` for its parameters.
+/// `expr` with `values` for its parameters, and lists of them as lists.
 pub(super) fn with_parameters(expr: Expr, values: &[ScalarValue]) -> Result<Transformed<Expr>> {
-    expr.transform(|expr| match number(&expr).and_then(|number| values.get(number)) {
+    expr.transform_up(|expr| match number(&expr).and_then(|number| values.get(number)) {
         Some(value) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
-        None => Ok(Transformed::no(expr)),
+        None => {
+            Ok(members::list(&expr).map_or_else(|| Transformed::no(expr), |list| Transformed::yes(Expr::InList(list))))
+        }
     })
 }
 

@@ -17,6 +17,9 @@ const KIND: char = '\u{1}';
 /// Digits of the longest numbers that are taken out.
 const DIGITS: usize = 18;
 
+/// Units of intervals that are taken out with their numbers: `INTERVAL '90' DAY`.
+const UNITS: [&str; 5] = ["day", "month", "year", "hour", "minute"];
+
 /// Words that a constant may stand after.
 const BEFORE: [&str; 5] = ["between", "and", "like", "ilike", "escape"];
 
@@ -52,8 +55,9 @@ impl<'t> Shape<'t> {
         let tokens = tokens(text);
         let mut shape = Self { key: String::with_capacity(text.len()), constants: vec![], text, places: vec![] };
         let mut copied = 0;
-        for (at, token) in tokens.iter().enumerate() {
-            let Some((place, value)) = constant(text, &tokens[..at], token) else { continue };
+        let begins = beginnings(&tokens);
+        for at in 0..tokens.len() {
+            let Some((place, value)) = constant(text, &tokens, at, &begins) else { continue };
             shape.key.push_str(&text[copied..place.bytes.start]);
             let _ = write!(shape.key, "{KIND}{}{}", place.ty.unwrap_or_default(), kind(&value));
             copied = place.bytes.end;
@@ -139,28 +143,52 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// The constant that `token` is after the tokens `before`.
-fn constant(text: &str, before: &[Token<'_>], token: &Token<'_>) -> Option<(Place, ScalarValue)> {
-    let last = before.last()?;
-    // What a number or a string continues is something else: `$1`, `a.1`, `1e`, `E'..'`.
-    if last.bytes.end == token.bytes.start && !last.is_before_constants() {
-        return None;
+/// Where constants may begin: after what compares or computes with them, and in lists after IN.
+fn beginnings(tokens: &[Token<'_>]) -> Vec<bool> {
+    let mut lists = vec![];
+    let mut beginnings = Vec::with_capacity(tokens.len());
+    for (at, token) in tokens.iter().enumerate() {
+        let last = at.checked_sub(1).map(|last| &tokens[last]);
+        let is_member = lists.last() == Some(&true) && last.is_some_and(|last| matches!(last.text, "(" | ","));
+        beginnings.push(is_member || last.is_some_and(Token::is_before_constants));
+        match token.text {
+            "(" => lists.push(last.is_some_and(|last| last.is("in"))),
+            ")" => drop(lists.pop()),
+            _ => {}
+        }
     }
+    beginnings
+}
+
+/// The constant that ends with token `at`.
+fn constant(text: &str, tokens: &[Token<'_>], at: usize, begins: &[bool]) -> Option<(Place, ScalarValue)> {
+    let token = &tokens[at];
+    let before = |count: usize| at.checked_sub(count).map(|before| &tokens[before]);
+    let place = |first: usize, ty| Place { bytes: tokens[first].bytes.start..token.bytes.end, ty };
+    if let (Some(interval), Some(number)) = (before(2), before(1))
+        && interval.is("interval")
+        && begins[at - 2]
+    {
+        let unit = UNITS.into_iter().find(|unit| token.is(unit))?;
+        let digits = number.text.trim_matches('\'');
+        let is_number = !digits.is_empty() && digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        return is_number.then(|| (place(at - 2, Some("INTERVAL")), ScalarValue::from(format!("{digits} {unit}"))));
+    }
+    // What a number or a string continues is something else: `$1`, `a.1`, `1e`, `E'..'`.
+    let continues = before(1).is_some_and(|last| last.bytes.end == token.bytes.start) && !begins[at];
     match token.piece {
+        _ if continues => None,
         Piece::Quoted => {
-            let value = string(token.text)?;
-            let ty = ["DATE", "TIMESTAMP"].into_iter().find(|ty| last.is(ty));
-            let (from, last) = match ty {
-                Some(_) => (last.bytes.start, before.get(before.len().checked_sub(2)?)?),
-                None => (token.bytes.start, last),
-            };
-            last.is_before_constants().then_some((Place { bytes: from..token.bytes.end, ty }, value))
+            let ty = ["DATE", "TIMESTAMP"].into_iter().find(|ty| before(1).is_some_and(|last| last.is(ty)));
+            let first = if ty.is_some() { at - 1 } else { at };
+            begins[first].then_some(())?;
+            Some((place(first, ty), string(token.text)?))
         }
         Piece::Word => {
-            let signed = last.text == "-" && before.len() >= 2 && before[before.len() - 2].is_before_constants();
-            let from = if signed { last.bytes.start } else { token.bytes.start };
-            let value = number(&text[token.bytes.clone()], signed)?;
-            last.is_before_constants().then_some((Place { bytes: from..token.bytes.end, ty: None }, value))
+            let is_signed = before(1).is_some_and(|last| last.text == "-") && begins[at - 1];
+            let first = if is_signed { at - 1 } else { at };
+            begins[first].then_some(())?;
+            Some((place(first, None), number(&text[token.bytes.clone()], is_signed)?))
         }
         _ => None,
     }
@@ -214,7 +242,14 @@ mod tests {
         assert_eq!(constants(text), ["2", "3", "-4", "0.05", "0.07", "x%"]);
         assert_eq!(constants("a < DATE '2020-01-01' AND b > timestamp '2020-01-01 00:00:00'").len(), 2);
         assert_eq!(constants("a - 5 > b AND c > a -6 AND d > 1 - -7"), ["5", "6", "-7"]);
-        assert_eq!(constants("x IN (1, 2) AND y = INTERVAL '1' DAY AND z = f('a', 2)"), [""; 0]);
+        assert_eq!(
+            constants("a < DATE '2020-01-01' + INTERVAL '90' DAY - INTERVAL 1 month"),
+            ["2020-01-01", "90 day", "1 month"]
+        );
+        assert_eq!(
+            constants("x IN (1, 2) AND y = INTERVAL '1 day' AND z = f('a', 2) AND u > INTERVAL (1) DAY"),
+            [""; 0]
+        );
     }
 
     #[test]

@@ -6,15 +6,17 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result as DataFusionResult};
 use datafusion::execution::SessionState;
+use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator, and, binary_expr, or};
+use datafusion::optimizer::simplify_expressions::expr_simplifier::THRESHOLD_INLINE_INLIST;
 use datafusion::physical_plan::ExecutionPlan;
 use warpmill_translate::parameters::metadata;
 
 use super::parameters::{
     evaluated, is_comparison, number, numbered, reads_rows, with_numbered, with_parameters, without_number,
 };
-use crate::join_order::{ProviderStatistics, filters_of_tables, rows_of};
+use crate::join_order::{ProviderStatistics, filters_of_tables, members, rows_of};
 use crate::offload::{WarpmillExec, is_one_program};
 use crate::settings::WarpmillOptions;
 use crate::{Result, ScalarValue};
@@ -124,6 +126,7 @@ impl Slots<'_> {
             let schema = merge_schema(&node.inputs());
             node.map_expressions(|expr| {
                 let expr = expr.transform_down(|expr| slots.literal(expr))?;
+                let expr = expr.transform_data(|expr| expr.transform_up(|expr| Ok(listed(expr))))?;
                 expr.transform_data(|expr| expr.transform_up(|expr| slots.uncast(expr, &schema)))
             })
         })?;
@@ -162,6 +165,19 @@ impl Slots<'_> {
             _ => Ok(Transformed::no(expr)),
         }
     }
+}
+
+/// A list of slots, as the simplification of conditions has it: short ones are comparisons.
+fn listed(expr: Expr) -> Transformed<Expr> {
+    let Some(list) = members::list(&expr) else { return Transformed::no(expr) };
+    let is_short = list.list.len() <= THRESHOLD_INLINE_INLIST && list.expr.try_as_col().is_some();
+    if !is_short && list.list.len() > 1 {
+        return Transformed::yes(Expr::InList(list));
+    }
+    let InList { expr: of, list, negated } = list;
+    let (op, all): (_, fn(Expr, Expr) -> Expr) = if negated { (Operator::NotEq, and) } else { (Operator::Eq, or) };
+    let compared = list.into_iter().map(|member| binary_expr(of.as_ref().clone(), op, member));
+    Transformed::yes(compared.reduce(all).unwrap_or(expr))
 }
 
 /// `plan` with plain literals for numbered ones.

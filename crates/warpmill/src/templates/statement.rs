@@ -28,11 +28,11 @@ pub(super) struct Statement {
     pub family: Arc<Family>,
 }
 
-/// A constant of a bound plan, as an expression of the text's constants.
+/// A constant of a bound plan, as expressions of the text's constants.
 #[derive(Debug)]
 struct Constant {
-    /// Literals with numbers are the text's constants.
-    expr: Expr,
+    /// Literals with numbers are the text's constants. All expressions have to have one value.
+    exprs: Vec<Expr>,
     ty: DataType,
 }
 
@@ -58,10 +58,10 @@ impl Statement {
             let given = given.into_iter().map(|(value, number)| ScalarAndMetadata::new(value, number.map(metadata)));
             let plan = dialect::logical_plan(state, &text, &given.collect::<Vec<_>>()).await.ok()?;
             let found = Parametrized::of(&plan).ok()?;
-            let arrived = numbers(&found.constants).ok()?;
+            let arrived = numbers(found.constants.iter().flatten()).ok()?;
             if arrived == chosen && found.plan == bound.plan && found.values == bound.values {
                 let fixed = shape.constants.iter().enumerate().filter(|(at, _)| !chosen.contains(at));
-                let constant = |(expr, value): (Expr, &ScalarValue)| Constant { expr, ty: value.data_type() };
+                let constant = |(exprs, value): (_, &ScalarValue)| Constant { exprs, ty: value.data_type() };
                 return Some(Self {
                     fixed: fixed.map(|(at, value)| (at, value.clone())).collect(),
                     constants: found.constants.into_iter().zip(&found.values).map(constant).collect(),
@@ -86,16 +86,19 @@ impl Statement {
 
 impl Constant {
     fn value(&self, given: &[ScalarValue]) -> Option<ScalarValue> {
-        let value = match numbered(&self.expr) {
+        let value = |expr: &Expr| match numbered(expr) {
             Some(number) => given.get(number).cloned(),
-            None => evaluated(&with_numbered(self.expr.clone(), given).ok()?.data),
+            None => evaluated(&with_numbered(expr.clone(), given).ok()?.data),
         };
-        value.filter(|value| !value.is_null() && value.data_type() == self.ty)
+        let mut values = self.exprs.iter().map(value);
+        let first = values.next()??;
+        let is_one = values.all(|value| value.as_ref() == Some(&first));
+        (is_one && !first.is_null() && first.data_type() == self.ty).then_some(first)
     }
 }
 
 /// The numbers of the literals in `exprs`.
-fn numbers(exprs: &[Expr]) -> DataFusionResult<BTreeSet<usize>> {
+fn numbers<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> DataFusionResult<BTreeSet<usize>> {
     let mut found = BTreeSet::new();
     for expr in exprs {
         expr.apply(|expr| {
