@@ -143,7 +143,7 @@ impl Session {
         }
         let generation = Generation { catalog: basis.0, settings: basis.1 };
         let text = Text { sql: key.0, params: key.1 };
-        if let Some((prepared, read)) = self.from_text(&text, &options, generation).await? {
+        if let Some((prepared, read)) = self.planned_by_text(&text, &options, generation).await? {
             let basis = Basis { catalog: basis.0, settings: basis.1, read };
             self.inner.plan_cache.lock().put((text.sql, text.params), Arc::clone(&prepared), basis);
             return Ok(Planned::Query { prepared, cached: false });
@@ -204,7 +204,7 @@ impl Session {
     }
 
     /// The program of a statement that differs from earlier ones in constants only, which is neither parsed nor planned, and what it reads.
-    async fn from_text(
+    async fn planned_by_text(
         &self,
         text: &Text,
         options: &WarpmillOptions,
