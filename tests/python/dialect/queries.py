@@ -398,4 +398,51 @@ CASES = (
         "a recursive query",
         "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT N FROM T ORDER BY 1",
     ),
+    Case(
+        "a recursive query that begins with VALUES",
+        "WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n, typeof(n) AS t FROM r",
+    ),
+    Case(
+        "a recursive query has the types of its first rows",
+        "WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT n + 1.5 FROM r WHERE n < 3)"
+        " SELECT n, typeof(n) AS t FROM r",
+    ),
+    Case(
+        "a hierarchy over a list of rows",
+        "WITH RECURSIVE t(id, parent, name) AS (SELECT * FROM (VALUES (1, NULL, 'a'), (2, 1, 'b'), (3, 2, 'c')) v),"
+        " h AS (SELECT id, name, 0 AS depth FROM t WHERE parent IS NULL"
+        " UNION ALL SELECT t.id, h.name || t.name, depth + 1 FROM t JOIN h ON t.parent = h.id) FROM h ORDER BY id",
+    ),
+    Case(
+        "`INTERSECT` of texts and numbers compares texts",
+        "SELECT x FROM (VALUES ('1'), ('2')) t(x) INTERSECT SELECT y FROM (VALUES (1.00), (5)) u(y)",
+    ),
+    Case(
+        "`EXCEPT` has the type that both sides have in common",
+        "SELECT x, typeof(x) AS t FROM (SELECT 1::INTEGER AS x EXCEPT SELECT 2.5)",
+    ),
+    Case(
+        "`INTERSECT` with a floating-point number",
+        "SELECT x, typeof(x) AS t FROM (SELECT 16777217::INTEGER AS x INTERSECT SELECT 16777216::FLOAT)",
+    ),
+    Case(
+        "`EXCEPT` of dates and moments",
+        "SELECT DATE '2020-01-01' AS d EXCEPT SELECT TIMESTAMP '2020-01-01 00:00:00' UNION ALL"
+        " (SELECT NULL::DATE INTERSECT SELECT NULL::TIMESTAMP)",
+    ),
+    Case(
+        "`IN` of a subquery that names outer columns, of another type",
+        "SELECT * FROM (SELECT 1::BIGINT AS k, 1::INTEGER AS i) a"
+        " WHERE k IN (SELECT i FROM (SELECT 1::INTEGER AS i) b WHERE b.i = a.i)",
+    ),
+    Case(
+        "`NOT IN` of a subquery that names outer columns, of another type",
+        "SELECT k, k NOT IN (SELECT y FROM b WHERE b.i > a.i) AS n FROM (SELECT i, x::DOUBLE AS k FROM a) a ORDER BY k",
+        _AB,
+    ),
+    Case(
+        "parameters `?` of several types in `PREPARE`",
+        "EXECUTE p(1, 'a')",
+        setup=("PREPARE p AS SELECT ? + 1 AS n, ? || 'b' AS s",),
+    ),
 )

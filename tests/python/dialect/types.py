@@ -327,4 +327,41 @@ CASES = (
         "SELECT t AT TIME ZONE 'America/New_York' AS a, t = TIMESTAMPTZ '2020-01-01 08:00:00+00' AS b FROM z",
         setup=("CREATE TABLE z AS SELECT TIMESTAMPTZ '2020-01-01 10:00:00+02' AS t UNION ALL SELECT NULL",),
     ),
+    Case(
+        "an interval of a number in brackets",
+        "SELECT TIMESTAMP '2020-03-01' + INTERVAL (5) HOUR AS a, DATE '2020-03-01' - INTERVAL (1) YEAR AS b,"
+        " INTERVAL (2.7) DAY + DATE '2020-03-01' AS c, DATE '2020-03-01' + INTERVAL ('3') MONTH AS d",
+    ),
+    Case(
+        "a text among the numbers of a list of rows",
+        "SELECT x, typeof(x) AS t FROM (VALUES (1::DOUBLE), ('nan'), (0.5)) t(x) ORDER BY x",
+    ),
+    Case(
+        "a text among decimals of a list of rows",
+        "SELECT x, typeof(x) AS t FROM (VALUES (1.5), ('2.25')) t(x) ORDER BY x",
+    ),
+    Case(
+        "series of moments before 1677 and after 2262",
+        "SELECT generate_series(TIMESTAMP '1500-01-31', TIMESTAMP '1500-05-01', INTERVAL 1 MONTH) AS a,"
+        " range(DATE '2500-01-01', DATE '2500-01-03', INTERVAL 1 DAY) AS b,"
+        " range(TIMESTAMP '2500-01-01', TIMESTAMP '2499-12-31', INTERVAL (-12) HOUR) AS c,"
+        " generate_series(NULL::TIMESTAMP, TIMESTAMP '1500-05-01', INTERVAL 1 DAY) AS d",
+    ),
+    Case(
+        "series of moments before 1677 and after 2262 as tables",
+        "SELECT * FROM generate_series(TIMESTAMP '1500-01-31', TIMESTAMP '1500-05-01', INTERVAL 1 MONTH) UNION ALL"
+        " SELECT * FROM range(DATE '2500-01-01', DATE '2500-01-03', INTERVAL 1 DAY) ORDER BY 1",
+    ),
+    Case(
+        "`epoch_ms` rounds",
+        "SELECT epoch_ms(TIMESTAMP '2024-02-29 23:59:59.9996') AS a,"
+        " epoch_ms(TIMESTAMP '1924-02-29 23:59:59.9995') AS b,"
+        " epoch_ms(TIMESTAMP '1924-02-29 23:59:59.9996') AS c, epoch_ms(TIMESTAMP '2020-01-01 00:00:00.0005') AS d,"
+        " epoch_us(TIMESTAMP '2020-01-01 00:00:00.0005') AS e",
+    ),
+    Case(
+        "texts of a negative length",
+        "SELECT lpad(s, n, 'x') AS a, rpad(s, n, 'x') AS b, repeat(s, n) AS c, left(s, n) AS d, right(s, n) AS e"
+        " FROM (VALUES ('abc', -1), ('abc', -2147483648), ('', 0), ('a', 2), (NULL, -1)) t(s, n)",
+    ),
 )

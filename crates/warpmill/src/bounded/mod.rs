@@ -8,11 +8,11 @@ mod sizes;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::concat;
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -122,8 +122,25 @@ impl Bounded {
 /// Bytes of results that are made at a time where their size is not known before.
 const PART: usize = 16 << 20;
 
+/// Counts with 0 in the place of negative ones, of which DataFusion's functions make room for too much.
+fn not_negative(counts: &ColumnarValue) -> Result<ColumnarValue> {
+    Ok(match counts {
+        ColumnarValue::Array(array) => match array.as_primitive_opt::<Int64Type>() {
+            Some(counts) => ColumnarValue::Array(Arc::new(counts.unary::<_, Int64Type>(|count| count.max(0)))),
+            None => ColumnarValue::Array(Arc::clone(array)),
+        },
+        ColumnarValue::Scalar(ScalarValue::Int64(Some(count))) => {
+            ColumnarValue::from(ScalarValue::from((*count).max(0)))
+        }
+        counts => counts.clone(),
+    })
+}
+
 impl ScalarUDFImpl for Bounded {
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let ("lpad" | "rpad", Some(count)) = (self.inner.name(), args.args.get_mut(1)) {
+            *count = not_negative(count)?;
+        }
         let sizes = Sizes::of(self.inner.name(), &args.args);
         let constant = !args.args.iter().any(|arg| matches!(arg, ColumnarValue::Array(_)));
         let rows = if constant { 1 } else { args.number_rows };

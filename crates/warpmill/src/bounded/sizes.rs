@@ -1,7 +1,10 @@
 //! How large the results of functions will be.
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Date32Type, Int64Type, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType};
+use arrow::datatypes::{
+    DataType, Date32Type, Int64Type, IntervalMonthDayNanoType, TimeUnit, TimestampMicrosecondType,
+    TimestampNanosecondType,
+};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ColumnarValue;
 
@@ -26,6 +29,8 @@ pub(super) fn may_grow(name: &str) -> bool {
             | "generate_series"
             | "lpad"
             | "make_array"
+            | "moment_range"
+            | "moment_series"
             | "overlay"
             | "range"
             | "regexp_replace"
@@ -90,7 +95,7 @@ impl<'a> Sizes<'a> {
                 | "array_replace_all",
                 [text, _, by, ..],
             ) => Sizes::Replaced(Lengths::of(text), Lengths::of(by)),
-            ("range" | "generate_series", args) => {
+            ("range" | "generate_series" | "moment_range" | "moment_series", args) => {
                 let number = |at: usize| args.get(at).map(Numbers::of);
                 Sizes::Series(if args.len() == 1 { [None, number(0), None] } else { [number(0), number(1), number(2)] })
             }
@@ -217,6 +222,9 @@ fn number(array: &ArrayRef, row: usize) -> i128 {
     }
     if let Some(moments) = array.as_primitive_opt::<TimestampNanosecondType>() {
         return moments.value(row).into();
+    }
+    if let Some(moments) = array.as_primitive_opt::<TimestampMicrosecondType>() {
+        return i128::from(moments.value(row)) * 1000;
     }
     let to = match array.data_type() {
         DataType::Timestamp(..) => DataType::Timestamp(TimeUnit::Nanosecond, None),

@@ -11,7 +11,7 @@ use datafusion::datasource::listing::{
 };
 use datafusion::execution::SessionState;
 
-use super::reading;
+use super::{hive, reading};
 use crate::{Error, Result};
 
 /// The extensions of names that are files'.
@@ -73,6 +73,11 @@ async fn listed(state: &SessionState, path: &str) -> DataFusionResult<Arc<dyn Ta
         let text = format!("{path}: not Parquet, CSV or JSON ({})", error.strip_backtrace());
         DataFusionError::from(Error::Io(text))
     })?;
+    if let Some(options) = &config.options
+        && let Some(table) = hive::table(state, &below(path, &options.file_extension), options).await?
+    {
+        return Ok(table);
+    }
     let config = config.infer_partitions_from_path(state).await?.infer_schema(state).await?;
     Ok(Arc::new(ListingTable::try_new(config)?))
 }
@@ -126,6 +131,19 @@ fn files_of(path: &str) -> Vec<PathBuf> {
             inside.into_iter().filter(|path| path.is_file() && is_csv(path)).collect()
         }
         _ => found.into_iter().filter(|path| path.is_file()).collect(),
+    }
+}
+
+/// The files that `path` names, in order: itself, those of a pattern, those of a folder with an extension.
+fn below(path: &str, extension: &str) -> Vec<PathBuf> {
+    let found = matching(path);
+    match &found[..] {
+        [folder] if folder.is_dir() => {
+            let inside =
+                matching(&format!("{}/**/*", glob::Pattern::escape(folder.to_string_lossy().trim_end_matches('/'))));
+            inside.into_iter().filter(|file| file.is_file() && file.to_string_lossy().ends_with(extension)).collect()
+        }
+        _ => found.into_iter().filter(|file| file.is_file()).collect(),
     }
 }
 

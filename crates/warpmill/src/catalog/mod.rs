@@ -6,6 +6,7 @@
 mod described;
 pub(crate) mod file_statistics;
 pub(crate) mod files;
+pub(crate) mod hive;
 mod listing;
 mod macros;
 mod provider;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err, plan_err};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Between, Case, Cast, InList, InSubquery, ScalarFunction, TryCast, WindowFunction,
@@ -14,18 +14,27 @@ use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::{grouping_set_to_exprlist, merge_schema};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, DmlStatement, Expr, ExprSchemable, Extension, Join, LogicalPlan, LogicalPlanBuilder,
-    Operator, Projection, Union, Values, WindowFunctionDefinition, WriteOp, lit,
+    Operator, Projection, Values, WindowFunctionDefinition, WriteOp, lit,
 };
 
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
-use super::{aggregates, castable, casts, dates, functions};
+use super::{aggregates, castable, casts, copied, dates, functions, sets};
 use crate::asof::AsofJoin;
 use crate::udf;
 
 /// `plan` with DuckDB's types. What it has them already, stays as it is.
 pub(super) fn bind(plan: LogicalPlan) -> Result<LogicalPlan> {
-    Ok(plan.transform_up_with_subqueries(|plan| node(plan).map(Transformed::yes))?.data)
+    let bound = plan.transform_down_up_with_subqueries(
+        |plan| match plan {
+            LogicalPlan::RecursiveQuery(query) => {
+                Ok(Transformed::new(sets::recursive(query)?, true, TreeNodeRecursion::Jump))
+            }
+            plan => Ok(Transformed::no(plan)),
+        },
+        |plan| node(plan).map(Transformed::yes),
+    );
+    Ok(bound?.data)
 }
 
 /// An expression over rows of `schema` with DuckDB's types.
@@ -48,9 +57,13 @@ fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
     let names = NamePreserver::new(&plan);
     let plan = plan.map_expressions(|e| named(e, &names, &schema))?;
     let plan = match plan.data {
-        LogicalPlan::Join(join) => LogicalPlan::Join(keys(join)?),
-        LogicalPlan::Union(union) => LogicalPlan::Union(branches(union)?),
+        LogicalPlan::Join(join) => match sets::sides(&join) {
+            Some(sides) => sides.alike(join.join_type)?,
+            None => LogicalPlan::Join(keys(join)?),
+        },
+        LogicalPlan::Union(union) => LogicalPlan::Union(sets::branches(union)?),
         LogicalPlan::Aggregate(aggregate) => LogicalPlan::Aggregate(grouped(aggregate)?),
+        LogicalPlan::Copy(copy) => LogicalPlan::Copy(copied::written(copy)?),
         plan => match AsofJoin::of(&plan) {
             Some(join) => {
                 let join = join.with_keys(|left, right, equality| alike(left, right, equality, &schema))?;
@@ -103,8 +116,10 @@ fn listed(list: Values) -> Result<LogicalPlan> {
     let mut retyped = vec![];
     for (column, field) in list.schema.fields().iter().enumerate().filter(|(_, field)| is_number(field.data_type())) {
         let values: Vec<&Expr> = list.values.iter().map(|row| as_given(&row[column], field.data_type())).collect();
-        if let Some(ty) = functions::listed_type(&values, &nothing)?.filter(|ty| ty != field.data_type()) {
+        let numbers: Vec<&Expr> = values.iter().copied().filter(|e| !is_text_constant(e)).collect();
+        if let Some(ty) = functions::listed_type(&numbers, &nothing)?.filter(|ty| ty != field.data_type()) {
             let bound = |e: &&Expr| match e {
+                e if is_text_constant(e) => casts::bind((*e).clone(), &ty, false, &nothing),
                 Expr::Literal(..) => convert((*e).clone(), &ty, &nothing),
                 e => casts::bind((*e).clone(), &ty, false, &nothing),
             };
@@ -121,11 +136,16 @@ fn listed(list: Values) -> Result<LogicalPlan> {
     LogicalPlanBuilder::values(rows)?.build()
 }
 
+/// Whether a value of a list is a text that is read as what the others are.
+fn is_text_constant(value: &Expr) -> bool {
+    matches!(value, Expr::Literal(constant, _) if is_text(&constant.data_type()))
+}
+
 /// A value of a list without the cast to its column's type `ty` that DataFusion has put around it: casts of the text are marked.
 fn as_given<'e>(value: &'e Expr, ty: &DataType) -> &'e Expr {
     match value {
         Expr::Cast(cast) if cast.field.data_type() == ty => match cast.expr.get_type(&DFSchema::empty()) {
-            Ok(from) if is_number(&from) => &cast.expr,
+            Ok(from) if is_number(&from) || is_text_constant(&cast.expr) => &cast.expr,
             _ => value,
         },
         value => value,
@@ -179,47 +199,6 @@ fn alike(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Result<(
     match comparison_coercion(&lt, &rt) {
         Some(ty) => Ok((left.cast_to(&ty, schema)?, right.cast_to(&ty, schema)?)),
         None => plan_err!("Cannot compare values of type {lt} and values of type {rt}: an explicit cast is required"),
-    }
-}
-
-fn branches(union: Union) -> Result<Union> {
-    let columns = |input: &LogicalPlan| -> Vec<DataType> {
-        input.schema().fields().iter().map(|field| field.data_type().clone()).collect()
-    };
-    let mut inputs = union.inputs.iter();
-    let Some(first) = inputs.next() else { return Ok(union) };
-    let mut types = columns(first);
-    let mut mixed = false;
-    for input in inputs {
-        for (ty, other) in types.iter_mut().zip(columns(input)) {
-            mixed |= *ty != other;
-            castable::check_pair(ty, &other)?;
-            match stacked(ty, &other) {
-                Some(both) => *ty = both,
-                None if ty.is_null() => *ty = other,
-                None => {}
-            }
-        }
-    }
-    let fits = |input: &LogicalPlan| {
-        columns(input)
-            .iter()
-            .zip(&types)
-            .all(|(from, to)| from == to || from.is_null() || stacked(from, to).as_ref() == Some(to))
-    };
-    if !mixed || !union.inputs.iter().all(|input| fits(input)) {
-        return Ok(union);
-    }
-    let inputs = union.inputs.into_iter().map(|input| retyped(Arc::unwrap_or_clone(input), &types).map(Arc::new));
-    Union::try_new(inputs.collect::<Result<_>>()?)
-}
-
-/// The type of a column of a UNION whose branches have columns of both types: text, where one of them is.
-fn stacked(left: &DataType, right: &DataType) -> Option<DataType> {
-    let is_plain = |ty: &DataType| !ty.is_nested() && !ty.is_null() && !ty.is_binary();
-    match is_text(left) != is_text(right) && is_plain(left) && is_plain(right) {
-        true => Some(DataType::Utf8),
-        false => common(left, right),
     }
 }
 
@@ -377,12 +356,30 @@ fn member(membership: InSubquery, schema: &DFSchema) -> Result<Expr> {
     let InSubquery { expr, mut subquery, negated } = membership;
     let (own, theirs) = (expr.get_type(schema)?, subquery.subquery.schema().field(0).data_type().clone());
     castable::check_pair(&own, &theirs)?;
+    if own != theirs {
+        subquery.subquery = Arc::new(member_column(subquery.subquery)?);
+    }
     if let Some(ty) = common(&own, &theirs).filter(|_| own != theirs && (is_float(&own) || is_float(&theirs))) {
         subquery.subquery = Arc::new(retyped(Arc::unwrap_or_clone(subquery.subquery), std::slice::from_ref(&ty))?);
         let expr = Box::new(casts::bind(*expr, &ty, false, schema)?);
         return Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }));
     }
     Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }))
+}
+
+/// `subquery` with a name for its only column that no column in it has: casts of that stand beside what the query is joined by.
+fn member_column(subquery: Arc<LogicalPlan>) -> Result<LogicalPlan> {
+    const NAME: &str = "__member";
+    match Arc::unwrap_or_clone(subquery) {
+        LogicalPlan::Projection(mut projection) if projection.expr.len() == 1 => {
+            let value = projection.expr.remove(0).unalias().alias(NAME);
+            Ok(LogicalPlan::Projection(Projection::try_new(vec![value], projection.input)?))
+        }
+        plan => {
+            let columns = plan.schema().columns().into_iter().map(|column| Expr::Column(column).alias(NAME));
+            Ok(LogicalPlan::Projection(Projection::try_new(columns.collect(), Arc::new(plan))?))
+        }
+    }
 }
 
 fn branched(mut case: Case, schema: &DFSchema) -> Result<Expr> {

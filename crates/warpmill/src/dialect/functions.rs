@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 
 use super::operators::{convert, strict_cast};
-use super::types::{HUGEINT, TIMESTAMP, common, digits, is_decimal, is_number, is_text, is_whole, type_name};
+use super::types::{HUGEINT, common, digits, is_decimal, is_number, is_text, is_whole, type_name};
 use super::{castable, casts, library};
 
 /// The type of one of several values, where DataFusion would choose another: of numbers, and of dates with timestamps.
@@ -179,12 +179,16 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             let args = args.iter().zip(types).map(written).collect::<Result<Vec<_>>>()?;
             Ok(again(std::iter::once(pattern.clone()).chain(args).collect()))
         }
-        ("range" | "generate_series", [from, to, by], [DataType::Date32, ..] | [_, DataType::Date32, ..]) => {
-            let moment = |e: &Expr| convert(e.clone(), &TIMESTAMP, schema);
-            Ok(again(vec![moment(from)?, moment(to)?, by.clone()]))
+        ("range" | "generate_series", [_, _, _], [from, to, _]) if is_moment(from) || is_moment(to) => {
+            let name = if function.func.name() == "range" { "moment_range" } else { "moment_series" };
+            again_as(name, function.args.clone())
         }
         _ => Ok(Expr::ScalarFunction(function)),
     }
+}
+
+fn is_moment(ty: &DataType) -> bool {
+    matches!(ty, DataType::Date32 | DataType::Timestamp(..))
 }
 
 /// A call of a function of the library.

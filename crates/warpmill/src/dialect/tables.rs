@@ -110,17 +110,26 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Moments in steps: DataFusion's function counts nanoseconds.
+    /// Moments in steps: DataFusion's function counts nanoseconds, and what is beyond them is a list.
     fn moments(&self, function: &TableFunction, args: &[Expr]) -> Result<Arc<dyn TableSource>> {
         let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
-        let arg = |arg: &Expr| match arg {
-            Expr::Literal(value, metadata) if is_moment(arg) => {
-                Ok(Expr::Literal(value.cast_to_with_options(&nanos, &CastOptions::default())?, metadata.clone()))
-            }
-            arg => Ok(arg.clone()),
-        };
-        let args = args.iter().map(arg).collect::<Result<Vec<_>>>()?;
-        let provider = function.create_table_provider_with_args(TableFunctionArgs::new(&args, self.state))?;
+        let mut counted = vec![];
+        for arg in args {
+            counted.push(match arg {
+                Expr::Literal(ScalarValue::TimestampMicrosecond(_, Some(_)), _) => {
+                    return listed_moments(function.name(), args);
+                }
+                Expr::Literal(value, metadata) if is_moment(arg) => {
+                    let moment = value.cast_to(&TIMESTAMP)?.cast_to_with_options(&nanos, &CastOptions::default())?;
+                    if moment.is_null() {
+                        return listed_moments(function.name(), args);
+                    }
+                    Expr::Literal(moment, metadata.clone())
+                }
+                arg => arg.clone(),
+            });
+        }
+        let provider = function.create_table_provider_with_args(TableFunctionArgs::new(&counted, self.state))?;
         let rows = LogicalPlanBuilder::scan("moments", provider_as_source(provider), None)?.build()?;
         let column = rows.schema().columns().swap_remove(0);
         let name = column.name.clone();
@@ -153,9 +162,19 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Whether an argument is a moment of microseconds.
+/// Whether an argument is a moment of microseconds, or a date.
 fn is_moment(arg: &Expr) -> bool {
-    matches!(arg, Expr::Literal(ScalarValue::TimestampMicrosecond(Some(_), None), _))
+    use ScalarValue::{Date32, TimestampMicrosecond};
+    matches!(arg, Expr::Literal(TimestampMicrosecond(Some(_), _) | Date32(Some(_)), _))
+}
+
+/// The moments that the function `name` of lists makes, as rows.
+fn listed_moments(name: &str, args: &[Expr]) -> Result<Arc<dyn TableSource>> {
+    const COLUMN: &str = "value";
+    let name = if name == "range" { "moment_range" } else { "moment_series" };
+    let Some(list) = library::call(name, args.to_vec()) else { return plan_err!("no function {name}") };
+    let plan = LogicalPlanBuilder::empty(true).project([list.alias(COLUMN)])?.unnest_column(COLUMN)?.build()?;
+    Ok(provider_as_source(Arc::new(ViewTable::new(plan, None))))
 }
 
 /// The table called `name`, or else the only one whose name differs in case.

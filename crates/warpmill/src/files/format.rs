@@ -22,10 +22,12 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use parking_lot::Mutex;
+use parquet::file::metadata::ParquetMetaData;
 use warpmill_format::FormatError;
 use warpmill_format::guard::decoder_failed;
 use warpmill_format::parquet_file::CheckedFooter;
 
+use super::bounds::of_all_groups;
 use super::damaged;
 use super::readers::{LOCAL, path_of};
 
@@ -61,6 +63,24 @@ async fn caught<T>(name: &(dyn fmt::Display + Sync), work: impl Future<Output = 
     })
 }
 
+/// The footer of a file, and the page indexes that DataFusion reads with it.
+async fn footer(
+    state: &dyn Session,
+    store: &Arc<dyn ObjectStore>,
+    object: &ObjectMeta,
+) -> Result<Arc<ParquetMetaData>> {
+    let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
+    let hint = state.config_options().execution.parquet.metadata_size_hint;
+    let readers = CachedParquetFileReaderFactory::new(Arc::clone(store), cache);
+    let file = PartitionedFile::new_from_meta(object.clone());
+    let metrics = ExecutionPlanMetricsSet::new();
+    let read = async {
+        let mut reader = readers.create_reader(0, file, hint, &metrics)?;
+        Ok(reader.get_metadata(None).await?)
+    };
+    caught(&path_of(&base_of(store), object.location.as_ref()).display(), read).await
+}
+
 /// Checks the footer of a file, and the page indexes that DataFusion reads with it, unless that has been done.
 async fn check(state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<()> {
     let base = base_of(store);
@@ -73,16 +93,7 @@ async fn check(state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &Objec
     if base.starts_with(LOCAL) && path.is_file() {
         CheckedFooter::open(&path).map_err(damaged)?;
     }
-    let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
-    let hint = state.config_options().execution.parquet.metadata_size_hint;
-    let readers = CachedParquetFileReaderFactory::new(Arc::clone(store), cache);
-    let file = PartitionedFile::new_from_meta(object.clone());
-    let metrics = ExecutionPlanMetricsSet::new();
-    let read = async {
-        let mut reader = readers.create_reader(0, file, hint, &metrics)?;
-        Ok(reader.get_metadata(None).await?)
-    };
-    let metadata = caught(&path.display(), read).await?;
+    let metadata = footer(state, store, object).await?;
     CheckedFooter::new(metadata, object.size, &path).map_err(damaged)?;
     let mut all = KNOWN.lock();
     if all.len() >= MOST_KNOWN {
@@ -139,7 +150,9 @@ impl FileFormat for CheckedParquet {
         object: &ObjectMeta,
     ) -> Result<Statistics> {
         check(state, store, object).await?;
-        caught(&object.location, self.0.infer_stats(state, store, schema, object)).await
+        let inferred = self.0.infer_stats(state, store, Arc::clone(&schema), object);
+        let stats = caught(&object.location, inferred).await?;
+        Ok(of_all_groups(stats, &schema, &*footer(state, store, object).await?))
     }
 
     async fn infer_ordering(
@@ -161,7 +174,10 @@ impl FileFormat for CheckedParquet {
         object: &ObjectMeta,
     ) -> Result<FileMeta> {
         check(state, store, object).await?;
-        caught(&object.location, self.0.infer_stats_and_ordering(state, store, schema, object)).await
+        let inferred = self.0.infer_stats_and_ordering(state, store, Arc::clone(&schema), object);
+        let mut found = caught(&object.location, inferred).await?;
+        found.statistics = of_all_groups(found.statistics, &schema, &*footer(state, store, object).await?);
+        Ok(found)
     }
 
     async fn create_physical_plan(&self, state: &dyn Session, scan: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {

@@ -2,11 +2,13 @@
 //! error that names it.
 //!
 //! - `arrow`: files and streams of Arrow;
+//! - `bounds`: what footers of Parquet files say of the bounds of values, as far as it can be relied on;
 //! - `format`: footers of Parquet files are checked when a query is planned, before schemas and statistics are taken from them;
 //! - `readers`: footers, pages and indexes of Parquet files are checked when they are read;
 //! - `guard`: scans whose decoders may fail, or panic: the error names file, row group and column.
 
 mod arrow;
+mod bounds;
 mod format;
 mod guard;
 mod readers;

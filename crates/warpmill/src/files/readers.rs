@@ -20,6 +20,7 @@ use parquet::file::metadata::ParquetMetaData;
 use warpmill_format::FormatError;
 use warpmill_format::parquet_file::CheckedFooter;
 
+use super::bounds::reliable;
 use crate::Error;
 use crate::remote::Bytes;
 
@@ -100,23 +101,30 @@ impl CheckedReader {
     }
 }
 
+/// A footer that was checked, and what scans may rely on of it.
+struct Checked {
+    footer: Arc<CheckedFooter>,
+    reliable: Arc<ParquetMetaData>,
+}
+
 /// Footers that were checked last, which several partitions of a scan and later queries share.
-static CHECKED: Mutex<VecDeque<Arc<CheckedFooter>>> = Mutex::new(VecDeque::new());
+static CHECKED: Mutex<VecDeque<Arc<Checked>>> = Mutex::new(VecDeque::new());
 
 /// The number of them.
 const MOST_CHECKED: usize = 16;
 
 /// The footer of the file `path` of `bytes` bytes, checked unless it has just been.
-fn checked(metadata: &Arc<ParquetMetaData>, bytes: u64, path: &Path) -> warpmill_format::Result<Arc<CheckedFooter>> {
-    let is_it = |known: &&Arc<CheckedFooter>| Arc::ptr_eq(known.metadata(), metadata);
+fn checked(metadata: &Arc<ParquetMetaData>, bytes: u64, path: &Path) -> Result<Arc<Checked>> {
+    let is_it = |known: &&Arc<Checked>| Arc::ptr_eq(known.footer.metadata(), metadata);
     if let Some(known) = CHECKED.lock().iter().find(is_it) {
         return Ok(Arc::clone(known));
     }
-    let footer = Arc::new(CheckedFooter::new(Arc::clone(metadata), bytes, path)?);
+    let footer = Arc::new(CheckedFooter::new(Arc::clone(metadata), bytes, path).map_err(external)?);
+    let made = Arc::new(Checked { footer, reliable: reliable(metadata)? });
     let mut all = CHECKED.lock();
-    all.push_front(Arc::clone(&footer));
+    all.push_front(Arc::clone(&made));
     all.truncate(MOST_CHECKED);
-    Ok(footer)
+    Ok(made)
 }
 
 fn external(error: FormatError) -> ParquetError {
@@ -148,8 +156,9 @@ impl AsyncFileReader for CheckedReader {
     ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>>> {
         async move {
             let metadata = self.inner.get_metadata(options).await?;
-            self.footer = Some(checked(&metadata, self.bytes, &self.path).map_err(external)?);
-            Ok(metadata)
+            let checked = checked(&metadata, self.bytes, &self.path)?;
+            self.footer = Some(Arc::clone(&checked.footer));
+            Ok(Arc::clone(&checked.reliable))
         }
         .boxed()
     }

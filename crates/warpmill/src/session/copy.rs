@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use super::ddl::default_of;
 use super::running::Query;
 use super::{QueryResult, Session};
-use crate::catalog::reading::with_nulls;
+use crate::catalog::reading::{self, with_nulls};
 use crate::catalog::{files, same};
 use crate::{Error, Result, ScalarValue, dialect};
 
@@ -204,6 +204,10 @@ impl Session {
         let format = from.format()?;
         let source = match format {
             "csv" => from.csv(&schema, &columns)?,
+            // Without columns of folders' names.
+            "parquet" if !std::path::Path::new(&from.path).is_dir() => {
+                self.inner.context.table_provider(TableReference::bare(from.parquet().name())).await?
+            }
             _ => files::named(&state, &from.path)
                 .await?
                 .ok_or_else(|| Error::Io(format!("no such file: {}", from.path)))?,
@@ -250,6 +254,12 @@ fn positions(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
 }
 
 impl CopyFrom {
+    /// The call that reads the columns of Parquet files.
+    fn parquet(&self) -> reading::Call {
+        let options = vec![("hive_partitioning".to_string(), reading::Given::One("false".to_string()))];
+        reading::Call { function: "read_parquet".to_string(), paths: vec![self.path.clone()], options }
+    }
+
     fn format(&self) -> Result<&str> {
         let said = self.options.iter().find(|(name, _)| name == "format").map(|(_, value)| value.to_ascii_lowercase());
         let path = self.path.to_ascii_lowercase();

@@ -29,7 +29,8 @@ pub(super) struct Staging {
 /// `plan` with its files written to a hidden folder first, if it writes files of this machine.
 ///
 /// # Errors
-/// A device or a pipe, which a file would replace; what the system refuses.
+/// A device or a pipe, which a file would replace; a folder with files, where folders for values are to be written; what the system
+/// refuses.
 pub(super) fn stage(plan: &LogicalPlan) -> crate::Result<Option<(LogicalPlan, Staging)>> {
     let LogicalPlan::Copy(copy) = plan else { return Ok(None) };
     let path = copy.output_url.strip_prefix("file://").unwrap_or(&copy.output_url);
@@ -39,6 +40,12 @@ pub(super) fn stage(plan: &LogicalPlan) -> crate::Result<Option<(LogicalPlan, St
     let failed = |error: std::io::Error| Error::Io(format!("{path}: {error}"));
     let mut target = std::path::absolute(path).map_err(failed)?;
     if let Ok(there) = std::fs::metadata(&target) {
+        let filled = || std::fs::read_dir(&target).is_ok_and(|mut entries| entries.next().is_some());
+        if !copy.partition_by.is_empty() && there.is_dir() && filled() {
+            let what =
+                "the folder is not empty, and files of other rows would stay in it: remove them, or name another";
+            return Err(Error::Io(format!("{path}: {what}")));
+        }
         if !there.is_file() && !there.is_dir() {
             return Err(Error::NotImplemented(format!("COPY to {path}, which is neither a file nor a folder")));
         }

@@ -1,6 +1,7 @@
 //! Files whose format says their columns: Parquet and JSON, several at once.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
@@ -9,6 +10,7 @@ use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTable
 use datafusion::execution::SessionState;
 
 use super::{Call, Given};
+use crate::catalog::hive;
 use crate::{Error, Result};
 
 /// JSON: values in lines, or one array.
@@ -61,17 +63,25 @@ pub(in crate::catalog) fn is_array(path: &str) -> Result<bool> {
 
 /// Parquet.
 pub(super) async fn parquet(call: &Call, state: &SessionState) -> Result<Arc<dyn TableProvider>> {
+    let mut partitioned = true;
     for (option, given) in &call.options {
         match option.as_str() {
-            "union_by_name" | "filename" | "hive_partitioning" | "file_row_number" | "binary_as_string"
-                if !call.truth(option, given)? => {}
+            "hive_partitioning" => partitioned = call.truth(option, given)?,
+            "union_by_name" | "filename" | "file_row_number" | "binary_as_string" if !call.truth(option, given)? => {}
             _ => return Err(call.unknown(option)),
         }
     }
     let format = state.get_file_format_factory("parquet");
     let format = format.ok_or_else(|| call.refused("Parquet is not read here"))?;
     let format = format.create(state, &std::collections::HashMap::new())?;
-    listing(call.files()?, ListingOptions::new(format).with_file_extension(""), state).await
+    let (files, options) = (call.files()?, ListingOptions::new(format).with_file_extension(""));
+    if partitioned {
+        let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+        if let Some(table) = hive::table(state, &files, &options).await? {
+            return Ok(table);
+        }
+    }
+    listing(files, options, state).await
 }
 
 async fn listing(files: Vec<String>, options: ListingOptions, state: &SessionState) -> Result<Arc<dyn TableProvider>> {

@@ -1,6 +1,7 @@
 //! Functions of DuckDB that DataFusion has not, or means otherwise.
 
 mod calendar;
+pub(super) mod csv_field;
 mod formats;
 mod json;
 mod json_writer;
@@ -11,6 +12,7 @@ mod own;
 mod parts;
 mod ranks;
 mod regexps;
+mod series;
 mod similar;
 mod structs;
 mod texts;
@@ -34,10 +36,12 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         formats::functions(),
         calendar::functions(),
         moments::functions(),
+        series::functions(),
         lists::functions(),
         ranks::functions(),
         json::functions(),
         structs::functions(),
+        csv_field::functions(),
     ];
     own.into_iter().flatten().map(|function| Arc::new(ScalarUDF::from(function))).collect()
 });

@@ -499,8 +499,13 @@ fn epoch_types(types: &[DataType]) -> Option<Typed> {
 fn epoch(call: &Call, unit: i64) -> Result<ArrayRef> {
     match call.args[0].data_type() {
         DataType::Int64 => moments(call, |row| call.integer(0, row).map(|count| scaled(count, unit)).transpose()),
-        _ => call.integers(|row| Ok(call.moment(0, row).map(|micros| micros.div_euclid(unit)))),
+        _ => call.integers(|row| Ok(call.moment(0, row).map(|micros| rounded(micros, unit)))),
     }
+}
+
+/// Microseconds in units of so many, the half away from zero.
+fn rounded(micros: i64, unit: i64) -> i64 {
+    micros.saturating_add(micros.signum() * (unit / 2)) / unit
 }
 
 /// Buckets of dates are dates.

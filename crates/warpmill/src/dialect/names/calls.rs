@@ -322,7 +322,7 @@ fn counted(interval: &Interval) -> Option<Expr> {
     };
     let count = (*interval.value).clone();
     let count = match whole {
-        Some(ty) => cast(function("trunc", vec![count]), ty),
+        Some(ty) => cast(function("trunc", vec![cast(count, double())]), ty),
         None => count,
     };
     Some(function(&format!("to_{unit}s"), vec![count]))

@@ -7,7 +7,7 @@ pub(crate) use forms::answer;
 pub(crate) use pivots::{GROUPS, VALUES};
 use std::borrow::Cow;
 
-use crate::pieces::{Piece, pieces};
+use crate::pieces::{Piece, pieces, push_parameter};
 
 /// A piece of a text.
 #[derive(Debug, Clone, Copy)]
@@ -28,12 +28,13 @@ impl Token<'_> {
 
 /// `sql` in forms that the parser reads:
 /// `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, `ASOF LEFT JOIN r ON c`,
-/// commas before the end, `PIVOT` and `UNPIVOT` as statements, and those of [`forms`].
+/// commas before the end, `?` (numbered), `PIVOT` and `UNPIVOT` as statements, and those of [`forms`].
 pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     if !is_concerned(sql) {
         return Cow::Borrowed(sql);
     }
-    let tokens: Vec<Token<'_>> = pieces(sql).map(|(piece, text)| Token { piece, text }).collect();
+    let numbered = numbered(sql);
+    let tokens: Vec<Token<'_>> = pieces(&numbered).map(|(piece, text)| Token { piece, text }).collect();
     let mut out = String::with_capacity(sql.len() + 16);
     write(&tokens, &mut out);
     // Columns of a list have other names than DataFusion's; one that is ordered stays.
@@ -45,8 +46,28 @@ pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// `sql` whose parameters `?` have numbers, as each is one of its own; those of other names stay.
+fn numbered(sql: &str) -> Cow<'_, str> {
+    if !sql.contains('?') {
+        return Cow::Borrowed(sql);
+    }
+    let mut out = String::with_capacity(sql.len() + 8);
+    let mut number = 0;
+    for piece in pieces(sql) {
+        match piece {
+            (Piece::Other, "?") => {
+                number += 1;
+                push_parameter(&mut out, number);
+            }
+            (Piece::Other, "$") => return Cow::Borrowed(sql),
+            (_, text) => out.push_str(text),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// The words of forms that the parser does not read.
-const WORDS: [&str; 17] = [
+const WORDS: [&str; 18] = [
     "asof",
     "lambda",
     "for",
@@ -64,6 +85,7 @@ const WORDS: [&str; 17] = [
     "sample",
     "(from",
     "as from",
+    "interval",
 ];
 
 /// Whether a colon that is not doubled, `@(`, `@-` or `!` is there.
@@ -85,6 +107,7 @@ fn is_concerned(sql: &str) -> bool {
     let from = sql.trim_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case("from"));
     list || from
         || sql.contains("**")
+        || sql.contains('?')
         || sql.trim_end().ends_with(',')
         || has_other_forms(sql)
         || WORDS.into_iter().any(has)
@@ -158,6 +181,14 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
         out.push_str(&format!("glob_matches({subject}, {})", rest[pattern].text));
         return pattern + 1;
     }
+    if first.is("interval")
+        && let Some((count, length)) = bracketed_number(rest)
+        && next(rest, length).is_some_and(|unit| rest[unit].piece == Piece::Word)
+    {
+        // The parser takes one number in brackets for the precision of a type.
+        out.push_str(&format!("INTERVAL (({count}))"));
+        return length;
+    }
     if first.text == "," && next(rest, 1).is_none() {
         return 1;
     }
@@ -166,6 +197,15 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     }
     out.push_str(first.text);
     1
+}
+
+/// The whole number that stands in brackets of its own after the first token, and how many tokens that is.
+fn bracketed_number<'a>(tokens: &[Token<'a>]) -> Option<(&'a str, usize)> {
+    let open = next(tokens, 1).filter(|&open| tokens[open].text == "(")?;
+    let number = next(tokens, open + 1)?;
+    let close = next(tokens, number + 1).filter(|&close| tokens[close].text == ")")?;
+    let text = tokens[number].text;
+    text.bytes().all(|byte| byte.is_ascii_digit()).then_some((text, close + 1))
 }
 
 /// `ASOF [LEFT] JOIN r` at the beginning of `tokens`, up to its ON or USING, with a MATCH_CONDITION that says what kind it is; and how
@@ -370,6 +410,8 @@ mod tests {
                 "SELECT * FROM l ASOF JOIN r  MATCH_CONDITION ('asof inner') ON l.t >= r.t ASOF JOIN (SELECT 1 ON x) s  MATCH_CONDITION \
                  ('asof left') USING (t)",
             ),
+            ("SELECT INTERVAL ( 5 ) DAY, INTERVAL (5.5) DAY", "SELECT INTERVAL ((5)) DAY, INTERVAL (5.5) DAY"),
+            ("PREPARE p AS SELECT ?+1, '?', ?", "PREPARE p AS SELECT $1+1, '?', $2"),
             ("SELECT s GLOB 'a*'", "SELECT glob_matches(s, 'a*')"),
         ] {
             assert_eq!(plain(sql), plain_sql);
@@ -385,6 +427,7 @@ mod tests {
             "SELECT substring(x FROM 1 FOR 2) IN (1)",
             "SELECT filter(l, x)",
             "SELECT x FROM materialized (1)",
+            "SELECT ?, $1",
         ] {
             assert_eq!(plain(same), same);
         }
