@@ -1,14 +1,15 @@
 //! Constants of conditions that stand for those of other statements: such a plan is translated again for each of them, with its values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use datafusion::common::metadata::FieldMetadata;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, ScalarValue, internal_datafusion_err};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_plan::ExecutionPlan;
 
 /// The name of a parameter's number in the metadata of its literal.
 const NUMBER: &str = "warpmill.parameter";
@@ -27,6 +28,24 @@ pub fn number(metadata: &FieldMetadata) -> Option<usize> {
 pub(crate) fn number_of(literal: &Literal) -> Option<usize> {
     let field = literal.return_field(&Schema::empty()).ok()?;
     field.metadata().get(NUMBER)?.parse().ok()
+}
+
+/// The numbers of the parameters that the expressions of `plan` have.
+///
+/// # Errors
+/// Those of walking through expressions.
+pub fn numbers(plan: &Arc<dyn ExecutionPlan>) -> Result<BTreeSet<usize>> {
+    let mut found = BTreeSet::new();
+    plan.apply_expressions(&mut |expr| {
+        expr.apply(|expr| {
+            found.extend(expr.downcast_ref::<Literal>().and_then(number_of));
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    for child in plan.children() {
+        found.append(&mut numbers(child)?);
+    }
+    Ok(found)
 }
 
 /// A condition with `values` for its parameters; `None`: those that it was made with.

@@ -11,7 +11,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator, and, binary_expr, or};
 use datafusion::optimizer::simplify_expressions::expr_simplifier::THRESHOLD_INLINE_INLIST;
 use datafusion::physical_plan::ExecutionPlan;
-use warpmill_translate::parameters::metadata;
+use warpmill_translate::parameters::{metadata, numbers};
 
 use super::parameters::{
     evaluated, is_comparison, number, numbered, reads_rows, with_numbered, with_parameters, without_number,
@@ -85,7 +85,12 @@ impl Skeleton {
         }
         let filters = filters_of_tables(&plan)?;
         let program = state.query_planner().create_physical_plan(&plan, state).await?;
-        Ok(is_one_program(&*program).then_some(Self { slots, filters, program }))
+        let Some(source) = program.downcast_ref::<WarpmillExec>().filter(|_| is_one_program(&*program)) else {
+            return Ok(None);
+        };
+        // A condition whose values decide it is in no plan.
+        let has_all = numbers(source.source())?.into_iter().eq(0..slots.len());
+        Ok(has_all.then_some(Self { slots, filters, program }))
     }
 
     /// The values of the slots; `None` where one has none.
