@@ -397,6 +397,44 @@ def test_sums_that_become_wide(own: warpmill.Connection) -> None:
     assert answers == [own.execute(text.format(limit)).fetchall() for limit in limits]
 
 
+def test_answers_from_statistics_are_of_their_statement(own: warpmill.Connection) -> None:
+    """Bounds that leave one value, or none, say nothing of the next constants."""
+    text = "SELECT count(DISTINCT id), count(DISTINCT k) FROM t WHERE id >= {} AND k >= {}"
+    constants = [(3998, 49), (3997, 49), (3999, 49), (3998, 48), (3996, 48), (3996, 47), (9999, 60)]
+    expected = [(1, 1), (1, 1), (1, 1), (2, 2), (2, 2), (3, 3), (0, 0)]
+    for values, counts in zip(constants, expected, strict=True):
+        assert own.execute(text.format(*values)).fetchall() == [counts]
+    # Nor do they say that any row is left.
+    assert own.execute("SELECT count(DISTINCT x), count(DISTINCT k) FROM g WHERE x = 3 AND k = 4").fetchall() == [
+        (0, 0)
+    ]
+
+
+def test_programs_that_are_placed_again_within_others() -> None:
+    """A program is given up for one whose functions the host calls, and a part of that for wide sums."""
+
+    def total(x):  # type: ignore[no-untyped-def]
+        found = 0
+        for v in x:
+            if v is not None:
+                found += v
+        return found
+
+    with warpmill.connect(device="sim", device_fallback="allow", gpu_memory_limit=20_000) as con:
+        con.create_aggregate("total", total)
+        con.execute(
+            "CREATE TABLE skew AS SELECT CASE WHEN range < 200 THEN 0 ELSE range END AS k, range AS n, "
+            "CAST(500000000000000 AS DECIMAL(18, 0)) AS v FROM range(400)"
+        )
+        for n in range(1, 7):
+            text = (
+                f"SELECT x, z FROM (SELECT total(a.n) AS x FROM skew a WHERE a.n > {n}) p, "
+                f"(SELECT sum(a.v) AS y, count(*) AS z FROM skew a JOIN skew b ON a.k = b.k WHERE a.n > {n}) q"
+            )
+            rest = range(n + 1, 400)
+            assert con.execute(text).fetchall() == [(sum(rest), sum(200 if i < 200 else 1 for i in rest))]
+
+
 def test_tables_that_change_under_texts(own: warpmill.Connection) -> None:
     count = "SELECT count(*) FROM g WHERE x < {} AND k >= 0"
     assert [_state(own, count.format(x)) for x in (7, 8, 9, 10)] == ["plan", "plan", "template", "text"]

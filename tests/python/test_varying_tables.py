@@ -11,6 +11,7 @@ import warpmill
 def con() -> warpmill.Connection:
     con = warpmill.connect()
     con.execute("CREATE TABLE t AS SELECT range AS x, range % 7 AS k FROM range(1000)")
+    con.execute("CREATE VIEW rv AS SELECT x, random() AS r FROM t")
     return con
 
 
@@ -51,6 +52,12 @@ STATEMENTS = {
         "SELECT count(*) FROM a JOIN g USING (k, r)",
         7,
     ),
+    "beside recursive ones": (
+        "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 3), "
+        "a AS (SELECT x, random() AS r FROM t, n) SELECT count(*) FROM a p JOIN a q ON p.x = q.x AND p.r = q.r",
+        3000,
+    ),
+    "of views": ("WITH a AS (SELECT * FROM rv) SELECT count(*) FROM a p JOIN a q ON p.x = q.x AND p.r = q.r", 1000),
     "unions": (
         "WITH a AS (SELECT uuid() AS u FROM t) SELECT count(*) FROM (SELECT u FROM a UNION SELECT u FROM a)",
         1000,
@@ -76,6 +83,15 @@ def test_runs_differ(con: warpmill.Connection) -> None:
 def test_subqueries_are_drawn_each_for_itself(con: warpmill.Connection) -> None:
     text = "SELECT count(*) FROM (SELECT uuid() AS u FROM t) a JOIN (SELECT uuid() AS u FROM t) b ON a.u = b.u"
     assert con.execute(text).fetchall() == [(0,)]
+
+
+def test_readers_of_views_draw_each_for_itself(con: warpmill.Connection) -> None:
+    con.execute(
+        "CREATE VIEW pairs AS WITH a AS (SELECT x, random() AS r FROM t) "
+        "SELECT p.r AS p, q.r AS q FROM a p JOIN a q USING (x)"
+    )
+    assert con.execute("SELECT count(*) FROM pairs WHERE p = q").fetchall() == [(1000,)]
+    assert con.execute("SELECT count(*) FROM pairs m JOIN pairs n ON m.p = n.p").fetchall() == [(0,)]
 
 
 def test_what_is_written(con: warpmill.Connection) -> None:

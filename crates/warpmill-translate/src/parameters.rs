@@ -35,6 +35,22 @@ pub(crate) fn number_of(literal: &Literal) -> Option<usize> {
 /// # Errors
 /// Those of walking through expressions.
 pub fn numbers(plan: &Arc<dyn ExecutionPlan>) -> Result<BTreeSet<usize>> {
+    let mut found = own_numbers(plan)?;
+    for child in plan.children() {
+        found.append(&mut numbers(child)?);
+    }
+    Ok(found)
+}
+
+/// Whether expressions of the node `plan` itself have parameters.
+///
+/// # Errors
+/// Those of walking through expressions.
+pub fn has_parameters(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    Ok(!own_numbers(plan)?.is_empty())
+}
+
+fn own_numbers(plan: &Arc<dyn ExecutionPlan>) -> Result<BTreeSet<usize>> {
     let mut found = BTreeSet::new();
     plan.apply_expressions(&mut |expr| {
         expr.apply(|expr| {
@@ -42,9 +58,6 @@ pub fn numbers(plan: &Arc<dyn ExecutionPlan>) -> Result<BTreeSet<usize>> {
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
-    for child in plan.children() {
-        found.append(&mut numbers(child)?);
-    }
     Ok(found)
 }
 

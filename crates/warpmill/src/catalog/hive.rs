@@ -30,7 +30,9 @@ type Values = BTreeMap<String, String>;
 /// The columns that the folders of `path` are values of, as they follow each other.
 fn keys_of(path: &Path) -> Vec<(String, String)> {
     let folders = path.parent().map(|folder| folder.iter().filter_map(|part| part.to_str())).into_iter().flatten();
-    let keys = folders.filter_map(|part| part.split_once('=')).filter(|(name, _)| !name.is_empty());
+    let keys = folders
+        .filter_map(|part| part.split_once('='))
+        .filter(|(name, value)| !name.is_empty() && !value.contains('='));
     keys.map(|(name, value)| (name.to_string(), value.to_string())).collect()
 }
 
@@ -95,7 +97,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8(out).unwrap_or_else(|_| text.to_string())
 }
 
-/// The table of `files` with the columns of their folders; `None` where these have none. `folder`: all files below it, if that is what they are.
+/// The table of `files` with the columns of their folders; `None` where these have none.
 ///
 /// # Errors
 /// Files that cannot be read; a part of the files of very many folders.

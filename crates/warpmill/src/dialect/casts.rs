@@ -96,7 +96,7 @@ fn checked(e: Expr, to: &DataType, try_cast: bool) -> Result<Option<Expr>> {
     };
     match value.try_as_str().flatten().map(|text| text::checked(text, to)) {
         None => Ok(Some(e)),
-        // What it is stays, with its metadata.
+        // The text is read as it is: the literal keeps its metadata.
         Some(Some(Cow::Borrowed(_))) => Ok(Some(e)),
         Some(Some(Cow::Owned(text))) => Ok(Some(lit(text))),
         Some(None) if try_cast => Ok(None),

@@ -70,7 +70,10 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     let Some(functions) = state.config().get_extension::<Functions>() else {
         return planned(state, statement, params).await;
     };
-    let is_volatile = |name: &str| is_volatile(state, name);
+    let is_volatile = |name: &str| {
+        let function = state.scalar_functions().get(library::scalar(name));
+        function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+    };
     let mut expanded = statement.clone();
     if !expand(&mut expanded, &functions, Expansion::Expressions, &is_volatile)? {
         return planned(state, expanded, params).await;
@@ -86,18 +89,12 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     }
 }
 
-/// Whether the results of a function differ from call to call.
-fn is_volatile(state: &SessionState, name: &str) -> bool {
-    let function = state.scalar_functions().get(library::scalar(name));
-    function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
-}
-
 async fn planned(state: &SessionState, mut statement: Statement, params: &[ScalarAndMetadata]) -> Result<LogicalPlan> {
     check_ctes(&statement)?;
     check_windows(&statement)?;
     let tables = tables::Tables::of(state, &statement).await?;
     names::bind(&mut statement, &tables)?;
-    once::mark(&mut statement, &|name| is_volatile(state, name));
+    once::mark(&mut statement, &tables);
     literals::rewrite(&mut statement);
     let plan = SqlToRel::new_with_options(&tables, tables.parser_options()).statement_to_plan(statement)?;
     // Parts that are shared in it are copied from here on.
@@ -128,7 +125,8 @@ pub(crate) fn is_taken(name: &str) -> bool {
 /// arguments, and it takes them as they are.
 pub(crate) fn is_part_of_constants(call: &ScalarFunction) -> bool {
     // `names` makes patterns without escapes so.
-    let is_pattern = || call.func.name() == "replace" && call.args[1..] == [lit("\\"), lit("\\\\")];
+    let doubled = [lit("\\"), lit("\\\\")];
+    let is_pattern = || call.func.name() == "replace" && call.args.get(1..) == Some(&doubled[..]);
     operators::is_operator(call) || dates::is_date_at_midnight(call) || is_pattern()
 }
 

@@ -7,6 +7,7 @@ use arrow::compute::CastOptions;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::catalog::{SchemaProvider, TableFunction, TableFunctionArgs};
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{
     DFSchema, DataFusionError, ResolvedTableReference, Result, TableReference, plan_datafusion_err, plan_err,
 };
@@ -17,19 +18,22 @@ use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
-use datafusion::logical_expr::{Cast, LogicalPlanBuilder};
+use datafusion::logical_expr::{
+    AggregateUDF, Cast, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, Volatility,
+    WindowUDF,
+};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
+    Expr as SqlExpr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
 };
 
 use super::types::TIMESTAMP;
 use super::{bind, casts, library};
 use crate::ScalarValue;
 use crate::catalog::{CATALOG, DUCKDB_MAIN, is_main};
+use crate::once::{Names, Once};
 use crate::session::variables::Variables;
 use crate::udf::{self, Functions};
 
@@ -191,13 +195,47 @@ async fn table(schema: &dyn SchemaProvider, name: &str) -> Result<Option<Arc<dyn
     }
 }
 
+impl Names for Tables<'_> {
+    fn is_volatile(&self, function: &str) -> bool {
+        let function = self.state.scalar_functions().get(library::scalar(function));
+        function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+    }
+
+    fn varies(&self, table: &ObjectName) -> bool {
+        let parts: Vec<&str> =
+            table.0.iter().filter_map(|part| part.as_ident()).map(|name| name.value.as_str()).collect();
+        let reference = match parts.as_slice() {
+            [table] => TableReference::bare(*table),
+            [schema, table] => TableReference::partial(*schema, *table),
+            [catalog, schema, table] => TableReference::full(*catalog, *schema, *table),
+            _ => return false,
+        };
+        let source = self.found.get(&self.resolved(reference));
+        source.and_then(|source| source.get_logical_plan()).is_some_and(|plan| has_volatile(&plan))
+    }
+}
+
+/// Whether an expression of a plan differs from run to run.
+fn has_volatile(plan: &LogicalPlan) -> bool {
+    let mut found = false;
+    let walked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found |= expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+    found || walked.is_err()
+}
+
 impl ContextProvider for Tables<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         let name = self.resolved(name);
         if let Some(error) = self.failed.get(&name) {
             return Err(DataFusionError::Shared(Arc::clone(error)));
         }
-        self.found.get(&name).cloned().ok_or_else(|| plan_datafusion_err!("table '{name}' not found"))
+        let source = self.found.get(&name).ok_or_else(|| plan_datafusion_err!("table '{name}' not found"))?;
+        let view = source.get_logical_plan().map(|plan| Once::renumbered(&plan)).transpose()?.flatten();
+        Ok(view.map_or_else(|| Arc::clone(source), |plan| provider_as_source(Arc::new(ViewTable::new(plan, None)))))
     }
 
     fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {

@@ -154,24 +154,21 @@ impl WarpmillExec {
         Self { source, values: None, program, inputs, leaves, sums, properties, metrics, wide, with_host, kept }
     }
 
+    /// The node of a plan whose parameters have these values, by which its program was translated.
+    pub(super) fn translated_with(self, values: Option<&[ScalarValue]>) -> Self {
+        Self { values: values.map(Into::into), ..self }
+    }
+
     /// The node for other values of its plan's parameters; `None` where the plan is no program with these. Only for nodes without inputs.
     pub(crate) fn with_values(&self, values: Vec<ScalarValue>, options: &WarpmillOptions) -> Option<Self> {
         let translation = warpmill_translate::Options { values: Some(&values), ..options.translation() };
         let (translated, _) = functions::program(&self.source, options, (translation, Runner::Device));
         let program = translated.ok().filter(|translated| translated.inputs.is_empty())?.program;
-        Some(Self {
-            source: Arc::clone(&self.source),
-            values: Some(values.into()),
-            program: Arc::new(program),
-            inputs: vec![],
-            leaves: vec![],
-            sums: UnprovenSums::Narrow,
-            properties: Arc::clone(&self.properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-            wide: Arc::default(),
-            with_host: Arc::default(),
-            kept: kept::memo(),
-        })
+        let (properties, metrics) = (Arc::clone(&self.properties), ExecutionPlanMetricsSet::new());
+        let (wide, with_host, kept) = (Arc::default(), Arc::default(), kept::memo());
+        let (source, program, values) = (Arc::clone(&self.source), Arc::new(program), Some(values.into()));
+        let (inputs, leaves, sums) = (vec![], vec![], UnprovenSums::Narrow);
+        Some(Self { source, values, program, inputs, leaves, sums, properties, metrics, wide, with_host, kept })
     }
 
     /// The program.

@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -29,6 +29,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use warpmill_engine::DeviceChoice;
 use warpmill_ir::{Operator, Program, Sink, Source, Unsupported};
+use warpmill_translate::parameters::has_parameters;
 use warpmill_translate::{Options, Translated};
 
 pub use exec::{QueryHandle, WarpmillExec, context_of_program, has_device, is_one_program};
@@ -157,7 +158,11 @@ impl<'a> Placer<'a> {
                 let leaves = inputs.clone();
                 let inputs = inputs.into_iter().map(|input| self.node(input));
                 let inputs = inputs.collect::<Result<Vec<_>>>()?;
-                Ok(Arc::new(WarpmillExec::new(plan, Arc::new(program), (leaves, inputs), self.sums)))
+                let exec = WarpmillExec::new(plan, Arc::new(program), (leaves, inputs), self.sums);
+                Ok(Arc::new(exec.translated_with(self.values)))
+            }
+            Err(_) if self.values.is_some() && has_parameters(&plan)? => {
+                internal_err!("{} stays, whose parameters have values elsewhere", plan.name())
             }
             Err(_) if plan.children().is_empty() => Ok(guarded(plan)),
             Err(reason) => {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, ObjectNamePart, Query, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitorMut,
+    Cte, Expr, ObjectName, ObjectNamePart, Query, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitorMut,
     visit_expressions, visit_relations,
 };
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
@@ -16,9 +16,19 @@ use crate::dialect::walk;
 /// The name of the brackets, which no text has.
 const NAME: &str = "$ once";
 
-/// Puts common table expressions that vary and are named several times in brackets that [`is_marked`] knows. Names of the statement are bound.
-pub(crate) fn mark(statement: &mut Statement, is_volatile: &dyn Fn(&str) -> bool) {
-    let _: ControlFlow<()> = walk::statement(statement, &mut Marks { is_volatile });
+/// What is known of the names in a statement.
+pub(crate) trait Names {
+    /// Whether the results of a function differ from call to call.
+    fn is_volatile(&self, function: &str) -> bool;
+
+    /// Whether a table is a view whose rows differ from run to run.
+    fn varies(&self, table: &ObjectName) -> bool;
+}
+
+/// Wraps each common table expression that varies and is read several times in a derived table with a reserved alias, which [`is_marked`] knows.
+/// Names of the statement are bound.
+pub(crate) fn mark(statement: &mut Statement, names: &dyn Names) {
+    let _: ControlFlow<()> = walk::statement(statement, &mut Marks { names });
 }
 
 /// Whether these are such brackets.
@@ -27,7 +37,7 @@ pub(crate) fn is_marked(alias: Option<&TableAlias>) -> bool {
 }
 
 struct Marks<'a> {
-    is_volatile: &'a dyn Fn(&str) -> bool,
+    names: &'a dyn Names,
 }
 
 impl VisitorMut for Marks<'_> {
@@ -35,14 +45,16 @@ impl VisitorMut for Marks<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let Some(with) = &query.with else { return ControlFlow::Continue(()) };
-        if with.recursive {
-            return ControlFlow::Continue(());
-        }
         let mut varying: HashSet<String> = HashSet::new();
         for cte in &with.cte_tables {
             if self.varies(&cte.query, &varying) {
                 varying.insert(cte.alias.name.value.to_lowercase());
             }
+        }
+        // Rows that are added to themselves have a node of their own.
+        let recursive = |cte: &Cte| with.recursive && readings(&cte.query, &cte.alias.name.value.to_lowercase()) > 0;
+        for cte in with.cte_tables.iter().filter(|cte| recursive(cte)) {
+            varying.remove(&cte.alias.name.value.to_lowercase());
         }
         varying.retain(|name| readings(query, name) > 1);
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
@@ -58,29 +70,30 @@ impl Marks<'_> {
     /// Whether the rows of a query differ from run to run: it calls such a function, or reads what does.
     fn varies(&self, query: &Query, varying: &HashSet<String>) -> bool {
         let calls = visit_expressions(query, |expr: &Expr| match expr {
-            Expr::Function(call) if last(&call.name).is_some_and(|name| (self.is_volatile)(&name)) => {
+            Expr::Function(call) if last(&call.name).is_some_and(|name| self.names.is_volatile(&name)) => {
                 ControlFlow::Break(())
             }
             _ => ControlFlow::Continue(()),
         });
         let reads = visit_relations(query, |name: &ObjectName| match last(name) {
-            Some(name) if varying.contains(&name) => ControlFlow::Break(()),
+            Some(own) if varying.contains(&own) => ControlFlow::Break(()),
+            _ if self.names.varies(name) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         });
         calls.is_break() || reads.is_break()
     }
 }
 
-/// Puts a query in brackets that have the name.
+/// Wraps a query.
 fn bracket(query: &mut Query) {
     let text = format!("SELECT * FROM (SELECT 1) AS \"{NAME}\"");
     let around = Parser::new(&DuckDbDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_query());
     let body = std::mem::replace(query, *around.expect("this is SQL"));
-    if let SetExpr::Select(select) = query.body.as_mut()
-        && let Some(TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }) = select.from.first_mut()
-    {
-        **subquery = body;
-    }
+    let SetExpr::Select(select) = query.body.as_mut() else { unreachable!("{text} is a SELECT") };
+    let Some(TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }) = select.from.first_mut() else {
+        unreachable!("{text} reads a query")
+    };
+    **subquery = body;
 }
 
 /// How often a query names a table.

@@ -8,14 +8,16 @@ mod mark;
 mod physical;
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU64};
 
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchemaRef, Result, internal_err};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 
-pub(crate) use mark::{is_marked, mark};
+pub(crate) use mark::{Names, is_marked, mark};
 pub(crate) use physical::{OnceExec, Results};
 
 /// The logical node. Copies have its number.
@@ -28,15 +30,32 @@ pub(crate) struct Once {
 impl Once {
     /// A node over `input` with a number of its own.
     pub(crate) fn plan(input: LogicalPlan) -> LogicalPlan {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, atomic::Ordering::Relaxed);
-        LogicalPlan::Extension(Extension { node: Arc::new(Self { input: Arc::new(input), number }) })
+        LogicalPlan::Extension(Extension { node: Arc::new(Self { input: Arc::new(input), number: next() }) })
+    }
+
+    /// The plan of a view for one of its readers: each draws for itself. `None` where nothing in it runs once.
+    pub(crate) fn renumbered(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+        let mut numbers: HashMap<u64, u64> = HashMap::new();
+        let renumbered = plan.clone().transform_up_with_subqueries(|node| {
+            let LogicalPlan::Extension(extension) = &node else { return Ok(Transformed::no(node)) };
+            let Some(once) = extension.node.as_any().downcast_ref::<Self>() else { return Ok(Transformed::no(node)) };
+            let number = *numbers.entry(once.number).or_insert_with(next);
+            let node = Arc::new(Self { input: Arc::clone(&once.input), number });
+            Ok(Transformed::yes(LogicalPlan::Extension(Extension { node })))
+        })?;
+        Ok(renumbered.transformed.then_some(renumbered.data))
     }
 
     /// The number that all copies have.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
+}
+
+/// A number that no other node has.
+fn next() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, atomic::Ordering::Relaxed)
 }
 
 impl PartialOrd for Once {

@@ -1,9 +1,8 @@
 //! Plans of statements that differ in constants only.
 //!
 //! A bound plan has the constants that columns are compared with taken out ([`parameters`]) and is looked up: one that came before is not
-//! optimized again, but gets its constants where the optimized plan has parameters ([`template`]). The parts of planning that values of
-//! constants may decide are done anew for each statement: binding, the simplification of conditions, the physical plan, its program and its
-//! placement. The order of joins follows estimates: a template is used for constants that keep about as many rows as those that it was made for.
+//! optimized again, but gets its constants where the optimized plan has parameters ([`template`]). Where a template is found so, what values of
+//! constants may decide is done anew: binding, the simplification of conditions, the physical plan, its program and its placement. The order of joins follows estimates: a template is used for constants that keep about as many rows as those that it was made for.
 //!
 //! A text that gave such a plan is looked at once more: where its constants reach the bound plan by expressions only ([`statement`]), and the
 //! optimized plan is one program that its values do not shape ([`skeleton`]), the next text of the same [`shape`] is neither parsed nor bound: its

@@ -165,7 +165,7 @@ fn constant(expr: Expr, constants: &mut Constants) -> Expr {
         expr => evaluated(expr),
     };
     let Some(value) = value.filter(is_comparable) else { return expr };
-    // Texts that are equal are so for a reason: conditions that branches have in common are taken out of these.
+    // Equal texts share one parameter: rules that take common conditions out of OR compare expressions.
     let is_text = value.data_type().is_string();
     let known = constants.values.iter().position(|known| is_text && *known == value);
     let number = known.unwrap_or(constants.values.len());

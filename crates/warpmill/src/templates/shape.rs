@@ -1,6 +1,7 @@
 //! Texts of statements apart from their constants.
 //!
-//! Texts of one shape differ only in constants that something is compared with: numbers of the same types, and strings. Those that mean
+//! Texts of one shape differ only in constants that something is compared or computed with (`+ - * /`), and in members of IN lists: numbers of the
+//! same types, and strings. Those that mean
 //! something else by where they stand (positions of columns, limits, units of intervals) are part of the shape. Nothing is decided here about
 //! what a constant means: a constant that is taken for one wrongly is found when the text is bound with parameters.
 
@@ -16,6 +17,9 @@ const KIND: char = '\u{1}';
 
 /// Digits of the longest numbers that are taken out.
 const DIGITS: usize = 18;
+
+/// Bytes of the longest texts whose constants are taken out.
+const LONGEST: usize = 1 << 16;
 
 /// Units of intervals that are taken out with their numbers: `INTERVAL '90' DAY`.
 const UNITS: [&str; 5] = ["day", "month", "year", "hour", "minute"];
@@ -52,8 +56,11 @@ impl<'t> Shape<'t> {
             }
             return Self { key, constants: params.to_vec(), text, places: vec![] };
         }
-        let tokens = tokens(text);
         let mut shape = Self { key: String::with_capacity(text.len()), constants: vec![], text, places: vec![] };
+        if text.len() > LONGEST {
+            return shape;
+        }
+        let tokens = tokens(text);
         let mut copied = 0;
         let begins = beginnings(&tokens);
         for at in 0..tokens.len() {
@@ -117,7 +124,7 @@ impl Token<'_> {
     }
 }
 
-/// The tokens of a text: a number with a point is one of them.
+/// The tokens of a text: a number with a point is one of them, and a string with quotes in it.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut tokens: Vec<Token<'_>> = vec![];
     let mut at = 0;
@@ -125,6 +132,15 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         let bytes = at..at + piece_text.len();
         at = bytes.end;
         if matches!(piece, Piece::Space | Piece::Comment) {
+            continue;
+        }
+        // A doubled quote is part of a string.
+        if let Some(last) = tokens.last_mut()
+            && (last.piece, piece) == (Piece::Quoted, Piece::Quoted)
+            && last.bytes.end == bytes.start
+        {
+            last.bytes.end = bytes.end;
+            last.text = &text[last.bytes.clone()];
             continue;
         }
         tokens.push(Token { piece, text: piece_text, bytes });
@@ -241,15 +257,14 @@ mod tests {
             "SELECT 1, a + 2 FROM t WHERE b = 3 AND c >= -4 AND d BETWEEN 0.05 AND 0.07 AND e LIKE 'x%' LIMIT 10";
         assert_eq!(constants(text), ["2", "3", "-4", "0.05", "0.07", "x%"]);
         assert_eq!(constants("a < DATE '2020-01-01' AND b > timestamp '2020-01-01 00:00:00'").len(), 2);
-        assert_eq!(constants("a - 5 > b AND c > a -6 AND d > 1 - -7"), ["5", "6", "-7"]);
+        assert_eq!(constants("a - 5 > b AND c > a -6 AND d > 1 - -7"), ["5", "6", "1", "-7"]);
         assert_eq!(
             constants("a < DATE '2020-01-01' + INTERVAL '90' DAY - INTERVAL 1 month"),
             ["2020-01-01", "90 day", "1 month"]
         );
-        assert_eq!(
-            constants("x IN (1, 2) AND y = INTERVAL '1 day' AND z = f('a', 2) AND u > INTERVAL (1) DAY"),
-            [""; 0]
-        );
+        assert_eq!(constants("y = INTERVAL '1 day' AND z = f('a', 2) AND u > INTERVAL (1) DAY"), [""; 0]);
+        let lists = "x IN (1, -2,'a') AND y NOT IN('b') AND z IN (f(3, 4), DATE '2020-01-01')";
+        assert_eq!(constants(lists), ["1", "-2", "a", "b", "2020-01-01"]);
     }
 
     #[test]

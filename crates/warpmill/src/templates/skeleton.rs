@@ -70,7 +70,7 @@ impl Skeleton {
         own: &LogicalPlan,
         state: &SessionState,
     ) -> Result<Option<Self>> {
-        // The constants that branches have in common order their union.
+        // Branches of a UNION with equal constants give it an order that other constants would not.
         let mut unites = false;
         plan.apply_with_subqueries(|node| {
             unites |= matches!(node, LogicalPlan::Union(_));

@@ -49,7 +49,7 @@ impl Statement {
         state: &SessionState,
     ) -> Option<Self> {
         let mut chosen: BTreeSet<usize> = (0..shape.constants.len()).collect();
-        // Once with all, and once with those that have arrived in conditions.
+        // First with all constants as parameters; then with those only that reached a condition.
         for _ in 0..2 {
             if chosen.is_empty() {
                 return None;

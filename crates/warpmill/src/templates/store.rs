@@ -168,10 +168,14 @@ impl Store {
         let texts = self.texts.entry(shape.key.clone()).or_default();
         texts.used = self.clock;
         texts.statements.retain(|known| !known.is_of(&shape.constants));
-        match statement {
-            Some(statement) if texts.statements.len() < MOST_STATEMENTS => texts.statements.push(Arc::new(statement)),
-            _ => texts.refused = true,
+        let Some(statement) = statement else {
+            texts.refused = true;
+            return;
+        };
+        if texts.statements.len() >= MOST_STATEMENTS {
+            texts.statements.remove(0);
         }
+        texts.statements.push(Arc::new(statement));
     }
 }
 
