@@ -42,7 +42,9 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "duckdb":
         duckdb.sql(f"COPY ({ROWS}) TO '{path}' (ROW_GROUP_SIZE 2048)")
         return path
-    table = duckdb.sql(ROWS).to_arrow_table()
+    rows = duckdb.sql(ROWS)
+    assert rows is not None
+    table = rows.to_arrow_table()
     if request.param == "float":
         table = table.set_column(1, "x", table["x"].cast(pa.float32()))
     pages = {"write_page_index": True, "data_page_size": 1024} if request.param == "pages" else {}
@@ -77,7 +79,7 @@ def test_bounds_of_a_part_of_the_row_groups(tmp_path: Path) -> None:
     ]
     for sql in queries:
         with warpmill.connect(device="cpu") as con:
-            assert repr(con.sql(sql).fetchall()) == repr(duckdb.sql(sql).fetchall()), sql
+            assert repr(con.sql(sql).fetchall()) == repr(duckdb.execute(sql).fetchall()), sql
 
 
 def test_zeros_of_both_signs(tmp_path: Path) -> None:
@@ -86,4 +88,4 @@ def test_zeros_of_both_signs(tmp_path: Path) -> None:
     for condition in ("x = 0.0", "x <= -0.0", "x >= 0.0", "x < 0.5", "x > -0.0"):
         sql = f"SELECT id FROM '{path}' WHERE {condition} ORDER BY id"
         with warpmill.connect(device="cpu") as con:
-            assert con.sql(sql).fetchall() == duckdb.sql(sql).fetchall(), condition
+            assert con.sql(sql).fetchall() == duckdb.execute(sql).fetchall(), condition

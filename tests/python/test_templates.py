@@ -313,7 +313,7 @@ def _names(count: int) -> list[tuple[str, ...]]:
 
 def test_constants_that_mean_something_else(own: warpmill.Connection, duck: duckdb.DuckDBPyConnection) -> None:
     """Positions, limits, units and names are no constants; nor is a moment that is no day where days are compared."""
-    texts = [
+    texts: list[tuple[str, list[tuple[Any, ...]]]] = [
         (
             "SELECT k, {} AS c FROM t WHERE k = {} ORDER BY {} LIMIT {}",
             [(1, 2, 1, 3), (2, 3, 1, 3), (3, 4, 2, 5), (4, 5, 1, 1)],

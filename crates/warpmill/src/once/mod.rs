@@ -1,7 +1,7 @@
 //! Common table expressions whose rows differ from run to run (`random()`, samples): they run once, for all that read them.
 //!
 //! DataFusion copies a common table expression to where it is named. One that varies and is named several times is put in brackets with a name
-//! ([`mark`]), which become a node of its own ([`Once`]): rules look through no copy of it, and all copies of a run have the rows of the first
+//! ([`mod@mark`]), which become a node of its own ([`Once`]): rules look through no copy of it, and all copies of a run have the rows of the first
 //! ([`physical`]).
 
 mod mark;
