@@ -413,7 +413,7 @@ def test_answers_from_statistics_are_of_their_statement(own: warpmill.Connection
 def test_programs_that_are_placed_again_within_others() -> None:
     """A program is given up for one whose functions the host calls, and a part of that for wide sums."""
 
-    def total(x):  # type: ignore[no-untyped-def]
+    def total(x: Any) -> Any:
         found = 0
         for v in x:
             if v is not None:

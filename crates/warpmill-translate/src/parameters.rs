@@ -33,7 +33,7 @@ pub(crate) fn number_of(literal: &Literal) -> Option<usize> {
 /// The numbers of the parameters that the expressions of `plan` have.
 ///
 /// # Errors
-/// Those of walking through expressions.
+/// Errors of DataFusion's walk through expressions.
 pub fn numbers(plan: &Arc<dyn ExecutionPlan>) -> Result<BTreeSet<usize>> {
     let mut found = own_numbers(plan)?;
     for child in plan.children() {
@@ -45,7 +45,7 @@ pub fn numbers(plan: &Arc<dyn ExecutionPlan>) -> Result<BTreeSet<usize>> {
 /// Whether expressions of the node `plan` itself have parameters.
 ///
 /// # Errors
-/// Those of walking through expressions.
+/// Errors of DataFusion's walk through expressions.
 pub fn has_parameters(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(!own_numbers(plan)?.is_empty())
 }

@@ -64,13 +64,19 @@ impl Prepared {
     }
 }
 
-/// The state that a plan was made for.
-#[derive(Debug)]
-pub(crate) struct Basis {
+/// The state of a session, as plans depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Generation {
     /// [`crate::catalog::Catalog::changes`].
     pub catalog: u64,
     /// Changes of settings.
     pub settings: u64,
+}
+
+/// The state that a plan was made for.
+#[derive(Debug)]
+pub(crate) struct Basis {
+    pub generation: Generation,
     /// The data that is read.
     pub read: Read,
 }
@@ -159,12 +165,18 @@ pub(crate) fn read_by(plan: &LogicalPlan, state: &SessionState) -> Result<Option
 }
 
 impl Basis {
-    fn holds(&self, catalog: u64, settings: u64) -> bool {
-        self.catalog == catalog && self.settings == settings && self.read.is_unchanged()
+    fn holds(&self, generation: Generation) -> bool {
+        self.generation == generation && self.read.is_unchanged()
     }
 }
 
-type Key = (String, Vec<ScalarValue>);
+/// A statement to be planned.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Text {
+    /// Its text, [`normalized`].
+    pub sql: String,
+    pub params: Vec<ScalarValue>,
+}
 
 struct Entry {
     prepared: Arc<Prepared>,
@@ -175,16 +187,16 @@ struct Entry {
 /// The least recently used plan makes room for a new one.
 #[derive(Default)]
 pub(crate) struct PlanCache {
-    entries: HashMap<Key, Entry>,
+    entries: HashMap<Text, Entry>,
     clock: u64,
 }
 
 impl PlanCache {
     /// The plan of a query, if there is one that is still right.
-    pub(crate) fn get(&mut self, key: &Key, catalog: u64, settings: u64) -> Option<Arc<Prepared>> {
+    pub(crate) fn get(&mut self, key: &Text, generation: Generation) -> Option<Arc<Prepared>> {
         self.clock += 1;
         let entry = self.entries.get_mut(key)?;
-        if !entry.basis.holds(catalog, settings) {
+        if !entry.basis.holds(generation) {
             self.entries.remove(key);
             return None;
         }
@@ -193,7 +205,7 @@ impl PlanCache {
     }
 
     /// Keeps a plan.
-    pub(crate) fn put(&mut self, key: Key, prepared: Arc<Prepared>, basis: Basis) {
+    pub(crate) fn put(&mut self, key: Text, prepared: Arc<Prepared>, basis: Basis) {
         self.clock += 1;
         if self.entries.len() >= CAPACITY && !self.entries.contains_key(&key) {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());

@@ -1,4 +1,4 @@
-//! What layouts are chosen by besides the program: the lessons of earlier runs, and the limits of the device.
+//! Hints and limits: the sizes that earlier runs found, and the limits of the device, by which layouts are chosen besides the program.
 
 use std::collections::HashMap;
 

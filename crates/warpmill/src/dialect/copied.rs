@@ -1,4 +1,4 @@
-//! What COPY ... TO writes, in columns that DataFusion writes as DuckDB would: values of folders' names, lines of CSV and of JSON.
+//! Columns of COPY ... TO in the form that makes DataFusion write what DuckDB writes: names of folders, lines of CSV and of JSON.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What footers of Parquet files say of the bounds of values, as far as it can be relied on.
+//! Bounds of values in footers of Parquet files, as far as they can be relied on.
 //!
 //! NaN is greater than all numbers, and writers leave it out of their bounds: an upper bound of floating-point numbers says
 //! nothing. Bounds of a file are those of all its row groups, or none.
@@ -52,7 +52,7 @@ fn is_float(metadata: &ParquetMetaData, leaf: usize) -> bool {
 
 /// The statistics of a column chunk of floating-point numbers with a lower bound only. Zeros may be negative there.
 fn without_upper(stats: &ChunkStatistics) -> ChunkStatistics {
-    /// Those with this lower bound.
+    /// The statistics `stats` with the lower bound `least` and no upper one.
     fn of<T>(stats: &ChunkStatistics, least: Option<T>) -> ValueStatistics<T> {
         let (distinct, nulls) = (stats.distinct_count_opt(), stats.null_count_opt());
         ValueStatistics::new(least, None, distinct, nulls, stats.is_min_max_deprecated()).with_min_is_exact(false)

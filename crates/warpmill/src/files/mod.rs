@@ -2,7 +2,7 @@
 //! error that names it.
 //!
 //! - `arrow`: files and streams of Arrow;
-//! - `bounds`: what footers of Parquet files say of the bounds of values, as far as it can be relied on;
+//! - `bounds`: bounds of values in footers of Parquet files, as far as they can be relied on;
 //! - `format`: footers of Parquet files are checked when a query is planned, before schemas and statistics are taken from them;
 //! - `readers`: footers, pages and indexes of Parquet files are checked when they are read;
 //! - `guard`: scans whose decoders may fail, or panic: the error names file, row group and column.

@@ -56,7 +56,7 @@ pub(crate) fn list(expr: &Expr) -> Option<InList> {
     Some(InList { expr: Box::new(expr.clone()), list: list.to_vec(), negated })
 }
 
-/// What is looked for by such a call, the members, and whether it is to be none of them.
+/// The parts of a call that stands for a list: the value that is looked for, the members, and whether it is to be none of them.
 pub(super) fn parts(expr: &Expr) -> Option<(&Expr, &[Expr], bool)> {
     let Expr::ScalarFunction(call) = expr else { return None };
     let negated = call.func.inner().downcast_ref::<Members>()?.negated;

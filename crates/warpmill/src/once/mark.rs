@@ -16,7 +16,7 @@ use crate::dialect::walk;
 /// The name of the brackets, which no text has.
 const NAME: &str = "$ once";
 
-/// What is known of the names in a statement.
+/// Facts about the names in a statement.
 pub(crate) trait Names {
     /// Whether the results of a function differ from call to call.
     fn is_volatile(&self, function: &str) -> bool;
@@ -51,7 +51,7 @@ impl VisitorMut for Marks<'_> {
                 varying.insert(cte.alias.name.value.to_lowercase());
             }
         }
-        // Rows that are added to themselves have a node of their own.
+        // Tables that read themselves are planned as recursive queries.
         let recursive = |cte: &Cte| with.recursive && readings(&cte.query, &cte.alias.name.value.to_lowercase()) > 0;
         for cte in with.cte_tables.iter().filter(|cte| recursive(cte)) {
             varying.remove(&cte.alias.name.value.to_lowercase());

@@ -21,12 +21,12 @@ use super::written::{WrittenExec, stage};
 use super::{QueryResult, Session};
 use crate::distribution::{self, Distribution, Stages, Workers};
 use crate::offload::{self, UnprovenSums, context_of_program, is_one_program};
-use crate::plan_cache::{Basis, Prepared, Read, normalized, read_by};
+use crate::plan_cache::{Basis, Generation, Prepared, Read, Text, normalized, read_by};
 use crate::planning::limits::{check_text, reserve};
 use crate::planning::{self, bound};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
-use crate::templates::{Generation, Optimized, Templates, Text};
+use crate::templates::{Optimized, Templates};
 use crate::{Error, QueryProfile, Result, ScalarValue};
 
 /// The nanoseconds within which a statement is over before anybody stops it.
@@ -131,21 +131,19 @@ impl Session {
 
     pub(super) async fn plan_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Planned> {
         let options = self.options();
-        let basis = (self.inner.catalog.changes(), self.inner.settings_changes.load(Ordering::Acquire));
-        let key = (normalized(sql), params.to_vec());
+        let settings = self.inner.settings_changes.load(Ordering::Acquire);
+        let generation = Generation { catalog: self.inner.catalog.changes(), settings };
+        let text = Text { sql: normalized(sql), params: params.to_vec() };
         if options.plan_cache {
-            let known = self.inner.plan_cache.lock().get(&key, basis.0, basis.1);
+            let known = self.inner.plan_cache.lock().get(&text, generation);
             if let Some(prepared) = known
                 && distribution::are_the_same(&prepared.workers, &options).await?
             {
                 return Ok(Planned::Query { prepared, cached: true });
             }
         }
-        let generation = Generation { catalog: basis.0, settings: basis.1 };
-        let text = Text { sql: key.0, params: key.1 };
         if let Some((prepared, read)) = self.planned_by_text(&text, &options, generation).await? {
-            let basis = Basis { catalog: basis.0, settings: basis.1, read };
-            self.inner.plan_cache.lock().put((text.sql, text.params), Arc::clone(&prepared), basis);
+            self.inner.plan_cache.lock().put(text, Arc::clone(&prepared), Basis { generation, read });
             return Ok(Planned::Query { prepared, cached: false });
         }
         check_text(&text.sql, &self.inner.context.copied_config().options().sql_parser.dialect)?;
@@ -197,8 +195,7 @@ impl Session {
         let way = Way { explains: false, templates };
         let (prepared, read) = self.prepare_for(&state, Arc::new(plan), &options, way).await?;
         if let Some(read) = read.filter(|_| immutable) {
-            let basis = Basis { catalog: basis.0, settings: basis.1, read };
-            self.inner.plan_cache.lock().put((text.sql, text.params), Arc::clone(&prepared), basis);
+            self.inner.plan_cache.lock().put(text, Arc::clone(&prepared), Basis { generation, read });
         }
         Ok(Planned::Query { prepared, cached: false })
     }

@@ -27,26 +27,9 @@ use self::statement::Statement;
 use self::store::{Family, Store};
 use self::template::{Made, Template};
 use crate::offload::WarpmillExec;
-use crate::plan_cache::{Read, read_by};
+use crate::plan_cache::{Generation, Read, Text, read_by};
 use crate::settings::WarpmillOptions;
 use crate::{Error, Result, ScalarValue};
-
-/// The state of a session that templates are made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Generation {
-    /// [`crate::catalog::Catalog::changes`].
-    pub catalog: u64,
-    /// Changes of settings.
-    pub settings: u64,
-}
-
-/// A statement to be planned.
-#[derive(Debug, Clone)]
-pub(crate) struct Text {
-    /// Its text as [`crate::plan_cache::normalized`].
-    pub sql: String,
-    pub params: Vec<ScalarValue>,
-}
 
 /// The optimized plan of a statement.
 #[derive(Debug)]

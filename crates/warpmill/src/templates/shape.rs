@@ -190,7 +190,7 @@ fn constant(text: &str, tokens: &[Token<'_>], at: usize, begins: &[bool]) -> Opt
         let is_number = !digits.is_empty() && digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
         return is_number.then(|| (place(at - 2, Some("INTERVAL")), ScalarValue::from(format!("{digits} {unit}"))));
     }
-    // What a number or a string continues is something else: `$1`, `a.1`, `1e`, `E'..'`.
+    // Digits and quotes directly after another token are parts of it, not constants: `$1`, `a.1`, `1e`, `E'..'`.
     let continues = before(1).is_some_and(|last| last.bytes.end == token.bytes.start) && !begins[at];
     match token.piece {
         _ if continues => None,

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use datafusion::logical_expr::LogicalPlan;
 use parking_lot::Mutex;
 
-use super::Generation;
 use super::shape::Shape;
 use super::statement::Statement;
 use super::template::{Made, Template};
-use crate::plan_cache::Read;
+use crate::plan_cache::{Generation, Read};
 
 /// Bound plans that are kept.
 const CAPACITY: usize = 256;

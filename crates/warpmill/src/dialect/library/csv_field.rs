@@ -10,7 +10,7 @@ pub(super) fn functions() -> Vec<Own> {
     vec![Own::new("csv_field", |t| typed(t, &[Is::Text; 5], DataType::Utf8), field)]
 }
 
-/// What fields are told apart by.
+/// The marks by which fields are told apart.
 pub(in crate::dialect) struct Marks<'a> {
     /// Between fields.
     pub delimiter: &'a str,
