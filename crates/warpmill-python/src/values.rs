@@ -6,8 +6,8 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
-    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType,
+    IntervalUnit, TimeUnit, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -84,6 +84,7 @@ fn values<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
         DataType::Timestamp(_, zone) => timestamps(py, array, zone.as_deref()),
         DataType::Time32(_) | DataType::Time64(_) => times(py, array),
         DataType::Duration(_) => durations(py, array),
+        DataType::Interval(_) => intervals(py, array),
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => lists(py, array),
         DataType::Struct(_) => structs(py, array),
         DataType::Map(entries, _) if has_plain_keys(entries.data_type()) => maps(py, array),
@@ -174,13 +175,29 @@ fn durations<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     each(py, array, |row| delta.call1((0, 0, micros.as_primitive::<Int64Type>().value(row))))
 }
 
+/// Intervals, of which a month is 30 days, as to DuckDB's.
+fn intervals<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
+    let whole = converted(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+    let whole = whole.as_primitive::<IntervalMonthDayNanoType>();
+    let delta = py.import("datetime")?.getattr("timedelta")?;
+    moments(py, array, |row| {
+        let interval = whole.value(row);
+        let days = 30 * i64::from(interval.months) + i64::from(interval.days);
+        delta.call1((days, 0, interval.nanoseconds / 1_000))
+    })
+}
+
 fn lists<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     let element = |row| match array.data_type() {
         DataType::List(_) => array.as_list::<i32>().value(row),
         DataType::LargeList(_) => array.as_list::<i64>().value(row),
         _ => array.as_fixed_size_list().value(row),
     };
-    each(py, array, |row| Ok(PyList::new(py, values(py, &element(row))?)?.into_any()))
+    let is_array = matches!(array.data_type(), DataType::FixedSizeList(..));
+    each(py, array, |row| {
+        let values = values(py, &element(row))?;
+        Ok(if is_array { PyTuple::new(py, values)?.into_any() } else { PyList::new(py, values)?.into_any() })
+    })
 }
 
 fn structs<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {

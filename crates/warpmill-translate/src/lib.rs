@@ -21,6 +21,7 @@ pub mod parameters;
 mod phases;
 mod range;
 pub mod scan_exec;
+mod scan_rows;
 mod stream;
 mod subquery;
 #[cfg(test)]

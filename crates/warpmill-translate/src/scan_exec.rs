@@ -18,10 +18,12 @@ use datafusion::physical_plan::{
 use warpmill_format::{StatValue, TableSnapshot};
 use warpmill_ir::ColType;
 
+use crate::scan_rows;
+
 /// The scan of some columns of one version of a table.
 ///
-/// It never runs by itself: the translator turns it into a [`Scan`](warpmill_ir::Scan), and its statistics (exact row count, null
-/// counts and bounds, estimated distinct counts) feed DataFusion's optimizer.
+/// The translator turns it into a [`Scan`](warpmill_ir::Scan), and its statistics (exact row count, null counts and bounds, estimated
+/// distinct counts) feed DataFusion's optimizer. It runs by itself where columns are of types that no program holds.
 pub struct WarpmillScanExec {
     table: Arc<TableSnapshot>,
     name: String,
@@ -140,8 +142,11 @@ impl ExecutionPlan for WarpmillScanExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        internal_err!("the scan of {:?} is not part of a Warpmill program: it cannot run by itself", self.name)
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition > 0 {
+            return internal_err!("{partition} is no partition of the scan of {:?}", self.name);
+        }
+        Ok(scan_rows::rows(&self.table, &self.projection, self.schema(), &context))
     }
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {

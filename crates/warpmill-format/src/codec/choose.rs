@@ -407,8 +407,8 @@ impl ColumnCodec {
             Self::Fixed(config) => config.plain,
             Self::Auto { .. } => true,
         };
-        // A segment of one value has nothing to compress.
-        let packed = !matches!(segment.encoding(), Encoding::Plain | Encoding::Constant);
+        // A segment of one value has nothing to compress, and parts keep their encodings.
+        let packed = !matches!(segment.encoding(), Encoding::Plain | Encoding::Constant | Encoding::Nested);
         let plain = (may_be_plain && packed).then(|| segment.to_plain()).transpose()?;
         let config = match self {
             Self::Fixed(config) => *config,

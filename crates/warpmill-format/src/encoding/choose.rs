@@ -46,6 +46,7 @@ pub(crate) fn encode<V: Value>(
         Encoding::GpuDfor => GpuPacked::encode(values, Scheme::Delta, out)?,
         Encoding::GpuRfor => GpuPacked::encode(values, Scheme::RunLength, out)?,
         Encoding::Symbols => return Err("symbols are of strings".into()),
+        Encoding::Nested => return Err("parts are of nested values".into()),
     }
     Ok(forced)
 }

@@ -182,6 +182,13 @@ impl SegmentBytes {
         Ok(Self { ptr, len, _owner: Owner::Map(map), file: None })
     }
 
+    /// A range of the bytes; `None` where they are fewer, or it begins at no multiple of [`SEGMENT_ALIGN`].
+    pub(crate) fn slice(&self, range: Range<usize>) -> Option<Self> {
+        let bytes = self.get(range.clone()).filter(|_| range.start.is_multiple_of(SEGMENT_ALIGN))?;
+        let (ptr, len) = (bytes.as_ptr(), bytes.len());
+        Some(Self { ptr, len, _owner: self._owner.clone(), file: None })
+    }
+
     /// The same bytes, which are known to be at `place` of a file that does not change.
     pub fn with_file(self, place: FilePlace) -> Self {
         Self { file: Some(Arc::new(place)), ..self }
@@ -409,6 +416,15 @@ impl<'a> SectionReader<'a> {
             fetch(range.clone())?;
         }
         View::new(&self.bytes, range)
+    }
+
+    /// The bytes of the next section.
+    pub(crate) fn section(&mut self) -> Result<SegmentBytes> {
+        let range = self.range()?;
+        if let Some(fetch) = &mut self.fetch {
+            fetch(range.clone())?;
+        }
+        self.bytes.slice(range).ok_or_else(|| corrupt("a section of segments is not aligned"))
     }
 
     /// The place where the next section is.

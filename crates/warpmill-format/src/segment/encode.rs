@@ -13,6 +13,7 @@ use arrow::datatypes::{
 };
 
 use super::bytes::{Header, SectionWriter, corrupt};
+use super::nested::{self, is_nested};
 use super::read::{Kind, read, write_stats};
 use super::{Encoding, Segment};
 use crate::encoding::choose;
@@ -67,6 +68,13 @@ pub(super) fn encode(array: &ArrayRef, dictionary: Option<&Dictionary>, forced: 
             float_stats(column.iter().flatten(), 8, &mut stats);
             values.push(&column.values()[..]);
             (Kind::F64, plain_only(array.data_type(), forced)?)
+        }
+        data_type if is_nested(data_type) => {
+            if let Some(other) = forced.filter(|&forced| forced != Encoding::Nested) {
+                return Err(schema(format!("{data_type} values cannot be encoded as {other:?}")));
+            }
+            stats.plain_bytes = nested::encode(array, &mut values)?;
+            (Kind::Nested, Encoding::Nested)
         }
         data_type => {
             let width = integer_width(data_type);

@@ -104,15 +104,15 @@ pub struct LaneLayout {
 }
 
 impl Segment {
-    /// The place where the values lie in [`Segment::as_bytes`]; `None` for the published encodings, which are there to be compared with
-    /// and for symbols ([`Segment::to_direct`] turns both into one that has a layout).
+    /// The place where the values lie in [`Segment::as_bytes`]; `None` for the published encodings, which are there to be compared with,
+    /// for nested values, and for symbols ([`Segment::to_direct`] turns both into one that has a layout).
     pub fn layout(&self) -> Option<SegmentLayout> {
         let validity = self.validity.as_ref().map(|view| self.offset(view));
         let values = match &self.values {
             Values::Integers(integers) | Values::Codes(integers) => self.integer_layout(integers)?,
             Values::F32(values) => ValueLayout::Plain { bytes: 4, signed: true, offset: self.offset(values) },
             Values::F64(values) => ValueLayout::Plain { bytes: 8, signed: true, offset: self.offset(values) },
-            Values::Symbols(_) => return None,
+            Values::Symbols(_) | Values::Nested(_) => return None,
             Values::Strings(strings) => {
                 let (offsets, bytes) = strings.sections();
                 ValueLayout::Strings { offsets: self.offset(offsets), bytes: self.offset(bytes) }

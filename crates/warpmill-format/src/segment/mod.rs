@@ -12,15 +12,18 @@ use crate::encoding::symbols::{SymbolAutomaton, SymbolStrings, TextAutomaton};
 use crate::encoding::word::{Value, Word};
 use crate::{Bitmap, ColumnStats, Dictionary, Result, StrView};
 
+pub(crate) mod arrays;
 pub(crate) mod bytes;
 pub(crate) mod encode;
 mod layout;
+mod nested;
 mod read;
 
 use bytes::View;
 pub use bytes::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
 pub(crate) use encode::{RankBounds, VectorBounds, integer_width};
 pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, SegmentParts, ValueLayout};
+pub(crate) use nested::is_nested;
 pub(crate) use read::read_integers;
 
 /// The way the values of a segment are encoded (see [`crate::encoding`]).
@@ -44,11 +47,13 @@ pub enum Encoding {
     GpuRfor,
     /// Strings as codes of a symbol table.
     Symbols,
+    /// Values of nested types in parts, each a segment.
+    Nested,
 }
 
 impl Encoding {
     /// All encodings; the position is the number stored in a segment's header.
-    pub const ALL: [Encoding; 9] = [
+    pub const ALL: [Encoding; 10] = [
         Encoding::Plain,
         Encoding::Constant,
         Encoding::LaneFor,
@@ -58,6 +63,7 @@ impl Encoding {
         Encoding::GpuDfor,
         Encoding::GpuRfor,
         Encoding::Symbols,
+        Encoding::Nested,
     ];
 }
 
@@ -91,6 +97,7 @@ enum Values {
     F64(View<f64>),
     Strings(Arc<PlainStrings>),
     Symbols(Arc<SymbolStrings>),
+    Nested(Arc<nested::NestedValues>),
 }
 
 impl std::fmt::Debug for Segment {
@@ -221,6 +228,19 @@ impl Segment {
     /// Whether strings are decoded when they are read: their bytes are not those of this segment.
     pub fn decodes_strings(&self) -> bool {
         matches!(self.values, Values::Symbols(_))
+    }
+
+    /// Whether rows are of a nested type.
+    pub(crate) fn is_nested(&self) -> bool {
+        matches!(self.values, Values::Nested(_))
+    }
+
+    /// The fields of structs, each a column by itself; none where other values are.
+    pub(crate) fn fields(&self) -> &[Segment] {
+        match &self.values {
+            Values::Nested(values) => values.fields(),
+            _ => &[],
+        }
     }
 
     /// Whether rows are floats of either width.

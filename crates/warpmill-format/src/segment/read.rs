@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use super::bytes::{Fetch, SectionReader, SegmentBytes, View, corrupt};
+use super::nested::{NestedValues, is_nested};
 use super::{Encoding, Segment, Values};
 use crate::encoding::column::Integers;
 use crate::encoding::gpu::{GpuPacked, Scheme};
@@ -23,6 +24,7 @@ pub(super) enum Kind {
     F32 = 2,
     F64 = 3,
     Strings = 4,
+    Nested = 5,
 }
 
 impl Kind {
@@ -32,6 +34,7 @@ impl Kind {
             (4, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => Some(Kind::Strings),
             (2, DataType::Float32) => Some(Kind::F32),
             (3, DataType::Float64) => Some(Kind::F64),
+            (5, data_type) if is_nested(data_type) => Some(Kind::Nested),
             (0, data_type) if super::encode::integer_width(data_type).is_some() => Some(Kind::Integers),
             _ => None,
         };
@@ -70,6 +73,7 @@ pub(super) fn read(
         (Kind::F64, Encoding::Plain) => Values::F64(reader.bulk(rows)?),
         (Kind::Strings, Encoding::Plain) => Values::Strings(Arc::new(PlainStrings::read(&mut reader, rows)?)),
         (Kind::Strings, Encoding::Symbols) => Values::Symbols(Arc::new(SymbolStrings::read(&mut reader, rows)?)),
+        (Kind::Nested, Encoding::Nested) => Values::Nested(Arc::new(NestedValues::read(&mut reader, data_type, rows)?)),
         _ => return Err(corrupt(format!("{kind:?} in encoding {encoding:?}"))),
     };
     Ok(Segment { bytes, rows, encoding, stats, validity, values, remap: None })
@@ -86,7 +90,9 @@ pub(crate) fn read_integers(reader: &mut SectionReader<'_>, encoding: Encoding, 
         Encoding::GpuFor => Integers::Gpu(GpuPacked::read(reader, Scheme::For, rows)?),
         Encoding::GpuDfor => Integers::Gpu(GpuPacked::read(reader, Scheme::Delta, rows)?),
         Encoding::GpuRfor => Integers::Gpu(GpuPacked::read(reader, Scheme::RunLength, rows)?),
-        Encoding::Symbols => return Err(corrupt("integers in an encoding of strings")),
+        Encoding::Symbols | Encoding::Nested => {
+            return Err(corrupt(format!("integers in encoding {encoding:?}")));
+        }
     })
 }
 

@@ -4,15 +4,31 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, IntervalUnit, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
 use crate::{FormatError, Result};
 
+/// Levels of nested types in a column's.
+const MOST_LEVELS: usize = 32;
+
 /// The type as which values of `data_type` are stored; `None` where they cannot be.
 fn stored_type(data_type: &DataType) -> Option<DataType> {
+    stored_within(data_type, MOST_LEVELS)
+}
+
+/// [`stored_type`] with so many levels of nested types.
+fn stored_within(data_type: &DataType, levels: usize) -> Option<DataType> {
     use DataType::*;
+    let stored_field = |field: &Field| {
+        let stored = match field.data_type() {
+            // Elements of an empty list.
+            Null => Int32,
+            other => stored_within(other, levels.checked_sub(1)?)?,
+        };
+        Some(Arc::new(field.clone().with_data_type(stored)))
+    };
     Some(match data_type {
         Boolean | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 | Float32 | Float64 => {
             data_type.clone()
@@ -21,7 +37,15 @@ fn stored_type(data_type: &DataType) -> Option<DataType> {
         Float16 => Float32,
         Decimal32(p, s) | Decimal64(p, s) => Decimal128(*p, *s),
         Utf8 | LargeUtf8 | Utf8View => Utf8,
-        Dictionary(_, value) => stored_type(value)?,
+        Dictionary(_, value) => stored_within(value, levels)?,
+        List(element) | LargeList(element) | ListView(element) | LargeListView(element) => List(stored_field(element)?),
+        FixedSizeList(element, length @ 1..) => FixedSizeList(stored_field(element)?, *length),
+        Struct(fields) if !fields.is_empty() => {
+            Struct(fields.iter().map(|field| stored_field(field)).collect::<Option<_>>()?)
+        }
+        Map(entry, ordered) => Map(stored_field(entry)?, *ordered),
+        Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => Binary,
+        Interval(_) => Interval(IntervalUnit::MonthDayNano),
         _ => return None,
     })
 }
@@ -61,8 +85,29 @@ pub(crate) fn converts(from: &DataType, to: &DataType) -> bool {
             Date32 | Date64 => matches!(from, Date32 | Date64),
             Time32(_) | Time64(_) => matches!(from, Time32(_) | Time64(_)),
             Duration(_) => matches!(from, Duration(_)),
+            Interval(_) => matches!(from, Interval(_)),
+            Binary => from.is_binary() || matches!(from, FixedSizeBinary(_)),
+            List(to) | FixedSizeList(to, _) => {
+                element_of(from).is_some_and(|from| converts(from.data_type(), to.data_type()))
+            }
+            Map(to, _) => matches!(from, Map(from, _) if converts(from.data_type(), to.data_type())),
+            Struct(to) => {
+                matches!(from, Struct(from) if from.len() == to.len()
+                    && from.iter().zip(to).all(|(from, to)| converts(from.data_type(), to.data_type())))
+            }
             to => to.is_integer() && from.is_integer(),
         }
+}
+
+/// The elements of a type of lists.
+fn element_of(data_type: &DataType) -> Option<&Field> {
+    use DataType::*;
+    match data_type {
+        List(element) | LargeList(element) | ListView(element) | LargeListView(element) | FixedSizeList(element, _) => {
+            Some(element)
+        }
+        _ => None,
+    }
 }
 
 /// `array` as values of `field`'s type. Errors name the column: a type of another kind, a value out of range, or a null

@@ -10,6 +10,7 @@ use arrow::ipc::writer::IpcWriteOptions;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::fields::FieldEntry;
 use super::{Identity, stored_schema};
 use crate::codec::{Codec, ColumnChoice};
 use crate::guard::caught;
@@ -20,8 +21,10 @@ use crate::{ColumnStats, FormatError, Result, StatValue};
 pub(crate) const FORMAT_VERSION: u32 = 1;
 /// The version of manifests with codecs.
 const CODEC_VERSION: u32 = 2;
-/// The version of manifests with strings in symbols, and the newest that this build reads.
+/// The version of manifests with strings in symbols.
 const SYMBOLS_VERSION: u32 = 3;
+/// The version of manifests with columns of nested types, and the newest that this build reads.
+const NESTED_VERSION: u32 = 4;
 const TITLE: &str = "warpmill-manifest";
 
 /// One committed version, as stored.
@@ -156,6 +159,9 @@ pub(crate) struct ChunkEntry {
     pub heavy: Option<HeavyEntry>,
     #[serde(flatten)]
     pub stats: StatsEntry,
+    /// The fields of structs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldEntry>,
 }
 
 /// The compressed representation of a chunk that has both.
@@ -233,7 +239,7 @@ impl StatsEntry {
     }
 
     /// The statistics of a chunk of `rows` rows in `stored_bytes` bytes; `None` for a bound that is no number.
-    fn stats(&self, rows: usize, stored_bytes: u64) -> Option<ColumnStats> {
+    pub fn stats(&self, rows: usize, stored_bytes: u64) -> Option<ColumnStats> {
         let bound = |entry: &Option<BoundEntry>| match entry {
             None => Some(None),
             Some(entry) => entry.value().map(Some),
@@ -261,6 +267,9 @@ impl Manifest {
     /// The oldest format version that has everything that is used.
     fn format_version(&self) -> u32 {
         let any = |test: fn(&ChunkEntry) -> bool| self.segments.iter().flat_map(|s| &s.columns).any(test);
+        if any(|chunk| chunk.encoding == Encoding::Nested) {
+            return NESTED_VERSION;
+        }
         if any(|chunk| {
             chunk.encoding == Encoding::Symbols
                 || chunk.heavy.as_ref().is_some_and(|heavy| heavy.encoding == Encoding::Symbols)
@@ -291,8 +300,8 @@ impl Manifest {
             return Err(corrupt(format!("no manifest (first line {title:?})")));
         };
         match format.parse::<u32>() {
-            Ok(FORMAT_VERSION..=SYMBOLS_VERSION) => {}
-            Ok(newer) => return Err(corrupt(format!("format version {newer}, this build reads {SYMBOLS_VERSION}"))),
+            Ok(FORMAT_VERSION..=NESTED_VERSION) => {}
+            Ok(newer) => return Err(corrupt(format!("format version {newer}, this build reads {NESTED_VERSION}"))),
             Err(_) => return Err(corrupt(format!("format version {format:?} is no number"))),
         }
         let body = bytes[end + 1..].strip_suffix(b"\n").ok_or_else(|| corrupt("truncated".into()))?;

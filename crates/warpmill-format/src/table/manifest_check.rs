@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use arrow::datatypes::{DataType, Schema};
 
 use super::data_file::HEADER_BYTES;
+use super::fields::FieldEntry;
 use super::manifest::{Blob, ChunkEntry, CodecEntry, DictionaryEntry, Manifest, PruningEntry};
 use crate::codec::{CompressedChunk, MAX_BLOCK_BYTES, MAX_CHUNK_BYTES};
 use crate::segment::{SEGMENT_ALIGN, integer_width};
@@ -57,7 +58,7 @@ impl Manifest {
                 let field = schema.field(c);
                 let stats = chunk.column_stats(segment.rows);
                 let malformed = stats.is_none_or(|stats| !are_possible(&stats, field.data_type(), field.is_nullable()));
-                if malformed {
+                if malformed || !fields_are_possible(&chunk.fields, segment.rows, field.data_type()) {
                     return Err(format!("the statistics of {} cannot be", what()));
                 }
             }
@@ -171,6 +172,19 @@ fn check_codec(codec: &CodecEntry, blob: &Blob, what: &dyn Fn() -> String) -> Ch
         true => Ok(()),
         false => Err(format!("{} has {blocks} blocks in {} bytes", what(), blob.bytes)),
     }
+}
+
+/// Whether structs of type `data_type` can have these fields, of `rows` rows: all of theirs, or none.
+fn fields_are_possible(entries: &[FieldEntry], rows: usize, data_type: &DataType) -> bool {
+    let fields = match data_type {
+        DataType::Struct(fields) if fields.len() == entries.len() => fields,
+        _ => return entries.is_empty(),
+    };
+    fields.iter().zip(entries).all(|(field, entry)| {
+        let stats = entry.column_stats(rows);
+        stats.is_some_and(|stats| are_possible(&stats, field.data_type(), true))
+            && fields_are_possible(&entry.fields, rows, field.data_type())
+    })
 }
 
 /// Whether values of type `data_type` can have these statistics.

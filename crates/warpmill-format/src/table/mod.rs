@@ -25,6 +25,7 @@ mod data_file;
 mod decode;
 mod directory;
 mod encoder;
+mod fields;
 mod fs;
 mod identity;
 mod interner;

@@ -7,7 +7,7 @@ use super::encoder::Sink;
 use super::pruning::{AttributeMap, ColumnMap, Stored, ZoneMap};
 use super::zone_writer::ZoneWriter;
 use crate::pruning::{ColumnZones, Metadata, Zone, Zones};
-use crate::segment::SegmentBytes;
+use crate::segment::{SegmentBytes, is_nested};
 use crate::{Result, TableSnapshot};
 
 /// A row segment of the new version.
@@ -87,7 +87,9 @@ impl Regroup<'_> {
             }
             _ => (has_own && !origin.is_same(column)).then_some(From::Own),
         };
-        let columns: Vec<Option<From>> = (0..self.base.schema().fields().len()).map(column).collect();
+        let fields = self.base.schema().fields();
+        let column = |at: usize| (!is_nested(fields[at].data_type())).then(|| column(at)).flatten();
+        let columns: Vec<Option<From>> = (0..fields.len()).map(column).collect();
         let attributes: Vec<(usize, usize)> = map.map_or(vec![], |map| {
             let own = maps[map].attributes.iter().enumerate();
             own.filter(|(_, attribute)| kept(attribute.column)).map(|(at, _)| (map, at)).collect()

@@ -4,12 +4,14 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parking_lot::Mutex;
 
 use super::data_file::DataFile;
+use super::decode::column_array;
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use super::summary;
@@ -30,6 +32,8 @@ pub struct TableSnapshot {
     rows: u64,
     parquet: bool,
     left_out: LeftOut,
+    /// [`TableSnapshot::with_struct_fields`], once asked for.
+    pub(crate) struct_fields: OnceLock<Option<(Arc<TableSnapshot>, Vec<Vec<usize>>)>>,
     /// By key and attribute, those that were asked for ([`TableSnapshot::fingerprint`]).
     pub(crate) fingerprints: Mutex<HashMap<(usize, usize), u64>>,
 }
@@ -86,7 +90,8 @@ impl TableSnapshot {
         let stats = stats.collect();
         let rows = version.segments.iter().map(|s| s.rows as u64).sum();
         let (parquet, left_out, files) = (false, LeftOut::default(), version.files());
-        Arc::new(Self { path, version, files, stats, rows, parquet, left_out, fingerprints: Mutex::default() })
+        let (struct_fields, fingerprints) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { path, version, files, stats, rows, parquet, left_out, struct_fields, fingerprints })
     }
 
     /// The rows of Parquet files, but for those that were `left_out`.
@@ -351,6 +356,14 @@ impl TableSnapshot {
     /// Errors: [`crate::FormatError::Corrupt`], naming file, column and segment.
     pub fn segment(&self, segment: usize, column: usize) -> Result<Arc<Segment>> {
         self.version.open(segment, column)
+    }
+
+    /// A column of a row segment as an Arrow array, of the type that the schema has for it.
+    ///
+    /// # Errors
+    /// As [`TableSnapshot::segment`]; [`crate::FormatError::Schema`] for more than one array holds.
+    pub fn array(&self, segment: usize, column: usize) -> Result<ArrayRef> {
+        column_array(self, segment, column)
     }
 
     /// Metadata by which scans skip rows, in the order of its row segments; of some there may be none.

@@ -18,9 +18,10 @@ pub(crate) struct ZoneOptions {
 }
 
 impl ZoneOptions {
-    /// The zones of a segment; none where none are wanted.
+    /// The zones of a segment; none where none are wanted, and of nested values, which no scan compares.
     pub fn of(self, segment: &Segment) -> Vec<Zone> {
-        if self.metadata == Metadata::None { vec![] } else { of_segment(segment, self.zone_rows, self.metadata) }
+        let wanted = self.metadata != Metadata::None && !segment.is_nested();
+        if wanted { of_segment(segment, self.zone_rows, self.metadata) } else { vec![] }
     }
 }
 
@@ -132,7 +133,8 @@ impl ZoneWriter {
         let map = |(column, zones): (usize, &ColumnZones)| {
             Ok(ColumnMap { column, generation: generation(column), stored: store(zones)? })
         };
-        let column_maps = columns.iter().enumerate().map(map).collect::<Result<_>>()?;
+        let known = columns.iter().enumerate().filter(|(_, zones)| zones.len() > 0);
+        let column_maps = known.map(map).collect::<Result<_>>()?;
         let mut attributes = vec![];
         for (lookup, zones) in self.lookups.iter().zip(&self.attributes) {
             let table = &lookup.sideways.table;

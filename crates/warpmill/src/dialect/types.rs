@@ -1,10 +1,14 @@
 //! DuckDB's types: what their names mean, and which type holds the values of several.
 
-use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::common::datatype::DataTypeExt;
-use datafusion::common::{Result, not_impl_err, plan_err};
+use datafusion::common::{DataFusionError, Result, not_impl_err, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::planner::TypePlanner;
-use datafusion::sql::sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, StructField, TimezoneInfo,
+};
 
 /// Digits of the widest decimal.
 pub(super) const MAX_WIDTH: u8 = 38;
@@ -61,6 +65,7 @@ fn named(name: &SqlType) -> Result<Option<DataType>> {
         SqlType::JSON => {
             return not_impl_err!("the type JSON of a column: a text is VARCHAR, which functions of JSON read");
         }
+        SqlType::Map(key, value) => map(key, value)?,
         SqlType::Blob(_) | SqlType::Binary(_) | SqlType::Varbinary(_) | SqlType::Bytea => DataType::Binary,
         SqlType::Timestamp(_, zone) if zoned(zone) => timestamptz(),
         SqlType::Timestamp(None | Some(4..=6), _) | SqlType::Datetime(_) => TIMESTAMP,
@@ -80,6 +85,47 @@ fn named(name: &SqlType) -> Result<Option<DataType>> {
         },
         _ => return Ok(None),
     }))
+}
+
+/// The type `MAP(key, value)`, as calls of `map` make it.
+fn map(key: &SqlType, value: &SqlType) -> Result<DataType> {
+    let entry = vec![Field::new("key", whole(key)?, false), Field::new("value", whole(value)?, true)];
+    let entries = Field::new("entries", DataType::Struct(entry.into()), false);
+    Ok(DataType::Map(Arc::new(entries), false))
+}
+
+/// The type called `name` within another one, which DataFusion asks nobody for.
+fn whole(name: &SqlType) -> Result<DataType> {
+    if let Some(named) = named(name)? {
+        return Ok(named);
+    }
+    let element = |name: &SqlType| Ok::<_, DataFusionError>(Arc::new(Field::new_list_field(whole(name)?, true)));
+    Ok(match name {
+        SqlType::Boolean | SqlType::Bool => DataType::Boolean,
+        SqlType::TinyInt(_) => DataType::Int8,
+        SqlType::SmallInt(_) | SqlType::Int2(_) => DataType::Int16,
+        SqlType::Int(_) | SqlType::Integer(_) | SqlType::Int4(_) => DataType::Int32,
+        SqlType::BigInt(_) | SqlType::Int8(_) => DataType::Int64,
+        SqlType::Real | SqlType::Float4 => DataType::Float32,
+        SqlType::Double(_) | SqlType::DoublePrecision | SqlType::Float8 => DataType::Float64,
+        SqlType::Date => DataType::Date32,
+        SqlType::Time(..) => DataType::Time64(TimeUnit::Microsecond),
+        SqlType::Interval { .. } => DataType::Interval(IntervalUnit::MonthDayNano),
+        SqlType::Array(ArrayElemTypeDef::SquareBracket(inner, None)) => DataType::List(element(inner)?),
+        SqlType::Array(ArrayElemTypeDef::SquareBracket(inner, Some(length))) => {
+            let length =
+                i32::try_from(*length).map_err(|_| plan_datafusion_err!("the type {name} has too many elements"))?;
+            DataType::FixedSizeList(element(inner)?, length)
+        }
+        SqlType::Struct(fields, _) => {
+            let field = |(at, field): (usize, &StructField)| {
+                let name = field.field_name.as_ref().map_or_else(|| format!("c{at}"), |name| name.value.clone());
+                Ok::<_, DataFusionError>(Field::new(name, whole(&field.field_type)?, true))
+            };
+            DataType::Struct(fields.iter().enumerate().map(field).collect::<Result<_>>()?)
+        }
+        other => return not_impl_err!("the type {other} within another one"),
+    })
 }
 
 fn unit(digits: u64) -> TimeUnit {
@@ -238,6 +284,14 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
                 .iter()
                 .map(|field| format!("{} {}", optionally_quoted(field.name()), type_name(field.data_type())));
             return format!("STRUCT({})", fields.collect::<Vec<_>>().join(", "));
+        }
+        Map(entries, _) => {
+            if let Struct(fields) = entries.data_type()
+                && let [key, value] = &fields[..]
+            {
+                return format!("MAP({}, {})", type_name(key.data_type()), type_name(value.data_type()));
+            }
+            return data_type.to_string();
         }
         Dictionary(_, value) => return type_name(value),
         other => return other.to_string(),

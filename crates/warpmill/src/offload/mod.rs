@@ -5,9 +5,11 @@
 //! reason.
 
 mod exec;
+mod fetch;
 mod functions;
 mod input;
 mod kept;
+mod late;
 mod leaf;
 mod parquet;
 mod row_groups;
@@ -24,6 +26,7 @@ use datafusion::datasource::sink::DataSinkExec;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -41,6 +44,7 @@ use crate::bounded::with_bounded_concat;
 use crate::files::guarded;
 use crate::settings::{FallbackMode, WarpmillOptions};
 use crate::udf::{COMPILED, called_in};
+use fetch::FetchExec;
 use functions::Runner;
 
 /// An operator that Warpmill leaves to DataFusion.
@@ -121,7 +125,7 @@ fn place_again(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, again: A
 
 fn placed(plan: Arc<dyn ExecutionPlan>, mut placer: Placer<'_>) -> Result<Placement> {
     let options = placer.options;
-    let plan = placer.node(scan_filters::without_subqueries(plan)?)?;
+    let plan = placer.node(late::fetched_last(scan_filters::without_subqueries(plan)?)?)?;
     let fallbacks = placer.fallbacks;
     match fallbacks.first() {
         Some(first) if options.fallback == FallbackMode::Error => Err(Error::Fallback(first.clone()).into()),
@@ -166,7 +170,7 @@ impl<'a> Placer<'a> {
             }
             Err(_) if plan.children().is_empty() => Ok(guarded(plan)),
             Err(reason) => {
-                if !plan.is::<DataSinkExec>() {
+                if !is_no_operator(&plan) {
                     let fallback = self.fallback(&plan, reason, not_on_device);
                     self.fallbacks.push(fallback);
                 }
@@ -208,6 +212,11 @@ impl<'a> Placer<'a> {
         }
         plan.replace_children(placed, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
+}
+
+/// Whether a node does nothing that a program could do: it writes, fetches what no program holds, or passes rows on.
+fn is_no_operator(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<DataSinkExec>() || plan.is::<FetchExec>() || plan.is::<CooperativeExec>()
 }
 
 /// `input`, the part placed as input number `at` of `plan`, in the order that the plan asks for: its rows may have come in an order that

@@ -13,16 +13,15 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::expressions::LambdaExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::filters::StopsAboveTotals;
 use super::grouping_sets::HidesConstantKeys;
 use super::join_keys::KeepsKeys;
 use super::variables::Variables;
+use super::whole_tables::OfWholeTables;
 use super::{Inner, Session};
 use crate::asof::{Planner, PushDownLeftFilters};
 use crate::bounded::{BoundedResults, SessionPool};
@@ -195,37 +194,6 @@ fn session_physical_rules() -> Vec<SharedPhysicalRule> {
         [Arc::new(OfWholeTables::default()), Arc::new(HidesConstantKeys), Arc::new(WholePlanRule)];
     let rules = PhysicalOptimizer::new().rules.into_iter().filter(|rule| rule.name() != first[0].name());
     physical_rules(first.iter().cloned().chain(rules).collect())
-}
-
-/// DataFusion's answers to aggregates from statistics, where nothing drops rows below them: it takes the statistics of filters for exact where
-/// they leave one value, or none.
-#[derive(Debug, Default)]
-struct OfWholeTables(AggregateStatistics);
-
-impl PhysicalOptimizerRule for OfWholeTables {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
-        if !drops_rows(&plan) {
-            return self.0.optimize(plan, config);
-        }
-        Ok(plan.map_children(|child| self.optimize(child, config).map(Transformed::yes))?.data)
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
-}
-
-/// Whether a plan has filters or joins.
-fn drops_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<FilterExec>() || plan.children().len() > 1 || plan.children().into_iter().any(drops_rows)
 }
 
 /// DataFusion's physical rules; those that find columns by name are skipped where names repeat, or where there are lambdas.

@@ -27,6 +27,7 @@ mod statements;
 mod suggestions;
 mod tables;
 pub(crate) mod variables;
+mod whole_tables;
 mod written;
 
 use std::collections::HashMap;

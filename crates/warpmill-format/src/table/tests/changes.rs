@@ -4,10 +4,10 @@ use super::*;
 use crate::pruning::{Metadata, of_segment};
 
 /// A small generator of numbers: the same ones each time.
-struct Draw(u64);
+pub(super) struct Draw(pub(super) u64);
 
 impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }

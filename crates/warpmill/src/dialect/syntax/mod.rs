@@ -27,7 +27,7 @@ impl Token<'_> {
 }
 
 /// `sql` in forms that the parser reads:
-/// `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, `ASOF LEFT JOIN r ON c`,
+/// `STRUCT(x INTEGER)` as a type, `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, `ASOF LEFT JOIN r ON c`,
 /// commas before the end, `?` (numbered), `PIVOT` and `UNPIVOT` as statements, and those of [`forms`].
 pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     if !is_concerned(sql) {
@@ -67,7 +67,7 @@ fn numbered(sql: &str) -> Cow<'_, str> {
 }
 
 /// The words of forms that the parser does not read.
-const WORDS: [&str; 18] = [
+const WORDS: [&str; 19] = [
     "asof",
     "lambda",
     "for",
@@ -86,6 +86,7 @@ const WORDS: [&str; 18] = [
     "(from",
     "as from",
     "interval",
+    "struct",
 ];
 
 /// Whether a colon that is not doubled, `@(`, `@-` or `!` is there.
@@ -189,6 +190,11 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
         out.push_str(&format!("INTERVAL (({count}))"));
         return length;
     }
+    if first.is("struct")
+        && let Some(length) = struct_type(rest, out)
+    {
+        return length;
+    }
     if first.text == "," && next(rest, 1).is_none() {
         return 1;
     }
@@ -197,6 +203,32 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     }
     out.push_str(first.text);
     1
+}
+
+/// Writes the type `STRUCT(name type, ...)` that `tokens` begin with as `STRUCT<name type, ...>`, and says how many tokens that is.
+fn struct_type(tokens: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let open = next(tokens, 1).filter(|&open| tokens[open].text == "(")?;
+    let name = next(tokens, open + 1)?;
+    let is_name = tokens[name].piece == Piece::Word || tokens[name].text.starts_with('"');
+    let type_name = next(tokens, name + 1).filter(|&at| tokens[at].piece == Piece::Word && at > name + 1)?;
+    if !is_name || tokens[type_name].is("as") {
+        return None;
+    }
+    let mut depth = 0usize;
+    let length = tokens[open + 1..].iter().position(|token| {
+        match token.text {
+            "(" => depth += 1,
+            ")" if depth == 0 => return true,
+            ")" => depth -= 1,
+            _ => {}
+        }
+        false
+    })?;
+    out.push_str("STRUCT<");
+    write(&tokens[open + 1..open + 1 + length], out);
+    // Two brackets in a row would be an operator.
+    out.push_str(" >");
+    Some(open + 2 + length)
 }
 
 /// The whole number that stands in brackets of its own after the first token, and how many tokens that is.

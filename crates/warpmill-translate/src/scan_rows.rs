@@ -1,0 +1,45 @@
+//! Rows of a table for DataFusion's operators: what no program holds ([`ColType::of`](warpmill_ir::ColType::of)).
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, TryStreamExt, stream};
+use warpmill_format::TableSnapshot;
+
+/// The rows of columns `projection` of `table`, in order; their schema is `schema`. As many row segments are decoded at a time as there are threads.
+pub(crate) fn rows(
+    table: &Arc<TableSnapshot>,
+    projection: &[usize],
+    schema: SchemaRef,
+    context: &TaskContext,
+) -> SendableRecordBatchStream {
+    let config = context.session_config();
+    let (threads, most) = (config.target_partitions().max(1), config.batch_size().max(1));
+    let (table, projection): (_, Arc<[usize]>) = (Arc::clone(table), projection.into());
+    let of = Arc::clone(&schema);
+    let decoded = stream::iter(0..table.num_segments()).map(move |segment| {
+        let (table, projection, schema) = (Arc::clone(&table), Arc::clone(&projection), Arc::clone(&of));
+        let task = SpawnedTask::spawn_blocking(move || decode(&table, segment, &projection, schema));
+        async move { task.join().await.map_err(|error| DataFusionError::External(error.into()))? }
+    });
+    let batches = decoded.buffered(threads).map_ok(move |rows| {
+        let starts = (0..rows.num_rows()).step_by(most);
+        let parts: Vec<_> = starts.map(|start| Ok(rows.slice(start, most.min(rows.num_rows() - start)))).collect();
+        stream::iter(parts)
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, batches.try_flatten()))
+}
+
+/// Columns of a row segment.
+fn decode(table: &TableSnapshot, segment: usize, projection: &[usize], schema: SchemaRef) -> Result<RecordBatch> {
+    let columns = projection.iter().map(|&column| table.array(segment, column));
+    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(|error| DataFusionError::External(error.into()))?;
+    let options = RecordBatchOptions::new().with_row_count(Some(table.segment_rows(segment)));
+    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+}

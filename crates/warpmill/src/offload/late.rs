@@ -1,0 +1,275 @@
+//! Late materialization of columns that no program holds (lists, structs, maps, bytes, intervals): below filters, limits and the first rows of an
+//! order, a table's rows stand for them by their numbers, so that programs run these; the values of the rows that are left are fetched. Fields of
+//! structs are columns by themselves.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use warpmill_format::TableSnapshot;
+use warpmill_ir::ColType;
+use warpmill_translate::scan_exec::WarpmillScanExec;
+
+use super::fetch::{FetchExec, Origin};
+use crate::catalog::ROW;
+
+/// Most first rows of an order that are fetched: they lie anywhere in the table.
+const MOST_SORTED: usize = 1 << 16;
+
+/// `plan`, in which columns that no program holds are fetched last, where fewer rows are left.
+pub(super) fn fetched_last(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if !plan.exists(|node| Ok(node.downcast_ref::<WarpmillScanExec>().is_some_and(has_unheld)))? {
+        return Ok(plan);
+    }
+    let fetched = plan.transform_down(|node| match lift(&node)? {
+        Some(lifted) if lifted.is_worth_it() => {
+            Ok(Transformed::new(lifted.fetched(&node)?, true, TreeNodeRecursion::Jump))
+        }
+        _ => Ok(Transformed::no(node)),
+    });
+    Ok(fetched?.data)
+}
+
+/// Whether a scan has columns that no program holds.
+fn has_unheld(scan: &WarpmillScanExec) -> bool {
+    scan.projection().iter().any(|&column| !is_held(scan.table(), column))
+}
+
+fn is_held(table: &TableSnapshot, column: usize) -> bool {
+    ColType::of(table.schema().field(column).data_type(), true).is_some()
+}
+
+/// A plan with row numbers in place of columns that no program holds.
+struct Lifted {
+    plan: Arc<dyn ExecutionPlan>,
+    /// The origin of each column of the plan that it stands for.
+    outputs: Vec<Origin>,
+    /// The column of row numbers.
+    numbers: usize,
+    /// The columns that fields of structs are.
+    fields: Vec<StructField>,
+    table: Arc<TableSnapshot>,
+    name: String,
+    /// Whether it may have fewer rows than the table.
+    fewer: bool,
+}
+
+/// A field of a struct that is a column of a plan.
+#[derive(Clone)]
+struct StructField {
+    /// The struct's column of the table, then the position of each field in the one around it.
+    path: Vec<usize>,
+    /// The column of the plan.
+    column: usize,
+}
+
+impl Lifted {
+    /// Whether fewer rows are left to be fetched, or no columns.
+    fn is_worth_it(&self) -> bool {
+        self.fewer || self.outputs.iter().all(|origin| matches!(origin, Origin::Input(_)))
+    }
+
+    /// The plan that `node` is, which this stands for. Columns that nobody reads any more are left out below it.
+    fn fetched(self, node: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = node.schema();
+        let (mut exprs, mut outputs) = (vec![], vec![]);
+        for (origin, field) in self.outputs.iter().zip(schema.fields()) {
+            outputs.push(match *origin {
+                Origin::Input(at) => {
+                    let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(self.plan.schema().field(at).name(), at));
+                    exprs.push(ProjectionExpr::new(column, field.name().clone()));
+                    Origin::Input(exprs.len() - 1)
+                }
+                table => table,
+            });
+        }
+        let fetches = outputs.len() > exprs.len();
+        let numbers = exprs.len();
+        if fetches {
+            exprs.push(self.number());
+        }
+        let plan = Arc::new(ProjectionExec::try_new(exprs, self.plan)?);
+        if !fetches {
+            return Ok(plan);
+        }
+        Ok(Arc::new(FetchExec::new(plan, schema, outputs, numbers, self.table, self.name)))
+    }
+
+    /// The column of row numbers.
+    fn number(&self) -> ProjectionExpr {
+        ProjectionExpr::new(Arc::new(Column::new(ROW, self.numbers)), ROW.to_owned())
+    }
+
+    /// The column that `expr` is, a field of a struct.
+    fn field(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+        let path = self.path(expr)?.0;
+        let known = self.fields.iter().find(|field| field.path == path)?;
+        Some(Arc::new(Column::new(self.plan.schema().field(known.column).name(), known.column)))
+    }
+
+    /// The path of the column or the field that `expr` is, and its type.
+    fn path(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<(Vec<usize>, DataType)> {
+        if let Some(column) = expr.downcast_ref::<Column>() {
+            let Origin::Table(column) = self.outputs[column.index()] else { return None };
+            return Some((vec![column], self.table.schema().field(column).data_type().clone()));
+        }
+        let call = expr.downcast_ref::<ScalarFunctionExpr>().filter(|call| call.fun().name() == "get_field")?;
+        let (around, names) = call.args().split_first()?;
+        let (mut path, mut data_type) = self.path(around)?;
+        for name in names {
+            let name = name.downcast_ref::<Literal>()?.value().try_as_str()??;
+            let DataType::Struct(fields) = data_type else { return None };
+            let (at, field) = fields.find(name)?;
+            path.push(at);
+            data_type = field.data_type().clone();
+        }
+        Some((path, data_type))
+    }
+
+    /// `expr` over this plan's columns; `None` where it reads one that is fetched.
+    fn mapped(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let mut reads_fetched = false;
+        let mapped = Arc::clone(expr).transform_down(|part| {
+            let Some(column) = part.downcast_ref::<Column>() else {
+                return Ok(match self.field(&part) {
+                    Some(field) => Transformed::new(field, true, TreeNodeRecursion::Jump),
+                    None => Transformed::no(part),
+                });
+            };
+            match self.outputs[column.index()] {
+                Origin::Input(at) => {
+                    Ok(Transformed::yes(Arc::new(Column::new(column.name(), at)) as Arc<dyn PhysicalExpr>))
+                }
+                Origin::Table(_) => {
+                    reads_fetched = true;
+                    Ok(Transformed::no(part))
+                }
+            }
+        })?;
+        Ok((!reads_fetched).then_some(mapped.data))
+    }
+
+    /// The same outputs of another plan over this one's columns.
+    fn over(self, plan: Arc<dyn ExecutionPlan>, fewer: bool) -> Self {
+        Self { plan, fewer: self.fewer || fewer, ..self }
+    }
+}
+
+/// The plan that stands for `plan`; `None` where its columns are needed there, or there are none that no program holds.
+fn lift(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Lifted>> {
+    if let Some(scan) = plan.downcast_ref::<WarpmillScanExec>() {
+        return scanned(scan);
+    }
+    let [input] = plan.children()[..] else { return Ok(None) };
+    let Some(lifted) = lift(input)? else { return Ok(None) };
+    if plan.is::<CooperativeExec>() {
+        return Ok(Some(lifted));
+    }
+    if let Some(node) = plan.downcast_ref::<FilterExec>() {
+        return filtered(node, lifted);
+    }
+    if let Some(node) = plan.downcast_ref::<ProjectionExec>() {
+        return projected(node, lifted);
+    }
+    if let Some(node) = plan.downcast_ref::<SortExec>() {
+        return first_rows(node, lifted);
+    }
+    let limits = plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
+    if limits || plan.is::<CoalescePartitionsExec>() {
+        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        let over = Arc::clone(plan).replace_children(vec![Arc::clone(&lifted.plan)], recompute)?;
+        return Ok(Some(lifted.over(over, limits || plan.fetch().is_some())));
+    }
+    Ok(None)
+}
+
+fn scanned(scan: &WarpmillScanExec) -> Result<Option<Lifted>> {
+    let table = scan.table();
+    if !has_unheld(scan) || scan.part().is_some() || table.schema().column_with_name(ROW).is_some() {
+        return Ok(None);
+    }
+    let (mut projection, mut outputs) = (vec![], vec![]);
+    for &column in scan.projection() {
+        if is_held(table, column) {
+            outputs.push(Origin::Input(projection.len()));
+            projection.push(column);
+        } else {
+            outputs.push(Origin::Table(column));
+        }
+    }
+    let (own, mut fields) = (table.schema().fields().len(), vec![]);
+    let (source, paths) = table.with_struct_fields().map_or((table, &[][..]), |(source, paths)| (source, &paths[..]));
+    for (at, path) in paths.iter().enumerate().filter(|(_, path)| scan.projection().contains(&path[0])) {
+        fields.push(StructField { path: path.clone(), column: projection.len() });
+        projection.push(own + at);
+    }
+    let numbers = projection.len();
+    projection.push(source.schema().fields().len());
+    let numbered = source.numbered(ROW).map_err(crate::Error::from)?;
+    let plan = Arc::new(WarpmillScanExec::try_new(numbered, scan.table_name(), Some(projection))?);
+    let (table, name) = (Arc::clone(table), scan.table_name().to_owned());
+    Ok(Some(Lifted { plan, outputs, numbers, fields, table, name, fewer: false }))
+}
+
+fn filtered(node: &FilterExec, lifted: Lifted) -> Result<Option<Lifted>> {
+    let Some(predicate) = lifted.mapped(node.predicate())? else { return Ok(None) };
+    let filter = FilterExecBuilder::new(predicate, Arc::clone(&lifted.plan))
+        .with_default_selectivity(node.default_selectivity())
+        .with_fetch(node.fetch())
+        .build()?;
+    let mut lifted = lifted.over(Arc::new(filter), true);
+    if let Some(projection) = node.projection() {
+        lifted.outputs = projection.iter().map(|&column| lifted.outputs[column]).collect();
+    }
+    Ok(Some(lifted))
+}
+
+fn projected(node: &ProjectionExec, lifted: Lifted) -> Result<Option<Lifted>> {
+    let (mut exprs, mut outputs) = (vec![], vec![]);
+    for ProjectionExpr { expr, alias } in node.expr() {
+        let origin = expr.downcast_ref::<Column>().map(|column| lifted.outputs[column.index()]);
+        if let Some(table @ Origin::Table(_)) = origin {
+            outputs.push(table);
+            continue;
+        }
+        let Some(expr) = lifted.mapped(expr)? else { return Ok(None) };
+        outputs.push(Origin::Input(exprs.len()));
+        exprs.push(ProjectionExpr::new(expr, alias.clone()));
+    }
+    let numbers = exprs.len();
+    exprs.push(lifted.number());
+    let mut fields = vec![];
+    for StructField { path, column } in &lifted.fields {
+        fields.push(StructField { path: path.clone(), column: exprs.len() });
+        let name = lifted.plan.schema().field(*column).name().clone();
+        exprs.push(ProjectionExpr::new(Arc::new(Column::new(&name, *column)), name));
+    }
+    let plan = Arc::new(ProjectionExec::try_new(exprs, Arc::clone(&lifted.plan))?);
+    Ok(Some(Lifted { outputs, numbers, fields, ..lifted.over(plan, false) }))
+}
+
+/// The first rows of an order.
+fn first_rows(node: &SortExec, lifted: Lifted) -> Result<Option<Lifted>> {
+    if node.fetch().is_none_or(|fetch| fetch > MOST_SORTED) || node.preserve_partitioning() {
+        return Ok(None);
+    }
+    let mut keys = vec![];
+    for PhysicalSortExpr { expr, options } in node.expr() {
+        let Some(expr) = lifted.mapped(expr)? else { return Ok(None) };
+        keys.push(PhysicalSortExpr::new(expr, *options));
+    }
+    let Some(keys) = LexOrdering::new(keys) else { return Ok(None) };
+    let sort = SortExec::new(keys, Arc::clone(&lifted.plan)).with_fetch(node.fetch());
+    Ok(Some(lifted.over(Arc::new(sort), true)))
+}
