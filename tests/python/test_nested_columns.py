@@ -48,6 +48,11 @@ QUERIES = [
     "SELECT id, inner_.p.r FROM t WHERE inner_.p.r >= DATE '2000-01-01'",
     "SELECT id, inner_.p, inner_.l FROM t WHERE inner_.p IS NOT NULL ORDER BY id",
     "SELECT id FROM t WHERE l IS NULL",
+    "SELECT id, l FROM t WHERE len(l) >= 1 AND texts IS NOT NULL ORDER BY id",
+    "SELECT id, len(texts), octet_length(b), cardinality(m) FROM t WHERE l IS NOT NULL OR m IS NULL ORDER BY id",
+    "SELECT id FROM t WHERE inner_.l IS NULL ORDER BY id",
+    "SELECT id, inner_ FROM t WHERE len(inner_.l) = 0 OR octet_length(b) = 1 ORDER BY id",
+    "SELECT len(l) AS n, count(*) AS c FROM t GROUP BY n ORDER BY n NULLS LAST",
     "SELECT id FROM t WHERE s IS NOT NULL ORDER BY id",
     "SELECT l, count(*) AS n FROM t GROUP BY l ORDER BY n, l NULLS LAST",
     "SELECT DISTINCT s FROM t ORDER BY s NULLS LAST",
@@ -141,6 +146,19 @@ def test_rows_that_change(con: warpmill.Connection, beside: duckdb.DuckDBPyConne
         assert rows(con.execute(sql)) == rows(beside.execute(sql))
 
 
+def test_a_summary(con: warpmill.Connection, beside: duckdb.DuckDBPyConnection) -> None:
+    found = {}
+    for each in (con, beside):
+        each.execute(f"CREATE TABLE t ({TYPES})")
+        each.execute(f"INSERT INTO t VALUES {ROWS}")
+        names = ["l", "texts", "s", "b"] if each is beside else ["l", "texts", "s", "b", "m", "i"]
+        lines = [row for row in each.execute("SUMMARIZE t").fetchall() if row[0] in names]
+        found[each] = {row[0]: (row[1], row[2], row[3], row[10], row[11]) for row in lines}
+    # Maps and intervals have no least value here.
+    assert {found[con].pop(name)[1:3] for name in ["m", "i"]} == {(None, None)}
+    assert found[con] == found[beside]
+
+
 def test_no_rows(con: warpmill.Connection, beside: duckdb.DuckDBPyConnection) -> None:
     for each in (con, beside):
         each.execute(f"CREATE TABLE t ({TYPES})")
@@ -197,12 +215,17 @@ def test_programs_run_what_they_can(con: warpmill.Connection) -> None:
     assert "FetchExec: table=t, columns=[l]" in text
     assert con.execute("SELECT l FROM t WHERE id % 1000 = 7 ORDER BY id").fetchall()[4] == ([4007, 4008],)
     # Fields of structs are columns: nothing is left to DataFusion.
-    text = con.explain("SELECT s.x, count(*) FROM t WHERE s.y <> 'y7' GROUP BY s.x")
-    assert "FetchExec" not in text and "fallback" not in text.lower(), text
+    for sql in [
+        "SELECT s.x, count(*) FROM t WHERE s.y <> 'y7' GROUP BY s.x",
+        "SELECT max(id) FROM t WHERE len(l) = 2 AND l IS NOT NULL",
+    ]:
+        text = con.explain(sql)
+        assert "FetchExec" not in text and "run by DataFusion" not in text, text
     con.execute("SET warpmill.device = 'sim'")
     con.execute("SET warpmill.device_fallback = 'error'")
     found = con.execute("SELECT s.x, count(*) FROM t WHERE s.y <> 'y7' GROUP BY s.x ORDER BY 1").fetchall()
     assert found == [(x, 499 if x == 7 else 500) for x in range(10)]
+    assert con.execute("SELECT max(id) FROM t WHERE len(l) = 2 AND l IS NOT NULL").fetchone() == (4999,)
 
 
 def test_what_cannot_be_stored_is_refused(con: warpmill.Connection) -> None:

@@ -23,7 +23,7 @@ use bytes::View;
 pub use bytes::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
 pub(crate) use encode::{RankBounds, VectorBounds, integer_width};
 pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, SegmentParts, ValueLayout};
-pub(crate) use nested::is_nested;
+pub(crate) use nested::{PartTypes, is_nested, part_types};
 pub(crate) use read::read_integers;
 
 /// The way the values of a segment are encoded (see [`crate::encoding`]).
@@ -235,10 +235,10 @@ impl Segment {
         matches!(self.values, Values::Nested(_))
     }
 
-    /// The fields of structs, each a column by itself; none where other values are.
-    pub(crate) fn fields(&self) -> &[Segment] {
+    /// The parts of nested values; none where other values are. Fields of structs and lengths of lists are columns by themselves.
+    pub(crate) fn parts(&self) -> &[Segment] {
         match &self.values {
-            Values::Nested(values) => values.fields(),
+            Values::Nested(values) => values.parts(),
             _ => &[],
         }
     }

@@ -8,50 +8,48 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, FixedSizeListArray, Int32Array, Int64Array, ListArray,
-    MapArray, MutableArrayData, PrimitiveArray, StructArray, UInt32Array, make_array,
+    MapArray, MutableArrayData, PrimitiveArray, StructArray, UInt32Array, make_array, new_empty_array,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
-use arrow::compute::nullif;
+use arrow::compute::{concat, nullif};
 use arrow::datatypes::{DataType, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, UInt32Type};
 
 use super::bytes::{SEGMENT_ALIGN, SectionReader, SectionWriter, View, corrupt};
 use super::{Segment, arrays};
-use crate::{FormatError, Result, VECTOR_ROWS};
+use crate::{FormatError, Result, SEGMENT_ROWS, VECTOR_ROWS};
 
 /// The parts of the values of a nested type.
 pub(crate) struct NestedValues {
     parts: Vec<Segment>,
-    /// Whether the parts are fields of structs.
-    are_fields: bool,
     /// The bytes of all rows, of a type of bytes.
     bytes: Option<View<u8>>,
 }
 
-/// The rows of a part.
-enum PartRows {
-    /// So many.
-    Known(usize),
-    /// As many as the lengths before it add up to.
-    Elements,
+/// The types of the parts of values.
+pub(crate) struct PartTypes<'a> {
+    /// Of those with as many values as rows, or a fixed number a row: the values of each.
+    pub own: Vec<(&'a DataType, usize)>,
+    /// Of the elements of lists, which follow the lengths, at most [`SEGMENT_ROWS`] in a part.
+    pub elements: Option<&'a DataType>,
 }
 
-/// The type and the rows of each part of `rows` values of type `data_type`; `None` where that is no nested type.
-fn part_types(data_type: &DataType, rows: usize) -> Option<Vec<(&DataType, PartRows)>> {
-    let own = PartRows::Known;
-    Some(match data_type {
-        DataType::List(element) | DataType::Map(element, _) => {
-            vec![(&DataType::UInt32, own(rows)), (element.data_type(), PartRows::Elements)]
-        }
+/// The parts of `rows` values of type `data_type`; `None` where that is no nested type.
+pub(crate) fn part_types(data_type: &DataType, rows: usize) -> Option<PartTypes<'_>> {
+    let of = |own: &[&'static DataType]| own.iter().map(|&part| (part, rows)).collect();
+    let (own, elements) = match data_type {
+        DataType::List(element) | DataType::Map(element, _) => (of(&[&DataType::UInt32]), Some(element.data_type())),
         DataType::FixedSizeList(element, length) => {
-            vec![(element.data_type(), own(rows.saturating_mul(usize::try_from(*length).unwrap_or(0))))]
+            let length = usize::try_from(*length).unwrap_or(0);
+            (vec![(element.data_type(), rows.saturating_mul(length))], None)
         }
-        DataType::Struct(fields) => fields.iter().map(|field| (field.data_type(), own(rows))).collect(),
-        DataType::Binary => vec![(&DataType::UInt32, own(rows))],
+        DataType::Struct(fields) => (fields.iter().map(|field| (field.data_type(), rows)).collect(), None),
+        DataType::Binary => (of(&[&DataType::UInt32]), None),
         DataType::Interval(IntervalUnit::MonthDayNano) => {
-            [&DataType::Int32, &DataType::Int32, &DataType::Int64].map(|part| (part, own(rows))).into()
+            (of(&[&DataType::Int32, &DataType::Int32, &DataType::Int64]), None)
         }
         _ => return None,
-    })
+    };
+    Some(PartTypes { own, elements })
 }
 
 /// Whether values of type `data_type` are stored in parts.
@@ -105,8 +103,8 @@ fn parts_of(array: &ArrayRef) -> Result<(Vec<ArrayRef>, Option<Vec<u8>>)> {
         DataType::Binary => {
             let values = array.as_binary::<i32>();
             let mut bytes = vec![];
-            let lengths = values.iter().map(|value| value.map_or(0, <[u8]>::len) as u32);
-            let lengths: ArrayRef = Arc::new(UInt32Array::from_iter_values(lengths));
+            let lengths = values.iter().map(|value| value.map(|value| value.len() as u32));
+            let lengths: ArrayRef = Arc::new(UInt32Array::from_iter(lengths));
             values.iter().flatten().for_each(|value| bytes.extend_from_slice(value));
             (vec![lengths], Some(bytes))
         }
@@ -132,8 +130,7 @@ fn lists_of(offsets: &[i32], values: &ArrayRef, nulls: Option<&NullBuffer>) -> R
     let rows = offsets.len() - 1;
     let place = |row: usize| offsets[row] as usize..offsets[row + 1] as usize;
     let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
-    let lengths = (0..rows).map(|row| if valid(row) { place(row).len() as u32 } else { 0 });
-    let lengths = UInt32Array::from_iter_values(lengths);
+    let lengths = UInt32Array::from_iter((0..rows).map(|row| valid(row).then(|| place(row).len() as u32)));
     let (first, last) = (offsets[0] as usize, offsets[rows] as usize);
     let elements = if (0..rows).all(|row| valid(row) || place(row).is_empty()) {
         values.slice(first, last - first)
@@ -144,36 +141,52 @@ fn lists_of(offsets: &[i32], values: &ArrayRef, nulls: Option<&NullBuffer>) -> R
         valid.try_for_each(|row| kept.try_extend(0, place(row).start, place(row).end))?;
         make_array(kept.freeze())
     };
-    Ok(vec![Arc::new(lengths), elements])
+    let mut parts: Vec<ArrayRef> = vec![Arc::new(lengths)];
+    let starts = (0..elements.len()).step_by(SEGMENT_ROWS);
+    parts.extend(starts.map(|start| elements.slice(start, SEGMENT_ROWS.min(elements.len() - start))));
+    Ok(parts)
 }
 
 impl NestedValues {
     /// Reads the parts of `rows` values of type `data_type`, and checks that they fit together.
     pub(super) fn read(reader: &mut SectionReader<'_>, data_type: &DataType, rows: usize) -> Result<Self> {
-        let types = part_types(data_type, rows).ok_or_else(|| corrupt(format!("parts of {data_type}")))?;
-        let directory = reader.exactly::<u64>(types.len())?;
+        let PartTypes { own, elements } =
+            part_types(data_type, rows).ok_or_else(|| corrupt(format!("parts of {data_type}")))?;
+        let directory = reader.any::<u64>()?;
         let all = reader.section()?;
-        let (mut parts, mut start) = (Vec::<Segment>::with_capacity(types.len()), 0usize);
-        for ((data_type, rows), &len) in types.iter().zip(directory.iter()) {
-            let end = usize::try_from(len).ok().and_then(|len| start.checked_add(len));
+        let (mut parts, mut start) = (Vec::<Segment>::with_capacity(directory.len()), 0usize);
+        let mut read = |data_type: &DataType, rows: usize, parts: &mut Vec<Segment>| {
+            let len = directory.get(parts.len()).and_then(|&len| usize::try_from(len).ok());
+            let end = len.and_then(|len| start.checked_add(len));
             let part = end.and_then(|end| all.slice(start..end)).ok_or_else(|| corrupt("a part lies outside"))?;
-            let rows = match rows {
-                PartRows::Known(rows) => *rows,
-                PartRows::Elements => total(&parts[0])?,
-            };
             start = (start + part.len()).next_multiple_of(SEGMENT_ALIGN);
             parts.push(Segment::from_bytes(part, data_type, rows)?);
+            Ok::<_, FormatError>(())
+        };
+        for (data_type, rows) in own {
+            read(data_type, rows, &mut parts)?;
+        }
+        if let Some(data_type) = elements {
+            let mut left = total(&parts[0])?;
+            while left > 0 {
+                let rows = left.min(SEGMENT_ROWS);
+                read(data_type, rows, &mut parts)?;
+                left -= rows;
+            }
+        }
+        if parts.len() != directory.len() {
+            return Err(corrupt(format!("{} parts where {} belong", directory.len(), parts.len())));
         }
         let bytes = match data_type {
             DataType::Binary => Some(reader.exactly::<u8>(total(&parts[0])?)?),
             _ => None,
         };
-        Ok(Self { parts, are_fields: matches!(data_type, DataType::Struct(_)), bytes })
+        Ok(Self { parts, bytes })
     }
 
-    /// The fields of structs, each a column by itself; none where other values are.
-    pub(super) fn fields(&self) -> &[Segment] {
-        if self.are_fields { &self.parts } else { &[] }
+    /// The parts: fields of structs and lengths of lists are columns by themselves.
+    pub(super) fn parts(&self) -> &[Segment] {
+        &self.parts
     }
 
     /// All `rows` values, which are of type `data_type`.
@@ -184,11 +197,11 @@ impl NestedValues {
         let part = |at: usize, data_type: &DataType| arrays::array(&self.parts[at], data_type);
         Ok(match data_type {
             DataType::List(element) => {
-                let values = part(1, element.data_type())?;
+                let values = self.elements(element.data_type())?;
                 Arc::new(ListArray::try_new(element.clone(), self.offsets()?, values, nulls)?)
             }
             DataType::Map(entry, ordered) => {
-                let entries = part(1, entry.data_type())?.as_struct().clone();
+                let entries = self.elements(entry.data_type())?.as_struct().clone();
                 let offsets = self.offsets()?;
                 Arc::new(MapArray::try_new(entry.clone(), offsets, entries, nulls, *ordered)?)
             }
@@ -221,15 +234,26 @@ impl NestedValues {
         })
     }
 
+    /// The elements of all lists.
+    fn elements(&self, data_type: &DataType) -> Result<ArrayRef> {
+        let parts = self.parts[1..].iter().map(|part| arrays::array(part, data_type)).collect::<Result<Vec<_>>>()?;
+        match &parts[..] {
+            [] => Ok(new_empty_array(data_type)),
+            [only] => Ok(only.clone()),
+            several => Ok(concat(&several.iter().map(|part| &**part).collect::<Vec<_>>())?),
+        }
+    }
+
     /// The place where each row's elements begin.
     fn offsets(&self) -> Result<OffsetBuffer<i32>> {
         let lengths = arrays::array(&self.parts[0], &DataType::UInt32)?;
-        let lengths = lengths.as_primitive::<UInt32Type>().values();
-        let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+        let lengths = || lengths.as_primitive::<UInt32Type>().iter().map(|length| length.unwrap_or(0) as usize);
+        let total: usize = lengths().sum();
         match i32::try_from(total) {
-            Ok(_) => Ok(OffsetBuffer::from_lengths(lengths.iter().map(|&length| length as usize))),
+            Ok(_) => Ok(OffsetBuffer::from_lengths(lengths())),
             Err(_) => {
-                Err(FormatError::schema("", format!("{total} elements in one row segment: 2^31 - 1 are the most")))
+                let detail = format!("{total} elements in one row segment: 2^31 - 1 are the most");
+                Err(FormatError::schema("", detail))
             }
         }
     }
@@ -237,11 +261,13 @@ impl NestedValues {
 
 /// The sum of `lengths`.
 fn total(lengths: &Segment) -> Result<usize> {
+    let valid = lengths.validity(0, lengths.rows());
     let (mut sum, mut some) = (0u64, [0i64; VECTOR_ROWS]);
     for start in (0..lengths.rows()).step_by(VECTOR_ROWS) {
         let some = &mut some[..VECTOR_ROWS.min(lengths.rows() - start)];
         lengths.decode_i64(start, some);
-        for &length in &*some {
+        let all = (start..).zip(&*some).filter(|(row, _)| valid.as_ref().is_none_or(|valid| valid.get(*row)));
+        for (_, &length) in all {
             sum += u64::from(u32::try_from(length).map_err(|_| corrupt(format!("{length} elements")))?);
         }
     }

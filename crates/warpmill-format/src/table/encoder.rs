@@ -12,8 +12,8 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use super::changes::{Changes, Coded, SegmentChanges};
 use super::column_dictionary::{ColumnDictionary, Remap};
 use super::data_file::{DEVICE_ALIGN, DataFileWriter, Place};
-use super::fields::FieldEntry;
 use super::manifest::CodecEntry;
+use super::parts::PartEntry;
 use super::pruning::ZoneMap;
 use super::regroup::{Origin, Regroup};
 use super::rows::{Rows, Written, hold, placed, row_segment};
@@ -89,10 +89,10 @@ impl Sink {
         let Stored { segment, compressed } = stored;
         let mut stats = segment.stats().clone();
         stats.stored_bytes = segment.as_bytes().len() as u64;
-        let (encoding, fields) = (segment.encoding(), FieldEntry::all(&segment));
+        let (encoding, parts) = (segment.encoding(), PartEntry::all(&segment));
         let Self::Files(files) = self else {
             let chunk = Chunk::new(stats, encoding, generation, Source::Memory(Arc::new(segment)), None);
-            return Ok(Chunk::with_fields(chunk, fields));
+            return Ok(Chunk::with_parts(chunk, parts));
         };
         let put = |compressed: Compressed| -> Result<Heavy> {
             let Compressed { config, encoding, segment_bytes, bytes } = compressed;
@@ -107,7 +107,7 @@ impl Sink {
                 (Source::Compressed(heavy.place, heavy.codec), None)
             }
         };
-        Ok(Chunk::with_fields(Chunk::new(stats, encoding, generation, source, heavy), fields))
+        Ok(Chunk::with_parts(Chunk::new(stats, encoding, generation, source, heavy), parts))
     }
 
     pub(super) fn put_bytes(&mut self, bytes: impl FnOnce() -> Vec<u8>) -> Result<Option<Place>> {

@@ -10,7 +10,7 @@ use arrow::ipc::writer::IpcWriteOptions;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::fields::FieldEntry;
+use super::parts::PartEntry;
 use super::{Identity, stored_schema};
 use crate::codec::{Codec, ColumnChoice};
 use crate::guard::caught;
@@ -159,9 +159,9 @@ pub(crate) struct ChunkEntry {
     pub heavy: Option<HeavyEntry>,
     #[serde(flatten)]
     pub stats: StatsEntry,
-    /// The fields of structs.
+    /// The parts of nested values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<FieldEntry>,
+    pub parts: Vec<PartEntry>,
 }
 
 /// The compressed representation of a chunk that has both.

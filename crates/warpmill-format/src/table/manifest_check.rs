@@ -7,10 +7,10 @@ use std::cmp::Ordering;
 use arrow::datatypes::{DataType, Schema};
 
 use super::data_file::HEADER_BYTES;
-use super::fields::FieldEntry;
 use super::manifest::{Blob, ChunkEntry, CodecEntry, DictionaryEntry, Manifest, PruningEntry};
+use super::parts::PartEntry;
 use crate::codec::{CompressedChunk, MAX_BLOCK_BYTES, MAX_CHUNK_BYTES};
-use crate::segment::{SEGMENT_ALIGN, integer_width};
+use crate::segment::{PartTypes, SEGMENT_ALIGN, integer_width, part_types};
 use crate::{Codec, ColumnStats, SEGMENT_ROWS, StatValue, VECTOR_ROWS};
 
 /// Versions have 16 digits.
@@ -58,7 +58,7 @@ impl Manifest {
                 let field = schema.field(c);
                 let stats = chunk.column_stats(segment.rows);
                 let malformed = stats.is_none_or(|stats| !are_possible(&stats, field.data_type(), field.is_nullable()));
-                if malformed || !fields_are_possible(&chunk.fields, segment.rows, field.data_type()) {
+                if malformed || !parts_are_possible(&chunk.parts, segment.rows, field.data_type()) {
                     return Err(format!("the statistics of {} cannot be", what()));
                 }
             }
@@ -174,17 +174,20 @@ fn check_codec(codec: &CodecEntry, blob: &Blob, what: &dyn Fn() -> String) -> Ch
     }
 }
 
-/// Whether structs of type `data_type` can have these fields, of `rows` rows: all of theirs, or none.
-fn fields_are_possible(entries: &[FieldEntry], rows: usize, data_type: &DataType) -> bool {
-    let fields = match data_type {
-        DataType::Struct(fields) if fields.len() == entries.len() => fields,
-        _ => return entries.is_empty(),
+/// Whether `rows` values of type `data_type` can have these parts: all of theirs, or none.
+fn parts_are_possible(entries: &[PartEntry], rows: usize, data_type: &DataType) -> bool {
+    let Some(PartTypes { own, elements }) = part_types(data_type, rows) else { return entries.is_empty() };
+    let is_possible = |entry: &PartEntry, data_type: &DataType| {
+        let stats = entry.column_stats();
+        stats.is_some_and(|stats| are_possible(&stats, data_type, true))
+            && parts_are_possible(&entry.parts, entry.rows, data_type)
     };
-    fields.iter().zip(entries).all(|(field, entry)| {
-        let stats = entry.column_stats(rows);
-        stats.is_some_and(|stats| are_possible(&stats, field.data_type(), true))
-            && fields_are_possible(&entry.fields, rows, field.data_type())
-    })
+    let Some((first, rest)) = entries.split_at_checked(own.len()) else { return entries.is_empty() };
+    let own =
+        own.iter().zip(first).all(|((data_type, rows), entry)| entry.rows == *rows && is_possible(entry, data_type));
+    let are_elements =
+        |data_type| rest.iter().all(|entry| (1..=SEGMENT_ROWS).contains(&entry.rows) && is_possible(entry, data_type));
+    own && elements.map_or(rest.is_empty(), are_elements)
 }
 
 /// Whether values of type `data_type` can have these statistics.

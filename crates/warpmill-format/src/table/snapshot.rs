@@ -32,8 +32,8 @@ pub struct TableSnapshot {
     rows: u64,
     parquet: bool,
     left_out: LeftOut,
-    /// [`TableSnapshot::with_struct_fields`], once asked for.
-    pub(crate) struct_fields: OnceLock<Option<(Arc<TableSnapshot>, Vec<Vec<usize>>)>>,
+    /// [`TableSnapshot::with_parts`], once asked for.
+    pub(crate) with_parts: OnceLock<Option<(Arc<TableSnapshot>, Vec<Vec<usize>>)>>,
     /// By key and attribute, those that were asked for ([`TableSnapshot::fingerprint`]).
     pub(crate) fingerprints: Mutex<HashMap<(usize, usize), u64>>,
 }
@@ -90,8 +90,8 @@ impl TableSnapshot {
         let stats = stats.collect();
         let rows = version.segments.iter().map(|s| s.rows as u64).sum();
         let (parquet, left_out, files) = (false, LeftOut::default(), version.files());
-        let (struct_fields, fingerprints) = (OnceLock::new(), Mutex::default());
-        Arc::new(Self { path, version, files, stats, rows, parquet, left_out, struct_fields, fingerprints })
+        let (with_parts, fingerprints) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { path, version, files, stats, rows, parquet, left_out, with_parts, fingerprints })
     }
 
     /// The rows of Parquet files, but for those that were `left_out`.

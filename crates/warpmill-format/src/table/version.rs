@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use super::Identity;
 use super::column_dictionary::ColumnDictionary;
 use super::data_file::{DataFile, Place};
-use super::fields::FieldEntry;
 use super::manifest::RowSegmentEntry;
 use super::manifest::{
     self, Blob, ChunkEntry, CodecEntry, DictionaryEntry, FileEntry, HeavyEntry, Manifest, RemapEntry, StatsEntry,
 };
+use super::parts::PartEntry;
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared, Sparse};
@@ -55,8 +55,8 @@ pub(crate) struct Chunk {
     pub source: Source,
     /// The same rows once more, compressed.
     pub heavy: Option<Heavy>,
-    /// The fields of structs.
-    fields: Vec<FieldEntry>,
+    /// The parts of nested values.
+    nested: Vec<PartEntry>,
     opened: OnceLock<Arc<Segment>>,
     /// Of a file that is read: the segment while it is used.
     read: Mutex<Weak<Segment>>,
@@ -92,8 +92,8 @@ pub(crate) enum Source {
     Parquet(ParquetColumn),
     /// The numbers of its rows, from this one on: made when they are read.
     Numbers(i64),
-    /// A field of a struct: the column of the same version, then the position of each field in the one around it.
-    Field(Arc<[usize]>),
+    /// A part of nested values: the column of the same version, then the position of each part in the one around it.
+    Part(Arc<[usize]>),
 }
 
 impl Source {
@@ -122,14 +122,14 @@ impl Chunk {
         heavy: Option<Heavy>,
     ) -> Arc<Self> {
         let (opened, verified, sound, shared) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), Shared::default());
-        let (read, parts, fields) = (Mutex::default(), OnceLock::new(), vec![]);
+        let (read, parts, nested) = (Mutex::default(), OnceLock::new(), vec![]);
         Arc::new(Self {
             stats,
             encoding,
             generation,
             source,
             heavy,
-            fields,
+            nested,
             opened,
             read,
             verified,
@@ -139,25 +139,22 @@ impl Chunk {
         })
     }
 
-    /// `chunk`, which is new, with the fields of its structs.
-    pub fn with_fields(mut chunk: Arc<Self>, fields: Vec<FieldEntry>) -> Arc<Self> {
-        Arc::get_mut(&mut chunk).expect("a new chunk").fields = fields;
+    /// `chunk`, which is new, with the parts of its nested values.
+    pub fn with_parts(mut chunk: Arc<Self>, parts: Vec<PartEntry>) -> Arc<Self> {
+        Arc::get_mut(&mut chunk).expect("a new chunk").nested = parts;
         chunk
     }
 
-    /// Whether it is known of fields of structs.
-    pub fn has_fields(&self) -> bool {
-        !self.fields.is_empty()
+    /// Whether its values are nested.
+    pub fn has_parts(&self) -> bool {
+        !self.nested.is_empty()
     }
 
-    /// Statistics and encoding of the field of `rows` structs at `path`.
-    pub fn field(&self, path: &[usize], rows: usize) -> Option<(ColumnStats, Encoding)> {
+    /// Statistics and encoding of the part at `path`.
+    pub fn part(&self, path: &[usize]) -> Option<(ColumnStats, Encoding)> {
         let (first, rest) = path.split_first()?;
-        let mut entry = self.fields.get(*first)?;
-        for &at in rest {
-            entry = entry.fields.get(at)?;
-        }
-        Some((entry.column_stats(rows)?, entry.encoding))
+        let part = rest.iter().try_fold(self.nested.get(*first)?, |around, &at| around.parts.get(at))?;
+        Some((part.column_stats()?, part.encoding))
     }
 
     /// The same chunk, not opened: for a version in which its codes are translated differently.
@@ -183,15 +180,15 @@ impl Version {
         let opened = match &chunk.source {
             Source::Memory(base) => self.translated(base, segment, column).unwrap_or_else(|| base.clone()),
             Source::Numbers(first) => Arc::new(numbers(*first, self.rows_of(segment))?),
-            // Kept where the struct is.
-            Source::Field(path) => {
+            // Kept where the whole is.
+            Source::Part(path) => {
                 let whole = self.open(segment, path[0])?;
-                let field = path[1..].iter().try_fold(&*whole, |around, &at| around.fields().get(at));
-                let field = Arc::new(field.ok_or_else(|| corrupt("a field is missing"))?.clone());
+                let part = path[1..].iter().try_fold(&*whole, |around, &at| around.parts().get(at));
+                let part = Arc::new(part.ok_or_else(|| corrupt("a part is missing"))?.clone());
                 if self.segments[segment].columns[path[0]].opened.get().is_none() {
-                    return Ok(field);
+                    return Ok(part);
                 }
-                field
+                part
             }
             Source::File(place) if place.file.access() == FileAccess::Map => self.read(place, segment, column)?,
             // Not kept: what is read is as large as memory allows, not as the table is. Those who come meanwhile wait
@@ -401,7 +398,7 @@ impl Version {
             Source::Memory(segment) => xxhash_rust::xxh3::xxh3_64(segment.as_bytes()),
             Source::File(place) | Source::Compressed(place, _) => place.xxh3,
             // No metadata of other tables is made of it.
-            Source::Parquet(_) | Source::Numbers(_) | Source::Field(_) => 0,
+            Source::Parquet(_) | Source::Numbers(_) | Source::Part(_) => 0,
         }
     }
 
@@ -486,7 +483,7 @@ impl Version {
                         let stats = chunk.column_stats(entry.rows).ok_or_else(malformed)?;
                         let source = Source::stored(source, chunk.codec);
                         let made = Chunk::new(stats, chunk.encoding, chunk.generation, source, heavy);
-                        Chunk::with_fields(made, chunk.fields.clone())
+                        Chunk::with_parts(made, chunk.parts.clone())
                     }
                 });
             }
@@ -542,7 +539,7 @@ impl Chunk {
     fn place(&self) -> Option<&Place> {
         match &self.source {
             Source::File(place) | Source::Compressed(place, _) => Some(place),
-            Source::Memory(_) | Source::Parquet(_) | Source::Numbers(_) | Source::Field(_) => None,
+            Source::Memory(_) | Source::Parquet(_) | Source::Numbers(_) | Source::Part(_) => None,
         }
     }
 
@@ -550,7 +547,7 @@ impl Chunk {
     pub fn codec(&self) -> Option<CodecEntry> {
         match &self.source {
             Source::Compressed(_, codec) => Some(*codec),
-            Source::File(_) | Source::Memory(_) | Source::Parquet(_) | Source::Numbers(_) | Source::Field(_) => None,
+            Source::File(_) | Source::Memory(_) | Source::Parquet(_) | Source::Numbers(_) | Source::Part(_) => None,
         }
     }
 
@@ -620,7 +617,7 @@ impl Files {
                 codec: heavy.codec,
             }),
             stats: StatsEntry::of(&chunk.stats),
-            fields: chunk.fields.clone(),
+            parts: chunk.nested.clone(),
         }
     }
 }

@@ -53,6 +53,18 @@ pub(crate) fn is_query(source: &str) -> bool {
     source.starts_with('(') || ["select", "from", "with", "values", "pivot", "unpivot"].contains(&first.as_str())
 }
 
+/// Whether values of a type have a least and a greatest one here.
+fn has_order(ty: &DataType) -> bool {
+    match ty {
+        DataType::Interval(_) | DataType::Map(..) => false,
+        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+            has_order(element.data_type())
+        }
+        DataType::Struct(fields) => fields.iter().all(|field| has_order(field.data_type())),
+        _ => true,
+    }
+}
+
 /// SUMMARIZE as a query: a row for each column. Quantiles are approximate, as DuckDB's are; the number of different values is exact.
 fn summary(query: &str, schema: &Schema) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
@@ -71,6 +83,8 @@ fn summary(query: &str, schema: &Schema) -> String {
             }
             _ => (nothing(), nothing()),
         };
+        let bound = |of: &str| if has_order(ty) { text(format!("{of}({column})")) } else { nothing() };
+        let unique = if has_order(ty) { column.clone() } else { text(column.clone()) };
         let quantile = |at: &str| match (is_number, is_moment) {
             (true, _) => {
                 let of = format!("approx_percentile_cont(CAST({column} AS DOUBLE), {at})");
@@ -91,11 +105,11 @@ fn summary(query: &str, schema: &Schema) -> String {
         let nulls = format!("100.0 * (count(*) - count({column})) / count(*)");
         format!(
             "SELECT {at} AS \"\u{1}at\", '{name}' AS column_name, '{kind}' AS column_type, {} AS min, {} AS max, \
-             count(DISTINCT {column}) AS approx_unique, {avg} AS avg, {std} AS std, {} AS q25, {} AS q50, {} AS q75, \
+             count(DISTINCT {unique}) AS approx_unique, {avg} AS avg, {std} AS std, {} AS q25, {} AS q50, {} AS q75, \
              count(*) AS count, CASE WHEN count(*) > 0 THEN CAST({nulls} AS DECIMAL(9, 2)) END AS null_percentage \
              FROM ({query}) AS t({})",
-            text(format!("min({column})")),
-            text(format!("max({column})")),
+            bound("min"),
+            bound("max"),
             quantile("0.25"),
             quantile("0.5"),
             quantile("0.75"),

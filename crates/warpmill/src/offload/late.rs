@@ -1,13 +1,13 @@
 //! Late materialization of columns that no program holds (lists, structs, maps, bytes, intervals): below filters, limits and the first rows of an
 //! order, a table's rows stand for them by their numbers, so that programs run these; the values of the rows that are left are fetched. Fields of
-//! structs are columns by themselves.
+//! structs and lengths are columns by themselves.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::expressions::{CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal};
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -23,6 +23,9 @@ use warpmill_translate::scan_exec::WarpmillScanExec;
 
 use super::fetch::{FetchExec, Origin};
 use crate::catalog::ROW;
+
+/// Functions that give the length of a list, a map or bytes.
+const LENGTHS: [&str; 5] = ["length", "array_length", "list_length", "cardinality", "octet_length"];
 
 /// Most first rows of an order that are fetched: they lie anywhere in the table.
 const MOST_SORTED: usize = 1 << 16;
@@ -57,18 +60,18 @@ struct Lifted {
     outputs: Vec<Origin>,
     /// The column of row numbers.
     numbers: usize,
-    /// The columns that fields of structs are.
-    fields: Vec<StructField>,
+    /// The columns that parts of nested values are.
+    parts: Vec<Part>,
     table: Arc<TableSnapshot>,
     name: String,
     /// Whether it may have fewer rows than the table.
     fewer: bool,
 }
 
-/// A field of a struct that is a column of a plan.
+/// A part of nested values that is a column of a plan: a field of a struct, or the length of a list.
 #[derive(Clone)]
-struct StructField {
-    /// The struct's column of the table, then the position of each field in the one around it.
+struct Part {
+    /// As in [`TableSnapshot::with_parts`].
     path: Vec<usize>,
     /// The column of the plan.
     column: usize,
@@ -111,10 +114,33 @@ impl Lifted {
         ProjectionExpr::new(Arc::new(Column::new(ROW, self.numbers)), ROW.to_owned())
     }
 
-    /// The column that `expr` is, a field of a struct.
-    fn field(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
-        let path = self.path(expr)?.0;
-        let known = self.fields.iter().find(|field| field.path == path)?;
+    /// What `expr`, which reads a part of nested values only, is over the column that this is.
+    fn over_part(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+        if let Some(test) = expr.downcast_ref::<IsNullExpr>() {
+            return Some(Arc::new(IsNullExpr::new(self.length(test.arg())?)));
+        }
+        if let Some(test) = expr.downcast_ref::<IsNotNullExpr>() {
+            return Some(Arc::new(IsNotNullExpr::new(self.length(test.arg())?)));
+        }
+        if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>()
+            && LENGTHS.contains(&call.fun().name())
+            && let [of] = call.args()
+        {
+            return Some(Arc::new(CastExpr::new(self.length(of)?, call.return_type().clone(), None)));
+        }
+        self.part(&self.path(expr)?.0)
+    }
+
+    /// The column that the length of `expr` is, which is NULL where `expr` is.
+    fn length(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+        let (mut path, data_type) = self.path(expr)?;
+        path.push(0);
+        let has_length = matches!(data_type, DataType::List(_) | DataType::Map(..) | DataType::Binary);
+        has_length.then(|| self.part(&path)).flatten()
+    }
+
+    fn part(&self, path: &[usize]) -> Option<Arc<dyn PhysicalExpr>> {
+        let known = self.parts.iter().find(|part| part.path == path)?;
         Some(Arc::new(Column::new(self.plan.schema().field(known.column).name(), known.column)))
     }
 
@@ -142,8 +168,8 @@ impl Lifted {
         let mut reads_fetched = false;
         let mapped = Arc::clone(expr).transform_down(|part| {
             let Some(column) = part.downcast_ref::<Column>() else {
-                return Ok(match self.field(&part) {
-                    Some(field) => Transformed::new(field, true, TreeNodeRecursion::Jump),
+                return Ok(match self.over_part(&part) {
+                    Some(over) => Transformed::new(over, true, TreeNodeRecursion::Jump),
                     None => Transformed::no(part),
                 });
             };
@@ -208,10 +234,10 @@ fn scanned(scan: &WarpmillScanExec) -> Result<Option<Lifted>> {
             outputs.push(Origin::Table(column));
         }
     }
-    let (own, mut fields) = (table.schema().fields().len(), vec![]);
-    let (source, paths) = table.with_struct_fields().map_or((table, &[][..]), |(source, paths)| (source, &paths[..]));
+    let (own, mut parts) = (table.schema().fields().len(), vec![]);
+    let (source, paths) = table.with_parts().map_or((table, &[][..]), |(source, paths)| (source, &paths[..]));
     for (at, path) in paths.iter().enumerate().filter(|(_, path)| scan.projection().contains(&path[0])) {
-        fields.push(StructField { path: path.clone(), column: projection.len() });
+        parts.push(Part { path: path.clone(), column: projection.len() });
         projection.push(own + at);
     }
     let numbers = projection.len();
@@ -219,7 +245,7 @@ fn scanned(scan: &WarpmillScanExec) -> Result<Option<Lifted>> {
     let numbered = source.numbered(ROW).map_err(crate::Error::from)?;
     let plan = Arc::new(WarpmillScanExec::try_new(numbered, scan.table_name(), Some(projection))?);
     let (table, name) = (Arc::clone(table), scan.table_name().to_owned());
-    Ok(Some(Lifted { plan, outputs, numbers, fields, table, name, fewer: false }))
+    Ok(Some(Lifted { plan, outputs, numbers, parts, table, name, fewer: false }))
 }
 
 fn filtered(node: &FilterExec, lifted: Lifted) -> Result<Option<Lifted>> {
@@ -249,14 +275,14 @@ fn projected(node: &ProjectionExec, lifted: Lifted) -> Result<Option<Lifted>> {
     }
     let numbers = exprs.len();
     exprs.push(lifted.number());
-    let mut fields = vec![];
-    for StructField { path, column } in &lifted.fields {
-        fields.push(StructField { path: path.clone(), column: exprs.len() });
+    let mut parts = vec![];
+    for Part { path, column } in &lifted.parts {
+        parts.push(Part { path: path.clone(), column: exprs.len() });
         let name = lifted.plan.schema().field(*column).name().clone();
         exprs.push(ProjectionExpr::new(Arc::new(Column::new(&name, *column)), name));
     }
     let plan = Arc::new(ProjectionExec::try_new(exprs, Arc::clone(&lifted.plan))?);
-    Ok(Some(Lifted { outputs, numbers, fields, ..lifted.over(plan, false) }))
+    Ok(Some(Lifted { outputs, numbers, parts, ..lifted.over(plan, false) }))
 }
 
 /// The first rows of an order.

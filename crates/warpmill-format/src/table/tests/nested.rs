@@ -130,39 +130,50 @@ fn assert_is(snapshot: &TableSnapshot, wanted: &RecordBatch) {
         assert_eq!(&whole(snapshot, column), array, "{}", array.data_type());
         assert_eq!(snapshot.column_stats(column).nulls, array.logical_null_count() as u64);
     }
-    assert_fields_are(snapshot, wanted);
+    assert_parts_are(snapshot, wanted);
 }
 
-/// The fields of structs are columns, which are null where a struct around them is.
-fn assert_fields_are(snapshot: &TableSnapshot, wanted: &RecordBatch) {
-    let fields = |data_type: &DataType| matches!(data_type, DataType::Struct(_));
-    let Some((with_fields, paths)) = snapshot.with_struct_fields() else {
+/// Fields of structs and lengths of lists are columns, which are null where a struct around them, or the list, is.
+fn assert_parts_are(snapshot: &TableSnapshot, wanted: &RecordBatch) {
+    let Some((with_parts, paths)) = snapshot.with_parts() else {
         let leaf = |data_type: &DataType| match data_type {
-            DataType::Struct(inner) => inner.iter().any(|field| !is_nested(field.data_type())),
+            DataType::Struct(inner) => {
+                inner.iter().any(|field| !is_nested(field.data_type()) || *field.data_type() == DataType::Binary)
+            }
+            DataType::List(_) | DataType::Map(..) | DataType::Binary => true,
             _ => false,
         };
         assert!(snapshot.schema().fields().iter().all(|field| !leaf(field.data_type())));
         return;
     };
     let own = snapshot.schema().fields().len();
-    assert_eq!(with_fields.schema().fields().len(), own + paths.len());
+    assert_eq!(with_parts.schema().fields().len(), own + paths.len());
     for (at, path) in paths.iter().enumerate() {
         let mut array = wanted.column(path[0]).clone();
-        for &field in &path[1..] {
-            assert!(fields(array.data_type()));
-            let inner = array.as_struct().column(field).clone();
+        for &part in &path[1..] {
+            let inner: ArrayRef = match array.data_type() {
+                DataType::Struct(_) => array.as_struct().column(part).clone(),
+                DataType::List(_) => lengths(array.as_list::<i32>().offsets()),
+                DataType::Map(..) => lengths(array.as_map().offsets()),
+                DataType::Binary => lengths(array.as_binary::<i32>().offsets()),
+                other => panic!("{other}"),
+            };
             let null = arrow::compute::is_null(&array).unwrap();
             array = arrow::compute::nullif(&inner, &null).unwrap();
         }
-        assert_eq!(&whole(with_fields, own + at), &array);
-        let stats = with_fields.column_stats(own + at);
+        assert_eq!(&whole(with_parts, own + at), &array);
+        let stats = with_parts.column_stats(own + at);
         assert_eq!((stats.rows, stats.nulls), (array.len() as u64, array.null_count() as u64));
         let numbers = array.as_primitive_opt::<arrow::datatypes::Int64Type>();
-        if let Some(range) = numbers.and_then(|numbers| arrow::compute::min(numbers).zip(arrow::compute::max(numbers)))
-        {
-            assert_eq!(stats.int_range(), Some((range.0.into(), range.1.into())));
+        let bounds = numbers.and_then(|numbers| arrow::compute::min(numbers).zip(arrow::compute::max(numbers)));
+        if let Some((least, most)) = bounds {
+            assert_eq!(stats.int_range(), Some((least.into(), most.into())));
         }
     }
+}
+
+fn lengths(offsets: &OffsetBuffer<i32>) -> ArrayRef {
+    Arc::new(UInt32Array::from_iter_values(offsets.lengths().map(|length| length as u32)))
 }
 
 #[test]

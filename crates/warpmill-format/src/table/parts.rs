@@ -1,4 +1,4 @@
-//! Fields of structs as columns: what scans read, prune by and compare like any other column.
+//! Parts of nested values as columns: fields of structs and lengths of lists, which scans read, prune by and compare like any other column.
 
 use std::sync::Arc;
 
@@ -11,48 +11,50 @@ use super::version::{Chunk, RowSegment, Source, Version};
 use crate::ColumnStats;
 use crate::segment::{Encoding, Segment, is_nested};
 
-/// A field of a struct in one row segment, where it is not nested itself: as the manifest has it, by field of the struct, in order.
+/// A part of the nested values of one row segment, as the manifest has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FieldEntry {
+pub(crate) struct PartEntry {
+    pub rows: usize,
     pub encoding: Encoding,
     #[serde(flatten)]
     pub stats: StatsEntry,
     /// Bytes of its segment.
     pub bytes: u64,
-    /// Its own fields, where it is a struct.
+    /// Its own parts, where it is nested itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fields: Vec<FieldEntry>,
+    pub parts: Vec<PartEntry>,
 }
 
-impl FieldEntry {
-    /// The fields of the structs in `segment`; none where it has others.
+impl PartEntry {
+    /// The parts of the values in `segment`.
     pub fn all(segment: &Segment) -> Vec<Self> {
-        let entry = |field: &Segment| Self {
-            encoding: field.encoding(),
-            stats: StatsEntry::of(field.stats()),
-            bytes: field.as_bytes().len() as u64,
-            fields: Self::all(field),
+        let entry = |part: &Segment| Self {
+            rows: part.rows(),
+            encoding: part.encoding(),
+            stats: StatsEntry::of(part.stats()),
+            bytes: part.as_bytes().len() as u64,
+            parts: Self::all(part),
         };
-        segment.fields().iter().map(entry).collect()
+        segment.parts().iter().map(entry).collect()
     }
 
-    /// The statistics of the field in `rows` rows; `None` for a bound that is no number.
-    pub fn column_stats(&self, rows: usize) -> Option<ColumnStats> {
-        self.stats.stats(rows, self.bytes)
+    /// The statistics of the part; `None` for a bound that is no number.
+    pub fn column_stats(&self) -> Option<ColumnStats> {
+        self.stats.stats(self.rows, self.bytes)
     }
 }
 
-/// A field of a struct that is no struct itself.
+/// A part of nested values that has one value, not nested, a row.
 #[derive(Debug, Clone)]
 struct Leaf {
-    /// The column that the struct is, then the position of each field in the one around it.
+    /// The column, then the position of each part in the one around it.
     path: Vec<usize>,
-    /// Their names, with dots between them.
+    /// The names of the structs around it and its own, with dots between them.
     name: String,
     data_type: DataType,
 }
 
-/// The fields of the structs that are `fields`, or in them; `path` and `name` are those of what is around.
+/// The leaves of columns, or of the fields of the struct that is `around`.
 fn leaves(fields: &Fields, around: Option<&Leaf>) -> Vec<Leaf> {
     let of = |(at, field): (usize, &Arc<Field>)| {
         let path = around.map_or(vec![at], |around| [&around.path[..], &[at]].concat());
@@ -60,6 +62,10 @@ fn leaves(fields: &Fields, around: Option<&Leaf>) -> Vec<Leaf> {
         let own = Leaf { path, name, data_type: field.data_type().clone() };
         match field.data_type() {
             DataType::Struct(inner) => leaves(inner, Some(&own)),
+            DataType::List(_) | DataType::Map(..) | DataType::Binary => {
+                let (path, name) = ([&own.path[..], &[0]].concat(), format!("{}.length", own.name));
+                vec![Leaf { path, name, data_type: DataType::UInt32 }]
+            }
             data_type if around.is_some() && !is_nested(data_type) => vec![own],
             _ => vec![],
         }
@@ -68,12 +74,12 @@ fn leaves(fields: &Fields, around: Option<&Leaf>) -> Vec<Leaf> {
 }
 
 impl TableSnapshot {
-    /// The same rows with one more column, behind the others, for each field of a struct (and of structs in structs) whose values are not nested,
-    /// and the path of each: the struct's column, then the position of each field in the one around it. NULL where a struct around is.
-    /// `None` where there are none.
-    pub fn with_struct_fields(&self) -> Option<&(Arc<TableSnapshot>, Vec<Vec<usize>>)> {
-        let made = self.struct_fields.get_or_init(|| {
-            let known = |leaf: &Leaf| self.parts().segments.iter().all(|row| row.columns[leaf.path[0]].has_fields());
+    /// The same rows with further columns behind the others: the fields of structs (also of structs in structs) that are not nested, NULL where a
+    /// struct around is, and the lengths of lists, maps and bytes, NULL where these are. With the path of each: the column, then the position of each
+    /// field in the struct around it, 0 for lengths. `None` where there are none.
+    pub fn with_parts(&self) -> Option<&(Arc<TableSnapshot>, Vec<Vec<usize>>)> {
+        let made = self.with_parts.get_or_init(|| {
+            let known = |leaf: &Leaf| self.parts().segments.iter().all(|row| row.columns[leaf.path[0]].has_parts());
             let leaves: Vec<Leaf> = leaves(self.schema().fields(), None).into_iter().filter(known).collect();
             if leaves.is_empty() {
                 return None;
@@ -92,8 +98,8 @@ fn with_columns(version: &Version, leaves: &[Leaf]) -> Version {
     let segments = version.segments.iter().map(|row| {
         let own = leaves.iter().map(|leaf| {
             let path: Arc<[usize]> = leaf.path[..].into();
-            let (stats, encoding) = row.columns[path[0]].field(&path[1..], row.rows).expect("a field that is known");
-            Chunk::new(stats, encoding, None, Source::Field(path), None)
+            let (stats, encoding) = row.columns[path[0]].part(&path[1..]).expect("a part that is known");
+            Chunk::new(stats, encoding, None, Source::Part(path), None)
         });
         RowSegment { rows: row.rows, columns: row.columns.iter().cloned().chain(own).collect() }
     });
