@@ -22,6 +22,7 @@ from warpmill._warpmill import (
 from warpmill.explanation import Explanation
 from warpmill.frames import arrow_source, caller, find_function, find_variable, missing_function, missing_table
 from warpmill.progress import shown
+from warpmill.reading import rows_of
 from warpmill.relation import Relation
 from warpmill.substrait import Plan, SubstraitRelation, plan_source
 from warpmill.udf.function import UserFunction
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
     from warpmill._warpmill import Layout
+    from warpmill.reading import Paths
     from warpmill.relation import Params
     from warpmill.udf.function import FunctionInfo, Mode
 
@@ -194,13 +196,26 @@ class Connection:
         """Forget a registered table; one of the database's own tables is dropped by SQL only."""
         self._open.deregister(name)
 
-    def read_parquet(self, path: str | os.PathLike[str]) -> Relation:
-        """The rows of a Parquet file, or of all files that match a glob; read when they are asked for."""
-        return self._file(path)
+    def read_parquet(self, path: Paths, **options: object) -> Relation:
+        """The rows of a Parquet file, of all files that match a glob, or of several; read when they are asked for.
 
-    def read_csv(self, path: str | os.PathLike[str]) -> Relation:
-        """The rows of a CSV file with a header, or of all files that match a glob."""
-        return self._file(path)
+        `options` are those of SQL's `read_parquet`: `filename`, `union_by_name`, `hive_partitioning`.
+        """
+        return self._files("read_parquet", path, options)
+
+    def read_csv(self, path: Paths, **options: object) -> Relation:
+        """The rows of a CSV file, of all files that match a glob, or of several.
+
+        `options` are those of SQL's `read_csv`: `delim`, `header`, `skip`, `types`, `nullstr`, `dateformat` and so on.
+        """
+        return self._files("read_csv", path, options)
+
+    def read_json(self, path: Paths, **options: object) -> Relation:
+        """The rows of a JSON file (lines, or an array), of all files that match a glob, or of several.
+
+        `options` are those of SQL's `read_json`: `columns`, `format`, `compression`, `filename`, `ignore_errors`.
+        """
+        return self._files("read_json", path, options)
 
     def register_file(self, name: str, path: str | os.PathLike[str]) -> None:
         """Give a Parquet or CSV file (or all files that match a glob) a table name, without reading its rows."""
@@ -402,12 +417,9 @@ class Connection:
     ) -> None:
         self.close()
 
-    def _file(self, path: str | os.PathLike[str]) -> Relation:
-        text = str(os.fspath(path))
-        if "*" not in text and "?" not in text and "://" not in text and not Path(text).exists():
-            raise CatalogError(f"no such file: {text}")
-        query = "SELECT * FROM '{}'".format(text.replace("'", "''"))
-        return Relation(self, query, None, lambda: self._run(query, None))
+    def _files(self, function: str, paths: Paths, options: dict[str, object]) -> Relation:
+        text = rows_of(function, paths, options)
+        return Relation(self, text, None, lambda: self._run(text, None))
 
     def _run(self, query: str, params: Params) -> QueryResult:
         if isinstance(params, str | bytes):

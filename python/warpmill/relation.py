@@ -122,9 +122,16 @@ class Relation(Lazy):
         return pyarrow.table(self._result)
 
     def df(self) -> pandas.DataFrame:
-        """All rows as a pandas DataFrame."""
-        frame: pandas.DataFrame = self.arrow().to_pandas()
-        return frame
+        """All rows as a pandas DataFrame, whose columns have the types that DuckDB gives them."""
+        from warpmill.numpy_columns import frame
+
+        return frame(self.arrow())
+
+    def fetchnumpy(self) -> dict[str, Any]:
+        """All rows as NumPy arrays by column, masked where there are NULLs."""
+        from warpmill.numpy_columns import columns
+
+        return columns(self.arrow())
 
     def pl(self) -> polars.DataFrame:
         """All rows as a Polars DataFrame."""

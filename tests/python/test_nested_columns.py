@@ -151,11 +151,11 @@ def test_a_summary(con: warpmill.Connection, beside: duckdb.DuckDBPyConnection) 
     for each in (con, beside):
         each.execute(f"CREATE TABLE t ({TYPES})")
         each.execute(f"INSERT INTO t VALUES {ROWS}")
-        names = ["l", "texts", "s", "b"] if each is beside else ["l", "texts", "s", "b", "m", "i"]
+        names = ["l", "texts", "b"] if each is beside else ["l", "texts", "b", "s", "m", "i"]
         lines = [row for row in each.execute("SUMMARIZE t").fetchall() if row[0] in names]
         found[each] = {row[0]: (row[1], row[2], row[3], row[10], row[11]) for row in lines}
-    # Maps and intervals have no least value here.
-    assert {found[con].pop(name)[1:3] for name in ["m", "i"]} == {(None, None)}
+    # Structs, maps and intervals have no least value here.
+    assert {found[con].pop(name)[1:3] for name in ["s", "m", "i"]} == {(None, None)}
     assert found[con] == found[beside]
 
 
@@ -181,14 +181,16 @@ def test_a_database_is_opened_again(tmp_path: Path) -> None:
 
 def test_a_parquet_file_becomes_a_table(con: warpmill.Connection, tmp_path: Path) -> None:
     count = 30_000
-    table = pa.table({
-        "id": pa.array(range(count), pa.int64()),
-        "tags": pa.array([None if i % 11 == 0 else [f"tag {i % 7}"] * (i % 4) for i in range(count)]),
-        "point": pa.array([None if i % 13 == 0 else {"x": i, "y": i / 2} for i in range(count)]),
-        "raw": pa.array([i.to_bytes(4, "little") for i in range(count)], pa.binary()),
-        "fixed": pa.array([i.to_bytes(16, "big") for i in range(count)], pa.binary(16)),
-        "when": pa.array([dt.timedelta(seconds=i) for i in range(count)], pa.duration("us")),
-    })
+    table = pa.table(
+        {
+            "id": pa.array(range(count), pa.int64()),
+            "tags": pa.array([None if i % 11 == 0 else [f"tag {i % 7}"] * (i % 4) for i in range(count)]),
+            "point": pa.array([None if i % 13 == 0 else {"x": i, "y": i / 2} for i in range(count)]),
+            "raw": pa.array([i.to_bytes(4, "little") for i in range(count)], pa.binary()),
+            "fixed": pa.array([i.to_bytes(16, "big") for i in range(count)], pa.binary(16)),
+            "when": pa.array([dt.timedelta(seconds=i) for i in range(count)], pa.duration("us")),
+        }
+    )
     pq.write_table(table, tmp_path / "x.parquet")
     con.execute("SET warpmill.segment_rows = 4096")
     con.execute(f"CREATE TABLE t AS SELECT * FROM '{tmp_path}/x.parquet'")
@@ -210,7 +212,9 @@ def test_a_parquet_file_becomes_a_table(con: warpmill.Connection, tmp_path: Path
 
 
 def test_programs_run_what_they_can(con: warpmill.Connection) -> None:
-    con.execute("CREATE TABLE t AS SELECT i AS id, [i, i + 1] AS l, {'x': i % 10, 'y': 'y' || i} AS s FROM range(5000) r(i)")
+    con.execute(
+        "CREATE TABLE t AS SELECT i AS id, [i, i + 1] AS l, {'x': i % 10, 'y': 'y' || i} AS s FROM range(5000) r(i)"
+    )
     text = con.explain("SELECT l FROM t WHERE id % 1000 = 7")
     assert "FetchExec: table=t, columns=[l]" in text
     assert con.execute("SELECT l FROM t WHERE id % 1000 = 7 ORDER BY id").fetchall()[4] == ([4007, 4008],)
@@ -220,7 +224,8 @@ def test_programs_run_what_they_can(con: warpmill.Connection) -> None:
         "SELECT max(id) FROM t WHERE len(l) = 2 AND l IS NOT NULL",
     ]:
         text = con.explain(sql)
-        assert "FetchExec" not in text and "run by DataFusion" not in text, text
+        assert "FetchExec" not in text, text
+        assert "run by DataFusion" not in text, text
     con.execute("SET warpmill.device = 'sim'")
     con.execute("SET warpmill.device_fallback = 'error'")
     found = con.execute("SELECT s.x, count(*) FROM t WHERE s.y <> 'y7' GROUP BY s.x ORDER BY 1").fetchall()
@@ -228,10 +233,54 @@ def test_programs_run_what_they_can(con: warpmill.Connection) -> None:
     assert con.execute("SELECT max(id) FROM t WHERE len(l) = 2 AND l IS NOT NULL").fetchone() == (4999,)
 
 
+@pytest.mark.parametrize("setting", ["file_access = 'read'", "codec = 'lz4'", "codec = 'zstd'"])
+def test_texts_of_structs_stay_while_they_are_used(tmp_path: Path, setting: str) -> None:
+    with warpmill.connect(tmp_path / "db") as con:
+        con.execute("SET warpmill.segment_rows = 1024")
+        con.execute(f"SET warpmill.{setting}")
+        con.execute(
+            "CREATE TABLE t AS SELECT i AS id, "
+            "CASE WHEN i % 5 > 0 THEN {'b': 'é' || chr((65 + i // 500)::INTEGER)} END AS s FROM range(2500) r(i)"
+        )
+        for _ in range(3):
+            found = con.execute("SELECT s.b, count(*) FROM t GROUP BY 1 ORDER BY 1 NULLS LAST").fetchall()
+            assert found == [(f"é{letter}", 400) for letter in "ABCDE"] + [(None, 500)]
+            assert con.execute("SELECT min(s.b), max(s.b) FROM t").fetchone() == ("éA", "éE")
+            ends = con.execute("SELECT s.b FROM t WHERE id % 500 = 1 ORDER BY s.b").fetchall()
+            assert ends == [(f"é{letter}",) for letter in "ABCDE"]
+
+
+def test_names_of_fields(con: warpmill.Connection, beside: duckdb.DuckDBPyConnection) -> None:
+    for each in (con, beside):
+        each.execute('CREATE TABLE t (id INTEGER, s STRUCT(X2 INTEGER, "a b" VARCHAR, r STRUCT(Q DECIMAL(5, 2))))')
+        each.execute("INSERT INTO t SELECT 1, {'X2': 5, 'a b': 'q', 'r': {'Q': 1.25}}")
+        each.execute("INSERT INTO t VALUES (2, {'x2': 6, 'A B': 'r', 'r': {'q': 2.5}})")
+        each.execute("INSERT INTO t SELECT 3, row(7, 's', row(3.75))")
+    for sql in ["SELECT * FROM t ORDER BY id", "SELECT id, s.x2, s.R.q, s['X2'] FROM t WHERE s.X2 > 5 ORDER BY id"]:
+        assert rows(con.execute(sql)) == rows(beside.execute(sql)), sql
+
+
+def test_fields_of_rows_around_a_subquery(con: warpmill.Connection, beside: duckdb.DuckDBPyConnection) -> None:
+    for each in (con, beside):
+        each.execute(f"CREATE TABLE t ({TYPES})")
+        each.execute(f"INSERT INTO t VALUES {ROWS}")
+    for sql in [
+        "SELECT id FROM t o WHERE EXISTS (SELECT 1 FROM t n WHERE n.s.x = o.s.x AND n.id <> o.id) ORDER BY id",
+        "SELECT id, (SELECT max(n.id) FROM t n WHERE n.s.x = o.s.x) AS m FROM t o ORDER BY id",
+        "SELECT id FROM t o WHERE o.s.x IN (SELECT n.id FROM t n WHERE n.id = o.s.x) ORDER BY id",
+    ]:
+        assert rows(con.execute(sql)) == rows(beside.execute(sql)), sql
+
+
+def test_lists_of_maps_are_given_once(con: warpmill.Connection) -> None:
+    found = con.execute("SELECT [MAP {'k': i, 'z': 1}, MAP {'k': i}] AS m FROM range(4) r(i) WHERE i > 1 ORDER BY i")
+    assert found.fetchall() == [([{"k": 2, "z": 1}, {"k": 2}],), ([{"k": 3, "z": 1}, {"k": 3}],)]
+
+
 def test_what_cannot_be_stored_is_refused(con: warpmill.Connection) -> None:
     con.execute("CREATE TABLE t (l INTEGER[], s STRUCT(x TINYINT))")
     with pytest.raises(warpmill.Error, match="l"):
         con.execute("INSERT INTO t VALUES (['a'], NULL)")
-    with pytest.raises(warpmill.Error, match="128|range|s"):
+    with pytest.raises(warpmill.Error, match="128"):
         con.execute("INSERT INTO t VALUES (NULL, {'x': 128})")
     assert con.execute("SELECT count(*) FROM t").fetchone() == (0,)

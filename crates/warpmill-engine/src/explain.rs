@@ -1,6 +1,5 @@
 //! Facts about a program's run that are known beforehand: where it will be, and the kernels it needs.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -9,10 +8,9 @@ use warpmill_eval::expr::PreparedExpr;
 use warpmill_eval::pruning::select;
 use warpmill_gpu::Strategy;
 use warpmill_gpu::compile::defer::defer_sorts;
-use warpmill_gpu::compile::hints::{Hints, Limits};
-use warpmill_gpu::compile::planner;
-use warpmill_gpu::compile::program::{self, Place};
-use warpmill_gpu::data::shape::{ColumnShape, ScanSegments};
+use warpmill_gpu::compile::hints::Limits;
+use warpmill_gpu::compile::program::Place;
+use warpmill_gpu::compile::shapes;
 use warpmill_gpu::device::DeviceKind;
 use warpmill_ir::pruning::PruningReport;
 use warpmill_ir::{Program, Route, Scan, Source, Unsupported};
@@ -236,18 +234,7 @@ fn pipelines_on_host(program: &Arc<Program>, inputs: &[u64], context: &Execution
 /// its memory, for which a size is made up here.
 fn places(program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<Place>, Unsupported> {
     let program = defer_sorts(program).map_or_else(|| Arc::clone(program), Arc::new);
-    let limits = Limits::new(40 << 30, 64 << 10);
-    let layouts = planner::sinks(&program, inputs, &Hints::default(), limits)?;
-    let mut scans = HashMap::new();
-    for (index, pipeline) in program.pipelines.iter().enumerate() {
-        if let Source::Scan(scan) = &pipeline.source {
-            let any =
-                scan.fields.iter().map(|field| ColumnShape::Any { phys: field.ty.phys, nullable: field.ty.nullable });
-            scans.insert(index, ScanSegments { segments: vec![0], shapes: vec![any.collect()] });
-        }
-    }
-    let scans = scans.iter().map(|(index, scan)| (*index, scan)).collect();
-    Ok(program::lower(&program, &layouts, &scans, inputs, false)?.places)
+    shapes::places(&program, inputs, Limits::new(40 << 30, 64 << 10))
 }
 
 /// Tables that `program` scans, and the rows of each that metadata will rule out, without the keys of hash builds, which are not known before it

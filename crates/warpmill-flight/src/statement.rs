@@ -131,6 +131,9 @@ fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
         Parsed::CreateExternalTable(_) | Parsed::Reset(_) => Ok(Kind::Command),
         Parsed::Explain(explain) => kind_inside(&explain.statement, policy),
         Parsed::Statement(statement) => Ok(match statement.as_ref() {
+            changed if returns(changed) => {
+                return Err(Status::unimplemented("RETURNING: a server answers changes with the number of rows"));
+            }
             ast::Statement::Query(query) if edits(&query.body) => Kind::Edit,
             ast::Statement::Query(_)
             | ast::Statement::ExplainTable { .. }
@@ -153,6 +156,22 @@ fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
 /// Whether what CTEs are before changes rows.
 fn edits(body: &ast::SetExpr) -> bool {
     matches!(body, ast::SetExpr::Delete(_) | ast::SetExpr::Update(_) | ast::SetExpr::Merge(_))
+}
+
+/// Whether a statement that changes rows returns some of them.
+fn returns(statement: &ast::Statement) -> bool {
+    match statement {
+        ast::Statement::Insert(insert) => insert.returning.is_some(),
+        ast::Statement::Update(update) => update.returning.is_some(),
+        ast::Statement::Delete(delete) => delete.returning.is_some(),
+        ast::Statement::Query(query) => match query.body.as_ref() {
+            ast::SetExpr::Insert(changed) | ast::SetExpr::Update(changed) | ast::SetExpr::Delete(changed) => {
+                returns(changed)
+            }
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// The columns of the answer of a statement that changes rows.

@@ -219,11 +219,14 @@ fn has_plain_keys(entries: &DataType) -> bool {
 
 fn maps<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     let maps = array.as_map();
-    let (keys, elements) = (values(py, maps.keys())?, values(py, maps.values())?);
     let offsets = maps.value_offsets();
+    // A list's maps are a part of all.
+    let (first, last) = (offsets[0] as usize, offsets[maps.len()] as usize);
+    let part = |entries: &ArrayRef| values(py, &entries.slice(first, last - first));
+    let (keys, elements) = (part(maps.keys())?, part(maps.values())?);
     each(py, array, |row| {
         let dict = PyDict::new(py);
-        for at in offsets[row] as usize..offsets[row + 1] as usize {
+        for at in offsets[row] as usize - first..offsets[row + 1] as usize - first {
             dict.set_item(&keys[at], &elements[at])?;
         }
         Ok(dict.into_any())

@@ -159,7 +159,7 @@ impl Error {
             DataFusionError::SchemaError(inner, _) => Self::of_schema(inner),
             DataFusionError::Plan(text) if is_about_tables(text) => Error::Catalog(text.clone()),
             DataFusionError::Execution(text) if is_about_tables(text) => Error::Catalog(text.clone()),
-            DataFusionError::Plan(text) => Error::Plan(with_good_suggestion(text)),
+            DataFusionError::Plan(text) => Error::Plan(no_match(text).unwrap_or_else(|| with_good_suggestion(text))),
             DataFusionError::Configuration(text) => Error::Setting(text.clone()),
             DataFusionError::NotImplemented(text) => Error::NotImplemented(text.clone()),
             DataFusionError::ResourcesExhausted(text) => Error::OutOfMemory(text.clone()),
@@ -189,6 +189,15 @@ impl Error {
     fn of_schema(error: &SchemaError) -> Self {
         Error::Plan(with_good_suggestion(&error.to_string()))
     }
+}
+
+/// The error of a function that is not there for the type of its argument, which DataFusion writes for each type that it would take.
+fn no_match(text: &str) -> Option<String> {
+    let (name, rest) =
+        text.strip_prefix("Internal error: Function '")?.split_once("' failed to match any signature")?;
+    let (_, received) = rest.split_once("but received ")?;
+    let received = received.split([' ', ',']).next()?;
+    Some(format!("No function matches {name}({received})"))
 }
 
 /// A text without a name that it suggests, if that is not nearly the name that is missing.

@@ -161,7 +161,8 @@ CASES = (
         setup=("CREATE TEMP TABLE t AS SELECT 1 AS x",),
         reopened=True,
     ),
-    Case("`DELETE ... RETURNING`", "DELETE FROM t RETURNING x", setup=(T,), differs="RETURNING is refused"),
+    Case("`DELETE ... RETURNING`", "DELETE FROM t RETURNING x", setup=(T,)),
+    Case("`UPDATE ... RETURNING`", "UPDATE t SET x = x + 1 RETURNING x, s || '!' AS y", setup=(T,)),
     Case(
         "`UPDATE ... FROM` with several values for a row",
         "UPDATE t SET s = u.s FROM (VALUES (1, 'b'), (1, 'c')) u(x, s) WHERE t.x = u.x",

@@ -38,6 +38,7 @@ mod text;
 mod value;
 
 pub use lookup::{Table, code_set, fold, tabulate};
+pub use range::int_range;
 pub use recode::recode;
 pub use text::test::TextTest;
 

@@ -4,7 +4,7 @@ use warpmill_ir::{CompareOp, Expr, ExprKind, Scalar};
 
 /// The column and inclusive bounds, if `expr` is true exactly where the column is not NULL and within them. An empty range
 /// has `lo > hi`.
-pub(super) fn int_range(expr: &Expr) -> Option<(usize, i128, i128)> {
+pub fn int_range(expr: &Expr) -> Option<(usize, i128, i128)> {
     match &expr.kind {
         ExprKind::And(list) => {
             let mut ranges = list.iter().map(int_range);

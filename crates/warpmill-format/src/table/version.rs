@@ -300,6 +300,9 @@ impl Version {
     /// used.
     pub fn memory_of(&self, segment: usize, column: usize) -> u64 {
         let chunk = &self.segments[segment].columns[column];
+        if let Source::Part(path) = &chunk.source {
+            return self.memory_of(segment, path[0]);
+        }
         let read = chunk.place().filter(|place| place.file.access() == FileAccess::Read).map_or(0, |place| place.bytes);
         read + chunk.codec().map_or(0, |codec| codec.bytes)
     }

@@ -2,19 +2,25 @@
 
 use warpmill_ir::{Expr, ExprKind, JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source};
 
-use super::scan_shape::{PackedTest, ScanFilters};
+use super::scan_shape::PackedTest;
 
 /// The share of rows that pass a condition of which nothing is known.
-const UNKNOWN: f64 = 0.4;
+pub const UNKNOWN: f64 = 0.4;
 
 /// The share of groups that pass a condition on groups: it is there to pick a few.
 const HAVING: f64 = 0.05;
 
-/// Rows that are expected to reach the end of `pipeline`. `sinks` are the rows of the sinks before it, `fraction` what part
-/// of its source's rows a hash build holds.
-pub fn rows(pipeline: &Pipeline, inputs: &[u64], sinks: &[f64], fraction: impl Fn(SinkId) -> f64) -> f64 {
+/// Rows that are expected to reach the end of `pipeline`, where the filters of its scan let so large a part of the rows pass. `sinks` are the rows
+/// of the sinks before it, `fraction` what part of its source's rows a hash build holds.
+pub fn rows(
+    pipeline: &Pipeline,
+    selectivity: f64,
+    inputs: &[u64],
+    sinks: &[f64],
+    fraction: impl Fn(SinkId) -> f64,
+) -> f64 {
     let mut rows = match &pipeline.source {
-        Source::Scan(scan) => scan.table.num_rows() as f64 * selectivity(scan),
+        Source::Scan(scan) => scan.table.num_rows() as f64 * selectivity,
         Source::Rows { sink, .. } | Source::Build { sink, .. } => sinks[*sink],
         Source::Input { input, .. } => inputs.get(*input).copied().unwrap_or(0) as f64,
         Source::Values { rows, .. } => rows.len() as f64,
@@ -35,13 +41,6 @@ pub fn rows(pipeline: &Pipeline, inputs: &[u64], sinks: &[f64], fraction: impl F
         };
     }
     rows
-}
-
-/// The part of a table's rows that a scan's filters let pass, taken to be independent.
-fn selectivity(scan: &Scan) -> f64 {
-    let Ok(filters) = ScanFilters::of(scan) else { return UNKNOWN };
-    let packed = filters.packed.iter().map(|(column, test)| packed_fraction(scan, *column, test));
-    packed.product::<f64>() * UNKNOWN.powi(filters.rest.len() as i32)
 }
 
 /// The part of a table's rows that a test of column `column` of its scan lets pass.

@@ -14,6 +14,7 @@
 use warpmill_ir::{Pipeline, Program, Scan, Sink, SinkId, Source};
 use warpmill_machine::CpuRates;
 
+use super::filters::ScanFilters;
 use super::hints::{Hints, Limits};
 use super::join::{JoinPlan, JoinStrategy, JoinTimes, Side};
 use super::layout::{BuildLayout, SinkLayout, Table};
@@ -300,7 +301,11 @@ fn arriving(structure: &Structure<'_>, pipeline: usize, count: usize, inputs: &[
     };
     let pipeline = &structure.program.pipelines[pipeline];
     let operators = pipeline.operators[..count].to_vec();
-    estimate::rows(&Pipeline { operators, ..pipeline.clone() }, inputs, &rows, fraction)
+    let selectivity = match &pipeline.source {
+        Source::Scan(scan) => ScanFilters::of(scan).map_or(estimate::UNKNOWN, |filters| filters.selectivity()),
+        _ => 1.0,
+    };
+    estimate::rows(&Pipeline { operators, ..pipeline.clone() }, selectivity, inputs, &rows, fraction)
 }
 
 /// Whether the row segments of a pipeline's scan are in the order of a column of it, more or less: each begins where the one before ends.

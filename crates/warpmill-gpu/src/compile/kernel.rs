@@ -33,8 +33,8 @@ pub struct Kernel {
 /// The work of a kernel's loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// Row segments of the pipeline's scan.
-    Segments(Vec<usize>),
+    /// Row segments of the pipeline's scan: those of this number that are encoded alike ([`crate::data::shape::Alike`]).
+    Segments(usize),
     /// At most so many rows.
     Rows(u64),
     /// Nothing that is shared out: so many blocks, each of which knows what to do.

@@ -1,6 +1,7 @@
 //! Programs compiled for a device: how their sinks are laid out, and the code generator, by which a pipeline becomes one CUDA C++ kernel.
 //!
-//! - [`prepared`]: a program lowered and compiled (by [`functions`]), with `replay` for launches that were made before;
+//! - [`prepared`]: a program lowered and compiled (by [`functions`]), with its [`constants`], and `replay` for launches that were made before;
+//!   [`shapes`]: what programs that differ in constants share of it, found by their [`identity`] and what is expected of their [`filters`];
 //! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
 //! - `shares`: how much of it each sink gets where they do not all fit, and which of them are made in parts, over `ranges` of keys;
 //!   `joins`: or have their rows on the host instead; `split`: or leave the joins to the CPU back end;
@@ -20,16 +21,19 @@ pub mod aggregates;
 pub mod asof;
 pub mod buffers;
 pub mod build;
+pub mod constants;
 pub mod cpp;
 pub mod defer;
 pub mod estimate;
 pub mod expr;
+pub mod filters;
 pub mod functions;
 pub mod generator;
 pub mod group;
 pub mod grouped;
 pub mod hashing;
 pub mod hints;
+pub mod identity;
 pub mod join;
 pub(crate) mod joins;
 pub mod kernel;
@@ -47,6 +51,7 @@ pub(crate) mod ranges;
 pub(crate) mod replay;
 pub mod scan;
 pub mod scan_shape;
+pub mod shapes;
 pub(crate) mod shares;
 pub mod sort;
 pub mod source;

@@ -25,6 +25,28 @@ pub enum Binding {
     State,
     /// An executor's value of this name: segments, sinks, tables.
     Named(String),
+    /// A constant of a test of packed values: statements that differ in it have the same kernels.
+    Test {
+        /// The pipeline of the scan.
+        pipeline: usize,
+        /// The position of the test among those of the scan.
+        number: usize,
+        /// The constant.
+        part: TestPart,
+    },
+}
+
+/// A constant of a test of packed values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TestPart {
+    /// The least value of a range.
+    Least,
+    /// The greatest value of a range.
+    Greatest,
+    /// The address of a set of codes: words of 32 bits.
+    Set,
+    /// The number of codes that the set has bits for.
+    Codes,
 }
 
 /// A member of the struct.

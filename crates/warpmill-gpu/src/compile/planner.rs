@@ -9,6 +9,7 @@ use super::aggregates::Aggregates;
 use super::asof;
 use super::cpp::CType;
 use super::estimate;
+use super::filters::{ScanFilters, selectivities};
 use super::grouped;
 use super::hints::{Hints, Limits};
 use super::keys::{KeyPart, KeyShape, quick_columns};
@@ -24,8 +25,22 @@ use super::top::is_computable;
 /// Decides for all sinks of `program`. `inputs` are the rows of each external input.
 ///
 /// # Errors
-/// Operations that the device cannot do.
+/// Operations that the device cannot do, filters that cannot be evaluated.
 pub fn sinks(program: &Program, inputs: &[u64], hints: &Hints, limits: Limits) -> Result<Vec<SinkLayout>, Unsupported> {
+    lay_out(program, &selectivities(program, &ScanFilters::of_program(program)?), inputs, hints, limits)
+}
+
+/// The same, where the filters of each pipeline's scan let such a part of the rows pass: nothing else of them is looked at.
+///
+/// # Errors
+/// Operations that the device cannot do.
+pub fn lay_out(
+    program: &Program,
+    selectivities: &[f64],
+    inputs: &[u64],
+    hints: &Hints,
+    limits: Limits,
+) -> Result<Vec<SinkLayout>, Unsupported> {
     let mut bounds: Vec<u64> = vec![0; program.sinks.len()];
     let mut estimates: Vec<f64> = vec![0.0; program.sinks.len()];
     let mut layouts: Vec<Option<SinkLayout>> = vec![None; program.sinks.len()];
@@ -37,7 +52,7 @@ pub fn sinks(program: &Program, inputs: &[u64], hints: &Hints, limits: Limits) -
             Some(SinkLayout::Build(layout)) => layout.fraction,
             _ => 1.0,
         };
-        estimates[pipeline.sink] += estimate::rows(pipeline, inputs, &estimates, fraction);
+        estimates[pipeline.sink] += estimate::rows(pipeline, selectivities[index], inputs, &estimates, fraction);
         on_host[pipeline.sink] |= matches!(&pipeline.source, Source::Rows { sink, .. } if on_host[*sink]);
         let last = program.pipelines[index + 1..].iter().all(|later| later.sink != pipeline.sink);
         if last {

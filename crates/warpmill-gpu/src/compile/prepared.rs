@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use warpmill_format::Dictionary;
 use warpmill_ir::pruning::Selected;
-use warpmill_ir::{Program, Scan, Source};
+use warpmill_ir::{Expr, Program, Scan, Source};
 
-use super::functions::{Functions, Loaded};
+use super::constants::Constants;
+use super::filters::{Filters, ScanFilters, codes_of};
+use super::functions::Loaded;
 use super::hints::{Hints, Limits};
 use super::join::{JoinPlan, JoinStrategy};
-use super::kernel::Work;
+use super::kernel::{Kernel, Work};
 use super::layout::SinkLayout;
-use super::params::{Binding, Params};
-use super::program::{self, Lowered};
+use super::program::Place;
 use super::ranges::Range;
 use super::replay::Replays;
-use crate::compile::planner;
+use super::shapes::{LaidOut, Made, Shapes};
 use crate::data::admission::CachedData;
-use crate::data::form::DataSource;
+use crate::data::form::{DataSource, Form};
 use crate::data::paths::model::{Forms, ScanColumn};
 use crate::data::row_segment::RowSegment;
 use crate::data::stream::plan::StreamPlan;
@@ -29,8 +29,7 @@ use crate::memory::error::Result;
 
 use super::joins::{self, Means};
 use super::plan::{MemoryPlan, first_arena};
-use super::shares;
-use crate::data::items::{self, Descriptors, Item, Resident, descriptors_allocated, dictionary_key};
+use crate::data::items::{self, Descriptors, Item, Resident, descriptors_allocated};
 use crate::data::opened::{OpenRows, ResidentRows};
 use crate::data::segments::{self, OpenScan, Recoded};
 use crate::data::undone::Undone;
@@ -40,20 +39,16 @@ use crate::memory::regions::{Cache, KeyMap, aligned};
 pub struct Prepared {
     /// The program, in an order that the device can keep.
     pub program: Arc<Program>,
-    /// The way sinks lie in memory.
-    pub layouts: Vec<SinkLayout>,
-    /// Kernels and places.
-    pub lowered: Lowered,
-    /// One per kernel, once they are compiled.
-    functions: Functions,
+    /// The way sinks lie in memory, and what for.
+    laid_out: Arc<LaidOut>,
+    /// Kernels and their functions.
+    made: Arc<Made>,
+    /// Whether these were compiled before.
+    found: bool,
     /// The scans, by pipeline.
     pub scans: HashMap<usize, OpenScan>,
     /// Literals and tables.
     pub constants: Constants,
-    /// The hints that it was laid out with.
-    pub hints: Hints,
-    /// Rows of each input that it was laid out for.
-    pub inputs: Vec<u64>,
     /// Time that it took, in nanoseconds, without compilation.
     nanos: u64,
     /// The host objects that its kernels read and that are in no row segment that stays.
@@ -69,7 +64,7 @@ pub struct Prepared {
     /// Bytes of descriptors: of columns, and of row counts, by kernel.
     descriptors: Vec<u64>,
     /// The other memory that it allocates.
-    pub memory: MemoryPlan,
+    pub memory: Arc<MemoryPlan>,
     /// The place where its data is in the caching region, once it was there.
     pub resident: Mutex<Option<Arc<Resident>>>,
     /// Limits that it was laid out for.
@@ -85,98 +80,125 @@ pub struct Prepared {
 /// Chooses the forms in which columns pass through.
 pub type ChooseForms<'a> = dyn Fn(&[ScanColumn]) -> Forms + 'a;
 
+/// The means by which programs are made ready.
+pub struct Preparing<'a> {
+    /// Of the device.
+    pub limits: Limits,
+    /// The device.
+    pub device: &'a Arc<dyn Device>,
+    /// What other programs share with those that differ in constants only.
+    pub shapes: &'a Shapes,
+    /// Segments that programs have opened.
+    pub recoded: &'a Recoded,
+    /// Chooses the forms in which columns pass through.
+    pub forms: &'a ChooseForms<'a>,
+    /// The place where data comes from that does not stay in device memory.
+    pub data: DataSource,
+}
+
 /// Descriptors, and the bytes of those of columns and of row counts.
 type DescriptorImages = (Descriptors, Vec<u8>, Vec<u8>);
 
 impl Prepared {
-    /// Prepares `program` for inputs of so many rows; data that does not stay in device memory comes from `data`.
+    /// Prepares `program` for inputs of so many rows.
     ///
     /// # Errors
     /// Operations that the device cannot do, unreadable segments, compiler errors.
-    pub fn new(
-        program: &Arc<Program>,
-        inputs: &[u64],
-        hints: Hints,
-        limits: Limits,
-        device: &Arc<dyn Device>,
-        (recoded, forms, data): (&Recoded, &ChooseForms<'_>, DataSource),
-    ) -> Result<Self> {
+    pub fn new(program: &Arc<Program>, inputs: &[u64], hints: &Hints, by: &Preparing<'_>) -> Result<Self> {
         let started = Instant::now();
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
-        let mut layouts = planner::sinks(&program, inputs, &hints, limits)?;
-        if hints.makes_parts() {
-            let places = program::places(&program, &layouts)?;
-            shares::share_out(&program, &mut layouts, &places, &hints);
-        }
-        let selected = selected_scans(&program, if hints.streamed { data.passing() } else { DataSource::Cache })?;
-        let columns = if hints.streamed { scan_columns(&program, &selected, recoded.undone) } else { vec![] };
-        let forms = if hints.streamed { forms(&columns) } else { vec![] };
-        let mut scans = HashMap::new();
-        let mut next = 0;
-        for (index, selected) in selected {
-            let Source::Scan(scan) = &program.pipelines[index].source else { continue };
-            let own = hints.streamed.then(|| &forms[next..next + scan.columns.len()]);
-            next += scan.columns.len();
-            scans.insert(index, segments::open(scan, selected, recoded, own, hints.may_read_later())?);
-        }
-        let described = scans.iter().map(|(index, scan)| (*index, &scan.rows.segments)).collect();
-        let lowered = program::lower(&program, &layouts, &described, inputs, hints.streamed)?;
-        let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
-        let passing = scans.values().filter(|_| hints.streamed);
-        let passing = passing.flat_map(|scan| scan.rows.columns.iter().flat_map(|row| row.iter()));
-        let mut items = items::collect(passing.filter(|chunk| chunk.remap.is_some()), &constants.dictionaries);
-        items.retain(|item| !matches!(item, Item::Segment(_)));
-        let memory = MemoryPlan::new(&program, &layouts, &lowered, (&hints, limits), constants.len());
-        let inputs = inputs.to_vec();
-        let (resident, replays, ranges, learnt) = Default::default();
+        let filters = ScanFilters::of_program(&program)?;
+        let shape = by.shapes.of(&program, &filters);
+        let laid_out = shape.lay_out((&program, &filters), inputs, hints, by.limits)?;
+        let selected =
+            selected_scans(&program, &filters, if hints.streamed { by.data.passing() } else { DataSource::Cache })?;
+        let columns = if hints.streamed { scan_columns(&program, &selected, by.recoded.undone) } else { vec![] };
+        let forms = if hints.streamed { (by.forms)(&columns) } else { vec![] };
+        let scans = open_scans(&program, selected, hints, by.recoded, &forms)?;
+        let shapes = scans.iter().map(|(&index, scan)| (index, filters[&index].shape(scan.rows.shapes()))).collect();
+        let made = shape.lower((&program, &filters), &laid_out, shapes)?;
+        let found = made.functions.are_made();
+        let constants = Constants::collect(made.lowered.kernels.iter().map(|kernel| &kernel.params), &filters);
+        let memory = made.memory(&program, by.limits, constants.len());
         let mut prepared = Self {
             program,
-            layouts,
-            lowered,
-            functions: Functions::default(),
+            laid_out,
+            made,
+            found,
             scans,
             constants,
-            hints,
-            inputs,
             nanos: 0,
-            items,
+            items: vec![],
             stream: None,
             columns,
             forms,
             data_bytes: 0,
             descriptors: vec![],
             memory,
-            resident,
-            limits,
-            replays,
-            ranges,
-            learnt,
+            resident: Mutex::default(),
+            limits: by.limits,
+            replays: Replays::default(),
+            ranges: Mutex::default(),
+            learnt: Mutex::default(),
         };
-        prepared.descriptors = prepared.descriptor_bytes().collect();
-        let own: u64 = prepared.items.iter().map(Item::allocated).sum();
-        if prepared.hints.streamed {
-            let kernels = 0..prepared.lowered.kernels.len();
-            let kernels: Vec<_> = kernels.filter_map(|kernel| prepared.row_segments(kernel)).collect();
-            let library = device.batch_codec().ok();
-            prepared.stream = Some(StreamPlan::new(
-                &kernels,
-                data.passing(),
-                limits.stream_bytes,
-                prepared.hints.pipelines,
-                library.as_deref(),
-            )?);
-            prepared.data_bytes = own;
-        } else {
-            let segments = prepared.segment_bytes(|rows| Some(rows.item_bytes()), |_| true);
-            prepared.data_bytes = own + segments + descriptors_allocated(&prepared.descriptors);
-        }
+        prepared.find_data(by)?;
         prepared.nanos = started.elapsed().as_nanos() as u64;
         Ok(prepared)
     }
 
+    /// Finds out which data it reads, and how much that is.
+    fn find_data(&mut self, by: &Preparing<'_>) -> Result<()> {
+        let streamed = self.hints().streamed;
+        let passing = self.scans.values().filter(|_| streamed);
+        let passing = passing.flat_map(|scan| scan.rows.columns.iter().flat_map(|row| row.iter()));
+        let mut items = items::collect(passing.filter(|chunk| chunk.remap.is_some()), self.constants.dictionaries());
+        items.retain(|item| !matches!(item, Item::Segment(_)));
+        self.items = items;
+        self.descriptors = self.descriptor_bytes().collect();
+        let own: u64 = self.items.iter().map(Item::allocated).sum();
+        if streamed {
+            let kernels = 0..self.kernels().len();
+            let kernels: Vec<_> = kernels.filter_map(|kernel| self.row_segments(kernel)).collect();
+            let library = by.device.batch_codec().ok();
+            let (stream_bytes, pipelines) = (self.limits.stream_bytes, self.hints().pipelines);
+            let plan = StreamPlan::new(&kernels, by.data.passing(), stream_bytes, pipelines, library.as_deref())?;
+            self.stream = Some(plan);
+            self.data_bytes = own;
+        } else {
+            let segments = self.segment_bytes(|rows| Some(rows.item_bytes()), |_| true);
+            self.data_bytes = own + segments + descriptors_allocated(&self.descriptors);
+        }
+        Ok(())
+    }
+
+    /// The way sinks lie in memory.
+    pub fn layouts(&self) -> &[SinkLayout] {
+        &self.laid_out.layouts
+    }
+
+    /// The hints that it was laid out with.
+    pub fn hints(&self) -> &Hints {
+        &self.laid_out.hints
+    }
+
+    /// Rows of each input that it was laid out for.
+    pub fn inputs(&self) -> &[u64] {
+        &self.laid_out.inputs
+    }
+
+    /// The kernels, in order of execution.
+    pub fn kernels(&self) -> &[Kernel] {
+        &self.made.lowered.kernels
+    }
+
+    /// Where each pipeline runs.
+    pub fn places(&self) -> &[Place] {
+        &self.made.lowered.places
+    }
+
     /// Begins to compile its kernels, if nobody has: data can be copied meanwhile.
     pub fn compile(&self, loaded: &Arc<Loaded>) {
-        self.functions.start(&self.lowered.kernels, loaded);
+        self.made.functions.start(self.kernels(), loaded);
     }
 
     /// Waits until its kernels are compiled.
@@ -184,33 +206,33 @@ impl Prepared {
     /// # Errors
     /// Compiler errors.
     pub fn compiled(&self, loaded: &Loaded) -> Result<()> {
-        self.functions.wait(&self.lowered.kernels, loaded)
+        self.made.functions.wait(self.kernels(), loaded)
     }
 
     /// Whether its kernels are known to be compiled.
     pub fn is_compiled(&self) -> bool {
-        self.functions.are_made()
+        self.made.functions.are_made()
     }
 
     /// The function of kernel `kernel`. Panics before [`Prepared::compiled`].
     pub(crate) fn function(&self, kernel: usize) -> &Function {
-        self.functions.get(kernel)
+        self.made.functions.get(kernel)
     }
 
     /// Whether an earlier program had loaded all of its kernels.
     pub(crate) fn found_kernels(&self) -> bool {
-        self.is_compiled() && !self.functions.were_asked_for()
+        self.found || self.is_compiled() && !self.made.functions.were_asked_for()
     }
 
     /// Time that preparing took, compilation included, in nanoseconds.
     pub(crate) fn all_nanos(&self) -> u64 {
-        self.nanos + self.functions.nanos()
+        self.nanos + if self.found { 0 } else { self.made.functions.nanos() }
     }
 
     /// The row segments of kernel `kernel`, and their columns; `None` where it reads other rows.
     pub(crate) fn row_segments(&self, kernel: usize) -> Option<Vec<RowSegment<'_>>> {
-        let kernel = &self.lowered.kernels[kernel];
-        let Work::Segments(segments) = &kernel.work else { return None };
+        let kernel = &self.kernels()[kernel];
+        let Work::Segments(number) = kernel.work else { return None };
         let scan = self.scans.get(&kernel.pipeline)?;
         let rows = &scan.rows;
         let row_segment = |&number: &usize| {
@@ -218,7 +240,7 @@ impl Prepared {
             let position = rows.segments.segments.binary_search(&number).expect("a row segment of its scan");
             RowSegment { number, columns: &rows.columns[position], spans: scan.spans.of_segment(position) }
         };
-        Some(segments.iter().map(row_segment).collect())
+        Some(rows.alike[number].segments.iter().map(row_segment).collect())
     }
 
     /// Bytes of a region for descriptors of any of its row segments.
@@ -227,7 +249,7 @@ impl Prepared {
     }
 
     fn descriptor_bytes(&self) -> impl Iterator<Item = u64> {
-        (0..self.lowered.kernels.len()).filter_map(|kernel| self.row_segments(kernel)).flat_map(|rows| {
+        (0..self.kernels().len()).filter_map(|kernel| self.row_segments(kernel)).flat_map(|rows| {
             let columns: usize = rows.iter().map(|row| row.columns.len() * row.spans.len()).sum();
             let spans: usize = rows.iter().map(|row| row.spans.len()).sum();
             [(columns * segments::DESCRIPTOR) as u64, 4 * spans as u64]
@@ -236,17 +258,17 @@ impl Prepared {
 
     /// The descriptors of kernel `kernel` that an earlier program has left in device memory.
     pub(crate) fn known_descriptors(&self, kernel: usize, resident: &Resident) -> Option<Descriptors> {
-        let pipeline = self.lowered.kernels[kernel].pipeline;
+        let pipeline = self.kernels()[kernel].pipeline;
         self.described(kernel, |_| resident.rows.get(&pipeline).cloned()).flatten()
     }
 
     /// Notes that the descriptors of kernel `kernel` in `resident` are in device memory.
     pub(crate) fn keep_described(&self, kernel: usize, resident: &Resident) {
-        let (made, kernel) = (resident.descriptors[kernel], &self.lowered.kernels[kernel]);
-        if let (Work::Segments(segments), Some(scan), Some(rows)) =
+        let (made, kernel) = (resident.descriptors[kernel], &self.kernels()[kernel]);
+        if let (Work::Segments(number), Some(scan), Some(rows)) =
             (&kernel.work, self.scans.get(&kernel.pipeline), resident.rows.get(&kernel.pipeline))
         {
-            rows.describe(segments, &scan.spans, made);
+            rows.describe(&scan.rows.alike[*number].segments, &scan.spans, made);
         }
     }
 
@@ -256,10 +278,10 @@ impl Prepared {
         kernel: usize,
         resident: impl Fn(&OpenScan) -> Option<Arc<ResidentRows>>,
     ) -> Option<Option<Descriptors>> {
-        let kernel = &self.lowered.kernels[kernel];
-        let Work::Segments(segments) = &kernel.work else { return None };
+        let kernel = &self.kernels()[kernel];
+        let Work::Segments(number) = kernel.work else { return None };
         let scan = self.scans.get(&kernel.pipeline)?;
-        Some(resident(scan).and_then(|rows| rows.described(segments, &scan.spans)))
+        Some(resident(scan).and_then(|rows| rows.described(&scan.rows.alike[number].segments, &scan.spans)))
     }
 
     /// The bytes of a region that those of its scans' items take for which `which` holds, each once; of rows of which `known` tells, so many.
@@ -295,7 +317,7 @@ impl Prepared {
     ) -> Result<DescriptorImages> {
         let spans = rows.iter().map(|row| row.spans.len() * row.columns.len()).sum::<usize>();
         let (mut image, mut counts) = (Vec::with_capacity(spans * segments::DESCRIPTOR), vec![]);
-        let span_bits = self.scans.get(&self.lowered.kernels[kernel].pipeline).map_or(0, |scan| scan.spans.bits);
+        let span_bits = self.scans.get(&self.kernels()[kernel].pipeline).map_or(0, |scan| scan.spans.bits);
         let mut made = Descriptors { span_bits, ..Descriptors::default() };
         for row in rows {
             for span in row.spans {
@@ -313,7 +335,7 @@ impl Prepared {
 
     /// The scan of kernel `kernel`; `None` where it reads other rows.
     pub(crate) fn scan(&self, kernel: usize) -> Option<&Scan> {
-        match &self.program.pipelines[self.lowered.kernels[kernel].pipeline].source {
+        match &self.program.pipelines[self.kernels()[kernel].pipeline].source {
             Source::Scan(scan) => Some(scan),
             _ => None,
         }
@@ -329,8 +351,8 @@ impl Prepared {
     /// [`crate::memory::error::Failure::Unsupported`] where the CPU is to run it.
     pub fn with_less_memory(&self, limit: u64, inputs: u64, means: &Means) -> Result<Option<Hints>> {
         let room = self.room_for_sinks(limit, inputs);
-        let hopeless = self.hints.streamed && self.memory.sinks() / 2 > room.unwrap_or(0);
-        let hints = if hopeless || self.hints.makes_parts() { None } else { self.with_whole_sinks() };
+        let hopeless = self.hints().streamed && self.memory.sinks() / 2 > room.unwrap_or(0);
+        let hints = if hopeless || self.hints().makes_parts() { None } else { self.with_whole_sinks() };
         match (hints, room) {
             (Some(hints), _) => Ok(Some(hints)),
             (None, Some(room)) => self.with_parts(room, means),
@@ -347,19 +369,19 @@ impl Prepared {
             return Ok(None);
         }
         let Some(room) = self.room_for_sinks(limit, inputs) else { return Ok(None) };
-        let mut hints = Hints { join: None, ..self.hints.clone() };
+        let mut hints = Hints { join: None, ..self.hints().clone() };
         hints.partitioned = Some(room);
         hints.join = self.joins(&hints, &Means { host_room: 0, ..*means })?;
         Ok(Some(hints))
     }
 
     fn is_hybrid(&self) -> bool {
-        self.hints.join.as_ref().is_some_and(|plan| plan.strategy == JoinStrategy::Hybrid)
+        self.hints().join.as_ref().is_some_and(|plan| plan.strategy == JoinStrategy::Hybrid)
     }
 
     /// The way joins are done of which hash builds do not fit.
     fn joins(&self, hints: &Hints, means: &Means) -> Result<Option<JoinPlan>> {
-        match joins::choose(&self.program, &self.inputs, (hints, self.limits), means)? {
+        match joins::choose(&self.program, self.inputs(), (hints, self.limits), means)? {
             Some(plan) if plan.strategy == JoinStrategy::Cpu => Err(plan.refusal().into()),
             plan => Ok(plan),
         }
@@ -371,30 +393,30 @@ impl Prepared {
         let texts: u64 = self.memory.texts.iter().map(|(_, bytes)| bytes).sum();
         let rest = self.memory.bytes - self.memory.sinks() - texts - aligned(self.memory.arena);
         // Most strings will be those of parts.
-        let arena = if self.hints.makes_parts() { self.memory.arena } else { first_arena(self.limits) };
+        let arena = if self.hints().makes_parts() { self.memory.arena } else { first_arena(self.limits) };
         limit.checked_sub(rest + aligned(arena) + inputs + own)
     }
 
     /// Sinks of `room` bytes together: those that would take more are made in parts, or flushed to the host.
     fn with_parts(&self, room: u64, means: &Means) -> Result<Option<Hints>> {
-        let mut hints = self.hints.clone();
+        let mut hints = self.hints().clone();
         if !hints.makes_parts() {
             hints.capacity.remove(&usize::MAX);
         }
         hints.streamed = true;
-        hints.give_up_sorts(&self.program, &self.layouts, room);
+        hints.give_up_sorts(&self.program, self.layouts(), room);
         hints.partitioned = Some(room);
         if hints.join.is_none() && hints.forced_partitions <= 1 {
             hints.join = self.joins(&hints, means)?;
         }
-        Ok((hints != self.hints && self.hints.partitioned.is_none_or(|before| room <= before)).then_some(hints))
+        Ok((hints != *self.hints() && self.hints().partitioned.is_none_or(|before| room <= before)).then_some(hints))
     }
 
     fn with_whole_sinks(&self) -> Option<Hints> {
-        let mut hints = self.hints.clone();
-        let last = self.layouts.len() - 1;
-        let sorts = matches!(&self.layouts[last], SinkLayout::Rows(rows) if rows.sorted.is_some());
-        let can_stream = !self.hints.streamed && !self.scans.is_empty();
+        let mut hints = self.hints().clone();
+        let last = self.layouts().len() - 1;
+        let sorts = matches!(&self.layouts()[last], SinkLayout::Rows(rows) if rows.sorted.is_some());
+        let can_stream = !self.hints().streamed && !self.scans.is_empty();
         match (can_stream, sorts, hints.frugal) {
             (true, sorts, _) if !sorts || self.data_bytes > self.memory.bytes => hints.streamed = true,
             (_, _, false) => hints.frugal = true,
@@ -423,22 +445,45 @@ impl CachedData for Prepared {
             let resident = |scan: &OpenScan| scan.rows.resident(generation);
             self.described(kernel, resident).is_none_or(|known| known.is_some())
         };
-        let known = (0..self.lowered.kernels.len()).all(described);
+        let known = (0..self.kernels().len()).all(described);
         own + segments + if known { 0 } else { descriptors_allocated(&self.descriptors) }
     }
 }
 
-/// The scans of `program`, by pipeline, and what of them metadata does not rule out; their data comes from `data`.
+/// The scans of `program`, which have `filters`, by pipeline, and what of them metadata does not rule out; their data comes from `data`.
 ///
 /// # Errors
-/// Filters that cannot be evaluated, damaged metadata.
-pub(crate) fn selected_scans(program: &Program, data: DataSource) -> Result<Vec<(usize, Selected)>> {
-    let pipelines = program.pipelines.iter().enumerate();
-    let scans = pipelines.filter_map(|(index, pipeline)| match &pipeline.source {
-        Source::Scan(scan) => Some(segments::select(scan, data.bytes_per_nano()).map(|selected| (index, selected))),
+/// Damaged metadata.
+pub(crate) fn selected_scans(program: &Program, filters: &Filters, data: DataSource) -> Result<Vec<(usize, Selected)>> {
+    let codes = |expr: &Expr| codes_of(expr, program, filters);
+    let scans = program.pipelines.iter().enumerate().filter_map(|(index, pipeline)| match &pipeline.source {
+        Source::Scan(scan) => {
+            Some(segments::select(scan, &codes, data.bytes_per_nano()).map(|selected| (index, selected)))
+        }
         _ => None,
     });
     scans.collect()
+}
+
+/// Opens the `selected` scans of `program`, whose columns pass through in `forms` where they do.
+///
+/// # Errors
+/// Unreadable segments.
+fn open_scans(
+    program: &Program,
+    selected: Vec<(usize, Selected)>,
+    hints: &Hints,
+    recoded: &Recoded,
+    forms: &[Form],
+) -> Result<HashMap<usize, OpenScan>> {
+    let (mut scans, mut next) = (HashMap::new(), 0);
+    for (index, selected) in selected {
+        let Source::Scan(scan) = &program.pipelines[index].source else { continue };
+        let own = hints.streamed.then(|| &forms[next..next + scan.columns.len()]);
+        next += scan.columns.len();
+        scans.insert(index, segments::open(scan, selected, recoded, own, hints.may_read_later())?);
+    }
+    Ok(scans)
 }
 
 /// All columns of these scans, in order.
@@ -451,106 +496,4 @@ pub(crate) fn scan_columns(program: &Program, selected: &[(usize, Selected)], un
         columns.extend((0..scan.columns.len()).map(column));
     }
     columns
-}
-
-/// The literals and tables of a program's kernels, as one block of device memory.
-#[derive(Debug, Default)]
-pub struct Constants {
-    /// Everything but addresses.
-    bytes: Vec<u8>,
-    /// The place in `bytes` where an address of another part of the block stands: position, and the offset that it points to.
-    pointers: Vec<(usize, usize)>,
-    data: HashMap<Vec<u8>, usize>,
-    strings: HashMap<Vec<String>, usize>,
-    dictionaries: Vec<Arc<Dictionary>>,
-}
-
-impl Constants {
-    fn collect<'a>(params: impl Iterator<Item = &'a Params>) -> Self {
-        let mut constants = Self::default();
-        for member in params.flat_map(|params| params.members()) {
-            match &member.binding {
-                Binding::Data(bytes) => drop(constants.data(bytes)),
-                Binding::Text(text) => drop(constants.data(text.as_bytes())),
-                Binding::Strings(strings) => drop(constants.strings(strings)),
-                Binding::Dictionary(dictionary) => {
-                    if !constants.dictionaries.iter().any(|other| Arc::ptr_eq(other, dictionary)) {
-                        constants.dictionaries.push(dictionary.clone());
-                    }
-                }
-                Binding::Bytes(_) | Binding::State | Binding::Named(_) => {}
-            }
-        }
-        constants
-    }
-
-    fn data(&mut self, bytes: &[u8]) -> usize {
-        if let Some(&at) = self.data.get(bytes) {
-            return at;
-        }
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        // Words may be read whole past the last byte.
-        self.bytes.resize((self.bytes.len() + 8).next_multiple_of(16), 0);
-        self.data.insert(bytes.to_vec(), at);
-        at
-    }
-
-    fn strings(&mut self, strings: &[String]) -> usize {
-        if let Some(&at) = self.strings.get(strings) {
-            return at;
-        }
-        let places: Vec<usize> = strings.iter().map(|text| self.data(text.as_bytes())).collect();
-        let at = self.bytes.len();
-        for (place, text) in places.into_iter().zip(strings) {
-            self.pointers.push((self.bytes.len(), place));
-            self.bytes.extend_from_slice(&[0; 8]);
-            self.bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
-        }
-        self.strings.insert(strings.to_vec(), at);
-        at
-    }
-
-    /// Size of the block.
-    pub fn len(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// The block, for device memory at `base`.
-    pub fn image(&self, base: DevicePtr) -> Vec<u8> {
-        let mut image = self.bytes.clone();
-        for &(position, offset) in &self.pointers {
-            image[position..position + 8].copy_from_slice(&(base + offset as u64).to_le_bytes());
-        }
-        image
-    }
-
-    /// The bytes, without addresses: what strings that kernels give out point into.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The bytes of a member, if it is a constant; the block is at `base`, dictionaries are at `places`.
-    pub fn value(&self, binding: &Binding, base: DevicePtr, places: &KeyMap<DevicePtr>) -> Option<Vec<u8>> {
-        let address = |offset: usize| (base + offset as u64).to_le_bytes().to_vec();
-        Some(match binding {
-            Binding::Bytes(bytes) => bytes.clone(),
-            Binding::Data(bytes) => address(self.data[&bytes[..]]),
-            Binding::Strings(strings) => address(self.strings[&strings[..]]),
-            Binding::Text(text) => {
-                let mut image = address(self.data[text.as_bytes()]);
-                image.extend_from_slice(&(text.len() as u64).to_le_bytes());
-                image
-            }
-            Binding::Dictionary(dictionary) => {
-                places.get(&dictionary_key(dictionary)).copied().unwrap_or(0).to_le_bytes().to_vec()
-            }
-            Binding::State | Binding::Named(_) => return None,
-        })
-    }
 }

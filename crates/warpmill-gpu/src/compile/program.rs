@@ -1,7 +1,7 @@
 //! From a program to kernels: one per pipeline and group of segments that are encoded alike, one to link each wide hash
 //! table, one to turn each aggregation into rows.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use warpmill_ir::{JoinKind, Operator, Phys, Pipeline, Program, Scan, Sink, SinkId, Source, Unsupported};
 
@@ -11,11 +11,11 @@ use super::kernel::{Kernel, Work, kernel, sink_count, state_count};
 use super::layout::{BuildLayout, GroupTable, RowsLayout, SinkLayout, Table, Top};
 use super::params::Binding;
 use super::scan::{self, Choice, KeyTest, TWO_KEYS_BLOCK, WIDE_BLOCK};
-use super::scan_shape::{BLOCK, ScanFilters};
+use super::scan_shape::{BLOCK, ScanShape, coarse_of_keys};
 use super::storage::FlatColumn;
 use super::top;
 use super::{asof, build, group, grouped, order, probe, sort, source, window};
-use crate::data::shape::{ColumnShape, ScanSegments};
+use crate::data::shape::ColumnShape;
 
 /// The place where a pipeline runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +35,15 @@ pub struct Lowered {
     pub places: Vec<Place>,
 }
 
-/// Generates the kernels of `program`. `scans` describes the scan of each pipeline that has one; `streamed`: its segments are gone
-/// when the kernel that reads them has ended.
+/// Generates the kernels of `program`, whose scans have no filters but those that packed values do not decide. `scans` describes the scan of each
+/// pipeline that has one; `streamed`: its segments are gone when the kernel that reads them has ended.
 ///
 /// # Errors
 /// Operations that the device cannot do.
 pub fn lower(
     program: &Program,
     sinks: &[SinkLayout],
-    scans: &HashMap<usize, &ScanSegments>,
+    scans: &BTreeMap<usize, ScanShape>,
     inputs: &[u64],
     streamed: bool,
 ) -> Result<Lowered> {
@@ -55,9 +55,9 @@ pub fn lower(
         }
         let lowering = Lowering { program, sinks, index, pipeline, streamed };
         match scans.get(&index) {
-            Some(&scan) => {
-                for (number, (shapes, segments)) in alike(scan).into_iter().enumerate() {
-                    kernels.push(lowering.scan(number, shapes, segments)?);
+            Some(shape) => {
+                for number in 0..shape.kernels.len() {
+                    kernels.push(lowering.scan(number, shape)?);
                 }
             }
             None => kernels.push(lowering.flat(inputs)?),
@@ -102,46 +102,6 @@ pub fn places(program: &Program, layouts: &[SinkLayout]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// Row segments grouped by how they are encoded: the most common shapes get a kernel of their own, all others share one
-/// that looks encodings up.
-fn alike(scan: &ScanSegments) -> Vec<(Vec<ColumnShape>, Vec<usize>)> {
-    let mut groups: Vec<(Vec<ColumnShape>, Vec<usize>)> = vec![];
-    for (segment, shapes) in scan.segments.iter().zip(&scan.shapes) {
-        match groups.iter_mut().find(|(other, _)| other == shapes) {
-            Some((_, segments)) => segments.push(*segment),
-            None => groups.push((shapes.clone(), vec![*segment])),
-        }
-    }
-    let columns = groups.first().map_or(0, |(shapes, _)| shapes.len());
-    for column in 0..columns {
-        // One kernel serves segments with and without references per vector.
-        if groups.iter().any(|(shapes, _)| shapes[column].has_references()) {
-            groups.iter_mut().for_each(|(shapes, _)| shapes[column] = shapes[column].with_references());
-        }
-    }
-    let mut merged: Vec<(Vec<ColumnShape>, Vec<usize>)> = vec![];
-    for (shapes, segments) in groups {
-        match merged.iter_mut().find(|(other, _)| *other == shapes) {
-            Some((_, others)) => others.extend(segments),
-            None => merged.push((shapes, segments)),
-        }
-    }
-    let mut groups = merged;
-    groups.sort_by_key(|(_, segments)| std::cmp::Reverse(segments.len()));
-    const SPECIALIZED: usize = 1;
-    if groups.len() > SPECIALIZED + 1 {
-        let rest = groups.split_off(SPECIALIZED);
-        let mut shapes = rest[0].0.clone();
-        for (other, _) in &rest[1..] {
-            shapes.iter_mut().zip(other).for_each(|(shape, other)| *shape = shape.or(*other));
-        }
-        let mut segments: Vec<usize> = rest.into_iter().flat_map(|(_, segments)| segments).collect();
-        segments.sort_unstable();
-        groups.push((shapes, segments));
-    }
-    groups
-}
-
 /// Bytes of tables in shared memory from which on a multiprocessor runs one block only.
 const LARGE_SHARED: u64 = 8 << 10;
 
@@ -158,21 +118,22 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    fn scan(&self, number: usize, shapes: Vec<ColumnShape>, segments: Vec<usize>) -> Result<Kernel> {
+    /// Kernel `number` of a scan.
+    fn scan(&self, number: usize, shape: &ScanShape) -> Result<Kernel> {
         let Source::Scan(scan) = &self.pipeline.source else { unreachable!("a scan's pipeline") };
         let mut g = Generator::new();
         let prunes = self.prunes(scan);
-        let filters = ScanFilters::of(scan)?;
-        let choice = Choice::new(scan, &filters, &shapes, &prunes);
+        let shapes: &[ColumnShape] = &shape.kernels[number];
+        let choice = Choice::new(self.index, &shape.tests, shapes, &prunes);
         (g.threads, g.min_blocks) = self.block(&choice);
         g.passing = self.streamed && scan.fields.iter().any(|field| field.ty.phys == Phys::Str) || self.uses_parts();
         g.hosted = self.uses_host_text();
         g.passing |= g.hosted;
         self.prologue(&mut g);
-        scan::scan(&mut g, scan, &filters, &shapes, &choice)?;
+        scan::scan(&mut g, scan, shapes, &choice)?;
         self.operators(&mut g)?;
         let name = format!("pipeline_{}_{number}", self.index);
-        self.finish(g, name, Work::Segments(segments), format!("pipeline {}: scan {}", self.index, scan.name))
+        self.finish(g, name, Work::Segments(number), format!("pipeline {}: scan {}", self.index, scan.name))
     }
 
     /// Whether it reads or probes a sink that is made in parts: strings are gone when the next part is made.
@@ -218,20 +179,18 @@ impl Lowering<'_> {
             let SinkLayout::Build(layout) = &self.sinks[prune.build] else { continue };
             let Some((buffer, part)) = layout.key_bits(prune.build, prune.key) else { continue };
             let Ok(keys) = u32::try_from(part.size) else { continue };
+            let Some(fraction) = coarse_of_keys(layout.fraction) else { continue };
             // Of a build in parts nobody knows here which part there will be.
-            if layout.partition.is_some()
-                || layout.fraction >= 0.6
-                || tests.iter().any(|(_, test)| test.column == prune.column)
-            {
+            if layout.partition.is_some() || tests.iter().any(|(_, test)| test.column == prune.column) {
                 continue;
             }
             let shared = (keys / 32 + 1) * 4 <= SHARED_BITMAP;
-            let (fraction, bounds) = (layout.fraction, layout.key_bounds(prune.build, prune.key));
+            let bounds = layout.key_bounds(prune.build, prune.key);
             let range = scan.fields[prune.column].ty.range;
             let within = range.is_some_and(|(lo, hi)| lo >= part.min && hi < part.min + i128::from(keys));
             let (column, min) = (prune.column, part.min as i64);
             let test = KeyTest { column, buffer, min, keys, within, shared, fraction, bounds };
-            tests.push(((1.0 - scan::coarse(fraction)) / test.cost(), test));
+            tests.push(((1.0 - fraction) / test.cost(), test));
         }
         tests.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut left = SHARED_BITMAPS;

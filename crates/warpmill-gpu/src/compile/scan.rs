@@ -4,58 +4,13 @@
 //! lane, as a mask: ranges, sets of codes, and keys that a hash build must have. Where few rows are left they go to a queue,
 //! so that later columns are loaded for them only and every lane has one; the queue outlives the vector, not the task.
 
-use warpmill_eval::expr::PreparedExpr;
-use warpmill_format::Bitmap;
-use warpmill_ir::{ExprKind, Phys, Scan, Unsupported};
+use warpmill_ir::{Phys, Scan};
 
 use super::cpp::{CType, Value};
-use super::estimate;
 use super::generator::{Generator, Load, Result, Tested};
-use super::params::Binding;
-use super::scan_shape::{PackedTest, ScanFilters};
+use super::params::{Binding, TestPart};
+use super::scan_shape::TestShape;
 use crate::data::shape::ColumnShape;
-
-impl ScanFilters {
-    /// Splits the filters of `scan`.
-    pub fn of(scan: &Scan) -> Result<Self> {
-        let mut filters = Self::default();
-        for expr in &scan.filters {
-            let prepared = PreparedExpr::new(expr).map_err(|error| Unsupported::new(expr, error))?;
-            // Bounds of tests are 64 bits.
-            let narrow = |(column, _): &(usize, PackedTest)| scan.fields[*column].ty.phys != Phys::I128;
-            // Kernels do not depend on which of a list's codes happen to be in a row.
-            let is_list = matches!(expr.kind, ExprKind::InList { .. });
-            match test(&prepared, is_list).filter(narrow) {
-                Some(test) => filters.packed.push(test),
-                None => filters.rest.push(expr.clone()),
-            }
-        }
-        Ok(filters)
-    }
-}
-
-fn test(prepared: &PreparedExpr, is_list: bool) -> Option<(usize, PackedTest)> {
-    if let Some((column, lo, hi)) = prepared.as_int_range() {
-        let clamp = |x: i128| x.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        let test = match lo > i64::MAX.into() || hi < i64::MIN.into() || lo > hi {
-            true => PackedTest::Range(1, 0),
-            false => PackedTest::Range(clamp(lo), clamp(hi)),
-        };
-        return Some((column, test));
-    }
-    let (column, set) = prepared.as_code_set()?;
-    let mut codes = (0..set.len()).filter(|&code| set.get(code));
-    let (first, count) = (codes.next(), set.count_ones());
-    let test = match first {
-        None => PackedTest::Range(1, 0),
-        // Codes in a row are a range.
-        Some(first) if !is_list && (first..first + count).all(|code| code < set.len() && set.get(code)) => {
-            PackedTest::Range(first as i64, (first + count) as i64 - 1)
-        }
-        Some(_) => PackedTest::Codes(set.clone()),
-    };
-    Some((column, test))
-}
 
 /// A test of a scan's column against the keys of a hash build.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +27,7 @@ pub struct KeyTest {
     pub within: bool,
     /// Whether each block copies it into shared memory.
     pub shared: bool,
-    /// The part of the rows that is expected to pass.
+    /// The part of the rows that is expected to pass, as far as kernels depend on it.
     pub fraction: f64,
     /// The least and greatest key in device memory, and how dense keys lie between them where none is missing: if none is,
     /// a range stands for the bitmap.
@@ -110,14 +65,14 @@ const STAGE_WORDS: u32 = 40;
 
 /// The test that decides a row's fate before its other columns are loaded.
 enum Test<'a> {
-    Packed(usize, &'a PackedTest),
+    Packed(&'a TestShape),
     Key(&'a KeyTest, KeyOperands),
 }
 
 impl Test<'_> {
     fn column(&self) -> usize {
         match self {
-            Test::Packed(column, _) => *column,
+            Test::Packed(test) => test.column,
             Test::Key(test, _) => test.column,
         }
     }
@@ -132,14 +87,8 @@ struct KeyOperands {
     range: Option<[String; 3]>,
 }
 
-/// Opens the loop over the rows of a scan whose segments are encoded as `shapes`.
-pub fn scan(
-    g: &mut Generator,
-    scan: &Scan,
-    filters: &ScanFilters,
-    shapes: &[ColumnShape],
-    choice: &Choice<'_>,
-) -> Result<()> {
+/// Opens the loop over the rows of a scan whose segments are encoded as `shapes`. The filters of `scan` are those that packed values do not decide.
+pub fn scan(g: &mut Generator, scan: &Scan, shapes: &[ColumnShape], choice: &Choice<'_>) -> Result<()> {
     let tests = choice.tests(g);
     let [segments, rows, count, bits, split, run] = operands(g);
     let queues = g.shared_memory(g.threads as usize / 32 * QUEUE * 2);
@@ -182,7 +131,7 @@ pub fn scan(
         code.line(format!("const u32 part = 32u >> {split};"));
         code.line(format!("mask &= lane_field_mask(part) << (part * ((u32)task & ((1u << {split}) - 1)));"));
     });
-    narrow(g, scan, &tests, shapes);
+    narrow(g, choice.pipeline, &tests, shapes);
     g.code.comment("Few rows are queued, so that every lane gets one; of many, each lane takes its own.");
     g.code.line("const u32 survivors = __reduce_add_sync(FULL_WARP, (u32)__popc(mask));");
     g.code.line(format!("const bool direct = survivors * 2 >= (1024u >> {split});"));
@@ -206,19 +155,13 @@ pub fn scan(
             g.tested.push(Tested { column: key.column, buffer: key.buffer.clone(), unless: ranged });
         }
     }
-    for &(column, test) in &choice.rest {
-        row_test(g, column, test)?;
+    for test in &choice.rest {
+        row_test(g, choice.pipeline, test)?;
     }
-    for expr in &filters.rest {
+    for expr in &scan.filters {
         g.filter_by(expr)?;
     }
     Ok(())
-}
-
-/// The power of two next to a fraction: what the order of tests is decided by, so that a statement with other constants, which let about
-/// as many rows pass, has the same kernels.
-pub(super) fn coarse(fraction: f64) -> f64 {
-    fraction.max(1e-9).log2().round().exp2()
 }
 
 fn operands(g: &mut Generator) -> [String; 6] {
@@ -235,30 +178,28 @@ fn operands(g: &mut Generator) -> [String; 6] {
 
 /// The choice of the rows of a scan that are looked at.
 pub struct Choice<'a> {
+    /// The pipeline of the scan.
+    pipeline: usize,
     /// The tests that are decided for whole vectors, those that save the most for what they cost first, until few rows are
     /// expected to be left. Keys are left to their joins then.
     whole: Vec<Condition<'a>>,
     /// Filters that are decided row by row.
-    rest: Vec<(usize, &'a PackedTest)>,
+    rest: Vec<&'a TestShape>,
 }
 
 enum Condition<'a> {
-    Packed(usize, &'a PackedTest),
+    Packed(&'a TestShape),
     Key(&'a KeyTest),
 }
 
 impl<'a> Choice<'a> {
-    /// Chooses for segments encoded as `shapes`.
-    pub fn new(scan: &Scan, filters: &'a ScanFilters, shapes: &[ColumnShape], prunes: &'a [KeyTest]) -> Self {
-        let packed = filters.packed.iter().map(|(column, test)| {
-            let fraction = coarse(estimate::packed_fraction(scan, *column, test));
-            (Condition::Packed(*column, test), *column, fraction, 1.0)
-        });
-        let keys =
-            prunes.iter().map(|prune| (Condition::Key(prune), prune.column, coarse(prune.fraction), prune.cost()));
+    /// Chooses for the scan of `pipeline`, of segments encoded as `shapes`.
+    pub fn new(pipeline: usize, tests: &'a [TestShape], shapes: &[ColumnShape], prunes: &'a [KeyTest]) -> Self {
+        let packed = tests.iter().map(|test| (Condition::Packed(test), test.column, test.fraction, 1.0));
+        let keys = prunes.iter().map(|prune| (Condition::Key(prune), prune.column, prune.fraction, prune.cost()));
         let mut candidates: Vec<_> = packed.chain(keys).collect();
         candidates.sort_by(|(.., f, a), (.., g, b)| ((1.0 - g) / b).total_cmp(&((1.0 - f) / a)));
-        let (mut choice, mut left) = (Self { whole: vec![], rest: vec![] }, 1.0);
+        let (mut choice, mut left) = (Self { pipeline, whole: vec![], rest: vec![] }, 1.0);
         for (condition, column, fraction, _) in candidates {
             let few = if matches!(condition, Condition::Key(_)) { FEW_KEYS } else { FEW_IN_RANGE };
             match condition {
@@ -266,7 +207,7 @@ impl<'a> Choice<'a> {
                     left *= fraction;
                     choice.whole.push(condition);
                 }
-                Condition::Packed(column, test) => choice.rest.push((column, test)),
+                Condition::Packed(test) => choice.rest.push(test),
                 Condition::Key(_) => {}
             }
         }
@@ -283,7 +224,7 @@ impl<'a> Choice<'a> {
 
     fn tests(&self, g: &mut Generator) -> Vec<Test<'a>> {
         let test = |(number, condition): (usize, &Condition<'a>)| match condition {
-            Condition::Packed(column, test) => Test::Packed(*column, test),
+            Condition::Packed(test) => Test::Packed(test),
             Condition::Key(test) => Test::Key(test, key_operands(g, number, test)),
         };
         self.whole.iter().enumerate().map(test).collect()
@@ -291,7 +232,7 @@ impl<'a> Choice<'a> {
 }
 
 /// Narrows `mask` by the tests. Columns are loaded together as long as it is likely that all of them are looked at.
-fn narrow(g: &mut Generator, scan: &Scan, tests: &[Test<'_>], shapes: &[ColumnShape]) {
+fn narrow(g: &mut Generator, pipeline: usize, tests: &[Test<'_>], shapes: &[ColumnShape]) {
     if tests.is_empty() {
         return;
     }
@@ -311,8 +252,8 @@ fn narrow(g: &mut Generator, scan: &Scan, tests: &[Test<'_>], shapes: &[ColumnSh
                 columns.push(column);
             }
             expected *= match &tests[to] {
-                Test::Packed(column, test) => coarse(estimate::packed_fraction(scan, *column, test)),
-                Test::Key(test, _) => coarse(test.fraction),
+                Test::Packed(test) => test.fraction,
+                Test::Key(test, _) => test.fraction,
             };
             to += 1;
         }
@@ -326,7 +267,7 @@ fn narrow(g: &mut Generator, scan: &Scan, tests: &[Test<'_>], shapes: &[ColumnSh
             g.code.line(format!("lane_load<{width}>(w{column}, {words}, lane);"));
         }
         for test in &tests[from..to] {
-            apply(g, test, shapes);
+            apply(g, pipeline, test, shapes);
         }
         from = to;
     }
@@ -334,7 +275,7 @@ fn narrow(g: &mut Generator, scan: &Scan, tests: &[Test<'_>], shapes: &[ColumnSh
 }
 
 /// Narrows `mask` by one test, whose column's words are in registers.
-fn apply(g: &mut Generator, test: &Test<'_>, shapes: &[ColumnShape]) {
+fn apply(g: &mut Generator, pipeline: usize, test: &Test<'_>, shapes: &[ColumnShape]) {
     let column = test.column();
     let ColumnShape::Lane { width, nullable, local, .. } = shapes[column] else {
         unreachable!("tests of packed columns")
@@ -344,13 +285,12 @@ fn apply(g: &mut Generator, test: &Test<'_>, shapes: &[ColumnShape]) {
         false => format!("(i64)c{column}.reference_low"),
     };
     match test {
-        Test::Packed(_, PackedTest::Range(lo, hi)) => {
-            let lo = g.params.value(CType::I64, "lo", lo.to_le_bytes().to_vec());
-            let hi = g.params.value(CType::I64, "hi", hi.to_le_bytes().to_vec());
+        Test::Packed(test) if !test.is_set => {
+            let [lo, hi] = range(g, pipeline, test);
             g.code.line(format!("mask &= lane_values_mask<{width}>(w{column}, {lo}, {hi}, {reference});"));
         }
-        Test::Packed(_, PackedTest::Codes(set)) => {
-            let (bits, len) = code_set(g, set);
+        Test::Packed(test) => {
+            let [bits, len] = code_set(g, pipeline, test);
             g.code.line(format!("mask &= lane_words_set_mask<{width}>(w{column}, {bits}, (u32){reference}, {len});"));
         }
         Test::Key(test, KeyOperands { bits, min, keys, range }) => {
@@ -403,27 +343,32 @@ fn key_operands(g: &mut Generator, number: usize, test: &KeyTest) -> KeyOperands
     KeyOperands { bits, min, keys, range }
 }
 
-fn code_set(g: &mut Generator, set: &Bitmap) -> (String, String) {
-    let words: Vec<u8> = set.words().iter().flat_map(|word| word.to_le_bytes()).collect();
-    let bits = g.params.pointer("u32", "set", Binding::Data(words.into()));
-    let len = g.params.value(CType::U32, "codes", (set.len() as u32).to_le_bytes().to_vec());
-    (bits, len)
+/// The ends of a range.
+fn range(g: &mut Generator, pipeline: usize, test: &TestShape) -> [String; 2] {
+    let mut end = |name, part| {
+        let binding = Binding::Test { pipeline, number: test.number, part };
+        g.params.add(CType::I64.name().into(), CType::I64.size(), name, binding)
+    };
+    [end("lo", TestPart::Least), end("hi", TestPart::Greatest)]
+}
+
+/// The bits of a set of codes, and their number.
+fn code_set(g: &mut Generator, pipeline: usize, test: &TestShape) -> [String; 2] {
+    let binding = |part| Binding::Test { pipeline, number: test.number, part };
+    let bits = g.params.pointer("u32", "set", binding(TestPart::Set));
+    [bits, g.params.add(CType::U32.name().into(), CType::U32.size(), "codes", binding(TestPart::Codes))]
 }
 
 /// The same test on a decoded value.
-fn row_test(g: &mut Generator, column: usize, test: &PackedTest) -> Result<()> {
-    let value = g.column(g.scope(), column)?;
+fn row_test(g: &mut Generator, pipeline: usize, test: &TestShape) -> Result<()> {
+    let value = g.column(g.scope(), test.column)?;
     let x = &value.text;
-    let condition = match test {
-        PackedTest::Range(lo, hi) => {
-            let lo = g.params.value(CType::I64, "lo", lo.to_le_bytes().to_vec());
-            let hi = g.params.value(CType::I64, "hi", hi.to_le_bytes().to_vec());
-            format!("(i64){x} >= {lo} && (i64){x} <= {hi}")
-        }
-        PackedTest::Codes(set) => {
-            let (bits, len) = code_set(g, set);
-            format!("{x} < {len} && bit_test({bits}, {x})")
-        }
+    let condition = if test.is_set {
+        let [bits, len] = code_set(g, pipeline, test);
+        format!("{x} < {len} && bit_test({bits}, {x})")
+    } else {
+        let [lo, hi] = range(g, pipeline, test);
+        format!("(i64){x} >= {lo} && (i64){x} <= {hi}")
     };
     let valid = value.valid.map_or(String::new(), |valid| format!("{valid} && "));
     g.filter(&format!("{valid}{condition}"));

@@ -13,7 +13,7 @@ use warpmill_ir::{Phys, Scan};
 use super::chunks::Chunk;
 use super::form::Form;
 use super::items::{self, Descriptors, Item};
-use super::shape::{ColumnShape, ScanSegments};
+use super::shape::{Alike, ColumnShape, ScanSegments};
 use super::spans::Spans;
 use crate::device::DevicePtr;
 use crate::memory::mirrors::Mirrors;
@@ -26,6 +26,8 @@ pub type Columns = Arc<[Arc<Chunk>]>;
 pub struct OpenRows {
     /// Row segments and shapes, for code generation.
     pub segments: ScanSegments,
+    /// The same by kernel.
+    pub alike: Vec<Alike>,
     /// Per row segment (as in `segments`), each column.
     pub columns: Vec<Columns>,
     /// Whether some of the columns are of remote files, and still to be read.
@@ -48,14 +50,13 @@ impl OpenRows {
         };
         let shapes = columns.iter().map(shapes).collect();
         let (items, resident) = Default::default();
-        Self {
-            segments: ScanSegments { segments, shapes },
-            columns,
-            to_come,
-            items,
-            resident,
-            table: scan.table.clone(),
-        }
+        let segments = ScanSegments { segments, shapes };
+        Self { alike: segments.alike(), segments, columns, to_come, items, resident, table: scan.table.clone() }
+    }
+
+    /// The encodings of the row segments of each kernel.
+    pub fn shapes(&self) -> Vec<Vec<ColumnShape>> {
+        self.alike.iter().map(|alike| alike.shapes.clone()).collect()
     }
 
     /// The chunks and their tables of codes that device memory holds where the rows stay there, each once.

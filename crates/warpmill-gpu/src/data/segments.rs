@@ -6,10 +6,9 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_eval::ExecError;
-use warpmill_eval::expr::PreparedExpr;
 use warpmill_format::parquet_file::{PageCodecs, ParquetChunk};
 use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, VECTOR_ROWS, ValueLayout};
-use warpmill_ir::pruning::Selected;
+use warpmill_ir::pruning::{CodeSets, Selected};
 use warpmill_ir::{Scan, Unsupported};
 
 use super::form::Form;
@@ -54,13 +53,12 @@ pub struct OpenScan {
     pub spans: Spans,
 }
 
-/// The rows of `scan` that metadata does not rule out, where so many bytes are read in a nanosecond.
+/// The rows of `scan` that metadata does not rule out, where so many bytes are read in a nanosecond. `codes` evaluates predicates of dictionaries.
 ///
 /// # Errors
-/// Filters that cannot be evaluated, damaged metadata.
-pub fn select(scan: &Scan, bytes_per_nano: u64) -> Result<Selected> {
-    let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(warpmill_eval::pruning::select(scan, &filters.iter().collect::<Vec<_>>(), &[], bytes_per_nano)?)
+/// Damaged metadata.
+pub fn select(scan: &Scan, codes: CodeSets<'_>, bytes_per_nano: u64) -> Result<Selected> {
+    Ok(warpmill_ir::pruning::select(scan, &[], codes, bytes_per_nano).map_err(ExecError::from)?)
 }
 
 /// Opens the `selected` row segments of `scan`. `recoded` keeps segments whose encoding kernels do not

@@ -83,3 +83,54 @@ pub struct ScanSegments {
     /// Per row segment, the shape of each of the scan's columns.
     pub shapes: Vec<Vec<ColumnShape>>,
 }
+
+/// Row segments that are encoded alike: one kernel reads them.
+#[derive(Debug)]
+pub struct Alike {
+    /// The shape of each of the scan's columns.
+    pub shapes: Vec<ColumnShape>,
+    /// The row segments.
+    pub segments: Vec<usize>,
+}
+
+impl ScanSegments {
+    /// The row segments grouped by how they are encoded: the most common shapes get a kernel of their own, all others share one
+    /// that looks encodings up.
+    pub fn alike(&self) -> Vec<Alike> {
+        let mut groups: Vec<(Vec<ColumnShape>, Vec<usize>)> = vec![];
+        for (segment, shapes) in self.segments.iter().zip(&self.shapes) {
+            match groups.iter_mut().find(|(other, _)| other == shapes) {
+                Some((_, segments)) => segments.push(*segment),
+                None => groups.push((shapes.clone(), vec![*segment])),
+            }
+        }
+        let columns = groups.first().map_or(0, |(shapes, _)| shapes.len());
+        for column in 0..columns {
+            // One kernel serves segments with and without references per vector.
+            if groups.iter().any(|(shapes, _)| shapes[column].has_references()) {
+                groups.iter_mut().for_each(|(shapes, _)| shapes[column] = shapes[column].with_references());
+            }
+        }
+        let mut merged: Vec<(Vec<ColumnShape>, Vec<usize>)> = vec![];
+        for (shapes, segments) in groups {
+            match merged.iter_mut().find(|(other, _)| *other == shapes) {
+                Some((_, others)) => others.extend(segments),
+                None => merged.push((shapes, segments)),
+            }
+        }
+        let mut groups = merged;
+        groups.sort_by_key(|(_, segments)| std::cmp::Reverse(segments.len()));
+        const SPECIALIZED: usize = 1;
+        if groups.len() > SPECIALIZED + 1 {
+            let rest = groups.split_off(SPECIALIZED);
+            let mut shapes = rest[0].0.clone();
+            for (other, _) in &rest[1..] {
+                shapes.iter_mut().zip(other).for_each(|(shape, other)| *shape = shape.or(*other));
+            }
+            let mut segments: Vec<usize> = rest.into_iter().flat_map(|(_, segments)| segments).collect();
+            segments.sort_unstable();
+            groups.push((shapes, segments));
+        }
+        groups.into_iter().map(|(shapes, segments)| Alike { shapes, segments }).collect()
+    }
+}

@@ -27,9 +27,11 @@ use crate::memory::error::{Failure, Result};
 use super::coexecution::Splits;
 use super::inputs::Inputs;
 use super::profile::{DeviceProfile, PathProfile};
+use crate::compile::filters::ScanFilters;
 use crate::compile::functions::Loaded;
 use crate::compile::joins::Means;
-use crate::compile::prepared::{ChooseForms, Prepared, scan_columns, selected_scans};
+use crate::compile::prepared::{ChooseForms, Prepared, Preparing, scan_columns, selected_scans};
+use crate::compile::shapes::Shapes;
 use crate::data::admission::{self, CachedData, Wanted};
 use crate::data::paths::Choice;
 use crate::memory::regions::aligned;
@@ -42,6 +44,7 @@ pub struct Executor {
     pub(super) shared: Arc<Shared>,
     pub(super) limits: Limits,
     prepared: Mutex<PreparedPrograms>,
+    shapes: Shapes,
     loaded: Arc<Loaded>,
     pub(super) splits: Splits,
 }
@@ -68,7 +71,8 @@ impl Executor {
         let block = shared.store.device.properties().shared_per_block.min(80 << 10);
         let limits = Limits::new(shared.store.memory, block);
         let loaded = Arc::new(Loaded::new(&shared.store.device));
-        Ok(Self { shared, limits, prepared: Mutex::default(), loaded, splits: Splits::default() })
+        let (prepared, shapes, splits) = Default::default();
+        Ok(Self { shared, limits, prepared, shapes, loaded, splits })
     }
 
     /// The device.
@@ -90,13 +94,13 @@ impl Executor {
         let prepared = self.prepared(program, inputs, &Options::default())?;
         prepared.compiled(&self.loaded)?;
         let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
-        Ok(prepared.lowered.kernels.iter().map(text).collect())
+        Ok(prepared.kernels().iter().map(text).collect())
     }
 
     /// Whether the kernels of `program` are compiled, in this process or on disk, or the device cannot run it anyway.
     pub fn has_kernels(&self, program: &Arc<Program>, options: &Options) -> bool {
         let Ok(prepared) = self.prepared(program, &[], options) else { return true };
-        prepared.is_compiled() || prepared.lowered.kernels.iter().all(|kernel| self.loaded.has_code(kernel))
+        prepared.is_compiled() || prepared.kernels().iter().all(|kernel| self.loaded.has_code(kernel))
     }
 
     /// Forgets all copies of data: queries read host memory again. Waits for programs that run.
@@ -147,8 +151,8 @@ impl Executor {
                     return Err(warpmill_ir::Unsupported::new("program", "sizes could not be found in 16 runs").into());
                 }
                 // The rows that are sent take their memory twice: once more with room for as many as there are.
-                Err(Failure::Memory { .. }) if options.may_send_fewer(&prepared.hints, program.sinks.len() - 1) => {
-                    let mut hints = prepared.hints.clone();
+                Err(Failure::Memory { .. }) if options.may_send_fewer(prepared.hints(), program.sinks.len() - 1) => {
+                    let mut hints = prepared.hints().clone();
                     hints.capacity.insert(program.sinks.len() - 1, FIRST_SENT);
                     prepared = self.prepare(program, &rows, hints, options)?;
                 }
@@ -166,7 +170,7 @@ impl Executor {
                         less => less,
                     };
                     // Remote files that are to come take less room than footers let expect.
-                    let read_first = || Hints { unforeseen: u32::MAX, ..prepared.hints.clone() };
+                    let read_first = || Hints { unforeseen: u32::MAX, ..prepared.hints().clone() };
                     let to_come = prepared.scans.values().any(|scan| scan.rows.to_come);
                     let Some(hints) = less.or_else(|| to_come.then(read_first)) else { return Err(failure) };
                     if options.shared.is_some() && hints.split().is_some() {
@@ -189,9 +193,9 @@ impl Executor {
                     }
                     prepared = self.prepare(program, &rows, hints, options)?;
                 }
-                Err(Failure::Unforeseen) if prepared.hints.may_read_later() => {
+                Err(Failure::Unforeseen) if prepared.hints().may_read_later() => {
                     runs += 1;
-                    let hints = Hints { unforeseen: prepared.hints.unforeseen + 1, ..prepared.hints.clone() };
+                    let hints = Hints { unforeseen: prepared.hints().unforeseen + 1, ..prepared.hints().clone() };
                     prepared = self.prepare(program, &rows, hints, options)?;
                 }
                 Err(failure) => return Err(failure),
@@ -273,7 +277,7 @@ impl Executor {
         {
             prepared.compiled(&self.loaded)?;
         }
-        if (options.shared.is_some() || options.shuffle.is_some()) && prepared.hints.makes_parts() {
+        if (options.shared.is_some() || options.shuffle.is_some()) && prepared.hints().makes_parts() {
             return Err(warpmill_ir::Unsupported::new("shared scan", "its sinks do not fit the device").into());
         }
         let started = Instant::now();
@@ -291,7 +295,7 @@ impl Executor {
             wait_nanos: started.elapsed().as_nanos() as u64,
             runs,
             scans: scan_profiles(prepared),
-            join: prepared.hints.join.clone(),
+            join: prepared.hints().join.clone(),
             path: prepared.stream.is_some().then(|| self.path(program, prepared, options)),
             ..DeviceProfile::default()
         };
@@ -320,7 +324,7 @@ impl Executor {
             Some((held, known)) if held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) => known.clone(),
             _ => vec![],
         };
-        let Some(last) = known.first().filter(|last| last.inputs == inputs) else {
+        let Some(last) = known.first().filter(|last| last.inputs() == inputs) else {
             return self.prepare(program, inputs, asked.hints(), options);
         };
         // Not held while the program is prepared: others that run it end meanwhile.
@@ -334,9 +338,12 @@ impl Executor {
         if last.forms == forms {
             return Ok(last.clone());
         }
-        match known.iter().find(|other| other.forms == forms && other.hints == last.hints && other.inputs == inputs) {
+        match known
+            .iter()
+            .find(|other| other.forms == forms && other.hints() == last.hints() && other.inputs() == inputs)
+        {
             Some(found) => Ok(self.keep(program, asked, found.clone())),
-            None => self.prepare_as(program, inputs, last.hints.clone(), (options, &|_| forms.clone())),
+            None => self.prepare_as(program, inputs, last.hints(), (options, &|_| forms.clone())),
         }
     }
 
@@ -348,18 +355,25 @@ impl Executor {
         options: &Options,
     ) -> Result<Arc<Prepared>> {
         let forms = |columns: &[ScanColumn]| self.choose(program, columns, GUESSED_BATCHES, options).forms;
-        self.prepare_as(program, inputs, hints, (options, &forms))
+        self.prepare_as(program, inputs, &hints, (options, &forms))
     }
 
     fn prepare_as(
         &self,
         program: &Arc<Program>,
         inputs: &[u64],
-        hints: Hints,
+        hints: &Hints,
         (options, forms): (&Options, &ChooseForms<'_>),
     ) -> Result<Arc<Prepared>> {
-        let data = (&self.shared.store.recoded, forms, options.data);
-        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.shared.store.device, data)?;
+        let by = Preparing {
+            limits: self.limits,
+            device: &self.shared.store.device,
+            shapes: &self.shapes,
+            recoded: &self.shared.store.recoded,
+            forms,
+            data: options.data,
+        };
+        let prepared = Prepared::new(program, inputs, hints, &by)?;
         Ok(self.keep(program, Asked::of(program, options), Arc::new(prepared)))
     }
 
@@ -376,7 +390,7 @@ impl Executor {
         let deferred = crate::compile::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let columns = scan_columns(
             &deferred,
-            &selected_scans(&deferred, options.data.passing())?,
+            &selected_scans(&deferred, &ScanFilters::of_program(&deferred)?, options.data.passing())?,
             self.shared.store.recoded.undone,
         );
         let place = (options.data, options.io_bandwidth_limit);
@@ -405,24 +419,29 @@ impl Executor {
 
     /// `prepared` is what ran last.
     fn keep(&self, program: &Arc<Program>, asked: Asked, prepared: Arc<Prepared>) -> Arc<Prepared> {
+        // What goes is not dropped under the lock.
+        let mut gone = vec![];
         let mut all = self.prepared.lock();
         if all.len() >= MOST_PREPARED {
-            all.retain(|_, (program, _)| program.strong_count() > 0);
+            gone.extend(all.extract_if(|_, (program, _)| program.strong_count() == 0).map(|(_, (_, known))| known));
         }
         if all.len() >= MOST_PREPARED {
-            all.clear();
+            gone.extend(all.drain().map(|(_, (_, known))| known));
         }
         let entry = all.entry((Arc::as_ptr(program) as usize, asked));
         let (held, known) = entry.or_insert_with(|| (Arc::downgrade(program), vec![]));
         if !held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) {
             // Another program at the address of one that is gone.
-            (*held, *known) = (Arc::downgrade(program), vec![]);
+            *held = Arc::downgrade(program);
+            gone.push(std::mem::take(known));
         }
         known.retain(|other| {
-            other.forms != prepared.forms && other.hints == prepared.hints && other.inputs == prepared.inputs
+            other.forms != prepared.forms && other.hints() == prepared.hints() && other.inputs() == prepared.inputs()
         });
         known.insert(0, prepared.clone());
         known.truncate(MOST_FORMS);
+        drop(all);
+        drop(gone);
         prepared
     }
 }

@@ -236,7 +236,7 @@ impl<'a> Feed<'a> {
     pub fn expect(&mut self, prepared: &Prepared, kernel: usize, rows: &[RowSegment<'_>]) {
         // The one before ends first: it gives its memory back.
         self.ahead = None;
-        let scan = prepared.scans.get(&prepared.lowered.kernels[kernel].pipeline);
+        let scan = prepared.scans.get(&prepared.kernels()[kernel].pipeline);
         self.ahead = scan.filter(|scan| scan.rows.to_come).and_then(|_| Ahead::of(rows));
     }
 
@@ -321,7 +321,7 @@ impl<'a> Feed<'a> {
         if let Some(keeper) = &mut self.keeper {
             let all = chunks(rows).map(|chunk| chunk.copied_bytes()).sum::<u64>();
             keeper.found += all - copied;
-            let pipeline = prepared.lowered.kernels[kernel].pipeline;
+            let pipeline = prepared.kernels()[kernel].pipeline;
             keeper.keep((pipeline, rows), (at, &parts), lane.stream)?;
         }
         let there = device.record(lane.stream)?;

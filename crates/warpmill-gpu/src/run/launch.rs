@@ -53,7 +53,7 @@ pub(super) fn launch(
     (block, states, resident): (DevicePtr, DevicePtr, &Resident),
     names: &HashMap<String, u64>,
 ) -> Result<Option<Launch>> {
-    let kernel = &prepared.lowered.kernels[index];
+    let kernel = &prepared.kernels()[index];
     let (tasks, bytes, own) = work(device, kernel, segments);
     if tasks == 0 {
         return Ok(None);

@@ -279,13 +279,13 @@ fn copy_for_run(store: &Store, lane: &mut Lane, prepared: &Prepared, profile: &m
 /// Makes the descriptors of all kernels' segments that are not in the caching region yet; gives the kernels of those.
 fn describe(store: &Store, lane: &mut Lane, prepared: &Prepared, resident: &mut Resident) -> Result<Vec<usize>> {
     let mut fresh = vec![];
-    for kernel in 0..prepared.lowered.kernels.len() {
+    for kernel in 0..prepared.kernels().len() {
         let known = prepared.known_descriptors(kernel, resident);
         let (Some(segments), None) = (prepared.row_segments(kernel), known) else {
             resident.descriptors.push(known.unwrap_or_default());
             continue;
         };
-        let places = resident.places_of(prepared.lowered.kernels[kernel].pipeline);
+        let places = resident.places_of(prepared.kernels()[kernel].pipeline);
         let (mut made, columns, rows) = prepared.describe(kernel, &segments, places)?;
         made.columns = store.cache.lock().reserve(columns.len() as u64)?;
         made.rows = store.cache.lock().reserve(rows.len() as u64)?;

@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
         let places = self.allocate()?;
         let names = self.upload(inputs)?;
         let timings = match &self.prepared.stream {
-            Some(stream) if self.prepared.hints.makes_parts() => match self.run_parts(stream, &places, names)? {
+            Some(stream) if self.prepared.hints().makes_parts() => match self.run_parts(stream, &places, names)? {
                 Ok(timings) => timings,
                 Err(hints) => return Ok(Outcome::Again(hints)),
             },
@@ -237,7 +237,7 @@ impl<'a> Run<'a> {
         let names = launch::names(prepared, places, inputs);
         let at = (places.block, places.states, &*resident);
         let mut timings = Timings::new(device);
-        for kernel in 0..prepared.lowered.kernels.len() {
+        for kernel in 0..prepared.kernels().len() {
             let segments = self.resident_descriptors(kernel, &resident)?;
             let made = launch::launch(device, prepared, (kernel, segments), at, &names)?;
             made.map(|launch| self.launch(&launch, &mut timings)).transpose()?;
@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
         let mut timings = Timings::new(device);
         let mut bitmaps = KeyBitmaps::default();
         self.claim_first(&feed);
-        for kernel in 0..prepared.lowered.kernels.len() {
+        for kernel in 0..prepared.kernels().len() {
             let Some(rows) = prepared.row_segments(kernel) else {
                 let made = launch::launch(device, prepared, (kernel, Descriptors::default()), at, &names)?;
                 made.map(|launch| self.launch(&launch, &mut timings)).transpose()?;
@@ -271,7 +271,7 @@ impl<'a> Run<'a> {
             let rows = bitmaps.surviving(device, self.lane.stream, prepared, (kernel, rows), &names)?;
             self.note_pruned(kernel, all, &rows);
             let mut rows = rows;
-            let found = feed.find(prepared.lowered.kernels[kernel].pipeline, &rows, &mut self.mirrors);
+            let found = feed.find(prepared.kernels()[kernel].pipeline, &rows, &mut self.mirrors);
             if self.shared_by(kernel).is_some() || self.options.data == DataSource::Mirrored {
                 nearest_first(&mut rows, &found);
             }
@@ -354,13 +354,13 @@ impl<'a> Run<'a> {
 
     /// Bytes of the buffers of sink `id`.
     fn bytes_of_sink(&self, id: usize) -> u64 {
-        crate::compile::buffers::bytes_of_sink(id, &self.prepared.layouts[id])
+        crate::compile::buffers::bytes_of_sink(id, &self.prepared.layouts()[id])
     }
 
     /// Notes in the profile that, of row segments `all`, those but `rows` need not be read by kernel `kernel`.
     fn note_pruned(&mut self, kernel: usize, all: Vec<usize>, rows: &[RowSegment<'_>]) {
         let prepared = self.prepared;
-        let pipeline = prepared.lowered.kernels[kernel].pipeline;
+        let pipeline = prepared.kernels()[kernel].pipeline;
         let profile = self.profile.scans.iter_mut().find(|scan| scan.pipeline == pipeline);
         let (Some(profile), Some(scan)) = (profile, prepared.scan(kernel)) else { return };
         let kept: HashSet<usize> = rows.iter().map(|row| row.number).collect();
@@ -374,7 +374,7 @@ impl<'a> Run<'a> {
     fn launch(&mut self, launch: &Launch, timings: &mut Timings<'_>) -> Result<()> {
         self.options.cancel.check()?;
         let (device, prepared, stream) = (self.device(), self.prepared, self.lane.stream);
-        let (kernel, function) = (&prepared.lowered.kernels[launch.kernel], prepared.function(launch.kernel));
+        let (kernel, function) = (&prepared.kernels()[launch.kernel], prepared.function(launch.kernel));
         let fresh = self.profile.kernels.len();
         let position = *self.profiled.entry(launch.kernel).or_insert(fresh);
         if position == fresh {
@@ -434,11 +434,11 @@ impl<'a> Run<'a> {
     /// The verdict of the states: go on (`None`), run again, or fail.
     fn check(&self, words: &[u64]) -> Result<Option<Outcome>> {
         self.check_values(words)?;
-        let mut hints = self.prepared.hints.clone();
+        let mut hints = self.prepared.hints().clone();
         if words[0] >> 32 != 0 {
             hints.capacity.insert(usize::MAX, words[1] + words[1] / 4);
         }
-        for (id, layout) in self.prepared.layouts.iter().enumerate() {
+        for (id, layout) in self.prepared.layouts().iter().enumerate() {
             let state = self.state(words, id, Stage::Own);
             // Twice the last guess at least: a table that is too small is never taken for one that suffices.
             let twice = 2 * hints.capacity.get(&id).copied().unwrap_or(0);
@@ -489,7 +489,7 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        Ok((hints != self.prepared.hints).then(|| Outcome::Again(Box::new(hints))))
+        Ok((hints != *self.prepared.hints()).then(|| Outcome::Again(Box::new(hints))))
     }
 
     /// The state of some rows of sink `id`.

@@ -64,7 +64,7 @@ impl KeyBitmaps {
 
 /// The name of the bitmap of the keys that prune a scan, and which values its bits stand for.
 fn key_bits(prepared: &Prepared, prune: &PruneKey) -> Option<(String, KeyPart)> {
-    let SinkLayout::Build(layout) = &prepared.layouts[prune.build] else { return None };
+    let SinkLayout::Build(layout) = &prepared.layouts()[prune.build] else { return None };
     layout.key_bits(prune.build, prune.key).filter(|(_, part)| part.size <= MOST_KEYS)
 }
 

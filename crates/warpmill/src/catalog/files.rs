@@ -16,14 +16,17 @@ use crate::{Error, Result};
 
 /// The extensions of names that are files'.
 const EXTENSIONS: [&str; 8] = ["parquet", "csv", "tsv", "json", "ndjson", "jsonl", "arrow", "avro"];
-const COMPRESSIONS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
+/// The extensions of compressed files that are not read.
+const COMPRESSIONS: [&str; 2] = ["bz2", "xz"];
 
 /// The table that `name` is as a path, a folder or a pattern; `None` where it looks like the name of a table, and there is no such file.
 ///
 /// # Errors
 /// A path with nothing there; files that cannot be read.
 pub(crate) async fn named(state: &SessionState, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
-    let extension = extension(name);
+    let packed = extension(name);
+    let unpacked = reading::Compression::called(&packed).map(|_| extension(&name[..name.len() - packed.len() - 1]));
+    let extension = unpacked.clone().unwrap_or(packed);
     let compressed = COMPRESSIONS.contains(&extension.as_str());
     let known = EXTENSIONS.contains(&extension.as_str()) || compressed && name.contains(['/', '*', '?']);
     let is_path = known || name.contains(['/', '*', '?']);
@@ -36,6 +39,14 @@ pub(crate) async fn named(state: &SessionState, name: &str) -> DataFusionResult<
     }
     if compressed {
         return Err(Error::NotImplemented(format!("{name}: a compressed file; Parquet is compressed by itself")).into());
+    }
+    if unpacked.is_some() && matches!(extension.as_str(), "json" | "ndjson" | "jsonl") {
+        let function = if extension == "json" { "read_json" } else { "read_ndjson" };
+        let call = reading::Call { function: function.to_string(), paths: vec![name.to_string()], options: vec![] };
+        return Ok(Some(call.table(state.clone()).await?));
+    }
+    if unpacked.is_some() && !matches!(extension.as_str(), "csv" | "tsv") {
+        return Err(Error::NotImplemented(format!("{name}: a compressed file that is neither CSV nor JSON")).into());
     }
     let tabs = extension == "tsv";
     if extension == "csv" || tabs || is_csv_folder(name) {

@@ -97,6 +97,24 @@ fn decoded(text: &str) -> String {
     String::from_utf8(out).unwrap_or_else(|_| text.to_string())
 }
 
+/// Whether folders of `path` are values of columns.
+pub(super) fn has_keys(path: &Path) -> bool {
+    !keys_of(path).is_empty()
+}
+
+/// The columns of the folders of `files`, in the order of their names, with a value for each file; `None` where not all have the same.
+///
+/// # Errors
+/// Values that are not of the type that they are written as.
+pub(super) fn constants(files: &[PathBuf]) -> Result<Option<Vec<(String, Vec<ScalarValue>)>>> {
+    let Some(all) = values_of(files) else { return Ok(None) };
+    let column = |(name, ty): (String, DataType)| -> Result<(String, Vec<ScalarValue>)> {
+        let values = all.iter().map(|values| value_of(&values[&name], &ty)).collect::<Result<Vec<_>>>()?;
+        Ok((name, values))
+    };
+    types(&all).into_iter().map(column).collect::<Result<_>>().map(Some)
+}
+
 /// The table of `files` with the columns of their folders; `None` where these have none.
 ///
 /// # Errors

@@ -53,14 +53,13 @@ pub(crate) fn is_query(source: &str) -> bool {
     source.starts_with('(') || ["select", "from", "with", "values", "pivot", "unpivot"].contains(&first.as_str())
 }
 
-/// Whether values of a type have a least and a greatest one here.
+/// Whether values of a type have a least and a greatest one here: not those with parts that may be NULL or have parts themselves.
 fn has_order(ty: &DataType) -> bool {
     match ty {
-        DataType::Interval(_) | DataType::Map(..) => false,
+        DataType::Interval(_) | DataType::Map(..) | DataType::Struct(_) => false,
         DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
-            has_order(element.data_type())
+            !element.data_type().is_nested() && has_order(element.data_type())
         }
-        DataType::Struct(fields) => fields.iter().all(|field| has_order(field.data_type())),
         _ => true,
     }
 }

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 use warpmill_translate::kept;
 
 use super::castable;
+use super::field_names;
 use super::operators::strict_cast;
 use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};
 use super::written;
@@ -35,6 +36,9 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
     Ok(match (&from, to) {
         (from, to) if from == to => e,
         _ if kept::is_counted(&e) => plain(e, to),
+        (from, to) if let Some(named) = field_names::renamed(from, to) => {
+            bind(convert(How::Rename, named, try_cast, e), to, try_cast, schema)?
+        }
         (from, to) if !castable::exists(from, to) => convert(How::Never, to.clone(), try_cast, e),
         // Half away from zero.
         (from, to) if to.is_integer() && is_decimal(from) && digits(from).is_some_and(|(_, scale)| scale > 0) => {
@@ -131,6 +135,8 @@ enum How {
     Bytes,
     /// A value as text.
     Write,
+    /// A struct with other names of fields.
+    Rename,
     /// There is no cast: an error of whatever is not NULL.
     Never,
 }
@@ -177,6 +183,7 @@ impl ScalarUDFImpl for Convert {
             How::Check => "check_text",
             How::Bytes => "read_bytes",
             How::Write => "write_text",
+            How::Rename => "rename_fields",
             How::Never => "refuse_cast",
         }
     }
@@ -206,6 +213,7 @@ impl ScalarUDFImpl for Convert {
             How::Check => self.check(array),
             How::Bytes => self.bytes(array),
             How::Write => written(array),
+            How::Rename => field_names::with_names(array, &self.to),
             How::Never => castable::refused(array, &self.to, self.try_cast),
         })
     }

@@ -11,6 +11,7 @@ mod copied;
 mod dates;
 mod epoch;
 mod extremes;
+mod field_names;
 mod functions;
 mod intervals;
 mod library;
@@ -143,6 +144,19 @@ pub(crate) fn alias_of(expr: &SqlExpr) -> Ident {
 /// `e` as `to`, as SQL texts cast it.
 pub(crate) fn cast(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
     casts::bind(e, to, false, schema)
+}
+
+/// `e` as a value of type `to`, NULL where it is none.
+pub(crate) fn try_cast(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
+    casts::bind(e, to, true, schema)
+}
+
+/// The microseconds since 1970 of the moment that `text` writes in a format of `strptime`; `None` where it writes none.
+///
+/// # Errors
+/// A format that is none.
+pub(crate) fn moment_of(text: &str, format: &str) -> Result<Option<i64>> {
+    library::moment_of(text, format)
 }
 
 /// `plan` with columns of these types, cast as those of INSERT.

@@ -10,7 +10,8 @@ use arrow::compute::kernels::numeric;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference, exec_err, plan_err};
+use datafusion::functions::core::get_field;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr,
@@ -24,7 +25,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use warpmill_translate::kept;
 
 use super::types::{self, HUGEINT, MAX_WIDTH, common_number, digits, is_float, is_number, is_text, is_whole};
-use super::{dates, library};
+use super::{dates, field_names, library};
 use crate::planning::limits::check_nesting;
 
 /// An operator of arithmetic.
@@ -154,12 +155,35 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Planned(binary(op, raw.left, raw.right, result == left)))
     }
 
-    /// Elements of lists and characters of texts: DataFusion knows none of the latter.
+    /// Fields of structs, whose names match without regard to case.
+    fn plan_compound_identifier(
+        &self,
+        field: &Field,
+        qualifier: Option<&TableReference>,
+        nested_names: &[String],
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let (mut expr, mut ty) = (Expr::Column(Column::from((qualifier, field))), field.data_type().clone());
+        for name in nested_names {
+            let known = field_names::field(&ty, name).map(|field| (field.name().clone(), field.data_type().clone()));
+            let (name, inner) = known.unwrap_or_else(|| (name.clone(), DataType::Null));
+            expr = get_field().call(vec![expr, lit(name)]);
+            ty = inner;
+        }
+        Ok(PlannerResult::Planned(expr))
+    }
+
+    /// Elements of lists and characters of texts: DataFusion knows none of the latter. Fields of structs as above.
     fn plan_field_access(
         &self,
-        raw: RawFieldAccessExpr,
+        mut raw: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        if let GetFieldAccess::NamedStructField { name } = &mut raw.field_access
+            && let Some(known) = name.try_as_str().flatten()
+            && let Some(field) = field_names::field(&raw.expr.get_type(schema)?, known)
+        {
+            *name = ScalarValue::from(field.name().as_str());
+        }
         let GetFieldAccess::ListIndex { key } = &raw.field_access else { return Ok(PlannerResult::Original(raw)) };
         let ty = raw.expr.get_type(schema)?;
         let known = is_text(&ty) || matches!(ty, DataType::List(_) | DataType::LargeList(_));

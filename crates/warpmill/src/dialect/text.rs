@@ -34,6 +34,7 @@ pub(super) fn is_checked(to: &DataType) -> bool {
 pub(super) fn checked<'t>(text: &'t str, to: &DataType) -> Option<Cow<'t, str>> {
     let digit = |byte: u8| byte.is_ascii_digit();
     let known = match to {
+        DataType::Interval(_) if text.contains(':') => return with_units(text).map(Cow::Owned),
         DataType::Interval(_) => {
             let mut words = text.split_whitespace();
             let last = words.next_back()?;
@@ -47,6 +48,34 @@ pub(super) fn checked<'t>(text: &'t str, to: &DataType) -> Option<Cow<'t, str>> 
         _ => text.contains(':') && !text.contains(|c: char| c.is_alphabetic()),
     };
     known.then_some(Cow::Borrowed(text))
+}
+
+/// An interval with units in the place of a clock: `1 day 04:05` is 1 day, 4 hours and 5 minutes.
+fn with_units(text: &str) -> Option<String> {
+    let word = |word: &str| {
+        if !word.contains(':') {
+            return Some(word.to_string());
+        }
+        let (sign, clock) = match word.strip_prefix('-') {
+            Some(clock) => ("-", clock),
+            None => ("", word.strip_prefix('+').unwrap_or(word)),
+        };
+        let parts: Vec<&str> = clock.split(':').collect();
+        let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let (second, whole) = match parts.as_slice() {
+            [hour, minute] => ("0", [*hour, *minute]),
+            [hour, minute, second] => (*second, [*hour, *minute]),
+            _ => return None,
+        };
+        let (seconds, fraction) = second.split_once('.').unwrap_or((second, "0"));
+        let known = whole.iter().chain([&seconds, &fraction]).all(is_number);
+        let below = |part: &str| part.parse::<u32>().is_ok_and(|count| count < 60);
+        let [hours, minutes] = whole;
+        (known && below(minutes) && below(seconds))
+            .then(|| format!("{sign}{hours} hours {sign}{minutes} minutes {sign}{second} seconds"))
+    };
+    let words = text.split_whitespace().map(word).collect::<Option<Vec<_>>>()?;
+    Some(words.join(" "))
 }
 
 /// A moment to the minute, with its seconds.

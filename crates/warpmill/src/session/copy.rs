@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
-use datafusion::datasource::file_format::csv::CsvFormat;
-use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::datasource::provider_as_source;
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
 use datafusion::prelude::col;
@@ -17,7 +16,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use super::ddl::default_of;
 use super::running::Query;
 use super::{QueryResult, Session};
-use crate::catalog::reading::{self, with_nulls};
+use crate::catalog::reading;
 use crate::catalog::{files, same};
 use crate::{Error, Result, ScalarValue, dialect};
 
@@ -201,9 +200,8 @@ impl Session {
             return Err(Error::NotImplemented(text));
         }
         let state = self.inner.context.state();
-        let format = from.format()?;
-        let source = match format {
-            "csv" => from.csv(&schema, &columns)?,
+        let source = match from.format()? {
+            "csv" => from.csv(&state, &schema, &columns).await?,
             // Without columns of folders' names.
             "parquet" if !std::path::Path::new(&from.path).is_dir() => {
                 self.inner.context.table_provider(TableReference::bare(from.parquet().name())).await?
@@ -220,14 +218,7 @@ impl Session {
         let rows = LogicalPlanBuilder::scan("source", provider_as_source(source), None)?.build()?;
         let values = schema.fields().iter().enumerate().map(|(at, field)| {
             let value = match columns.iter().position(|column| *column == at) {
-                Some(place) => {
-                    let value = col(datafusion::common::Column::new(Some("source"), given.field(place).name()));
-                    let null = from.options.iter().find(|(name, _)| matches!(name.as_str(), "null" | "nullstr"));
-                    match null.filter(|_| format == "csv") {
-                        Some((_, null)) => with_nulls(value, std::slice::from_ref(null)),
-                        None => value,
-                    }
-                }
+                Some(place) => col(datafusion::common::Column::new(Some("source"), given.field(place).name())),
                 None => lit(ScalarValue::Null),
             };
             Ok(dialect::cast(value, field.data_type(), rows.schema())?.alias(field.name()))
@@ -263,6 +254,7 @@ impl CopyFrom {
     fn format(&self) -> Result<&str> {
         let said = self.options.iter().find(|(name, _)| name == "format").map(|(_, value)| value.to_ascii_lowercase());
         let path = self.path.to_ascii_lowercase();
+        let path = path.trim_end_matches(".gz").trim_end_matches(".zst");
         let is = |extension: &str| path.ends_with(extension);
         match said.as_deref() {
             Some("csv") => Ok("csv"),
@@ -275,57 +267,50 @@ impl CopyFrom {
         }
     }
 
-    /// The file's fields as text; what they mean is for casts to say.
-    fn csv(&self, table: &SchemaRef, columns: &[usize]) -> Result<Arc<dyn TableProvider>> {
-        let (mut header, mut delimiter, mut quote) = (None, b',', b'"');
-        let byte = |name: &str, value: &str| match value.as_bytes() {
-            [byte] => Ok(*byte),
-            _ => Err(Error::NotImplemented(format!("{} {value:?} of COPY: one byte", name.to_uppercase()))),
-        };
-        for (name, value) in &self.options {
-            match name.as_str() {
-                "format" => {}
-                "header" => header = Some(is_true(name, value)?),
-                "delimiter" | "delim" | "sep" => delimiter = byte(name, value)?,
-                "quote" => quote = byte(name, value)?,
-                // DataFusion's reader knows none.
-                "null" | "nullstr" => {}
-                _ => return Err(unknown(name)),
-            }
+    /// The rows of the file: `read_csv` with the columns of the table.
+    async fn csv(&self, state: &SessionState, table: &SchemaRef, columns: &[usize]) -> Result<Arc<dyn TableProvider>> {
+        let mut given = vec![];
+        for (name, value) in self.options.iter().filter(|(name, _)| name != "format") {
+            let value = if value.is_empty() && is_flag(name) { "true" } else { value };
+            given.push((name.clone(), reading::Given::One(value.to_string())));
         }
-        let names: Vec<&str> = columns.iter().map(|column| table.field(*column).name().as_str()).collect();
-        let header = match header {
-            Some(header) => header,
-            None => self.has_header(&names, delimiter)?,
+        let call = reading::Call { function: "COPY".to_string(), paths: vec![self.path.clone()], options: given };
+        let mut options = reading::CsvGiven::of(&call)?;
+        let declared = |at: &usize| {
+            let field = table.field(*at);
+            (field.name().clone(), reading::Declared::Known(field.data_type().clone()))
         };
-        let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect();
-        let format = CsvFormat::default().with_has_header(header).with_delimiter(delimiter).with_quote(quote);
-        let format = format.with_newlines_in_values(true);
-        let options = ListingOptions::new(Arc::new(format)).with_file_extension("");
-        let config = ListingTableConfig::new(ListingTableUrl::parse(&self.path)?).with_listing_options(options);
-        Ok(Arc::new(ListingTable::try_new(config.with_schema(Arc::new(Schema::new(fields))))?))
+        let columns: Vec<_> = columns.iter().map(declared).collect();
+        let files = call.files()?;
+        if options.header.is_none() {
+            options.header = Some(self.has_header(&files, &columns, &options)?);
+        }
+        (options.columns, options.sniffs, options.hive) = (Some(columns), false, Some(false));
+        reading::csv_table(state, files, options).await
     }
 
     /// Whether the first line is the names of the columns.
-    fn has_header(&self, names: &[&str], delimiter: u8) -> Result<bool> {
-        use std::io::BufRead;
-        let failed = |error: std::io::Error| Error::Io(format!("{}: {error}", self.path));
-        let file = match std::fs::File::open(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::Io(format!("no such file: {}", self.path)));
-            }
-            file => file.map_err(failed)?,
-        };
-        let mut line = String::new();
-        std::io::BufReader::new(file).read_line(&mut line).map_err(failed)?;
-        let fields: Vec<&str> =
-            line.trim_end().split(delimiter as char).map(|field| field.trim().trim_matches('"')).collect();
-        if fields.len() == names.len() && fields.iter().zip(names).all(|(field, name)| same(field, name)) {
+    fn has_header(
+        &self,
+        files: &[String],
+        columns: &[(String, reading::Declared)],
+        options: &reading::CsvGiven,
+    ) -> Result<bool> {
+        let Some(first) = files.first() else { return Err(Error::Io(format!("no such file: {}", self.path))) };
+        let line = options.first_line(first)?;
+        let delimiter = options.delimiter.unwrap_or(b',') as char;
+        let fields: Vec<&str> = line.trim_end().split(delimiter).map(|field| field.trim().trim_matches('"')).collect();
+        if fields.len() == columns.len() && fields.iter().zip(columns).all(|(field, (name, _))| same(field, name)) {
             return Ok(true);
         }
         let text = "the first line is not the names of the columns: say HEADER or HEADER false";
         Err(Error::Plan(format!("{}: {text}", self.path)))
     }
+}
+
+/// Whether an option without a value is wanted.
+fn is_flag(name: &str) -> bool {
+    matches!(name, "header" | "ignore_errors" | "null_padding" | "all_varchar" | "auto_detect")
 }
 
 #[cfg(test)]

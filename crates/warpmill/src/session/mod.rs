@@ -22,6 +22,7 @@ mod plan;
 mod planned;
 mod pragma;
 mod query;
+mod returning;
 mod running;
 mod statements;
 mod suggestions;

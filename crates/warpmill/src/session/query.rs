@@ -316,7 +316,7 @@ impl QueryResult {
 }
 
 /// `plan`, where it writes rows, with rows that may be NULL whatever the table says: its writer refuses them, and names the column.
-fn with_nullable_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn with_nullable_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !matches!(plan, LogicalPlan::Dml(_)) {
         return Ok(plan);
     }

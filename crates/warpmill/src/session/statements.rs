@@ -11,10 +11,9 @@ use datafusion::sql::sqlparser::ast::{
     TableConstraint, Use,
 };
 
-use super::copy;
 use super::ddl::Making;
 use super::running::Query;
-use super::{QueryResult, Session};
+use super::{QueryResult, Session, copy, returning};
 use crate::catalog::{CATALOG, is_query, same};
 use crate::dialect::{answer, plain, shown, with_versions};
 use crate::planning::bound;
@@ -43,6 +42,9 @@ impl Session {
         }
         if let Some(taken) = self.change_statement(sql, &words, params, query).await? {
             return Ok(taken);
+        }
+        if let (["insert", "into", ..], (insert, Some(said))) = (&words[..], returning::split(sql)) {
+            return Box::pin(self.insert_returning(insert, said, params, query)).await.map(Taken::Done);
         }
         match &words[..] {
             ["show", "tables" | "schemas" | "all" | "databases", ..] => self.show(sql, &words).map(|done| match done {

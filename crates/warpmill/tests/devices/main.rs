@@ -10,7 +10,9 @@ mod support;
 
 use warpmill::QueryProfile;
 
+/// What statements share of kernels is made anew each time, too, and compared.
 fn device() -> String {
+    warpmill_engine::warpmill_gpu::compile::shapes::verify();
     std::env::var("WARPMILL_TEST_DEVICE").unwrap_or_else(|_| "sim".into())
 }
 

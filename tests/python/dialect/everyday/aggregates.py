@@ -21,6 +21,11 @@ CASES = (
     ),
     Everyday("SELECT median(i) AS a, median(f) AS b, median(d) AS c, g FROM t GROUP BY g", setup=_T),
     Everyday(
+        "SELECT median(d) AS a FROM (VALUES (DATE '2024-01-01'), (DATE '2024-01-04')) v(d)",
+        state="refused",
+        why="No function matches median(Date)",
+    ),
+    Everyday(
         "SELECT g, quantile_cont(f, 0.25) AS a, quantile_cont(i, 0.5) AS b, quantile_cont(d, 0.9) AS c FROM t GROUP BY g",
         setup=_T,
     ),
@@ -118,6 +123,16 @@ CASES = (
     ),
     Everyday(
         "SELECT g, f, sum(f) FILTER (WHERE b) OVER (PARTITION BY g) AS a, median(f) OVER (PARTITION BY g) AS m, list(i) OVER (PARTITION BY g ORDER BY f) AS l FROM t",
+        setup=_T,
+    ),
+    Everyday(
+        "SELECT f, arg_max(i, f) OVER () AS a, arg_min(g, i) OVER (PARTITION BY b) AS c, max_by(i, f) FILTER (WHERE i < 3) OVER (PARTITION BY g) AS d, arg_max(f, CASE WHEN i > 90 THEN i END) OVER () AS e FROM t",
+        setup=_T,
+    ),
+    Everyday(
+        "SELECT arg_max(i, f) OVER (ORDER BY f) AS a FROM t",
+        state="refused",
+        why="arg_min and arg_max in a window with ORDER BY or a frame",
         setup=_T,
     ),
     Everyday("SELECT g, f FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY f DESC) = 1 ORDER BY g", setup=_T),

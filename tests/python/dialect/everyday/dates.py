@@ -116,6 +116,9 @@ CASES = (
     ),
     Everyday("SELECT julian(DATE '2024-01-01') AS a"),
     Everyday(
+        "SELECT TIMESTAMP '2024-01-01' + INTERVAL '1 day 04:05' AS a, TIMESTAMP '2024-01-01' + INTERVAL '04:05:06.5' AS b, TIMESTAMP '2024-01-01' - INTERVAL '-1 day -04:05' AS c, CAST(INTERVAL '1 year 2 months 25:00:00' AS VARCHAR) AS d, CAST(CAST(s AS INTERVAL) AS VARCHAR) AS e FROM (VALUES ('1 day 04:05'), ('-00:00:01')) t(s)"
+    ),
+    Everyday(
         "SELECT TIMESTAMP_S '2024-01-01 00:00:01' AS a, TIMESTAMP_MS '2024-01-01 00:00:01.5' AS b, TIMESTAMP_NS '2024-01-01 00:00:01.123456789' AS c",
     ),
     Everyday(

@@ -61,8 +61,6 @@ CASES = (
     ),
     Everyday(
         "INSERT INTO t VALUES (3, 'c') RETURNING id",
-        state="refused",
-        why="Insert-returning clause not supported",
         setup=(_T, _ROWS),
     ),
     Everyday(

@@ -105,6 +105,28 @@ CASES = (
     Everyday(
         "SELECT string_agg(s, ',' ORDER BY s) AS a, group_concat(s, '-' ORDER BY s DESC) AS b, listagg(s, ';' ORDER BY s) AS c FROM (VALUES ('b'), ('a'), (NULL)) t(s)",
     ),
+    Everyday(
+        "SELECT s FROM (VALUES ('b'), ('A'), ('C'), (NULL)) t(s) ORDER BY s COLLATE NOCASE DESC NULLS LAST",
+    ),
+    Everyday(
+        "SELECT 'A' = 'a' COLLATE NOCASE AS a, s COLLATE NOCASE IN ('a', 'c') AS b, s COLLATE nocase < 'C' AS c, s BETWEEN 'a' AND 'B' COLLATE NOCASE AS d, s COLLATE NOCASE LIKE 'A%' AS e, s COLLATE NOCASE <> 'B' AS f, s COLLATE NOCASE IS DISTINCT FROM 'b' AS g FROM (VALUES ('b'), ('A'), ('É'), (NULL)) t(s)",
+    ),
+    Everyday(
+        "SELECT s, row_number() OVER (ORDER BY s COLLATE NOCASE) AS n, t FROM (VALUES ('b', 1), ('A', 2), ('C', 3)) v(s, t) WHERE s COLLATE NOCASE >= 'B' ORDER BY t",
+    ),
+    Everyday(
+        "SELECT string_agg(s, ',' ORDER BY s COLLATE NOCASE) AS a FROM (VALUES ('b'), ('A'), ('C')) t(s)",
+    ),
+    Everyday(
+        "SELECT DISTINCT s COLLATE NOCASE AS a FROM (VALUES ('b'), ('A'), ('a')) t(s)",
+        state="refused",
+        why="COLLATE outside of comparisons and ORDER BY",
+    ),
+    Everyday(
+        "SELECT s FROM (VALUES ('b'), ('é'), ('E')) t(s) ORDER BY s COLLATE NOACCENT",
+        state="refused",
+        why="NOCASE is the only collation",
+    ),
     Everyday("SELECT url_encode('a b&c') AS a, url_decode('a%20b') AS b"),
     Everyday("SELECT 'it''s' AS a, E'tab\\tend' AS b, $$dollar$$ AS c, 'a' < 'b' AS d, 'Z' < 'a' AS e"),
     Everyday(

@@ -32,7 +32,7 @@ impl<'a> Run<'a> {
     /// The shared scan, where kernel `kernel` reads it.
     pub(super) fn shared_by(&self, kernel: usize) -> Option<&'a SharedPart> {
         let options = self.options;
-        let pipeline = self.prepared.lowered.kernels[kernel].pipeline;
+        let pipeline = self.prepared.kernels()[kernel].pipeline;
         options.shared.as_ref().filter(|shared| shared.pipeline == pipeline && self.prepared.scan(kernel).is_some())
     }
 
@@ -50,8 +50,8 @@ impl<'a> Run<'a> {
         let pipeline = shared.pipeline;
         let mut read: HashSet<usize> = rows.iter().map(|row| row.number).collect();
         // Kernels for other encodings read other row segments.
-        for other in (0..self.prepared.lowered.kernels.len()).filter(|&other| other != kernel) {
-            if self.prepared.lowered.kernels[other].pipeline == pipeline {
+        for other in (0..self.prepared.kernels().len()).filter(|&other| other != kernel) {
+            if self.prepared.kernels()[other].pipeline == pipeline {
                 read.extend(self.prepared.row_segments(other).into_iter().flatten().map(|row| row.number));
             }
         }
@@ -63,7 +63,7 @@ impl<'a> Run<'a> {
     /// The descriptors of kernel `kernel` where the data is in the caching region: of the row segments that are this run's.
     pub(super) fn resident_descriptors(&mut self, kernel: usize, resident: &Resident) -> Result<Descriptors> {
         let prepared: &'a Prepared = self.prepared;
-        let (all, pipeline) = (resident.descriptors[kernel], prepared.lowered.kernels[kernel].pipeline);
+        let (all, pipeline) = (resident.descriptors[kernel], prepared.kernels()[kernel].pipeline);
         if self.shared_by(kernel).is_none() {
             return Ok(all);
         }
@@ -128,7 +128,7 @@ impl Run<'_> {
             return;
         };
         let kernels: Vec<usize> =
-            (0..self.prepared.lowered.kernels.len()).filter(|&it| self.shared_by(it).is_some()).collect();
+            (0..self.prepared.kernels().len()).filter(|&it| self.shared_by(it).is_some()).collect();
         // Where there are several, for several encodings, each row segment is read by one of them: what is left says nothing of one.
         if let [kernel] = kernels[..] {
             let rows = self.prepared.row_segments(kernel).unwrap_or_default();

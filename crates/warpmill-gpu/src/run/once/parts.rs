@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
         named.insert(HOSTED.into(), places.hosted);
         named.insert(HOSTED_BYTES.into(), prepared.memory.host_text_bytes());
         self.place_texts(places, feed.base() + plan.bytes(), &mut named)?;
-        let divided = prepared.layouts.iter().enumerate().filter_map(|(id, layout)| {
+        let divided = prepared.layouts().iter().enumerate().filter_map(|(id, layout)| {
             let partition = *layout.partition()?;
             let known = prepared.ranges.lock().get(&id).cloned();
             let ranges = known.unwrap_or_else(|| expected(&partition));
@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
         });
         let divided = divided.collect();
         let structure =
-            Structure { program: &prepared.program, layouts: &prepared.layouts, places: &prepared.lowered.places };
+            Structure { program: &prepared.program, layouts: prepared.layouts(), places: &prepared.places() };
         let keys =
             prepared.program.pipelines.iter().map(|pipeline| overlap::keys(&prepared.program, pipeline)).collect();
         let (read, filled, passed) = Default::default();
@@ -204,7 +204,7 @@ impl<'a> Parts<'_, 'a> {
 
     /// Bytes of segments that are read to make sink `id`, but for those of other sinks below it.
     fn work(&self, id: SinkId) -> u64 {
-        let kernels = self.prepared().lowered.kernels.iter().enumerate();
+        let kernels = self.prepared().kernels().iter().enumerate();
         let own = kernels.filter(|(_, kernel)| self.structure.program.pipelines[kernel.pipeline].sink == id);
         let rows = own.filter_map(|(index, _)| self.prepared().row_segments(index)).flatten();
         rows.flat_map(|row| row.columns).map(|chunk| chunk.bytes).sum()
@@ -242,7 +242,7 @@ impl<'a> Parts<'_, 'a> {
             match self.prepared().row_segments(kernel) {
                 Some(rows) => self.scan(kernel, rows)?,
                 None => {
-                    let Work::Rows(rows) = self.prepared().lowered.kernels[kernel].work else { continue };
+                    let Work::Rows(rows) = self.prepared().kernels()[kernel].work else { continue };
                     self.launch(kernel, Piece::Rows(0, rows))?;
                 }
             }
@@ -251,7 +251,7 @@ impl<'a> Parts<'_, 'a> {
     }
 
     fn kernels(&self, wanted: impl Fn(&Kernel) -> bool) -> Vec<usize> {
-        let kernels = self.prepared().lowered.kernels.iter().enumerate();
+        let kernels = self.prepared().kernels().iter().enumerate();
         kernels.filter(|(_, kernel)| wanted(kernel)).map(|(index, _)| index).collect()
     }
 
@@ -347,17 +347,17 @@ impl<'a> Parts<'_, 'a> {
         self.check_values(words)?;
         let state = self.run.state(words, id, Stage::Own);
         if let Some(bytes) = self.full_text(id, words) {
-            let rows = match &self.prepared().layouts[id] {
+            let rows = match &self.prepared().layouts()[id] {
                 SinkLayout::Build(build) if build.table == Table::Bitmap => size,
                 SinkLayout::Build(_) => state.count,
                 _ => 0,
             };
             return self.too_long(id, bytes, rows).map(Some);
         }
-        match &self.prepared().layouts[id] {
+        match &self.prepared().layouts()[id] {
             SinkLayout::Build(build) if build.table == Table::Bitmap => {
                 if state.duplicate && !build.only_exists {
-                    let mut hints = self.prepared().hints.clone();
+                    let mut hints = self.prepared().hints().clone();
                     hints.repeated_keys.push(id);
                     return Err(Stop::Again(Box::new(hints)));
                 }
@@ -388,7 +388,7 @@ impl<'a> Parts<'_, 'a> {
 
     /// Cuts part `number` of sink `id`, for which `rows` rows came, into smaller ones.
     fn cut(&mut self, id: SinkId, number: usize, rows: u64) -> Step {
-        let mut hints = self.prepared().hints.clone();
+        let mut hints = self.prepared().hints().clone();
         let divided = self.divided.get_mut(&id).expect("a sink in parts");
         let Range { from, size, cuts } = divided.ranges[number];
         let room = divided.partition.room;
@@ -416,10 +416,10 @@ impl<'a> Parts<'_, 'a> {
         if self.made == 0 {
             self.run.note_pruned(kernel, all, &rows);
         }
-        for test in self.range_tests(prepared.lowered.kernels[kernel].pipeline) {
+        for test in self.range_tests(prepared.kernels()[kernel].pipeline) {
             rows.retain(|row| test.may_pass(row.number));
         }
-        let found = self.feed.find(prepared.lowered.kernels[kernel].pipeline, &rows, &mut self.run.mirrors);
+        let found = self.feed.find(prepared.kernels()[kernel].pipeline, &rows, &mut self.run.mirrors);
         self.passed += rows.iter().flat_map(|row| row.columns).map(|chunk| chunk.bytes).sum::<u64>();
         for row in &rows {
             if !self.read.insert((kernel, row.number)) {
@@ -460,8 +460,8 @@ impl<'a> Parts<'_, 'a> {
     /// Runs a kernel over a piece of what it goes through. Where its sink's rows go to the host when there is no room for more, the piece is
     /// run again after that, or in smaller ones.
     fn launch(&mut self, kernel: usize, piece: Piece) -> Step {
-        let sink = self.structure.program.pipelines[self.prepared().lowered.kernels[kernel].pipeline].sink;
-        let capacity = match &self.prepared().layouts[sink] {
+        let sink = self.structure.program.pipelines[self.prepared().kernels()[kernel].pipeline].sink;
+        let capacity = match &self.prepared().layouts()[sink] {
             SinkLayout::Rows(rows) if rows.flushes => rows.capacity,
             _ => return self.queue_piece(kernel, piece),
         };
@@ -482,7 +482,7 @@ impl<'a> Parts<'_, 'a> {
             }
             self.empty(sink)?;
             let Some(halves) = piece.halves() else {
-                let mut hints = self.prepared().hints.clone();
+                let mut hints = self.prepared().hints().clone();
                 hints.least_part.insert(sink, count);
                 if let Some(bytes) = text {
                     hints.row_text.insert(sink, row_text(bytes, count));
@@ -506,7 +506,7 @@ impl<'a> Parts<'_, 'a> {
 
     fn queue(&mut self, kernel: usize, descriptors: Descriptors) -> Step {
         let resident = self.run.resident.clone();
-        let sink = self.structure.program.pipelines[self.prepared().lowered.kernels[kernel].pipeline].sink;
+        let sink = self.structure.program.pipelines[self.prepared().kernels()[kernel].pipeline].sink;
         let state = self.places.states + self.prepared().memory.text_state(sink).unwrap_or(0);
         let at = (self.places.block, state, &*resident);
         let made = launch::launch(self.run.device(), self.prepared(), (kernel, descriptors), at, &self.names)?;

@@ -98,7 +98,7 @@ impl Run<'_> {
             let (bytes, count) = (self.flushed_bytes, self.flushed.len() as u64);
             self.profile.transfers.push(TransferProfile { what: "rows to the host", bytes, count, nanos: 0 });
         }
-        let placed = (0..self.program.pipelines.len()).map(|pipeline| match prepared.lowered.places[pipeline] {
+        let placed = (0..self.program.pipelines.len()).map(|pipeline| match prepared.places()[pipeline] {
             Place::Host => Placed::Here,
             Place::Device => arrived.remove(&pipeline).unwrap_or(Placed::Elsewhere),
         });

@@ -1,7 +1,12 @@
 //! `read_csv(path, option = value)` and its kin: calls as names of tables, and the tables that they are.
 
+mod by_name;
+mod compressed;
 mod csv;
-mod listed;
+mod json;
+mod own_columns;
+mod parquet;
+mod stream;
 
 use std::sync::Arc;
 
@@ -13,11 +18,12 @@ use datafusion::execution::SessionState;
 use serde::{Deserialize, Serialize};
 
 use super::files;
+use crate::planning::bound;
 use crate::{Error, Result};
 
-pub(crate) use csv::with_nulls;
-pub(super) use csv::{Options as CsvGiven, table as csv_table};
-pub(super) use listed::{is_array, json_options};
+pub(super) use compressed::Compression;
+pub(crate) use csv::{Declared, Options as CsvGiven, table as csv_table};
+pub(super) use json::{is_array, json_options};
 
 /// The beginning of a name for the files that a call reads, which follows.
 const READING: &str = "\u{1}reading ";
@@ -60,9 +66,37 @@ impl Call {
         Error::NotImplemented(format!("{}: {what}", self.function))
     }
 
-    /// The error of an option that is not known, or of a value that is none of it.
-    fn unknown(&self, option: &str) -> Error {
-        self.refused(format!("the option {option}"))
+    /// The error of a value that is none of an option.
+    fn wrong(&self, what: impl std::fmt::Display) -> Error {
+        Error::Plan(format!("{}: {what}", self.function))
+    }
+
+    /// The error of an option that is not among those `known`, or of a value that is not taken.
+    fn unknown(&self, option: &str, known: &[&str]) -> Error {
+        match known.contains(&option) {
+            true => self.refused(format!("this value of the option {option}")),
+            false => self.refused(format!("the option {option}; the options are {}", known.join(", "))),
+        }
+    }
+
+    /// The column that `filename = ...` asks for: a name, or whether there is one.
+    fn name_of_column(&self, option: &str, given: &Given) -> Result<Option<String>> {
+        match (self.truth(option, given), given) {
+            (Ok(wanted), _) => Ok(wanted.then(|| option.to_string())),
+            (Err(_), Given::One(name)) if !name.is_empty() => Ok(Some(name.clone())),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// The compression that `compression = ...` says; `None`: names of files tell.
+    fn compression(&self, kind: &str) -> Result<Option<Compression>> {
+        match kind.to_ascii_lowercase().as_str() {
+            "auto" | "auto_detect" => Ok(None),
+            "none" | "uncompressed" => Ok(Some(Compression::None)),
+            "gzip" => Ok(Some(Compression::Gzip)),
+            "zstd" => Ok(Some(Compression::Zstd)),
+            other => Err(self.refused(format!("compression is auto, none, gzip or zstd, not {other}"))),
+        }
     }
 
     /// A truth value.
@@ -78,7 +112,7 @@ impl Call {
     ///
     /// # Errors
     /// A path or a pattern with nothing there; places elsewhere.
-    fn files(&self) -> Result<Vec<String>> {
+    pub(crate) fn files(&self) -> Result<Vec<String>> {
         let mut found = vec![];
         for path in &self.paths {
             if path.contains("://") {
@@ -95,15 +129,15 @@ impl Call {
     }
 
     /// The table.
-    pub(super) async fn table(&self, state: SessionState) -> Result<Arc<dyn TableProvider>> {
+    pub(in crate::catalog) async fn table(&self, state: SessionState) -> Result<Arc<dyn TableProvider>> {
         let owned = self.clone();
         match self.function.as_str() {
             "read_csv" | "read_csv_auto" => {
                 let options = csv::Options::of(self)?;
                 csv::table(&state, self.files()?, options).await
             }
-            "read_json" | "read_json_auto" | "read_ndjson" | "read_ndjson_auto" => listed::json(self, &state).await,
-            "read_parquet" | "parquet_scan" => listed::parquet(self, &state).await,
+            "read_json" | "read_json_auto" | "read_ndjson" | "read_ndjson_auto" => json::table(self, &state).await,
+            "read_parquet" | "parquet_scan" => parquet::table(self, &state).await,
             "glob" => {
                 let files = StringArray::from(self.files()?);
                 table_of(vec![("file", Arc::new(files) as ArrayRef)])
@@ -117,6 +151,13 @@ impl Call {
     }
 }
 
+/// The type that SQL calls `ty`.
+async fn type_called(state: &SessionState, function: &str, ty: &str) -> Result<DataType> {
+    let plan = bound(&Arc::new(state.clone()), &format!("SELECT CAST(NULL AS {ty}) AS x"), &[]).await;
+    let plan = plan.map_err(|error| Error::Plan(format!("{function}: the type {ty}: {error}")))?;
+    Ok(plan.schema().field(0).data_type().clone())
+}
+
 fn table_of(columns: Vec<(&str, ArrayRef)>) -> Result<Arc<dyn TableProvider>> {
     let fields = columns.iter().map(|(name, values)| Field::new(*name, values.data_type().clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -127,7 +168,7 @@ fn table_of(columns: Vec<(&str, ArrayRef)>) -> Result<Arc<dyn TableProvider>> {
 /// Whole files, of a call of `read_text` or `read_blob`.
 fn contents(call: &Call) -> Result<Arc<dyn TableProvider>> {
     if let Some((option, _)) = call.options.first() {
-        return Err(call.unknown(option));
+        return Err(call.unknown(option, &["none"]));
     }
     let files = call.files()?;
     let (mut bytes, mut sizes, mut changed) = (vec![], vec![], vec![]);

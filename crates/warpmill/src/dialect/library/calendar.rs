@@ -180,7 +180,7 @@ struct Found {
 ///
 /// # Errors
 /// A format that is none.
-fn read(text: &str, format: &str) -> Result<Option<i64>> {
+pub(in crate::dialect) fn read(text: &str, format: &str) -> Result<Option<i64>> {
     let mut found = Found::default();
     let Some(rest) = read_all(text.trim(), format, &mut found)? else { return Ok(None) };
     Ok(if rest.trim().is_empty() { moment(&found) } else { None })

@@ -22,6 +22,8 @@ use std::sync::{Arc, LazyLock};
 use datafusion::logical_expr::{Expr, ScalarUDF, expr::ScalarFunction};
 use warpmill_translate::functions::simple_case;
 
+pub(super) use calendar::read as moment_of;
+
 /// The functions, in the order in which those of one name win.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ALL.iter().cloned().chain([simple_case(true), simple_case(false)]).collect()

@@ -3,12 +3,12 @@
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, Interval, LambdaFunction, ObjectName,
-    OneOrManyWithParens, OrderByExpr, OrderByOptions, Subscript, TimezoneInfo, UnaryOperator, Value, WindowFrame,
-    WindowFrameBound, WindowFrameUnits, WindowType,
+    OneOrManyWithParens, OrderByExpr, OrderByOptions, Subscript, TimezoneInfo, UnaryOperator, Value,
 };
 
 use super::expr::function;
 use super::scope::nested;
+use super::windows::{extreme, has_narrow_frame};
 use crate::dialect::library;
 
 /// The arguments of a call that have no names; `None` where some have.
@@ -29,7 +29,7 @@ pub(super) fn number(number: i64) -> Expr {
     Expr::Value(Value::Number(number.to_string(), false).into())
 }
 
-fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(nested(left)), op, right: Box::new(nested(right)) }
 }
 
@@ -165,30 +165,6 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
     })
 }
 
-/// The most rows of a frame whose values are listed.
-const NARROW: u64 = 512;
-
-/// Whether a call is over a frame of few rows that rows leave: DataFusion takes them off its variances again, of which large values
-/// leave nothing but their errors.
-fn has_narrow_frame(call: &Function) -> bool {
-    let Some(WindowType::WindowSpec(window)) = &call.over else { return false };
-    let Some(WindowFrame { units: WindowFrameUnits::Rows, start_bound, end_bound }) = &window.window_frame else {
-        return false;
-    };
-    let is_near = |bound: &WindowFrameBound| match bound {
-        WindowFrameBound::CurrentRow => true,
-        WindowFrameBound::Preceding(Some(offset)) | WindowFrameBound::Following(Some(offset)) => match &**offset {
-            Expr::Value(value) => match &value.value {
-                Value::Number(number, _) => number.parse::<u64>().is_ok_and(|number| number <= NARROW),
-                _ => false,
-            },
-            _ => false,
-        },
-        WindowFrameBound::Preceding(None) | WindowFrameBound::Following(None) => false,
-    };
-    is_near(start_bound) && end_bound.as_ref().is_none_or(is_near)
-}
-
 /// `struct_pack(a := 1)`.
 fn packed(call: &Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &call.args else { return None };
@@ -275,6 +251,9 @@ fn composed(name: &str, call: &Function) -> Option<Expr> {
             list.within_group.clear();
             function("list_quantile_disc", vec![Expr::Function(list), at.clone()])
         }
+        ("arg_max" | "argmax" | "max_by" | "arg_min" | "argmin" | "min_by", [x, y]) if call.over.is_some() => {
+            extreme(call, matches!(name, "arg_max" | "argmax" | "max_by"), x, y)?
+        }
         // The value in the row where another is least.
         (name, [x, y, rest @ ..]) if call.over.is_none() && rest.len() <= 1 && name != "percentile_disc" => {
             let descending = matches!(name, "arg_max" | "argmax" | "max_by");
@@ -328,6 +307,14 @@ fn counted(interval: &Interval) -> Option<Expr> {
     Some(function(&format!("to_{unit}s"), vec![count]))
 }
 
+/// `INTERVAL '1 day 04:05'`, of which casts know the clock.
+fn with_clock(interval: &Interval) -> Option<Expr> {
+    let Expr::Value(value) = &*interval.value else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    let plain = interval.leading_field.is_none() && interval.last_field.is_none() && text.contains(':');
+    plain.then(|| cast((*interval.value).clone(), DataType::Interval { fields: None, precision: None }))
+}
+
 /// What an operator stands for that DuckDB reads otherwise than DataFusion.
 pub(super) fn operator(expr: &Expr) -> Option<Expr> {
     match expr {
@@ -348,7 +335,7 @@ pub(super) fn operator(expr: &Expr) -> Option<Expr> {
                 _ => return None,
             })
         }
-        Expr::Interval(interval) => counted(interval),
+        Expr::Interval(interval) => counted(interval).or_else(|| with_clock(interval)),
         Expr::UnaryOp { op: UnaryOperator::PGAbs, expr } => Some(function("abs", vec![(**expr).clone()])),
         Expr::UnaryOp { op: UnaryOperator::PGPostfixFactorial, expr } => {
             Some(function("factorial", vec![(**expr).clone()]))

@@ -13,7 +13,7 @@ use super::distinct_from::reassociate;
 use super::more_calls::with_positions;
 use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
-use super::{Binder, Names, no_query, rows};
+use super::{Binder, Names, collation, no_query, rows};
 use crate::dialect::{library, walk};
 use crate::{Error, Result};
 
@@ -73,6 +73,9 @@ impl VisitorMut for Binding<'_, '_, '_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
         reassociate(expr);
+        if let Err(error) = collation::compared(expr) {
+            return ControlFlow::Break(Box::new(error));
+        }
         match rows::meaning(expr, &mut self.binder.rows) {
             Ok(None) => {}
             Ok(Some(whole)) => *expr = whole,

@@ -8,6 +8,7 @@
 
 mod apart;
 mod calls;
+mod collation;
 mod columns;
 mod defaults;
 mod distinct_from;
@@ -23,6 +24,7 @@ mod sample;
 mod scope;
 mod sets;
 mod unread;
+mod windows;
 
 use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query, Statement, TableObject};

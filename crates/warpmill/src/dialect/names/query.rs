@@ -12,7 +12,7 @@ use super::expr::Preference;
 use super::items::Items;
 use super::scope::{Field, Fields, Scope, distinct_names, quoted, same};
 use super::unread::{unread_of_query, unread_of_select};
-use super::{Binder, Cte, Names, rows};
+use super::{Binder, Cte, Names, collation, rows};
 use crate::{Error, Result};
 
 impl Binder<'_> {
@@ -142,6 +142,7 @@ impl Binder<'_> {
             }
             if let OrderByKind::Expressions(keys) = &mut order.kind {
                 for key in keys {
+                    collation::sorted(&mut key.expr)?;
                     match distinct_on {
                         true => self.expr(&mut key.expr, &scope)?,
                         false => self.sort_expr(&mut key.expr, &items, &scope)?,

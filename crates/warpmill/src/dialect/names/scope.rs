@@ -87,7 +87,7 @@ impl<'s> Scope<'s> {
         if found.is_some() && parent.column(parts)?.is_some() {
             parent.used.set(true);
         }
-        Ok(found)
+        Ok(found.map(with_calls))
     }
 
     /// The rows of a relation of that name, here or around, as structs.
@@ -229,6 +229,18 @@ fn with_fields(expr: Expr, names: &[Ident]) -> Expr {
             Expr::CompoundFieldAccess { root: Box::new(nested(root)), access_chain }
         }
     }
+}
+
+/// Fields of structs as calls: of columns around a query DataFusion knows no others.
+fn with_calls(expr: Expr) -> Expr {
+    // A relation and a column of it come first.
+    let Expr::CompoundIdentifier(mut column) = expr else { return expr };
+    let fields = column.split_off(column.len().min(2));
+    let called = |around: Expr, field: Ident| {
+        let name = Expr::Value(Value::SingleQuotedString(field.value).into());
+        super::expr::function("struct_extract", vec![around, name])
+    };
+    fields.into_iter().fold(Expr::CompoundIdentifier(column), called)
 }
 
 /// The field of a struct that `name` names.

@@ -1,8 +1,11 @@
 //! Parts of statements that DataFusion reads over: they are refused, as an answer without them would be another one.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Query, Select, TableFactor, WildcardAdditionalOptions,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Query, Select, TableFactor,
+    WildcardAdditionalOptions,
 };
+
+use super::windows::whole_window;
 
 /// The part of a query, outside of what it is made of, that nobody would read.
 pub(super) fn unread_of_query(query: &Query) -> Option<String> {
@@ -62,7 +65,7 @@ pub(super) fn unread_of_expr(expr: &Expr) -> Option<String> {
         Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => vec![(true, "LIKE ANY")],
         Expr::SimilarTo { escape_char: Some(_), .. } => vec![(true, "SIMILAR TO ... ESCAPE")],
         Expr::Cast { format: Some(_), .. } => vec![(true, "CAST ... FORMAT")],
-        Expr::Collate { .. } => vec![(true, "COLLATE")],
+        Expr::Collate { .. } => vec![(true, "COLLATE outside of comparisons and ORDER BY")],
         Expr::Function(function) => {
             let clauses = match &function.args {
                 FunctionArguments::List(list) => list.clauses.as_slice(),
@@ -75,11 +78,19 @@ pub(super) fn unread_of_expr(expr: &Expr) -> Option<String> {
                 (has(|clause| matches!(clause, FunctionArgumentClause::OnOverflow(_))), "ON OVERFLOW"),
                 (has(|clause| matches!(clause, FunctionArgumentClause::Separator(_))), "SEPARATOR"),
                 (!matches!(function.parameters, FunctionArguments::None), "parameters of a function"),
+                (is_extreme_in_order(function), "arg_min and arg_max in a window with ORDER BY or a frame"),
             ]
         }
         _ => vec![],
     };
     first(&found)
+}
+
+/// Whether a call is the value in the row where another one is least or greatest, in a part of a window.
+fn is_extreme_in_order(call: &Function) -> bool {
+    let names = ["arg_min", "argmin", "min_by", "arg_max", "argmax", "max_by"];
+    let Some(name) = call.name.0.last().and_then(|part| part.as_ident()) else { return false };
+    names.contains(&name.value.to_lowercase().as_str()) && call.over.is_some() && whole_window(call).is_none()
 }
 
 fn first(found: &[(bool, &str)]) -> Option<String> {

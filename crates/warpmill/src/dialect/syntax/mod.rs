@@ -225,10 +225,32 @@ fn struct_type(tokens: &[Token<'_>], out: &mut String) -> Option<usize> {
         false
     })?;
     out.push_str("STRUCT<");
-    write(&tokens[open + 1..open + 1 + length], out);
+    write_fields(&tokens[open + 1..open + 1 + length], out);
     // Two brackets in a row would be an operator.
     out.push_str(" >");
     Some(open + 2 + length)
+}
+
+/// Writes `name type, ...`, with names in quotes: they keep their case.
+fn write_fields(tokens: &[Token<'_>], out: &mut String) {
+    let mut depth = 0usize;
+    let fields = tokens.split(|token| {
+        match token.text {
+            "(" | "<" => depth += 1,
+            ")" | ">" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && token.text == ","
+    });
+    for (at, field) in fields.enumerate() {
+        out.push_str(if at == 0 { "" } else { ", " });
+        let Some(name) = next(field, 0) else { continue };
+        match field[name].piece {
+            Piece::Word => out.push_str(&format!("\"{}\"", field[name].text)),
+            _ => out.push_str(field[name].text),
+        }
+        write(&field[name + 1..], out);
+    }
 }
 
 /// The whole number that stands in brackets of its own after the first token, and how many tokens that is.
@@ -419,6 +441,10 @@ mod tests {
             ("SELECT @(-3)", "SELECT abs(-3)"),
             ("SELECT TIMESTAMP_S '2024-01-01'", "SELECT CAST('2024-01-01' AS timestamp_s)"),
             ("CREATE FUNCTION f(x) AS x", "CREATE MACRO f(x) AS x"),
+            (
+                "CREATE TABLE t (s STRUCT(X INTEGER, d DECIMAL(5, 2), r STRUCT(\"a b\" BLOB))[], struct INTEGER)",
+                "CREATE TABLE t (s STRUCT<\"X\" INTEGER, \"d\" DECIMAL(5, 2), \"r\" STRUCT<\"a b\" BLOB > >[], struct INTEGER)",
+            ),
             ("FROM t WHERE x", "SELECT * FROM t WHERE x"),
             ("FROM t SELECT x WHERE y", "FROM t SELECT x WHERE y"),
             ("FROM (FROM t WHERE x) q", "SELECT * FROM (SELECT * FROM t WHERE x) q"),

@@ -86,9 +86,8 @@ pub(super) fn edit(merge: &Merge, target: &Target, base: &TableSnapshot) -> Resu
     let by_source = merge.clauses.iter().any(|clause| clause.clause_kind == MergeClauseKind::NotMatchedBySource);
     let join = if by_source { "FULL JOIN" } else { "LEFT JOIN" };
     let from = format!("(SELECT *, TRUE AS {} FROM {}) AS {source}", quoted(HERE), merge.source);
-    let query =
-        format!("{select} FROM {from} {join} {} ON {} WHERE ({action}) IS NOT NULL", target.numbered(), merge.on);
-    Ok(Edit { query, actions, columns, types, repeats: false, chosen: true, word: "MERGE" })
+    let from = format!("FROM {from} {join} {} ON {} WHERE ({action}) IS NOT NULL", target.numbered(), merge.on);
+    Ok(Edit { select, from, actions, columns, types, returned: None, repeats: false, chosen: true, word: "MERGE" })
 }
 
 /// When a clause fits.

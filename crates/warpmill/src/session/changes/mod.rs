@@ -25,7 +25,7 @@ use warpmill_format::{Table, TableSnapshot, TableWriter};
 
 use super::running::Query;
 use super::statements::Taken;
-use super::{QueryResult, Session};
+use super::{QueryResult, Session, returning};
 use crate::catalog::{ROW, WarpmillTable, write_options};
 use crate::commit::GivenUp;
 use crate::planning::{self, bound};
@@ -44,8 +44,10 @@ enum Action {
 
 /// A statement as a query over its table: a row number, with several actions which of them, and their columns.
 struct Edit {
-    /// The query's text, after which `query` follows where it has CTEs.
-    query: String,
+    /// The query's text up to FROM.
+    select: String,
+    /// The rest of it.
+    from: String,
     actions: Vec<Action>,
     /// Columns of the table that get other values.
     columns: Vec<usize>,
@@ -55,8 +57,21 @@ struct Edit {
     repeats: bool,
     /// Whether rows have the number of their action.
     chosen: bool,
+    /// The columns of the query's rows that are a whole row of the table, as RETURNING has it; `None`: there is no RETURNING.
+    returned: Option<Vec<usize>>,
     /// The word of the statement.
     word: &'static str,
+}
+
+/// A statement that changes rows.
+struct Change<'a> {
+    statement: &'a Statement,
+    /// The CTEs before it.
+    with: &'a str,
+    target: &'a Target,
+    /// What is in its RETURNING.
+    returning: Option<&'a str>,
+    params: &'a [ScalarValue],
 }
 
 impl Session {
@@ -85,6 +100,7 @@ impl Session {
         if !is_ours {
             return Ok(None);
         }
+        let (sql, returning) = returning::split(sql);
         let Some(statement) = self.parsed(sql)? else { return Ok(None) };
         let Some((with, statement)) = without_ctes(statement) else { return Ok(None) };
         let target = match &statement {
@@ -100,14 +116,14 @@ impl Session {
             _ => return Ok(None),
         };
         let table = self.changed_table(&target)?;
+        let change = Change { statement: &statement, with: &with, target: &target, returning, params };
         if explained {
-            let Some(edit) = self.edit(&statement, &with, &target, &*table.snapshot()?)? else {
+            let Some(edit) = edit(&change, &*table.snapshot()?)? else {
                 return Err(Error::NotImplemented("EXPLAIN TRUNCATE".into()));
             };
-            return Ok(Some(Taken::Instead(format!("EXPLAIN {}", edit.query))));
+            return Ok(Some(Taken::Instead(format!("EXPLAIN {}", edit.query()))));
         }
-        let changed = Box::pin(self.change(&table, &statement, &with, &target, params, query)).await?;
-        Ok(Some(Taken::Done(counted(changed))))
+        Box::pin(self.change(&table, &change, query)).await.map(|done| Some(Taken::Done(done)))
     }
 
     /// The table of Warpmill that a statement changes.
@@ -127,16 +143,8 @@ impl Session {
         })
     }
 
-    /// Changes rows and commits; gives the number of rows that were changed.
-    async fn change(
-        &self,
-        table: &Arc<Table>,
-        statement: &Statement,
-        with: &str,
-        target: &Target,
-        params: &[ScalarValue],
-        query: &Query,
-    ) -> Result<u64> {
+    /// Changes rows and commits; gives the number of rows that were changed, or what RETURNING makes of them.
+    async fn change(&self, table: &Arc<Table>, change: &Change<'_>, query: &Query) -> Result<QueryResult> {
         let options = self.options();
         let gate = query.handle.commit.clone();
         let given_up = GivenUp::cancels(&gate);
@@ -145,12 +153,16 @@ impl Session {
             let mut writer = blocking(move || Ok(owned.append(write)?)).await?;
             writer.commit_only_if(move || gate.pass());
             let base = writer.base().cloned().ok_or_else(|| Error::Internal("a writer without a base".into()))?;
-            let Some(edit) = self.edit(statement, with, target, &base)? else {
+            let Some(edit) = edit(change, &base)? else {
                 let mut changes = Changes::new(&base, vec![]);
                 changes.delete_all();
-                return finish(writer, changes, vec![], base.num_rows()).await;
+                return finish(writer, changes, vec![], base.num_rows()).await.map(counted);
             };
-            let plan = self.edit_plan(&edit, table, &base, params).await?;
+            let returning = match change.returning {
+                Some(said) => Some(self.returning(said, &change.target.plain(), change.params).await?),
+                None => None,
+            };
+            let plan = self.edit_plan(&edit, table, &base, change.params).await?;
             let (prepared, _) = self.prepare(&Arc::new(self.inner.context.state()), Arc::new(plan), &options).await?;
             let plan = reset_plan_states(Arc::clone(&prepared.plan))?;
             let mut rows = execute_stream(plan, self.task_context(query))?;
@@ -158,23 +170,16 @@ impl Session {
             while let Some(batch) = rows.next().await.transpose()? {
                 found.add(&batch, options.memory_limit)?;
             }
-            finish(writer, found.changes, found.inserted, found.count).await
+            let returned = match returning {
+                Some(returning) => Some(self.returned(returning, std::mem::take(&mut found.returned), query).await?),
+                None => None,
+            };
+            let count = finish(writer, found.changes, found.inserted, found.count).await?;
+            Ok(returned.unwrap_or_else(|| counted(count)))
         };
         let changed = changed.await;
         given_up.done();
         changed
-    }
-
-    /// A statement as a query; `None`: it is TRUNCATE.
-    fn edit(&self, statement: &Statement, with: &str, target: &Target, base: &TableSnapshot) -> Result<Option<Edit>> {
-        let mut edit = match statement {
-            Statement::Delete(delete) => deletion(delete, target)?,
-            Statement::Update(update) => updated(update, target, base)?,
-            Statement::Merge(merge) => merge::edit(merge, target, base)?,
-            _ => return Ok(None),
-        };
-        edit.query = format!("{with}{}", edit.query);
-        Ok(Some(edit))
     }
 
     async fn edit_plan(
@@ -185,7 +190,7 @@ impl Session {
         params: &[ScalarValue],
     ) -> Result<LogicalPlan> {
         let state = Arc::new(self.inner.context.state());
-        let plan = bound(&state, &edit.query, params).await?;
+        let plan = bound(&state, &edit.query(), params).await?;
         let (table, version) = (Arc::clone(table), base.version());
         let (types, repeats) = (edit.types.clone(), edit.repeats);
         planning::run(async move {
@@ -210,12 +215,54 @@ impl Session {
     }
 }
 
+/// A statement as a query; `None`: it is TRUNCATE.
+fn edit(change: &Change, base: &TableSnapshot) -> Result<Option<Edit>> {
+    let target = change.target;
+    let mut edit = match change.statement {
+        Statement::Delete(delete) => deletion(delete, target)?,
+        Statement::Update(update) => updated(update, target, base)?,
+        Statement::Merge(merge) => merge::edit(merge, target, base)?,
+        _ => return Ok(None),
+    };
+    if change.returning.is_some() {
+        refuse(edit.word, edit.chosen, "RETURNING")?;
+        edit.return_rows(target, base);
+    }
+    edit.select = format!("{}{}", change.with, edit.select);
+    Ok(Some(edit))
+}
+
+impl Edit {
+    fn query(&self) -> String {
+        format!("{} {}", self.select, self.from)
+    }
+
+    /// Adds the columns of the table that are not among the new values.
+    fn return_rows(&mut self, target: &Target, base: &TableSnapshot) {
+        let mut returned = vec![];
+        for (column, field) in base.schema().fields().iter().enumerate() {
+            returned.push(match self.columns.iter().position(|changed| *changed == column) {
+                Some(at) => 1 + at,
+                None => {
+                    let (at, name) = (self.types.len(), quoted(field.name()));
+                    self.select.push_str(&format!(", {}.{name} AS {}", target.alias(), quoted(&format!("{ROW}{at}"))));
+                    self.types.push(field.data_type().clone());
+                    at
+                }
+            });
+        }
+        self.returned = Some(returned);
+    }
+}
+
 /// The rows that a statement has found.
 struct Found<'a> {
     edit: &'a Edit,
     base: Arc<TableSnapshot>,
     changes: Changes,
     inserted: Vec<RecordBatch>,
+    /// Rows of the table, for RETURNING.
+    returned: Vec<RecordBatch>,
     count: u64,
     bytes: usize,
 }
@@ -223,7 +270,7 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     fn new(edit: &'a Edit, base: &Arc<TableSnapshot>) -> Self {
         let changes = Changes::new(base, edit.columns.clone());
-        Self { edit, base: Arc::clone(base), changes, inserted: vec![], count: 0, bytes: 0 }
+        Self { edit, base: Arc::clone(base), changes, inserted: vec![], returned: vec![], count: 0, bytes: 0 }
     }
 
     fn add(&mut self, batch: &RecordBatch, memory_limit: usize) -> Result<()> {
@@ -237,7 +284,7 @@ impl<'a> Found<'a> {
                 Some(mask) => filter_record_batch(batch, mask)?,
                 None => batch.clone(),
             };
-            if *action != Action::Delete {
+            if *action != Action::Delete || self.edit.returned.is_some() {
                 self.bytes += part.get_array_memory_size();
                 if self.bytes > memory_limit {
                     let (word, limit) = (self.edit.word, memory_limit);
@@ -254,13 +301,13 @@ impl<'a> Found<'a> {
         let schema = self.base.schema();
         match action {
             Action::Delete => {
-                for row in numbers(batch, 0)?.values() {
-                    let fresh = self.changes.delete(*row as u64);
-                    if !fresh && self.edit.chosen {
-                        return Err(twice(self.edit.word));
-                    }
-                    self.count += u64::from(fresh);
+                let rows = numbers(batch, 0)?.values().iter();
+                let fresh: Vec<bool> = rows.map(|row| self.changes.delete(*row as u64)).collect();
+                if self.edit.chosen && fresh.contains(&false) {
+                    return Err(twice(self.edit.word));
                 }
+                self.count += fresh.iter().filter(|fresh| **fresh).count() as u64;
+                self.give_back(&filter_record_batch(batch, &fresh.into())?)?;
             }
             Action::Update(at) => {
                 let values: Vec<ArrayRef> = batch.columns()[*at..*at + self.edit.columns.len()].to_vec();
@@ -271,6 +318,7 @@ impl<'a> Found<'a> {
                     }
                 }
                 self.count += batch.num_rows() as u64;
+                self.give_back(batch)?;
             }
             Action::Insert(at) => {
                 let columns = batch.columns()[*at..*at + schema.fields().len()].to_vec();
@@ -281,6 +329,19 @@ impl<'a> Found<'a> {
                 self.count += batch.num_rows() as u64;
             }
         }
+        Ok(())
+    }
+}
+
+impl Found<'_> {
+    /// Keeps the rows of the table that are in `batch`, if they are returned.
+    fn give_back(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(columns) = &self.edit.returned else { return Ok(()) };
+        let schema = self.base.schema();
+        let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let rows = columns.iter().map(|column| Arc::clone(batch.column(*column))).collect();
+        self.returned.push(RecordBatch::try_new(schema, rows)?);
         Ok(())
     }
 }
@@ -335,23 +396,23 @@ fn without_ctes(statement: Statement) -> Option<(String, Statement)> {
 }
 
 fn deletion(delete: &Delete, target: &Target) -> Result<Edit> {
-    refuse("DELETE", delete.returning.is_some(), "RETURNING")?;
     refuse("DELETE", delete.output.is_some(), "OUTPUT")?;
     refuse("DELETE", !delete.order_by.is_empty() || delete.limit.is_some(), "ORDER BY and LIMIT")?;
     refuse("DELETE", !delete.tables.is_empty(), "a list of tables")?;
-    let mut query = format!("SELECT {} AS {} FROM {}", target.row(), quoted(ROW), target.numbered());
+    let select = format!("SELECT {} AS {}", target.row(), quoted(ROW));
+    let mut from = format!("FROM {}", target.numbered());
     for table in delete.using.iter().flatten() {
-        query.push_str(&format!(", {table}"));
+        from.push_str(&format!(", {table}"));
     }
     if let Some(condition) = &delete.selection {
-        query.push_str(&format!(" WHERE {condition}"));
+        from.push_str(&format!(" WHERE {condition}"));
     }
-    let (actions, types) = (vec![Action::Delete], vec![DataType::Int64]);
-    Ok(Edit { query, actions, columns: vec![], types, repeats: false, chosen: false, word: "DELETE" })
+    let (actions, columns, types) = (vec![Action::Delete], vec![], vec![DataType::Int64]);
+    let (repeats, chosen) = (false, false);
+    Ok(Edit { select, from, actions, columns, types, returned: None, repeats, chosen, word: "DELETE" })
 }
 
 fn updated(update: &Update, target: &Target, base: &TableSnapshot) -> Result<Edit> {
-    refuse("UPDATE", update.returning.is_some(), "RETURNING")?;
     refuse("UPDATE", update.output.is_some(), "OUTPUT")?;
     refuse("UPDATE", update.or.is_some(), "OR")?;
     refuse("UPDATE", !update.order_by.is_empty() || update.limit.is_some(), "ORDER BY and LIMIT")?;
@@ -359,21 +420,23 @@ fn updated(update: &Update, target: &Target, base: &TableSnapshot) -> Result<Edi
     let named =
         |(at, (_, value)): (usize, &(usize, String))| format!(", ({value}) AS {}", quoted(&format!("{ROW}{at}")));
     let values: String = set.iter().enumerate().map(named).collect();
-    let mut query = format!("SELECT {} AS {}{values} FROM {}", target.row(), quoted(ROW), target.numbered());
+    let select = format!("SELECT {} AS {}{values}", target.row(), quoted(ROW));
+    let mut from = format!("FROM {}", target.numbered());
     let mut repeats = false;
-    if let Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) = &update.from {
-        for table in from {
-            query.push_str(&format!(", {table}"));
+    if let Some(UpdateTableFromKind::BeforeSet(tables) | UpdateTableFromKind::AfterSet(tables)) = &update.from {
+        for table in tables {
+            from.push_str(&format!(", {table}"));
         }
         repeats = true;
     }
     if let Some(condition) = &update.selection {
-        query.push_str(&format!(" WHERE {condition}"));
+        from.push_str(&format!(" WHERE {condition}"));
     }
     let columns: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
     let of = |column: &usize| base.schema().field(*column).data_type().clone();
     let types = std::iter::once(DataType::Int64).chain(columns.iter().map(of)).collect();
-    Ok(Edit { query, actions: vec![Action::Update(1)], columns, types, repeats, chosen: false, word: "UPDATE" })
+    let (actions, chosen) = (vec![Action::Update(1)], false);
+    Ok(Edit { select, from, actions, columns, types, returned: None, repeats, chosen, word: "UPDATE" })
 }
 
 fn refuse(word: &str, there: bool, what: &str) -> Result<()> {

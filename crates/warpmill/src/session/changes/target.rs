@@ -58,7 +58,16 @@ impl Target {
 
     /// The table with these, in FROM.
     pub fn numbered(&self) -> String {
-        let table = quoted(&format!("{NUMBERED}{}", self.reference.table()));
+        self.called(&format!("{NUMBERED}{}", self.reference.table()))
+    }
+
+    /// The table in FROM.
+    pub fn plain(&self) -> String {
+        self.called(self.reference.table())
+    }
+
+    fn called(&self, table: &str) -> String {
+        let table = quoted(table);
         let schema = self.reference.schema().map(|schema| format!("{}.", quoted(schema))).unwrap_or_default();
         format!("{schema}{table} AS {}", self.alias())
     }

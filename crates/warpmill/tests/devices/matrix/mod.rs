@@ -4,6 +4,7 @@
 //! The refusals that a device may give are listed in [`refusals`]: nothing else, and all of that.
 
 mod aggregates;
+mod constants;
 pub mod data;
 mod functions;
 mod joins;

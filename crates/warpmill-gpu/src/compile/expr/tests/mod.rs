@@ -142,6 +142,7 @@ impl Rig {
             Binding::Dictionary(dictionary) => self.texts(dictionary.iter()),
             Binding::State => 0,
             Binding::Named(name) => named[name],
+            Binding::Test { .. } => unreachable!("a test of a scan, in an expression"),
         };
         ptr.to_le_bytes().to_vec()
     }

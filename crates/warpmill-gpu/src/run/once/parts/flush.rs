@@ -62,13 +62,13 @@ impl Parts<'_, '_> {
     pub(super) fn check_host_text(&self, id: SinkId, words: &[u64]) -> Step {
         let prepared = self.prepared();
         let Some(at) = prepared.memory.host_text_state(id).map(|at| at as usize / 8) else { return Ok(()) };
-        let SinkLayout::Build(build) = &prepared.layouts[id] else { return Ok(()) };
+        let SinkLayout::Build(build) = &prepared.layouts()[id] else { return Ok(()) };
         if words[at] >> 32 == 0 {
             return self.run.check_values(&words[at..]).map_err(Stop::from);
         }
         let count = self.run.state(words, id, Stage::Own).count;
         let rows = if build.table == Table::Bitmap { build.capacity } else { count.min(build.capacity) };
-        let mut hints = prepared.hints.clone();
+        let mut hints = prepared.hints().clone();
         hints.host_text.insert(id, row_text(words[at + 1], rows));
         Err(Stop::Again(Box::new(hints)))
     }
@@ -127,9 +127,9 @@ impl Parts<'_, '_> {
     /// many.
     pub(super) fn too_long(&self, id: SinkId, bytes: u64, rows: u64) -> Step<u64> {
         let prepared = self.prepared();
-        let room = prepared.layouts[id].partition().map_or(1, |partition| partition.room);
-        if rows > 0 && !prepared.hints.row_text.contains_key(&id) {
-            let mut hints = prepared.hints.clone();
+        let room = prepared.layouts()[id].partition().map_or(1, |partition| partition.room);
+        if rows > 0 && !prepared.hints().row_text.contains_key(&id) {
+            let mut hints = prepared.hints().clone();
             hints.row_text.insert(id, row_text(bytes, rows));
             return Err(Stop::Again(Box::new(hints)));
         }

@@ -72,9 +72,9 @@ impl Parts<'_, '_> {
     /// and fro.
     fn can_learn(&self, id: SinkId, before: usize) -> bool {
         let prepared = self.prepared();
-        let hints = &prepared.hints;
+        let hints = prepared.hints();
         let times = hints.counted.iter().filter(|other| **other == id).count();
-        is_by_rows(&prepared.layouts[id])
+        is_by_rows(&prepared.layouts()[id])
             && hints.forced_partitions <= 1
             && times <= before
             // Where parts were cut, in whatever run, more came than were counted.
@@ -86,7 +86,7 @@ impl Parts<'_, '_> {
     /// another one with fewer parts is worth it.
     pub(super) fn learn(&mut self, (id, number): (SinkId, usize), words: &[u64], passed: u64) -> Step {
         let state = self.run.state(words, id, Stage::Own);
-        let rows = if takes_numbers(&self.prepared().layouts[id]) { state.taken } else { state.count };
+        let rows = if takes_numbers(&self.prepared().layouts()[id]) { state.taken } else { state.count };
         let can_learn = self.can_learn(id, 0) && self.run.profile.runs <= MOST_RUNS;
         let Some(divided) = self.divided.get_mut(&id) else { return Ok(()) };
         let range = divided.ranges[number];
@@ -95,7 +95,7 @@ impl Parts<'_, '_> {
         }
         divided.counts.push((range, rows));
         // Of groups' hashes, one part tells of the others; rows of builds may have few keys.
-        let tells = divided.partition.total == HASHES && matches!(self.prepared().layouts[id], SinkLayout::Groups(_));
+        let tells = divided.partition.total == HASHES && matches!(self.prepared().layouts()[id], SinkLayout::Groups(_));
         if !can_learn || !tells {
             return Ok(());
         }
@@ -107,7 +107,7 @@ impl Parts<'_, '_> {
         if left <= LEAST_LEFT || !divided.is_too_fine(capacity) || saved.saturating_mul(passed) < self.passed {
             return Ok(());
         }
-        let mut hints = self.prepared().hints.clone();
+        let mut hints = self.prepared().hints().clone();
         expect(&mut hints, id, capacity);
         Err(Stop::Again(Box::new(hints)))
     }
@@ -115,19 +115,19 @@ impl Parts<'_, '_> {
     /// Rows that sink `id` gets room for where it has `rows`.
     fn capacity(&self, id: SinkId, rows: u64) -> u64 {
         let prepared = self.prepared();
-        with_spare(rows).saturating_add(lost(&prepared.layouts[id], prepared.limits))
+        with_spare(rows).saturating_add(lost(&prepared.layouts()[id], prepared.limits))
     }
 
     /// The hints of the next run, if sinks were made in too many parts.
     pub(super) fn learnt(&self) -> Option<Hints> {
-        let mut hints = self.prepared().hints.clone();
+        let mut hints = self.prepared().hints().clone();
         for (&id, divided) in self.divided.iter().filter(|(id, _)| self.can_learn(**id, 1)) {
             let capacity = divided.rows().map(|rows| self.capacity(id, rows));
             if let Some(capacity) = capacity.filter(|&capacity| divided.is_too_fine(capacity)) {
                 expect(&mut hints, id, capacity);
             }
         }
-        (hints != self.prepared().hints).then_some(hints)
+        (hints != *self.prepared().hints()).then_some(hints)
     }
 }
 

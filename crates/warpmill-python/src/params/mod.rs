@@ -1,10 +1,13 @@
 //! Query parameters: `?`, `$1` and `$name` placeholders, and Python values as SQL values.
 
+mod nested;
+
 use std::collections::HashMap;
 
-use pyo3::exceptions::PyTypeError;
+use arrow::datatypes::IntervalMonthDayNano;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use warpmill::ScalarValue;
 use warpmill::pieces::{Piece, first_piece, push_parameter};
 
@@ -26,7 +29,8 @@ pub(crate) fn bind(sql: &str, params: &Bound<'_, PyAny>) -> PyResult<(String, Ve
         }
     }
     let named = params.cast::<PyDict>().is_ok();
-    let (sql, used) = number_placeholders(sql, |placeholder, position| match placeholder {
+    let types: Vec<_> = values.iter().map(|value| nested::said_type(&value.data_type())).collect();
+    let (sql, used) = number_placeholders(sql, &types, |placeholder, position| match placeholder {
         "" if named => Err("? needs a sequence of parameters, not a dict".to_owned()),
         "" => Ok(position),
         name => match name.parse() {
@@ -42,10 +46,12 @@ pub(crate) fn bind(sql: &str, params: &Bound<'_, PyAny>) -> PyResult<(String, Ve
     Ok((sql, values))
 }
 
-/// Replaces each placeholder (`?` comes as "", with its position from 1) by `$n`; returns the largest n too.
+/// Replaces each placeholder (`?` comes as "", with its position from 1) by `$n`, as a value of its type where `types` has one;
+/// returns the largest n too.
 /// Strings, quoted names and comments are left alone.
 fn number_placeholders(
     sql: &str,
+    types: &[Option<String>],
     number: impl Fn(&str, usize) -> Result<usize, String>,
 ) -> Result<(String, usize), String> {
     let (mut out, mut rest) = (String::with_capacity(sql.len()), sql);
@@ -63,7 +69,10 @@ fn number_placeholders(
                 marks += usize::from(name.is_empty());
                 let n = number(name, marks)?;
                 largest = largest.max(n);
-                push_parameter(&mut out, n);
+                match n.checked_sub(1).and_then(|at| types.get(at)?.as_ref()) {
+                    Some(ty) => out.push_str(&format!(" CAST(${n} AS {ty})")),
+                    None => push_parameter(&mut out, n),
+                }
             }
             None => out.push_str(&rest[..kept]),
         }
@@ -81,7 +90,7 @@ fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
         return Ok(ScalarValue::Boolean(Some(value.is_true())));
     }
     if value.is_instance_of::<PyInt>() {
-        return Ok(ScalarValue::Int64(Some(value.extract()?)));
+        return integer(value);
     }
     if value.is_instance_of::<PyFloat>() {
         return Ok(ScalarValue::Float64(Some(value.extract()?)));
@@ -92,18 +101,51 @@ fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     if let Ok(value) = value.cast::<PyBytes>() {
         return Ok(ScalarValue::Binary(Some(value.as_bytes().to_vec())));
     }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return nested::list(value);
+    }
+    if let Ok(value) = value.cast::<PyDict>() {
+        return nested::structure(value);
+    }
     let kind = value.get_type().name()?.to_string();
     match kind.as_str() {
         "Decimal" => decimal(value),
+        "UUID" => Ok(ScalarValue::Utf8(Some(value.str()?.extract()?))),
         "date" => Ok(ScalarValue::Date32(Some(days(value)?))),
         "datetime" | "Timestamp" => timestamp(value),
+        "time" => time(value),
+        "timedelta" | "Timedelta" => interval(value),
+        "NaTType" | "NAType" => Ok(ScalarValue::Null),
+        "bytearray" | "memoryview" => {
+            let bytes = value.py().get_type::<PyBytes>().call1((value,))?;
+            Ok(ScalarValue::Binary(Some(bytes.extract()?)))
+        }
+        "ndarray" | "Series" if value.getattr("ndim")?.extract::<usize>()? > 0 => nested::list(value),
+        // Finer ones than microseconds are integers to item().
+        "datetime64" | "timedelta64" if value.call_method0("item")?.is_instance_of::<PyInt>() => {
+            scalar(&value.call_method1("astype", (format!("{kind}[us]"),))?.call_method0("item")?)
+        }
         // NumPy scalars say what they are by item().
         _ if value.hasattr("item")? => scalar(&value.call_method0("item")?),
         _ => Err(PyTypeError::new_err(format!("a value of type {kind} cannot be a query parameter"))),
     }
 }
 
+/// BIGINT, or HUGEINT where that does not hold it.
+fn integer(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+    if let Ok(value) = value.extract() {
+        return Ok(ScalarValue::Int64(Some(value)));
+    }
+    match value.extract::<i128>() {
+        Ok(value) if value.unsigned_abs() < 10_u128.pow(38) => Ok(ScalarValue::Decimal128(Some(value), 38, 0)),
+        _ => Err(BinderError::new_err(format!("integer parameter {value} has more than 38 digits"))),
+    }
+}
+
 fn decimal(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+    if !value.call_method0("is_finite")?.extract::<bool>()? {
+        return Ok(ScalarValue::Float64(Some(value.call_method0("__float__")?.extract()?)));
+    }
     let text: String = value.call_method1("__format__", ("f",))?.extract()?;
     let digits: String = text.chars().filter(|c| *c != '.').collect();
     let scale = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
@@ -135,4 +177,22 @@ fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     let seconds = i64::from(days(&utc)?) * 86_400 + part("hour")? * 3600 + part("minute")? * 60 + part("second")?;
     let zone = (!zone.is_none()).then(|| "UTC".into());
     Ok(ScalarValue::TimestampMicrosecond(Some(seconds * 1_000_000 + part("microsecond")?), zone))
+}
+
+/// Microseconds of a `datetime.time`.
+fn time(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+    if !value.getattr("tzinfo")?.is_none() {
+        return Err(PyTypeError::new_err("a time with a time zone cannot be a query parameter"));
+    }
+    let part = |name: &str| -> PyResult<i64> { value.getattr(name)?.extract() };
+    let seconds = part("hour")? * 3600 + part("minute")? * 60 + part("second")?;
+    Ok(ScalarValue::Time64Microsecond(Some(seconds * 1_000_000 + part("microsecond")?)))
+}
+
+/// Days and the rest of a `datetime.timedelta`.
+fn interval(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+    let part = |name: &str| -> PyResult<i64> { value.getattr(name)?.extract() };
+    let micros = part("seconds")? * 1_000_000 + part("microseconds")?;
+    let days = part("days")?.try_into().map_err(|_| PyOverflowError::new_err("a timedelta with too many days"))?;
+    Ok(ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, days, micros * 1000))))
 }

@@ -1,0 +1,292 @@
+//! The bytes of CSV files without what is no record: lines before the first one, comments, records of other numbers of fields.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use super::super::compressed::Compression;
+use super::options::Options;
+use crate::{Error, Result};
+
+/// The first bytes of a file, by which it is told what ends its lines.
+const LOOKED_AT: usize = 1 << 16;
+const BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// What becomes of records that have other numbers of fields than the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Uneven {
+    /// They stay as they are, for readers to refuse.
+    Kept,
+    /// They get empty fields, up to so many; the first one gets names where it is a header.
+    Padded { width: usize, header: bool },
+    /// They are left out.
+    LeftOut { width: usize },
+}
+
+/// The rules by which files become plain records.
+#[derive(Debug, Clone)]
+pub(super) struct Cleaning {
+    compression: Option<Compression>,
+    skip: usize,
+    comment: Option<u8>,
+    delimiter: u8,
+    quote: Option<u8>,
+    escape: Option<u8>,
+    pub(super) uneven: Uneven,
+}
+
+impl Cleaning {
+    pub(super) fn of(options: &Options, delimiter: u8) -> Self {
+        Self {
+            compression: options.compression,
+            skip: options.skip,
+            comment: options.comment,
+            delimiter,
+            quote: options.quote,
+            escape: options.escape_byte(),
+            uneven: Uneven::Kept,
+        }
+    }
+
+    /// Whether the bytes of `path` are read as they are.
+    pub(super) fn is_plain(&self, path: &Path) -> bool {
+        self.skip == 0
+            && self.comment.is_none()
+            && self.uneven == Uneven::Kept
+            && Compression::of(self.compression, path) == Compression::None
+    }
+
+    /// The cleaned bytes of `path`.
+    ///
+    /// # Errors
+    /// A file that cannot be opened.
+    pub(super) fn open(&self, path: &Path) -> Result<Box<dyn Read + Send>> {
+        match self.is_plain(path) {
+            true => Compression::None.open(path),
+            false => Ok(Box::new(Cleaned { records: self.records(path)?, record: vec![], at: 0, first: true })),
+        }
+    }
+
+    /// The most fields that a record of `path` has, and those of its first record.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub(super) fn widths(&self, path: &Path) -> Result<(usize, usize)> {
+        let (mut records, mut record) = (self.records(path)?, vec![]);
+        let (mut first, mut most) = (None, 0);
+        let failed = |error: std::io::Error| Error::Io(format!("{}: {error}", path.display()));
+        while let Some(fields) = records.next(&mut record).map_err(failed)? {
+            first.get_or_insert(fields);
+            most = most.max(fields);
+        }
+        Ok((most, first.unwrap_or(0)))
+    }
+
+    fn records(&self, path: &Path) -> Result<Records> {
+        let compression = Compression::of(self.compression, path);
+        let failed = |error: std::io::Error| Error::Io(format!("{}: {error}", path.display()));
+        let mut reader = BufReader::with_capacity(LOOKED_AT, compression.open(path)?);
+        let start = reader.fill_buf().map_err(failed)?;
+        let is_old = start.contains(&b'\r') && !start.contains(&b'\n');
+        let bom = if start.starts_with(&BOM) { BOM.len() } else { 0 };
+        reader.consume(bom);
+        let mut records = Records { reader, rules: self.clone(), ending: if is_old { b'\r' } else { b'\n' } };
+        let mut line = vec![];
+        for _ in 0..self.skip {
+            line.clear();
+            records.reader.read_until(records.ending, &mut line).map_err(failed)?;
+        }
+        Ok(records)
+    }
+}
+
+/// A place in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A field begins.
+    Start,
+    Plain,
+    Quoted,
+    /// After a quote within quotes.
+    Closing,
+}
+
+/// Records one by one.
+struct Records {
+    reader: BufReader<Box<dyn Read + Send>>,
+    rules: Cleaning,
+    /// The last byte of a line.
+    ending: u8,
+}
+
+impl Records {
+    /// Puts the next record that is not blank into `record`, with the end of its line; gives the number of its fields.
+    fn next(&mut self, record: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
+        loop {
+            record.clear();
+            let (mut place, mut fields, mut from) = (Place::Start, 1, 0);
+            loop {
+                if self.reader.read_until(self.ending, record)? == 0 {
+                    break;
+                }
+                let end = from + content(&record[from..]);
+                let cut;
+                (place, cut) = self.rules.line(&record[from..end], place, &mut fields);
+                if let Some(cut) = cut {
+                    record.drain(from + cut..end);
+                }
+                if place != Place::Quoted {
+                    break;
+                }
+                from = record.len();
+            }
+            if record.is_empty() {
+                return Ok(None);
+            }
+            if self.ending == b'\r' && record.ends_with(b"\r") {
+                record.pop();
+                record.push(b'\n');
+            }
+            if content(record) > 0 {
+                return Ok(Some(fields));
+            }
+        }
+    }
+}
+
+/// The length of a line without its end.
+fn content(line: &[u8]) -> usize {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line).len()
+}
+
+impl Cleaning {
+    /// Goes through a line that begins at `place`: the place at its end, and where a comment begins. Counts the fields that begin in it.
+    fn line(&self, line: &[u8], mut place: Place, fields: &mut usize) -> (Place, Option<usize>) {
+        let mut escaped = false;
+        for (at, byte) in line.iter().copied().enumerate() {
+            if std::mem::take(&mut escaped) {
+                continue;
+            }
+            if place == Place::Quoted {
+                escaped = Some(byte) == self.escape;
+                if Some(byte) == self.quote {
+                    place = Place::Closing;
+                }
+                continue;
+            }
+            if Some(byte) == self.comment {
+                return (Place::Plain, Some(at));
+            }
+            place = match place {
+                _ if byte == self.delimiter => {
+                    *fields += 1;
+                    Place::Start
+                }
+                Place::Start | Place::Closing if Some(byte) == self.quote => Place::Quoted,
+                _ => Place::Plain,
+            };
+        }
+        (place, None)
+    }
+}
+
+/// Records as bytes.
+struct Cleaned {
+    records: Records,
+    record: Vec<u8>,
+    /// Bytes of `record` that have been handed out.
+    at: usize,
+    /// Whether the next record is the first.
+    first: bool,
+}
+
+impl Cleaned {
+    /// Takes the next record that stays; `false`: there is none.
+    fn advance(&mut self) -> std::io::Result<bool> {
+        loop {
+            self.at = 0;
+            let Some(fields) = self.records.next(&mut self.record)? else { return Ok(false) };
+            let first = std::mem::take(&mut self.first);
+            match self.records.rules.uneven {
+                Uneven::LeftOut { width } if fields != width => continue,
+                Uneven::Padded { width, header } if fields < width => {
+                    let end = content(&self.record);
+                    let ending = self.record.split_off(end);
+                    for field in fields..width {
+                        self.record.push(self.records.rules.delimiter);
+                        if header && first {
+                            self.record.extend_from_slice(super::numbered(field, width).as_bytes());
+                        }
+                    }
+                    self.record.extend(ending);
+                }
+                Uneven::Kept | Uneven::LeftOut { .. } | Uneven::Padded { .. } => {}
+            }
+            return Ok(true);
+        }
+    }
+}
+
+impl Read for Cleaned {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            if self.at == self.record.len() && !self.advance()? {
+                self.record.clear();
+                self.at = 0;
+                break;
+            }
+            let count = (buffer.len() - filled).min(self.record.len() - self.at);
+            buffer[filled..filled + count].copy_from_slice(&self.record[self.at..self.at + count]);
+            (self.at, filled) = (self.at + count, filled + count);
+        }
+        Ok(filled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cleaned(text: &str, rules: impl FnOnce(&mut Cleaning)) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let mut cleaning = Cleaning::of(&Options::default(), b',');
+        rules(&mut cleaning);
+        let mut out = String::new();
+        cleaning.open(file.path()).unwrap().read_to_string(&mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn comments_end_with_their_line() {
+        let with = |rules: &mut Cleaning| rules.comment = Some(b'#');
+        assert_eq!(cleaned("# x\na,b\r\n#\n1,\"#\n#\" # y\r\n\n2,z#", with), "a,b\r\n1,\"#\n#\" \r\n2,z");
+        assert_eq!(cleaned("#\n# only", with), "");
+    }
+
+    #[test]
+    fn lines_are_passed_over() {
+        assert_eq!(cleaned("\u{feff}no, \"header\na,b\n1,2\n", |rules| rules.skip = 1), "a,b\n1,2\n");
+        assert_eq!(cleaned("a\rb\r1\r", |rules| rules.skip = 1), "b\n1\n");
+        assert_eq!(cleaned("a\n", |rules| rules.skip = 5), "");
+    }
+
+    #[test]
+    fn records_get_the_same_numbers_of_fields() {
+        let padded = |header| move |rules: &mut Cleaning| rules.uneven = Uneven::Padded { width: 3, header };
+        assert_eq!(cleaned("a,b\n1\n\"x,\ny\",2\n1,2,3", padded(true)), "a,b,column2\n1,,\n\"x,\ny\",2,\n1,2,3");
+        assert_eq!(cleaned("1\r\n", padded(false)), "1,,\r\n");
+        let left_out = |rules: &mut Cleaning| rules.uneven = Uneven::LeftOut { width: 2 };
+        assert_eq!(cleaned("a,b\n1\n\"x,\"\"y\",2\n1,2,3\n4,5", left_out), "a,b\n\"x,\"\"y\",2\n4,5");
+    }
+
+    #[test]
+    fn escapes_are_those_of_the_options() {
+        let with = |rules: &mut Cleaning| {
+            rules.escape = Some(b'\\');
+            rules.uneven = Uneven::LeftOut { width: 2 };
+        };
+        assert_eq!(cleaned("\"a\\\",\",b\n1,2,3\n", with), "\"a\\\",\",b\n");
+    }
+}

@@ -1,0 +1,143 @@
+//! Types of columns that depend on how values are written: dates in a format, numbers with a comma, empty texts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::csv::ReaderBuilder;
+use arrow::csv::reader::Format;
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use regex::Regex;
+
+use super::clean::Cleaning;
+use super::options::Options;
+use crate::{Error, Result, dialect};
+
+/// The values of a column so far.
+#[derive(Debug, Clone)]
+struct Values {
+    any: bool,
+    empty: bool,
+    dates: bool,
+    moments: bool,
+    /// Numbers with a comma.
+    numbers: bool,
+    /// Numbers with a point.
+    points: bool,
+}
+
+/// Whether types depend on more than the values that CSV's own rules know.
+pub(super) fn is_needed(options: &Options) -> bool {
+    options.keeps_empty()
+        || options.date_format.is_some()
+        || options.timestamp_format.is_some()
+        || options.decimal_comma
+}
+
+/// Gives `fields`, whose types are those of the plain rules, the types that the options give their values.
+///
+/// # Errors
+/// Formats of dates that are none.
+pub(super) fn retype(
+    files: &[PathBuf],
+    fields: &mut [Field],
+    options: &Options,
+    format: &Format,
+    cleaning: &Cleaning,
+) -> Result<()> {
+    let texts: Vec<Field> = fields.iter().map(|field| Field::new(field.name(), DataType::Utf8, true)).collect();
+    let schema = Arc::new(Schema::new(texts));
+    let format = format.clone().with_null_regex(null_regex(options)?);
+    let start = Values { any: false, empty: false, dates: true, moments: true, numbers: true, points: false };
+    let mut columns = vec![start; fields.len()];
+    for path in files {
+        let failed = |error| Error::Execution(format!("{}: {error}", path.display()));
+        let reader = ReaderBuilder::new(Arc::clone(&schema)).with_format(format.clone());
+        for batch in reader.build(cleaning.open(path)?).map_err(failed)? {
+            for (column, values) in columns.iter_mut().zip(batch.map_err(failed)?.columns()) {
+                for text in values.as_string::<i32>().iter().flatten() {
+                    column.add(text, options)?;
+                }
+            }
+        }
+    }
+    for (field, column) in fields.iter_mut().zip(&columns) {
+        if let Some(ty) = column.data_type(field.data_type(), options) {
+            *field = field.clone().with_data_type(ty);
+        }
+    }
+    Ok(())
+}
+
+/// The fields that mean NULL: empty ones where nothing else is said.
+fn null_regex(options: &Options) -> Result<Regex> {
+    let texts = options.nulls.iter().flatten().map(|text| regex::escape(text)).collect::<Vec<_>>().join("|");
+    Regex::new(&format!("^(?:{texts})$")).map_err(|error| Error::Plan(format!("read_csv: nullstr: {error}")))
+}
+
+impl Values {
+    fn add(&mut self, text: &str, options: &Options) -> Result<()> {
+        self.any = true;
+        self.empty |= text.is_empty();
+        if let Some(format) = options.date_format.as_ref().filter(|_| self.dates) {
+            self.dates = dialect::moment_of(text, format)?.is_some();
+        }
+        if let Some(format) = options.timestamp_format.as_ref().filter(|_| self.moments) {
+            self.moments = dialect::moment_of(text, format)?.is_some();
+        }
+        if options.decimal_comma {
+            self.points |= text.contains('.');
+            self.numbers = self.numbers && is_number(text);
+        }
+        Ok(())
+    }
+
+    /// The type of the column, which is `plain` by CSV's own rules; `None`: that.
+    fn data_type(&self, plain: &DataType, options: &Options) -> Option<DataType> {
+        let is_written = matches!(plain, DataType::Utf8 | DataType::Date32 | DataType::Timestamp(_, None));
+        if !self.any {
+            return None;
+        }
+        if is_written && self.dates && options.date_format.is_some() {
+            return Some(DataType::Date32);
+        }
+        if is_written && self.moments && options.timestamp_format.is_some() {
+            return Some(DataType::Timestamp(TimeUnit::Microsecond, None));
+        }
+        if *plain == DataType::Utf8 && self.numbers && options.decimal_comma {
+            return Some(DataType::Float64);
+        }
+        // A date in ISO's form, where dates have another one.
+        if *plain == DataType::Date32 && options.date_format.is_some() {
+            return Some(DataType::Timestamp(TimeUnit::Microsecond, None));
+        }
+        let is_moment = matches!(plain, DataType::Timestamp(_, None)) && options.timestamp_format.is_some();
+        let is_text = is_moment || self.empty && options.keeps_empty() || *plain == DataType::Float64 && self.points;
+        is_text.then_some(DataType::Utf8)
+    }
+}
+
+/// Whether a text is a number with a comma before its fraction, and no name that begins with a zero.
+fn is_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let named = digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit();
+    let plain = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b',' | b'e' | b'E' | b'-' | b'+'));
+    plain && !named && digits.starts_with(|c: char| c.is_ascii_digit() || c == ',') && {
+        digits.replace(',', ".").parse::<f64>().is_ok_and(f64::is_finite)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_commas() {
+        for text in ["1,5", "-2,25", "3", ",5", "1e5", "1,5E-3"] {
+            assert!(is_number(text), "{text}");
+        }
+        for text in ["1.5", "1,5,6", "", "-", "007,5", "x", "inf", "1e999", "+1"] {
+            assert!(!is_number(text), "{text}");
+        }
+    }
+}
