@@ -53,7 +53,7 @@ pub use segment::{
 };
 pub use stats::{ColumnStats, StatValue};
 pub use strview::StrView;
-pub use table::{StoredChunk, Table, TableSnapshot, TableWriter};
+pub use table::{StoredChunk, Table, TableSnapshot, TableWriter, WithParts};
 
 /// Rows of a full segment: the unit of encoding choice, I/O, pruning, caching and placement.
 pub const SEGMENT_ROWS: usize = 1 << 20;

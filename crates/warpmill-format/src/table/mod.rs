@@ -51,6 +51,7 @@ pub(crate) mod tests;
 
 pub use changes::Changes;
 pub use columns::{ColumnWriter, EncodedColumn, Part};
+pub use parts::WithParts;
 pub use pieces::{Piece, Strings, Values};
 pub use pruning::{ColumnZones, ZoneMap};
 pub use snapshot::{ColumnSummary, TableSnapshot};

@@ -73,11 +73,19 @@ fn leaves(fields: &Fields, around: Option<&Leaf>) -> Vec<Leaf> {
     fields.iter().enumerate().flat_map(of).collect()
 }
 
+/// A version of a table with parts of nested values as further columns.
+#[derive(Debug)]
+pub struct WithParts {
+    /// The version: the further columns are behind the others.
+    pub table: Arc<TableSnapshot>,
+    /// Of each further column: the column that it is a part of, then the position of each field in the struct around it, 0 for lengths.
+    pub paths: Vec<Vec<usize>>,
+}
+
 impl TableSnapshot {
     /// The same rows with further columns behind the others: the fields of structs (also of structs in structs) that are not nested, NULL where a
-    /// struct around is, and the lengths of lists, maps and bytes, NULL where these are. With the path of each: the column, then the position of each
-    /// field in the struct around it, 0 for lengths. `None` where there are none.
-    pub fn with_parts(&self) -> Option<&(Arc<TableSnapshot>, Vec<Vec<usize>>)> {
+    /// struct around is, and the lengths of lists, maps and bytes, NULL where these are. `None` where there are none.
+    pub fn with_parts(&self) -> Option<&WithParts> {
         let made = self.with_parts.get_or_init(|| {
             let known = |leaf: &Leaf| self.parts().segments.iter().all(|row| row.columns[leaf.path[0]].has_parts());
             let leaves: Vec<Leaf> = leaves(self.schema().fields(), None).into_iter().filter(known).collect();
@@ -85,7 +93,8 @@ impl TableSnapshot {
                 return None;
             }
             let paths = leaves.iter().map(|leaf| leaf.path.clone()).collect();
-            Some((Self::new(self.path().map(Into::into), with_columns(self.parts(), &leaves)), paths))
+            let table = Self::new(self.path().map(Into::into), with_columns(self.parts(), &leaves));
+            Some(WithParts { table, paths })
         });
         made.as_ref()
     }

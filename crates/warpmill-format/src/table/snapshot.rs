@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::data_file::DataFile;
 use super::decode::column_array;
+use super::parts::WithParts;
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use super::summary;
@@ -33,7 +34,7 @@ pub struct TableSnapshot {
     parquet: bool,
     left_out: LeftOut,
     /// [`TableSnapshot::with_parts`], once asked for.
-    pub(crate) with_parts: OnceLock<Option<(Arc<TableSnapshot>, Vec<Vec<usize>>)>>,
+    pub(crate) with_parts: OnceLock<Option<WithParts>>,
     /// By key and attribute, those that were asked for ([`TableSnapshot::fingerprint`]).
     pub(crate) fingerprints: Mutex<HashMap<(usize, usize), u64>>,
 }

@@ -102,11 +102,14 @@ pub(super) fn has_keys(path: &Path) -> bool {
     !keys_of(path).is_empty()
 }
 
+/// A column with one value for each file: its name and the values.
+pub(super) type FileColumn = (String, Vec<ScalarValue>);
+
 /// The columns of the folders of `files`, in the order of their names, with a value for each file; `None` where not all have the same.
 ///
 /// # Errors
 /// Values that are not of the type that they are written as.
-pub(super) fn constants(files: &[PathBuf]) -> Result<Option<Vec<(String, Vec<ScalarValue>)>>> {
+pub(super) fn constants(files: &[PathBuf]) -> Result<Option<Vec<FileColumn>>> {
     let Some(all) = values_of(files) else { return Ok(None) };
     let column = |(name, ty): (String, DataType)| -> Result<(String, Vec<ScalarValue>)> {
         let values = all.iter().map(|values| value_of(&values[&name], &ty)).collect::<Result<Vec<_>>>()?;

@@ -287,7 +287,7 @@ mod tests {
             (".5", &interval, None),
             ("+5", &interval, None),
             ("", &interval, None),
-            ("1 day 12:00:01", &interval, Some("1 day 12:00:01")),
+            ("1 day 12:00:01", &interval, Some("1 day 12 hours 00 minutes 01 seconds")),
         ] {
             assert_eq!(checked(text, to).as_deref(), read, "{text:?}");
         }

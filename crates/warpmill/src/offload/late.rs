@@ -235,7 +235,7 @@ fn scanned(scan: &WarpmillScanExec) -> Result<Option<Lifted>> {
         }
     }
     let (own, mut parts) = (table.schema().fields().len(), vec![]);
-    let (source, paths) = table.with_parts().map_or((table, &[][..]), |(source, paths)| (source, &paths[..]));
+    let (source, paths) = table.with_parts().map_or((table, &[][..]), |with| (&with.table, &with.paths[..]));
     for (at, path) in paths.iter().enumerate().filter(|(_, path)| scan.projection().contains(&path[0])) {
         parts.push(Part { path: path.clone(), column: projection.len() });
         projection.push(own + at);

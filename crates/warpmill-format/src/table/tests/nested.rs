@@ -135,7 +135,7 @@ fn assert_is(snapshot: &TableSnapshot, wanted: &RecordBatch) {
 
 /// Fields of structs and lengths of lists are columns, which are null where a struct around them, or the list, is.
 fn assert_parts_are(snapshot: &TableSnapshot, wanted: &RecordBatch) {
-    let Some((with_parts, paths)) = snapshot.with_parts() else {
+    let Some(WithParts { table: with_parts, paths }) = snapshot.with_parts() else {
         let leaf = |data_type: &DataType| match data_type {
             DataType::Struct(inner) => {
                 inner.iter().any(|field| !is_nested(field.data_type()) || *field.data_type() == DataType::Binary)

@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
         });
         let divided = divided.collect();
         let structure =
-            Structure { program: &prepared.program, layouts: prepared.layouts(), places: &prepared.places() };
+            Structure { program: &prepared.program, layouts: prepared.layouts(), places: prepared.places() };
         let keys =
             prepared.program.pipelines.iter().map(|pipeline| overlap::keys(&prepared.program, pipeline)).collect();
         let (read, filled, passed) = Default::default();

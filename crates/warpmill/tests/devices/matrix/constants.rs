@@ -77,8 +77,9 @@ fn data_that_passes_through_and_parts() {
 fn a_statement_with_other_constants_finds_its_kernels() {
     let session = tables(Nulls::None);
     session.set("warpmill.device", &device()).unwrap();
-    for (number, day) in ["1971-03-04", "1988-11-30", "2001-01-02"].into_iter().enumerate() {
-        let sql = format!("SELECT grp, sum(i) FROM a WHERE day < DATE '{day}' AND code = 'kind {number}' GROUP BY grp");
+    // Kernels depend on about how many rows pass: of one code as many as of another.
+    for number in 0..3 {
+        let sql = format!("SELECT grp, sum(i) FROM a WHERE code = 'kind {number}' GROUP BY grp");
         let profile = session.execute(&sql, &[]).unwrap().profile.unwrap();
         let run = profile.programs[0].on_device.as_ref().unwrap();
         assert!(number == 0 || run.found_kernels, "{sql}\n{profile}");
