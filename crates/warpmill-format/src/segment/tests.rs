@@ -124,7 +124,8 @@ fn reread(segment: &Segment, data_type: &DataType) -> Segment {
 }
 
 fn choices() -> impl Iterator<Item = Option<Encoding>> {
-    std::iter::once(None).chain(Encoding::ALL.into_iter().filter(|&it| it != Encoding::Symbols).map(Some))
+    std::iter::once(None)
+        .chain(Encoding::ALL.into_iter().filter(|it| !matches!(it, Encoding::Symbols | Encoding::Nested)).map(Some))
 }
 
 /// Encodings that take any values; the others may refuse some.
@@ -345,8 +346,8 @@ fn exercise(segment: &Segment) {
 
 #[test]
 fn unsupported_types_and_absent_strings_are_errors() {
-    let list: ArrayRef = arrow::array::new_null_array(&DataType::Binary, 3);
-    assert!(Segment::encode(&list, None, None).unwrap_err().to_string().contains("Binary"));
+    let wide: ArrayRef = arrow::array::new_null_array(&DataType::Decimal256(50, 2), 3);
+    assert!(Segment::encode(&wide, None, None).unwrap_err().to_string().contains("Decimal256"));
     let dictionary = Arc::new(Dictionary::from_sorted(["a"]));
     let text: ArrayRef = Arc::new(StringArray::from(vec!["b"]));
     assert!(Segment::encode(&text, Some(&dictionary), None).unwrap_err().to_string().contains("\"b\""));
