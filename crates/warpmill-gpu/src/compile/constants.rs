@@ -1,4 +1,4 @@
-//! The constants of a program: what its kernels read of device memory that its text, not its data, decides.
+//! The constants of a program: literals, texts and sets of codes, in one block of device memory that its kernels read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::memory::regions::KeyMap;
 pub struct Constants {
     /// Everything but addresses.
     bytes: Vec<u8>,
-    /// The place in `bytes` where an address of another part of the block stands: position, and the offset that it points to.
+    /// Addresses within the block: the position of each in `bytes`, and the offset that it points to.
     pointers: Vec<(usize, usize)>,
     data: HashMap<Vec<u8>, usize>,
     strings: HashMap<Vec<String>, usize>,
@@ -30,12 +30,12 @@ pub struct Constants {
 #[derive(Debug)]
 enum Test {
     Range(i64, i64),
-    /// Where the words of a set are in the block, and for how many codes.
+    /// A set of codes: the offset of its words in the block, and the number of codes.
     Set(usize, u32),
 }
 
 impl Constants {
-    /// Those of kernels with such parameters, of a program whose scans have `filters`.
+    /// Collects the constants that `params` of kernels and the packed tests in `filters` of scans bind.
     pub fn collect<'a>(params: impl Iterator<Item = &'a Params>, filters: &Filters) -> Self {
         let mut constants = Self::default();
         for (&pipeline, filters) in filters {

@@ -22,14 +22,14 @@ pub struct ColumnTest {
     pub fraction: f64,
 }
 
-/// The predicates of a scan: those that packed values decide, and the rest.
+/// The predicates of a scan: tests of packed values, and the rest.
 #[derive(Debug, Default)]
 pub struct ScanFilters {
     /// The codes for which each is true, where it is one of a dictionary's codes.
     sets: Vec<Option<CodeSet>>,
-    /// Those that packed values decide.
+    /// Tests of packed values: predicates that need no decoded value.
     pub packed: Vec<ColumnTest>,
-    /// The positions of the others, which are evaluated per row.
+    /// Positions of the other predicates, which are evaluated per row.
     pub rest: Vec<usize>,
 }
 
@@ -67,7 +67,7 @@ impl ScanFilters {
         Ok(filters)
     }
 
-    /// Those of all scans of `program`.
+    /// Splits the filters of all scans of `program`.
     ///
     /// # Errors
     /// Filters that cannot be evaluated.
@@ -84,7 +84,7 @@ impl ScanFilters {
         self.packed.iter().map(|test| test.fraction).product::<f64>() * UNKNOWN.powi(self.rest.len() as i32)
     }
 
-    /// What the kernels of a scan with these filters depend on, where row segments are encoded as `kernels` say.
+    /// The shape of a scan with these filters, whose row segments are encoded as `kernels` say: all that its kernels depend on.
     pub fn shape(&self, kernels: Vec<Vec<ColumnShape>>) -> ScanShape {
         let test = |(number, test): (usize, &ColumnTest)| TestShape {
             number,
@@ -104,7 +104,7 @@ fn test_of_range(least: i128, greatest: i128) -> PackedTest {
     }
 }
 
-/// `expr` is true for the codes of `set`.
+/// The test of a column for the codes of `set`, for which `expr` is true.
 fn test_of_set(set: &Bitmap, expr: &Expr) -> PackedTest {
     // Kernels do not depend on which of a list's codes happen to be in a row.
     let is_list = matches!(expr.kind, ExprKind::InList { .. });
@@ -120,8 +120,7 @@ fn test_of_set(set: &Bitmap, expr: &Expr) -> PackedTest {
     }
 }
 
-/// The codes for which `expr` is true, if it is a predicate of one dictionary's codes: those of filters of `program` are known, which others are
-/// pruned by, too.
+/// The codes for which `expr` is true, if it is a predicate of one dictionary's codes. Sets that `filters` of `program` have are not computed again.
 pub fn codes_of(expr: &Expr, program: &Program, filters: &Filters) -> Option<CodeSet> {
     let known = filters.iter().find_map(|(&index, filters)| {
         let Source::Scan(scan) = &program.pipelines[index].source else { return None };

@@ -53,7 +53,7 @@ impl Named {
 }
 
 impl<'a> Identity<'a> {
-    /// That of `program`, whose scans have `filters`.
+    /// The identity of `program`, whose scans have `filters`.
     pub fn of(program: &'a Program, filters: &Filters) -> Self {
         let mut identity = Self { bytes: Vec::with_capacity(4096), ..Self::default() };
         let Program { pipelines, sinks, schema: _, derived: _ } = program;
@@ -72,7 +72,7 @@ impl<'a> Identity<'a> {
         &self.bytes
     }
 
-    /// What the bytes name by address.
+    /// The tables and dictionaries that the bytes name by address.
     pub fn named(&self) -> Named {
         Named {
             tables: self.tables.iter().map(|table| Arc::downgrade(table)).collect(),
@@ -125,7 +125,7 @@ impl<'a> Identity<'a> {
         self.list(list, Self::expr);
     }
 
-    /// `seen` are the filters of a scan that lowering sees.
+    /// Adds a source; `seen` are the positions of the filters of a scan that lowering sees.
     fn source(&mut self, source: &'a Source, seen: &[usize]) {
         match source {
             Source::Scan(scan) => {

@@ -82,11 +82,11 @@ pub type ChooseForms<'a> = dyn Fn(&[ScanColumn]) -> Forms + 'a;
 
 /// The means by which programs are made ready.
 pub struct Preparing<'a> {
-    /// Of the device.
+    /// The limits of the device.
     pub limits: Limits,
     /// The device.
     pub device: &'a Arc<dyn Device>,
-    /// What other programs share with those that differ in constants only.
+    /// Layouts and kernels of earlier programs, which programs that differ in constants share.
     pub shapes: &'a Shapes,
     /// Segments that programs have opened.
     pub recoded: &'a Recoded,
@@ -450,7 +450,7 @@ impl CachedData for Prepared {
     }
 }
 
-/// The scans of `program`, which have `filters`, by pipeline, and what of them metadata does not rule out; their data comes from `data`.
+/// The scans of `program` by pipeline, which have `filters`, with the rows that metadata does not rule out; their data comes from `data`.
 ///
 /// # Errors
 /// Damaged metadata.

@@ -1,7 +1,7 @@
-//! Programs of one shape share what is made of it: statements that differ in constants that are parameters of kernels find layouts of sinks, kernels
-//! with their functions, and the plan of memory.
+//! Shapes of programs: layouts of sinks, kernels with their functions and plans of memory, shared by statements that differ in constants which are
+//! parameters of kernels.
 //!
-//! What is shared is found by all that it is made of, compared as a whole. Lowering gets only the part of the program that is compared
+//! The key of each is everything that it is made from, compared as a whole. Lowering gets only the part of the program that is compared
 //! ([`identity::seen`]), so that no text can depend on anything else; sinks are laid out by the estimates of filters, never by these themselves.
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,10 +23,10 @@ use super::{planner, shares};
 use crate::data::shape::ColumnShape;
 use crate::memory::error::Result;
 
-/// Shapes that are kept: those used least recently go first.
+/// Most shapes that are kept: those used least recently go first.
 const MOST_SHAPES: usize = 256;
 
-/// Layouts, kernels and plans of memory that are kept of a shape: those made first go first.
+/// Most layouts, kernels and plans of memory that are kept of a shape: those made first go first.
 const MOST_MADE: usize = 32;
 
 /// Whether what is shared is made anew each time, too, and compared: for tests.
@@ -189,7 +189,7 @@ impl Made {
     }
 }
 
-/// Where the pipelines of `program` run: generates its kernels, for row segments in any encoding, only to see whether that works.
+/// The places where the pipelines of `program` run. Generates its kernels, for row segments in any encoding, to find out whether that works.
 ///
 /// # Errors
 /// Operations that the device cannot do.
@@ -224,7 +224,7 @@ fn layouts(
         let places = program::places(program, &layouts)?;
         shares::share_out(program, &mut layouts, &places, hints);
     }
-    // Kernels depend on no more of it.
+    // Kernels depend on the coarse fraction only.
     for layout in &mut layouts {
         if let SinkLayout::Build(build) = layout {
             build.fraction = coarse_of_keys(build.fraction).unwrap_or(1.0);

@@ -419,7 +419,7 @@ impl Executor {
 
     /// `prepared` is what ran last.
     fn keep(&self, program: &Arc<Program>, asked: Asked, prepared: Arc<Prepared>) -> Arc<Prepared> {
-        // What goes is not dropped under the lock.
+        // Dropped after the lock is released: freeing kernels may wait for the device.
         let mut gone = vec![];
         let mut all = self.prepared.lock();
         if all.len() >= MOST_PREPARED {

@@ -33,7 +33,7 @@ fn random_type(draw: &mut Draw, levels: u64) -> DataType {
     }
 }
 
-/// Which of `rows` rows are valid; all of them now and then.
+/// A random validity of `rows` rows; `None` in a third of the cases: all are valid.
 fn random_nulls(draw: &mut Draw, rows: usize) -> Option<NullBuffer> {
     let one_in = [1, 2, 9][draw.below(3) as usize];
     (one_in > 1).then(|| NullBuffer::from_iter((0..rows).map(|_| draw.below(one_in) > 0)))

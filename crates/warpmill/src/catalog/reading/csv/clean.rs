@@ -11,7 +11,7 @@ use crate::{Error, Result};
 const LOOKED_AT: usize = 1 << 16;
 const BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// What becomes of records that have other numbers of fields than the others.
+/// The treatment of records with fewer or more fields than the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Uneven {
     /// They stay as they are, for readers to refuse.
