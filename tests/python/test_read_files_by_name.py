@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 import warpmill
+from beside import assert_refused, assert_same
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,19 +97,13 @@ def _rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("source", SAME)
 def test_the_same_rows(folder: Path, source: str) -> None:
     del folder
-    with duckdb.connect() as theirs, warpmill.connect() as ours:
-        expected, found = theirs.sql(f"FROM {source}"), ours.sql(f"FROM {source}")
-        assert found.columns == expected.columns
-        assert _rows(found.fetchall()) == _rows(expected.fetchall())
-        kinds = [[row[1] for row in con.sql(f"DESCRIBE SELECT * FROM {source}").fetchall()] for con in (ours, theirs)]
-        assert kinds[0] == kinds[1]
+    assert_same(source)
 
 
 @pytest.mark.parametrize(("source", "culprit"), REFUSED)
 def test_errors_name_the_culprit(folder: Path, source: str, culprit: str) -> None:
     del folder
-    with warpmill.connect() as con, pytest.raises(warpmill.Error, match=culprit):
-        con.sql(f"FROM {source}").fetchall()
+    assert_refused(source, culprit)
 
 
 def test_filters_on_the_columns_of_files(folder: Path) -> None:
