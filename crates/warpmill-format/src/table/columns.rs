@@ -16,13 +16,14 @@ use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Schema};
 use parking_lot::Mutex;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
+use super::chunk::{Chunk, Source};
 use super::column_dictionary::ColumnDictionary;
 use super::conform::conform_column;
 use super::encoder::in_column;
 use super::pieces::{Piece, Values};
 use super::pruning::{ColumnMap, Stored, ZoneMap};
 use super::strings::{Candidate, HeldCodes, NarrowCodes};
-use super::version::{Chunk, RowSegment, Source, Version};
+use super::version::{RowSegment, Version};
 use super::{Home, Identity, Table, TableSnapshot};
 use crate::pruning::{ColumnZones, Metadata, ZONE_ROWS, Zone, Zones, of_bounds, of_segment};
 use crate::segment::{SegmentBytes, VectorBounds};

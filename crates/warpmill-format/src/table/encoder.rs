@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::changes::{Changes, Coded, SegmentChanges};
+use super::chunk::{Chunk, Heavy, Source};
 use super::column_dictionary::{ColumnDictionary, Remap};
 use super::data_file::{DEVICE_ALIGN, DataFileWriter, Place};
 use super::manifest::CodecEntry;
@@ -19,7 +20,7 @@ use super::regroup::{Origin, Regroup};
 use super::rows::{Rows, Written, hold, placed, row_segment};
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, OwnStrings, concatenate, strings_of};
-use super::version::{Chunk, Heavy, RowSegment, Source, Version};
+use super::version::{RowSegment, Version};
 use super::waiting::Waiting;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
 use crate::codec::{ALIGNED_BYTES, CHUNK_ALIGN, ColumnChoice, ColumnCodec, Compressed, Stored};

@@ -18,6 +18,7 @@ use crate::pruning::{Metadata, Sideways};
 use crate::{FileAccess, FormatError, Result};
 
 mod changes;
+mod chunk;
 mod column_dictionary;
 mod columns;
 mod conform;
@@ -58,13 +59,14 @@ pub use snapshot::{ColumnSummary, TableSnapshot};
 pub use stored_chunk::StoredChunk;
 pub use writer::TableWriter;
 
+pub(crate) use chunk::{Chunk as VersionChunk, Source};
 pub(crate) use conform::{conform_column, stored_schema, strict_cast};
 use data_file::DataFileWriter;
 use directory::Stamp;
 use encoder::Sink;
 use fs::{FileSystem, SystemFs};
 pub use identity::Identity;
-pub(crate) use version::{Chunk as VersionChunk, RowSegment, Source, Version};
+pub(crate) use version::{RowSegment, Version};
 use writer::{Staging, Start};
 
 /// The way a table is written.

@@ -6,8 +6,9 @@ use arrow::datatypes::{DataType, Field, Fields, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::TableSnapshot;
+use super::chunk::{Chunk, Source};
 use super::manifest::StatsEntry;
-use super::version::{Chunk, RowSegment, Source, Version};
+use super::version::{RowSegment, Version};
 use crate::ColumnStats;
 use crate::segment::{Encoding, Segment, is_nested};
 

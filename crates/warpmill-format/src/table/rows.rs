@@ -8,12 +8,13 @@ use arrow::array::{ArrayRef, NullBufferBuilder};
 use arrow::record_batch::RecordBatch;
 
 use super::changes::{Changes, Coded, SegmentChanges};
+use super::chunk::Chunk;
 use super::decode::{column_array, column_codes};
 use super::interner::Interner;
 use super::regroup::Origin;
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, NarrowCodes};
-use super::version::{Chunk, RowSegment};
+use super::version::RowSegment;
 use crate::{Dictionary, Result};
 
 /// A row segment that was written: its rows and, by column, its chunks; `None`: that of the version before.

@@ -10,13 +10,14 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parking_lot::Mutex;
 
+use super::chunk::{Chunk, Source};
 use super::data_file::DataFile;
 use super::decode::column_array;
 use super::parts::WithParts;
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use super::summary;
-use super::version::{Chunk, RowSegment, Source, Version, numbers};
+use super::version::{RowSegment, Version, numbers};
 use crate::codec::{Codec, CompressedChunk, Machine};
 use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk, ParquetPromise};
 use crate::segment::{Encoding, SegmentParts};
@@ -33,6 +34,8 @@ pub struct TableSnapshot {
     rows: u64,
     parquet: bool,
     left_out: LeftOut,
+    /// [`TableSnapshot::numbered`], once asked for, and the column's name.
+    numbered: OnceLock<(String, Arc<TableSnapshot>)>,
     /// [`TableSnapshot::with_parts`], once asked for.
     pub(crate) with_parts: OnceLock<Option<WithParts>>,
     /// By key and attribute, those that were asked for ([`TableSnapshot::fingerprint`]).
@@ -91,8 +94,8 @@ impl TableSnapshot {
         let stats = stats.collect();
         let rows = version.segments.iter().map(|s| s.rows as u64).sum();
         let (parquet, left_out, files) = (false, LeftOut::default(), version.files());
-        let (with_parts, fingerprints) = (OnceLock::new(), Mutex::default());
-        Arc::new(Self { path, version, files, stats, rows, parquet, left_out, with_parts, fingerprints })
+        let (numbered, with_parts, fingerprints) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        Arc::new(Self { path, version, files, stats, rows, parquet, left_out, numbered, with_parts, fingerprints })
     }
 
     /// The rows of Parquet files, but for those that were `left_out`.
@@ -120,6 +123,16 @@ impl TableSnapshot {
     /// # Errors
     /// Never, but for those of encoding.
     pub fn numbered(&self, name: &str) -> Result<Arc<Self>> {
+        if let Some((_, known)) = self.numbered.get().filter(|(known, _)| known == name) {
+            return Ok(known.clone());
+        }
+        let made = self.with_numbers(name)?;
+        // What devices keep of it is found again by statements with other constants. One name is asked for, nearly always.
+        self.numbered.get_or_init(|| (name.to_owned(), made.clone()));
+        Ok(made)
+    }
+
+    fn with_numbers(&self, name: &str) -> Result<Arc<Self>> {
         // Segments of as many rows differ in what they begin with.
         let mut alike: HashMap<usize, (ColumnStats, Encoding)> = HashMap::new();
         let (mut first, mut segments) = (0, Vec::with_capacity(self.num_segments()));

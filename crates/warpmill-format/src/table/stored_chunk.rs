@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::version::{Chunk, place_error};
+use super::chunk::Chunk;
+use super::version::place_error;
 use crate::codec::CompressedChunk;
 use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, FilePlace};

@@ -1,27 +1,26 @@
 //! One committed version of a table as held in memory, and its two ways to and from a manifest.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::SchemaRef;
-use parking_lot::Mutex;
 
 use super::Identity;
+use super::chunk::{Chunk, Heavy, Source, stored_encoding};
 use super::column_dictionary::ColumnDictionary;
 use super::data_file::{DataFile, Place};
 use super::manifest::RowSegmentEntry;
 use super::manifest::{
-    self, Blob, ChunkEntry, CodecEntry, DictionaryEntry, FileEntry, HeavyEntry, Manifest, RemapEntry, StatsEntry,
+    self, Blob, ChunkEntry, DictionaryEntry, FileEntry, HeavyEntry, Manifest, RemapEntry, StatsEntry,
 };
-use super::parts::PartEntry;
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
-use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared, Sparse};
-use crate::parquet_file::{PageCodec, PageCodecs, ParquetChunk, ParquetColumn, ParquetFile, ParquetPromise};
+use crate::codec::{ColumnChoice, CompressedChunk, Sparse};
+use crate::parquet_file::{PageCodec, PageCodecs, ParquetChunk, ParquetFile, ParquetPromise};
 use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, SegmentBytes, SegmentParts};
-use crate::{ColumnStats, FileAccess, FormatError, Result, Segment};
+use crate::{FileAccess, FormatError, Result, Segment};
 
 /// Everything that one version is made of.
 #[derive(Debug)]
@@ -43,124 +42,6 @@ pub(crate) struct Version {
 pub(crate) struct RowSegment {
     pub rows: usize,
     pub columns: Vec<Arc<Chunk>>,
-}
-
-/// One column of one row segment: where it is and, once used, the opened segment.
-#[derive(Debug)]
-pub(crate) struct Chunk {
-    pub stats: ColumnStats,
-    pub encoding: Encoding,
-    /// The generation of the dictionary whose codes are stored.
-    pub generation: Option<u32>,
-    pub source: Source,
-    /// The same rows once more, compressed.
-    pub heavy: Option<Heavy>,
-    /// The parts of nested values.
-    nested: Vec<PartEntry>,
-    opened: OnceLock<Arc<Segment>>,
-    /// Of a file that is read: the segment while it is used.
-    read: Mutex<Weak<Segment>>,
-    /// Of the compressed form: its bytes, once their checksum has been verified, where they are mapped, and its segment
-    /// while that is used.
-    pub(super) verified: OnceLock<CompressedChunk>,
-    /// Of the same: bytes with its checksum have been found to fit together.
-    pub(super) sound: OnceLock<()>,
-    /// Of the same, in a file that is read: where its parts lie.
-    parts: OnceLock<Box<SegmentParts>>,
-    shared: Shared,
-}
-
-/// The compressed representation of a chunk that is stored without a codec as well.
-#[derive(Debug, Clone)]
-pub(crate) struct Heavy {
-    pub place: Place,
-    /// Of the segment that is compressed.
-    pub encoding: Encoding,
-    pub codec: CodecEntry,
-}
-
-/// The place where the bytes of a segment are.
-#[derive(Debug, Clone)]
-pub(crate) enum Source {
-    /// Held here (tables in memory), with codes as encoded.
-    Memory(Arc<Segment>),
-    /// In a data file.
-    File(Place),
-    /// In a data file, compressed.
-    Compressed(Place, CodecEntry),
-    /// In a Parquet file.
-    Parquet(ParquetColumn),
-    /// The numbers of its rows, from this one on: made when they are read.
-    Numbers(i64),
-    /// A part of nested values: the column of the same version, then the position of each part in the one around it.
-    Part(Arc<[usize]>),
-}
-
-impl Source {
-    /// A blob of a data file, compressed or not.
-    pub fn stored(place: Place, codec: Option<CodecEntry>) -> Self {
-        match codec {
-            None => Self::File(place),
-            Some(codec) => Self::Compressed(place, codec),
-        }
-    }
-}
-
-impl CodecEntry {
-    /// The way a segment of `bytes` bytes has been compressed.
-    pub fn of(config: &CodecConfig, bytes: usize) -> Self {
-        Self { name: config.codec, block: config.block_bytes, bytes: bytes as u64 }
-    }
-}
-
-impl Chunk {
-    pub fn new(
-        stats: ColumnStats,
-        encoding: Encoding,
-        generation: Option<u32>,
-        source: Source,
-        heavy: Option<Heavy>,
-    ) -> Arc<Self> {
-        let (opened, verified, sound, shared) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), Shared::default());
-        let (read, parts, nested) = (Mutex::default(), OnceLock::new(), vec![]);
-        Arc::new(Self {
-            stats,
-            encoding,
-            generation,
-            source,
-            heavy,
-            nested,
-            opened,
-            read,
-            verified,
-            sound,
-            parts,
-            shared,
-        })
-    }
-
-    /// `chunk`, which is new, with the parts of its nested values.
-    pub fn with_parts(mut chunk: Arc<Self>, parts: Vec<PartEntry>) -> Arc<Self> {
-        Arc::get_mut(&mut chunk).expect("a new chunk").nested = parts;
-        chunk
-    }
-
-    /// Whether its values are nested.
-    pub fn has_parts(&self) -> bool {
-        !self.nested.is_empty()
-    }
-
-    /// Statistics and encoding of the part at `path`.
-    pub fn part(&self, path: &[usize]) -> Option<(ColumnStats, Encoding)> {
-        let (first, rest) = path.split_first()?;
-        let part = rest.iter().try_fold(self.nested.get(*first)?, |around, &at| around.parts.get(at))?;
-        Some((part.column_stats()?, part.encoding))
-    }
-
-    /// The same chunk, not opened: for a version in which its codes are translated differently.
-    pub fn reopened(&self) -> Arc<Self> {
-        Self::new(self.stats.clone(), self.encoding, self.generation, self.source.clone(), self.heavy.clone())
-    }
 }
 
 impl Version {
@@ -536,50 +417,6 @@ pub(super) fn place_error(error: FormatError, place: &Place, segment: String) ->
         }
         other => other,
     }
-}
-
-impl Chunk {
-    fn place(&self) -> Option<&Place> {
-        match &self.source {
-            Source::File(place) | Source::Compressed(place, _) => Some(place),
-            Source::Memory(_) | Source::Parquet(_) | Source::Numbers(_) | Source::Part(_) => None,
-        }
-    }
-
-    /// The way the chunk is compressed.
-    pub fn codec(&self) -> Option<CodecEntry> {
-        match &self.source {
-            Source::Compressed(_, codec) => Some(*codec),
-            Source::File(_) | Source::Memory(_) | Source::Parquet(_) | Source::Numbers(_) | Source::Part(_) => None,
-        }
-    }
-
-    /// The compressed form: where it is, of which encoding, through which codec.
-    pub fn compressed(&self) -> Option<(&Place, Encoding, CodecEntry)> {
-        match (&self.source, &self.heavy) {
-            (Source::Compressed(place, codec), _) => Some((place, self.encoding, *codec)),
-            (_, Some(heavy)) => Some((&heavy.place, heavy.encoding, heavy.codec)),
-            _ => None,
-        }
-    }
-
-    /// The place where all that is stored of it is.
-    fn places(&self) -> impl Iterator<Item = &Place> {
-        self.place().into_iter().chain(self.heavy.as_ref().map(|heavy| &heavy.place))
-    }
-
-    fn is_at(&self, place: &Place, heavy: Option<&Heavy>) -> bool {
-        let same_heavy = match (&self.heavy, heavy) {
-            (Some(own), Some(other)) => own.place.same(&other.place),
-            (own, other) => own.is_none() && other.is_none(),
-        };
-        same_heavy && self.place().is_some_and(|p| p.same(place))
-    }
-}
-
-/// The encoding of the segment of a chunk's compressed form.
-fn stored_encoding(chunk: &Chunk) -> Encoding {
-    chunk.compressed().map_or(chunk.encoding, |(_, encoding, _)| encoding)
 }
 
 /// Collects the files that a manifest names.

@@ -65,9 +65,9 @@ fn compressed_chunks_are_aligned_for_direct_io() {
     let offsets = |path: &Path, all: bool| -> Vec<u64> {
         let snapshot = fresh(path);
         let chunks = snapshot.parts().segments.iter().flat_map(|s| s.columns.clone()).collect::<Vec<_>>();
-        let place = |chunk: &Arc<version::Chunk>| match &chunk.source {
-            version::Source::Compressed(place, _) if place.bytes >= 65_536 => Some(place.offset),
-            version::Source::File(place) if all => Some(place.offset),
+        let place = |chunk: &Arc<chunk::Chunk>| match &chunk.source {
+            chunk::Source::Compressed(place, _) if place.bytes >= 65_536 => Some(place.offset),
+            chunk::Source::File(place) if all => Some(place.offset),
             _ => None,
         };
         chunks.iter().filter_map(place).collect()
@@ -220,7 +220,7 @@ fn damaged_table(codec: Codec) -> (tempfile::TempDir, PathBuf, Vec<ChunkPlace>) 
     let mut places = Vec::new();
     for (s, segment) in snapshot.parts().segments.iter().enumerate() {
         for (c, chunk) in segment.columns.iter().enumerate() {
-            if let version::Source::Compressed(place, _) = &chunk.source {
+            if let chunk::Source::Compressed(place, _) = &chunk.source {
                 let name = format!("column {:?}, segment {s}", snapshot.schema().field(c).name());
                 places.push((s, c, chunk.stats.rows as usize, place.offset, place.bytes, name));
             }

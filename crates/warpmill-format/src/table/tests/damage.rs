@@ -28,7 +28,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
     let blobs: Vec<_> = (0..2).flat_map(|s| (0..12).map(move |c| (s, c))).collect();
     for (s, c) in blobs {
         let place = match &snapshot.parts().segments[s].columns[c].source {
-            version::Source::File(place) => place.clone(),
+            chunk::Source::File(place) => place.clone(),
             _ => unreachable!("on disk, without a codec"),
         };
         for offset in [0, place.bytes / 2, place.bytes - 1] {

@@ -3,8 +3,8 @@
 use super::codec::GOLDEN;
 use super::*;
 use crate::codec::{CodecChoice, Sparse};
+use crate::table::chunk::Source;
 use crate::table::data_file::Place;
-use crate::table::version::Source;
 use crate::{Codec, CodecOptions, Encoding, Objective, SegmentParts};
 
 /// Small segments, both forms of all columns, in blocks of 4 KiB.
