@@ -109,14 +109,14 @@ impl Prepared {
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let filters = ScanFilters::of_program(&program)?;
         let shape = by.shapes.of(&program, &filters);
-        let laid_out = shape.lay_out((&program, &filters), inputs, hints, by.limits)?;
+        let laid_out = shape.lay_out(&program, &filters, inputs, hints, by.limits)?;
         let selected =
             selected_scans(&program, &filters, if hints.streamed { by.data.passing() } else { DataSource::Cache })?;
         let columns = if hints.streamed { scan_columns(&program, &selected, by.recoded.undone) } else { vec![] };
         let forms = if hints.streamed { (by.forms)(&columns) } else { vec![] };
         let scans = open_scans(&program, selected, hints, by.recoded, &forms)?;
         let shapes = scans.iter().map(|(&index, scan)| (index, filters[&index].shape(scan.rows.shapes()))).collect();
-        let made = shape.lower((&program, &filters), &laid_out, shapes)?;
+        let made = shape.lower(&program, &filters, &laid_out, shapes)?;
         let found = made.functions.are_made();
         let constants = Constants::collect(made.lowered.kernels.iter().map(|kernel| &kernel.params), &filters);
         let memory = made.memory(&program, by.limits, constants.len());

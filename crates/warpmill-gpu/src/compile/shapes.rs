@@ -115,7 +115,8 @@ impl Shape {
     /// Operations that the device cannot do.
     pub fn lay_out(
         &self,
-        (program, filters): (&Program, &Filters),
+        program: &Program,
+        filters: &Filters,
         inputs: &[u64],
         hints: &Hints,
         limits: Limits,
@@ -130,7 +131,7 @@ impl Shape {
         if let Some(known) = known.as_ref().filter(|_| !is_verified()) {
             return Ok(known.clone());
         }
-        let layouts = layouts(program, &selectivities, (inputs, hints), limits)?;
+        let layouts = layouts(program, &selectivities, inputs, hints, limits)?;
         if let Some(known) = known {
             assert_eq!(known.layouts, layouts, "the same layouts by the same estimates");
             return Ok(known);
@@ -151,7 +152,8 @@ impl Shape {
     /// Operations that the device cannot do.
     pub fn lower(
         &self,
-        (program, filters): (&Program, &Filters),
+        program: &Program,
+        filters: &Filters,
         laid_out: &Arc<LaidOut>,
         scans: BTreeMap<usize, ScanShape>,
     ) -> Result<Arc<Made>> {
@@ -216,7 +218,8 @@ fn push<T>(all: &mut Vec<T>, one: T) -> Option<T> {
 fn layouts(
     program: &Program,
     selectivities: &[f64],
-    (inputs, hints): (&[u64], &Hints),
+    inputs: &[u64],
+    hints: &Hints,
     limits: Limits,
 ) -> Result<Vec<SinkLayout>> {
     let mut layouts = planner::lay_out(program, selectivities, inputs, hints, limits)?;

@@ -20,6 +20,7 @@ mod literals;
 mod macros;
 mod names;
 mod operators;
+mod planner;
 mod readers;
 mod rewrites;
 mod sets;
@@ -167,7 +168,7 @@ pub(crate) fn assigned(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalP
 /// The planners that SQL texts ask for the meaning of operators, types and functions.
 pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
-        .with_expr_planners(vec![Arc::new(operators::Operators)])
+        .with_expr_planners(vec![Arc::new(planner::Operators)])
         .with_type_planner(Arc::new(types::Names))
         .with_relation_planners(vec![Arc::new(Relations)])
         .with_default_features();

@@ -10,22 +10,18 @@ use arrow::compute::kernels::numeric;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference, exec_err, plan_err};
-use datafusion::functions::core::get_field;
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::planner::{
-    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr,
-};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, GetFieldAccess, Operator, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, lit,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use warpmill_translate::kept;
 
-use super::types::{self, HUGEINT, MAX_WIDTH, common_number, digits, is_float, is_number, is_text, is_whole};
-use super::{dates, field_names, library};
+use super::dates;
+use super::types::{self, HUGEINT, MAX_WIDTH, common_number, digits, is_float, is_whole};
 use crate::planning::limits::check_nesting;
 
 /// An operator of arithmetic.
@@ -54,7 +50,7 @@ impl Op {
         }
     }
 
-    fn parsed(op: &BinaryOperator) -> Option<Self> {
+    pub(super) fn parsed(op: &BinaryOperator) -> Option<Self> {
         let text = op.to_string();
         Self::ALL.into_iter().find(|op| op.symbol() == text)
     }
@@ -84,7 +80,7 @@ impl Op {
     }
 
     /// The type of the result for numbers of these types; `None` for others.
-    fn result(self, left: &DataType, right: &DataType) -> Option<DataType> {
+    pub(super) fn result(self, left: &DataType, right: &DataType) -> Option<DataType> {
         let (left, right) = match (left, right) {
             (DataType::Null, DataType::Null) => (&DataType::Int64, &DataType::Int64),
             (DataType::Null, other) | (other, DataType::Null) => (other, other),
@@ -126,115 +122,6 @@ pub(crate) fn chains(most: usize) -> Vec<Arc<ScalarUDF>> {
         all.extend(longest.iter().cloned());
     }
     all.into_iter().map(|ops| Arc::new(ScalarUDF::from(Arithmetic::new(ops)))).collect()
-}
-
-/// `left op right` as a call whose operands [`bind`] converts, for SQL's planner.
-#[derive(Debug)]
-pub(super) struct Operators;
-
-impl ExprPlanner for Operators {
-    fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        let placeholder = |e: &Expr| matches!(e, Expr::Placeholder(_));
-        let Some(op) = Op::parsed(&raw.op) else { return Ok(PlannerResult::Original(raw)) };
-        if op != Op::IntegerDivide && (placeholder(&raw.left) || placeholder(&raw.right)) {
-            return Ok(PlannerResult::Original(raw));
-        }
-        let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
-            return Ok(PlannerResult::Original(raw));
-        };
-        if let Some(moved) = dates::arithmetic(op, (&raw.left, &left), (&raw.right, &right))? {
-            return Ok(PlannerResult::Planned(moved));
-        }
-        if !is_number(&left) && left != DataType::Null || !is_number(&right) && right != DataType::Null {
-            return Ok(PlannerResult::Original(raw));
-        }
-        let Some(result) = op.result(&left, &right) else {
-            return plan_err!("{left} {} {right}: the result has more than {MAX_WIDTH} digits after the point", raw.op);
-        };
-        check_arithmetic([&raw.left, &raw.right])?;
-        Ok(PlannerResult::Planned(binary(op, raw.left, raw.right, result == left)))
-    }
-
-    /// Fields of structs, whose names match without regard to case.
-    fn plan_compound_identifier(
-        &self,
-        field: &Field,
-        qualifier: Option<&TableReference>,
-        nested_names: &[String],
-    ) -> Result<PlannerResult<Vec<Expr>>> {
-        let (mut expr, mut ty) = (Expr::Column(Column::from((qualifier, field))), field.data_type().clone());
-        for name in nested_names {
-            let known = field_names::field(&ty, name).map(|field| (field.name().clone(), field.data_type().clone()));
-            let (name, inner) = known.unwrap_or_else(|| (name.clone(), DataType::Null));
-            expr = get_field().call(vec![expr, lit(name)]);
-            ty = inner;
-        }
-        Ok(PlannerResult::Planned(expr))
-    }
-
-    /// Elements of lists and characters of texts: DataFusion knows none of the latter. Fields of structs as above.
-    fn plan_field_access(
-        &self,
-        mut raw: RawFieldAccessExpr,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
-        if let GetFieldAccess::NamedStructField { name } = &mut raw.field_access
-            && let Some(known) = name.try_as_str().flatten()
-            && let Some(field) = field_names::field(&raw.expr.get_type(schema)?, known)
-        {
-            *name = ScalarValue::from(field.name().as_str());
-        }
-        let GetFieldAccess::ListIndex { key } = &raw.field_access else { return Ok(PlannerResult::Original(raw)) };
-        let ty = raw.expr.get_type(schema)?;
-        let known = is_text(&ty) || matches!(ty, DataType::List(_) | DataType::LargeList(_));
-        match library::call("array_extract", vec![raw.expr.clone(), (**key).clone()]).filter(|_| known) {
-            Some(call) => Ok(PlannerResult::Planned(call)),
-            None => Ok(PlannerResult::Original(raw)),
-        }
-    }
-
-    /// Sums of conditions count: DataFusion knows no sums of truth values.
-    fn plan_aggregate(&self, mut raw: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
-        if raw.func.name() == "sum"
-            && let [arg] = raw.args.as_mut_slice()
-            && is_condition(arg)
-        {
-            *arg = cast(std::mem::take(arg), DataType::Int32);
-        }
-        Ok(PlannerResult::Original(raw))
-    }
-}
-
-/// Whether an expression is a truth value by what it is.
-fn is_condition(e: &Expr) -> bool {
-    match e {
-        Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(
-            op,
-            Operator::Eq
-                | Operator::NotEq
-                | Operator::Lt
-                | Operator::LtEq
-                | Operator::Gt
-                | Operator::GtEq
-                | Operator::IsDistinctFrom
-                | Operator::IsNotDistinctFrom
-                | Operator::And
-                | Operator::Or
-        ),
-        e => matches!(
-            e,
-            Expr::Not(_)
-                | Expr::IsNull(_)
-                | Expr::IsNotNull(_)
-                | Expr::IsTrue(_)
-                | Expr::IsNotTrue(_)
-                | Expr::IsFalse(_)
-                | Expr::IsNotFalse(_)
-                | Expr::Between(_)
-                | Expr::InList(_)
-                | Expr::Like(_)
-        ),
-    }
 }
 
 /// `left op right` with its operands converted to the types that DuckDB computes with; `None` for others than numbers.
@@ -380,7 +267,7 @@ pub(super) fn call(op: Op, args: Vec<Expr>) -> Expr {
 
 /// `left op right`. Where `left` is a call and has the type of the result (`flat`), its next operator: nested calls would be
 /// named, each by its whole text, for every type that DataFusion asks for.
-fn binary(op: Op, left: Expr, right: Expr, flat: bool) -> Expr {
+pub(super) fn binary(op: Op, left: Expr, right: Expr, flat: bool) -> Expr {
     match left {
         Expr::ScalarFunction(function) if flat && function.args.len() > 1 && arithmetic(&function).is_some() => {
             let mut ops = arithmetic(&function).map(|first| first.ops.clone()).unwrap_or_default();
@@ -394,7 +281,7 @@ fn binary(op: Op, left: Expr, right: Expr, flat: bool) -> Expr {
 }
 
 /// Refuses operands with too many calls of this module's inside each other.
-fn check_arithmetic(operands: [&Expr; 2]) -> Result<()> {
+pub(super) fn check_arithmetic(operands: [&Expr; 2]) -> Result<()> {
     operands.into_iter().try_for_each(|e| check_nesting(nested(e)?))
 }
 
