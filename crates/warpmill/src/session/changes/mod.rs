@@ -222,7 +222,10 @@ fn edit(change: &Change, base: &TableSnapshot) -> Result<Option<Edit>> {
         Statement::Delete(delete) => deletion(delete, target)?,
         Statement::Update(update) => updated(update, target, base)?,
         Statement::Merge(merge) => merge::edit(merge, target, base)?,
-        _ => return Ok(None),
+        _ => {
+            refuse("TRUNCATE", change.returning.is_some(), "RETURNING")?;
+            return Ok(None);
+        }
     };
     if change.returning.is_some() {
         refuse(edit.word, edit.chosen, "RETURNING")?;
