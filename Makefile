@@ -71,14 +71,25 @@ check: install ## The fast tier, under 5 minutes after a build: formatting, ruff
 	cargo test --release $(CONFIG) --lib $(addprefix -p ,$(SMALL_CRATES))
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(addprefix tests/python/,$(FAST_TESTS))
 
-# The Rust tests find NVRTC's wheel in the venv's packages. Examples are left to clippy: linking each takes as long as its tests would.
+# All of them run, whichever fail.
 .PHONY: test
 test: install ## All tests: Rust, then Python
+	@$(MAKE) --keep-going --no-print-directory test-rust test-python test-attack
+
+# The Rust tests find NVRTC's wheel in the venv's packages. Examples are left to clippy: linking each takes as long as its tests would.
+.PHONY: test-rust
+test-rust: install
 	site=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
 		export WARPMILL_PYTHON_PATH="$$site" && \
-		cargo test --release $(CONFIG) --workspace --exclude warpmill-python --lib --bins --tests && \
+		cargo test --release $(CONFIG) --workspace --exclude warpmill-python --no-fail-fast --lib --bins --tests && \
 		cargo test --release $(CONFIG) --workspace --exclude warpmill-python --doc
+
+.PHONY: test-python
+test-python: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/python bench/studies/tests
+
+.PHONY: test-attack
+test-attack: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/attack
 
 .PHONY: test-slow

@@ -32,6 +32,7 @@ from warpmill._warpmill import (  # noqa: E402 - the module must not load on a C
     __version__,
 )
 from warpmill.connection import Connection, Notice, TableInfo, connect  # noqa: E402
+from warpmill.default import default_connection, execute, read_csv, read_json, read_parquet, sql  # noqa: E402
 from warpmill.relation import Relation  # noqa: E402
 from warpmill.udf import FunctionInfo, UserFunction, udaf, udf  # noqa: E402
 
@@ -60,7 +61,21 @@ __all__ = [
     "UserFunction",
     "WorkerError",
     "__version__",
+    "apilevel",
     "connect",
+    "default_connection",
+    "execute",
+    "paramstyle",
+    "read_csv",
+    "read_json",
+    "read_parquet",
+    "sql",
+    "threadsafety",
     "udaf",
     "udf",
 ]
+
+# Python's database API (PEP 249): threads may share a connection, parameters are question marks.
+apilevel = "2.0"
+threadsafety = 2
+paramstyle = "qmark"

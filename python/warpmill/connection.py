@@ -19,6 +19,7 @@ from warpmill._warpmill import (
     inspect,
     to_substrait,
 )
+from warpmill.dbapi import DatabaseCalls
 from warpmill.explanation import Explanation
 from warpmill.frames import arrow_source, caller, find_function, find_variable, missing_function, missing_table
 from warpmill.progress import shown
@@ -102,12 +103,16 @@ def connect(
     return Connection(Session(path, threads, _bytes(memory_limit), named), path)
 
 
-class Connection:
-    """A session: tables, settings and queries. Usable from several threads; closes at the end of a ``with`` block."""
+class Connection(DatabaseCalls):
+    """A session: tables, settings and queries. Usable from several threads; closes at the end of a ``with`` block.
+
+    Its rows can be fetched as Python's database API (PEP 249) has it: ``execute``, ``fetchall``, ``description``.
+    """
 
     def __init__(self, session: Session, database: str | None) -> None:
         self._session: Session | None = session
         self._database = database
+        self._last: Relation | None = None
         # Variables of callers that queries have called as functions.
         self._found_functions: dict[str, UserFunction] = {}
 
@@ -118,7 +123,7 @@ class Connection:
         return self._session
 
     def sql(self, query: str, params: Params = None) -> Relation:
-        """Run one statement and return its rows.
+        """Run a statement and return its rows; of several with semicolons between them, the rows of the last one.
 
         `params` fill ``?`` and ``$1`` (a sequence) or ``$name`` (a dict). A name in the query that is no table may be
         a variable of the caller that holds a frame: pandas, Polars, Arrow, another relation.
@@ -128,9 +133,22 @@ class Connection:
         _ = relation._result
         return relation
 
-    def execute(self, query: str, params: Params = None) -> Relation:
-        """The same as `sql`, under the name that database drivers use."""
+    def cursor(self) -> Connection:
+        """A further connection to the same session, with a last statement of its own."""
+        return Connection(self._open, self._database)
+
+    def query(self, query: str, params: Params = None) -> Relation:
+        """The same as `sql`."""
         return self.sql(query, params)
+
+    def append(self, table: str, data: object, by_name: bool = False) -> None:
+        """Add the rows of a frame to a table: by position, or `by_name` of their columns."""
+        name = f"frame to append {id(data)}"
+        self.register(name, data)
+        try:
+            self._run(f'INSERT INTO {_quoted(table)}{" BY NAME" if by_name else ""} SELECT * FROM "{name}"', None)
+        finally:
+            self.unregister(name)
 
     def explain(
         self,
@@ -408,6 +426,7 @@ class Connection:
     def close(self) -> None:
         """Release the session; relations that exist keep their rows."""
         self._session = None
+        self._last = None
 
     def __enter__(self) -> Self:
         return self

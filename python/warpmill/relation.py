@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpmill._warpmill import NotSupportedError
 from warpmill.lazy import Lazy
+from warpmill.other_names import OtherNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from warpmill.udf.groupby import GroupBy
 
     Params = Sequence[object] | Mapping[str, object] | None
+    Description = tuple[str, str, None, None, None, None, None]
 
 
-class Relation(Lazy):
+class Relation(OtherNames, Lazy):
     """The result of a query.
 
     `Connection.sql` runs its query at once. The relations of a table (`Connection.table`) and of a file
@@ -92,6 +94,12 @@ class Relation(Lazy):
         """The way the query ran: times, bytes read, operators, fallbacks. Empty where nothing was measured."""
         text = self._result.profile
         return json.loads(text) if text else {}
+
+    @property
+    def description(self) -> list[Description]:
+        """The columns as Python's database API has them: name, type, and five times None."""
+        columns = zip(self.columns, self.types, strict=True)
+        return [(name, kind, None, None, None, None, None) for name, kind in columns]
 
     @property
     def notices(self) -> list[str]:

@@ -61,15 +61,15 @@ def fetched(connection: Any, exact: bool) -> Answer:
             table = connection.to_arrow_table()
         columns = [_values(column) for column in table.columns]
         return Answer(names, types, tuple(zip(*columns, strict=True)))
-    return Answer(names, types, tuple(tuple(_plain(value) for value in row) for row in connection.fetchall()))
+    return Answer(names, types, tuple(tuple(plain(value) for value in row) for row in connection.fetchall()))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value of Python with its containers made comparable: lists and dicts become tuples."""
     if isinstance(value, dict):
-        return ("dict", *((_plain(key), _plain(item)) for key, item in value.items()))
+        return ("dict", *((plain(key), plain(item)) for key, item in value.items()))
     if isinstance(value, list | tuple):
-        return tuple(_plain(item) for item in value)
+        return tuple(plain(item) for item in value)
     return value
 
 
@@ -113,7 +113,7 @@ def _array(array: Any) -> list[Any]:
         codes = array.type_codes.to_pylist()
         fields = [_array(array.field(at)) for at in range(kind.num_fields)]
         return [(kind.field(code).name, fields[code][at]) for at, code in enumerate(codes)]
-    return [_plain(value) for value in array.to_pylist()]
+    return [plain(value) for value in array.to_pylist()]
 
 
 def _numbers(array: Any, kind: Any) -> list[Any]:

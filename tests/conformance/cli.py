@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from conformance.lockstep import CORPUS, FORMS
+from conformance.lockstep import CORPUS, FORMS, NATIVE
 from conformance.outcome import Outcome
 from conformance.report import Tally
-from conformance.tasks import DuckFile, SqliteFile, TpcdsQueries
+from conformance.tasks import DuckFile, NativeFile, SqliteFile, TpcdsQueries
 from conformance.tpcds import CORPORA, Queries
 from conformance.workers import Pool, Stopped
 from suites import tpcds
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["WARPMILL_DEVICE"] = options.device
     started = time.monotonic()
     plan: list[tuple[str, list[Task]]] = []
-    for corpus in options.corpus or [name for name in _TASKS if name != FORMS]:
+    for corpus in options.corpus or [name for name in _TASKS if name not in (FORMS, NATIVE)]:
         plan += _TASKS[corpus](options)
     tallies = {corpus: Tally(corpus, len({task.title for task in tasks})) for corpus, tasks in plan}
     corpora = {id(task): corpus for corpus, tasks in plan for task in tasks}
@@ -109,12 +109,18 @@ def _duckdb(options: argparse.Namespace, corpus: str = CORPUS) -> list[tuple[str
         files = _some(root, files, sample, options.tier == "fast")
     # Large files first: none is left alone at the end.
     files.sort(key=lambda path: -path.stat().st_size)
+    if corpus == NATIVE:
+        return [(corpus, [NativeFile(root, path, (("device", options.device),)) for path in files])]
     forms = corpus == FORMS
     return [(corpus, [DuckFile(root, path, options.door, options.threads, forms) for path in files])]
 
 
 def _forms(options: argparse.Namespace) -> list[tuple[str, list[Task]]]:
     return _duckdb(options, FORMS)
+
+
+def _native(options: argparse.Namespace) -> list[tuple[str, list[Task]]]:
+    return _duckdb(options, NATIVE)
 
 
 def _some(root: Path, files: list[Path], sample: int, types: bool) -> list[Path]:
@@ -158,6 +164,7 @@ def _tpcds(options: argparse.Namespace) -> list[tuple[str, list[Task]]]:
 _TASKS: dict[str, Callable[[argparse.Namespace], list[tuple[str, list[Task]]]]] = {
     CORPUS: _duckdb,
     FORMS: _forms,
+    NATIVE: _native,
     "sqlite": _sqlite,
     "tpcds": _tpcds,
 }

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from conformance.answers import Answer, failed, fetched
+from conformance.answers import Answer, failed, fetched, plain
 from conformance.asking import ask
 
 if TYPE_CHECKING:
@@ -53,6 +53,13 @@ class Door(Protocol):
         ...
 
 
+def with_folder(text: str, folder: Path) -> str:
+    """The text with a folder and constants in place of placeholders."""
+    for name in ("{TEST_DIR}", "__TEST_DIR__", "{TEMP_DIR}", "${TEST_DIR}"):
+        text = text.replace(name, str(folder))
+    return text.replace("{DATA_DIR}", "data").replace("{UUID}", "00000000-0000-0000-0000-000000000000")
+
+
 class DuckDoor:
     """A DuckDB database, opened by `duckdb.connect` or by `warpmill.duckdb.connect`.
 
@@ -80,9 +87,7 @@ class DuckDoor:
 
     def text(self, text: str) -> str:
         """The text with this door's folder in place of placeholders."""
-        for name in ("{TEST_DIR}", "__TEST_DIR__", "{TEMP_DIR}", "${TEST_DIR}"):
-            text = text.replace(name, str(self._folder))
-        return text.replace("{DATA_DIR}", "data").replace("{UUID}", "00000000-0000-0000-0000-000000000000")
+        return with_folder(text, self._folder)
 
     def neutral(self, text: str) -> str:
         """The text with a placeholder in place of this door's folder."""
@@ -190,7 +195,7 @@ class NativeDoor:
         self._profile = {}
         try:
             relation = ask(self._connection, sql)
-            rows = tuple(relation.fetchall())
+            rows = tuple(plain(row) for row in relation.fetchall())
             self._profile = relation.profile
             return Answer(tuple(relation.columns), tuple(relation.types), rows)
         except KeyboardInterrupt:
@@ -211,3 +216,44 @@ class NativeDoor:
     def close(self) -> None:
         """Releases the session."""
         self._connection.close()
+
+
+class NativeDatabase(NativeDoor):
+    """`warpmill.connect()` with DuckDB's directives: folders, databases that are opened again."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self._folder = folder
+        self._settings = settings
+        self._path: str | None = None
+        super().__init__(settings)
+
+    def text(self, text: str) -> str:
+        """The text with this door's folder in place of placeholders."""
+        return with_folder(text, self._folder)
+
+    def neutral(self, text: str) -> str:
+        """The text with a placeholder in place of this door's folder."""
+        return text.replace(str(self._folder), "{TEST_DIR}")
+
+    def run(self, sql: str, connection: str | None = None) -> Answer:
+        """The answer to a statement, on the named connection or the default one."""
+        return super().run(self.text(sql), connection)
+
+    def reopen(self, step: Reopen) -> Answer:
+        """Closes the database, and opens the same or another one."""
+        import warpmill
+
+        self.close()
+        if step.path is not None:
+            self._path = self.text(step.path) or None
+        try:
+            self._connection = warpmill.connect(self._path, **self._settings)
+        except Exception as error:
+            self._connection = warpmill.connect(**self._settings)
+            return failed(error)
+        return Answer()
+
+    def reconnect(self) -> None:
+        """Nothing: a session is one connection."""

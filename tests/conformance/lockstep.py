@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from conformance.accepted import explained
 from conformance.answers import Answer, Failure
+from conformance.changed import Changed
 from conformance.compare import Difference, Judge
-from conformance.doors import DuckDoor, WarpmillDuckDoor
+from conformance.doors import DuckDoor, NativeDatabase, WarpmillDuckDoor
 from conformance.ordering import Parser
 from conformance.outcome import Outcome
 from conformance.script import Corpus, Reconnect, Reopen, Script, Step, StopError, Unpack
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 CORPUS = "duckdb"
+#: The same files through `warpmill.connect()`.
+NATIVE = "duckdb-native"
 #: The same files, whose queries are run in other forms as well.
 FORMS = "duckdb-forms"
 #: The forms that a query's rows are put through: most queries of the files only read a table, which DuckDB does itself.
@@ -34,6 +37,10 @@ _TABLE_FORMS = (
 #: The number of times that plain DuckDB runs a query again to see whether its own answers differ.
 _AGAIN = 4
 _KEPT_SQL = 4000
+#: The columns that DuckDB's Python package gives for statements that change something.
+_OF_CHANGES = ((), ("Count",), ("Success",))
+#: Errors of `warpmill.connect()` that are mistakes of the engine rather than refusals.
+UNTYPED = ("InternalError", "PanicException", "AssertionError", "Error")
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class Doors:
     """The two databases of a file, and what tells their answers apart."""
 
     plain: DuckDoor
-    ours: DuckDoor
+    ours: DuckDoor | NativeDatabase
     parser: Parser
 
     def close(self) -> None:
@@ -66,18 +73,12 @@ class FileRun:
     forms: bool = False
     #: The reason why the rest of the file was not run; None where all of it was.
     stopped: str | None = None
+    corpus: ClassVar[str] = CORPUS
 
     def outcomes(self) -> Iterator[Outcome]:
         """The outcomes of the file's records, as they are run."""
-        import duckdb
-
         name = str(self.path.relative_to(self.root))
-        warpmill = self.connect is not duckdb.connect
-        doors = Doors(
-            DuckDoor(duckdb.connect, self.folder / "plain", self.settings),
-            (WarpmillDuckDoor if warpmill else DuckDoor)(self.connect, self.folder / "ours", self.settings),
-            Parser(duckdb.connect()),
-        )
+        doors = self._doors()
         script = Script(self.path, Corpus(self.root, "test/sql/", frozenset({"duckdb"})))
         later = False
         try:
@@ -89,6 +90,23 @@ class FileRun:
             self.stopped = str(reason)
         finally:
             doors.close()
+
+    def _doors(self) -> Doors:
+        import duckdb
+
+        door = DuckDoor if self.connect is duckdb.connect else WarpmillDuckDoor
+        return Doors(
+            DuckDoor(duckdb.connect, self.folder / "plain", self.settings),
+            door(self.connect, self.folder / "ours", self.settings),
+            Parser(duckdb.connect()),
+        )
+
+    def _comparable(self, answer: Answer, reference: Answer) -> Answer:  # noqa: ARG002 - for doors of other systems
+        """The answer as it is compared with the reference."""
+        return answer
+
+    def _verdict(self, difference: Difference, answer: Answer) -> str:  # noqa: ARG002
+        return "failed" if difference.kind == "fails" else "wrong"
 
     def _step(self, step: Step, name: str, doors: Doors) -> Iterator[Outcome]:
         if isinstance(step, Record):
@@ -144,13 +162,13 @@ class FileRun:
         self.progress(record.line, "plain")
         reference = doors.plain.run(record.sql, record.connection)
         self.progress(record.line, "ours")
-        answer = doors.ours.run(record.sql, record.connection)
+        answer = self._comparable(doors.ours.run(record.sql, record.connection), reference)
         fate = doors.ours.fate(record.connection)
         made = Outcome(name, record.line, record.sql[:_KEPT_SQL], "equal", fate=fate)
         made = replace(made, unlike_file=_unlike(record, reference))
         judge = Judge(
             doors.parser,
-            lambda sql: doors.ours.run(sql, record.connection),
+            lambda sql: self._comparable(doors.ours.run(sql, record.connection), reference),
             lambda sql: doors.plain.run(sql, record.connection),
         )
         difference = judge.difference(record.sql, answer, reference)
@@ -162,11 +180,12 @@ class FileRun:
                 return made
             words = _neutral(answer, doors.ours).failure != _neutral(reference, doors.plain).failure
             return replace(made, verdict="both fail", other_words=words)
-        found = explained(CORPUS, name, record.sql, difference) or self._varies(judge, record, reference, difference)
+        found = explained(self.corpus, name, record.sql, difference) or self._varies(
+            judge, record, reference, difference
+        )
         if found is not None:
             return replace(made, verdict="accepted", kind=found, text=difference.text)
-        verdict = "failed" if difference.kind == "fails" else "wrong"
-        return replace(made, verdict=verdict, kind=difference.kind, text=difference.text)
+        return replace(made, verdict=self._verdict(difference, answer), kind=difference.kind, text=difference.text)
 
     def _varies(self, judge: Judge, record: Record, reference: Answer, difference: Difference) -> str | None:
         """The name of an accepted difference if plain DuckDB gives another answer when it is asked again."""
@@ -179,6 +198,45 @@ class FileRun:
         return None
 
 
+@dataclass
+class NativeRun(FileRun):
+    """A run of one file through `warpmill.connect()`, which has errors and names of types of its own.
+
+    What a refused statement would have changed is not what it is in the reference: answers about it that differ
+    afterwards follow from the refusal.
+    """
+
+    corpus: ClassVar[str] = NATIVE
+    _changed: Changed = field(default_factory=Changed)
+
+    def _record(self, record: Record, name: str, doors: Doors) -> Outcome:
+        outcome = super()._record(record, name, doors)
+        follows = self._changed.concerns(record.sql)
+        if follows and outcome.verdict == "wrong":
+            outcome = replace(outcome, verdict="follows")
+        if outcome.verdict not in ("equal", "both fail", "accepted") or follows:
+            self._changed.note(record.sql)
+        return outcome
+
+    def _doors(self) -> Doors:
+        import duckdb
+
+        plain = DuckDoor(duckdb.connect, self.folder / "plain", exact=False)
+        return Doors(plain, NativeDatabase(self.folder / "ours", self.settings), Parser(duckdb.connect()))
+
+    def _comparable(self, answer: Answer, reference: Answer) -> Answer:
+        if answer.failure is not None and reference.failure is not None:
+            return replace(answer, failure=replace(answer.failure, kind=reference.failure.kind))
+        if reference.names in _OF_CHANGES:
+            # What changes tables gives a number of rows, or nothing.
+            return replace(answer, names=reference.names, types=reference.types, rows=answer.rows or reference.rows)
+        return replace(answer, types=reference.types)
+
+    def _verdict(self, difference: Difference, answer: Answer) -> str:
+        typed = answer.failure is not None and answer.failure.kind not in UNTYPED
+        return "refused" if typed else super()._verdict(difference, answer)
+
+
 def _unlike(record: Record, reference: Answer) -> bool:
     """Whether DuckDB does not do what its file says."""
     if record.kind == "maybe":
@@ -186,7 +244,7 @@ def _unlike(record: Record, reference: Answer) -> bool:
     return (reference.failure is not None) != (record.kind == "error")
 
 
-def _neutral(answer: Answer, door: DuckDoor) -> Answer:
+def _neutral(answer: Answer, door: DuckDoor | NativeDatabase) -> Answer:
     """The answer without the door's folder in its texts."""
 
     def changed(value: Any) -> Any:

@@ -14,6 +14,10 @@ VERDICTS = {
     "accepted": False,
     # The reference answers, and we do in another way; or it refuses, and we answer.
     "wrong": True,
+    # The reference answers, and we refuse with an error that says so.
+    "refused": False,
+    # Another answer about something that a refused statement would have changed.
+    "follows": False,
     # The reference answers, and we raise an error.
     "failed": True,
     # The process died, or a statement did not end.

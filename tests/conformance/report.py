@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from conformance.workers import Stopped
 
 _REASONS_SHOWN = 12
+_BAD = tuple(name for name, bad in VERDICTS.items() if bad)
 
 
 @dataclass
@@ -34,10 +35,14 @@ class Tally:
     other_words: int = 0
     unlike_file: int = 0
     bad: list[Outcome] = field(default_factory=list)
+    refused: list[Outcome] = field(default_factory=list)
+    #: Verdicts by the first part of the files' paths.
+    folders: dict[str, Counter[str]] = field(default_factory=dict)
 
     def add(self, outcome: Outcome) -> None:
         """Counts an outcome."""
         self.verdicts[outcome.verdict] += 1
+        self.folders.setdefault(outcome.file.split("/")[0], Counter())[outcome.verdict] += 1
         self.other_words += outcome.other_words
         self.unlike_file += outcome.unlike_file
         if outcome.fate.not_accelerated == "":
@@ -52,6 +57,8 @@ class Tally:
             self.accepted[outcome.kind] += 1
         if outcome.bad:
             self.bad.append(outcome)
+        if outcome.verdict == "refused":
+            self.refused.append(outcome)
 
     def stop(self, stopped: Stopped) -> None:
         """Counts a file that was not run to its end."""
@@ -82,6 +89,10 @@ class Tally:
         )
         for title, counter in parts:
             lines += [f"  {title}: {count:,} {name}" for name, count in counter.most_common(_REASONS_SHOWN)]
+        if self.refused:
+            lines += [_of_folder(name, verdicts) for name, verdicts in sorted(self.folders.items())]
+            kinds = Counter(outcome.text.split(":")[0] for outcome in self.refused)
+            lines += [f"  refused: {count:,} {kind}" for kind, count in kinds.most_common(_REASONS_SHOWN)]
         if self.unlike_file:
             lines.append(f"  {self.unlike_file:,} records where plain DuckDB does not do what the file says")
         if self.other_words:
@@ -95,6 +106,7 @@ class Tally:
             "files": self.files,
             "records": self.records,
             "verdicts": dict(self.verdicts),
+            "folders": {name: dict(verdicts) for name, verdicts in sorted(self.folders.items())},
             "accelerated": self.accelerated,
             "not_accelerated": dict(self.reasons.most_common()),
             "devices": dict(self.devices),
@@ -104,12 +116,22 @@ class Tally:
             "errors_in_other_words": self.other_words,
             "reference_unlike_file": self.unlike_file,
             "differences": [asdict(outcome) for outcome in self.bad],
+            "refused": [asdict(outcome) for outcome in self.refused],
         }
 
 
 def _described(outcome: Outcome) -> str:
     what = outcome.verdict + (" (later)" if outcome.later else "")
     return f"  {what} {outcome.file}:{outcome.line} {outcome.kind}: {_flat(outcome.text)} | {_flat(outcome.sql)}"
+
+
+def _of_folder(name: str, verdicts: Counter[str]) -> str:
+    """The part of a folder's records whose outcome is the reference's, and the numbers of the others."""
+    same = verdicts["equal"] + verdicts["both fail"] + verdicts["accepted"]
+    others = ", ".join(
+        f"{count:,} {verdict}" for verdict, count in verdicts.items() if verdict in ("refused", "follows", *_BAD)
+    )
+    return f"  {name}: {same / verdicts.total():.1%} of {verdicts.total():,}{others and ': '}{others}"
 
 
 def _short(reason: str) -> str:

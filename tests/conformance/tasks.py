@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from conformance.lockstep import FileRun
+from conformance.lockstep import FileRun, NativeRun
 from conformance.sqlite import FileRun as SqliteRun
 from conformance.workers import Stopped
 
@@ -62,6 +62,18 @@ class DuckFile(_File):
         connect = importlib.import_module("duckdb" if self.door == "duckdb" else "warpmill.duckdb").connect
         settings = {} if self.threads is None else {"threads": self.threads}
         return FileRun(self.path, self.root, folder, connect, progress, settings, self.forms)
+
+
+@dataclass(frozen=True)
+class NativeFile(_File):
+    """A file of DuckDB's, natively."""
+
+    settings: tuple[tuple[str, object], ...] = ()
+
+    def _started(self, folder: Path, progress: Callable[[int, str], None]) -> FileRun:
+        import warpmill
+
+        return NativeRun(self.path, self.root, folder, warpmill.connect, progress, dict(self.settings))
 
 
 @dataclass(frozen=True)

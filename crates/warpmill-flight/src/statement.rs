@@ -143,6 +143,9 @@ fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
             | ast::Statement::ShowFunctions { .. }
             | ast::Statement::Execute { .. } => Kind::Query,
             ast::Statement::Insert(_) => Kind::Change,
+            ast::Statement::Pragma { is_eq: true, .. } => {
+                return Err(Status::permission_denied("PRAGMA name = value: clients SET what is theirs"));
+            }
             ast::Statement::Update { .. }
             | ast::Statement::Delete(_)
             | ast::Statement::Merge(_)
@@ -189,9 +192,9 @@ pub(crate) fn explain_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![text("plan_type"), text("plan")]))
 }
 
-/// Names without a prefix are the engine's.
+/// Names without a prefix are the engine's, some of them those that DuckDB has for its settings.
 pub(crate) fn full_name(name: &str) -> String {
-    if name.contains('.') { name.to_string() } else { format!("warpmill.{name}") }
+    if name.contains('.') { name.to_string() } else { format!("warpmill.{}", warpmill::our_setting(name)) }
 }
 
 /// Settings of DataFusion that change what statements mean or how they are planned, not what they may take.
@@ -337,6 +340,11 @@ mod tests {
             ("SET datafusion.runtime.memory_limit = '1G'", Code::PermissionDenied),
             ("RESET datafusion.runtime.memory_limit", Code::PermissionDenied),
             ("RESET warpmill.memory_limit", Code::PermissionDenied),
+            ("RESET max_memory", Code::PermissionDenied),
+            ("SET max_memory = '1TB'", Code::InvalidArgument),
+            ("SET max_temp_directory_size = '1TB'", Code::PermissionDenied),
+            ("PRAGMA memory_limit = '1TB'", Code::PermissionDenied),
+            ("PRAGMA temp_directory = '/'", Code::PermissionDenied),
             ("SET warpmill.temp_directory = '/'", Code::PermissionDenied),
             ("RESET warpmill.temp_directory_limit", Code::PermissionDenied),
             ("SET warpmill.s3_endpoint = 'http://elsewhere'", Code::PermissionDenied),

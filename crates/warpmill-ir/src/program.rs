@@ -371,7 +371,7 @@ pub enum AggregateFunction {
     VarPop,
     BoolAnd,
     BoolOr,
-    /// Any value of the group (first_value without order, functionally dependent columns).
+    /// A value of the group that is not NULL: on the CPU, the one that a worker meets first.
     AnyValue,
 }
 

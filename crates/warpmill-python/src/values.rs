@@ -15,8 +15,9 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use warpmill::{is_row, value_text};
 
-use crate::errors::Error;
+use crate::errors::{EngineError, Error};
 
 /// `datetime.date(1970, 1, 1).toordinal()`.
 pub(crate) const EPOCH_ORDINAL: i32 = 719_163;
@@ -87,7 +88,7 @@ fn values<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
         DataType::Interval(_) => intervals(py, array),
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => lists(py, array),
         DataType::Struct(_) => structs(py, array),
-        DataType::Map(entries, _) if has_plain_keys(entries.data_type()) => maps(py, array),
+        DataType::Map(entries, _) => maps(py, array, has_plain_keys(entries.data_type())),
         DataType::Dictionary(_, value) => values(py, &converted(array, value)?),
         _ => texts(py, array),
     }
@@ -122,11 +123,9 @@ fn moments<'py>(
     array: &ArrayRef,
     value: impl Fn(usize) -> PyResult<Bound<'py, PyAny>>,
 ) -> Values<'py> {
-    let options = FormatOptions::default();
-    let formatter = ArrayFormatter::try_new(array, &options).map_err(arrow_error)?;
     each(py, array, |row| match value(row) {
         Err(error) if error.is_instance_of::<PyOverflowError>(py) || error.is_instance_of::<PyValueError>(py) => {
-            formatter.value(row).to_string().into_bound_py_any(py)
+            value_text(array, row).map_err(|error| PyErr::from(EngineError(error.into())))?.into_bound_py_any(py)
         }
         made => made,
     })
@@ -203,6 +202,9 @@ fn lists<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
 fn structs<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     let fields = array.as_struct();
     let columns: Vec<_> = fields.columns().iter().map(|column| values(py, column)).collect::<PyResult<_>>()?;
+    if is_row(fields.fields()) {
+        return each(py, array, |row| Ok(PyTuple::new(py, columns.iter().map(|column| &column[row]))?.into_any()));
+    }
     each(py, array, |row| {
         let dict = PyDict::new(py);
         for (name, column) in fields.column_names().iter().zip(&columns) {
@@ -217,7 +219,8 @@ fn has_plain_keys(entries: &DataType) -> bool {
     matches!(entries, DataType::Struct(fields) if fields.first().is_some_and(|key| !key.data_type().is_nested()))
 }
 
-fn maps<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
+/// Maps as dictionaries; those whose keys cannot be such, as the lists of their keys and of their values.
+fn maps<'py>(py: Python<'py>, array: &ArrayRef, plain_keys: bool) -> Values<'py> {
     let maps = array.as_map();
     let offsets = maps.value_offsets();
     // A list's maps are a part of all.
@@ -226,14 +229,20 @@ fn maps<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     let (keys, elements) = (part(maps.keys())?, part(maps.values())?);
     each(py, array, |row| {
         let dict = PyDict::new(py);
-        for at in offsets[row] as usize - first..offsets[row + 1] as usize - first {
+        let entries = offsets[row] as usize - first..offsets[row + 1] as usize - first;
+        if !plain_keys {
+            dict.set_item("key", &keys[entries.clone()])?;
+            dict.set_item("value", &elements[entries])?;
+            return Ok(dict.into_any());
+        }
+        for at in entries {
             dict.set_item(&keys[at], &elements[at])?;
         }
         Ok(dict.into_any())
     })
 }
 
-/// Types without a Python counterpart (intervals, unions, maps whose keys have parts) come as text.
+/// Types without a Python counterpart (unions) come as text.
 fn texts<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     let options = FormatOptions::default();
     let formatter = ArrayFormatter::try_new(array, &options).map_err(arrow_error)?;

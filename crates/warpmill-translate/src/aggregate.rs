@@ -184,6 +184,11 @@ impl Context<'_> {
             [argument] => Some(Limit::of_keys(self.rows.likely).encode(self.scope.expr(argument)?)),
             _ => return Err(unsupported("this number of arguments")),
         };
+        // A first value may be NULL; any value is not, unless all are.
+        let may_be_null = argument.as_ref().is_some_and(|argument| argument.ty.nullable);
+        if may_be_null && call.fun().name() == "first_value" && !call.ignore_nulls() {
+            return Err(unsupported("the first value, which may be NULL"));
+        }
         let mut distinct = call.is_distinct();
         let mut argument = argument;
         match function {

@@ -45,12 +45,14 @@ pub use calibrate::{Measurement, calibrate};
 pub use catalog::{TableInfo, WarpmillTable};
 pub use commit::CommitGate;
 pub use datafusion::common::ScalarValue;
+pub use dialect::{is_row, value_text};
 pub use error::{Error, Result};
 pub use files::check_message;
 pub use offload::Fallback;
 pub use panics::{caught, caught_async, out_of_memory};
 pub use profile::QueryProfile;
 pub use remote::{RemoteError, RemoteReason};
+pub use session::duckdb_settings::our_name as our_setting;
 pub use session::{
     CancelHandle, Description, ExplainFormat, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream,
     RowStream, Session, SessionBuilder,

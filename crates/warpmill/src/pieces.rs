@@ -48,6 +48,26 @@ pub fn first_piece(text: &str) -> Option<(Piece, usize)> {
     })
 }
 
+/// The statements of `text`, without the semicolons between them and without empty ones.
+pub fn statements(text: &str) -> Vec<&str> {
+    let (mut found, mut begin, mut at, mut empty) = (vec![], 0, 0, true);
+    for (piece, part) in pieces(text) {
+        if (piece, part) == (Piece::Other, ";") {
+            if !empty {
+                found.push(text[begin..at].trim());
+            }
+            (begin, empty) = (at + part.len(), true);
+        } else if !matches!(piece, Piece::Space | Piece::Comment) {
+            empty = false;
+        }
+        at += part.len();
+    }
+    if !empty {
+        found.push(text[begin..].trim());
+    }
+    found
+}
+
 /// Adds the parameter `$n` to a text, apart from a word that it ends with.
 pub fn push_parameter(text: &mut String, n: usize) {
     if text.ends_with(|c| is_word(c) || matches!(c, '$' | '@' | '#')) {
@@ -121,6 +141,12 @@ mod tests {
         assert_eq!(quoted("$$it's$$ $a$ $$ $a$ $1 + $2 $a"), ["$$it's$$", "$a$ $$ $a$"]);
         assert_eq!(quoted("'open"), ["'open"]);
         assert_eq!(quoted(r"E'open\"), [r"E'open\"]);
+    }
+
+    #[test]
+    fn statements_are_told_apart() {
+        assert_eq!(statements("SELECT ';' -- ;\n; ;/* ; */; INSERT 1;"), ["SELECT ';' -- ;", "INSERT 1"]);
+        assert_eq!(statements(" ; -- nothing"), [""; 0]);
     }
 
     #[test]

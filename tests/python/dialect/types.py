@@ -81,11 +81,7 @@ CASES = (
         "SELECT CAST('on' AS BOOLEAN) AS a, CAST(' true ' AS BOOLEAN) AS b",
         differs="`on`, `off` and spaces around are read, too: to DuckDB these are no truth values",
     ),
-    Case(
-        "dates of eight digits",
-        "SELECT CAST('20200101' AS DATE) AS a",
-        differs="2020-01-01: DuckDB wants the parts of a date apart",
-    ),
+    Case("eight digits are no date", "SELECT CAST('20200101' AS DATE) AS a"),
     Case(
         "decimals and truth values",
         "SELECT CAST(b AS DECIMAL(5,2)) AS a, CAST(b AS HUGEINT) AS b, CAST(d AS BOOLEAN) AS d"
@@ -173,7 +169,6 @@ CASES = (
     Case(
         "`typeof` of whole numbers of 128 bits",
         "SELECT typeof(sum(x)) AS s FROM (VALUES (1), (2)) t(x)",
-        differs="`DECIMAL(38,0)`, as HUGEINT is held",
     ),
     Case("widths of texts mean nothing", "SELECT CAST('abc' AS VARCHAR(2)) AS a, CAST('abc' AS CHAR(1)) AS b"),
     Case(
@@ -288,9 +283,9 @@ CASES = (
         "SELECT s::TIMESTAMP AS t FROM (VALUES ('2020-02-29 10:00'), ('2020-02-29 10:01')) v(s) ORDER BY s",
     ),
     Case(
-        "texts with an offset as TIMESTAMP",
+        "texts with an offset as TIMESTAMP: it is read over",
         "SELECT CAST('2020-01-01 10:00:00+02:00' AS TIMESTAMP) AS t",
-        differs="the moment in UTC (08:00), as in DuckDB before 2.0, which reads over the offset",
+        since="2.0",
     ),
     Case(
         "digits of nanoseconds",

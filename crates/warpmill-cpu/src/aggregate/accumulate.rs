@@ -28,8 +28,21 @@ pub(super) enum Accumulator {
     SumF64(Vec<f64>),
     Min(Data),
     Max(Data),
-    Text { values: Vec<StrView>, seen: Vec<bool>, pick: Pick, taken: Vec<u32> },
-    Moments { states: Vec<Moments>, scale: f64 },
+    /// The values that came first, and whether groups have one.
+    First {
+        values: Data,
+        seen: Vec<bool>,
+    },
+    Text {
+        values: Vec<StrView>,
+        seen: Vec<bool>,
+        pick: Pick,
+        taken: Vec<u32>,
+    },
+    Moments {
+        states: Vec<Moments>,
+        scale: f64,
+    },
 }
 
 /// The choice of the string that a group keeps.
@@ -48,9 +61,27 @@ macro_rules! each_state {
             Accumulator::SumI128($states) => $body,
             Accumulator::SumWide($states) => $body,
             Accumulator::SumF64($states) => $body,
-            Accumulator::Min(data) | Accumulator::Max(data) => crate::with_data!(data, $states => $body),
+            Accumulator::Min(data) | Accumulator::Max(data) | Accumulator::First { values: data, .. } => {
+                crate::with_data!(data, $states => $body)
+            }
             Accumulator::Moments { states: $states, .. } => $body,
             Accumulator::Text { values: $states, .. } => $body,
+        }
+    };
+}
+
+/// Runs `$body` with the arrays of two vectors of one ordered type.
+macro_rules! with_ordered {
+    ($a:expr, $b:expr, ($x:ident, $y:ident) => $body:expr, $otherwise:expr) => {
+        match ($a, $b) {
+            (Data::Bool($x), Data::Bool($y)) => $body,
+            (Data::I32($x), Data::I32($y)) => $body,
+            (Data::I64($x), Data::I64($y)) => $body,
+            (Data::I128($x), Data::I128($y)) => $body,
+            (Data::F32($x), Data::F32($y)) => $body,
+            (Data::F64($x), Data::F64($y)) => $body,
+            (Data::Code($x), Data::Code($y)) => $body,
+            _ => $otherwise,
         }
     };
 }
@@ -119,8 +150,7 @@ impl Accumulator {
             Kind::Any if phys == Phys::Str => Self::text(Pick::First),
             Kind::Min(phys) => Self::Min(Data::with_capacity(phys, 0)),
             Kind::Max(phys) => Self::Max(Data::with_capacity(phys, 0)),
-            // The greatest value is as good as any, and needs no flag for "none yet".
-            Kind::Any => Self::Max(Data::with_capacity(phys, 0)),
+            Kind::Any => Self::First { values: Data::with_capacity(phys, 0), seen: vec![] },
         };
         accumulator.resize(groups);
         accumulator
@@ -140,6 +170,10 @@ impl Accumulator {
             }
             Self::Min(data) => resize_extreme(data, groups, true),
             Self::Max(data) => resize_extreme(data, groups, false),
+            Self::First { values, seen } => {
+                resize_extreme(values, groups, false);
+                seen.resize(groups, false);
+            }
         }
     }
 
@@ -185,6 +219,7 @@ impl Accumulator {
             },
             Self::Min(states) => return extreme(states, ids, argument(), mask, true),
             Self::Max(states) => return extreme(states, ids, argument(), mask, false),
+            Self::First { values, seen } => return first(values, seen, ids, argument(), mask),
             Self::Text { values, seen, pick, taken } => match argument() {
                 Data::Str(v) => {
                     taken.clear();
@@ -250,6 +285,13 @@ impl Accumulator {
             (Self::SumWide(a), Self::SumWide(b)) => pairs(into, from).for_each(|(i, j)| a[i].merge(b[j])),
             (Self::Min(a), Self::Min(b)) => merge_extreme(a, b, pairs(into, from), true),
             (Self::Max(a), Self::Max(b)) => merge_extreme(a, b, pairs(into, from), false),
+            (Self::First { values, seen }, Self::First { values: b, seen: b_seen }) => {
+                with_ordered!(values, b, (a, b) => {
+                    for (i, j) in pairs(into, from).filter(|&(_, j)| b_seen[j]) {
+                        keep_first(a, seen, i, b[j]);
+                    }
+                }, unreachable!("accumulators of one slot are of one kind"));
+            }
             (Self::Text { values, seen, pick, .. }, Self::Text { values: b, seen: b_seen, .. }) => {
                 for (i, j) in pairs(into, from).filter(|&(_, j)| b_seen[j]) {
                     take(values, seen, *pick, i, b[j]);
@@ -275,6 +317,7 @@ impl Accumulator {
             Self::SumF64(v) => Self::SumF64(pick(v, order)),
             Self::Min(v) => Self::Min(v.gather(order)),
             Self::Max(v) => Self::Max(v.gather(order)),
+            Self::First { values, seen } => Self::First { values: values.gather(order), seen: pick(seen, order) },
             Self::Text { values, seen, pick: how, .. } => {
                 Self::Text { values: pick(values, order), seen: pick(seen, order), pick: *how, taken: vec![] }
             }
@@ -360,22 +403,6 @@ fn take(values: &mut [StrView], seen: &mut [bool], pick: Pick, group: usize, val
     better
 }
 
-/// Runs `$body` with the arrays of two vectors of one ordered type.
-macro_rules! with_ordered {
-    ($a:expr, $b:expr, ($x:ident, $y:ident) => $body:expr, $otherwise:expr) => {
-        match ($a, $b) {
-            (Data::Bool($x), Data::Bool($y)) => $body,
-            (Data::I32($x), Data::I32($y)) => $body,
-            (Data::I64($x), Data::I64($y)) => $body,
-            (Data::I128($x), Data::I128($y)) => $body,
-            (Data::F32($x), Data::F32($y)) => $body,
-            (Data::F64($x), Data::F64($y)) => $body,
-            (Data::Code($x), Data::Code($y)) => $body,
-            _ => $otherwise,
-        }
-    };
-}
-
 #[inline(always)]
 fn better<T: Ordered>(state: T, value: T, min: bool) -> T {
     let replace = if min { value.less(state) } else { state.less(value) };
@@ -402,6 +429,24 @@ fn extreme(states: &mut Data, ids: Ids<'_>, values: &Data, mask: Option<&Bitmap>
         if min { run(states, ids, values, mask, true) } else { run(states, ids, values, mask, false) }
         Ok(())
     }, Err(mismatch("min or max", values)))
+}
+
+/// Keeps `value` for `group` if that has none.
+#[inline(always)]
+fn keep_first<T>(values: &mut [T], seen: &mut [bool], group: usize, value: T) {
+    if !seen[group] {
+        values[group] = value;
+        seen[group] = true;
+    }
+}
+
+fn first(states: &mut Data, seen: &mut [bool], ids: Ids<'_>, values: &Data, mask: Option<&Bitmap>) -> Result<()> {
+    with_ordered!(states, values, (states, values) => {
+        if !matches!(ids, Ids::One(_)) || !seen[0] {
+            each(ids, mask, values.len(), |row, group| keep_first(states, seen, group, values[row]));
+        }
+        Ok(())
+    }, Err(mismatch("any value", values)))
 }
 
 fn merge_extreme(a: &mut Data, b: &Data, pairs: impl Iterator<Item = (usize, usize)>, min: bool) {

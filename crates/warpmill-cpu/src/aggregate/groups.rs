@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use warpmill_format::Bitmap;
 
-use super::accumulate::{Accumulator, Ids};
+use super::accumulate::{Accumulator, Ids, Kind};
 use super::keys::KeyLayout;
 use super::plan::{Grouping, Layout};
 use super::spill::Spilled;
@@ -92,7 +92,9 @@ impl Groups {
         let (state, groups) = match &layout.grouping {
             Grouping::One => (State::One, 1),
             Grouping::Perfect(perfect) => {
-                let ids = perfect.cells * if perfect.cells <= LANED_CELLS { LANES } else { 1 };
+                // Lanes would change which value comes first.
+                let in_order = layout.slots.iter().any(|slot| slot.kind == Kind::Any);
+                let ids = perfect.cells * if perfect.cells <= LANED_CELLS && !in_order { LANES } else { 1 };
                 (State::Perfect { touched: vec![false; ids], cells: perfect.cells }, ids)
             }
             Grouping::Hash(keys) => {

@@ -75,7 +75,9 @@ fn column(output: &Output, slots: &[Accumulator], rows: usize) -> Result<Vector>
             (integers(sums.into_iter(), to)?, validity)
         }
         (Accumulator::SumF64(sums), _) => (floats(sums.clone(), to)?, validity),
-        (Accumulator::Min(data) | Accumulator::Max(data), _) => (convert(data.clone(), from, to)?, validity),
+        (Accumulator::Min(data) | Accumulator::Max(data) | Accumulator::First { values: data, .. }, _) => {
+            (convert(data.clone(), from, to)?, validity)
+        }
         (Accumulator::Text { values, seen, .. }, _) => {
             (Data::Str(values.clone()), Some(Bitmap::from_fn(rows, |group| seen[group])))
         }

@@ -87,6 +87,7 @@ fn columns(keys: KeyRows, hashes: &[u64], slots: Vec<Accumulator>) -> Vec<Vector
             }
             Accumulator::SumF64(states) => columns.push(Data::F64(states)),
             Accumulator::Min(states) | Accumulator::Max(states) => columns.push(states),
+            Accumulator::First { values, seen } => columns.extend([values, Data::Bool(seen)]),
             Accumulator::Text { values, seen, .. } => columns.extend([Data::Str(values), Data::Bool(seen)]),
             Accumulator::Moments { states, .. } => {
                 let part = |index: usize| Data::F64(states.iter().map(|state| state.parts()[index]).collect());
@@ -136,7 +137,11 @@ fn accumulator(slot: &Slot, columns: &mut impl Iterator<Item = Data>) -> Option<
         (Kind::Max(Phys::Str), data) => text(data, Pick::Max)?,
         (Kind::Any, data) if slot.phys == Phys::Str => text(data, Pick::First)?,
         (Kind::Min(_), data) => Accumulator::Min(data),
-        (Kind::Max(_) | Kind::Any, data) => Accumulator::Max(data),
+        (Kind::Max(_), data) => Accumulator::Max(data),
+        (Kind::Any, values) => {
+            let Data::Bool(seen) = columns.next()? else { return None };
+            Accumulator::First { values, seen }
+        }
         (Kind::Moments { scale }, Data::F64(counts)) => {
             let (Data::F64(means), Data::F64(squares)) = (columns.next()?, columns.next()?) else { return None };
             let parts = counts.into_iter().zip(means).zip(squares);

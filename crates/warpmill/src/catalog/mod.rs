@@ -14,6 +14,7 @@ pub(crate) mod reading;
 mod removal;
 mod rename;
 mod schema;
+mod sequences;
 mod sink;
 mod special;
 mod summary;
@@ -33,6 +34,7 @@ use warpmill_format::table::leftovers;
 
 pub use provider::WarpmillTable;
 pub(crate) use schema::{Existing, Kind, Schema};
+pub(crate) use sequences::{Sequence, SequenceOptions};
 pub(crate) use sink::{segment_bytes, write_options, write_stream};
 pub(crate) use special::{NUMBERED, ROW, statement_name, version_name};
 pub(crate) use summary::is_query;
@@ -287,8 +289,9 @@ pub(crate) fn no_schema(name: &str) -> Error {
 
 /// `name`, if it can be that of a file.
 fn plain(name: &str) -> Result<&str> {
-    let reserved =
-        [SCHEMA_SUFFIX, view::SUFFIX, macros::SUFFIX].iter().any(|suffix| name.to_ascii_lowercase().ends_with(suffix));
+    let reserved = [SCHEMA_SUFFIX, view::SUFFIX, macros::SUFFIX, sequences::SUFFIX]
+        .iter()
+        .any(|suffix| name.to_ascii_lowercase().ends_with(suffix));
     match name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) || reserved {
         true => Err(Error::Catalog(format!("{name:?} cannot be a name in a database directory"))),
         false => Ok(name),

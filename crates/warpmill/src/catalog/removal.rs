@@ -7,7 +7,7 @@ use warpmill_format::table::leftovers;
 use warpmill_format::{FormatError, Table};
 
 use super::schema::{Entry, Found, wrong_kind};
-use super::{Kind, Schema, entries, io_error, macros, same, view};
+use super::{Kind, Schema, entries, io_error, macros, same, sequences, view};
 use crate::{Error, Result};
 
 impl Schema {
@@ -87,6 +87,7 @@ impl Schema {
         self.dropped.store(true, Ordering::Relaxed);
         self.opened.lock().clear();
         self.macros.write().clear();
+        self.sequences.lock().clear();
         tables.clear();
         Ok(())
     }
@@ -96,7 +97,7 @@ impl Schema {
         leftovers::clean(folder)?;
         let stored = self.stored()?;
         let is_stored = |name: &String| {
-            if name.ends_with(macros::SUFFIX) {
+            if [macros::SUFFIX, sequences::SUFFIX, sequences::LOCK_SUFFIX].iter().any(|suffix| name.ends_with(suffix)) {
                 return true;
             }
             stored.iter().any(|(known, kind)| match kind {

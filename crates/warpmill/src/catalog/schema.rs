@@ -16,6 +16,7 @@ use warpmill_format::table::leftovers;
 use warpmill_format::{FormatError, Table, TableWriter};
 
 use super::reading::Call;
+use super::sequences::Sequence;
 use super::view::{self, View};
 use super::{Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same, special, summary};
 use crate::{Error, Result, WriteOptions};
@@ -49,6 +50,8 @@ pub(crate) struct Schema {
     pub(super) session_tables: RwLock<BTreeMap<String, Entry>>,
     /// Texts of macros of the session, by their names in lower case.
     pub(super) macros: RwLock<BTreeMap<String, String>>,
+    /// Sequences of the session, by their names in lower case.
+    pub(super) sequences: Mutex<BTreeMap<String, Sequence>>,
     /// Set, while `session_tables` is locked, when nobody finds the schema any more.
     pub(super) dropped: AtomicBool,
     pub(super) opened: Mutex<HashMap<String, Arc<Table>>>,
@@ -105,8 +108,8 @@ impl Schema {
     pub(super) fn new(name: &str, folder: Option<PathBuf>, shared: Arc<Shared>) -> Self {
         let (session_tables, opened) = (RwLock::default(), Mutex::default());
         let dropped = AtomicBool::new(false);
-        let macros = RwLock::default();
-        Self { name: name.to_string(), folder, session_tables, macros, dropped, opened, shared }
+        let (macros, sequences) = (RwLock::default(), Mutex::default());
+        Self { name: name.to_string(), folder, session_tables, macros, sequences, dropped, opened, shared }
     }
 
     /// Its name.

@@ -1,11 +1,15 @@
-//! Sums and averages.
+//! Aggregates of rows: the types that they are computed with, and those that DataFusion computes otherwise.
+
+mod kahan;
+mod pairs;
+mod typed;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Int64Type, i256};
-use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Case, Expr, ExprSchemable, Signature, Volatility,
@@ -13,11 +17,23 @@ use datafusion::logical_expr::{
 
 use super::extremes;
 use super::operators::convert;
-use super::types::{HUGEINT, MAX_WIDTH, digits};
+use super::types::{HUGEINT, MAX_WIDTH, digits, is_text, type_name};
+
+/// The functions that take the place of DataFusion's of the same names.
+pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
+    typed::functions().chain(pairs::functions()).chain(kahan::functions()).collect()
+}
 
 /// The arguments of an aggregate in the types that DuckDB computes with: sums of whole numbers are HUGEINT, those of decimals
 /// have the full width, and averages are DOUBLE (of exact sums, in programs).
+///
+/// # Errors
+/// Arguments that DuckDB has no such function of.
 pub(super) fn arguments(function: &str, mut args: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
+    check(function, &args, schema)?;
+    if pairs::is_of_pairs(function) {
+        return args.into_iter().map(|arg| convert(arg, &DataType::Float64, schema)).collect();
+    }
     let [only] = args.as_mut_slice() else { return Ok(args) };
     let ty = only.get_type(schema)?;
     let to = match (function, &ty) {
@@ -25,15 +41,36 @@ pub(super) fn arguments(function: &str, mut args: Vec<Expr>, schema: &DFSchema) 
             *only = convert(std::mem::take(only), &DataType::Int32, schema)?;
             Some(HUGEINT)
         }
-        ("sum", ty) if ty.is_integer() => Some(HUGEINT),
+        ("sum", ty) if ty.is_integer() || ty.is_null() => Some(HUGEINT),
         ("sum", ty) => digits(ty).map(|(_, scale)| DataType::Decimal128(MAX_WIDTH, scale)),
-        ("avg", ty) => digits(ty).map(|_| DataType::Float64),
+        ("avg", DataType::Null) => Some(DataType::Float64),
+        ("avg", ty) => digits(ty).map(|_| DataType::Float64).or_else(|| typed::mean_type(ty)),
+        ("fsum" | "favg", _) => Some(DataType::Float64),
         _ => None,
     };
     if let Some(to) = to {
         *only = convert(std::mem::take(only), &to, schema)?;
     }
     Ok(args)
+}
+
+/// Refuses arguments that DataFusion has the function of, and DuckDB has not.
+fn check(function: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
+    let none = || {
+        let types = args.iter().map(|arg| Ok(type_name(&arg.get_type(schema)?))).collect::<Result<Vec<_>>>()?;
+        plan_err!("No function matches {function}({})", types.join(", "))
+    };
+    match (function, args) {
+        ("count", [_, _, ..]) => none(),
+        ("string_agg", [_, separator]) => match separator.get_type(schema)? {
+            ty if !ty.is_null() && !is_text(&ty) => none(),
+            _ if separator.any_column_refs() || separator.is_volatile() => {
+                plan_err!("The \"arg\" argument in function \"string_agg\" must be a constant expression")
+            }
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
 }
 
 /// The arguments of an aggregate in a window with its filter in them, where it ignores NULLs: programs have no other filter there.
@@ -54,13 +91,13 @@ pub(super) fn checked(func: Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema)
     /// Digits of values of which no table has enough rows for that.
     const SAFE: u8 = 28;
     let [arg] = args else { return Ok(func) };
-    if arg.get_type(schema)?.is_floating() {
+    let ty = arg.get_type(schema)?;
+    let func = typed::of_type(&func, &ty);
+    if ty.is_floating() {
         return Ok(extremes::of_floats(&func).unwrap_or(func));
     }
-    if func.name() != "sum" {
-        return Ok(func);
-    }
-    if !matches!(arg.get_type(schema)?, DataType::Decimal128(..)) || func.inner().downcast_ref::<Total>().is_some() {
+    if func.name() != "sum" || !matches!(ty, DataType::Decimal128(..)) || func.inner().downcast_ref::<Total>().is_some()
+    {
         return Ok(func);
     }
     let plain = match arg {

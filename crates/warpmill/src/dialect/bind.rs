@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
-use super::{aggregates, castable, casts, copied, dates, functions, sets};
+use super::{aggregates, castable, casts, copied, dates, field_names, functions, sets};
 use crate::asof::AsofJoin;
 use crate::udf;
 
@@ -29,6 +29,10 @@ pub(super) fn bind(plan: LogicalPlan) -> Result<LogicalPlan> {
         |plan| match plan {
             LogicalPlan::RecursiveQuery(query) => {
                 Ok(Transformed::new(sets::recursive(query)?, true, TreeNodeRecursion::Jump))
+            }
+            LogicalPlan::Dml(mut dml) => {
+                dml.input = Arc::new(texts_read(Arc::unwrap_or_clone(dml.input))?);
+                Ok(Transformed::yes(LogicalPlan::Dml(dml)))
             }
             plan => Ok(Transformed::no(plan)),
         },
@@ -134,6 +138,28 @@ fn listed(list: Values) -> Result<LogicalPlan> {
         rows.iter_mut().zip(values).for_each(|(row, value)| row[column] = value);
     }
     LogicalPlanBuilder::values(rows)?.build()
+}
+
+/// Rows for a table, whose texts are read as the numbers that they are for: `'nan'` stands beside whole numbers in a column of floats.
+fn texts_read(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match plan {
+        LogicalPlan::Projection(mut projection) => {
+            projection.input = Arc::new(texts_read(Arc::unwrap_or_clone(projection.input))?);
+            Ok(LogicalPlan::Projection(projection))
+        }
+        LogicalPlan::Values(mut list) => {
+            for value in list.values.iter_mut().flatten() {
+                if let Expr::Cast(Cast { expr, field }) = value
+                    && is_text_constant(expr)
+                    && is_number(field.data_type())
+                {
+                    *value = casts::bind((**expr).clone(), field.data_type(), false, &DFSchema::empty())?;
+                }
+            }
+            Ok(LogicalPlan::Values(list))
+        }
+        plan => Ok(plan),
+    }
 }
 
 /// Whether a value of a list is a text that is read as what the others are.
@@ -421,6 +447,9 @@ fn called(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
     }
     if let Some(bound) = dates::function(&function, schema)? {
         return Ok(bound);
+    }
+    if function.func.name() == "named_struct" {
+        field_names::check_names(&function)?;
     }
     functions::bind(function, schema)
 }

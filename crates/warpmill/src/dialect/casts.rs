@@ -1,14 +1,13 @@
 //! Casts: which there are, how values are rounded, read and written, and when that fails.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Float32Array, StringArray};
 use arrow::datatypes::{
-    DataType, DurationMicrosecondType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampNanosecondType,
+    DataType, Date32Type, DurationMicrosecondType, Float64Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampNanosecondType,
 };
-use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, not_impl_err};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
@@ -18,6 +17,7 @@ use warpmill_translate::kept;
 
 use super::castable;
 use super::field_names;
+use super::moment_texts;
 use super::operators::strict_cast;
 use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};
 use super::written;
@@ -56,6 +56,9 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
             Expr::Literal(value, _) => match value.try_as_str().flatten().map(|text| text::number(text, to)) {
                 None => lit(ScalarValue::try_from(to)?),
                 Some(Some(value)) => lit(value),
+                Some(None) if value.try_as_str().flatten().is_some_and(|text| text::is_too_wide(text, to)) => {
+                    return not_impl_err!("a number of more than 38 digits");
+                }
                 Some(None) if try_cast => lit(ScalarValue::try_from(to)?),
                 Some(None) => return exec_err!("cannot convert the text {value} to {to}"),
             },
@@ -68,24 +71,25 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View,
             DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, None),
         ) => bind(bind(e, &TIMESTAMP, try_cast, schema)?, to, try_cast, schema)?,
-        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Timestamp(..))
-            if let Expr::Literal(value, _) = &e
-                && let Some(longer) = value.try_as_str().flatten().and_then(text::with_seconds) =>
-        {
-            plain(lit(longer), to)
-        }
-        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, to) if text::is_checked(to) => {
-            let cast = match checked(e, to, try_cast)? {
-                Some(text @ Expr::Literal(..)) => plain(text, to),
-                Some(text) => kept::kept(plain(text, to)),
+        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, to) if moment_texts::is_read(to) => match &e {
+            Expr::Literal(value, _) => match value.try_as_str().flatten() {
                 None => lit(ScalarValue::try_from(to)?),
-            };
-            return Ok(cast);
-        }
+                // The literal keeps its metadata.
+                Some(text) if moment_texts::is_plain(text, to) => plain(e, to),
+                Some(text) => match moment_texts::read(text, to)? {
+                    Some(moment) => lit(moment),
+                    None => convert(How::Moment, to.clone(), try_cast, e),
+                },
+            },
+            _ => convert(How::Moment, to.clone(), try_cast, e),
+        },
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Binary) => {
             convert(How::Bytes, DataType::Binary, try_cast, e)
         }
-        (from, DataType::Utf8) if is_float(from) || is_written_otherwise(from) => {
+        // Programs write dates: those before the year 1 as `-0044-03-15`.
+        (from, DataType::Utf8)
+            if is_float(from) || is_written_otherwise(from) && !(*from == DataType::Date32 && e.any_column_refs()) =>
+        {
             convert(How::Write, DataType::Utf8, try_cast, e)
         }
         (from, to) if matches!(e, Expr::Literal(..)) || kept::always_fits(from, to) => plain(e, to),
@@ -93,28 +97,21 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
     })
 }
 
-/// A text of which Arrow's parsers read as `to` what DuckDB does; `None`: a constant that is none, of `TRY_CAST`.
-fn checked(e: Expr, to: &DataType, try_cast: bool) -> Result<Option<Expr>> {
-    let Expr::Literal(value, _) = &e else {
-        return Ok(Some(if is_convert(&e, How::Check) { e } else { convert(How::Check, to.clone(), try_cast, e) }));
-    };
-    match value.try_as_str().flatten().map(|text| text::checked(text, to)) {
-        None => Ok(Some(e)),
-        // The text is read as it is: the literal keeps its metadata.
-        Some(Some(Cow::Borrowed(_))) => Ok(Some(e)),
-        Some(Some(Cow::Owned(text))) => Ok(Some(lit(text))),
-        Some(None) if try_cast => Ok(None),
-        Some(None) => exec_err!("cannot convert the text {value} to {}", types::type_name(to)),
-    }
-}
-
 /// Whether DuckDB writes values of a type in its own way.
 pub(super) fn is_written_otherwise(ty: &DataType) -> bool {
-    use DataType::{Binary, BinaryView, Duration, Interval, LargeBinary, Time32, Time64, Timestamp};
+    use DataType::{Binary, BinaryView, Date32, Duration, Interval, LargeBinary, Time32, Time64, Timestamp};
     written::has_parts(ty)
         || matches!(
             ty,
-            Timestamp(..) | Time32(_) | Time64(_) | Interval(_) | Duration(_) | Binary | LargeBinary | BinaryView
+            Date32
+                | Timestamp(..)
+                | Time32(_)
+                | Time64(_)
+                | Interval(_)
+                | Duration(_)
+                | Binary
+                | LargeBinary
+                | BinaryView
         )
 }
 
@@ -129,8 +126,8 @@ enum How {
     Narrow,
     /// Text as a number.
     Read,
-    /// Text that is to be read as a time or an interval, as Arrow reads it.
-    Check,
+    /// Text as a date, a time, a moment or an interval.
+    Moment,
     /// Text as bytes.
     Bytes,
     /// A value as text.
@@ -150,6 +147,11 @@ fn convert(how: How, to: DataType, try_cast: bool, e: Expr) -> Expr {
 fn is_convert(e: &Expr, how: How) -> bool {
     let Expr::ScalarFunction(call) = e else { return false };
     call.func.inner().downcast_ref::<Convert>().is_some_and(|convert| convert.how == how)
+}
+
+/// Whether a call reads a date, a time, a moment or an interval from a text.
+pub(super) fn reads_moment(call: &ScalarFunction) -> bool {
+    call.func.inner().downcast_ref::<Convert>().is_some_and(|convert| convert.how == How::Moment)
 }
 
 /// The result of a function of one argument: of a constant, a constant.
@@ -180,7 +182,7 @@ impl ScalarUDFImpl for Convert {
             How::Nearest => "round_moment",
             How::Narrow => "narrow_float",
             How::Read => "read_number",
-            How::Check => "check_text",
+            How::Moment => "read_moment",
             How::Bytes => "read_bytes",
             How::Write => "write_text",
             How::Rename => "rename_fields",
@@ -197,7 +199,7 @@ impl ScalarUDFImpl for Convert {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(if self.how == How::Check { DataType::Utf8 } else { self.to.clone() })
+        Ok(self.to.clone())
     }
 
     fn is_strict(&self) -> bool {
@@ -210,7 +212,7 @@ impl ScalarUDFImpl for Convert {
             How::Nearest => nearest(array, &self.to),
             How::Narrow => self.narrow(array),
             How::Read => self.read(array),
-            How::Check => self.check(array),
+            How::Moment => self.moment(array),
             How::Bytes => self.bytes(array),
             How::Write => written(array),
             How::Rename => field_names::with_names(array, &self.to),
@@ -231,16 +233,22 @@ impl Convert {
         Ok(Arc::new(rows.collect::<Result<Float32Array>>()?))
     }
 
-    fn check(&self, array: &ArrayRef) -> Result<ArrayRef> {
+    fn moment(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let texts = strict_cast(array, &DataType::Utf8)?;
-        let rows =
-            texts.as_string::<i32>().iter().map(|row| match row.map(|row| (row, text::checked(row, &self.to))) {
-                Some((row, None)) if !self.try_cast => {
-                    exec_err!("cannot convert the text {row:?} to {}", types::type_name(&self.to))
-                }
-                row => Ok(row.and_then(|(_, checked)| checked)),
-            });
-        Ok(Arc::new(rows.collect::<Result<StringArray>>()?))
+        let null = ScalarValue::try_from(&self.to)?;
+        let values = texts.as_string::<i32>().iter().map(|text| {
+            let Some(text) = text else { return Ok(null.clone()) };
+            match moment_texts::read(text, &self.to)? {
+                Some(moment) => Ok(moment),
+                None if self.try_cast => Ok(null.clone()),
+                None => exec_err!("cannot convert the text {text:?} to {}", types::type_name(&self.to)),
+            }
+        });
+        let values = values.collect::<Result<Vec<_>>>()?;
+        if values.is_empty() {
+            return Ok(arrow::array::new_empty_array(&self.to));
+        }
+        ScalarValue::iter_to_array(values)
     }
 
     fn bytes(&self, array: &ArrayRef) -> Result<ArrayRef> {
@@ -266,6 +274,9 @@ impl Convert {
             texts.as_string::<i32>().iter().map(|text| match text.map(|text| (text, text::number(text, &self.to))) {
                 None => Ok(null.clone()),
                 Some((_, Some(value))) => Ok(value),
+                Some((text, None)) if text::is_too_wide(text, &self.to) => {
+                    not_impl_err!("a number of more than 38 digits")
+                }
                 Some((_, None)) if self.try_cast => Ok(null.clone()),
                 Some((text, None)) => exec_err!("cannot convert the text {text:?} to {}", self.to),
             });
@@ -362,9 +373,13 @@ pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef> {
             let wide = strict_cast(array, &DataType::Float64)?;
             wide.as_primitive::<Float64Type>().iter().map(|x| x.map(text::of_float)).collect()
         }
+        DataType::Date32 => {
+            let days = array.as_primitive::<Date32Type>().iter();
+            days.map(|days| days.map(|days| moment_texts::of_date(days.into()))).collect()
+        }
         DataType::Time32(_) | DataType::Time64(_) => {
             let times = strict_cast(array, &DataType::Time64(TimeUnit::Microsecond))?;
-            times.as_primitive::<Time64MicrosecondType>().iter().map(|x| x.map(text::of_time)).collect()
+            times.as_primitive::<Time64MicrosecondType>().iter().map(|x| x.map(moment_texts::of_time)).collect()
         }
         DataType::Interval(_) => {
             let intervals = strict_cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
@@ -390,14 +405,16 @@ pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef> {
             bytes.as_binary::<i64>().iter().map(|x| x.map(text::of_bytes)).collect()
         }
         DataType::Timestamp(TimeUnit::Nanosecond, None) => {
-            array.as_primitive::<TimestampNanosecondType>().iter().map(|nanos| nanos.map(text::of_nanos)).collect()
+            let nanos = array.as_primitive::<TimestampNanosecondType>().iter();
+            nanos.map(|nanos| nanos.map(moment_texts::of_nanos)).collect()
         }
         ty => {
             let zoned = matches!(ty, DataType::Timestamp(_, Some(_)));
             let moments = strict_cast(&strict_cast(array, &types::timestamptz())?, &TIMESTAMP)?;
             let moments = moments.as_primitive::<arrow::datatypes::TimestampMicrosecondType>();
             let suffix = if zoned { "+00" } else { "" };
-            moments.iter().map(|micros| micros.map(|micros| format!("{}{suffix}", text::of_moment(micros)))).collect()
+            let text = |micros| format!("{}{suffix}", moment_texts::of_moment(micros));
+            moments.iter().map(|micros| micros.map(text)).collect()
         }
     };
     Ok(Arc::new(texts))

@@ -17,7 +17,7 @@ use warpmill_translate::kept;
 
 use super::library;
 use super::operators::{Op, call};
-use super::types::{self, TIMESTAMP};
+use super::types::{self, TIMESTAMP, is_number};
 
 /// `left op right` where a date is an operand; `None` where DataFusion means what DuckDB means.
 pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataType)) -> Result<Option<Expr>> {
@@ -42,6 +42,15 @@ pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataT
         }
         (Op::Multiply, by, Interval(_)) if by.is_integer() => {
             return Ok(library::call("interval_times", vec![r.clone(), l.clone()]));
+        }
+        (Op::Multiply, Interval(_), by) if is_number(by) => {
+            return Ok(library::call("interval_scaled", vec![l.clone(), r.clone()]));
+        }
+        (Op::Multiply, by, Interval(_)) if is_number(by) => {
+            return Ok(library::call("interval_scaled", vec![r.clone(), l.clone()]));
+        }
+        (Op::Divide, Interval(_), by) if is_number(by) => {
+            return Ok(library::call("interval_divided", vec![l.clone(), r.clone()]));
         }
         _ => return Ok(None),
     }))

@@ -1,10 +1,13 @@
 //! Names of fields of structs that are cast: DuckDB tells them apart without regard to case, DataFusion with.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayData, ArrayRef, make_array};
 use arrow::datatypes::{DataType, FieldRef, Fields};
-use datafusion::common::Result;
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::ScalarFunction;
 
 /// `from` with the names that fields have in `to`; `None`: it has them. Fields of `row(...)`, which have no names, get them in order.
 pub(super) fn renamed(from: &DataType, to: &DataType) -> Option<DataType> {
@@ -28,6 +31,25 @@ pub(super) fn renamed(from: &DataType, to: &DataType) -> Option<DataType> {
     }
 }
 
+/// Whether a struct is a row, whose fields have no names of their own.
+pub fn is_row(fields: &Fields) -> bool {
+    !fields.is_empty() && fields.iter().enumerate().all(|(at, field)| *field.name() == format!("c{at}"))
+}
+
+/// Refuses a struct that has one name twice.
+pub(super) fn check_names(call: &ScalarFunction) -> Result<()> {
+    let mut taken = HashSet::new();
+    for name in call.args.iter().step_by(2) {
+        if let Expr::Literal(name, _) = name
+            && let Some(name) = name.try_as_str().flatten()
+            && !taken.insert(name.to_lowercase())
+        {
+            return plan_err!("Duplicate named argument {name:?} in a struct");
+        }
+    }
+    Ok(())
+}
+
 /// The field of structs of type `ty` that is called `name`.
 pub(super) fn field(ty: &DataType, name: &str) -> Option<FieldRef> {
     let DataType::Struct(fields) = ty else { return None };
@@ -41,8 +63,7 @@ fn called<'f>(fields: &'f Fields, name: &str) -> Option<&'f FieldRef> {
 
 /// Field number `at` of structs `from` with its name in `to`.
 fn renamed_field(field: &FieldRef, at: usize, from: &Fields, to: &Fields) -> FieldRef {
-    let unnamed =
-        from.len() == to.len() && from.iter().enumerate().all(|(at, field)| *field.name() == format!("c{at}"));
+    let unnamed = from.len() == to.len() && is_row(from);
     let target = called(to, field.name()).or_else(|| to.get(at).filter(|_| unnamed));
     let Some(target) = target else { return Arc::clone(field) };
     let data_type = renamed(field.data_type(), target.data_type()).unwrap_or_else(|| field.data_type().clone());

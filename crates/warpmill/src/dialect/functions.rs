@@ -170,6 +170,10 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
         ("isinf", [x], [ty]) if ty.is_temporal() => {
             Ok(Expr::Not(Box::new(again_as("is_finite_moment", vec![x.clone()])?)))
         }
+        (name @ ("list_quantile_cont" | "list_quantile_disc"), [_, at], _) => {
+            library::check_fraction(name, at)?;
+            Ok(Expr::ScalarFunction(function))
+        }
         ("format" | "printf", [pattern, args @ ..], [_, types @ ..]) => {
             let written = |(arg, ty): (&Expr, &DataType)| match is_number(ty) || is_text(ty) || *ty == DataType::Boolean
             {

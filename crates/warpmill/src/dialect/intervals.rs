@@ -71,7 +71,8 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             Ok(Expr::ScalarFunction(call))
         }
         Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
-            if params.distinct || matches!(func.name(), "min" | "max" | "median" | "first_value" | "last_value") {
+            let compares = matches!(func.name(), "min" | "max" | "median");
+            if compares || params.distinct && func.name() != "mean" {
                 refuse_of(func.name(), &params.args, schema)?;
             }
             params.order_by = params.order_by.into_iter().map(|key| sorted(key, schema)).collect::<Result<_>>()?;
@@ -147,12 +148,16 @@ impl ScalarUDFImpl for Length {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         of_one(&args.args, |array| {
-            let intervals = strict_cast(array, &INTERVAL)?;
-            let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
-            let lengths: Decimal128Array = intervals.iter().map(|interval| interval.map(nanos)).collect();
+            let lengths = lengths(&strict_cast(array, &INTERVAL)?);
             Ok(Arc::new(lengths.with_precision_and_scale(38, 0)?) as ArrayRef)
         })
     }
+}
+
+/// The nanoseconds of intervals.
+pub(super) fn lengths(intervals: &ArrayRef) -> Decimal128Array {
+    let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+    intervals.iter().map(|interval| interval.map(nanos)).collect()
 }
 
 fn nanos(interval: IntervalMonthDayNano) -> i128 {

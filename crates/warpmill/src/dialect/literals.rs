@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, UnaryOperator, Value, VisitorMut,
+    FunctionArguments, Ident, Interval, ObjectName, UnaryOperator, Value, VisitorMut,
 };
 
 use super::walk;
@@ -78,6 +78,13 @@ impl VisitorMut for Literals {
                     let text = Box::new(Expr::Value(Value::SingleQuotedString(digits.clone()).into()));
                     *expr = Expr::Cast { kind: CastKind::Cast, expr: text, data_type, array: false, format: None };
                 }
+            }
+            // A text without a unit of its own.
+            Expr::Interval(Interval { value, leading_field: None, .. }) if matches!(&**value, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) =>
+            {
+                let data_type = DataType::Interval { fields: None, precision: None };
+                let expr_of = Box::new((**value).clone());
+                *expr = Expr::Cast { kind: CastKind::Cast, expr: expr_of, data_type, array: false, format: None };
             }
             Expr::AtTimeZone { timestamp, time_zone } => {
                 let args =

@@ -13,12 +13,15 @@ mod epoch;
 mod extremes;
 mod field_names;
 mod functions;
+mod interval_texts;
 mod intervals;
 mod library;
 mod lists;
 mod literals;
 mod macros;
+mod moment_texts;
 mod names;
+mod nested_order;
 mod operators;
 mod planner;
 mod readers;
@@ -49,6 +52,7 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+pub use field_names::is_row;
 pub(crate) use macros::check as check_macro;
 pub(crate) use names::{arguments, distinct_names, shown};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
@@ -56,6 +60,7 @@ pub(crate) use subqueries::Subqueries;
 pub(crate) use syntax::{VALUES as PIVOT_VALUES, answer, plain};
 pub(crate) use types::type_name;
 pub(crate) use versions::named as with_versions;
+pub use written::text as value_text;
 
 use crate::asof::Relations;
 use crate::once;
@@ -70,7 +75,7 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     macros::expand(&mut statement, state)?;
     readers::rewrite(&mut statement)?;
     let Some(functions) = state.config().get_extension::<Functions>() else {
-        return planned(state, statement, params).await;
+        return planned(state, statement, sql, params).await;
     };
     let is_volatile = |name: &str| {
         let function = state.scalar_functions().get(library::scalar(name));
@@ -78,24 +83,31 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     };
     let mut expanded = statement.clone();
     if !expand(&mut expanded, &functions, Expansion::Expressions, &is_volatile)? {
-        return planned(state, expanded, params).await;
+        return planned(state, expanded, sql, params).await;
     }
-    match planned(state, expanded, params).await {
+    match planned(state, expanded, sql, params).await {
         // The types are none that the expressions of functions are for: their code is called.
         Err(error) if Misfit::find(&error).is_some() => {
             let mut called = statement;
             expand(&mut called, &functions, Expansion::Code, &is_volatile)?;
-            planned(state, called, params).await
+            planned(state, called, sql, params).await
         }
         plan => plan,
     }
 }
 
-async fn planned(state: &SessionState, mut statement: Statement, params: &[ScalarAndMetadata]) -> Result<LogicalPlan> {
+/// The plan of a statement that was read from the text `sql`.
+async fn planned(
+    state: &SessionState,
+    mut statement: Statement,
+    sql: &str,
+    params: &[ScalarAndMetadata],
+) -> Result<LogicalPlan> {
     check_ctes(&statement)?;
     check_windows(&statement)?;
-    let tables = tables::Tables::of(state, &statement).await?;
-    names::bind(&mut statement, &tables)?;
+    let rowids = sql.as_bytes().windows("rowid".len()).any(|word| word.eq_ignore_ascii_case(b"rowid"));
+    let tables = tables::Tables::of(state, &statement, rowids).await?;
+    names::bind(&mut statement, &tables, sql)?;
     once::mark(&mut statement, &tables);
     literals::rewrite(&mut statement);
     let plan = SqlToRel::new_with_options(&tables, tables.parser_options()).statement_to_plan(statement)?;
@@ -129,7 +141,7 @@ pub(crate) fn is_part_of_constants(call: &ScalarFunction) -> bool {
     // `names` makes patterns without escapes so.
     let doubled = [lit("\\"), lit("\\\\")];
     let is_pattern = || call.func.name() == "replace" && call.args.get(1..) == Some(&doubled[..]);
-    operators::is_operator(call) || dates::is_date_at_midnight(call) || is_pattern()
+    operators::is_operator(call) || dates::is_date_at_midnight(call) || casts::reads_moment(call) || is_pattern()
 }
 
 /// Names that calls may have in SQL, besides those of functions that are registered: of parts of dates, and of what stands for something else.
@@ -139,7 +151,7 @@ pub(crate) fn called_names() -> impl Iterator<Item = &'static str> {
 
 /// The name of a column that a SELECT list has without one, as an alias.
 pub(crate) fn alias_of(expr: &SqlExpr) -> Ident {
-    names::quoted(&names::label(expr))
+    names::quoted(&names::label(expr, ""))
 }
 
 /// `e` as `to`, as SQL texts cast it.
@@ -177,5 +189,6 @@ pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend([dates::timezone(), functions::type_of(), epoch::to_timestamp()]);
     functions.extend(lists::functions());
     functions.extend(library::functions());
+    builder.aggregate_functions().get_or_insert_default().extend(aggregates::functions());
     builder
 }

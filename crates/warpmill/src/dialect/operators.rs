@@ -168,6 +168,7 @@ fn bind_typed(op: Op, left: Typed, right: Expr, schema: &DFSchema) -> Result<Opt
         return Ok(Some(Typed { expr: lit(ScalarValue::try_from(&result)?), ty: result }));
     }
     let flat = lt == result;
+    let whole = result == HUGEINT && is_whole(&lt) && is_whole(&rt);
     if is_float(&result) {
         let (left, right) = (converted(left, &lt, &result, schema)?, converted(right, &rt, &result, schema)?);
         let expr = match op {
@@ -178,8 +179,8 @@ fn bind_typed(op: Op, left: Typed, right: Expr, schema: &DFSchema) -> Result<Opt
     }
     let operand = |e: Expr, ty: &DataType| match (&result, ty) {
         (result, ty) if result.is_integer() => converted(e, ty, result, schema),
-        // Of whole numbers: a decimal that holds one would make it a quotient.
-        (_, ty) if op == Op::IntegerDivide => converted(e, ty, &HUGEINT, schema),
+        // Of whole numbers: a decimal that holds one would make it a quotient, or a sum of more digits.
+        (_, ty) if op == Op::IntegerDivide || whole => converted(e, ty, &HUGEINT, schema),
         (result, DataType::Null) => convert(e, result, schema),
         (_, ty) => match digits(ty) {
             Some((width, scale)) => converted(e, ty, &DataType::Decimal128(width, scale), schema),

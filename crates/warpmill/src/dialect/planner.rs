@@ -10,7 +10,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, GetFieldAccess, 
 
 use super::operators::{Op, binary, check_arithmetic};
 use super::types::{MAX_WIDTH, is_number, is_text};
-use super::{dates, field_names, library};
+use super::{dates, field_names, library, shifts};
 
 /// Operators, fields and elements as calls: arithmetic whose operands [`bind`](super::operators::bind) converts.
 #[derive(Debug)]
@@ -18,6 +18,9 @@ pub(super) struct Operators;
 
 impl ExprPlanner for Operators {
     fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        if let Some(bits) = shifts::of_hugeints(&raw.op, &raw.left, &raw.right, schema) {
+            return Ok(PlannerResult::Planned(bits));
+        }
         let placeholder = |e: &Expr| matches!(e, Expr::Placeholder(_));
         let Some(op) = Op::parsed(&raw.op) else { return Ok(PlannerResult::Original(raw)) };
         if op != Op::IntegerDivide && (placeholder(&raw.left) || placeholder(&raw.right)) {
@@ -56,22 +59,33 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Planned(expr))
     }
 
-    /// Elements of lists and characters of texts: DataFusion knows none of the latter. Fields of structs as above.
+    /// Elements of lists and characters of texts: DataFusion knows none of the latter. Values of maps by keys of any type. Fields of structs as
+    /// above.
     fn plan_field_access(
         &self,
         mut raw: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let ty = raw.expr.get_type(schema)?;
+        if let (DataType::Map(..), GetFieldAccess::NamedStructField { name }) = (&ty, &raw.field_access)
+            && let Some(value) = library::call("map_element", vec![raw.expr.clone(), lit(name.clone())])
+        {
+            return Ok(PlannerResult::Planned(value));
+        }
         if let GetFieldAccess::NamedStructField { name } = &mut raw.field_access
             && let Some(known) = name.try_as_str().flatten()
-            && let Some(field) = field_names::field(&raw.expr.get_type(schema)?, known)
+            && let Some(field) = field_names::field(&ty, known)
         {
             *name = ScalarValue::from(field.name().as_str());
         }
         let GetFieldAccess::ListIndex { key } = &raw.field_access else { return Ok(PlannerResult::Original(raw)) };
-        let ty = raw.expr.get_type(schema)?;
-        let known = is_text(&ty) || matches!(ty, DataType::List(_) | DataType::LargeList(_));
-        match library::call("array_extract", vec![raw.expr.clone(), (**key).clone()]).filter(|_| known) {
+        let function = match &ty {
+            DataType::Map(..) => "map_element",
+            DataType::List(_) | DataType::LargeList(_) => "array_extract",
+            ty if is_text(ty) => "array_extract",
+            _ => return Ok(PlannerResult::Original(raw)),
+        };
+        match library::call(function, vec![raw.expr.clone(), (**key).clone()]) {
             Some(call) => Ok(PlannerResult::Planned(call)),
             None => Ok(PlannerResult::Original(raw)),
         }

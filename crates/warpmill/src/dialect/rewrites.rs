@@ -1,4 +1,4 @@
-//! Operators and functions that DataFusion computes otherwise than DuckDB: [`intervals`], [`shifts`] and [`texts`].
+//! Operators and functions that DataFusion computes otherwise than DuckDB: [`intervals`], [`nested_order`], [`shifts`] and [`texts`].
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
@@ -6,7 +6,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 
-use super::{intervals, shifts, texts};
+use super::{intervals, nested_order, shifts, texts};
 
 /// `plan`, whose types are bound, with those replaced.
 pub(super) fn replace(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -20,7 +20,8 @@ fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
     }
     if let LogicalPlan::Sort(mut sort) = plan {
-        sort.expr = sort.expr.into_iter().map(|key| intervals::sorted(key, &schema)).collect::<Result<_>>()?;
+        let sorted = |key| nested_order::sorted(intervals::sorted(key, &schema)?, &schema);
+        sort.expr = sort.expr.into_iter().map(sorted).collect::<Result<_>>()?;
         return expressions(LogicalPlan::Sort(sort), &schema);
     }
     expressions(plan, &schema)
@@ -38,7 +39,7 @@ fn expressions(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<Logic
                 return Ok(Transformed::no(e));
             }
             let e = intervals::expression(texts::expression(e, schema)?, schema)?;
-            shifts::expression(e, schema).map(Transformed::yes)
+            shifts::expression(nested_order::expression(e, schema)?, schema).map(Transformed::yes)
         })?;
         Ok(replaced.update_data(|e| name.restore(e)))
     })

@@ -1,48 +1,101 @@
-//! `<<` and `>>`: errors where bits or signs would be lost, which DataFusion lets go.
+//! Operators on bits that DataFusion has not, or computes otherwise: `<<` and `>>` are errors where bits or signs would be lost, and those of
+//! HUGEINT.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array};
-use arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
+use arrow::array::{ArrayRef, AsArray, Decimal128Array, Int64Array};
+use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, not_impl_err, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, cast,
 };
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::operators::strict_cast;
+use super::types::{HUGEINT, common_number, is_whole};
 
-/// One expression whose parts are bound: shifts as calls, of BIGINT.
+/// The largest HUGEINT.
+const LARGEST: i128 = 10_i128.pow(38) - 1;
+
+/// One expression whose parts are bound: shifts as calls.
 pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = e else { return Ok(e) };
-    let to_left = match op {
-        Operator::BitwiseShiftLeft => true,
-        Operator::BitwiseShiftRight => false,
+    let how = match op {
+        Operator::BitwiseShiftLeft => How::Left,
+        Operator::BitwiseShiftRight => How::Right,
         op => return Ok(Expr::BinaryExpr(BinaryExpr { left, op, right })),
     };
-    for operand in [&left, &right] {
-        let ty = operand.get_type(schema)?;
-        if !ty.is_integer() && !ty.is_null() {
+    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    for ty in [&lt, &rt] {
+        if !is_whole(ty) && !ty.is_null() {
             return plan_err!("{op} is for whole numbers, not for {ty}");
         }
     }
-    let signature = Signature::any(2, Volatility::Immutable);
-    let function = Arc::new(ScalarUDF::from(Shift { to_left, signature }));
-    let operands = [*left, *right].map(|e| cast(e, DataType::Int64));
-    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(function, operands.into())))
+    // A constant is of the other operand's type, if that holds it.
+    let is_constant = |e: &Expr| matches!(e, Expr::Literal(..));
+    let fits = |e: &Expr, ty: &DataType| match e {
+        Expr::Literal(value, _) => value.cast_to(ty).is_ok_and(|value| !value.is_null()),
+        _ => false,
+    };
+    let to = match (fits(&left, &rt), fits(&right, &lt)) {
+        _ if is_constant(&left) && is_constant(&right) => DataType::Int64,
+        (false, true) => lt,
+        (true, false) => rt,
+        _ => common_number(&lt, &rt).unwrap_or(DataType::Int64),
+    };
+    Ok(call(how, to, [*left, *right]))
 }
 
-/// A shift as a function.
+/// `left op right` where an operand is a HUGEINT; `None`: another operator, or other operands.
+pub(super) fn of_hugeints(op: &BinaryOperator, left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let how = match op {
+        BinaryOperator::BitwiseAnd => How::And,
+        BinaryOperator::BitwiseOr => How::Or,
+        BinaryOperator::PGBitwiseXor => How::Xor,
+        _ => return None,
+    };
+    let (lt, rt) = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+    let whole = |ty: &DataType| is_whole(ty) || ty.is_null();
+    let concerned = (lt == HUGEINT || rt == HUGEINT) && whole(&lt) && whole(&rt);
+    concerned.then(|| call(how, HUGEINT, [left.clone(), right.clone()]))
+}
+
+fn call(how: How, to: DataType, operands: [Expr; 2]) -> Expr {
+    let held = if to == HUGEINT { HUGEINT } else { DataType::Int64 };
+    let signature = Signature::any(2, Volatility::Immutable);
+    let function = Arc::new(ScalarUDF::from(Bits { how, to, signature }));
+    let operands = operands.map(|e| cast(e, held.clone()));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, operands.into()))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum How {
+    Left,
+    Right,
+    And,
+    Or,
+    Xor,
+}
+
+/// An operator as a function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Shift {
-    to_left: bool,
+struct Bits {
+    how: How,
+    to: DataType,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Shift {
+impl ScalarUDFImpl for Bits {
     fn name(&self) -> &str {
-        if self.to_left { "shift_left" } else { "shift_right" }
+        match self.how {
+            How::Left => "shift_left",
+            How::Right => "shift_right",
+            How::And => "bits_and",
+            How::Or => "bits_or",
+            How::Xor => "bits_xor",
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -50,7 +103,7 @@ impl ScalarUDFImpl for Shift {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Int64)
+        Ok(self.to.clone())
     }
 
     fn is_strict(&self) -> bool {
@@ -60,17 +113,7 @@ impl ScalarUDFImpl for Shift {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let operands = ColumnarValue::values_to_arrays(&args.args)?;
-        let operands = operands.iter().map(|array| strict_cast(array, &DataType::Int64)).collect::<Result<Vec<_>>>()?;
-        let [values, places] = [0, 1].map(|at: usize| operands[at].as_primitive::<Int64Type>());
-        let rows = values.iter().zip(places).map(|(value, places)| match (value, places) {
-            (Some(value), Some(places)) if self.to_left => left(value, places).map(Some),
-            // All bits are gone, and the sign with them.
-            (Some(value), Some(places)) => {
-                Ok(Some(u32::try_from(places).ok().map_or(0, |by| value.checked_shr(by).unwrap_or(0))))
-            }
-            _ => Ok(None),
-        });
-        let result: ArrayRef = Arc::new(rows.collect::<Result<Int64Array>>()?);
+        let result = if self.to == HUGEINT { self.of_wide(&operands)? } else { self.of_plain(&operands)? };
         Ok(match constant {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
             false => ColumnarValue::Array(result),
@@ -78,13 +121,57 @@ impl ScalarUDFImpl for Shift {
     }
 }
 
-fn left(value: i64, places: i64) -> Result<i64> {
+impl Bits {
+    fn of_plain(&self, operands: &[ArrayRef]) -> Result<ArrayRef> {
+        let operands = operands.iter().map(|array| strict_cast(array, &DataType::Int64)).collect::<Result<Vec<_>>>()?;
+        let [values, others] = [0, 1].map(|at: usize| operands[at].as_primitive::<Int64Type>());
+        let rows = values.iter().zip(others).map(|(value, other)| match (value, other) {
+            (Some(value), Some(other)) => {
+                let shifted = self.of(value.into(), other.into(), i64::MAX.into())?;
+                Ok(Some(shifted as i64))
+            }
+            _ => Ok(None),
+        });
+        strict_cast(&(Arc::new(rows.collect::<Result<Int64Array>>()?) as ArrayRef), &self.to)
+    }
+
+    fn of_wide(&self, operands: &[ArrayRef]) -> Result<ArrayRef> {
+        let operands = operands.iter().map(|array| strict_cast(array, &HUGEINT)).collect::<Result<Vec<_>>>()?;
+        let [values, others] = [0, 1].map(|at: usize| operands[at].as_primitive::<Decimal128Type>());
+        let rows = values.iter().zip(others).map(|(value, other)| match (value, other) {
+            (Some(value), Some(other)) => match self.of(value, other, i128::MAX)? {
+                wide if !(-LARGEST..=LARGEST).contains(&wide) => not_impl_err!("a number of more than 38 digits"),
+                value => Ok(Some(value)),
+            },
+            _ => Ok(None),
+        });
+        let rows = rows.collect::<Result<Decimal128Array>>()?;
+        Ok(Arc::new(rows.with_precision_and_scale(38, 0)?))
+    }
+
+    /// The result for two numbers, at most `most`.
+    fn of(&self, value: i128, other: i128, most: i128) -> Result<i128> {
+        Ok(match self.how {
+            How::Left => return left(value, other, most),
+            // All bits are gone, and the sign with them.
+            How::Right => {
+                let bits = self.to.primitive_width().map_or(64, |bytes| bytes as u32 * 8);
+                u32::try_from(other).ok().filter(|by| *by < bits).map_or(0, |by| value >> by)
+            }
+            How::And => value & other,
+            How::Or => value | other,
+            How::Xor => value ^ other,
+        })
+    }
+}
+
+fn left(value: i128, places: i128, most: i128) -> Result<i128> {
     if value < 0 || places < 0 {
         return exec_err!("cannot shift {value} to the left by {places}: negative");
     }
-    let shifted = u32::try_from(places).ok().filter(|by| *by < i64::BITS).map(|by| i128::from(value) << by);
-    match shifted.and_then(|shifted| i64::try_from(shifted).ok()) {
-        Some(shifted) => Ok(shifted),
+    let by = u32::try_from(places).ok().filter(|by| *by < i128::BITS);
+    match by.filter(|by| value <= most >> by) {
+        Some(by) => Ok(value << by),
         None if value == 0 => Ok(0),
         None => exec_err!("overflow in the left shift of {value} by {places}"),
     }
@@ -96,10 +183,13 @@ mod tests {
 
     #[test]
     fn bits_are_not_lost() {
-        assert_eq!(left(1, 62).unwrap(), 1 << 62);
-        assert_eq!((left(0, 64).unwrap(), left(5, 0).unwrap()), (0, 5));
-        for (value, places) in [(1, 63), (1, 64), (3, 62), (-1, 1), (1, -1), (1, i64::MAX)] {
-            assert!(left(value, places).is_err(), "{value} << {places}");
+        let most = i64::MAX.into();
+        assert_eq!(left(1, 62, most).unwrap(), 1 << 62);
+        assert_eq!((left(0, 64, most).unwrap(), left(5, 0, most).unwrap()), (0, 5));
+        for (value, places) in [(1, 63), (1, 64), (3, 62), (-1, 1), (1, -1), (1, i128::MAX)] {
+            assert!(left(value, places, most).is_err(), "{value} << {places}");
         }
+        assert_eq!(left(1, 100, i128::MAX).unwrap(), 1 << 100);
+        assert!(left(1, 127, i128::MAX).is_err());
     }
 }

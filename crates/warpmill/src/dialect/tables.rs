@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::compute::CastOptions;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
-use datafusion::catalog::{SchemaProvider, TableFunction, TableFunctionArgs};
+use datafusion::catalog::{SchemaProvider, TableFunction, TableFunctionArgs, TableProvider};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{
@@ -32,8 +32,9 @@ use datafusion::sql::sqlparser::ast::{
 use super::types::TIMESTAMP;
 use super::{bind, casts, library};
 use crate::ScalarValue;
-use crate::catalog::{CATALOG, DUCKDB_MAIN, is_main};
+use crate::catalog::{CATALOG, DUCKDB_MAIN, NUMBERED, WarpmillTable, is_main};
 use crate::once::{Names, Once};
+use crate::session::duckdb_settings::setting_called;
 use crate::session::variables::Variables;
 use crate::udf::{self, Functions};
 
@@ -48,8 +49,9 @@ pub(super) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// Looks up all tables that `statement` names; those that are missing are missed by whoever needs them.
-    pub(super) async fn of(state: &'a SessionState, statement: &Statement) -> Result<Self> {
+    /// Looks up all tables that `statement` names, with `rowids` also those with the numbers of their rows; those that are missing are
+    /// missed by whoever needs them.
+    pub(super) async fn of(state: &'a SessionState, statement: &Statement, rowids: bool) -> Result<Self> {
         let functions = state.config().get_extension::<Functions>();
         let mut tables = Self { state, functions, found: HashMap::new(), failed: HashMap::new() };
         for reference in state.resolve_table_references(statement)? {
@@ -59,12 +61,36 @@ impl<'a> Tables<'a> {
             }
             let Ok(schema) = state.schema_for_ref(name.clone()) else { continue };
             match table(&*schema, &name.table).await {
-                Ok(Some(table)) => drop(tables.found.insert(name, provider_as_source(table))),
+                Ok(Some(table)) => {
+                    if rowids {
+                        tables.add_numbered(&name, &table);
+                    }
+                    tables.found.insert(name, provider_as_source(table));
+                }
                 Ok(None) => {}
                 Err(error) => drop(tables.failed.insert(name, Arc::new(error))),
             }
         }
         Ok(tables)
+    }
+
+    /// Adds a table of Warpmill with the numbers of its rows.
+    fn add_numbered(&mut self, name: &ResolvedTableReference, table: &Arc<dyn TableProvider>) {
+        let Some(own) = table.downcast_ref::<WarpmillTable>().filter(|_| !name.table.starts_with(NUMBERED)) else {
+            return;
+        };
+        let numbered = ResolvedTableReference { table: format!("{NUMBERED}{}", name.table).into(), ..name.clone() };
+        match WarpmillTable::numbered(&name.table, Arc::clone(own.table())) {
+            Ok(table) => drop(self.found.insert(numbered, provider_as_source(Arc::new(table)))),
+            Err(error) => drop(self.failed.insert(numbered, Arc::new(error.into()))),
+        }
+    }
+
+    /// The name of `table` with the numbers of its rows, if the statement needs them.
+    pub(super) fn numbered(&self, table: &ResolvedTableReference) -> Option<String> {
+        let name = format!("{NUMBERED}{}", table.table);
+        let numbered = ResolvedTableReference { table: name.as_str().into(), ..table.clone() };
+        self.found.contains_key(&numbered).then_some(name)
     }
 
     /// `name` from the catalog on.
@@ -78,7 +104,7 @@ impl<'a> Tables<'a> {
         Some(self.found.get(&self.resolved(name))?.schema())
     }
 
-    /// The value of a call that is about the session: `current_schema()`, `getvariable('name')`.
+    /// The value of a call that is about the session: `current_schema()`, `getvariable('name')`, `current_setting('name')`.
     pub(super) fn session_value(&self, call: &Function) -> Option<SqlExpr> {
         let [name] = call.name.0.as_slice() else { return None };
         let FunctionArguments::List(list) = &call.args else { return None };
@@ -94,6 +120,14 @@ impl<'a> Tables<'a> {
                 let Value::SingleQuotedString(name) = &name.value else { return None };
                 let variables = self.state.config().get_extension::<Variables>()?;
                 Some(variables.get(name).unwrap_or_else(|| SqlExpr::Value(Value::Null.into())))
+            }
+            ("current_setting", [FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::Value(name)))]) => {
+                let Value::SingleQuotedString(name) = &name.value else { return None };
+                let value = setting_called(name, self.state.config_options())?;
+                Some(match value.parse::<i64>() {
+                    Ok(_) => SqlExpr::Value(Value::Number(value, false).into()),
+                    Err(_) => text(&value),
+                })
             }
             _ => None,
         }

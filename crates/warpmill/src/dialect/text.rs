@@ -1,13 +1,12 @@
 //! Numbers and moments as texts, and back.
 
-use std::borrow::Cow;
 use std::fmt::LowerExp;
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
-use arrow::temporal_conversions::timestamp_us_to_datetime;
 use datafusion::common::ScalarValue;
 
-use super::types::{digits, is_float};
+use super::moment_texts::of_time;
+use super::types::{HUGEINT, digits, is_float};
 
 /// The number of type `to` that DuckDB reads in `text`; `None` where that is none, or does not fit.
 pub(super) fn number(text: &str, to: &DataType) -> Option<ScalarValue> {
@@ -24,68 +23,14 @@ pub(super) fn number(text: &str, to: &DataType) -> Option<ScalarValue> {
     fits.then_some(ScalarValue::Decimal128(Some(value), width, scale))
 }
 
-/// Whether [`checked`] is about texts that are to be read as `to`.
-pub(super) fn is_checked(to: &DataType) -> bool {
-    matches!(to, DataType::Time32(_) | DataType::Time64(_) | DataType::Interval(_))
-}
-
-/// A text as Arrow's parsers read what DuckDB reads in it as `to`; `None` where that is nothing. A count of parts
-/// of a second is no time; an interval without a unit is of seconds.
-pub(super) fn checked<'t>(text: &'t str, to: &DataType) -> Option<Cow<'t, str>> {
-    let digit = |byte: u8| byte.is_ascii_digit();
-    let known = match to {
-        DataType::Interval(_) if text.contains(':') => return with_units(text).map(Cow::Owned),
-        DataType::Interval(_) => {
-            let mut words = text.split_whitespace();
-            let last = words.next_back()?;
-            let count = last.bytes().all(|byte| digit(byte) || matches!(byte, b'.' | b'-' | b'+'));
-            let size = last.strip_prefix('-').unwrap_or(last);
-            if count && words.next().is_none() && size.bytes().next().is_some_and(digit) {
-                return Some(Cow::Owned(format!("{last} seconds")));
-            }
-            !count
-        }
-        _ => text.contains(':') && !text.contains(|c: char| c.is_alphabetic()),
-    };
-    known.then_some(Cow::Borrowed(text))
-}
-
-/// An interval with units in the place of a clock: `1 day 04:05` is 1 day, 4 hours and 5 minutes.
-fn with_units(text: &str) -> Option<String> {
-    let word = |word: &str| {
-        if !word.contains(':') {
-            return Some(word.to_string());
-        }
-        let (sign, clock) = match word.strip_prefix('-') {
-            Some(clock) => ("-", clock),
-            None => ("", word.strip_prefix('+').unwrap_or(word)),
-        };
-        let parts: Vec<&str> = clock.split(':').collect();
-        let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        let (second, whole) = match parts.as_slice() {
-            [hour, minute] => ("0", [*hour, *minute]),
-            [hour, minute, second] => (*second, [*hour, *minute]),
-            _ => return None,
-        };
-        let (seconds, fraction) = second.split_once('.').unwrap_or((second, "0"));
-        let known = whole.iter().chain([&seconds, &fraction]).all(is_number);
-        let below = |part: &str| part.parse::<u32>().is_ok_and(|count| count < 60);
-        let [hours, minutes] = whole;
-        (known && below(minutes) && below(seconds))
-            .then(|| format!("{sign}{hours} hours {sign}{minutes} minutes {sign}{second} seconds"))
-    };
-    let words = text.split_whitespace().map(word).collect::<Option<Vec<_>>>()?;
-    Some(words.join(" "))
-}
-
-/// A moment to the minute, with its seconds.
-pub(super) fn with_seconds(text: &str) -> Option<String> {
-    let text = text.trim();
-    let (day, time) = text.split_once([' ', 'T'])?;
-    let digits = |part: &str| !part.is_empty() && part.len() <= 4 && part.bytes().all(|byte| byte.is_ascii_digit());
-    let (hour, minute) = time.split_once(':')?;
-    let is_day = day.split('-').count() == 3 && day.split('-').all(digits);
-    (is_day && digits(hour) && minute.len() == 2 && digits(minute)).then(|| format!("{text}:00"))
+/// Whether a text is a HUGEINT to DuckDB that has too many digits here.
+pub(super) fn is_too_wide(text: &str, to: &DataType) -> bool {
+    const LARGEST: &str = "170141183460469231731687303715884105728";
+    let digits = text.trim().trim_start_matches(['-', '+']);
+    *to == HUGEINT
+        && digits.len() == LARGEST.len()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && digits <= LARGEST
 }
 
 fn float(text: &str) -> Option<f64> {
@@ -168,16 +113,6 @@ pub(super) fn of_float<F: LowerExp + Copy + Into<f64>>(value: F) -> String {
     format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
 }
 
-/// The time of a day, with as many digits of its second as are not 0.
-pub(super) fn of_time(micros: i64) -> String {
-    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-    let text = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match fraction {
-        0 => text,
-        fraction => format!("{text}.{}", format!("{fraction:06}").trim_end_matches('0')),
-    }
-}
-
 /// An interval, whose nanoseconds below a microsecond are cut off.
 pub(super) fn of_interval(interval: IntervalMonthDayNano) -> String {
     let (years, months) = (interval.months / 12, interval.months % 12);
@@ -222,29 +157,9 @@ pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A moment, with as many digits of its second as are not 0.
-pub(super) fn of_moment(micros: i64) -> String {
-    let Some(moment) = timestamp_us_to_datetime(micros) else { return micros.to_string() };
-    let text = moment.format("%Y-%m-%d %H:%M:%S").to_string();
-    match micros.rem_euclid(1_000_000) {
-        0 => text,
-        fraction => format!("{text}.{}", format!("{fraction:06}").trim_end_matches('0')),
-    }
-}
-
-/// [`of_moment`] of nanoseconds.
-pub(super) fn of_nanos(nanos: i64) -> String {
-    if nanos % 1_000 == 0 {
-        return of_moment(nanos / 1_000);
-    }
-    let (second, fraction) = (nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000));
-    format!("{}.{}", of_moment(second * 1_000_000), format!("{fraction:09}").trim_end_matches('0'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::datatypes::{IntervalUnit, TimeUnit};
 
     #[test]
     fn texts_are_read_as_duckdb_reads_them() {
@@ -270,27 +185,6 @@ mod tests {
         assert_eq!(decimal("1234.5"), None);
         assert_eq!(number("-inf", &DataType::Float64), Some(ScalarValue::Float64(Some(f64::NEG_INFINITY))));
         assert_eq!(number("x", &DataType::Float64), None);
-    }
-
-    #[test]
-    fn counts_are_no_times() {
-        let (time, interval) =
-            (DataType::Time64(TimeUnit::Microsecond), DataType::Interval(IntervalUnit::MonthDayNano));
-        for (text, to, read) in [
-            ("5", &time, None),
-            ("120000", &time, None),
-            ("01:02 PM", &time, None),
-            ("12:30", &time, Some("12:30")),
-            ("1", &interval, Some("1 seconds")),
-            (" -1.5 ", &interval, Some("-1.5 seconds")),
-            ("1 day 5", &interval, None),
-            (".5", &interval, None),
-            ("+5", &interval, None),
-            ("", &interval, None),
-            ("1 day 12:00:01", &interval, Some("1 day 12 hours 00 minutes 01 seconds")),
-        ] {
-            assert_eq!(checked(text, to).as_deref(), read, "{text:?}");
-        }
     }
 
     #[test]
@@ -332,11 +226,5 @@ mod tests {
         for text in ["\u{e9}", r"\xGG", r"a\\b", r"\x1"] {
             assert_eq!(bytes(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn moments_have_the_digits_that_count() {
-        assert_eq!(of_moment(0), "1970-01-01 00:00:00");
-        assert_eq!(of_moment(-500_000), "1969-12-31 23:59:59.5");
     }
 }

@@ -10,6 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, StructField, TimezoneInfo,
 };
 
+use super::field_names::is_row;
+
 /// Digits of the widest decimal.
 pub(super) const MAX_WIDTH: u8 = 38;
 
@@ -38,6 +40,11 @@ impl TypePlanner for Names {
 fn named(name: &SqlType) -> Result<Option<DataType>> {
     let zoned = |zone: &TimezoneInfo| matches!(zone, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz);
     Ok(Some(match name {
+        SqlType::TinyInt(Some(_))
+        | SqlType::SmallInt(Some(_))
+        | SqlType::Int(Some(_))
+        | SqlType::Integer(Some(_))
+        | SqlType::BigInt(Some(_)) => return plan_err!("the type {name}: whole numbers have no width"),
         SqlType::Int16 => DataType::Int16,
         SqlType::Int32 | SqlType::Signed | SqlType::SignedInteger => DataType::Int32,
         SqlType::Int64 => DataType::Int64,
@@ -67,9 +74,13 @@ fn named(name: &SqlType) -> Result<Option<DataType>> {
         }
         SqlType::Map(key, value) => map(key, value)?,
         SqlType::Blob(_) | SqlType::Binary(_) | SqlType::Varbinary(_) | SqlType::Bytea => DataType::Binary,
+        SqlType::Time(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            DataType::Time64(TimeUnit::Microsecond)
+        }
         SqlType::Timestamp(_, zone) if zoned(zone) => timestamptz(),
         SqlType::Timestamp(None | Some(4..=6), _) | SqlType::Datetime(_) => TIMESTAMP,
         SqlType::Timestamp(Some(digits), _) => DataType::Timestamp(unit(*digits), None),
+        SqlType::Struct(fields, _) => structure(fields)?,
         SqlType::Custom(name, modifiers) if modifiers.is_empty() => match name.to_string().to_uppercase().as_str() {
             "INT1" => DataType::Int8,
             "SHORT" => DataType::Int16,
@@ -94,6 +105,17 @@ fn map(key: &SqlType, value: &SqlType) -> Result<DataType> {
     Ok(DataType::Map(Arc::new(entries), false))
 }
 
+fn structure(fields: &[StructField]) -> Result<DataType> {
+    if fields.is_empty() {
+        return not_impl_err!("the type STRUCT without fields");
+    }
+    let field = |(at, field): (usize, &StructField)| {
+        let name = field.field_name.as_ref().map_or_else(|| format!("c{at}"), |name| name.value.clone());
+        Ok::<_, DataFusionError>(Field::new(name, whole(&field.field_type)?, true))
+    };
+    Ok(DataType::Struct(fields.iter().enumerate().map(field).collect::<Result<_>>()?))
+}
+
 /// The type called `name` within another one, which DataFusion asks nobody for.
 fn whole(name: &SqlType) -> Result<DataType> {
     if let Some(named) = named(name)? {
@@ -116,13 +138,6 @@ fn whole(name: &SqlType) -> Result<DataType> {
             let length =
                 i32::try_from(*length).map_err(|_| plan_datafusion_err!("the type {name} has too many elements"))?;
             DataType::FixedSizeList(element(inner)?, length)
-        }
-        SqlType::Struct(fields, _) => {
-            let field = |(at, field): (usize, &StructField)| {
-                let name = field.field_name.as_ref().map_or_else(|| format!("c{at}"), |name| name.value.clone());
-                Ok::<_, DataFusionError>(Field::new(name, whole(&field.field_type)?, true))
-            };
-            DataType::Struct(fields.iter().enumerate().map(field).collect::<Result<_>>()?)
         }
         other => return not_impl_err!("the type {other} within another one"),
     })
@@ -276,9 +291,14 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
         Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP_NS",
         Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE",
         Interval(IntervalUnit::MonthDayNano) => "INTERVAL",
+        Decimal128(MAX_WIDTH, 0) => "HUGEINT",
         Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) | Decimal256(p, s) => return format!("DECIMAL({p},{s})"),
         List(item) | LargeList(item) | ListView(item) => return format!("{}[]", type_name(item.data_type())),
         FixedSizeList(item, length) => return format!("{}[{length}]", type_name(item.data_type())),
+        Struct(fields) if is_row(fields) => {
+            let types: Vec<_> = fields.iter().map(|field| type_name(field.data_type())).collect();
+            return format!("TUPLE({})", types.join(", "));
+        }
         Struct(fields) => {
             let fields = fields
                 .iter()
@@ -303,7 +323,7 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
 const KEYWORDS: &str = include_str!("keywords.txt");
 
 /// A name in quotes, if it needs them.
-fn optionally_quoted(name: &str) -> String {
+pub(super) fn optionally_quoted(name: &str) -> String {
     let plain = !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

@@ -7,6 +7,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use super::casts;
+use super::field_names::is_row;
 use super::operators::strict_cast;
 use super::types::is_float;
 
@@ -22,7 +23,10 @@ pub(super) fn texts(array: &ArrayRef) -> Result<StringArray> {
 }
 
 /// The value in a row as a cast to VARCHAR writes it; `None` for NULL.
-pub(super) fn text(array: &ArrayRef, row: usize) -> Result<Option<String>> {
+///
+/// # Errors
+/// A value that is too large for what its text is made of.
+pub fn text(array: &ArrayRef, row: usize) -> Result<Option<String>> {
     if array.data_type().is_null() || array.is_null(row) {
         return Ok(None);
     }
@@ -34,6 +38,10 @@ pub(super) fn text(array: &ArrayRef, row: usize) -> Result<Option<String>> {
         DataType::List(_) => list(array.as_list::<i32>().value(row)),
         DataType::LargeList(_) => list(array.as_list::<i64>().value(row)),
         DataType::FixedSizeList(..) => list(array.as_fixed_size_list().value(row)),
+        DataType::Struct(fields) if is_row(fields) => {
+            let parts = array.as_struct().columns().iter().map(|column| part(column, row));
+            Ok(Some(format!("({})", parts.collect::<Result<Vec<_>>>()?.join(", "))))
+        }
         DataType::Struct(fields) => {
             let columns = fields.iter().zip(array.as_struct().columns());
             let parts = columns.map(|(field, column)| Ok(format!("'{}': {}", field.name(), part(column, row)?)));

@@ -20,6 +20,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use super::filters::StopsAboveTotals;
 use super::grouping_sets::HidesConstantKeys;
 use super::join_keys::KeepsKeys;
+use super::limits::SortsAboveLimits;
 use super::variables::Variables;
 use super::whole_tables::OfWholeTables;
 use super::{Inner, Session};
@@ -119,6 +120,7 @@ impl SessionBuilder {
         if let Some(arrow) = arrow {
             context.state_ref().write().register_file_format(Arc::new(CheckedArrowFactory(arrow)), true)?;
         }
+        super::sequences::functions(&catalog).into_iter().for_each(|function| context.register_udf(function));
         remote.attach(context.state_weak_ref());
         let session = Session { inner: Arc::new(Inner::new(context, catalog, remote, pool)) };
         session.sync_threads()?;
@@ -190,8 +192,12 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
 
 /// The physical rules of a session. What statistics answer is no program's any more; what is a program as a whole concerns no other rule.
 fn session_physical_rules() -> Vec<SharedPhysicalRule> {
-    let first: [SharedPhysicalRule; 3] =
-        [Arc::new(OfWholeTables::default()), Arc::new(HidesConstantKeys), Arc::new(WholePlanRule)];
+    let first: [SharedPhysicalRule; 4] = [
+        Arc::new(OfWholeTables::default()),
+        Arc::new(HidesConstantKeys),
+        Arc::new(WholePlanRule),
+        Arc::new(SortsAboveLimits),
+    ];
     let rules = PhysicalOptimizer::new().rules.into_iter().filter(|rule| rule.name() != first[0].name());
     physical_rules(first.iter().cloned().chain(rules).collect())
 }

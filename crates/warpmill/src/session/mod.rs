@@ -6,6 +6,7 @@ mod changes;
 mod copy;
 pub(crate) mod ddl;
 pub(crate) mod describe;
+pub(crate) mod duckdb_settings;
 mod explain;
 mod filters;
 mod functions;
@@ -14,6 +15,7 @@ mod import;
 mod join_keys;
 pub(crate) mod key_names;
 mod layout;
+mod limits;
 mod logical;
 mod macros;
 mod names;
@@ -24,6 +26,7 @@ mod pragma;
 mod query;
 mod returning;
 mod running;
+mod sequences;
 mod statements;
 mod suggestions;
 mod tables;
@@ -51,6 +54,7 @@ pub use tables::{Progress, ProgressFn};
 
 use crate::bounded::SessionPool;
 use crate::catalog::Catalog;
+use crate::pieces::statements;
 use crate::plan_cache::PlanCache;
 use crate::planning::WORKER_STACK;
 use crate::remote::Remote;
@@ -154,8 +158,26 @@ impl Session {
         Self::builder().build()
     }
 
-    /// Runs one statement to its end. `params` are the values of `$1`, `$2`, ...
+    /// Runs one statement to its end, or several with semicolons between them, and gives the rows of the last. `params` are the values
+    /// of `$1`, `$2`, ... of that one.
     pub fn execute(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryResult> {
+        let one = sql.trim_end().trim_end_matches(';');
+        if one.contains(';')
+            && let [before @ .., last] = &statements(sql)[..]
+            && !before.is_empty()
+        {
+            let mut notices = vec![];
+            for sql in before {
+                notices.extend(self.execute_one(sql, &[])?.notices);
+            }
+            let last = self.execute_one(last, params)?;
+            notices.extend(last.notices);
+            return Ok(QueryResult { notices, ..last });
+        }
+        self.execute_one(sql, params)
+    }
+
+    fn execute_one(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryResult> {
         let mut query = self.inner.running.start();
         query.waited_for = true;
         let result = self.wait(query.until_cancelled(self.run_statement(sql, params, &query)));

@@ -1,4 +1,4 @@
-//! PRAGMA statements that ask.
+//! PRAGMA statements: those that ask, and DuckDB's settings and switches.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::RecordBatch;
 
 use super::ddl::default_of;
+use super::duckdb_settings::switch;
 use super::statements::Taken;
 use super::{QueryResult, Session};
 use crate::dialect::{shown, type_name};
@@ -17,6 +18,9 @@ impl Session {
     /// `PRAGMA table_info('t')`, `PRAGMA show_tables`, `PRAGMA version`.
     pub(super) async fn pragma(&self, sql: &str) -> Result<Taken> {
         let rest = sql.get("pragma ".len()..).unwrap_or_default().trim_end_matches([';', ' ']);
+        if let Some((name, value)) = rest.split_once('=').filter(|(name, _)| !name.contains('(')) {
+            return Ok(Taken::Instead(format!("SET {} = {}", name.trim(), value.trim())));
+        }
         let (name, argument) = match rest.split_once('(') {
             Some((name, argument)) => (name.trim(), argument.trim_end_matches(')').trim()),
             None => (rest.trim(), ""),
@@ -24,7 +28,9 @@ impl Session {
         match name.to_ascii_lowercase().as_str() {
             "table_info" => self.table_info(argument.trim_matches('\'')).await.map(Taken::Done),
             "show_tables" => Ok(Taken::Instead("SHOW TABLES".into())),
-            _ => Err(Error::NotImplemented(format!("PRAGMA {rest}: SET and SHOW know the settings"))),
+            name => switch(name)
+                .map(Taken::Done)
+                .ok_or_else(|| Error::NotImplemented(format!("PRAGMA {rest}: SET and SHOW know the settings"))),
         }
     }
 

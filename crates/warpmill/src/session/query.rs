@@ -240,6 +240,9 @@ impl Session {
                 return self.use_schema(&set.value).map(Some);
             }
             LogicalPlan::Statement(Statement::SetVariable(set)) => {
+                if let Some(done) = self.set_as_duckdb(&set.variable, &set.value)? {
+                    return Ok(Some(done));
+                }
                 self.set(&set.variable, &set.value)?;
                 return Ok(Some(QueryResult::empty()));
             }

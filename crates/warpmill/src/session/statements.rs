@@ -7,11 +7,12 @@ use datafusion::common::TableReference;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    ColumnOption, ColumnOptionDef, CreateTable, Expr, Ident, IndexColumn, ObjectName, SchemaName, Statement,
+    ColumnOption, ColumnOptionDef, CreateTable, Expr, Ident, IndexColumn, Insert, ObjectName, SchemaName, Statement,
     TableConstraint, Use,
 };
 
 use super::ddl::Making;
+use super::duckdb_settings::{default_of_ours, our_name};
 use super::running::Query;
 use super::{QueryResult, Session, copy, returning};
 use crate::catalog::{CATALOG, is_query, same};
@@ -64,7 +65,12 @@ impl Session {
             ))),
             ["set", "variable", ..] => self.set_variable(sql, params, query).await,
             ["reset", "variable", ..] => self.reset_variable(sql),
+            ["reset", name] => self.reset(name.trim_end_matches(';')),
             ["pragma", ..] => self.pragma(sql).await,
+            // Every statement has been written to its tables when it ends.
+            ["checkpoint" | "checkpoint;", ..] | ["force", "checkpoint" | "checkpoint;", ..] => {
+                Ok(Taken::Done(QueryResult::empty()))
+            }
             ["use", ..] => self.use_statement(sql),
             ["create", rest @ ..] => match object(rest) {
                 Some("table") => self.create_table_statement(sql, params, query).await,
@@ -72,9 +78,11 @@ impl Session {
                 Some("schema") => self.create_schema_statement(sql),
                 Some("index") => self.create_index(sql).await,
                 Some("macro" | "function") => self.create_macro(sql).await,
+                Some("sequence") => self.create_sequence(sql),
                 _ => Ok(Taken::No),
             },
             ["drop", "macro" | "function", ..] => self.drop_macro(sql),
+            ["drop", "sequence", ..] => self.drop_sequence(sql),
             ["alter", "table", ..] => self.alter_statement(sql, query).await,
             ["drop", "index", ..] => {
                 let mut done = QueryResult::empty();
@@ -88,7 +96,9 @@ impl Session {
             },
             ["insert", "or", what, ..] => Err(no_keys(&format!("INSERT OR {}", what.to_uppercase()))),
             ["replace", "into", ..] => Err(no_keys("REPLACE INTO")),
-            ["insert", "into", ..] if self.has_conflict_clause(sql)? => Err(no_keys("ON CONFLICT")),
+            ["insert", "into", ..] if let Some(insert) = self.with_conflict_clause(sql)? => {
+                self.insert_with_conflicts(&insert, params, query).await
+            }
             ["insert", "into", ..] => match by_name(sql) {
                 Some((target, rest)) => self.insert_by_name(target, rest, params).await,
                 None => Ok(Taken::No),
@@ -97,12 +107,15 @@ impl Session {
         }
     }
 
-    /// Whether an INSERT says what to do with rows that there are already.
-    fn has_conflict_clause(&self, sql: &str) -> Result<bool> {
+    /// An INSERT that says what to do with rows that there are already.
+    fn with_conflict_clause(&self, sql: &str) -> Result<Option<Insert>> {
         if !sql.to_ascii_lowercase().contains("conflict") {
-            return Ok(false);
+            return Ok(None);
         }
-        Ok(matches!(self.parsed(sql)?, Some(Statement::Insert(insert)) if insert.on.is_some()))
+        Ok(match self.parsed(sql)? {
+            Some(Statement::Insert(insert)) if insert.on.is_some() => Some(insert),
+            _ => None,
+        })
     }
 
     pub(super) fn parsed(&self, sql: &str) -> Result<Option<Statement>> {
@@ -112,6 +125,19 @@ impl Session {
             Parsed::Statement(statement) => Some(*statement),
             _ => None,
         })
+    }
+
+    /// `RESET name`, of a setting of ours without its prefix or of DuckDB's.
+    fn reset(&self, name: &str) -> Result<Taken> {
+        if let Some(done) = self.reset_as_duckdb(name)? {
+            return Ok(Taken::Done(done));
+        }
+        let lower = name.to_ascii_lowercase();
+        let ours = our_name(lower.strip_prefix("warpmill.").unwrap_or(&lower));
+        match default_of_ours(ours) {
+            Some(value) => self.set(ours, &value).map(|()| Taken::Done(QueryResult::empty())),
+            None => Ok(Taken::No),
+        }
     }
 
     fn use_statement(&self, sql: &str) -> Result<Taken> {
@@ -211,7 +237,7 @@ impl Session {
 /// The error of an INSERT that needs keys.
 fn no_keys(what: &str) -> Error {
     let text = format!(
-        "{what}: keys of tables are declared, not enforced, so that no row is in conflict with another: use MERGE INTO"
+        "{what}: keys of tables are declared, not kept: INSERT INTO .. ON CONFLICT (columns) DO .. names them, or MERGE INTO"
     );
     Error::NotImplemented(text)
 }

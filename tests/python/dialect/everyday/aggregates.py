@@ -22,8 +22,6 @@ CASES = (
     Everyday("SELECT median(i) AS a, median(f) AS b, median(d) AS c, g FROM t GROUP BY g", setup=_T),
     Everyday(
         "SELECT median(d) AS a FROM (VALUES (DATE '2024-01-01'), (DATE '2024-01-04')) v(d)",
-        state="refused",
-        why="No function matches median(Date)",
     ),
     Everyday(
         "SELECT g, quantile_cont(f, 0.25) AS a, quantile_cont(i, 0.5) AS b, quantile_cont(d, 0.9) AS c FROM t GROUP BY g",

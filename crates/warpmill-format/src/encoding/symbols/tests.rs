@@ -150,7 +150,7 @@ fn a_symbol_table_that_lies_is_an_error() {
     // Statistics, encoding of the ends, lengths, symbols, starts, texts.
     let cases = [
         (section(1).start, 200u8, "does not exist"),
-        (section(1).start, 8, "encoding of strings"),
+        (section(1).start, 8, "integers in encoding Symbols"),
         (section(2).start, 0, "a symbol of 0 bytes"),
         (section(2).start, 17, "a symbol of 17 bytes"),
         (section(2).end - 1, 16, "cut off"),

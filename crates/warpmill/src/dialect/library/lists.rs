@@ -9,7 +9,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::{Result, exec_err, not_impl_err};
+use datafusion::common::{Result, exec_err};
 
 use super::own::{Call, Is, Own, Typed, text_like, typed, whole_like};
 use super::texts::between;
@@ -81,6 +81,7 @@ pub(super) fn functions() -> Vec<Own> {
                 Ok(values.into_iter().map(Some).collect())
             })
         }),
+        Own::new("list_head", head_types, head),
         Own::new("list_select", select_types, |call| {
             let chosen = call.args[1].as_list::<i32>();
             gathered(call, |row, range| {
@@ -228,6 +229,14 @@ fn span(call: &Call, row: usize, length: usize) -> Option<Range<usize>> {
     Some(if start >= end { 0..0 } else { start as usize..end as usize })
 }
 
+/// The places from the second bound of a slice up to the first one; `None`: a bound is NULL.
+fn span_backwards(call: &Call, row: usize, length: usize) -> Option<Range<usize>> {
+    let length = length as i64;
+    let place = |at: i64| if at < 0 { length.saturating_add(at).saturating_add(1) } else { at };
+    let (start, end) = (place(call.integer(2, row)?).max(1) - 1, place(call.integer(1, row)?).min(length));
+    Some(if start >= end { 0..0 } else { start as usize..end as usize })
+}
+
 fn slice(call: &Call) -> Result<ArrayRef> {
     if call.args[0].data_type() == &DataType::Utf8 {
         if call.args.len() == 4 {
@@ -248,15 +257,17 @@ fn slice(call: &Call) -> Result<ArrayRef> {
             out.push(None);
             continue;
         };
-        let Some(span) = span(call, row, range.len()) else {
+        let span = if step < 0 { span_backwards(call, row, range.len()) } else { span(call, row, range.len()) };
+        let Some(span) = span else {
             out.push(None);
             continue;
         };
+        let by = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
         let all = span.map(|at| Some(range.start + at));
-        match usize::try_from(step.unsigned_abs()) {
-            Ok(0) => return exec_err!("Slice step cannot be zero"),
-            Ok(by) if step > 0 => out.push(Some(all.step_by(by).collect())),
-            _ => return not_impl_err!("slices with a negative step"),
+        match step {
+            0 => return exec_err!("Slice step cannot be zero"),
+            1.. => out.push(Some(all.step_by(by).collect())),
+            _ => out.push(Some(all.rev().step_by(by).collect())),
         }
     }
     out.finish(&lists.elements)
@@ -393,4 +404,25 @@ fn where_types(types: &[DataType]) -> Option<Typed> {
     let chosen =
         matches!(chosen, DataType::List(field) if matches!(field.data_type(), DataType::Boolean | DataType::Null));
     chosen.then(|| (vec![list.clone(), DataType::new_list(DataType::Boolean, true)], list))
+}
+
+/// A list, how many of its elements are asked for, and by what.
+fn head_types(types: &[DataType]) -> Option<Typed> {
+    let [of, count, by] = types else { return None };
+    let of = list(of).filter(|_| whole_like(count) && text_like(by))?;
+    Some((vec![of.clone(), DataType::Int64, DataType::Utf8], of))
+}
+
+/// The first elements of lists, so many as aggregates may be asked for.
+fn head(call: &Call) -> Result<ArrayRef> {
+    const MOST: i64 = 1_000_000;
+    gathered(call, |row, range| {
+        let by = call.text(2, row).unwrap_or_default();
+        match call.integer(1, row) {
+            None => exec_err!("Invalid input for {by}: n value cannot be NULL"),
+            Some(..=0) => exec_err!("Invalid input for {by}: n value must be > 0"),
+            Some(MOST..) => exec_err!("Invalid input for {by}: n value must be < {MOST}"),
+            Some(count) => Ok(range.take(count as usize).map(Some).collect()),
+        }
+    })
 }

@@ -2,7 +2,9 @@
 
 mod calendar;
 pub(super) mod csv_field;
+mod errors;
 mod formats;
+mod intervals;
 mod json;
 mod json_writer;
 mod lists;
@@ -10,6 +12,7 @@ mod moments;
 mod numbers;
 mod own;
 mod parts;
+mod quantiles;
 mod ranks;
 mod regexps;
 mod series;
@@ -23,6 +26,7 @@ use datafusion::logical_expr::{Expr, ScalarUDF, expr::ScalarFunction};
 use warpmill_translate::functions::simple_case;
 
 pub(super) use calendar::read as moment_of;
+pub(super) use quantiles::check_fraction;
 
 /// The functions, in the order in which those of one name win.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -38,12 +42,15 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         formats::functions(),
         calendar::functions(),
         moments::functions(),
+        intervals::functions(),
         series::functions(),
         lists::functions(),
         ranks::functions(),
+        quantiles::functions(),
         json::functions(),
         structs::functions(),
         csv_field::functions(),
+        errors::functions(),
     ];
     own.into_iter().flatten().map(|function| Arc::new(ScalarUDF::from(function))).collect()
 });
@@ -144,6 +151,8 @@ pub(super) fn is_composed(name: &str) -> bool {
                 | "arg_max"
                 | "argmax"
                 | "max_by"
+                | "arg_min_null"
+                | "arg_max_null"
                 | "group_concat"
                 | "listagg"
                 | "fsum"
@@ -153,6 +162,7 @@ pub(super) fn is_composed(name: &str) -> bool {
                 | "approx_count_distinct"
                 | "json_group_array"
                 | "json_group_object"
+                | "percentile_cont"
                 | "percentile_disc"
         )
 }
@@ -175,6 +185,7 @@ pub(super) fn composed_of_list(name: &str) -> Option<&'static str> {
         "mode" => "list_mode",
         "quantile_cont" => "list_quantile_cont",
         "quantile_disc" | "quantile" => "list_quantile_disc",
+        "median" => "list_median",
         "mad" => "list_mad",
         "histogram" => "list_histogram",
         "entropy" => "list_entropy",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int8Array};
-use arrow::datatypes::{DataType, Decimal128Type};
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type};
 use datafusion::common::{Result, exec_err};
 
 use super::own::{Call, Is, Own, Typed, number_like, typed};
@@ -34,12 +34,11 @@ pub(super) fn functions() -> Vec<Own> {
         ),
         Own::new(
             "nextafter",
-            |t| typed(t, &[Is::Number; 2], DataType::Float64),
-            |call| {
-                call.floats(
-                    |row| Ok(Option::zip(call.float(0, row), call.float(1, row)).map(|(x, y)| next_after(x, y))),
-                )
+            |t| match t {
+                [DataType::Float32, DataType::Float32] => Some((t.to_vec(), DataType::Float32)),
+                t => typed(t, &[Is::Number; 2], DataType::Float64),
             },
+            next_after,
         ),
         Own::new("sign", sign_types, sign),
         Own::new(
@@ -99,15 +98,25 @@ fn even(x: f64) -> f64 {
 }
 
 /// The next floating-point number after `x` on the way to `y`.
-fn next_after(x: f64, y: f64) -> f64 {
-    if x.is_nan() || y.is_nan() {
-        return f64::NAN;
+/// The next FLOAT or DOUBLE from the first number towards the second.
+fn next_after(call: &Call) -> Result<ArrayRef> {
+    if call.to == DataType::Float32 {
+        let [x, y] = [0, 1].map(|arg: usize| call.args[arg].as_primitive::<Float32Type>());
+        return Ok(Arc::new(arrow::compute::binary::<_, _, _, Float32Type>(x, y, |x, y| match () {
+            () if x.is_nan() || y.is_nan() => f32::NAN,
+            () if x < y => x.next_up(),
+            () if x > y => x.next_down(),
+            () => y,
+        })?));
     }
-    match x.total_cmp(&y) {
-        _ if x == y => y,
-        std::cmp::Ordering::Less => x.next_up(),
-        _ => x.next_down(),
-    }
+    call.floats(|row| {
+        Ok(Option::zip(call.float(0, row), call.float(1, row)).map(|(x, y)| match () {
+            () if x.is_nan() || y.is_nan() => f64::NAN,
+            () if x < y => x.next_up(),
+            () if x > y => x.next_down(),
+            () => y,
+        }))
+    })
 }
 
 /// Lanczos' approximation with `g = 7` and nine terms.

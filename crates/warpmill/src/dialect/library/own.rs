@@ -29,7 +29,6 @@ pub(super) struct Own {
     pub(super) name: &'static str,
     pub(super) types: Types,
     pub(super) run: Run,
-    pub(super) volatility: Volatility,
     /// Whether the type of the result is that of a constant argument, which `types` does not see.
     pub(super) typed_by: Option<TypedBy>,
     signature: Signature,
@@ -38,7 +37,12 @@ pub(super) struct Own {
 impl Own {
     pub(super) fn new(name: &'static str, types: Types, run: Run) -> Self {
         let signature = Signature::user_defined(Volatility::Immutable);
-        Self { name, types, run, volatility: Volatility::Immutable, typed_by: None, signature }
+        Self { name, types, run, typed_by: None, signature }
+    }
+
+    /// The function as one that is called for every row, whatever its arguments are.
+    pub(super) fn volatile(self) -> Self {
+        Self { signature: Signature::user_defined(Volatility::Volatile), ..self }
     }
 
     fn typed(&self, types: &[DataType]) -> Result<Typed> {
@@ -105,7 +109,7 @@ impl ScalarUDFImpl for Own {
         let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let call = Call { name: self.name, args: arrays, rows, to: args.return_field.data_type().clone() };
         let result = (self.run)(&call)?;
-        Ok(match constant && self.volatility == Volatility::Immutable {
+        Ok(match constant && self.signature.volatility == Volatility::Immutable {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
             false if constant => ColumnarValue::Array(
                 ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?).to_array(args.number_rows)?,

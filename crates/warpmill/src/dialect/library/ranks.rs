@@ -4,31 +4,25 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, MapArray, StructArray, TimestampMicrosecondArray,
-    UInt64Array, make_comparator,
+    Array, ArrayRef, AsArray, Float64Array, MapArray, StructArray, UInt64Array, make_comparator, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, take};
-use arrow::datatypes::{DataType, Decimal128Type, Field, Fields, Float64Type, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Field, Fields, Float64Type};
 use datafusion::common::{Result, exec_err};
 
 use super::own::{Call, Is, Own, Typed, number_like, typed};
 use crate::dialect::lists::{Lists, keys, rows};
 use crate::dialect::operators::strict_cast;
-use crate::dialect::types::{TIMESTAMP, digits, is_decimal, is_float};
 
 pub(super) fn functions() -> Vec<Own> {
     vec![
         Own::new("list_mode", element_type, mode),
-        Own::new("list_quantile_disc", disc_types, quantile_disc),
-        Own::new("list_quantile_cont", cont_types, |call| quantile_cont(call, None)),
-        Own::new("list_median", median_types, |call| quantile_cont(call, Some(0.5))),
-        Own::new("list_mad", numbers, |call| floats(call, mad)),
         Own::new("list_histogram", histogram_types, histogram),
         Own::new("list_entropy", any_list, entropy),
-        Own::new("list_skewness", numbers, |call| floats(call, skewness)),
-        Own::new("list_kurtosis", numbers, |call| floats(call, |values| kurtosis(values, true))),
-        Own::new("list_kurtosis_pop", numbers, |call| floats(call, |values| kurtosis(values, false))),
+        Own::new("list_skewness", numbers, |call| finite(call, "SKEW", skewness)),
+        Own::new("list_kurtosis", numbers, |call| finite(call, "Kurtosis", |values| kurtosis(values, true))),
+        Own::new("list_kurtosis_pop", numbers, |call| finite(call, "Kurtosis", |values| kurtosis(values, false))),
         Own::new("list_sem", numbers, |call| {
             floats(call, |values| Some((variance(values, 0)? / values.len() as f64).sqrt()))
         }),
@@ -62,7 +56,7 @@ pub(super) fn functions() -> Vec<Own> {
     ]
 }
 
-fn element(types: &[DataType]) -> Option<DataType> {
+pub(super) fn element(types: &[DataType]) -> Option<DataType> {
     match types {
         [DataType::List(field), ..] => Some(field.data_type().clone()),
         [DataType::Null, ..] => Some(DataType::Null),
@@ -70,7 +64,7 @@ fn element(types: &[DataType]) -> Option<DataType> {
     }
 }
 
-fn list_of(element: &DataType) -> DataType {
+pub(super) fn list_of(element: &DataType) -> DataType {
     DataType::new_list(element.clone(), true)
 }
 
@@ -87,42 +81,6 @@ fn numbers(types: &[DataType]) -> Option<Typed> {
     ok.then(|| (vec![list_of(&DataType::Float64)], DataType::Float64))
 }
 
-fn disc_types(types: &[DataType]) -> Option<Typed> {
-    match types {
-        [_, at] if number_like(at) => {
-            let element = element(types)?;
-            Some((vec![list_of(&element), DataType::Float64], element))
-        }
-        _ => None,
-    }
-}
-
-/// What lies between two elements of a type.
-fn between_type(element: &DataType) -> Option<DataType> {
-    match element {
-        DataType::Date32 | DataType::Timestamp(_, None) => Some(TIMESTAMP),
-        ty if is_decimal(ty) => Some(ty.clone()),
-        ty if number_like(ty) && *ty != DataType::Float32 => Some(DataType::Float64),
-        DataType::Float32 => Some(DataType::Float32),
-        _ => None,
-    }
-}
-
-fn cont_types(types: &[DataType]) -> Option<Typed> {
-    match types {
-        [_, at] if number_like(at) => {
-            let to = between_type(&element(types)?)?;
-            Some((vec![list_of(&to), DataType::Float64], to))
-        }
-        _ => None,
-    }
-}
-
-fn median_types(types: &[DataType]) -> Option<Typed> {
-    let to = between_type(&element(types)?).filter(|_| types.len() == 1)?;
-    Some((vec![list_of(&to)], to))
-}
-
 fn histogram_types(types: &[DataType]) -> Option<Typed> {
     let key = element(types).filter(|_| types.len() == 1)?;
     Some((vec![list_of(&key)], map_type(&key)))
@@ -134,20 +92,21 @@ fn map_type(key: &DataType) -> DataType {
     DataType::Map(Arc::new(Field::new("entries", DataType::Struct(fields), false)), false)
 }
 
-fn lists(call: &Call) -> Lists {
+pub(super) fn lists(call: &Call) -> Lists {
     rows(call.args[0].as_list::<i32>())
 }
 
-type Order = Box<dyn Fn(usize, usize) -> std::cmp::Ordering + Send + Sync>;
+pub(super) type Order = Box<dyn Fn(usize, usize) -> std::cmp::Ordering + Send + Sync>;
 
-fn comparator(lists: &Lists) -> Result<Order> {
+pub(super) fn comparator(lists: &Lists) -> Result<Order> {
     let keys = keys(&lists.elements);
     Ok(make_comparator(&keys, &keys, SortOptions { descending: false, nulls_first: false })?)
 }
 
 /// The positions of elements that are not NULL.
-fn valid(lists: &Lists, row: std::ops::Range<usize>) -> Vec<usize> {
-    row.filter(|&at| lists.elements.is_valid(at)).collect()
+pub(super) fn valid(lists: &Lists, row: std::ops::Range<usize>) -> Vec<usize> {
+    let no_element = lists.elements.data_type().is_null();
+    row.filter(|&at| !no_element && lists.elements.is_valid(at)).collect()
 }
 
 fn sorted(mut values: Vec<usize>, order: &Order) -> Vec<usize> {
@@ -179,74 +138,6 @@ fn mode(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-fn fraction(call: &Call, row: usize) -> Result<Option<f64>> {
-    match call.float(1, row) {
-        None => Ok(None),
-        Some(at) if (0.0..=1.0).contains(&at) => Ok(Some(at)),
-        Some(_) => {
-            exec_err!("QUANTILE can only take parameters in the range [-1, 1], and those below 0 are not supported")
-        }
-    }
-}
-
-fn quantile_disc(call: &Call) -> Result<ArrayRef> {
-    picked(call, |_, order, values, row| {
-        let Some(at) = fraction(call, row)? else { return Ok(None) };
-        let values = sorted(values, order);
-        let count = values.len() as f64;
-        let rank = (count - (count - at * count).floor()).max(1.0) as usize;
-        Ok(values.get(rank - 1).copied())
-    })
-}
-
-/// The value at a fraction of the way between the least and the greatest element.
-fn quantile_cont(call: &Call, constant: Option<f64>) -> Result<ArrayRef> {
-    let lists = lists(call);
-    let order = comparator(&lists)?;
-    // The two elements that it lies between, and how far from the first.
-    let places = lists.rows.iter().enumerate().map(|(row, range)| {
-        let Some(values) = range.clone().map(|range| valid(&lists, range)).filter(|values| !values.is_empty()) else {
-            return Ok(None);
-        };
-        let Some(at) = (match constant {
-            Some(at) => Some(at),
-            None => fraction(call, row)?,
-        }) else {
-            return Ok(None);
-        };
-        let values = sorted(values, &order);
-        let place = (values.len() - 1) as f64 * at;
-        let (low, high) = (place.floor() as usize, place.ceil() as usize);
-        Ok(Some((values[low], values[high], place - place.floor())))
-    });
-    let places = places.collect::<Result<Vec<_>>>()?;
-    let mixed = |low: f64, high: f64, by: f64| if by == 0.0 { low } else { low * (1.0 - by) + high * by };
-    let ty = lists.elements.data_type().clone();
-    if let Some((width, scale)) = digits(&ty).filter(|_| is_decimal(&ty)) {
-        let values = strict_cast(&lists.elements, &DataType::Decimal128(width, scale))?;
-        let values = values.as_primitive::<Decimal128Type>();
-        let of = |(low, high, by): (usize, usize, f64)| match by == 0.0 || low == high {
-            true => values.value(low),
-            false => mixed(values.value(low) as f64, values.value(high) as f64, by) as i128,
-        };
-        let rows: Decimal128Array = places.into_iter().map(|place| place.map(of)).collect();
-        return Ok(Arc::new(rows.with_precision_and_scale(width, scale)?));
-    }
-    if matches!(ty, DataType::Timestamp(..)) {
-        let values = lists.elements.as_primitive::<TimestampMicrosecondType>();
-        let of = |(low, high, by): (usize, usize, f64)| {
-            let (low, high) = (values.value(low), values.value(high));
-            low + ((high - low) as f64 * by) as i64
-        };
-        return Ok(Arc::new(places.into_iter().map(|place| place.map(of)).collect::<TimestampMicrosecondArray>()));
-    }
-    let values = strict_cast(&lists.elements, &DataType::Float64)?;
-    let values = values.as_primitive::<Float64Type>();
-    let of = |(low, high, by): (usize, usize, f64)| mixed(values.value(low), values.value(high), by);
-    let rows: ArrayRef = Arc::new(places.into_iter().map(|place| place.map(of)).collect::<Float64Array>());
-    if is_float(&ty) { strict_cast(&rows, &ty) } else { Ok(rows) }
-}
-
 /// What `f` makes of the numbers of each list that has some.
 fn floats(call: &Call, f: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
     let lists = lists(call);
@@ -259,17 +150,13 @@ fn floats(call: &Call, f: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
     Ok(Arc::new(lists.rows.iter().map(of).collect::<Float64Array>()))
 }
 
-fn median_of(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
-}
-
-/// The median of how far elements lie from the median.
-fn mad(values: &[f64]) -> Option<f64> {
-    let median = median_of(&mut values.to_vec());
-    let mut apart: Vec<f64> = values.iter().map(|x| (x - median).abs()).collect();
-    Some(median_of(&mut apart))
+/// [`floats`], of which an infinite one or NaN is an error.
+fn finite(call: &Call, what: &str, f: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
+    let found = floats(call, f)?;
+    match found.as_primitive::<Float64Type>().iter().flatten().all(f64::is_finite) {
+        true => Ok(found),
+        false => exec_err!("{what} is out of range!"),
+    }
 }
 
 fn variance(values: &[f64], less: usize) -> Option<f64> {
@@ -289,9 +176,10 @@ fn skewness(values: &[f64]) -> Option<f64> {
     }
     let [sum, squares, cubes, _] = power_sums(values);
     let by = 1.0 / n;
-    let spread = (by * (squares - sum * sum * by)).powi(3).max(0.0).sqrt();
+    let cubed = (by * (squares - sum * sum * by)).powi(3);
+    let spread = if cubed < 0.0 { 0.0 } else { cubed.sqrt() };
     if spread == 0.0 {
-        return Some(f64::NAN);
+        return None;
     }
     let adjusted = (n * (n - 1.0)).sqrt() / (n - 2.0);
     Some(adjusted * by * (cubes - 3.0 * squares * sum * by + 2.0 * sum.powi(3) * by * by) / spread)
@@ -330,6 +218,9 @@ fn histogram(call: &Call) -> Result<ArrayRef> {
         }
         lengths.push(keys.len() - before);
         there.push(!values.is_empty());
+    }
+    if lists.elements.data_type().is_null() {
+        return Ok(new_null_array(&call.to, lengths.len()));
     }
     let keys = take(&lists.elements, &UInt64Array::from(keys), None)?;
     let DataType::Map(entries, _) = map_type(keys.data_type()) else { return exec_err!("a map has entries") };

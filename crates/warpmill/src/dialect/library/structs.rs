@@ -3,15 +3,22 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StringArray, StructArray, new_empty_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, ListArray, MapArray, StringArray, StructArray, UInt64Array, make_comparator,
+    new_empty_array, new_null_array,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::{concat, take};
+use arrow::compute::{SortOptions, concat, take};
 use arrow::datatypes::{DataType, Field, Fields};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::ReturnFieldArgs;
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 
 use super::own::{Call, Own, Typed};
+use crate::dialect::is_row;
+use crate::dialect::operators::strict_cast;
+use crate::dialect::types::common;
 
 pub(super) fn functions() -> Vec<Own> {
     vec![
@@ -33,6 +40,7 @@ pub(super) fn functions() -> Vec<Own> {
             Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls)?))
         }),
         inserted(),
+        Own::new("map_of_lists", map_types, made),
         Own::new("map_from_entries", entries_types, |call| {
             let lists = call.args[0].as_list::<i32>();
             let mut rows: Vec<Option<Vec<usize>>> = vec![];
@@ -48,11 +56,13 @@ pub(super) fn functions() -> Vec<Own> {
             maps(parts.column(0), parts.column(1), rows, &call.to, Twice::Error)
         }),
         Own::new("map_concat", concat_types, joined),
+        Own::new("map_element", element_types, element),
     ]
 }
 
 fn keys_types(types: &[DataType]) -> Option<Typed> {
-    matches!(types, [DataType::Struct(_)]).then(|| (types.to_vec(), DataType::new_list(DataType::Utf8, true)))
+    let named = matches!(types, [DataType::Struct(fields)] if !is_row(fields));
+    named.then(|| (types.to_vec(), DataType::new_list(DataType::Utf8, true)))
 }
 
 /// `struct_insert(s, 'name', value, ...)`.
@@ -97,11 +107,83 @@ fn inserted() -> Own {
     own
 }
 
+/// Lists of keys and of values.
+fn map_types(types: &[DataType]) -> Option<Typed> {
+    let list = |ty: &DataType| match ty {
+        DataType::List(_) => Some(ty.clone()),
+        DataType::LargeList(element) | DataType::FixedSizeList(element, _) => Some(DataType::List(Arc::clone(element))),
+        DataType::Null => Some(DataType::new_list(DataType::Null, true)),
+        _ => None,
+    };
+    let [keys, values] = types else { return None };
+    let lists = [list(keys)?, list(values)?];
+    let [DataType::List(key), DataType::List(value)] = &lists else { return None };
+    let to = map_of(key.data_type(), value.data_type());
+    Some((lists.into(), to))
+}
+
+fn made(call: &Call) -> Result<ArrayRef> {
+    let (keys, values) = (call.args[0].as_list::<i32>(), call.args[1].as_list::<i32>());
+    let (mut rows, mut matching) = (vec![], vec![]);
+    for row in 0..call.rows {
+        let range = |of: &ListArray| of.value_offsets()[row] as usize..of.value_offsets()[row + 1] as usize;
+        if keys.is_null(row) || values.is_null(row) {
+            rows.push(None);
+            continue;
+        }
+        let (own, others) = (range(keys), range(values));
+        if own.len() != others.len() {
+            return exec_err!("The map key list does not align with the map value list.");
+        }
+        if own.clone().any(|at| keys.values().is_null(at)) || keys.values().data_type().is_null() && !own.is_empty() {
+            return exec_err!("Map keys can not be NULL.");
+        }
+        matching.extend(own.clone().zip(others));
+        rows.push(Some(own.collect()));
+    }
+    // Values in the order of keys.
+    let mut places = vec![None; keys.values().len()];
+    for (key, value) in matching {
+        places[key] = Some(value as u64);
+    }
+    let values = take(values.values(), &UInt64Array::from(places), None)?;
+    maps(keys.values(), &values, rows, &call.to, Twice::Error)
+}
+
 fn entries_types(types: &[DataType]) -> Option<Typed> {
     let [DataType::List(element)] = types else { return None };
     let DataType::Struct(fields) = element.data_type() else { return None };
     let [key, value] = fields.as_ref() else { return None };
     Some((types.to_vec(), map_of(key.data_type(), value.data_type())))
+}
+
+/// A map and a key, which is compared in the type that it and the map's keys have in common.
+fn element_types(types: &[DataType]) -> Option<Typed> {
+    let [map @ DataType::Map(entries, _), key] = types else { return None };
+    let DataType::Struct(fields) = entries.data_type() else { return None };
+    let own = fields[0].data_type();
+    let key = match own == key || key.is_null() {
+        true => key.clone(),
+        false => common(own, key).or_else(|| comparison_coercion(own, key))?,
+    };
+    Some((vec![map.clone(), key], fields[1].data_type().clone()))
+}
+
+/// The value that a map has for a key; NULL where it has none.
+fn element(call: &Call) -> Result<ArrayRef> {
+    let (map, wanted) = (call.args[0].as_map(), &call.args[1]);
+    if wanted.data_type().is_null() {
+        return Ok(new_null_array(&call.to, call.rows));
+    }
+    let keys = strict_cast(map.keys(), wanted.data_type())?;
+    let order = make_comparator(&keys, wanted, SortOptions::default())?;
+    let place = |row: usize| {
+        let there = map.is_valid(row) && wanted.is_valid(row);
+        let mut range = map.value_offsets()[row] as usize..map.value_offsets()[row + 1] as usize;
+        range.find(|&at| there && order(at, row).is_eq()).map(|at| at as u64)
+    };
+    let places: UInt64Array = (0..call.rows).map(place).collect();
+    Ok(take(map.values(), &places, None)?)
 }
 
 fn map_of(key: &DataType, value: &DataType) -> DataType {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, UInt64Array, make_comparator};
 use arrow::compute::{SortOptions, take};
-use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, i256};
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, IntervalUnit, i256};
 use datafusion::common::{Result, exec_err, not_impl_err, plan_err};
 
+use crate::dialect::intervals::lengths;
 use crate::dialect::operators::strict_cast;
 use crate::dialect::types::{HUGEINT, MAX_WIDTH, digits, is_float, is_number, type_name};
 
@@ -107,7 +108,8 @@ impl Lists {
         &'a self,
         f: impl Fn(&mut dyn Iterator<Item = usize>) -> Option<T> + 'a,
     ) -> impl Iterator<Item = Option<T>> + 'a {
-        self.rows.iter().map(move |row| f(&mut row.clone()?.filter(|&at| self.elements.is_valid(at))))
+        let no_element = self.elements.data_type().is_null();
+        self.rows.iter().map(move |row| f(&mut row.clone()?.filter(|&at| !no_element && self.elements.is_valid(at))))
     }
 
     /// What `f` makes of floating-point numbers, of which there is one at least.
@@ -186,7 +188,7 @@ impl Lists {
     }
 }
 
-/// Values in whose order Arrow has them as DuckDB does: one zero, one NaN, which is greater than all.
+/// Values in whose order Arrow has them as DuckDB does: one zero, one NaN, which is greater than all, and intervals by their length.
 pub(in crate::dialect) fn keys(elements: &ArrayRef) -> ArrayRef {
     match elements.data_type() {
         DataType::Float32 => {
@@ -197,6 +199,7 @@ pub(in crate::dialect) fn keys(elements: &ArrayRef) -> ArrayRef {
             let key = |x: f64| if x.is_nan() { f64::NAN.copysign(1.0) } else { x + 0.0 };
             Arc::new(elements.as_primitive::<Float64Type>().unary::<_, Float64Type>(key))
         }
+        DataType::Interval(IntervalUnit::MonthDayNano) => Arc::new(lengths(elements)),
         _ => Arc::clone(elements),
     }
 }

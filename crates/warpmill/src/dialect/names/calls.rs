@@ -1,14 +1,15 @@
 //! Calls of functions that stand for something else: operators, CASE, other functions.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
+    AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, Interval, LambdaFunction, ObjectName,
-    OneOrManyWithParens, OrderByExpr, OrderByOptions, Subscript, TimezoneInfo, UnaryOperator, Value,
+    OneOrManyWithParens, Subscript, TimezoneInfo, UnaryOperator, Value,
 };
 
+use super::aggregate_calls;
 use super::expr::function;
 use super::scope::nested;
-use super::windows::{extreme, has_narrow_frame};
+use super::windows::has_narrow_frame;
 use crate::dialect::library;
 
 /// The arguments of a call that have no names; `None` where some have.
@@ -33,7 +34,7 @@ pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(nested(left)), op, right: Box::new(nested(right)) }
 }
 
-fn cast(expr: Expr, data_type: DataType) -> Expr {
+pub(super) fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
@@ -49,13 +50,15 @@ pub(super) fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr
 }
 
 /// Names of calls that stand for something else with some arguments ([`meaning`]), besides aggregates that are made of others.
-const MEANINGS: [&str; 28] = [
+const MEANINGS: [&str; 30] = [
     "add",
     "current_catalog",
     "current_database",
     "current_schema",
+    "current_setting",
     "date_part",
     "getvariable",
+    "map",
     "map_contains",
     "max",
     "min",
@@ -95,7 +98,7 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
     let [name] = call.name.0.as_slice() else { return None };
     let name = name.as_ident()?.value.to_lowercase();
     if library::is_composed(&name) {
-        return composed(&name, call);
+        return aggregate_calls::composed(&name, call);
     }
     if let Some(list_function) = library::variance_of_list(&name)
         && has_narrow_frame(call)
@@ -157,6 +160,12 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
         }
         ("version", []) => text(concat!("Warpmill ", env!("CARGO_PKG_VERSION"))),
         ("array_push_front", [list, x]) => function("array_prepend", vec![x.clone(), list.clone()]),
+        // DataFusion takes `map` for pairs of arguments.
+        ("map", []) => {
+            let nothing = || Expr::Array(Array { elem: vec![], named: false });
+            function("map_of_lists", vec![nothing(), nothing()])
+        }
+        ("map", _) => function("map_of_lists", args),
         ("array_push_back", [_, _]) => function("array_append", args),
         ("log", [x]) => function("log10", vec![x.clone()]),
         // DataFusion's gives bytes.
@@ -187,124 +196,40 @@ fn packed(call: &Function) -> Option<Expr> {
     Some(function("named_struct", fields.into_iter().flatten().collect()))
 }
 
-/// An aggregate that is made of others.
-fn composed(name: &str, call: &Function) -> Option<Expr> {
-    let args = arguments(call)?;
-    let of = |name: &str, args: Vec<Expr>| {
-        let mut made = call.clone();
-        made.name = ObjectName::from(vec![Ident::new(name)]);
-        if let FunctionArguments::List(list) = &mut made.args {
-            list.args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
-        }
-        made
-    };
-    let present = |x: &Expr| Expr::IsNotNull(Box::new(nested(x.clone())));
-    if let Some(list_function) = library::composed_of_list(name) {
-        let (x, rest) = args.split_first()?;
-        let list = Expr::Function(of("array_agg", vec![x.clone()]));
-        // One for each of several fractions.
-        if let [Expr::Array(Array { elem, .. })] = rest {
-            let each: Vec<_> = elem.iter().map(|at| function(list_function, vec![list.clone(), at.clone()])).collect();
-            // NULL where there is no value.
-            let there = present(each.first()?);
-            return Some(case(there, function("make_array", each), None));
-        }
-        return Some(function(list_function, std::iter::once(list).chain(rest.iter().cloned()).collect()));
-    }
-    Some(match (name, args.as_slice()) {
-        ("count_if" | "countif", [condition]) => {
-            let mut counted = case(condition.clone(), number(1), None);
-            if let Expr::Case { conditions, .. } = &mut counted {
-                let not = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(condition.clone())) };
-                conditions.push(CaseWhen { condition: not, result: number(0) });
-            }
-            Expr::Function(of("sum", vec![counted]))
-        }
-        ("group_concat" | "listagg", _) if super::more_calls::ordered_texts(call).is_some() => {
-            super::more_calls::ordered_texts(call)?
-        }
-        ("group_concat" | "listagg", [x]) => Expr::Function(of("string_agg", vec![x.clone(), text(",")])),
-        ("group_concat" | "listagg", [_, _]) => Expr::Function(of("string_agg", args)),
-        ("fsum" | "sumkahan" | "kahan_sum", [x]) => Expr::Function(of("sum", vec![cast(x.clone(), double())])),
-        ("favg", [x]) => Expr::Function(of("avg", vec![cast(x.clone(), double())])),
-        ("json_group_object", [key, x]) => function(
-            "json_object_of_lists",
-            vec![Expr::Function(of("array_agg", vec![key.clone()])), Expr::Function(of("array_agg", vec![x.clone()]))],
-        ),
-        ("json_group_array", [x]) => {
-            let list = function("coalesce", vec![Expr::Function(of("array_agg", vec![x.clone()]))]);
-            function("to_json", vec![list])
-        }
-        ("approx_count_distinct", [x]) => {
-            let mut count = of("count", vec![x.clone()]);
-            if let FunctionArguments::List(list) = &mut count.args {
-                list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
-            }
-            Expr::Function(count)
-        }
-        ("percentile_disc", [at]) => {
-            let [OrderByExpr { expr: x, options, .. }] = call.within_group.as_slice() else { return None };
-            if options.asc == Some(false) {
-                return None;
-            }
-            let mut list = of("array_agg", vec![x.clone()]);
-            list.within_group.clear();
-            function("list_quantile_disc", vec![Expr::Function(list), at.clone()])
-        }
-        ("arg_max" | "argmax" | "max_by" | "arg_min" | "argmin" | "min_by", [x, y]) if call.over.is_some() => {
-            extreme(call, matches!(name, "arg_max" | "argmax" | "max_by"), x, y)?
-        }
-        // The value in the row where another is least.
-        (name, [x, y, rest @ ..]) if call.over.is_none() && rest.len() <= 1 && name != "percentile_disc" => {
-            let descending = matches!(name, "arg_max" | "argmax" | "max_by");
-            let mut first = of(if rest.is_empty() { "first_value" } else { "array_agg" }, vec![x.clone()]);
-            let FunctionArguments::List(list) = &mut first.args else { return None };
-            if !list.clauses.is_empty() || list.duplicate_treatment.is_some() {
-                return None;
-            }
-            let options = OrderByOptions { asc: Some(!descending), nulls_first: Some(false) };
-            list.clauses.push(FunctionArgumentClause::OrderBy(vec![OrderByExpr {
-                expr: y.clone(),
-                options,
-                with_fill: None,
-            }]));
-            let both = binary(present(x), BinaryOperator::And, present(y));
-            first.filter = Some(Box::new(match first.filter.take() {
-                Some(filter) => binary(both, BinaryOperator::And, *filter),
-                None => both,
-            }));
-            match rest {
-                [count] => function("list_slice", vec![Expr::Function(first), number(1), count.clone()]),
-                _ => Expr::Function(first),
-            }
-        }
-        _ => return None,
-    })
-}
-
-fn double() -> DataType {
-    DataType::Double(datafusion::sql::sqlparser::ast::ExactNumberInfo::None)
-}
-
-/// `INTERVAL (x) DAY`, of which DataFusion plans constants without brackets only.
+/// `INTERVAL (x) DAY`, of which DataFusion plans whole constants without brackets only, and some units.
 fn counted(interval: &Interval) -> Option<Expr> {
-    let (Expr::Nested(_), Some(unit), None) = (&*interval.value, &interval.leading_field, &interval.last_field) else {
-        return None;
-    };
+    let (Some(unit), None) = (&interval.leading_field, &interval.last_field) else { return None };
     let unit = unit.to_string().to_lowercase();
     let unit = unit.trim_end_matches('s');
-    let whole = match unit {
-        "year" | "quarter" | "month" | "week" | "day" => Some(DataType::Integer(None)),
-        "hour" | "minute" => Some(DataType::BigInt(None)),
-        "second" | "millisecond" | "microsecond" => None,
+    let (name, whole) = match unit {
+        "year" | "quarter" | "month" | "week" | "day" | "decade" => {
+            (format!("to_{unit}s"), Some(DataType::Integer(None)))
+        }
+        "century" => ("to_centuries".to_string(), Some(DataType::Integer(None))),
+        "millennium" | "millenium" => ("to_millennia".to_string(), Some(DataType::Integer(None))),
+        "hour" | "minute" | "microsecond" => (format!("to_{unit}s"), Some(DataType::BigInt(None))),
+        "second" | "millisecond" => (format!("to_{unit}s"), None),
         _ => return None,
     };
-    let count = (*interval.value).clone();
+    let is_known = !matches!(unit, "quarter" | "decade" | "century" | "millennium" | "millenium");
+    if is_known && is_whole(&interval.value) {
+        return None;
+    }
+    let count = cast((*interval.value).clone(), DataType::Double(ExactNumberInfo::None));
     let count = match whole {
-        Some(ty) => cast(function("trunc", vec![cast(count, double())]), ty),
+        Some(ty) => cast(function("trunc", vec![count]), ty),
         None => count,
     };
-    Some(function(&format!("to_{unit}s"), vec![count]))
+    Some(function(&name, vec![count]))
+}
+
+/// Whether a value is a whole number by what it is, or the text of one.
+fn is_whole(value: &Expr) -> bool {
+    let Expr::Value(value) = value else { return false };
+    match &value.value {
+        Value::SingleQuotedString(text) | Value::Number(text, _) => text.trim().parse::<i64>().is_ok(),
+        _ => false,
+    }
 }
 
 /// `INTERVAL '1 day 04:05'`, of which casts know the clock.
@@ -403,8 +328,11 @@ fn sliced(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
         at => Expr::CompoundFieldAccess { root: Box::new(root.clone()), access_chain: chain[..at].to_vec() },
     };
     let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride }) = &chain[at] else { return None };
-    let mut args =
-        vec![of, lower_bound.clone().unwrap_or_else(|| number(1)), upper_bound.clone().unwrap_or_else(|| number(-1))];
+    // Backwards from the end where the step is negative.
+    let backwards = matches!(stride, Some(Expr::UnaryOp { op: UnaryOperator::Minus, .. }));
+    let (first, last) = if backwards { (-1, 1) } else { (1, -1) };
+    let bound = |bound: &Option<Expr>, open: i64| bound.clone().unwrap_or_else(|| number(open));
+    let mut args = vec![of, bound(lower_bound, first), bound(upper_bound, last)];
     args.extend(stride.clone());
     let slice = function("list_slice", args);
     let rest = chain[at + 1..].to_vec();

@@ -11,7 +11,7 @@ use regex::Regex;
 use super::calls::lambda_of;
 use super::more_calls::unnested;
 use super::scope::{Scope, Visible, nested};
-use super::{Binder, same};
+use super::{Binder, parts, same};
 use crate::{Error, Result, ScalarValue};
 
 impl Binder<'_> {
@@ -26,6 +26,11 @@ impl Binder<'_> {
         {
             let column = |(name, value)| (SelectItem::UnnamedExpr(value), Some(name));
             return Ok(columns.into_iter().map(column).collect());
+        }
+        if let SelectItem::UnnamedExpr(Expr::Function(call)) = &item
+            && let Some(columns) = parts::unnested(call, scope)
+        {
+            return Ok(columns);
         }
         let Some(call) = columns_in(expr) else { return Ok(vec![(item, None)]) };
         if matches!(item, SelectItem::ExprWithAlias { .. }) {

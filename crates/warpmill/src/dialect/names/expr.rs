@@ -2,18 +2,20 @@
 
 use std::ops::ControlFlow;
 
+use datafusion::logical_expr::Volatility;
 use datafusion::logical_expr::planner::ContextProvider;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
     Ident, ObjectName, OneOrManyWithParens, Query, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
+use super::aggregate_calls::settle;
 use super::calls::{json_path, meaning, operator, power, take_lambdas, take_null_treatment};
 use super::distinct_from::reassociate;
 use super::more_calls::with_positions;
 use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
-use super::{Binder, Names, collation, no_query, rows};
+use super::{Binder, Names, collation, no_query, rows, truths};
 use crate::dialect::{library, walk};
 use crate::{Error, Result};
 
@@ -44,6 +46,12 @@ impl Binder<'_> {
     ) -> Result<()> {
         let mut visitor = Binding { binder: self, scope, preference, aggregates: 0, queries: vec![], lambdas: vec![] };
         walk::result(part.visit(&mut visitor))
+    }
+
+    /// Whether a function of this name, which is in lower case, may give something else every time.
+    fn is_volatile(&self, name: &str) -> bool {
+        let function = self.tables.get_function_meta(name);
+        function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
     }
 
     /// Whether `expr` calls an aggregate function, not in a window.
@@ -89,6 +97,9 @@ impl VisitorMut for Binding<'_, '_, '_> {
         if let Expr::Function(call) = expr {
             take_lambdas(call);
             take_null_treatment(call);
+            if let Err(error) = settle(call, &|name| self.binder.is_volatile(name)) {
+                return ControlFlow::Break(Box::new(error));
+            }
             if let Some(whole) = with_positions(call) {
                 *expr = whole;
             }
@@ -124,6 +135,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
             **query = self.queries.pop().expect("one was pushed for this expression");
         }
         self.aggregates -= usize::from(self.binder.is_aggregate(expr));
+        truths::operands(expr);
         let found = match expr {
             Expr::Lambda(lambda) => {
                 let around = self.lambdas.len() - parameters(&lambda.params).count();

@@ -1,6 +1,6 @@
 //! FROM: relations, and what joins make of their columns.
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::ResolvedTableReference;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
@@ -9,11 +9,13 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::expr::function;
+use super::parts::Parts;
 use super::sample::sampled;
 use super::scope::{Field, Fields, Relation, Scope, Visible, distinct_names, marked, operation, quoted, same};
 use super::unread::unread_of_relation;
 use super::{Binder, Names, rows};
 use crate::asof;
+use crate::catalog::NUMBERED;
 use crate::{Error, Result};
 
 /// The relations and columns that one operand of a join brings.
@@ -23,12 +25,14 @@ pub(super) struct Operand {
 }
 
 /// A relation before it has an alias.
+#[derive(Default)]
 struct Unnamed {
     /// Its names, from the catalog on; none of a query.
     path: Vec<String>,
     /// DataFusion's name of it.
     qualifier: Option<String>,
     fields: Fields,
+    has_rowid: bool,
 }
 
 /// The treatment of rows without a partner by a join, or with the columns of one side.
@@ -95,7 +99,14 @@ impl Binder<'_> {
         let is_open = scope.is_open() || right.relations.iter().any(|relation| relation.fields.is_none());
         let right_only = (kind == Kind::RightOnly).then(|| right.visible.clone());
         let keys = match &*constraint {
-            JoinConstraint::Using(names) => Some(names.iter().map(column_name).collect()),
+            JoinConstraint::Using(names) => {
+                if let Some(name) = names.iter().find(|name| name.0.len() > 1) {
+                    return Err(Error::Plan(format!(
+                        "USING ({name}): columns of both sides have names without a table"
+                    )));
+                }
+                Some(names.iter().map(column_name).collect())
+            }
             JoinConstraint::Natural => Some(common_names(&scope.visible, &right.visible)),
             JoinConstraint::On(_) | JoinConstraint::None => None,
         };
@@ -209,7 +220,7 @@ impl Binder<'_> {
                 let fields = self.query(subquery, Some(scope), Names::Own)?;
                 *lateral |= sides().any(|side| side.used.get());
                 rows::check(alias.as_ref(), fields.as_ref().map(Vec::len))?;
-                self.named(Unnamed { path: vec![], qualifier: None, fields }, alias, scope)
+                self.named(Unnamed { fields, ..Unnamed::default() }, alias, scope)
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => self.tree(table_with_joins, scope),
             TableFactor::UNNEST { alias, array_exprs, .. } => {
@@ -222,17 +233,17 @@ impl Binder<'_> {
                         alias.columns.push(alias_column("unnest"));
                     }
                 }
-                self.named(Unnamed { path: vec![], qualifier: None, fields: None }, alias, scope)
+                self.named(Unnamed::default(), alias, scope)
             }
             TableFactor::Function { name, args, alias, .. } => {
                 for arg in args {
                     self.function_arg(arg, scope)?;
                 }
                 let path = vec![name.to_string()];
-                self.named(Unnamed { path, qualifier: None, fields: None }, alias, scope)
+                self.named(Unnamed { path, ..Unnamed::default() }, alias, scope)
             }
             // DataFusion plans none of the others, or finds their columns itself.
-            _ => Ok(operand(Relation { path: vec![], qualifier: String::new(), fields: None })),
+            _ => Ok(operand(Relation { path: vec![], qualifier: String::new(), fields: None, has_rowid: false })),
         }
     }
 
@@ -254,31 +265,48 @@ impl Binder<'_> {
                 path: vec![cte.name.clone()],
                 qualifier: Some(cte.name.clone()),
                 fields: cte.fields.clone(),
+                has_rowid: false,
             };
         }
         let Some((table, schema)) = self.found(name) else {
-            return Unnamed { path: vec![name.to_string()], qualifier: None, fields: None };
+            return Unnamed { path: vec![name.to_string()], ..Unnamed::default() };
         };
         let names = distinct_names(schema.fields().iter().map(|field| field.name().as_str()));
         let fields = names.into_iter().zip(schema.fields());
-        let fields = fields.map(|(name, field)| Field { name, column: field.name().clone() }).collect();
-        let qualifier = (name.0.len() == 1).then(|| table.table.to_string());
+        let field = |(name, field): (String, &FieldRef)| Field {
+            name,
+            column: field.name().clone(),
+            parts: Parts::of_type(field.data_type()),
+        };
+        let fields = fields.map(field).collect();
+        let numbered = self.tables.numbered(&table);
+        let qualifier = (name.0.len() == 1 && numbered.is_none()).then(|| table.table.to_string());
+        let has_rowid = numbered.is_some() || table.table.starts_with(NUMBERED);
+        if let Some((numbered, last)) = numbered.zip(name.0.last_mut()) {
+            *last = ObjectNamePart::Identifier(quoted(&numbered));
+        }
         let shown = file_stem(&table.table).to_string();
         Unnamed {
             path: vec![table.catalog.to_string(), table.schema.to_string(), shown],
             qualifier,
             fields: Some(fields),
+            has_rowid,
         }
     }
 
     /// A function in the place of a table.
     fn table_function(
         &mut self,
-        name: &ObjectName,
+        name: &mut ObjectName,
         alias: &mut Option<TableAlias>,
         args: &mut TableFunctionArgs,
         scope: &Scope<'_>,
     ) -> Result<Unnamed> {
+        for part in &mut name.0 {
+            if let ObjectNamePart::Identifier(word) = part {
+                word.value = word.value.to_lowercase();
+            }
+        }
         for arg in &mut args.args {
             self.function_arg(arg, scope)?;
         }
@@ -290,19 +318,19 @@ impl Binder<'_> {
                 alias.columns.push(alias_column(&alias.name.value));
             }
         }
-        Ok(Unnamed { path: vec![function], qualifier: None, fields: None })
+        Ok(Unnamed { path: vec![function], ..Unnamed::default() })
     }
 
     /// A relation under its alias, with a qualifier that no other relation around it has.
     fn named(&mut self, unnamed: Unnamed, alias: &mut Option<TableAlias>, scope: &Scope<'_>) -> Result<Operand> {
-        let Unnamed { mut path, qualifier, mut fields } = unnamed;
+        let Unnamed { mut path, qualifier, mut fields, has_rowid } = unnamed;
         if let Some(alias) = alias {
             path = vec![alias.name.value.clone()];
             fields = renamed(fields, alias)?;
         }
         if alias.is_none() && fields.is_none() {
             // Its columns are found by DataFusion, under the name that it gives the relation.
-            return Ok(operand(Relation { path, qualifier: String::new(), fields }));
+            return Ok(operand(Relation { path, qualifier: String::new(), fields, has_rowid }));
         }
         let wanted = match (&*alias, &qualifier) {
             // Names that are left to DataFusion are those that it makes of names without quotes.
@@ -319,7 +347,7 @@ impl Binder<'_> {
             None if qualifier.as_ref() == Some(&unique) => {}
             None => *alias = Some(alias_of(&unique)),
         }
-        Ok(operand(Relation { path, qualifier: unique, fields }))
+        Ok(operand(Relation { path, qualifier: unique, fields, has_rowid }))
     }
 
     fn found(&self, name: &ObjectName) -> Option<(ResolvedTableReference, SchemaRef)> {
@@ -404,7 +432,9 @@ fn renamed(fields: Fields, alias: &mut TableAlias) -> Result<Fields> {
     }
     let names = distinct_names(alias.columns.iter().map(|column| column.name.value.as_str()));
     alias.columns = names.iter().map(|name| alias_column(name)).collect();
-    Ok(Some(names.into_iter().map(|name| Field { column: name.clone(), name }).collect()))
+    let mut parts = fields.into_iter().flatten().map(|field| field.parts);
+    let field = |name: String| Field { column: name.clone(), name, parts: parts.next().flatten() };
+    Ok(Some(names.into_iter().map(field).collect()))
 }
 
 /// The name of a file without its folder and its extension, which is what it is called where it has no alias.

@@ -8,9 +8,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::label::label;
+use super::parts::Parts;
 use super::scope::{Alias, Field, Fields, Scope, Visible, distinct_names, marked, quoted, same};
 use super::unread::unread_of_wildcard;
 use super::{Binder, Names};
+use crate::catalog::ROW;
 use crate::planning::limits::check_columns;
 use crate::{Error, Result};
 
@@ -40,14 +42,14 @@ impl Binder<'_> {
         for (item, of_column) in expanded {
             match item {
                 SelectItem::UnnamedExpr(mut expr) => {
-                    let mut name = of_column.unwrap_or_else(|| label(&expr));
+                    let mut name = of_column.unwrap_or_else(|| label(&expr, self.sql));
                     self.expr(&mut expr, scope)?;
                     if let Some(shown) = scope.visible.iter().find(|column| column.expr == expr) {
                         name = shown.name.clone();
                     } else if let Expr::CompoundIdentifier(parts) = &expr
                         && let [.., column] = parts.as_slice()
                     {
-                        name = super::shown(&column.value).to_string();
+                        name = if column.value == ROW { "rowid" } else { super::shown(&column.value) }.to_string();
                     }
                     items.list.push(Item::Column { name, expr: Box::new(expr), aliased: false });
                 }
@@ -154,9 +156,13 @@ impl Items {
         (!self.open).then_some(self.list.len())
     }
 
-    /// The place, from one, of the first column called `name`.
+    /// The place, from one, of the first column that is given the name `name`, or else has it.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
-        self.place(|item| matches!(item, Item::Column { name: other, .. } if same(other, name)))
+        let called = |item: &Item, given: bool| match item {
+            Item::Column { name: other, aliased, .. } => same(other, name) && (*aliased || !given),
+            Item::Wildcard(_) => false,
+        };
+        self.place(|item| called(item, true)).or_else(|| self.place(|item| called(item, false)))
     }
 
     /// The place, from one, of the first column that is `expr`.
@@ -167,6 +173,15 @@ impl Items {
     fn place(&self, is_it: impl Fn(&Item) -> bool) -> Option<usize> {
         let place = self.list.iter().position(is_it)?;
         (!self.open).then_some(place + 1)
+    }
+
+    /// The expressions of all columns, if they are known.
+    pub(super) fn all(&self) -> Option<Vec<Expr>> {
+        let expr = |item: &Item| match item {
+            Item::Column { expr, .. } => Some((**expr).clone()),
+            Item::Wildcard(_) => None,
+        };
+        self.list.iter().map(expr).collect()
     }
 
     /// The column that a number in GROUP BY stands for.
@@ -208,12 +223,13 @@ impl Items {
                 Names::Own if own.as_ref() != Some(&name) && in_from.contains(name.as_str()) => marked(&name, at),
                 Names::Own => name,
             };
+            let parts = Parts::of(&expr, scope);
             projection.push(match own {
                 Some(own) if own == column => SelectItem::UnnamedExpr(expr),
                 _ => SelectItem::ExprWithAlias { expr, alias: quoted(&column) },
             });
             taken.insert(column.clone());
-            fields.push(Field { name: shown, column });
+            fields.push(Field { name: shown, column, parts });
         }
         (projection, Some(fields))
     }

@@ -6,23 +6,28 @@
 //! statement in which all is spelled out. What names mean that only DataFusion can know (columns of table functions) stays as
 //! it is.
 
+mod aggregate_calls;
 mod apart;
 mod calls;
 mod collation;
 mod columns;
 mod defaults;
+mod distinct;
 mod distinct_from;
 mod expr;
 mod from;
+mod groups;
 mod items;
 mod label;
 mod more_calls;
+mod parts;
 mod pivot;
 mod query;
 mod rows;
 mod sample;
 mod scope;
 mod sets;
+mod truths;
 mod unread;
 mod windows;
 
@@ -40,9 +45,9 @@ pub(crate) use scope::{distinct_names, shown};
 use super::tables::Tables;
 use crate::Result;
 
-/// Spells out the names of `statement`.
-pub(super) fn bind(statement: &mut AnyStatement, tables: &Tables<'_>) -> Result<()> {
-    Binder { tables, ctes: vec![], relations: 0, turned: 0, rows: 0 }.any(statement)
+/// Spells out the names of `statement`, which was read from the text `sql`.
+pub(super) fn bind(statement: &mut AnyStatement, tables: &Tables<'_>, sql: &str) -> Result<()> {
+    Binder { tables, sql, ctes: vec![], relations: 0, turned: 0, rows: 0 }.any(statement)
 }
 
 /// The place where columns called the same may go.
@@ -63,6 +68,7 @@ struct Cte {
 /// Binds one statement.
 struct Binder<'a> {
     tables: &'a Tables<'a>,
+    sql: &'a str,
     ctes: Vec<Cte>,
     /// Relations that got names of the plan's own.
     relations: usize,

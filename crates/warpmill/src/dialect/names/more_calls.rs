@@ -3,21 +3,22 @@
 use std::collections::HashMap;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, ArrayElemTypeDef, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, ObjectName,
-    OneOrManyWithParens, OrderByExpr, Value,
+    Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
+    LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Value,
 };
 use regex::Regex;
 
+use super::aggregate_calls;
 use super::calls::{arguments, case, number, text};
 use super::expr::function;
 use super::scope::nested;
+use crate::dialect::library;
 use crate::dialect::macros::substituted;
 
 /// What a call of `name`, which is in lower case, stands for; `None`: a function.
 pub(super) fn meaning(name: &str, call: &Function) -> Option<Expr> {
     if matches!(name, "string_agg") {
-        return ordered_texts(call);
+        return aggregate_calls::ordered_texts(call);
     }
     if name == "struct_insert" {
         return with_names(call);
@@ -25,7 +26,8 @@ pub(super) fn meaning(name: &str, call: &Function) -> Option<Expr> {
     let args = arguments(call)?;
     let is_null = |arg: &Expr| matches!(arg, Expr::Value(value) if value.value == Value::Null);
     Some(match (name, args.as_slice()) {
-        ("max" | "min", [x, count]) if call.over.is_none() => several(name, call, x, count)?,
+        ("sum", [x]) => aggregate_calls::ordered_sum(call, x)?,
+        ("max" | "min", [x, count]) if call.over.is_none() => aggregate_calls::several(name, call, x, count)?,
         ("regexp_extract", [subject, pattern, Expr::Array(Array { elem, .. })]) => {
             let names = elem.iter().map(constant).collect::<Option<Vec<_>>>()?;
             if Regex::new(&constant(pattern)?).ok()?.captures_len() <= names.len() {
@@ -55,6 +57,11 @@ pub(super) fn meaning(name: &str, call: &Function) -> Option<Expr> {
             if constant(of)?.eq_ignore_ascii_case("string_agg") =>
         {
             function("list_string_agg", vec![list.clone(), by.clone()])
+        }
+        ("list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr" | "aggregate", [list, of, rest @ ..])
+            if let Some(named) = constant(of).and_then(|of| library::composed_of_list(&of.to_lowercase())) =>
+        {
+            function(named, std::iter::once(list).chain(rest).cloned().collect())
         }
         _ => return None,
     })
@@ -138,64 +145,6 @@ fn constant(expr: &Expr) -> Option<String> {
 fn of_present<'n>(of: &Expr, fields: impl Iterator<Item = (&'n str, Expr)>) -> Expr {
     let args = fields.flat_map(|(name, value)| [text(name), value]).collect();
     case(Expr::IsNotNull(Box::new(nested(of.clone()))), function("named_struct", args), None)
-}
-
-/// `max(x, n)`: a list of the n greatest values.
-fn several(name: &str, call: &Function, x: &Expr, count: &Expr) -> Option<Expr> {
-    let Expr::Value(value) = count else { return None };
-    let Value::Number(digits, _) = &value.value else { return None };
-    digits.parse::<u32>().ok().filter(|count| *count > 0)?;
-    let mut list = call.clone();
-    list.name = ObjectName::from(vec![Ident::new("array_agg")]);
-    let FunctionArguments::List(FunctionArgumentList { args, clauses, duplicate_treatment: None }) = &mut list.args
-    else {
-        return None;
-    };
-    if !clauses.is_empty() {
-        return None;
-    }
-    args.truncate(1);
-    let there = Expr::IsNotNull(Box::new(nested(x.clone())));
-    list.filter = Some(Box::new(match list.filter.take() {
-        Some(filter) => Expr::BinaryOp {
-            left: Box::new(nested(there)),
-            op: datafusion::sql::sqlparser::ast::BinaryOperator::And,
-            right: Box::new(nested(*filter)),
-        },
-        None => there,
-    }));
-    let sorted = function(if name == "max" { "list_reverse_sort" } else { "list_sort" }, vec![Expr::Function(list)]);
-    Some(function("list_slice", vec![sorted, number(1), count.clone()]))
-}
-
-/// `string_agg(x, by ORDER BY x)`: a list that is sorted, so that several of them may have orders of their own.
-pub(super) fn ordered_texts(call: &Function) -> Option<Expr> {
-    let FunctionArguments::List(list) = &call.args else { return None };
-    let [FunctionArgumentClause::OrderBy(keys)] = list.clauses.as_slice() else { return None };
-    let [OrderByExpr { expr: key, options, with_fill: None }] = keys.as_slice() else { return None };
-    let (x, by) = match arguments(call)?.as_slice() {
-        [x] => (x.clone(), text(",")),
-        [x, by] => (x.clone(), by.clone()),
-        _ => return None,
-    };
-    if *key != x || call.over.is_some() || !call.within_group.is_empty() {
-        return None;
-    }
-    let mut values = call.clone();
-    values.name = ObjectName::from(vec![Ident::new("array_agg")]);
-    if let FunctionArguments::List(list) = &mut values.args {
-        list.args.truncate(1);
-        list.clauses.clear();
-    }
-    let sort = if options.asc == Some(false) { "list_reverse_sort" } else { "list_sort" };
-    let texts = Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(function(sort, vec![Expr::Function(values)])),
-        data_type: DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(DataType::Varchar(None)), None)),
-        array: false,
-        format: None,
-    };
-    Some(function("list_string_agg", vec![texts, by]))
 }
 
 /// `list_transform(l, (x, i) -> e)` and `list_filter` with the position of each element: over pairs of elements and positions.

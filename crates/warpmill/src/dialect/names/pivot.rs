@@ -160,7 +160,7 @@ fn pivot(
             let name = match (&aggregate.alias, aggregates.len()) {
                 (Some(alias), _) => format!("{called}_{}", alias.value),
                 (None, 1) => called.clone(),
-                (None, _) => format!("{called}_{}", label(&aggregate.expr)),
+                (None, _) => format!("{called}_{}", label(&aggregate.expr, "")),
             };
             if function.filter.is_some() {
                 return Err(Error::NotImplemented(format!("PIVOT with {function}: put the condition into its table")));

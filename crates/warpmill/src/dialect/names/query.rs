@@ -1,18 +1,18 @@
 //! Queries: WITH, SELECT and its clauses, ORDER BY.
 
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, Fetch, Function, GroupByExpr, LimitClause, NamedWindowDefinition, NamedWindowExpr, OrderBy,
-    OrderByExpr, OrderByKind, OrderByOptions, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAliasColumnDef,
-    Value, VisitMut, VisitorMut, WildcardAdditionalOptions, WindowSpec, WindowType, With, visit_expressions_mut,
+    Distinct, Expr, Fetch, Function, GroupByExpr, LimitClause, NamedWindowDefinition, NamedWindowExpr, ObjectNamePart,
+    OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, Select, SelectFlavor, SelectItem, SetExpr,
+    TableAliasColumnDef, Value, VisitMut, VisitorMut, WildcardAdditionalOptions, WindowSpec, WindowType, With,
+    visit_expressions_mut, visit_relations,
 };
 use std::ops::ControlFlow;
 
-use super::calls::arguments;
 use super::expr::Preference;
 use super::items::Items;
 use super::scope::{Field, Fields, Scope, distinct_names, quoted, same};
 use super::unread::{unread_of_query, unread_of_select};
-use super::{Binder, Cte, Names, collation, rows};
+use super::{Binder, Cte, Names, collation, distinct, rows, truths};
 use crate::{Error, Result};
 
 impl Binder<'_> {
@@ -31,7 +31,7 @@ impl Binder<'_> {
             body => {
                 let fields = self.set_expr(body, outer, names)?;
                 if let Some(order) = &mut query.order_by {
-                    order_by_output(order, fields.as_deref());
+                    order_by_output(order, fields.as_deref())?;
                 }
                 fields
             }
@@ -48,18 +48,24 @@ impl Binder<'_> {
             let called = |fields: Fields| -> Fields {
                 let mut fields = fields?;
                 for (field, name) in fields.iter_mut().zip(&given) {
-                    *field = Field { name: name.clone(), column: name.clone() };
+                    (field.name, field.column) = (name.clone(), name.clone());
                 }
                 Some(fields)
             };
             let fields = match &mut *cte.query.body {
                 SetExpr::SetOperation { left, right, .. } if with.recursive && cte.query.with.is_none() => {
+                    let cut = cte.query.order_by.is_some() || cte.query.limit_clause.is_some();
+                    if cut && reads(right, &name) {
+                        return Err(Error::NotImplemented(format!(
+                            "ORDER BY, LIMIT or OFFSET in recursive query {name}"
+                        )));
+                    }
                     let fields = called(self.set_expr(left, outer, Names::Own)?);
                     self.ctes.push(Cte { name: name.clone(), fields: fields.clone() });
                     self.set_expr(right, outer, Names::Own)?;
                     self.ctes.pop();
                     if let Some(order) = &mut cte.query.order_by {
-                        order_by_output(order, fields.as_deref());
+                        order_by_output(order, fields.as_deref())?;
                     }
                     fields
                 }
@@ -98,6 +104,7 @@ impl Binder<'_> {
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
             select.flavor = SelectFlavor::Standard;
         }
+        self.one_group(select);
         let windows = std::mem::take(&mut select.named_window);
         define_windows(&mut select.projection, &windows);
         define_windows(&mut select.qualify, &windows);
@@ -109,28 +116,28 @@ impl Binder<'_> {
         if let Some(condition) = &mut select.selection {
             self.columns_condition(condition, &scope)?;
             self.expr(condition, &scope)?;
+            truths::condition(condition);
         }
         let mut grouped = Vec::new();
         if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
             for key in keys {
-                spread(key);
-                self.group_key(key, &scope)?;
+                self.group_key(key, &items, &scope)?;
                 grouped.extend(items.at_position(key).or(Some(&*key)).cloned());
             }
         }
         if let Some(having) = &mut select.having {
             self.expr_of(having, &scope, Preference::AliasUnlessGrouped(&grouped))?;
+            truths::condition(having);
         }
         if let Some(condition) = &mut select.qualify {
             self.expr(condition, &scope)?;
+            truths::condition(condition);
         }
         if let Some(Distinct::On(keys)) = &mut select.distinct {
             for key in keys {
-                self.expr(key, &scope)?;
+                self.distinct_key(key, &items, &scope)?;
             }
         }
-        // The plan compares the keys of DISTINCT ON with those of ORDER BY.
-        let distinct_on = matches!(select.distinct, Some(Distinct::On(_)));
         if let Some(order) = order.as_deref_mut() {
             define_windows(order, &windows);
             if scope.find(&[quoted("all")])?.is_none() {
@@ -143,30 +150,15 @@ impl Binder<'_> {
             if let OrderByKind::Expressions(keys) = &mut order.kind {
                 for key in keys {
                     collation::sorted(&mut key.expr)?;
-                    match distinct_on {
-                        true => self.expr(&mut key.expr, &scope)?,
-                        false => self.sort_expr(&mut key.expr, &items, &scope)?,
-                    }
+                    self.sort_expr(&mut key.expr, &items, &scope)?;
                 }
             }
         }
+        distinct::choose(select, order.as_deref(), &items)?;
         let (projection, fields) = items.named(&scope, names);
         select.projection = projection;
         self.tell_apart(select, order, &grouped);
         Ok(fields)
-    }
-
-    /// A key of GROUP BY: a column, or else an item of the SELECT list by its alias.
-    fn group_key(&mut self, key: &mut Expr, scope: &Scope<'_>) -> Result<()> {
-        if let Expr::Identifier(name) = &*key
-            && scope.column(std::slice::from_ref(name))?.is_none()
-            && !scope.is_open()
-            && let Some(alias) = scope.alias(&name.value)
-        {
-            *key = number(alias.position);
-            return Ok(());
-        }
-        self.expr(key, scope)
     }
 
     /// A key of ORDER BY: an item of the SELECT list by its name, or else an expression.
@@ -177,14 +169,32 @@ impl Binder<'_> {
             *key = number(position);
             return Ok(());
         }
-        if matches!(key, Expr::Value(_)) {
-            return Ok(());
+        if let Expr::Value(value) = &*key {
+            return check_sort_literal(&value.value);
         }
         self.expr(key, scope)?;
         if let Some(position) = items.position_of(key) {
             *key = number(position);
         }
         Ok(())
+    }
+}
+
+/// Whether a relation of `body` is called `name`.
+fn reads(body: &SetExpr, name: &str) -> bool {
+    let found = visit_relations(body, |relation| match relation.0.last().and_then(ObjectNamePart::as_ident) {
+        Some(last) if relation.0.len() == 1 && same(&last.value, name) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// Refuses a literal that sorts nothing: only a whole number names a column.
+pub(super) fn check_sort_literal(value: &Value) -> Result<()> {
+    match value {
+        Value::Number(number, _) if number.parse::<u64>().is_ok() => Ok(()),
+        Value::Placeholder(_) => Ok(()),
+        value => Err(Error::Plan(format!("ORDER BY {value}: a literal that is no number of a column has no effect"))),
     }
 }
 
@@ -203,55 +213,9 @@ fn limit_fetched(query: &mut Query) {
     }
 }
 
-/// Puts sets of keys in the place of ROLLUP and CUBE that have several columns together, or are within GROUPING SETS: DataFusion plans
-/// neither.
-fn spread(key: &mut Expr) {
-    let together = |parts: &[Vec<Expr>]| parts.iter().any(|part| part.len() != 1);
-    let sets = match &*key {
-        Expr::Rollup(parts) if together(parts) => Some(rolled_up(parts)),
-        Expr::Cube(parts) if together(parts) => choices(parts),
-        Expr::GroupingSets(sets) => {
-            sets.iter().map(|set| within(set)).collect::<Option<Vec<_>>>().map(|sets| sets.concat())
-        }
-        _ => None,
-    };
-    if let Some(sets) = sets {
-        *key = Expr::GroupingSets(sets);
-    }
-}
-
-/// The sets of one member of GROUPING SETS.
-fn within(set: &[Expr]) -> Option<Vec<Vec<Expr>>> {
-    let [Expr::Function(call)] = set else { return Some(vec![set.to_vec()]) };
-    let name = call.name.to_string().to_lowercase();
-    if !matches!(name.as_str(), "rollup" | "cube") {
-        return Some(vec![set.to_vec()]);
-    }
-    let part = |expr: Expr| match expr {
-        Expr::Tuple(parts) => parts,
-        expr => vec![expr],
-    };
-    let parts: Vec<_> = arguments(call)?.into_iter().map(part).collect();
-    if name == "rollup" { Some(rolled_up(&parts)) } else { choices(&parts) }
-}
-
-/// The sets of ROLLUP.
-fn rolled_up(parts: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
-    (0..=parts.len()).rev().map(|count| parts[..count].concat()).collect()
-}
-
-/// The sets of CUBE; `None` where these are too many.
-fn choices(parts: &[Vec<Expr>]) -> Option<Vec<Vec<Expr>>> {
-    let set = |choice: usize| -> Vec<Expr> {
-        let chosen = parts.iter().enumerate().filter(|(at, _)| (choice >> at) & 1 == 1);
-        chosen.flat_map(|(_, part)| part.iter().cloned()).collect()
-    };
-    (parts.len() <= 12).then(|| (0..1usize << parts.len()).rev().map(set).collect())
-}
-
 /// Binds an ORDER BY that sees nothing but the columns of a result.
-pub(super) fn order_by_output(order: &mut OrderBy, fields: Option<&[Field]>) {
-    let Some(fields) = fields else { return };
+fn order_by_output(order: &mut OrderBy, fields: Option<&[Field]>) -> Result<()> {
+    let Some(fields) = fields else { return Ok(()) };
     if !fields.iter().any(|field| same(&field.name, "all")) {
         read_all(order);
     }
@@ -263,6 +227,10 @@ pub(super) fn order_by_output(order: &mut OrderBy, fields: Option<&[Field]>) {
     if let OrderByKind::Expressions(keys) = &mut order.kind {
         for key in keys {
             let found = match &key.expr {
+                Expr::Value(value) => {
+                    check_sort_literal(&value.value)?;
+                    continue;
+                }
                 Expr::Identifier(name) => position(&name.value),
                 Expr::CompoundIdentifier(parts) => parts.last().and_then(|name| position(&name.value)),
                 _ => None,
@@ -273,6 +241,7 @@ pub(super) fn order_by_output(order: &mut OrderBy, fields: Option<&[Field]>) {
             }
         }
     }
+    Ok(())
 }
 
 /// Names the columns of a result in an expression over it.

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use datafusion::sql::sqlparser::ast::{AccessExpr, BinaryOperator, Expr, Ident, Value};
 
+use super::parts::Parts;
+use crate::catalog::ROW;
 use crate::{Error, Result};
 
 /// What stands between a name and the number that tells it from others: no name of a user has it.
@@ -17,6 +19,8 @@ pub(super) struct Field {
     pub(super) name: String,
     /// As the plan names it.
     pub(super) column: String,
+    /// The fields of the structs in it, as far as they are known.
+    pub(super) parts: Option<Parts>,
 }
 
 /// The columns of something; `None` where only DataFusion knows them.
@@ -30,6 +34,8 @@ pub(super) struct Relation {
     /// As the plan names it.
     pub(super) qualifier: String,
     pub(super) fields: Fields,
+    /// Whether `rowid` is the number of a row in it, which `*` does not show.
+    pub(super) has_rowid: bool,
 }
 
 /// A column that `*` shows, and that can be named without its relation.
@@ -104,6 +110,20 @@ impl<'s> Scope<'s> {
         Some(super::expr::function("named_struct", args))
     }
 
+    /// The fields of the structs in a column, which `expr` names in full or as statements do.
+    pub(super) fn parts(&self, expr: &Expr) -> Option<Parts> {
+        let names = match expr {
+            Expr::Identifier(name) => std::slice::from_ref(name),
+            Expr::CompoundIdentifier(parts) => parts,
+            _ => return None,
+        };
+        let named = self.column(names).ok().flatten();
+        let mut columns =
+            self.relations.iter().flat_map(|of| of.fields.iter().flatten().map(move |field| (of.column(field), field)));
+        let (_, field) = columns.find(|(column, _)| column == expr || named.as_ref() == Some(column))?;
+        field.parts.clone()
+    }
+
     /// The item of the SELECT list called `name`.
     pub(super) fn alias(&self, name: &str) -> Option<&Alias> {
         self.aliases.iter().find(|alias| same(&alias.name, name))
@@ -111,6 +131,28 @@ impl<'s> Scope<'s> {
 
     /// The column of this FROM clause that `parts` name.
     pub(super) fn column(&self, parts: &[Ident]) -> Result<Option<Expr>> {
+        match self.shown_column(parts)? {
+            Some(column) => Ok(Some(column)),
+            None => self.rowid(parts),
+        }
+    }
+
+    /// The number of a row, which `rowid` names where no column is called so.
+    fn rowid(&self, parts: &[Ident]) -> Result<Option<Expr>> {
+        let Some((name, relation)) = parts.split_last().filter(|(name, _)| same(&name.value, "rowid")) else {
+            return Ok(None);
+        };
+        let mut of = self.relations.iter().filter(|of| of.has_rowid && (relation.is_empty() || of.is_called(relation)));
+        match (of.next(), of.next()) {
+            (Some(of), None) => Ok(Some(Expr::CompoundIdentifier(vec![quoted(&of.qualifier), quoted(ROW)]))),
+            (Some(_), Some(_)) => {
+                Err(Error::Plan(format!("Ambiguous reference to column name \"{name}\": name the table, too")))
+            }
+            (None, _) => Ok(None),
+        }
+    }
+
+    fn shown_column(&self, parts: &[Ident]) -> Result<Option<Expr>> {
         for split in (1..parts.len()).rev() {
             let (qualifier, rest) = parts.split_at(split);
             let mut called = self.relations.iter().filter(|relation| relation.is_called(qualifier));

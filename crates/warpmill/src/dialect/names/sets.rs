@@ -5,6 +5,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::apart::marked;
+use super::parts::Parts;
 use super::scope::{Field, Fields, Scope, quoted, same};
 use super::{Binder, Names, no_query, query_of};
 use crate::{Error, Result};
@@ -17,13 +18,21 @@ impl Binder<'_> {
             SetExpr::Query(query) => self.query(query, outer, names),
             SetExpr::Values(values) => {
                 let scope = Scope::inside(outer);
+                let mut parts: Vec<Option<Parts>> = match values.rows.first() {
+                    Some(row) => row.content.iter().map(|expr| Parts::of(expr, &scope)).collect(),
+                    None => vec![],
+                };
                 for expr in values.rows.iter_mut().flat_map(|row| row.content.iter_mut()) {
                     self.expr(expr, &scope)?;
                     // What DataFusion casts has no mark.
                     mark_cast(expr);
                 }
                 let width = values.rows.first().map_or(0, |row| row.content.len());
-                let field = |at: usize| Field { name: format!("col{at}"), column: format!("column{}", at + 1) };
+                let field = |at: usize| Field {
+                    name: format!("col{at}"),
+                    column: format!("column{}", at + 1),
+                    parts: parts[at].take(),
+                };
                 Ok(Some((0..width).map(field).collect()))
             }
             SetExpr::SetOperation { op, set_quantifier, left, right } => {

@@ -71,6 +71,26 @@ fn subquery_of(expr: &Expr) -> Option<&Subquery> {
     }
 }
 
+/// Refuses aggregates of nothing but outer columns: SQL means those of the query around the subquery, which is one group then.
+fn refuse_outer_aggregates(plan: &LogicalPlan) -> Result<()> {
+    plan.apply(|node| {
+        let LogicalPlan::Aggregate(aggregate) = node else { return Ok(TreeNodeRecursion::Continue) };
+        for expr in &aggregate.aggr_expr {
+            let (mut outer, mut own) = (false, false);
+            expr.apply(|part| {
+                outer |= matches!(part, Expr::OuterReferenceColumn(..));
+                own |= matches!(part, Expr::Column(_));
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            if outer && !own {
+                return not_impl_err!("{expr} in a subquery, over columns of the query around it");
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
 /// Rewrites one plan.
 #[derive(Default)]
 struct Rewriter {
@@ -99,6 +119,7 @@ impl Rewriter {
 
     fn with_inner_plan(&self, expr: Expr) -> Result<Expr> {
         let inner = |subquery: Subquery| -> Result<Subquery> {
+            refuse_outer_aggregates(&subquery.subquery)?;
             let plan = self.plan(Arc::unwrap_or_clone(subquery.subquery))?;
             Ok(Subquery { subquery: Arc::new(plan), ..subquery })
         };

@@ -1,6 +1,6 @@
-//! Small forms: `name: e`, `x IN l`, `* LIKE 'a%'`, `5!`, `@(x)`, `TIMESTAMP_S '...'`, `CREATE FUNCTION`, `(DESCRIBE ...)`.
+//! Small forms: `name: e`, `x IN l`, `* LIKE 'a%'`, `5!`, `@(x)`, `x ISNULL`, `TIMESTAMP_S '...'`, `[::2]`, `CREATE FUNCTION`, `(DESCRIBE ...)`.
 
-use super::{Token, is_operand_end, next, subject, write};
+use super::{Token, is_operand_end, next, step, subject, write};
 use crate::catalog::statement_name;
 use crate::pieces::Piece;
 
@@ -15,6 +15,83 @@ pub(super) fn form(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -
         .or_else(|| statement(rest, before, out))
         .or_else(|| sample(rest, before, out))
         .or_else(|| from_alone(rest, before, out))
+        .or_else(|| null_test(rest, before, out))
+        .or_else(|| long_unit(rest, before, out))
+        .or_else(|| empty_width(rest, out))
+        .or_else(|| whole_slice(rest, out))
+        .or_else(|| all_keys(rest, before, out))
+        .or_else(|| nested_sets(rest, before, out))
+        .or_else(|| inserted_list(rest, before, out))
+        .or_else(|| key_column(rest, before, out))
+}
+
+/// `GROUP BY *` and `ORDER BY *`, which mean ALL.
+fn all_keys(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let is_all = rest[0].text == "*" && last(before)?.is("by");
+    is_all.then(|| {
+        out.push_str("ALL");
+        1
+    })
+}
+
+/// GROUPING SETS within GROUPING SETS, which are sets among those around them.
+fn nested_sets(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let (open, end) = grouping_sets(rest)?;
+    let (around, _) = open_bracket(before)?;
+    let sets = before[..around].iter().rposition(|token| !token.is_blank())?;
+    if !before[sets].is("sets") || !last(&before[..sets])?.is("grouping") {
+        return None;
+    }
+    write_sets(&rest[open + 1..end - 1], out);
+    Some(end)
+}
+
+/// The positions of the bracket that opens GROUPING SETS, and after the one that closes them.
+fn grouping_sets(rest: &[Token<'_>]) -> Option<(usize, usize)> {
+    let sets = next(rest, 1).filter(|&sets| rest[0].is("grouping") && rest[sets].is("sets"))?;
+    let open = next(rest, sets + 1).filter(|&open| rest[open].text == "(")?;
+    Some((open, closed(rest, open)?))
+}
+
+/// Writes sets, without the brackets of GROUPING SETS among them.
+fn write_sets(sets: &[Token<'_>], out: &mut String) {
+    let mut at = 0;
+    while at < sets.len() {
+        match grouping_sets(&sets[at..]) {
+            Some((open, end)) => {
+                write_sets(&sets[at + open + 1..at + end - 1], out);
+                at += end;
+            }
+            None => at += step(&sets[at..], &sets[..at], out),
+        }
+    }
+}
+
+/// `INSERT INTO t (VALUES ...)` without the brackets, which the parser takes for those of columns.
+fn inserted_list(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let values = next(rest, 1).filter(|&values| rest[0].text == "(" && rest[values].is("values"))?;
+    let mut words = before.iter().rev().filter(|token| !token.is_blank());
+    loop {
+        words.next().filter(|token| is_name(token))?;
+        match words.next()? {
+            token if token.text == "." => {}
+            token if token.is("into") => break,
+            _ => return None,
+        }
+    }
+    let end = closed(rest, 0)?;
+    write(&rest[values..end - 1], out);
+    Some(end)
+}
+
+/// A column called `key` in CREATE TABLE, where the parser looks for an index.
+fn key_column(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let begins = rest[0].is("key") && matches!(last(before)?.text, "(" | ",");
+    let is_type = next(rest, 1).is_some_and(|ty| rest[ty].piece == Piece::Word);
+    (begins && is_type).then(|| {
+        out.push_str(&format!("\"{}\"", rest[0].text));
+        1
+    })
 }
 
 /// The last token before that is no space.
@@ -61,6 +138,13 @@ fn closed(tokens: &[Token<'_>], open: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// Whether the innermost open bracket is of VALUES, so that what follows a comma would be a row.
+pub(super) fn ends_rows(before: &[Token<'_>]) -> bool {
+    open_bracket(before)
+        .and_then(|(at, _)| next(before, at + 1).map(|first| before[first].is("values")))
+        .unwrap_or(false)
 }
 
 /// `name: e` of a SELECT list as `e AS name`.
@@ -226,13 +310,68 @@ fn arithmetic(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Opt
 
 /// `TIMESTAMP_S '2024-01-01'` as a cast.
 fn moment(rest: &[Token<'_>], out: &mut String) -> Option<usize> {
-    let ty = ["timestamp_s", "timestamp_ms", "timestamp_us", "timestamp_ns"].into_iter().find(|ty| rest[0].is(ty))?;
+    if !["timestamp_s", "timestamp_ms", "timestamp_us", "timestamp_ns"].iter().any(|ty| rest[0].is(ty)) {
+        return None;
+    }
     let text = next(rest, 1)?;
     if rest[text].piece != Piece::Quoted || !rest[text].text.starts_with('\'') {
         return None;
     }
-    out.push_str(&format!("CAST({} AS {ty})", rest[text].text));
+    out.push_str(&format!("CAST({} AS {})", rest[text].text, rest[0].text));
     Some(text + 1)
+}
+
+/// `x ISNULL` and `x NOTNULL`.
+fn null_test(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let test = match () {
+        () if rest[0].is("isnull") => "IS NULL",
+        () if rest[0].is("notnull") => "IS NOT NULL",
+        () => return None,
+    };
+    let is_call = rest.get(1).is_some_and(|token| token.text == "(");
+    let is_name = last(before).is_some_and(|token| token.is("as"));
+    if is_call || is_name || !is_operand_end(before) {
+        return None;
+    }
+    out.push_str(test);
+    Some(1)
+}
+
+/// The type `DECIMAL()`, which is DECIMAL.
+fn empty_width(rest: &[Token<'_>], out: &mut String) -> Option<usize> {
+    if !["decimal", "numeric"].iter().any(|word| rest[0].is(word)) {
+        return None;
+    }
+    let open = next(rest, 1).filter(|&open| rest[open].text == "(")?;
+    let close = next(rest, open + 1).filter(|&close| rest[close].text == ")")?;
+    out.push_str(rest[0].text);
+    Some(close + 1)
+}
+
+/// `[::step]`, of which the parser takes the colons for a cast.
+fn whole_slice(rest: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let [open, first, second, step, ..] = rest else { return None };
+    if (open.text, first.text, second.text) != ("[", ":", ":") {
+        return None;
+    }
+    out.push_str(if step.text == "-" { "[-1:1:" } else { "[1:-1:" });
+    Some(3)
+}
+
+/// `INTERVAL 2 DECADES` and its kin, whose units the parser knows in the singular.
+fn long_unit(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let units = [("decades", "DECADE"), ("centuries", "CENTURY"), ("millennia", "MILLENNIUM")];
+    let (_, unit) = units.into_iter().find(|(word, _)| rest[0].is(word))?;
+    let count = before.iter().rposition(|token| !token.is_blank())?;
+    let count = match before[count].text {
+        ")" => open_bracket(&before[..count])?.0,
+        _ => count,
+    };
+    if !last(&before[..count]).is_some_and(|token| token.is("interval")) {
+        return None;
+    }
+    out.push_str(unit);
+    Some(1)
 }
 
 /// `CREATE FUNCTION`, which makes a macro.

@@ -28,7 +28,7 @@ impl Token<'_> {
 
 /// `sql` in forms that the parser reads:
 /// `STRUCT(x INTEGER)` as a type, `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, `ASOF LEFT JOIN r ON c`,
-/// commas before the end, `?` (numbered), `PIVOT` and `UNPIVOT` as statements, and those of [`forms`].
+/// commas after the last item or row, `?` (numbered), `PIVOT` and `UNPIVOT` as statements, and those of [`forms`].
 pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     if !is_concerned(sql) {
         return Cow::Borrowed(sql);
@@ -67,7 +67,7 @@ fn numbered(sql: &str) -> Cow<'_, str> {
 }
 
 /// The words of forms that the parser does not read.
-const WORDS: [&str; 19] = [
+const WORDS: [&str; 28] = [
     "asof",
     "lambda",
     "for",
@@ -84,18 +84,29 @@ const WORDS: [&str; 19] = [
     "similar",
     "sample",
     "(from",
+    "null",
     "as from",
     "interval",
     "struct",
+    "row",
+    "decimal()",
+    "numeric()",
+    "by *",
+    "sets(",
+    "sets (",
+    "(values",
+    "key ",
 ];
 
-/// Whether a colon that is not doubled, `@(`, `@-` or `!` is there.
+/// Whether a colon that is not doubled, `@(`, `@-`, `!` or a comma before a bracket is there.
 fn has_other_forms(sql: &str) -> bool {
     let bytes = sql.as_bytes();
     let at = |at: usize| bytes.get(at).copied().unwrap_or_default();
     (0..bytes.len()).any(|i| match bytes[i] {
         b':' => at(i + 1) != b':' && (i == 0 || at(i - 1) != b':') && at(i + 1) != b'=',
         b'!' => !matches!(at(i + 1), b'=' | b'~'),
+        b'[' => at(i + 1) == b':' && at(i + 2) == b':',
+        b',' => sql[i + 1..].trim_start().starts_with(')'),
         b'@' => matches!(at(i + 1), b'(' | b'-'),
         _ => false,
     })
@@ -190,12 +201,12 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
         out.push_str(&format!("INTERVAL (({count}))"));
         return length;
     }
-    if first.is("struct")
+    if (first.is("struct") || first.is("row"))
         && let Some(length) = struct_type(rest, out)
     {
         return length;
     }
-    if first.text == "," && next(rest, 1).is_none() {
+    if first.text == "," && next(rest, 1).is_none_or(|after| rest[after].text == ")" && forms::ends_rows(before)) {
         return 1;
     }
     if let Some(length) = pivots::pivot(rest, before, out).or_else(|| forms::form(rest, before, out)) {
@@ -205,13 +216,17 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     1
 }
 
-/// Writes the type `STRUCT(name type, ...)` that `tokens` begin with as `STRUCT<name type, ...>`, and says how many tokens that is.
+/// Writes the type `STRUCT(name type, ...)`, or `ROW`, that `tokens` begin with as `STRUCT<name type, ...>`, and says how many tokens that is.
 fn struct_type(tokens: &[Token<'_>], out: &mut String) -> Option<usize> {
     let open = next(tokens, 1).filter(|&open| tokens[open].text == "(")?;
     let name = next(tokens, open + 1)?;
     let is_name = tokens[name].piece == Piece::Word || tokens[name].text.starts_with('"');
     let type_name = next(tokens, name + 1).filter(|&at| tokens[at].piece == Piece::Word && at > name + 1)?;
-    if !is_name || tokens[type_name].is("as") {
+    let operators = [
+        "as", "is", "in", "not", "between", "like", "ilike", "glob", "similar", "and", "or", "collate", "isnull",
+        "notnull",
+    ];
+    if !is_name || operators.iter().any(|word| tokens[type_name].is(word)) {
         return None;
     }
     let mut depth = 0usize;
@@ -413,7 +428,7 @@ fn comprehension(tokens: &[Token<'_>]) -> Option<(String, usize)> {
         Some(if_at) => format!("list_filter({list}, ({names}) -> ({}))", part(if_at + 1, end)),
         None => list,
     };
-    Some((format!("list_transform({list}, ({names}) -> ({value}))"), end + 1))
+    Some((format!("list_apply({list}, ({names}) -> ({value}))"), end + 1))
 }
 
 #[cfg(test)]
@@ -426,11 +441,8 @@ mod tests {
             ("SELECT 2 ** 3, a**b", "SELECT 2 ^ 3, a^b"),
             ("SELECT list_filter(l, lambda x: x > 1)", "SELECT list_filter(l, (x) -> ( x > 1))"),
             ("f(l, LAMBDA x, i : x + i)", "f(l, (x, i) -> ( x + i))"),
-            (
-                "SELECT [x + 1 FOR x IN l IF x > 1]",
-                "SELECT list_transform(list_filter(l, (x) -> (x > 1)), (x) -> (x + 1))",
-            ),
-            ("SELECT [[y for y in x] for x in l]", "SELECT list_transform(l, (x) -> (list_transform(x, (y) -> (y))))"),
+            ("SELECT [x + 1 FOR x IN l IF x > 1]", "SELECT list_apply(list_filter(l, (x) -> (x > 1)), (x) -> (x + 1))"),
+            ("SELECT [[y for y in x] for x in l]", "SELECT list_apply(l, (x) -> (list_apply(x, (y) -> (y))))"),
             ("sum(x) FILTER (x > 1)", "sum(x) FILTER (WHERE x > 1)"),
             ("SELECT a: x + 1, b: 2 FROM t", "SELECT x + 1 AS a , 2 AS b FROM t"),
             ("SELECT {'a': 1}, l[1:2], x::INT", "SELECT {'a': 1}, l[1:2], x::INT"),
@@ -439,7 +451,7 @@ mod tests {
             ("SELECT * LIKE 'a%.b_'", "SELECT COLUMNS('^(?s:a.*\\.b.)$')"),
             ("SELECT 5!, x != 1", "SELECT factorial(5), x != 1"),
             ("SELECT @(-3)", "SELECT abs(-3)"),
-            ("SELECT TIMESTAMP_S '2024-01-01'", "SELECT CAST('2024-01-01' AS timestamp_s)"),
+            ("SELECT TIMESTAMP_S '2024-01-01'", "SELECT CAST('2024-01-01' AS TIMESTAMP_S)"),
             ("CREATE FUNCTION f(x) AS x", "CREATE MACRO f(x) AS x"),
             (
                 "CREATE TABLE t (s STRUCT(X INTEGER, d DECIMAL(5, 2), r STRUCT(\"a b\" BLOB))[], struct INTEGER)",

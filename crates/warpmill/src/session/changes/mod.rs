@@ -4,6 +4,7 @@
 //! while the table's lock is held: what it reads is the newest version for as long, and no other writer's rows are lost.
 
 mod assign;
+mod conflict;
 mod merge;
 mod optimize;
 mod target;

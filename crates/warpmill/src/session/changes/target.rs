@@ -1,7 +1,7 @@
 //! The table that a statement changes.
 
 use datafusion::common::TableReference;
-use datafusion::sql::sqlparser::ast::{TableFactor, TableWithJoins, Truncate};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, TableFactor, TableWithJoins, Truncate};
 
 use crate::catalog::{NUMBERED, ROW};
 use crate::session::statements::reference;
@@ -25,8 +25,12 @@ impl Target {
         let TableFactor::Table { name, alias, args: None, version: None, sample: None, .. } = factor else {
             return Err(Error::NotImplemented(format!("{word} of {factor}: only tables can be changed")));
         };
+        Self::of_name(name, alias.as_ref().map(|alias| &alias.name))
+    }
+
+    pub fn of_name(name: &ObjectName, alias: Option<&Ident>) -> Result<Self> {
         let reference = reference(name)?;
-        let alias = alias.as_ref().map_or_else(|| reference.table().to_string(), |alias| alias.name.value.clone());
+        let alias = alias.map_or_else(|| reference.table().to_string(), |alias| alias.value.clone());
         Ok(Self { reference, alias })
     }
 
@@ -49,6 +53,11 @@ impl Target {
     /// What its columns are qualified with.
     pub fn alias(&self) -> String {
         quoted(&self.alias)
+    }
+
+    /// That name without quotes.
+    pub fn name(&self) -> &str {
+        &self.alias
     }
 
     /// The numbers of its rows.

@@ -82,7 +82,6 @@ fn expressions() -> Vec<Vec<String>> {
         &[
             "CAST(CAST(b AS VARCHAR) AS BOOLEAN)",
             "CAST(b AS VARCHAR)",
-            "CAST(CAST(day AS VARCHAR) AS DATE)",
             "CAST(i AS SMALLINT)",
             "CAST(abs(i) AS BIGINT UNSIGNED)",
             "CAST(day AS TIMESTAMP)",

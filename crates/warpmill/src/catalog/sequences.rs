@@ -1,0 +1,210 @@
+//! Sequences: numbers that are given once, kept in files beside the tables where there is a database.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use warpmill_format::FormatError;
+use warpmill_format::table::leftovers;
+
+use super::{Schema, create_directory, io_error, plain};
+use crate::{Error, Result};
+
+/// The end of the name of a sequence's file.
+pub(super) const SUFFIX: &str = ".sequence";
+/// The end of the name of the file that is locked while a sequence gives numbers. It stays.
+pub(super) const LOCK_SUFFIX: &str = ".sequence.lock";
+const FORMAT: &str = "warpmill sequence";
+const VERSION: u32 = 1;
+
+/// A sequence and its state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Sequence {
+    format: String,
+    version: u32,
+    increment: i64,
+    min: i64,
+    max: i64,
+    cycle: bool,
+    start: i64,
+    /// The number that is given next; `None`: all have been.
+    next: Option<i64>,
+}
+
+/// What CREATE SEQUENCE may say.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SequenceOptions {
+    pub(crate) start: Option<i64>,
+    pub(crate) increment: Option<i64>,
+    pub(crate) min: Option<i64>,
+    pub(crate) max: Option<i64>,
+    pub(crate) cycle: bool,
+}
+
+impl Sequence {
+    /// A sequence that has given no number yet.
+    ///
+    /// # Errors
+    /// Options that leave no number, as PostgreSQL and DuckDB refuse them.
+    pub(crate) fn new(options: SequenceOptions) -> Result<Self> {
+        let increment = options.increment.unwrap_or(1);
+        let ascends = increment > 0;
+        let min = options.min.unwrap_or(if ascends { 1 } else { i64::MIN });
+        let max = options.max.unwrap_or(if ascends { i64::MAX } else { -1 });
+        let start = options.start.unwrap_or(if ascends { min } else { max });
+        let refused = |text: String| Err(Error::Plan(format!("CREATE SEQUENCE: {text}")));
+        if increment == 0 {
+            return refused("INCREMENT must not be 0".into());
+        }
+        if min >= max {
+            return refused(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})"));
+        }
+        if !(min..=max).contains(&start) {
+            return refused(format!("START ({start}) must be between MINVALUE ({min}) and MAXVALUE ({max})"));
+        }
+        let (format, version, cycle) = (FORMAT.into(), VERSION, options.cycle);
+        Ok(Self { format, version, increment, min, max, cycle, start, next: Some(start) })
+    }
+
+    /// The next `count` numbers.
+    fn advance(&mut self, name: &str, count: usize) -> Result<Vec<i64>> {
+        let first = if self.increment > 0 { self.min } else { self.max };
+        let mut given = Vec::with_capacity(count);
+        for _ in 0..count {
+            let Some(number) = self.next else {
+                let (end, bound) = if self.increment > 0 { ("maximum", self.max) } else { ("minimum", self.min) };
+                return Err(Error::Execution(format!("nextval: reached {end} value of sequence {name:?} ({bound})")));
+            };
+            given.push(number);
+            let following = number.checked_add(self.increment).filter(|next| (self.min..=self.max).contains(next));
+            self.next = following.or(self.cycle.then_some(first));
+        }
+        Ok(given)
+    }
+}
+
+impl Schema {
+    /// Adds or replaces a sequence: stored where there is a database, unless it is `temporary`.
+    pub(crate) fn put_sequence(&self, name: &str, sequence: Sequence, temporary: bool) -> Result<()> {
+        let name = name.to_lowercase();
+        match self.folder.as_ref().filter(|_| !temporary) {
+            Some(folder) => {
+                create_directory(folder)?;
+                leftovers::clean(folder)?;
+                let file = SequenceFile::hold(folder, &name)?;
+                file.write(&sequence)?;
+                self.sequences.lock().remove(&name);
+            }
+            None => drop(self.sequences.lock().insert(name, sequence)),
+        }
+        Ok(())
+    }
+
+    /// Whether there is a sequence of that name.
+    pub(crate) fn has_sequence(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.sequences.lock().contains_key(&name) || self.sequence_path(&name).is_some_and(|path| path.exists())
+    }
+
+    /// The next `count` numbers of a sequence, which nobody else gets.
+    ///
+    /// # Errors
+    /// There is no such sequence, it has no more numbers, or its file cannot be read or written.
+    pub(crate) fn next_values(&self, name: &str, count: usize) -> Result<Vec<i64>> {
+        let name = name.to_lowercase();
+        if let Some(sequence) = self.sequences.lock().get_mut(&name) {
+            let mut after = sequence.clone();
+            let given = after.advance(&name, count)?;
+            *sequence = after;
+            return Ok(given);
+        }
+        let missing = || Error::Catalog(format!("sequence '{name}' does not exist"));
+        if !self.sequence_path(&name).is_some_and(|path| path.exists()) {
+            return Err(missing());
+        }
+        let file = SequenceFile::hold(self.folder.as_deref().ok_or_else(missing)?, &name)?;
+        let mut sequence = file.read()?.ok_or_else(missing)?;
+        let given = sequence.advance(&name, count)?;
+        file.write(&sequence)?;
+        Ok(given)
+    }
+
+    /// Removes a sequence; `false`: there is none of that name.
+    pub(crate) fn remove_sequence(&self, name: &str) -> Result<bool> {
+        let name = name.to_lowercase();
+        if self.sequences.lock().remove(&name).is_some() {
+            return Ok(true);
+        }
+        let Some(path) = self.sequence_path(&name).filter(|path| path.exists()) else { return Ok(false) };
+        std::fs::remove_file(&path).map_err(|error| io_error("cannot drop sequence", &path, &error))?;
+        leftovers::sync_folder_of(&path)?;
+        Ok(true)
+    }
+
+    fn sequence_path(&self, name: &str) -> Option<PathBuf> {
+        let folder = self.folder.as_ref().filter(|_| plain(name).is_ok())?;
+        Some(folder.join(format!("{name}{SUFFIX}")))
+    }
+}
+
+/// The file of a sequence, which no other process reads or writes for as long.
+struct SequenceFile {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl SequenceFile {
+    fn hold(folder: &Path, name: &str) -> Result<Self> {
+        let name = plain(name)?;
+        let lock = folder.join(format!(".{name}{LOCK_SUFFIX}"));
+        let failed = |error: std::io::Error| io_error("cannot lock", &lock, &error);
+        let opened = File::options().create(true).append(true).open(&lock).map_err(failed)?;
+        opened.lock().map_err(failed)?;
+        Ok(Self { path: folder.join(format!("{name}{SUFFIX}")), _lock: opened })
+    }
+
+    fn read(&self) -> Result<Option<Sequence>> {
+        let bytes = match std::fs::read(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(|error| io_error("cannot read", &self.path, &error))?,
+        };
+        let corrupt = |detail: String| FormatError::Corrupt { path: self.path.clone(), segment: None, detail };
+        let sequence: Sequence =
+            serde_json::from_slice(&bytes).map_err(|error| corrupt(format!("not a sequence: {error}")))?;
+        match (sequence.format.as_str(), sequence.version) {
+            (FORMAT, VERSION) if sequence.increment != 0 && sequence.min < sequence.max => Ok(Some(sequence)),
+            _ => Err(corrupt("not a sequence that is known here".into()).into()),
+        }
+    }
+
+    fn write(&self, sequence: &Sequence) -> Result<()> {
+        let bytes = serde_json::to_vec_pretty(sequence).map_err(|error| Error::Internal(error.to_string()))?;
+        Ok(leftovers::write_file(&self.path, &bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_end_or_begin_again() {
+        let options = SequenceOptions { min: Some(1), max: Some(5), increment: Some(2), ..SequenceOptions::default() };
+        let mut ends = Sequence::new(options).unwrap();
+        assert_eq!(ends.advance("s", 3).unwrap(), [1, 3, 5]);
+        assert!(ends.advance("s", 1).unwrap_err().to_string().contains("maximum value"));
+        let mut again = Sequence::new(SequenceOptions { cycle: true, start: Some(3), ..options }).unwrap();
+        assert_eq!(again.advance("s", 4).unwrap(), [3, 5, 1, 3]);
+        let down = SequenceOptions { increment: Some(-1), ..SequenceOptions::default() };
+        assert_eq!(Sequence::new(down).unwrap().advance("s", 2).unwrap(), [-1, -2]);
+        let last = SequenceOptions { start: Some(i64::MAX), ..SequenceOptions::default() };
+        assert_eq!(Sequence::new(last).unwrap().advance("s", 1).unwrap(), [i64::MAX]);
+        for refused in [
+            SequenceOptions { increment: Some(0), ..options },
+            SequenceOptions { min: Some(5), ..options },
+            SequenceOptions { start: Some(6), ..options },
+        ] {
+            assert!(Sequence::new(refused).is_err());
+        }
+    }
+}

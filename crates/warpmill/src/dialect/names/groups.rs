@@ -1,0 +1,155 @@
+//! Keys of GROUP BY, and sets of them.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, GroupByExpr, Select, Visit, visit_expressions};
+
+use super::Binder;
+use super::calls::{arguments, binary};
+use super::expr::function;
+use super::items::Items;
+use super::query::number;
+use super::scope::Scope;
+use crate::{Error, Result};
+
+impl Binder<'_> {
+    /// Spreads the keys of GROUP BY, and makes one group of all rows where HAVING or `GROUP BY ()` says so and no aggregate does.
+    pub(super) fn one_group(&self, select: &mut Select) {
+        let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
+        let given = !keys.is_empty();
+        *keys = std::mem::take(keys).into_iter().flat_map(together).collect();
+        keys.iter_mut().for_each(spread);
+        let is_whole = keys.is_empty() && (given || select.having.is_some());
+        if is_whole && !self.has_aggregates(&select.projection) && !self.has_aggregates(&select.having) {
+            // What holds of every group.
+            let is_there = binary(function("count", vec![number(1)]), BinaryOperator::GtEq, number(0));
+            select.having = Some(match select.having.take() {
+                Some(having) => binary(having, BinaryOperator::And, is_there),
+                None => is_there,
+            });
+        }
+    }
+
+    fn has_aggregates(&self, part: &impl Visit) -> bool {
+        let found = visit_expressions(part, |e| match self.is_aggregate(e) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+        found.is_break()
+    }
+
+    /// A key of GROUP BY: a column, or else an item of the SELECT list by its alias; or sets of such.
+    pub(super) fn group_key(&mut self, key: &mut Expr, items: &Items, scope: &Scope<'_>) -> Result<()> {
+        if let Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) = key {
+            // What numbers and aliases stand for: they mean nothing within sets.
+            for part in sets.iter_mut().flatten() {
+                self.group_key(part, items, scope)?;
+                if let Some(item) = items.at_position(part) {
+                    *part = item.clone();
+                }
+            }
+            return Ok(());
+        }
+        if let Expr::Identifier(name) = &*key
+            && scope.column(std::slice::from_ref(name))?.is_none()
+            && !scope.is_open()
+            && let Some(alias) = scope.alias(&name.value)
+        {
+            *key = number(alias.position);
+            return Ok(());
+        }
+        refuse_alias(key, scope)?;
+        self.expr(key, scope)
+    }
+}
+
+/// Refuses an alias in an expression of GROUP BY.
+fn refuse_alias(key: &Expr, scope: &Scope<'_>) -> Result<()> {
+    let is_alias = |e: &Expr| match e {
+        Expr::Identifier(name) if !scope.is_open() && scope.alias(&name.value).is_some() => {
+            Ok(scope.column(std::slice::from_ref(name))?.is_none())
+        }
+        _ => Ok(false),
+    };
+    let found = visit_expressions(key, |e| match is_alias(e) {
+        Ok(false) => ControlFlow::Continue(()),
+        Ok(true) => ControlFlow::Break(Error::Plan(format!(
+            "GROUP BY {key}: {e} is an alias, which is no part of an expression"
+        ))),
+        Err(error) => ControlFlow::Break(error),
+    });
+    match found {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// The keys that are one in brackets: `(a, b)`, and none of `()`.
+fn together(key: Expr) -> Vec<Expr> {
+    match key {
+        Expr::Tuple(parts) => parts,
+        key => vec![key],
+    }
+}
+
+/// Whether a column is in several parts.
+fn has_twice(parts: &[Vec<Expr>]) -> bool {
+    let all: Vec<&Expr> = parts.iter().flatten().collect();
+    (1..all.len()).any(|at| all[..at].contains(&all[at]))
+}
+
+/// A set without what is in it twice.
+fn once(set: Vec<Expr>) -> Vec<Expr> {
+    set.into_iter().fold(vec![], |mut kept, key| {
+        if !kept.contains(&key) {
+            kept.push(key);
+        }
+        kept
+    })
+}
+
+/// Puts sets of keys in the place of ROLLUP and CUBE that have several columns together or one twice, or are within GROUPING SETS:
+/// DataFusion plans none of these.
+fn spread(key: &mut Expr) {
+    let together = |parts: &[Vec<Expr>]| parts.iter().any(|part| part.len() != 1) || has_twice(parts);
+    let sets = match &*key {
+        Expr::Rollup(parts) if together(parts) => Some(rolled_up(parts)),
+        Expr::Cube(parts) if together(parts) => choices(parts),
+        Expr::GroupingSets(sets) => {
+            sets.iter().map(|set| within(set)).collect::<Option<Vec<_>>>().map(|sets| sets.concat())
+        }
+        _ => None,
+    };
+    if let Some(sets) = sets {
+        *key = Expr::GroupingSets(sets);
+    }
+}
+
+/// The sets of one member of GROUPING SETS.
+fn within(set: &[Expr]) -> Option<Vec<Vec<Expr>>> {
+    let [Expr::Function(call)] = set else { return Some(vec![set.to_vec()]) };
+    let name = call.name.to_string().to_lowercase();
+    if !matches!(name.as_str(), "rollup" | "cube") {
+        return Some(vec![set.to_vec()]);
+    }
+    let part = |expr: Expr| match expr {
+        Expr::Tuple(parts) => parts,
+        expr => vec![expr],
+    };
+    let parts: Vec<_> = arguments(call)?.into_iter().map(part).collect();
+    if name == "rollup" { Some(rolled_up(&parts)) } else { choices(&parts) }
+}
+
+/// The sets of ROLLUP.
+fn rolled_up(parts: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    (0..=parts.len()).rev().map(|count| once(parts[..count].concat())).collect()
+}
+
+/// The sets of CUBE; `None` where these are too many.
+fn choices(parts: &[Vec<Expr>]) -> Option<Vec<Vec<Expr>>> {
+    let set = |choice: usize| -> Vec<Expr> {
+        let chosen = parts.iter().enumerate().filter(|(at, _)| (choice >> at) & 1 == 1);
+        once(chosen.flat_map(|(_, part)| part.iter().cloned()).collect())
+    };
+    (parts.len() <= 12).then(|| (0..1usize << parts.len()).rev().map(set).collect())
+}
