@@ -32,7 +32,7 @@ from warpmill._warpmill import (  # noqa: E402 - the module must not load on a C
     __version__,
 )
 from warpmill.connection import Connection, Notice, TableInfo, connect  # noqa: E402
-from warpmill.default import default_connection, execute, read_csv, read_json, read_parquet, sql  # noqa: E402
+from warpmill.default import default_connection, execute, read_csv, read_json, read_parquet, sql  # noqa: E402 - as above
 from warpmill.relation import Relation  # noqa: E402
 from warpmill.udf import FunctionInfo, UserFunction, udaf, udf  # noqa: E402
 

@@ -105,7 +105,7 @@ class FileRun:
         """The answer as it is compared with the reference."""
         return answer
 
-    def _verdict(self, difference: Difference, answer: Answer) -> str:  # noqa: ARG002
+    def _verdict(self, difference: Difference, answer: Answer) -> str:  # noqa: ARG002 - for doors whose errors tell more
         return "failed" if difference.kind == "fails" else "wrong"
 
     def _step(self, step: Step, name: str, doors: Doors) -> Iterator[Outcome]:

@@ -1,5 +1,5 @@
 """Values of dates, times, intervals, lists, structs and maps, each beside DuckDB."""
-# ruff: noqa: E501
+# ruff: noqa: E501 - a statement is one line
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ impl TableSnapshot {
             return Ok(known.clone());
         }
         let made = self.with_numbers(name)?;
-        // What devices keep of it is found again by statements with other constants. One name is asked for, nearly always.
+        // One snapshot for all statements: devices find their copies of it again. Nearly all ask for the same name.
         self.numbered.get_or_init(|| (name.to_owned(), made.clone()));
         Ok(made)
     }

@@ -31,7 +31,7 @@ pub(crate) struct Sequence {
     next: Option<i64>,
 }
 
-/// What CREATE SEQUENCE may say.
+/// The options of CREATE SEQUENCE; those that are `None` have their defaults.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SequenceOptions {
     pub(crate) start: Option<i64>,

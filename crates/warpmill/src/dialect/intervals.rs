@@ -103,7 +103,7 @@ fn is_interval(ty: &DataType) -> bool {
     matches!(ty, DataType::Interval(_))
 }
 
-fn is_comparison(op: Operator) -> bool {
+pub(super) fn is_comparison(op: Operator) -> bool {
     matches!(
         op,
         Operator::Eq

@@ -8,6 +8,7 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, GetFieldAccess, Operator, cast, lit};
 
+use super::intervals::is_comparison;
 use super::operators::{Op, binary, check_arithmetic};
 use super::types::{MAX_WIDTH, is_number, is_text};
 use super::{dates, field_names, library, shifts};
@@ -106,19 +107,7 @@ impl ExprPlanner for Operators {
 /// Whether an expression is a truth value by what it is.
 fn is_condition(e: &Expr) -> bool {
     match e {
-        Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(
-            op,
-            Operator::Eq
-                | Operator::NotEq
-                | Operator::Lt
-                | Operator::LtEq
-                | Operator::Gt
-                | Operator::GtEq
-                | Operator::IsDistinctFrom
-                | Operator::IsNotDistinctFrom
-                | Operator::And
-                | Operator::Or
-        ),
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_comparison(*op) || matches!(op, Operator::And | Operator::Or),
         e => matches!(
             e,
             Expr::Not(_)

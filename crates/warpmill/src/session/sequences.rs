@@ -82,7 +82,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// What CREATE SEQUENCE says after the name, in any order.
+/// Reads the options after the name, in any order.
 fn options(mut words: Words<'_>) -> Result<SequenceOptions> {
     let mut said = SequenceOptions::default();
     loop {

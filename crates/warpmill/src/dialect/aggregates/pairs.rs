@@ -104,7 +104,7 @@ impl AggregateUDFImpl for OfPairs {
 /// Names of [`Sums::parts`].
 const PARTS: [&str; 7] = ["mean_x", "mean_y", "squares_x", "squares_y", "products", "sum_x", "sum_y"];
 
-/// What is known of some pairs: deviations are from the means.
+/// The number, means and sums of squared deviations of some pairs.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     count: u64,

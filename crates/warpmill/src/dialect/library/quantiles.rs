@@ -238,7 +238,7 @@ struct Place {
     by: f64,
 }
 
-/// What a quantile between two elements is.
+/// The value of a quantile between two elements: the lower one, or one between both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Element,

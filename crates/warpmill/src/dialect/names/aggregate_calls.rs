@@ -135,7 +135,7 @@ fn listed(call: &Function, x: &Expr) -> Function {
     renamed(call, "array_agg", vec![x.clone()])
 }
 
-/// What a call of an aggregate that is made of others stands for.
+/// The expression of other functions that a call of an aggregate means; `None` where it is a function itself.
 pub(super) fn composed(name: &str, call: &Function) -> Option<Expr> {
     if matches!(name, "percentile_cont" | "percentile_disc") {
         return percentile(name, call);

@@ -21,7 +21,7 @@ impl Binder<'_> {
         keys.iter_mut().for_each(spread);
         let is_whole = keys.is_empty() && (given || select.having.is_some());
         if is_whole && !self.has_aggregates(&select.projection) && !self.has_aggregates(&select.having) {
-            // What holds of every group.
+            // A condition that is true of every group: with HAVING there is one.
             let is_there = binary(function("count", vec![number(1)]), BinaryOperator::GtEq, number(0));
             select.having = Some(match select.having.take() {
                 Some(having) => binary(having, BinaryOperator::And, is_there),
@@ -41,7 +41,7 @@ impl Binder<'_> {
     /// A key of GROUP BY: a column, or else an item of the SELECT list by its alias; or sets of such.
     pub(super) fn group_key(&mut self, key: &mut Expr, items: &Items, scope: &Scope<'_>) -> Result<()> {
         if let Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) = key {
-            // What numbers and aliases stand for: they mean nothing within sets.
+            // Expressions in place of numbers and aliases, which mean nothing within sets.
             for part in sets.iter_mut().flatten() {
                 self.group_key(part, items, scope)?;
                 if let Some(item) = items.at_position(part) {

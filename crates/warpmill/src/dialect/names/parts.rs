@@ -18,7 +18,7 @@ impl Parts {
         Some(Self(fields.iter().map(|field| (field.name().clone(), Self::of_type(field.data_type()))).collect()))
     }
 
-    /// Those of the value of an expression: a column, or a struct that it makes.
+    /// The fields of the structs in the value of an expression: a column, or a struct that it makes.
     pub(super) fn of(expr: &Expr, scope: &Scope<'_>) -> Option<Self> {
         match expr {
             Expr::Nested(inner) => Self::of(inner, scope),

@@ -53,7 +53,7 @@ struct Upsert<'a> {
     columns: Vec<&'a str>,
     /// Columns that say which rows are the same, and their types in SQL.
     keys: Vec<Key<'a>>,
-    /// What is done with a row that is there; `None`: nothing.
+    /// The changes of a row that is there; `None`: there are none.
     update: Option<&'a DoUpdate>,
     schema: &'a SchemaRef,
 }
