@@ -262,6 +262,10 @@ TEXTS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "short lists": ("SELECT count(*) FROM t WHERE s IN ('name {}', 'name {}')", [(n, n + 5) for n in range(7)]),
     "lists of others": ("SELECT count(*) FROM t WHERE s NOT IN ('name {}') AND v > 5", [(n,) for n in range(7)]),
     "lists of numbers": ("SELECT count(*) FROM t WHERE v IN ({}, {}, 3, -4, 5)", [(n, n * 2) for n in range(7, 14)]),
+    "intervals": (
+        "SELECT count(*) FROM t WHERE day <= DATE '2021-12-01' - INTERVAL '{}' DAY",
+        [(n,) for n in range(60, 67)],
+    ),
     "HAVING": ("SELECT k, sum(v) AS s FROM t GROUP BY k HAVING sum(v) > {} ORDER BY k", [(n,) for n in range(99, 106)]),
     "best rows": ("SELECT id, v FROM t WHERE v < {} ORDER BY v DESC, id LIMIT 5", [(n,) for n in range(99, 106)]),
 }

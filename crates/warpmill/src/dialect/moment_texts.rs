@@ -65,7 +65,7 @@ pub(super) fn read(text: &str, to: &DataType) -> Result<Option<ScalarValue>> {
     })
 }
 
-/// Whether Arrow's parsers read a text as [`read`] does: a date, or a date and a time to the second, in full.
+/// Whether Arrow's parsers read a text as [`read`] does: a date, or a date and a time to the second, in full; a number of one unit.
 pub(super) fn is_plain(text: &str, to: &DataType) -> bool {
     let shape = |text: &str, shape: &str| {
         text.len() == shape.len()
@@ -77,6 +77,11 @@ pub(super) fn is_plain(text: &str, to: &DataType) -> bool {
     match to {
         DataType::Date32 => shape(text, "0000-00-00"),
         DataType::Timestamp(_, None) => shape(text, "0000-00-00") || shape(text, "0000-00-00 00:00:00"),
+        DataType::Interval(_) => text.split_once(' ').is_some_and(|(number, unit)| {
+            // Nanoseconds of more hours have no 64 bits.
+            let is_small = (1..=6).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+            is_small && ["year", "month", "day", "hour", "minute", "second"].contains(&unit)
+        }),
         _ => false,
     }
 }
