@@ -45,24 +45,52 @@ __device__ inline u8* put_date(QueryState* state, u8* to, i64 days) {
     return put_digits(to, date.day, 2);
 }
 
+// Hours, minutes and seconds.
+__device__ inline u8* put_time(u8* to, i64 time, i64 per_second) {
+    const u64 of_day = (u64)floor_mod(floor_div(time, per_second), (i64)86400);
+    to = put_digits(to, of_day / 3600, 2);
+    *to++ = ':';
+    to = put_digits(to, of_day / 60 % 60, 2);
+    *to++ = ':';
+    return put_digits(to, of_day % 60, 2);
+}
+
 __device__ inline Str format_date(QueryState* state, i64 days) {
     u8 text[10];
     put_date(state, text, days);
     return kept_text(state, text, 10);
 }
 
+// A date as DuckDB writes it.
+__device__ inline Str write_date(QueryState* state, i64 days) {
+    // Of 1 BC.
+    if (civil(days).year == 0) raise(state, ERROR_HOST);
+    return format_date(state, days);
+}
+
+// A timestamp as DuckDB writes it.
+__device__ inline Str write_timestamp(QueryState* state, i64 time, i64 per_second) {
+    const i64 days = floor_div(time, per_second * 86400);
+    if (civil(days).year == 0) raise(state, ERROR_HOST);
+    u8 text[32];
+    u8* to = put_date(state, text, days);
+    *to++ = ' ';
+    to = put_time(to, time, per_second);
+    const u64 nanos = (u64)(floor_mod(time, per_second) * (1000000000ll / per_second));
+    if (nanos != 0) {
+        *to++ = '.';
+        to = put_digits(to, nanos, 9);
+        while (to[-1] == '0') to--;
+    }
+    return kept_text(state, text, (u32)(to - text));
+}
+
 __device__ inline Str format_timestamp(QueryState* state, i64 time, i64 per_second) {
     u8 text[32];
-    const i64 seconds = floor_div(time, per_second);
     const u64 nanos = (u64)(floor_mod(time, per_second) * (1000000000ll / per_second));
-    const u64 of_day = (u64)floor_mod(seconds, (i64)86400);
-    u8* to = put_date(state, text, floor_div(seconds, (i64)86400));
+    u8* to = put_date(state, text, floor_div(time, per_second * 86400));
     *to++ = 'T';
-    to = put_digits(to, of_day / 3600, 2);
-    *to++ = ':';
-    to = put_digits(to, of_day / 60 % 60, 2);
-    *to++ = ':';
-    to = put_digits(to, of_day % 60, 2);
+    to = put_time(to, time, per_second);
     if (nanos != 0) {
         *to++ = '.';
         if (nanos % 1000000 == 0) to = put_digits(to, nanos / 1000000, 3);

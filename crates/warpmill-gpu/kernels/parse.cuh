@@ -220,3 +220,54 @@ __device__ inline i64 parse_timestamp(QueryState* state, Str s, i64 per_second, 
     }
     return add_checked(mul_checked(seconds, per_second, bad), nanos / (1000000000ll / per_second), bad);
 }
+
+// A text in no form of `read_date` or `read_timestamp`: bad if it cannot be a moment, and else left to the host.
+__device__ inline i64 read_elsewhere(QueryState* state, Str s, bool& bad) {
+    const u8 first = s.len > 0 ? s.data[0] : 'x';
+    // Spaces, digits, BC, epoch, infinity.
+    const bool perhaps = first <= ' ' || is_digit(first) || first == '-' || (first | 32) == 'e' || (first | 32) == 'i';
+    if (perhaps) raise(state, ERROR_HOST);
+    bad |= !perhaps;
+    return 0;
+}
+
+// Whether `s` begins with a date in full, 2020-01-31, of a year after 0, whose parts are in `d`.
+__device__ inline bool has_full_date(Str s, u8* d) {
+    const u8 hyphen = (u8)('-' - '0');
+    return digits_of(s, 0, 10, d) == 0x36f && d[4] == hyphen && d[7] == hyphen && (d[0] | d[1] | d[2] | d[3]) != 0;
+}
+
+__device__ inline i64 full_date(const u8* d, bool& bad) {
+    return checked_date(d[0] * 1000 + d[1] * 100 + d[2] * 10 + d[3], d[5] * 10 + d[6], d[8] * 10 + d[9], bad);
+}
+
+// A date as DuckDB reads it.
+__device__ inline i64 read_date(QueryState* state, Str s, bool& bad) {
+    u8 d[10];
+    return s.len == 10 && has_full_date(s, d) ? full_date(d, bad) : read_elsewhere(state, s, bad);
+}
+
+// A timestamp as DuckDB reads it, in units of which a second has `per_second`.
+__device__ inline i64 read_timestamp(QueryState* state, Str s, i64 per_second, bool& bad) {
+    u8 d[10];
+    if (!has_full_date(s, d)) return read_elsewhere(state, s, bad);
+    i64 seconds = full_date(d, bad) * 86400, nanos = 0;
+    bool full = s.len == 10;
+    if (s.len > 18) {
+        const u32 time = digits_of(s, 11, 8, d);
+        const u32 hour = d[0] * 10 + d[1], minute = d[3] * 10 + d[4], second = d[6] * 10 + d[7];
+        full = (s.data[10] == ' ' || s.data[10] == 'T') && time == 0xdb && s.data[13] == ':' && s.data[16] == ':' &&
+               hour < 24 && minute < 60 && second < 60;
+        seconds += hour * 3600 + minute * 60 + second;
+        u32 at = 19;
+        if (at + 1 < s.len && at + 10 >= s.len && s.data[at] == '.') {
+            at++;
+            for (i64 unit = 100000000; at < s.len && is_digit(s.data[at]); at++, unit /= 10)
+                nanos += (s.data[at] - '0') * unit;
+        }
+        full &= at == s.len;
+    }
+    bool beyond = false;
+    const i64 units = add_checked(mul_checked(seconds, per_second, beyond), nanos / (1000000000ll / per_second), beyond);
+    return full && !beyond ? units : read_elsewhere(state, s, bad);
+}

@@ -138,6 +138,12 @@ pub enum Function {
     // dates and timestamps: the field is named by the first argument, a string literal, as in date_part('year', x)
     DatePart,
     DateTrunc,
+    /// A string as a date or a timestamp, see [`crate::scalar::moments`]. Other texts are errors.
+    ReadMoment,
+    /// The same, where other texts are NULL.
+    TryReadMoment,
+    /// A date or a timestamp as a string.
+    WriteMoment,
     // conditionals
     Coalesce,
     NullIf,

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -115,7 +116,7 @@ def test_groups_of_a_table(filled: warpmill.Connection) -> None:
         return (g.x * g["y"]).sum() / len(g)
 
     def listed(g: Any) -> Any:
-        return float(len([value for value in g.y if value is not None and not math.isnan(value)]))
+        return float(len([value for value in g.y if not pd.isna(value)]))
 
     for function in (weighted, listed):
         known = {key: function(group) for key, group in frame.groupby("k")}

@@ -11,7 +11,6 @@ use crate::memory::Worker;
 use crate::vector::Vector;
 
 pub(super) mod bridge;
-mod moments;
 
 /// A conversion, chosen once.
 #[derive(Debug)]

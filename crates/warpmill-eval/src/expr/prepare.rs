@@ -7,7 +7,7 @@ use warpmill_ir::{ArithOp, ColType, Expr, ExprKind, Function, Phys, Scalar};
 use super::arith::Arith;
 use super::call::{Compute, Extreme, OnlyRow};
 use super::cast::Cast;
-use super::dates::{AddInterval, Part, Trunc};
+use super::dates::{AddInterval, Part, Read, Trunc, Write};
 use super::lookup::{CodeStrings, Lookup};
 use super::math::Math;
 use super::members::InList;
@@ -153,6 +153,10 @@ impl Prepare<'_> {
                 };
                 return Ok(Kind::Call(compute, vec![self.node(input)?]));
             }
+            Function::ReadMoment | Function::TryReadMoment => {
+                Box::new(Read::new(&ty.logical, function == Function::TryReadMoment)?)
+            }
+            Function::WriteMoment => Box::new(Write::new(&first.ty)?),
             Function::Abs
             | Function::Sign
             | Function::Round

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::literal::literal;
-use crate::{ArithOp, CompareOp, Expr, ExprKind, Field};
+use crate::{ArithOp, CompareOp, Expr, ExprKind, Field, Function};
 
 /// An expression with the names of its input's columns.
 struct Named<'a> {
@@ -52,6 +52,11 @@ impl<'a> Named<'a> {
     fn joined(&self, exprs: &'a [Expr], separator: &str) -> String {
         exprs.iter().map(|expr| self.operand(expr)).collect::<Vec<_>>().join(separator)
     }
+
+    fn cast(&self, input: &'a Expr, try_cast: bool, f: &mut Formatter<'_>) -> fmt::Result {
+        let name = if try_cast { "TRY_CAST" } else { "CAST" };
+        write!(f, "{name}({} AS {})", self.of(input), self.expr.ty.logical)
+    }
 }
 
 impl Display for Named<'_> {
@@ -86,10 +91,7 @@ impl Display for Named<'_> {
                 }
                 write!(f, " END")
             }
-            ExprKind::Cast { input, try_cast } => {
-                let name = if *try_cast { "TRY_CAST" } else { "CAST" };
-                write!(f, "{name}({} AS {})", self.of(input), self.expr.ty.logical)
-            }
+            ExprKind::Cast { input, try_cast } => self.cast(input, *try_cast, f),
             // Another representation is no other value.
             ExprKind::Widen(input) => self.of(input).fmt(f),
             ExprKind::InList { input, list, has_null, negated } => {
@@ -107,6 +109,10 @@ impl Display for Named<'_> {
             ExprKind::AddInterval { input, months, days, nanos } => {
                 write!(f, "{} + INTERVAL '{months} months {days} days {nanos} ns'", self.operand(input))
             }
+            ExprKind::Call { function: Function::ReadMoment | Function::WriteMoment, args } => {
+                self.cast(&args[0], false, f)
+            }
+            ExprKind::Call { function: Function::TryReadMoment, args } => self.cast(&args[0], true, f),
             ExprKind::Call { function, args } => {
                 let args: Vec<String> = args.iter().map(|arg| self.of(arg).to_string()).collect();
                 write!(f, "{}({})", format!("{function:?}").to_lowercase(), args.join(", "))

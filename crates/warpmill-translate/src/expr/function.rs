@@ -55,6 +55,12 @@ impl Scope<'_> {
                     return Err(unsupported("this function of exact numbers"));
                 }
             }
+            Function::ReadMoment | Function::TryReadMoment => {
+                return read_moment(function, args, result).ok_or_else(|| unsupported("texts of this type"));
+            }
+            Function::WriteMoment => {
+                return write_moment(args, result).ok_or_else(|| unsupported("texts of this type"));
+            }
             Function::DatePart | Function::DateTrunc => {
                 return date_function(function, args, result).ok_or_else(|| unsupported("this part of this type"));
             }
@@ -155,6 +161,28 @@ fn rounded(function: Function, args: Vec<Expr>, result: &DataType) -> Option<Res
     Some(convert(call, result, false))
 }
 
+/// Whether texts of a type are [`Function::ReadMoment`]'s and [`Function::WriteMoment`]'s.
+fn has_texts(ty: &DataType) -> bool {
+    matches!(ty, DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, None))
+}
+
+fn read_moment(function: Function, args: Vec<Expr>, result: &DataType) -> Option<Expr> {
+    let [text] = <[Expr; 1]>::try_from(args).ok()?;
+    if !is_string(&text.ty.logical) || !has_texts(result) {
+        return None;
+    }
+    let ty = ColType::of(result, text.ty.nullable || function == Function::TryReadMoment)?;
+    let args = vec![held_as_argument(text)];
+    Some(Expr { kind: ExprKind::Call { function, args }, ty })
+}
+
+fn write_moment(args: Vec<Expr>, result: &DataType) -> Option<Expr> {
+    let [moment] = <[Expr; 1]>::try_from(args).ok()?;
+    let ty = ColType::of(result, moment.ty.nullable)?;
+    let call = |moment| Expr { kind: ExprKind::Call { function: Function::WriteMoment, args: vec![moment] }, ty };
+    has_texts(&moment.ty.logical).then(|| call(held_as_argument(moment)))
+}
+
 fn named(name: &str) -> Option<Function> {
     Some(match name {
         "substr" => Function::Substr,
@@ -190,6 +218,9 @@ fn named(name: &str) -> Option<Function> {
         "log10" => Function::Log10,
         "date_part" => Function::DatePart,
         "date_trunc" => Function::DateTrunc,
+        "read_moment" => Function::ReadMoment,
+        "try_read_moment" => Function::TryReadMoment,
+        "write_text" => Function::WriteMoment,
         "coalesce" => Function::Coalesce,
         "nullif" => Function::NullIf,
         "greatest" => Function::Greatest,

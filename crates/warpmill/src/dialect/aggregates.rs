@@ -5,7 +5,7 @@ mod pairs;
 mod typed;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Int64Type, i256};
@@ -21,7 +21,13 @@ use super::types::{HUGEINT, MAX_WIDTH, digits, is_text, type_name};
 
 /// The functions that take the place of DataFusion's of the same names.
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
-    typed::functions().chain(pairs::functions()).chain(kahan::functions()).collect()
+    pairs::functions().chain(kahan::functions()).collect()
+}
+
+/// The function that calls in texts are planned with, where it has more types than the one that computes them: see [`checked`].
+pub(super) fn of_texts(name: &str) -> Option<Arc<AggregateUDF>> {
+    static FUNCTIONS: LazyLock<Vec<Arc<AggregateUDF>>> = LazyLock::new(|| typed::functions().collect());
+    FUNCTIONS.iter().find(|function| function.name() == name).cloned()
 }
 
 /// The arguments of an aggregate in the types that DuckDB computes with: sums of whole numbers are HUGEINT, those of decimals

@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
-use super::{aggregates, castable, casts, copied, dates, field_names, functions, sets};
+use super::{aggregates, castable, casts, copied, dates, field_names, functions, limits, sets};
 use crate::asof::AsofJoin;
 use crate::udf;
 
@@ -67,6 +67,7 @@ fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
         },
         LogicalPlan::Union(union) => LogicalPlan::Union(sets::branches(union)?),
         LogicalPlan::Aggregate(aggregate) => LogicalPlan::Aggregate(grouped(aggregate)?),
+        LogicalPlan::Limit(limit) => limits::planned(limit)?,
         LogicalPlan::Copy(copy) => LogicalPlan::Copy(copied::written(copy)?),
         plan => match AsofJoin::of(&plan) {
             Some(join) => {

@@ -13,6 +13,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 
+use warpmill_ir::scalar::moments;
 use warpmill_translate::kept;
 
 use super::castable;
@@ -86,10 +87,7 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Binary) => {
             convert(How::Bytes, DataType::Binary, try_cast, e)
         }
-        // Programs write dates: those before the year 1 as `-0044-03-15`.
-        (from, DataType::Utf8)
-            if is_float(from) || is_written_otherwise(from) && !(*from == DataType::Date32 && e.any_column_refs()) =>
-        {
+        (from, DataType::Utf8) if is_float(from) || is_written_otherwise(from) => {
             convert(How::Write, DataType::Utf8, try_cast, e)
         }
         (from, to) if matches!(e, Expr::Literal(..)) || kept::always_fits(from, to) => plain(e, to),
@@ -182,6 +180,8 @@ impl ScalarUDFImpl for Convert {
             How::Nearest => "round_moment",
             How::Narrow => "narrow_float",
             How::Read => "read_number",
+            // Programs have these two.
+            How::Moment if self.try_cast => "try_read_moment",
             How::Moment => "read_moment",
             How::Bytes => "read_bytes",
             How::Write => "write_text",
@@ -375,11 +375,11 @@ pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef> {
         }
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>().iter();
-            days.map(|days| days.map(|days| moment_texts::of_date(days.into()))).collect()
+            days.map(|days| days.map(|days| moments::of_date(days.into()))).collect()
         }
         DataType::Time32(_) | DataType::Time64(_) => {
             let times = strict_cast(array, &DataType::Time64(TimeUnit::Microsecond))?;
-            times.as_primitive::<Time64MicrosecondType>().iter().map(|x| x.map(moment_texts::of_time)).collect()
+            times.as_primitive::<Time64MicrosecondType>().iter().map(|x| x.map(moments::of_time)).collect()
         }
         DataType::Interval(_) => {
             let intervals = strict_cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
@@ -406,14 +406,14 @@ pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef> {
         }
         DataType::Timestamp(TimeUnit::Nanosecond, None) => {
             let nanos = array.as_primitive::<TimestampNanosecondType>().iter();
-            nanos.map(|nanos| nanos.map(moment_texts::of_nanos)).collect()
+            nanos.map(|nanos| nanos.map(moments::of_nanos)).collect()
         }
         ty => {
             let zoned = matches!(ty, DataType::Timestamp(_, Some(_)));
             let moments = strict_cast(&strict_cast(array, &types::timestamptz())?, &TIMESTAMP)?;
             let moments = moments.as_primitive::<arrow::datatypes::TimestampMicrosecondType>();
             let suffix = if zoned { "+00" } else { "" };
-            let text = |micros| format!("{}{suffix}", moment_texts::of_moment(micros));
+            let text = |micros| format!("{}{suffix}", moments::of_moment(micros));
             moments.iter().map(|micros| micros.map(text)).collect()
         }
     };

@@ -3,7 +3,7 @@
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::common::{Result, not_impl_err};
 
-use super::moment_texts::Reader;
+use warpmill_ir::scalar::moments::Reader;
 
 const MICROS_OF_SECOND: i64 = 1_000_000;
 

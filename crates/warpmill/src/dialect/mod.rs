@@ -16,6 +16,7 @@ mod functions;
 mod interval_texts;
 mod intervals;
 mod library;
+mod limits;
 mod lists;
 mod literals;
 mod macros;

@@ -30,7 +30,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::types::TIMESTAMP;
-use super::{bind, casts, library};
+use super::{aggregates, bind, casts, library, limits};
 use crate::ScalarValue;
 use crate::catalog::{CATALOG, DUCKDB_MAIN, NUMBERED, WarpmillTable, is_main};
 use crate::once::{Names, Once};
@@ -302,6 +302,7 @@ impl ContextProvider for Tables<'_> {
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         match name {
             casts::SHOWN => Some(casts::shown()),
+            limits::PERCENT => Some(limits::percent()),
             name => {
                 let own = || udf::operator(name).or_else(|| self.functions.as_ref()?.scalar(name));
                 self.state.scalar_functions().get(library::scalar(name)).cloned().or_else(own)
@@ -314,8 +315,9 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        let own = || self.functions.as_ref()?.aggregate(name);
-        self.state.aggregate_functions().get(library::aggregate(name)).cloned().or_else(own)
+        let known = library::aggregate(name);
+        let registered = || self.state.aggregate_functions().get(known).cloned();
+        aggregates::of_texts(known).or_else(registered).or_else(|| self.functions.as_ref()?.aggregate(name))
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -5,7 +5,7 @@ use std::fmt::LowerExp;
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use datafusion::common::ScalarValue;
 
-use super::moment_texts::of_time;
+use warpmill_ir::scalar::moments::of_time;
 use super::types::{HUGEINT, digits, is_float};
 
 /// The number of type `to` that DuckDB reads in `text`; `None` where that is none, or does not fit.

@@ -6,7 +6,6 @@ use arrow::datatypes::DataType;
 use arrow::util::display::FormatOptions;
 use warpmill_ir::{ColType, Phys};
 
-use super::moments;
 use crate::arrow::{array, from_arrow as vector};
 use crate::error::{ExecError, Result};
 use crate::memory::Worker;
@@ -42,18 +41,8 @@ pub(super) fn cast(
     try_cast: bool,
     worker: &mut Worker,
 ) -> Result<Vector> {
-    let converted = |array: &ArrayRef, safe: bool| {
-        let options = CastOptions { safe, format_options: FormatOptions::default() };
-        cast_with_options(array, arrow_type(to), &options)
-            .map_err(|error| ExecError::Value(format!("cannot cast to {}: {error}", to.logical)))
-    };
-    let mut array = to_arrow(input, from)?;
-    if from.phys == Phys::Str && matches!(to.logical, DataType::Timestamp(..)) {
-        let read = converted(&array, true)?;
-        if read.null_count() == array.null_count() {
-            return from_arrow(&read, to, worker);
-        }
-        array = moments::completed(&array, &read);
-    }
-    from_arrow(&converted(&array, try_cast)?, to, worker)
+    let options = CastOptions { safe: try_cast, format_options: FormatOptions::default() };
+    let converted = cast_with_options(&to_arrow(input, from)?, arrow_type(to), &options)
+        .map_err(|error| ExecError::Value(format!("cannot cast to {}: {error}", to.logical)))?;
+    from_arrow(&converted, to, worker)
 }

@@ -2,6 +2,7 @@
 
 use arrow::compute::{DatePart, date_part};
 use arrow::datatypes::{DataType, TimeUnit};
+use warpmill_ir::scalar::civil;
 use warpmill_ir::{ColType, Phys};
 
 use super::arith::is_set;
@@ -12,10 +13,11 @@ use crate::error::{ExecError, Result};
 use crate::memory::Worker;
 use crate::vector::{Data, Vector};
 
-mod civil;
 mod part;
+mod texts;
 
 pub(super) use part::Part;
+pub(super) use texts::{Read, Write};
 
 const NANOS: i128 = 1_000_000_000;
 

@@ -2,9 +2,9 @@
 
 use arrow::compute::DatePart;
 use arrow::datatypes::TimeUnit;
+use warpmill_ir::scalar::civil::{FAST, civil, civil_wide, days_from_civil, iso_week, weekday};
 use warpmill_ir::{ColType, Phys};
 
-use super::civil::{FAST, civil, civil_wide, days_from_civil, iso_week, weekday};
 use super::{Clock, arrow_part, like_input};
 use crate::error::{ExecError, Result};
 use crate::expr::call::Compute;

@@ -192,3 +192,29 @@ fn months_are_added_and_truncated_to() {
     assert_eq!(trunc("minute", noon), at("1969-11-20", unit / 2 + 60_000_000));
     assert_eq!(trunc("microsecond", noon), noon);
 }
+
+#[test]
+fn texts_of_moments_are_duckdbs() {
+    let some = [Some("2020-02-29"), None, Some("1990/1/2 3:4"), Some("0044-03-15 (BC)"), Some("epoch")];
+    let read = |function, rows: &[Option<&str>], to: DataType| {
+        eval(&call(function, vec![col(0, DataType::Utf8)], to), &[texts(rows)])
+    };
+    let micro = || DataType::Timestamp(TimeUnit::Microsecond, None);
+    let dates = read(Function::ReadMoment, &some, DataType::Date32).unwrap();
+    assert_eq!(rows::<i32>(&dates), [Some(18_321), None, Some(7_306), Some(-735_160), Some(0)]);
+    let moments = read(Function::ReadMoment, &some, micro()).unwrap();
+    let written = eval(&call(Function::WriteMoment, vec![col(0, micro())], DataType::Utf8), &[moments]).unwrap();
+    let shown = ["2020-02-29 00:00:00", "1990-01-02 03:04:00", "0044-03-15 (BC) 00:00:00", "1970-01-01 00:00:00"];
+    let expected = [Some(shown[0]), None, Some(shown[1]), Some(shown[2]), Some(shown[3])];
+    assert_eq!(strings(&written), expected);
+    // Other texts are errors or NULL, values that there are none of are refused.
+    let wrong = [Some("2020-02-30"), None, Some("2020-01-01"), Some("")];
+    let error = read(Function::ReadMoment, &wrong, DataType::Date32).unwrap_err();
+    assert_eq!(error.to_string(), r#"cannot convert the text "2020-02-30" to DATE"#);
+    let tried = read(Function::TryReadMoment, &wrong, micro()).unwrap();
+    assert_eq!(rows::<i64>(&tried), [None, None, Some(1_577_836_800_000_000), None]);
+    assert!(matches!(read(Function::TryReadMoment, &[Some("infinity")], micro()), Err(ExecError::Unsupported(_))));
+    // Nanoseconds end in 2262.
+    let nano = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    assert_eq!(rows::<i64>(&read(Function::TryReadMoment, &[Some("2262-04-12")], nano).unwrap()), [None]);
+}

@@ -117,6 +117,10 @@ fn node(expr: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
             | Function::Ln
             | Function::Log10 => math::call(expr, *function, args, context),
             Function::DatePart | Function::DateTrunc => dates::call(expr, *function, args, context),
+            Function::ReadMoment | Function::TryReadMoment => {
+                convert::read_moment(expr, &args[0], *function == Function::TryReadMoment, context)
+            }
+            Function::WriteMoment => convert::write_moment(&args[0], context),
             _ => text::call(expr, *function, args, context),
         },
     }

@@ -36,6 +36,11 @@ impl Binder<'_> {
                 fields
             }
         };
+        if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
+            for count in limit.iter_mut().chain(offset.as_mut().map(|offset| &mut offset.value)) {
+                self.expr(count, &Scope::inside(None))?;
+            }
+        }
         self.ctes.truncate(around);
         Ok(fields)
     }

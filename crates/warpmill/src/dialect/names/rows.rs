@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 1 << 17;
 /// values are repeated in the meaning, so that rows within rows grow with every level.
 ///
 /// Rows order by their first values that differ, NULL above all others and equal to NULL, as structs of DuckDB do.
-/// `IN`, `= ANY` and `<> ALL` compare with `=`, so that they may be NULL.
+/// `IN`, and `ANY` and `ALL` of `=` and `<>`, compare value by value, so that they may be NULL.
 ///
 /// # Errors
 /// [`Error::Limit`] for more than [`MOST_BYTES`].
@@ -149,32 +149,53 @@ fn is_known(value: &Expr) -> Expr {
     Expr::IsNotNull(Box::new(nested(value.clone())))
 }
 
-/// A row that is looked for in the rows of a subquery.
+/// A row that is compared with the rows of a subquery: whether the comparison holds for one of them.
 struct Search {
     values: Vec<Expr>,
+    op: BinaryOperator,
     subquery: Query,
     negated: bool,
 }
 
 fn searched(expr: &Expr) -> Option<Search> {
-    let (row, subquery, negated) = match expr {
-        Expr::InSubquery { expr, subquery, negated } => (expr, subquery, *negated),
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match &**right {
-            Expr::Subquery(subquery) => (left, subquery, false),
+    let (row, op, subquery, negated) = match expr {
+        Expr::InSubquery { expr, subquery, negated } => (expr, BinaryOperator::Eq, subquery, *negated),
+        Expr::AnyOp { left, compare_op, right, .. } => match &**right {
+            Expr::Subquery(subquery) => (left, compare_op.clone(), subquery, false),
             _ => return None,
         },
-        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => match &**right {
-            Expr::Subquery(subquery) => (left, subquery, true),
+        // It does not hold for one of them.
+        Expr::AllOp { left, compare_op, right } => match &**right {
+            Expr::Subquery(subquery) => (left, opposite(compare_op)?, subquery, true),
             _ => return None,
         },
         _ => return None,
     };
-    Some(Search { values: values(row)?, subquery: (**subquery).clone(), negated })
+    let search = Search { values: values(row)?, op, subquery: (**subquery).clone(), negated };
+    opposite(&search.op).map(|_| search)
+}
+
+/// The comparison that holds where another one does not.
+fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    Some(match op {
+        Eq => NotEq,
+        NotEq => Eq,
+        Lt => GtEq,
+        LtEq => Gt,
+        Gt => LtEq,
+        GtEq => Lt,
+        _ => return None,
+    })
 }
 
 impl Search {
     /// TRUE, FALSE or NULL.
     fn value(&self) -> Result<Expr> {
+        if !matches!(self.op, BinaryOperator::Eq | BinaryOperator::NotEq) {
+            let found = self.exists(self.found())?;
+            return Ok(if self.negated { not(found) } else { found });
+        }
         let unknown = || Expr::IsNull(Box::new(nested(self.found())));
         let any_null = |values: &mut dyn Iterator<Item = Expr>| {
             let nulls = values.map(|value| Expr::IsNull(Box::new(nested(value))));
@@ -194,10 +215,18 @@ impl Search {
         Ok(if self.negated { not(value) } else { value })
     }
 
-    /// Whether a row of the subquery is this one.
+    /// Whether the comparison holds for a row of the subquery.
     fn found(&self) -> Expr {
-        let pairs = self.values.iter().enumerate();
-        all(pairs.map(|(at, value)| operation(column(at), BinaryOperator::Eq, nested(value.clone()))))
+        let equal = || {
+            let pairs = self.values.iter().enumerate();
+            all(pairs.map(|(at, value)| operation(column(at), BinaryOperator::Eq, nested(value.clone()))))
+        };
+        let columns: Vec<Expr> = (0..self.values.len()).map(column).collect();
+        match self.op {
+            BinaryOperator::Eq => equal(),
+            BinaryOperator::NotEq => not(nested(equal())),
+            _ => compared(&self.values, &self.op, &columns).expect("rows are compared so"),
+        }
     }
 
     /// Whether the subquery has a row for which this holds.

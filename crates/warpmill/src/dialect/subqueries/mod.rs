@@ -8,6 +8,7 @@
 mod checked;
 mod dependent;
 mod forms;
+mod pairs;
 mod value;
 
 use std::cell::Cell;
@@ -238,14 +239,18 @@ impl Rewriter {
             let condition = conjunction(with).expect("there are some");
             return self.filter(Filter::try_new(condition, Arc::new(joined))?);
         }
+        let is_about_both =
+            |condition: &Expr| Ok(!forms::is_about(condition, &join.left)? && !forms::is_about(condition, &join.right)?);
+        if with.iter().map(is_about_both).collect::<Result<Vec<_>>>()?.contains(&true) {
+            return self.by_pairs(join, with, without);
+        }
         let columns = join.schema.columns();
         let (mut left, mut right) = (Arc::unwrap_or_clone(join.left), Arc::unwrap_or_clone(join.right));
         let mut conditions = without;
         for condition in with {
             let side = match (forms::is_about(&condition, &left)?, forms::is_about(&condition, &right)?) {
                 (true, _) => &mut left,
-                (_, true) => &mut right,
-                _ => return not_impl_err!("a subquery in ON of an outer join that names columns of both sides"),
+                _ => &mut right,
             };
             conditions.push(self.replaced(condition, side, Place::Elsewhere)?);
         }

@@ -1,6 +1,6 @@
 //! Small forms: `name: e`, `x IN l`, `* LIKE 'a%'`, `5!`, `@(x)`, `x ISNULL`, `TIMESTAMP_S '...'`, `[::2]`, `CREATE FUNCTION`, `(DESCRIBE ...)`.
 
-use super::{Token, is_operand_end, next, step, subject, write};
+use super::{Token, is_operand_end, limits, next, step, subject, write};
 use crate::catalog::statement_name;
 use crate::pieces::Piece;
 
@@ -23,6 +23,7 @@ pub(super) fn form(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -
         .or_else(|| nested_sets(rest, before, out))
         .or_else(|| inserted_list(rest, before, out))
         .or_else(|| key_column(rest, before, out))
+        .or_else(|| limits::percent(rest, out))
 }
 
 /// `GROUP BY *` and `ORDER BY *`, which mean ALL.
@@ -123,7 +124,7 @@ fn open_bracket<'a>(tokens: &[Token<'a>]) -> Option<(usize, &'a str)> {
 }
 
 /// The position after the bracket that closes the one at `open`.
-fn closed(tokens: &[Token<'_>], open: usize) -> Option<usize> {
+pub(super) fn closed(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     let mut depth = 0usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
         match token.text {

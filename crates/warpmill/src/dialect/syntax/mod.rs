@@ -1,6 +1,7 @@
 //! Forms of DuckDB's SQL that the parser does not read, as forms that it does: before a text is parsed.
 
 mod forms;
+mod limits;
 mod pivots;
 
 pub(crate) use forms::answer;
@@ -67,7 +68,7 @@ fn numbered(sql: &str) -> Cow<'_, str> {
 }
 
 /// The words of forms that the parser does not read.
-const WORDS: [&str; 28] = [
+const WORDS: [&str; 29] = [
     "asof",
     "lambda",
     "for",
@@ -96,6 +97,7 @@ const WORDS: [&str; 28] = [
     "sets (",
     "(values",
     "key ",
+    "percent",
 ];
 
 /// Whether a colon that is not doubled, `@(`, `@-`, `!` or a comma before a bracket is there.
@@ -120,6 +122,7 @@ fn is_concerned(sql: &str) -> bool {
     list || from
         || sql.contains("**")
         || sql.contains('?')
+        || sql.contains('%') && has("limit")
         || sql.trim_end().ends_with(',')
         || has_other_forms(sql)
         || WORDS.into_iter().any(has)

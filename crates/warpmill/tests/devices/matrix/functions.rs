@@ -82,6 +82,10 @@ fn expressions() -> Vec<Vec<String>> {
         &[
             "CAST(CAST(b AS VARCHAR) AS BOOLEAN)",
             "CAST(b AS VARCHAR)",
+            "CAST(CAST(day AS VARCHAR) AS DATE)",
+            "CAST(CAST(day AS TIMESTAMP) AS VARCHAR)",
+            "CAST(CAST(CAST(day AS TIMESTAMP) + INTERVAL 90061 SECONDS AS VARCHAR) AS TIMESTAMP)",
+            "TRY_CAST(name AS DATE)",
             "CAST(i AS SMALLINT)",
             "CAST(abs(i) AS BIGINT UNSIGNED)",
             "CAST(day AS TIMESTAMP)",

@@ -260,3 +260,52 @@ fn text_to_other_types() {
         .collect();
     check_with_host(&columns, &exprs, 2);
 }
+
+#[test]
+fn texts_of_moments() {
+    let texts = [
+        "2020-02-29",
+        "2020-02-29 12:34:56",
+        "1969-12-31T23:59:59.9",
+        "9999-12-31 23:59:59.123456",
+        "2021-02-29",
+        "2021-13-01 00:00:00",
+        "2020-02-29 24:30:00",
+        "2020-02-29 12:34:56.",
+        "2020-02-29 12:34:56.1234567891",
+        "2020-02-29 12:34:56+02",
+        "2020-2-9",
+        " 2020/02/09 7:5 ",
+        "0000-01-01",
+        "0044-03-15 (BC)",
+        "-0043-03-15",
+        "12020-02-29",
+        "epoch",
+        "Europe",
+        "1677-09-21 00:12:43.2",
+        "2020",
+        "abcd-01-01",
+        "",
+    ];
+    let columns = [
+        texts_of(&texts, 1, true),
+        ints_within(DataType::Date32, (-719_528 - 400, 2_932_896 + 400), 2, true),
+        ints_within(DataType::Date32, (-10_000, 30_000), 3, true),
+        ints_within(DataType::Timestamp(TimeUnit::Microsecond, None), (-60_000_000_000_000, 900_000_000_000_000), 4, true),
+        ints_within(DataType::Timestamp(TimeUnit::Nanosecond, None), (i64::MIN.into(), i64::MAX.into()), 5, true),
+    ];
+    let of_text = |to: DataType| {
+        let functions = [Function::ReadMoment, Function::TryReadMoment];
+        functions.map(|function| call(function, vec![col(0, &columns)], ty(to.clone()))).to_vec()
+    };
+    let timestamp = |unit| DataType::Timestamp(unit, None);
+    let read = [DataType::Date32, timestamp(TimeUnit::Microsecond), timestamp(TimeUnit::Nanosecond)].map(of_text);
+    // Most have forms that devices leave to the CPU.
+    check_with_host(&columns, &read.concat(), 1);
+    let write = |index: usize, phys: Phys| {
+        call(Function::WriteMoment, vec![col(index, &columns).widen(phys)], ty(DataType::Utf8))
+    };
+    // A year before 1 or after 9999.
+    check_with_host(&columns, &[write(1, Phys::I32)], 10);
+    check(&columns, &[write(2, Phys::I32), write(3, Phys::I64), write(4, Phys::I64)]);
+}

@@ -1,0 +1,73 @@
+//! Outer joins whose condition has a subquery about both sides.
+//!
+//! The rows of both sides get numbers, the pairs that meet the condition are those of an inner join, where the subquery is one of a filter, and the
+//! outer join is one by these pairs of numbers. Both sides run once, see [`Once`].
+
+use std::sync::Arc;
+
+use datafusion::common::{Column, Result, not_impl_err};
+use datafusion::functions_window::row_number::row_number_udwf;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition};
+
+use super::{Rewriter, forms};
+use crate::dialect::limits::window;
+use crate::once::Once;
+
+impl Rewriter {
+    /// A join of which `conditions` have subqueries about both sides, and `others` are the rest of those that are no equalities.
+    pub(super) fn by_pairs(&self, join: Join, conditions: Vec<Expr>, others: Vec<Expr>) -> Result<LogicalPlan> {
+        use JoinType::{Full, Inner, Left, LeftAnti, LeftSemi, Right};
+        if !matches!(join.join_type, Left | Right | Full | LeftSemi | LeftAnti) {
+            return not_impl_err!("a subquery about both sides in ON of this kind of join");
+        }
+        for side in [&join.left, &join.right] {
+            if !forms::outer_columns(side)?.is_empty() {
+                return not_impl_err!("a subquery about both sides in ON of an outer join of what names outer columns");
+            }
+        }
+        let columns = join.schema.columns();
+        let (left, left_row) = self.numbered(Arc::unwrap_or_clone(join.left))?;
+        let (right, right_row) = self.numbered(Arc::unwrap_or_clone(join.right))?;
+        let inner = Join::try_new(
+            Arc::new(left.clone()),
+            Arc::new(right.clone()),
+            join.on,
+            conjunction(others),
+            Inner,
+            join.join_constraint,
+            join.null_equality,
+            false,
+        )?;
+        let condition = conjunction(conditions).expect("there are some");
+        let met = self.filter(Filter::try_new(condition, Arc::new(LogicalPlan::Join(inner)))?)?;
+        let (of_left, of_right) = (self.name("pair"), self.name("pair"));
+        let row = |name: &str| Column::from_name(name);
+        let pairs = LogicalPlanBuilder::from(met)
+            .project([Expr::Column(row(&left_row)).alias(&of_left), Expr::Column(row(&right_row)).alias(&of_right)])?
+            .build()?;
+        let by_left = |ty: JoinType| {
+            let keys = (vec![row(&left_row)], vec![row(&of_left)]);
+            LogicalPlanBuilder::from(left).join(pairs, ty, keys, None)
+        };
+        let joined = match join.join_type {
+            LeftSemi | LeftAnti => by_left(join.join_type)?,
+            ty => {
+                let first = if ty == Right { Inner } else { Left };
+                by_left(first)?.join(right, ty, (vec![row(&of_right)], vec![row(&right_row)]), None)?
+            }
+        };
+        joined.project(columns.into_iter().map(Expr::Column))?.build()
+    }
+
+    /// The rows of a plan with their numbers, in a column of this name.
+    fn numbered(&self, plan: LogicalPlan) -> Result<(LogicalPlan, String)> {
+        let name = self.name("row");
+        let columns = plan.schema().columns();
+        let number = window(WindowFunctionDefinition::WindowUDF(row_number_udwf()), vec![], vec![])?;
+        let made = Expr::Column(Column::from_name(number.schema_name().to_string())).alias(&name);
+        let plan = LogicalPlanBuilder::from(plan).window([number])?;
+        let plan = plan.project(columns.into_iter().map(Expr::Column).chain([made]))?.build()?;
+        Ok((Once::plan(plan), name))
+    }
+}
