@@ -307,36 +307,93 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// A date, in days since 1970.
+/// A date, in days since 1970, as text.
 pub fn of_date(days: i64) -> String {
-    match civil_wide(days) {
-        (year @ ..=0, month, day) => format!("{:04}-{month:02}-{day:02} (BC)", 1 - year),
-        (year, month, day) => format!("{year:04}-{month:02}-{day:02}"),
-    }
+    written(days, put_date)
 }
 
 /// The time of a day, with as many digits of its second as are not 0.
 pub fn of_time(micros: i64) -> String {
-    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-    let text = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match fraction {
-        0 => text,
-        fraction => format!("{text}.{}", format!("{fraction:06}").trim_end_matches('0')),
-    }
+    written(micros, put_time)
 }
 
-/// A moment, with as many digits of its second as are not 0.
+/// A moment, in microseconds since 1970, with as many digits of its second as are not 0.
 pub fn of_moment(micros: i64) -> String {
-    format!("{} {}", of_date(micros.div_euclid(MICROS_OF_DAY)), of_time(micros.rem_euclid(MICROS_OF_DAY)))
+    written(micros, put_moment)
 }
 
 /// [`of_moment`] of nanoseconds.
 pub fn of_nanos(nanos: i64) -> String {
-    if nanos % 1_000 == 0 {
-        return of_moment(nanos / 1_000);
+    written(nanos, put_nanos)
+}
+
+fn written(value: i64, put: fn(i64, &mut String)) -> String {
+    let mut text = String::with_capacity(32);
+    put(value, &mut text);
+    text
+}
+
+/// Appends [`of_date`].
+pub fn put_date(days: i64, text: &mut String) {
+    let (year, month, day) = civil_wide(days);
+    put_number(if year > 0 { year } else { 1 - year }, 4, text);
+    text.push('-');
+    put_number(month.into(), 2, text);
+    text.push('-');
+    put_number(day.into(), 2, text);
+    if year <= 0 {
+        text.push_str(" (BC)");
     }
-    let (second, fraction) = (nanos.div_euclid(NANOS_OF_SECOND), nanos.rem_euclid(NANOS_OF_SECOND));
-    format!("{}.{}", of_moment(second * 1_000_000), format!("{fraction:09}").trim_end_matches('0'))
+}
+
+/// Appends [`of_moment`].
+pub fn put_moment(micros: i64, text: &mut String) {
+    put_date(micros.div_euclid(MICROS_OF_DAY), text);
+    text.push(' ');
+    put_time(micros.rem_euclid(MICROS_OF_DAY), text);
+}
+
+/// Appends [`of_nanos`].
+pub fn put_nanos(nanos: i64, text: &mut String) {
+    put_date(nanos.div_euclid(NANOS_OF_DAY), text);
+    text.push(' ');
+    let of_day = nanos.rem_euclid(NANOS_OF_DAY);
+    put_clock(of_day / NANOS_OF_SECOND, text);
+    put_fraction(of_day % NANOS_OF_SECOND, 9, text);
+}
+
+fn put_time(micros: i64, text: &mut String) {
+    put_clock(micros / 1_000_000, text);
+    put_fraction(micros % 1_000_000, 6, text);
+}
+
+/// Appends hours, minutes and seconds.
+fn put_clock(seconds: i64, text: &mut String) {
+    put_number(seconds / 3600, 2, text);
+    text.push(':');
+    put_number(seconds / 60 % 60, 2, text);
+    text.push(':');
+    put_number(seconds % 60, 2, text);
+}
+
+/// Appends a point and a fraction of so many digits, without zeros at its end; nothing for 0.
+fn put_fraction(fraction: i64, digits: usize, text: &mut String) {
+    if fraction != 0 {
+        text.push('.');
+        put_number(fraction, digits, text);
+        text.truncate(text.trim_end_matches('0').len());
+    }
+}
+
+/// Appends a number that is not negative, of so many digits at least.
+fn put_number(number: i64, digits: usize, text: &mut String) {
+    let (mut buffer, mut at, mut rest) = ([b'0'; 20], 20, number.unsigned_abs());
+    while rest > 0 || at > 20 - digits {
+        at -= 1;
+        buffer[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    buffer[at..].iter().for_each(|&digit| text.push(char::from(digit)));
 }
 
 #[cfg(test)]

@@ -19,21 +19,21 @@ use datafusion::logical_expr::{
 
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
-use super::{aggregates, castable, casts, copied, dates, field_names, functions, limits, sets};
+use super::{aggregates, castable, casts, copied, dates, field_names, functions, limits, outer, sets};
 use crate::asof::AsofJoin;
 use crate::udf;
 
 /// `plan` with DuckDB's types. What it has them already, stays as it is.
 pub(super) fn bind(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if outer::is_named(&plan)? {
+        return outer::bound(plan);
+    }
     let bound = plan.transform_down_up_with_subqueries(
         |plan| match plan {
             LogicalPlan::RecursiveQuery(query) => {
                 Ok(Transformed::new(sets::recursive(query)?, true, TreeNodeRecursion::Jump))
             }
-            LogicalPlan::Dml(mut dml) => {
-                dml.input = Arc::new(texts_read(Arc::unwrap_or_clone(dml.input))?);
-                Ok(Transformed::yes(LogicalPlan::Dml(dml)))
-            }
+            LogicalPlan::Dml(dml) => Ok(Transformed::yes(with_texts_read(dml)?)),
             plan => Ok(Transformed::no(plan)),
         },
         |plan| node(plan).map(Transformed::yes),
@@ -46,7 +46,8 @@ pub(super) fn bound(e: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(e.transform_up(|e| expression(e, schema).map(Transformed::yes))?.data)
 }
 
-fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// A node whose inputs are bound.
+pub(super) fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
     if let LogicalPlan::Dml(dml) = plan {
         return inserted(dml);
     }
@@ -139,6 +140,11 @@ fn listed(list: Values) -> Result<LogicalPlan> {
         rows.iter_mut().zip(values).for_each(|(row, value)| row[column] = value);
     }
     LogicalPlanBuilder::values(rows)?.build()
+}
+
+pub(super) fn with_texts_read(mut dml: DmlStatement) -> Result<LogicalPlan> {
+    dml.input = Arc::new(texts_read(Arc::unwrap_or_clone(dml.input))?);
+    Ok(LogicalPlan::Dml(dml))
 }
 
 /// Rows for a table, whose texts are read as the numbers that they are for: `'nan'` stands beside whole numbers in a column of floats.

@@ -24,6 +24,7 @@ mod moment_texts;
 mod names;
 mod nested_order;
 mod operators;
+mod outer;
 mod planner;
 mod readers;
 mod rewrites;

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 use warpmill_format::Bitmap;
-use warpmill_ir::scalar::moments::{Moment, Unrepresentable, of_date, of_moment, of_nanos};
+use warpmill_ir::scalar::moments::{Moment, Unrepresentable, put_date, put_moment, put_nanos};
 use warpmill_ir::{ColType, Phys};
 
 use super::Clock;
@@ -94,19 +94,20 @@ impl Compute for Read {
 /// Dates or timestamps as texts.
 #[derive(Debug)]
 pub(in crate::expr) struct Write {
-    text: fn(i64) -> String,
+    /// Appends the text of a value.
+    put: fn(i64, &mut String),
 }
 
 impl Write {
     /// A function of values of type `input`.
     pub fn new(input: &ColType) -> Result<Self> {
-        let text = match &input.logical {
-            DataType::Date32 => of_date,
-            DataType::Timestamp(TimeUnit::Microsecond, None) => of_moment,
-            DataType::Timestamp(TimeUnit::Nanosecond, None) => of_nanos,
+        let put = match &input.logical {
+            DataType::Date32 => put_date,
+            DataType::Timestamp(TimeUnit::Microsecond, None) => put_moment,
+            DataType::Timestamp(TimeUnit::Nanosecond, None) => put_nanos,
             other => return Err(ExecError::Unsupported(format!("{other} as texts"))),
         };
-        Ok(Self { text })
+        Ok(Self { put })
     }
 }
 
@@ -115,7 +116,12 @@ impl Compute for Write {
         let Some(validity) = all_valid(args) else { return Ok(Value::null(Phys::Str)) };
         let wide = widen(Phys::I64, args[0].clone());
         let values = wide.side::<i64>();
-        let texts = rows(len, validity.as_ref(), |row| worker.text(&(self.text)(values.at(row))))?;
+        let mut line = String::new();
+        let texts = rows(len, validity.as_ref(), |row| {
+            line.clear();
+            (self.put)(values.at(row), &mut line);
+            worker.text(&line)
+        })?;
         Ok(Value::rows(Vector::with_validity(Native::wrap(texts), validity)))
     }
 

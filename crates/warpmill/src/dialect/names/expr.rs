@@ -13,7 +13,7 @@ use super::aggregate_calls::settle;
 use super::calls::{json_path, meaning, operator, power, take_lambdas, take_null_treatment};
 use super::distinct_from::reassociate;
 use super::more_calls::with_positions;
-use super::scope::{Scope, field_access, nested};
+use super::scope::{Scope, field_access, nested, operation};
 use super::unread::unread_of_expr;
 use super::{Binder, Names, collation, no_query, rows, truths};
 use crate::dialect::{library, walk};
@@ -256,7 +256,9 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
             };
             Some(function("xor", vec![(**expr).clone(), minus_one]))
         }
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => Some(in_subquery(left, right, false)?),
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
+            in_subquery(left, right, false).or_else(|| any_element(left, right))
+        }
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => Some(in_subquery(left, right, true)?),
         other => operator(other),
     }
@@ -319,6 +321,17 @@ pub(super) fn elements(right: &Expr) -> Option<Expr> {
         [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))] if name.to_string() == "__elements" => Some(list.clone()),
         _ => None,
     }
+}
+
+/// Whether one of the elements of `list` is `value`, NULL where that is not known.
+fn any_element(value: &Expr, list: &Expr) -> Option<Expr> {
+    let of_list = |name: &str| function(name, vec![list.clone()]);
+    let no_elements = Expr::Value(Value::Number("0".to_string(), false).into());
+    let has_nulls = operation(of_list("len"), BinaryOperator::Gt, of_list("list_count"));
+    let is_null = Expr::IsNull(Box::new(nested(value.clone())));
+    let of_null = operation(is_null, BinaryOperator::And, operation(of_list("len"), BinaryOperator::Gt, no_elements));
+    let unknown = operation(has_nulls, BinaryOperator::Or, nested(of_null));
+    rows::three_valued(function("list_contains", vec![list.clone(), value.clone()]), unknown).ok()
 }
 
 fn in_subquery(left: &Expr, right: &Expr, negated: bool) -> Option<Expr> {

@@ -149,6 +149,16 @@ fn is_known(value: &Expr) -> Expr {
     Expr::IsNotNull(Box::new(nested(value.clone())))
 }
 
+/// TRUE where `holds`, else NULL where that is `unknown`, else FALSE.
+pub(super) fn three_valued(holds: Expr, unknown: Expr) -> Result<Expr> {
+    let mut value = expression("CASE WHEN true THEN true WHEN true THEN NULL::BOOLEAN ELSE false END")?;
+    if let Expr::Case { conditions, .. } = &mut value {
+        conditions[0].condition = holds;
+        conditions[1].condition = unknown;
+    }
+    Ok(nested(value))
+}
+
 /// A row that is compared with the rows of a subquery: whether the comparison holds for one of them.
 struct Search {
     values: Vec<Expr>,
@@ -206,12 +216,7 @@ impl Search {
         let own = any_null(&mut self.values.iter().cloned());
         let theirs = self.exists(operation(theirs, BinaryOperator::And, unknown()))?;
         let own = self.exists(operation(own, BinaryOperator::And, unknown()))?;
-        let mut value = expression("CASE WHEN true THEN true WHEN true THEN NULL::BOOLEAN ELSE false END")?;
-        if let Expr::Case { conditions, .. } = &mut value {
-            conditions[0].condition = self.exists(self.found())?;
-            conditions[1].condition = operation(theirs, BinaryOperator::Or, own);
-        }
-        let value = nested(value);
+        let value = three_valued(self.exists(self.found())?, operation(theirs, BinaryOperator::Or, own))?;
         Ok(if self.negated { not(value) } else { value })
     }
 

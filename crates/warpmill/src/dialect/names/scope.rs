@@ -160,6 +160,10 @@ impl<'s> Scope<'s> {
             if let Some((relation, field)) = found {
                 return match called.next() {
                     Some(_) => Err(duplicate(relation)),
+                    // DataFusion would take the column for a table of that name.
+                    None if rest.len() > 1 && self.relations.iter().any(|other| other.is_called(&rest[..1])) => {
+                        Ok(Some(with_calls(with_fields(relation.column(field), &rest[1..]))))
+                    }
                     None => Ok(Some(with_fields(relation.column(field), &rest[1..]))),
                 };
             }

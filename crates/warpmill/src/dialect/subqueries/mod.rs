@@ -137,7 +137,7 @@ impl Rewriter {
         match plan {
             LogicalPlan::Filter(filter) => self.filter(filter),
             LogicalPlan::Sort(sort) => self.sort(sort),
-            LogicalPlan::Join(join) => match lateral(&join.right) {
+            LogicalPlan::Join(join) => match is_lateral(&join.right) {
                 true => self.lateral_join(join),
                 false => self.join(join),
             },
@@ -294,10 +294,10 @@ impl Rewriter {
 }
 
 /// Whether `plan` is a LATERAL query, under its alias or without one.
-fn lateral(plan: &LogicalPlan) -> bool {
+pub(super) fn is_lateral(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Subquery(_) => true,
-        LogicalPlan::SubqueryAlias(alias) => lateral(&alias.input),
+        LogicalPlan::SubqueryAlias(alias) => is_lateral(&alias.input),
         _ => false,
     }
 }
