@@ -287,8 +287,16 @@ CASES = (
         _AB,
     ),
     Case("subqueries in ON", "SELECT a.s, b.y FROM a LEFT JOIN b ON a.i = b.i AND b.y IN (SELECT 100) ORDER BY 1", _AB),
+    Case(
+        "subqueries in ON that are about both sides",
+        "SELECT a.s, b.y FROM a FULL JOIN b ON EXISTS (SELECT 1 FROM a c WHERE c.x = a.x AND c.i < b.i) ORDER BY ALL",
+        _AB,
+    ),
+    Case("`LATERAL` of VALUES", "SELECT s, v FROM a, LATERAL (VALUES (i), (x)) q(v) ORDER BY ALL", _AB),
     Case("`LATERAL`", "SELECT s, y FROM a, LATERAL (SELECT y FROM b WHERE b.i = a.i) q ORDER BY ALL", _AB),
     Case("`LATERAL` need not be said", "SELECT s, j FROM a, (SELECT a.x + 1 AS j) q ORDER BY ALL", _AB),
+    Case("`<` and ANY of rows", "SELECT s, (i, x) < ANY (SELECT i, y FROM b) AS v FROM a ORDER BY 1", _AB),
+    Case("`= ANY` of a list", "SELECT 5 = ANY ([1, NULL]) AS a, 1 = ANY ([1, NULL]) AS b, 5 IN [1, NULL] AS c", _AB),
     Case(
         "`LEFT JOIN LATERAL` with LIMIT",
         "SELECT s, y FROM a LEFT JOIN LATERAL (SELECT y FROM b WHERE b.y > a.x ORDER BY y LIMIT 1) q ON true "
@@ -321,6 +329,8 @@ CASES = (
         " GROUP BY g, h, y, m ORDER BY ALL",
     ),
     Case("`LIMIT` of an expression", "SELECT s FROM a ORDER BY s LIMIT 1 + 1", _AB),
+    Case("`LIMIT` of a query", "SELECT s FROM a ORDER BY s LIMIT (SELECT min(i) + 1 FROM b) OFFSET (SELECT 1)", _AB),
+    Case("`LIMIT` in percent", "SELECT s FROM a ORDER BY s LIMIT 50 % OFFSET 1", _AB),
     Case(
         "GROUPING SETS and NULLs",
         "SELECT i, s, count(*) AS n, grouping(i) AS g FROM a GROUP BY GROUPING SETS ((i), (s), ()) ORDER BY ALL",

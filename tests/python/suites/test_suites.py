@@ -20,7 +20,6 @@ SUITES: dict[str, Callable[[], dict[str, Any]]] = {"h2o": groupby.tables, "click
 
 #: Queries that need DataFusion for a part, and what for. One that needs it no longer fails the test: take it out here.
 FALLBACKS = {
-    ("h2o", "06"): "List(Float64)",  # of a median
     ("h2o", "09"): "corr",
 }
 

@@ -151,14 +151,14 @@ impl<'t> Reader<'t> {
         self.at > start
     }
 
-    /// A number of up to `most` digits, at most 18.
+    /// A number of up to `most` digits; `None` of one that has no 64 bits, too.
     pub fn number(&mut self, most: usize) -> Option<i64> {
-        let (mut number, start) = (0_i64, self.at);
-        while let Some(byte) = self.next().filter(|byte| byte.is_ascii_digit() && self.at < start + most) {
-            number = number * 10 + i64::from(byte - b'0');
+        let (mut number, start) = (Some(0_i64), self.at);
+        while let Some(byte) = self.next().filter(|byte| byte.is_ascii_digit() && self.at - start < most) {
+            number = number.and_then(|number| number.checked_mul(10)?.checked_add(i64::from(byte - b'0')));
             self.at += 1;
         }
-        (self.at > start).then_some(number)
+        number.filter(|_| self.at > start)
     }
 
     /// Whether only spaces are left.
@@ -489,7 +489,10 @@ mod tests {
         ] {
             assert_eq!(of_moment(micros), text);
         }
-        assert_eq!((of_nanos(1), of_nanos(1_500)), ("1970-01-01 00:00:00.000000001".into(), "1970-01-01 00:00:00.0000015".into()));
+        assert_eq!(
+            (of_nanos(1), of_nanos(1_500)),
+            ("1970-01-01 00:00:00.000000001".into(), "1970-01-01 00:00:00.0000015".into())
+        );
         assert_eq!(of_date(-719_528), "0001-01-01 (BC)");
     }
 }

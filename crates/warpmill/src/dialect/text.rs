@@ -5,8 +5,8 @@ use std::fmt::LowerExp;
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use datafusion::common::ScalarValue;
 
-use warpmill_ir::scalar::moments::of_time;
 use super::types::{HUGEINT, digits, is_float};
+use warpmill_ir::scalar::moments::of_time;
 
 /// The number of type `to` that DuckDB reads in `text`; `None` where that is none, or does not fit.
 pub(super) fn number(text: &str, to: &DataType) -> Option<ScalarValue> {

@@ -27,7 +27,7 @@ use super::{Inner, Session};
 use crate::asof::{Planner, PushDownLeftFilters};
 use crate::bounded::{BoundedResults, SessionPool};
 use crate::catalog::{CATALOG, Catalog, MAIN};
-use crate::dialect::Subqueries;
+use crate::dialect::{QuantileWindows, Subqueries};
 use crate::files::{CheckedArrowFactory, CheckedParquetFactory};
 use crate::join_order::{ProviderStatistics, with_join_order};
 use crate::offload::WholePlanRule;
@@ -96,6 +96,7 @@ impl SessionBuilder {
         let mut state = dialect::planners(SessionStateBuilder::new())
             .with_config(config())
             .with_analyzer_rule(Arc::new(Subqueries))
+            .with_analyzer_rule(Arc::new(QuantileWindows))
             .with_optimizer_rules(optimizer_rules(Optimizer::new().rules))
             .with_physical_optimizer_rules(session_physical_rules())
             .with_query_planner(Arc::new(Planner))

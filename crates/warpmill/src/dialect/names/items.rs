@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::label::label;
 use super::parts::Parts;
 use super::scope::{Alias, Field, Fields, Scope, Visible, distinct_names, marked, quoted, same};
-use super::unread::unread_of_wildcard;
+use super::unread::{unread_of_alias, unread_of_wildcard};
 use super::{Binder, Names};
 use crate::catalog::ROW;
 use crate::planning::limits::check_columns;
@@ -54,6 +54,9 @@ impl Binder<'_> {
                     items.list.push(Item::Column { name, expr: Box::new(expr), aliased: false });
                 }
                 SelectItem::ExprWithAlias { mut expr, alias } => {
+                    if let Some(what) = unread_of_alias(&expr, &alias) {
+                        return Err(Error::NotImplemented(what));
+                    }
                     self.expr(&mut expr, scope)?;
                     let (name, position) = (alias.value, items.list.len() + 1);
                     scope.aliases.push(Alias { name: name.clone(), expr: expr.clone(), position });

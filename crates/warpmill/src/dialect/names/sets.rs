@@ -73,6 +73,14 @@ fn mark_cast(value: &mut Expr) {
 /// The columns of a UNION BY NAME: DataFusion tells names by case.
 fn by_names(left: Fields, right: Fields) -> Result<Fields> {
     let (Some(mut fields), Some(right)) = (left, right) else { return Ok(None) };
+    for side in [&fields, &right] {
+        let twice =
+            side.iter().enumerate().find(|(at, field)| side[..*at].iter().any(|one| same(&one.name, &field.name)));
+        if let Some((_, field)) = twice {
+            let what = format!("UNION BY NAME of several columns called {:?}", field.name);
+            return Err(Error::Plan(what));
+        }
+    }
     for field in right {
         match fields.iter().find(|other| same(&other.name, &field.name)) {
             Some(other) if other.name == field.name => {}

@@ -1,7 +1,7 @@
 //! Parts of statements that DataFusion reads over: they are refused, as an answer without them would be another one.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Query, Select, TableFactor,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, Query, Select, TableFactor,
     WildcardAdditionalOptions,
 };
 
@@ -95,4 +95,10 @@ fn is_extreme_in_order(call: &Function) -> bool {
 
 fn first(found: &[(bool, &str)]) -> Option<String> {
     found.iter().find(|(present, _)| *present).map(|(_, what)| format!("{what}: not supported"))
+}
+
+/// DuckDB's words after a call, which the parser takes for a name.
+pub(super) fn unread_of_alias(expr: &Expr, alias: &Ident) -> Option<String> {
+    let is_call = matches!(expr, Expr::Function(_)) && alias.quote_style.is_none();
+    (is_call && alias.value.eq_ignore_ascii_case("export_state")).then(|| "EXPORT_STATE".into())
 }

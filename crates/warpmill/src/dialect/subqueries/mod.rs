@@ -239,8 +239,9 @@ impl Rewriter {
             let condition = conjunction(with).expect("there are some");
             return self.filter(Filter::try_new(condition, Arc::new(joined))?);
         }
-        let is_about_both =
-            |condition: &Expr| Ok(!forms::is_about(condition, &join.left)? && !forms::is_about(condition, &join.right)?);
+        let is_about_both = |condition: &Expr| {
+            Ok(!forms::is_about(condition, &join.left)? && !forms::is_about(condition, &join.right)?)
+        };
         if with.iter().map(is_about_both).collect::<Result<Vec<_>>>()?.contains(&true) {
             return self.by_pairs(join, with, without);
         }

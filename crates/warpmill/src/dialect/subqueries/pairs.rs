@@ -8,7 +8,9 @@ use std::sync::Arc;
 use datafusion::common::{Column, Result, not_impl_err};
 use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition};
+use datafusion::logical_expr::{
+    Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition,
+};
 
 use super::{Rewriter, forms};
 use crate::dialect::limits::window;

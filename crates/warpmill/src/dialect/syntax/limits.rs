@@ -33,7 +33,5 @@ pub(super) fn percent(rest: &[Token<'_>], out: &mut String) -> Option<usize> {
 
 /// Whether a limit ends at `at`.
 fn is_end(rest: &[Token<'_>], at: usize) -> bool {
-    next(rest, at).is_none_or(|at| {
-        matches!(rest[at].text, ")" | ";") || AFTER.iter().any(|word| rest[at].is(word))
-    })
+    next(rest, at).is_none_or(|at| matches!(rest[at].text, ")" | ";") || AFTER.iter().any(|word| rest[at].is(word)))
 }

@@ -291,7 +291,12 @@ fn texts_of_moments() {
         texts_of(&texts, 1, true),
         ints_within(DataType::Date32, (-719_528 - 400, 2_932_896 + 400), 2, true),
         ints_within(DataType::Date32, (-10_000, 30_000), 3, true),
-        ints_within(DataType::Timestamp(TimeUnit::Microsecond, None), (-60_000_000_000_000, 900_000_000_000_000), 4, true),
+        ints_within(
+            DataType::Timestamp(TimeUnit::Microsecond, None),
+            (-60_000_000_000_000, 900_000_000_000_000),
+            4,
+            true,
+        ),
         ints_within(DataType::Timestamp(TimeUnit::Nanosecond, None), (i64::MIN.into(), i64::MAX.into()), 5, true),
     ];
     let of_text = |to: DataType| {

@@ -47,7 +47,8 @@ impl Writer<'_> {
             ("columns", _) => "COLUMNS".to_string(),
             ("percentile_cont", _) if is_quantile(function) => "quantile_cont".to_string(),
             ("percentile_disc", _) if is_quantile(function) => "quantile_disc".to_string(),
-            (name, _) if is_value => name.to_string(),
+            // Windows' names are written as they are.
+            (name, in_window) if is_value || in_window => name.to_string(),
             (name, _) => optionally_quoted(name),
         };
         parts.iter().map(|part| optionally_quoted(part)).chain([name]).collect::<Vec<_>>().join(".")
