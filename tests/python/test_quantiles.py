@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -9,17 +10,22 @@ import duckdb
 import pytest
 
 import warpmill
+from warpmill import _warpmill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Both = tuple[warpmill.Connection, duckdb.DuckDBPyConnection]
 
+DEVICES = json.loads(_warpmill.devices())
+needs_sim = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason=str(DEVICES["no_simulated_device"]))
+
 #: Groups of one row, of NULLs only, of equal values, of an odd and an even number of rows, and of very unequal sizes.
 TABLE = """CREATE TABLE t AS SELECT
     CASE WHEN i < 4000 THEN 0 WHEN i = 4000 THEN 1 WHEN i < 4100 THEN 2 WHEN i < 4300 THEN 3 ELSE i % 50 + 4 END AS g,
     CASE WHEN i % 3 = 0 THEN NULL ELSE 's' || (i % 4) END AS s,
-    CASE WHEN i % 7 = 0 OR i BETWEEN 4001 AND 4099 THEN NULL WHEN i < 4300 AND i > 4100 THEN 5 ELSE i * 7919 % 10007 END AS x,
+    CASE WHEN i % 7 = 0 OR i BETWEEN 4001 AND 4099 THEN NULL
+        WHEN i < 4300 AND i > 4100 THEN 5 ELSE i * 7919 % 10007 END AS x,
     (i * 31 % 1009)::INTEGER AS n, CAST(i * 17 % 211 AS SMALLINT) AS small, i * 48271 % 65537 / 3.0 - 5000 AS d,
     CAST(i * 17 % 977 AS DECIMAL(9, 2)) / 4 AS exact, DATE '2020-01-01' + CAST(i % 300 AS INTEGER) AS day
     FROM range(9000) r(i)"""
@@ -55,7 +61,8 @@ FORMS = [
 
 MORE = [
     "SELECT g FROM t GROUP BY g HAVING median(x) > 5000 ORDER BY g",
-    "SELECT g, median(x) AS m FROM t GROUP BY g HAVING count(*) > 100 AND median(x) IS NOT NULL ORDER BY m DESC, g LIMIT 7",
+    """SELECT g, median(x) AS m FROM t GROUP BY g HAVING count(*) > 100 AND median(x) IS NOT NULL
+        ORDER BY m DESC, g LIMIT 7""",
     "SELECT sum(m) FROM (SELECT g, median(n) AS m FROM t GROUP BY g)",
     "SELECT g, s, median(x) FROM t GROUP BY ROLLUP (g, s) ORDER BY ALL",
     "SELECT a.g, median(a.n) FROM t a JOIN t b ON a.n = b.n AND a.g = b.g GROUP BY a.g ORDER BY 1",
@@ -68,7 +75,7 @@ MORE = [
 
 def near(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
-        return math.isnan(one) and math.isnan(other) or math.isclose(one, other, rel_tol=1e-13)
+        return (math.isnan(one) and math.isnan(other)) or math.isclose(one, other, rel_tol=1e-13)
     return bool(one == other)
 
 
@@ -100,6 +107,21 @@ def test_answers_are_duckdbs(both: Both, aggregates: str, form: str) -> None:
 def test_answers_of_queries_around_are_duckdbs(both: Both, sql: str) -> None:
     ours, theirs = both
     assert_same(ours.execute(sql).fetchall(), theirs.execute(sql).fetchall())
+
+
+@needs_sim
+def test_devices_run_them(both: Both) -> None:
+    ours, _ = both
+    for aggregates in ("median(x), median(d), count(*)", "quantile_cont(d, 0.9), quantile_disc(n, 0.25)"):
+        sql = f"SELECT g, {aggregates} FROM t GROUP BY g ORDER BY g"
+        expected = ours.execute(sql).fetchall()
+        ours.execute("SET warpmill.device = 'sim'")
+        try:
+            found = ours.sql(sql)
+            assert_same(found.fetchall(), expected)
+            assert {program["device"] for program in found.profile["programs"]} == {"sim"}
+        finally:
+            ours.execute("SET warpmill.device = 'cpu'")
 
 
 @pytest.mark.parametrize("aggregates", AGGREGATES)

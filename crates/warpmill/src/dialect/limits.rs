@@ -9,13 +9,14 @@ use datafusion::common::{Column, DFSchema, Result, ScalarValue, exec_err};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_window::row_number::row_number_udwf;
-use datafusion::logical_expr::expr::{ScalarFunction, Sort, WindowFunction, WindowFunctionParams};
+use datafusion::logical_expr::expr::{ScalarFunction, Sort};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, Limit, LogicalPlan, LogicalPlanBuilder, Projection, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFrame, WindowFunctionDefinition, lit,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFunctionDefinition, lit,
 };
 
 use super::casts;
+use super::windows::window;
 
 /// The name of the function that stands for a limit in percent.
 pub(super) const PERCENT: &str = "limit in percent";
@@ -128,31 +129,6 @@ fn numbered(
     let after = column(ROW) - column(SKIPPED);
     let plan = plan.filter(after.clone().gt(lit(0_i64)).and(after.lt_eq(kept)))?;
     plan.sort([column(ROW).sort(true, false)])?.project(columns.into_iter().map(Expr::Column))?.build()
-}
-
-/// A window function of all rows in the order of `keys`.
-pub(super) fn window(fun: WindowFunctionDefinition, args: Vec<Expr>, keys: Vec<Sort>) -> Result<Expr> {
-    window_in(fun, args, vec![], keys)
-}
-
-/// A window function of the rows of each partition in the order of `keys`.
-pub(super) fn window_in(
-    fun: WindowFunctionDefinition,
-    args: Vec<Expr>,
-    partition_by: Vec<Expr>,
-    keys: Vec<Sort>,
-) -> Result<Expr> {
-    let window_frame = WindowFrame::new((!keys.is_empty()).then_some(false));
-    let params = WindowFunctionParams {
-        args,
-        partition_by,
-        order_by: keys,
-        window_frame,
-        filter: None,
-        null_treatment: None,
-        distinct: false,
-    };
-    Ok(Expr::from(WindowFunction { fun, params }))
 }
 
 /// One row: how many rows are skipped, and how many are kept, or in percent.

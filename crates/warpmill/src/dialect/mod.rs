@@ -39,6 +39,7 @@ mod texts;
 mod types;
 mod versions;
 pub(crate) mod walk;
+mod windows;
 mod written;
 
 use std::sync::Arc;

@@ -18,8 +18,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::limits::window_in;
 use super::outer;
+use super::windows::window_in;
 
 /// The rule.
 #[derive(Debug, Default)]

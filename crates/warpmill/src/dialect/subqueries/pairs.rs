@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 
 use super::{Rewriter, forms};
-use crate::dialect::limits::window;
+use crate::dialect::windows::window;
 use crate::once::Once;
 
 impl Rewriter {

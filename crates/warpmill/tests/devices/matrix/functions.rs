@@ -85,7 +85,7 @@ fn expressions() -> Vec<Vec<String>> {
             "CAST(CAST(day AS VARCHAR) AS DATE)",
             "CAST(CAST(day AS TIMESTAMP) AS VARCHAR)",
             "CAST(CAST(CAST(day AS TIMESTAMP) + INTERVAL 90061 SECONDS AS VARCHAR) AS TIMESTAMP)",
-            "TRY_CAST(name AS DATE)",
+            "TRY_CAST(code AS DATE)",
             "CAST(i AS SMALLINT)",
             "CAST(abs(i) AS BIGINT UNSIGNED)",
             "CAST(day AS TIMESTAMP)",
