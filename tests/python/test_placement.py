@@ -143,7 +143,6 @@ def expected(con: warpmill.Connection, query: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.trials
-@pytest.mark.sample(3, placed=["sim:3"])
 @pytest.mark.parametrize("name", QUERIES)
 def test_every_placement_has_the_same_answer(placed: warpmill.Connection, name: str) -> None:
     query = QUERIES[name]
