@@ -42,11 +42,11 @@ pub struct Moment<'t> {
     pub days: i64,
     /// Nanoseconds of the day; of a whole day at its end.
     pub nanos: i64,
-    /// What the text says about its time zone.
+    /// The time zone that the text names.
     pub zone: Zone<'t>,
 }
 
-/// The time zone that a text names.
+/// A time zone, by its offset or its name.
 #[derive(Debug, Default)]
 pub enum Zone<'t> {
     /// None.

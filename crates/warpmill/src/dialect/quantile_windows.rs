@@ -27,6 +27,9 @@ pub(crate) struct QuantileWindows;
 
 impl AnalyzerRule for QuantileWindows {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !has_lists(&plan)? {
+            return Ok(plan);
+        }
         plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Projection(projection) => rewritten(projection),
             node => Ok(Transformed::no(node)),
@@ -37,6 +40,18 @@ impl AnalyzerRule for QuantileWindows {
     fn name(&self) -> &str {
         "quantile_windows"
     }
+}
+
+/// Whether a group of a plan has a list of values.
+fn has_lists(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Aggregate(aggregate) = node {
+            found |= aggregate.aggr_expr.iter().any(|call| value_of(call).is_some());
+        }
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// A quantile of values that are read from a list of them.
@@ -164,7 +179,7 @@ impl Ranked {
     }
 }
 
-/// What an aggregation is made of anew.
+/// The parts of a new aggregation in the place of another one.
 struct Parts<'a> {
     aggregate: &'a Aggregate,
     /// Its rows, with their ranks.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err, not_impl_err};
+use warpmill_ir::scalar::civil::days_from_civil;
 
 use super::own::{Call, Is, Own, Typed, moment_like, text_like, typed};
-use super::parts::{Civil, DAY, days_from_civil};
+use super::parts::{Civil, DAY};
 use crate::dialect::types::TIMESTAMP;
 
 pub(super) fn functions() -> Vec<Own> {

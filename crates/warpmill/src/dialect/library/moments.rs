@@ -9,10 +9,11 @@ use arrow::datatypes::{
     DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::{Result, exec_err};
+use warpmill_ir::scalar::civil::{days_from_civil, days_of_month};
 
 use super::calendar::{DAYS, MONTHS};
 use super::own::{Call, Is, Own, Typed, moment_like, typed, whole_like};
-use super::parts::{Civil, DAY, add_months, days_from_civil, days_in};
+use super::parts::{Civil, DAY, add_months};
 use crate::dialect::types::{TIMESTAMP, timestamptz};
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
@@ -122,7 +123,7 @@ pub(super) fn functions() -> Vec<Own> {
                 dates(call, |row| {
                     Ok(call.moment(0, row).filter(|m| is_finite(*m)).map(|micros| {
                         let at = Civil::of(micros);
-                        days_from_civil(at.year, at.month, days_in(at.year, at.month)) as i32
+                        days_from_civil(at.year, at.month, days_of_month(at.year, at.month)) as i32
                     }))
                 })
             },
@@ -322,7 +323,7 @@ fn whole_parts(part: &str, from: i64, to: i64) -> Result<i64> {
         let (a, b) = (Civil::of(from), Civil::of(to));
         let mut count = b.months() - a.months();
         // The last day of a month is as far in it as any day that it has not.
-        let last = b.day == days_in(b.year, b.month) && a.day > b.day;
+        let last = b.day == days_of_month(b.year, b.month) && a.day > b.day;
         let day = if last { b.day } else { a.day };
         if count > 0 && (b.day, b.time()) < (day, a.time()) {
             count -= 1;
@@ -442,7 +443,7 @@ fn age(a: i64, b: i64) -> IntervalMonthDayNano {
     }
     // Of the month that the earlier one is in.
     while days < 0 {
-        days += i64::from(days_in(early.year, early.month));
+        days += i64::from(days_of_month(early.year, early.month));
         months -= 1;
     }
     IntervalMonthDayNano::new((sign * months) as i32, (sign * days) as i32, sign * time * 1000)
@@ -464,7 +465,7 @@ fn make_timestamp(call: &Call) -> Result<ArrayRef> {
         let of = |i| call.integer(i, row).unwrap_or_default();
         let (year, month, day) = (of(0), of(1), of(2));
         let in_range = (-290_000..=294_000).contains(&year) && (1..=12).contains(&month) && day >= 1;
-        if !in_range || day > i64::from(days_in(year, month as u32)) {
+        if !in_range || day > i64::from(days_of_month(year, month as u32)) {
             return exec_err!("Date out of range: {year}-{month}-{day}");
         }
         let time = time(of(3), of(4), call.float(5, row).unwrap_or_default())?;

@@ -1,5 +1,7 @@
 //! Moments taken apart in the proleptic Gregorian calendar.
 
+use warpmill_ir::scalar::civil::{civil_wide, days_from_civil, days_of_month};
+
 /// Microseconds of a day.
 pub(super) const DAY: i64 = 86_400_000_000;
 
@@ -21,7 +23,7 @@ impl Civil {
     /// The parts of a number of microseconds.
     pub(super) fn of(micros: i64) -> Self {
         let (days, rest) = (micros.div_euclid(DAY), micros.rem_euclid(DAY));
-        let (year, month, day) = civil_from_days(days);
+        let (year, month, day) = civil_wide(days);
         let seconds = rest / 1_000_000;
         Self {
             year,
@@ -46,12 +48,12 @@ impl Civil {
 
     /// The year that the Thursday of the week is in.
     pub(super) fn iso_year(&self) -> i64 {
-        civil_from_days(self.thursday()).0
+        civil_wide(self.thursday()).0
     }
 
     pub(super) fn iso_week(&self) -> i64 {
         let thursday = self.thursday();
-        (thursday - days_from_civil(civil_from_days(thursday).0, 1, 1)) / 7 + 1
+        (thursday - days_from_civil(civil_wide(thursday).0, 1, 1)) / 7 + 1
     }
 
     fn thursday(&self) -> i64 {
@@ -69,40 +71,12 @@ impl Civil {
     }
 }
 
-/// Days after 1970 began, of a day that need not be one of its month.
-pub(super) fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let month = i64::from(month);
-    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + i64::from(day) - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-fn civil_from_days(days: i64) -> (i64, u32, u32) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = (of_year - (153 * month + 2) / 5 + 1) as u32;
-    let month = if month < 10 { month + 3 } else { month - 9 } as u32;
-    (year + era * 400 + i64::from(month <= 2), month, day)
-}
-
-/// The days of a month.
-pub(super) fn days_in(year: i64, month: u32) -> u32 {
-    let (next_year, next) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-    (days_from_civil(next_year, next, 1) - days_from_civil(year, month, 1)) as u32
-}
-
 /// A moment some months later, on the last day of a month that has no such day.
 pub(super) fn add_months(micros: i64, months: i64) -> i64 {
     let at = Civil::of(micros);
     let total = at.months() + months;
     let (year, month) = (total.div_euclid(12), total.rem_euclid(12) as u32 + 1);
-    days_from_civil(year, month, at.day.min(days_in(year, month))) * DAY + at.time()
+    days_from_civil(year, month, at.day.min(days_of_month(year, month))) * DAY + at.time()
 }
 
 #[cfg(test)]
@@ -112,7 +86,7 @@ mod tests {
     #[test]
     fn days_and_dates_are_inverse() {
         for days in (-1_000_000..1_000_000).step_by(97) {
-            let (year, month, day) = civil_from_days(days);
+            let (year, month, day) = civil_wide(days);
             assert_eq!(days_from_civil(year, month, day), days);
         }
         let leap = Civil::of(19_782 * DAY + 1);

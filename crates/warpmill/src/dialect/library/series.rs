@@ -89,8 +89,8 @@ fn months_later(at: i64, months: i32) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parts::days_from_civil;
     use super::*;
+    use warpmill_ir::scalar::civil::days_from_civil;
 
     fn of(from: i64, to: i64, step: IntervalMonthDayNano, with_end: bool) -> Result<Vec<i64>> {
         let mut out = vec![];
