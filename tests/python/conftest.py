@@ -17,9 +17,15 @@ os.environ.setdefault("WARPMILL_HARDWARE", "")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark cases of tests slow, but for each n-th of those that a mark `sample(n, parameter=values)` is about."""
+    """Mark cases of tests slow, but for each n-th of those that a mark `sample(n, parameter=values)` is about.
+
+    Those that are long are slow where `WARPMILL_QUICK` asks for fewer tests, as CI does.
+    """
+    quick = "WARPMILL_QUICK" in os.environ
     seen: Counter[str] = Counter()
     for item in items:
+        if quick and item.get_closest_marker("long"):
+            item.add_marker("slow")
         for mark in item.iter_markers("sample"):
             params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
             if all(str(params[name]) in values for name, values in mark.kwargs.items()):

@@ -138,6 +138,7 @@ def test_doctor() -> None:
     assert all(part in shown for part in ("cores", "NVRTC", "simulated device", "queries run on"))
 
 
+@pytest.mark.long
 def test_doctor_measures_the_machine(tmp_path: Path) -> None:
     """In processes of their own: the profile is read once."""
     file = tmp_path / "rates" / "hardware.json"
@@ -252,7 +253,7 @@ def test_bench_lists_what_is_installed_and_says_how_to_install_the_rest(monkeypa
     assert "No such command" in run("bench", "nothing").output
 
 
-@pytest.mark.parametrize("suite", ["tpch", "ssb"])
+@pytest.mark.parametrize("suite", [pytest.param("tpch", marks=pytest.mark.long), "ssb"])
 def test_bench_compares_with_duckdb(suite: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     program = [sys.executable, "-m", "warpmill", "bench", suite, "--sf", "0.1", "--runs", "2", "--threads", "2"]

@@ -234,6 +234,7 @@ def tpch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list
 
 
 @pytest.mark.parametrize("devices", [3, *(pytest.param(count, marks=pytest.mark.slow) for count in (2, 8))])
+@pytest.mark.long
 def test_tpch_in_parts(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]], devices: int) -> None:
     folder, expected = tpch
     found = {}

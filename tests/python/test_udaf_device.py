@@ -331,6 +331,7 @@ def test_sinks_that_do_not_fit_are_the_hosts() -> None:
         assert found == con.sql(sql).fetchall()
 
 
+@pytest.mark.long
 def test_loops_over_very_many_rows_are_the_hosts(both: Both) -> None:
     """Expected by the statistics of a key, or found in one of many groups."""
     rows = (1 << 20) + 10

@@ -167,6 +167,7 @@ def test_pipelines_are_swept_on_a_device(data: Path, tmp_path: Path) -> None:
 
 
 @needs_sim
+@pytest.mark.long
 def test_joins_with_more_customers_than_fit(data: Path, tmp_path: Path) -> None:
     options = ["--device", "sim", "--values", "500", "--queries", "3.1"]
     found = report(data, tmp_path, "golap-coexecution", "--sweep", "coexecution", *options)

@@ -217,6 +217,7 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("clickbench", "h2o", "taxi", "qj", "ssb", "tpcds")),
     ],
 )
+@pytest.mark.long
 def test_all_queries_of_a_suite_have_duckdbs_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "tpcds":
         monkeypatch.setenv(tpcds.VARIABLE, str(packages()))

@@ -70,6 +70,7 @@ def test_facts_are_sorted_by_date_in_as_many_segments_as_were_asked_for(database
     assert [mordred.segment_rows(sf) for sf in (0.01, 1, 100, 1000)] == [1024, 65536, 1048576, 1048576]
 
 
+@pytest.mark.long
 def test_every_placement_has_the_same_answers_at_every_size(data: Path, tmp_path: Path) -> None:
     options = ["--points", "0,50,100", "--queries", "1.1,3.1", "--json", tmp_path / "again.json"]
     found = report(data, tmp_path, "baselines", *options)
@@ -171,6 +172,7 @@ def test_reads_are_counted_without_those_of_the_study(database: Path) -> None:
     assert len({hits + misses for hits, misses in found.values()}) == 1
 
 
+@pytest.mark.long
 def test_sizes_say_what_is_cached_by_policy(data: Path, tmp_path: Path) -> None:
     options = ["--points", "30,100", "--queries", "1.1,3.1", "--policies", "lfu_column,semantic"]
     found = report(data, tmp_path, "sizes", *options)["experiments"]["sizes"]

@@ -29,6 +29,8 @@ pub enum Kind {
         /// The factor that makes values of integers: a power of ten for decimals.
         scale: f64,
     },
+    /// Count, means, squared deviations and products of pairs of floats.
+    Pairs,
 }
 
 impl Kind {
@@ -38,11 +40,13 @@ impl Kind {
     }
 }
 
-/// The rows of which argument an accumulator takes in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The rows of which arguments an accumulator takes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Input {
     /// Index among the arguments; `None`: rows are counted whatever their values.
     pub argument: Option<usize>,
+    /// Index among the arguments of the second argument.
+    pub second: Option<usize>,
     /// Index among the filters.
     pub filter: Option<usize>,
     /// Index among the distinct sets that the values come from; `None`: all values.
@@ -128,7 +132,8 @@ impl Aggregation {
         for aggregate in aggregates {
             let argument = aggregate.argument.as_ref().map(|expr| index_of(&mut plan.arguments, expr));
             let filter = aggregate.filter.as_ref().map(|expr| index_of(&mut plan.filters, expr));
-            inputs.push(plan.input(aggregate, argument, filter));
+            let second = aggregate.second.as_ref().map(|expr| index_of(&mut plan.arguments, expr));
+            inputs.push(Input { second, ..plan.input(aggregate, argument, filter) });
         }
         // Sums first: an average shares the accumulator that was proven for the sum.
         let mut order: Vec<usize> = (0..aggregates.len()).collect();
@@ -153,7 +158,7 @@ impl Aggregation {
                 self.distinct.len() - 1
             })
         });
-        Input { argument, filter, distinct }
+        Input { argument, second: None, filter, distinct }
     }
 
     fn slot(&mut self, kind: Kind, phys: Phys, input: Input) -> usize {
@@ -200,9 +205,13 @@ impl Aggregation {
                 let scale = 10f64.powi(-argument.as_ref().map_or(0, decimal_scale));
                 self.slot(Kind::Moments { scale }, phys, input)
             }
+            F::OfPairs(function) if input.second.is_none() || aggregate.distinct => {
+                return Err(Unsupported::new(function.name(), "without pairs, or of different ones"));
+            }
+            F::OfPairs(_) => self.slot(Kind::Pairs, phys, input),
         };
         let own = matches!(aggregate.function, F::CountStar | F::Count)
-            || matches!(self.slots[slot].kind, Kind::Moments { .. })
+            || matches!(self.slots[slot].kind, Kind::Moments { .. } | Kind::Pairs)
             || (phys == Phys::Str);
         let nullable = argument.as_ref().is_some_and(|ty| ty.nullable);
         let sparse = nullable || input.filter.is_some() || self.groups.is_empty();

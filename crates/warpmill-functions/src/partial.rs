@@ -56,6 +56,7 @@ fn state(aggregation: &Aggregation, slot: &Slot) -> Result<AggregateExpr, Unsupp
         Kind::Count | Kind::Moments { .. } => {
             return Err(Unsupported::new("variance", "moments are not merged between sites"));
         }
+        Kind::Pairs => return Err(Unsupported::new("correlation", "sums of pairs are not merged between sites")),
         Kind::SumI64 => (F::Sum, ColType::of(&DataType::Int64, true)),
         Kind::SumI128 | Kind::SumWide => (F::Sum, ColType::of(&DataType::Decimal128(38, 0), true)),
         Kind::SumF64 => (F::Sum, ColType::of(&DataType::Float64, true)),
@@ -66,11 +67,11 @@ fn state(aggregation: &Aggregation, slot: &Slot) -> Result<AggregateExpr, Unsupp
         Kind::Any => (F::AnyValue, own),
     };
     let ty = ty.ok_or_else(|| Unsupported::new(format!("{function:?}"), "a state without a type"))?;
-    Ok(AggregateExpr { function, argument, filter, distinct: false, ty })
+    Ok(AggregateExpr { function, argument, second: None, filter, distinct: false, ty })
 }
 
 fn count(argument: Option<Expr>, filter: Option<Expr>) -> AggregateExpr {
     let function = if argument.is_some() { AggregateFunction::Count } else { AggregateFunction::CountStar };
     let ty = ColType { logical: DataType::Int64, phys: Phys::I64, nullable: false, range: None, dictionary: None };
-    AggregateExpr { function, argument, filter, distinct: false, ty }
+    AggregateExpr { function, argument, second: None, filter, distinct: false, ty }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::expr::Expr;
-use crate::program::{JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
+use crate::program::{AggregateExpr, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
 
 /// The probes of a pipeline, with their positions among its operators.
 pub fn probes(pipeline: &Pipeline) -> impl Iterator<Item = (usize, &Probe)> {
@@ -41,7 +41,7 @@ pub fn expressions<'a>(program: &'a Program, pipeline: &'a Pipeline) -> Vec<&'a 
         Sink::HashBuild { keys, order, .. } => all.extend(keys.iter().chain(order)),
         Sink::Aggregate { groups, aggregates, .. } => {
             all.extend(groups);
-            all.extend(aggregates.iter().flat_map(|aggregate| aggregate.argument.iter().chain(&aggregate.filter)));
+            all.extend(aggregates.iter().flat_map(AggregateExpr::expressions));
         }
         Sink::Functions { groups, calls, .. } => {
             all.extend(groups);

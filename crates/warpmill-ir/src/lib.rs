@@ -9,6 +9,7 @@
 //! - [`mod@equal_sinks`]: removal of pipelines that compute what others have computed;
 //! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
 //! - [`mod@needed_columns`]: removal of columns that nobody reads;
+//! - [`pairs`]: aggregates of pairs of numbers;
 //! - [`pruning`]: which rows scans need not read, from metadata;
 //! - [`route`]: the parts that rows are divided into;
 //! - [`scalar`]: what functions do with one value;
@@ -26,6 +27,7 @@ mod filters;
 pub mod graph;
 pub mod group_function;
 pub mod needed_columns;
+pub mod pairs;
 pub mod program;
 pub mod pruning;
 pub mod recoding;
@@ -37,6 +39,7 @@ pub mod window;
 
 pub use expr::{ArithOp, CompareOp, Expr, ExprKind, Function, Scalar};
 pub use group_function::{FunctionCall, GroupFunction};
+pub use pairs::PairFunction;
 pub use program::{
     AggregateExpr, AggregateFunction, Asof, Bound, BuildRows, Field, JoinKind, Nearest, Operator, Pipeline, Probe,
     Program, PruneKey, Range, Scan, Sink, SinkId, SortKey, Source,

@@ -3,7 +3,7 @@
 //! First, backwards: which columns are needed at every point. Sinks come after all their readers then, as readers come
 //! later in the program. Second, forwards: every operator is rewritten to the columns that are left.
 
-use crate::{Expr, Field, Operator, Pipeline, Program, Sink, SinkId, Source};
+use crate::{AggregateExpr, Expr, Field, Operator, Pipeline, Program, Sink, SinkId, Source};
 
 /// For each column, whether it is needed.
 type Needed = Vec<bool>;
@@ -70,7 +70,7 @@ fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Ne
         }
         Sink::Aggregate { groups, aggregates, .. } => {
             groups.iter().for_each(|group| read(group, &mut needed));
-            let exprs = aggregates.iter().flat_map(|a| a.argument.iter().chain(&a.filter));
+            let exprs = aggregates.iter().flat_map(AggregateExpr::expressions);
             exprs.for_each(|expr| read(expr, &mut needed));
         }
         Sink::Functions { groups, calls, .. } => {
@@ -245,7 +245,7 @@ impl Rewrite {
                 *fields = kept(fields);
             }
             Sink::Aggregate { groups, aggregates, .. } => {
-                let exprs = aggregates.iter_mut().flat_map(|a| a.argument.iter_mut().chain(&mut a.filter));
+                let exprs = aggregates.iter_mut().flat_map(AggregateExpr::expressions_mut);
                 groups.iter_mut().chain(exprs).for_each(|expr| self.expr(expr));
             }
             Sink::Functions { groups, calls, .. } => {

@@ -13,6 +13,7 @@ use warpmill_format::TableSnapshot;
 use crate::derived::Derived;
 use crate::expr::Expr;
 use crate::group_function::FunctionCall;
+use crate::pairs::PairFunction;
 use crate::pruning::{PruningMode, SidewaysFilter};
 use crate::types::ColType;
 use crate::window::WindowCall;
@@ -373,6 +374,29 @@ pub enum AggregateFunction {
     BoolOr,
     /// A value of the group that is not NULL: on the CPU, the one that a worker meets first.
     AnyValue,
+    /// `f(y, x)` of pairs of floats without NULL.
+    OfPairs(PairFunction),
+}
+
+impl AggregateFunction {
+    /// The name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CountStar | Self::Count => "count",
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Avg => "avg",
+            Self::StddevSamp => "stddev_samp",
+            Self::StddevPop => "stddev_pop",
+            Self::VarSamp => "var_samp",
+            Self::VarPop => "var_pop",
+            Self::BoolAnd => "bool_and",
+            Self::BoolOr => "bool_or",
+            Self::AnyValue => "any_value",
+            Self::OfPairs(function) => function.name(),
+        }
+    }
 }
 
 /// An aggregate.
@@ -382,6 +406,8 @@ pub struct AggregateExpr {
     pub function: AggregateFunction,
     /// Its argument (none for `CountStar`).
     pub argument: Option<Expr>,
+    /// The second argument of functions of pairs.
+    pub second: Option<Expr>,
     /// FILTER (WHERE ...).
     pub filter: Option<Expr>,
     /// DISTINCT.
@@ -396,6 +422,16 @@ pub struct AggregateExpr {
 }
 
 impl AggregateExpr {
+    /// The arguments and the filter.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        self.argument.iter().chain(&self.second).chain(&self.filter)
+    }
+
+    /// The arguments and the filter.
+    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.argument.iter_mut().chain(&mut self.second).chain(&mut self.filter)
+    }
+
     /// The number of rows this aggregate takes before its accumulator could overflow unchecked; `None`: any number.
     ///
     /// Execution counts the rows that reach the sink and gives up when there are more (then the query is translated again

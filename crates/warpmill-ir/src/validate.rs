@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{ArithOp, ColType, Expr, ExprKind, Field, Operator, Phys, Pipeline, Probe, Program, Scalar, Sink, Source};
+use crate::{
+    AggregateFunction, ArithOp, ColType, Expr, ExprKind, Field, Operator, Phys, Pipeline, Probe, Program, Scalar, Sink,
+    Source,
+};
 
 type Checked = Result<(), String>;
 
@@ -142,7 +145,13 @@ impl Program {
             Sink::Aggregate { groups, aggregates, fields: output } => {
                 groups.iter().try_for_each(|group| check(group, fields))?;
                 for aggregate in aggregates {
-                    aggregate.argument.iter().try_for_each(|argument| check(argument, fields))?;
+                    aggregate
+                        .argument
+                        .iter()
+                        .chain(&aggregate.second)
+                        .try_for_each(|argument| check(argument, fields))?;
+                    let of_pairs = matches!(aggregate.function, AggregateFunction::OfPairs(_));
+                    ensure(aggregate.second.is_some() == of_pairs, || "a second argument".to_owned())?;
                     aggregate.filter.iter().try_for_each(|filter| boolean(filter, fields))?;
                 }
                 ensure(output.len() == groups.len() + aggregates.len(), || "aggregates without fields".to_owned())

@@ -187,7 +187,7 @@ pub(crate) fn varies(aggregate: &AggregateExpr) -> bool {
     match aggregate.function {
         F::CountStar | F::Count | F::Min | F::Max | F::BoolAnd | F::BoolOr => false,
         F::Sum | F::Avg => of_floats(),
-        F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop | F::AnyValue => true,
+        F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop | F::AnyValue | F::OfPairs(_) => true,
     }
 }
 

@@ -8,7 +8,8 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use warpmill_ir::{
-    AggregateExpr, AggregateFunction, ColType, Expr, ExprKind, Field, Phys, Sink, SinkId, Source, Unsupported,
+    AggregateExpr, AggregateFunction, ColType, Expr, ExprKind, Field, PairFunction, Phys, Sink, SinkId, Source,
+    Unsupported,
 };
 
 use super::expr::{Limit, Scope};
@@ -103,7 +104,7 @@ const AVERAGE_SCALE: u128 = 1_000_000_000_000;
 /// The origins of the columns of the aggregation `sink` of `stream`: a join that drops all rows with a group's key drops the group,
 /// so that its rows need not be read.
 fn group_origins(stream: &Stream, groups: &[Expr], aggregates: &[AggregateExpr], sink: SinkId) -> Vec<Vec<Origin>> {
-    let mut read = groups.iter().chain(aggregates.iter().flat_map(|a| a.argument.iter().chain(&a.filter)));
+    let mut read = groups.iter().chain(aggregates.iter().flat_map(AggregateExpr::expressions));
     let total = read.all(Expr::is_total);
     let of = |group: &Expr| -> Vec<Origin> {
         let Some(column) = pruning_column(group) else { return vec![] };
@@ -179,9 +180,15 @@ impl Context<'_> {
         if function == AggregateFunction::AnyValue && !call.order_bys().is_empty() {
             return Err(unsupported("an ordered aggregate"));
         }
+        let of_pairs = matches!(function, AggregateFunction::OfPairs(_));
+        let second = match arguments.as_slice() {
+            [_, second] if of_pairs => Some(self.scope.expr(second)?),
+            _ => None,
+        };
         let argument = match arguments.as_slice() {
             [] if function == AggregateFunction::Count => None,
-            [argument] => Some(Limit::of_keys(self.rows.likely).encode(self.scope.expr(argument)?)),
+            [y, _] if of_pairs => Some(self.scope.expr(y)?),
+            [argument] if !of_pairs => Some(Limit::of_keys(self.rows.likely).encode(self.scope.expr(argument)?)),
             _ => return Err(unsupported("this number of arguments")),
         };
         // A first value may be NULL; any value is not, unless all are.
@@ -190,6 +197,9 @@ impl Context<'_> {
             return Err(unsupported("the first value, which may be NULL"));
         }
         let mut distinct = call.is_distinct();
+        if of_pairs && distinct {
+            return Err(unsupported("different pairs"));
+        }
         let mut argument = argument;
         match function {
             AggregateFunction::Count if !distinct && argument.as_ref().is_none_or(|a| !a.ty.nullable) => {
@@ -207,7 +217,7 @@ impl Context<'_> {
         }
         let ty = self.ty(function, call.field().data_type(), argument.as_ref(), filter.is_some());
         let ty = ty.ok_or_else(|| unsupported("this aggregate function of this type"))?;
-        Ok(AggregateExpr { function, argument, filter, distinct, ty })
+        Ok(AggregateExpr { function, argument, second, filter, distinct, ty })
     }
 
     /// The type of an aggregate, whose integer representation also is that of its accumulator.
@@ -244,6 +254,9 @@ impl Context<'_> {
                 Some(ty).filter(|ty| ty.phys == Phys::F64 && argument.is_some_and(|a| a.ty.phys == Phys::F64))?
             }
             AggregateFunction::BoolAnd | AggregateFunction::BoolOr => ty,
+            AggregateFunction::OfPairs(PairFunction::Count) => ty.with_nullable(false),
+            AggregateFunction::OfPairs(_) => Some(ty.with_nullable(true))
+                .filter(|ty| ty.phys == Phys::F64 && argument.is_some_and(|a| a.ty.phys == Phys::F64))?,
         })
     }
 
@@ -312,6 +325,6 @@ pub(super) fn named(name: &str) -> Option<AggregateFunction> {
         "bool_and" => AggregateFunction::BoolAnd,
         "bool_or" => AggregateFunction::BoolOr,
         "first_value" | "any_value" => AggregateFunction::AnyValue,
-        _ => return None,
+        _ => AggregateFunction::OfPairs(PairFunction::named(name)?),
     })
 }

@@ -299,7 +299,7 @@ impl Parts {
                 Final::Same(self.position(aggregate.clone()))
             }
             F::Avg => self.average(aggregate, context)?,
-            F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop => return None,
+            F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop | F::OfPairs(_) => return None,
         })
     }
 
@@ -325,6 +325,7 @@ impl Parts {
         let part = |function, argument, ty| AggregateExpr {
             function,
             argument,
+            second: None,
             filter: average.filter.clone(),
             distinct: false,
             ty,
@@ -343,7 +344,7 @@ fn merge(function: AggregateFunction, column: Expr, rows: Rows, is_total: bool) 
         F::CountStar | F::Count | F::Sum => (F::Sum, column.ty.with_nullable(column.ty.nullable || is_total)),
         function => (function, column.ty.with_nullable(column.ty.nullable || is_total)),
     };
-    let narrow = AggregateExpr { function, argument: Some(column), filter: None, distinct: false, ty };
+    let narrow = AggregateExpr { function, argument: Some(column), second: None, filter: None, distinct: false, ty };
     // All groups' results together are within the type's range; an accumulator is checked by the number of rows that it takes.
     let takes_all = |most: u64| rows.bound.is_some_and(|rows| rows <= u128::from(most));
     match narrow.safe_rows() {

@@ -211,7 +211,7 @@ fn average_states(
     let filtered = filter.is_some();
     let state = |function, logical: &DataType, argument: Option<Expr>| {
         let ty = context.ty(function, logical, argument.as_ref(), filtered).ok_or_else(unsupported)?;
-        Ok(AggregateExpr { function, argument, filter: filter.clone(), distinct, ty })
+        Ok(AggregateExpr { function, argument, second: None, filter: filter.clone(), distinct, ty })
     };
     let count = match argument.ty.nullable {
         true => state(AggregateFunction::Count, &DataType::Int64, Some(argument.clone()))?,
@@ -241,7 +241,7 @@ fn merge(
     };
     let ty = context.ty(function, logical, Some(&state), false).filter(|_| fits);
     let ty = ty.ok_or_else(|| Unsupported::new(call.name(), "states of this type"))?;
-    Ok(AggregateExpr { function, argument: Some(state), filter: None, distinct: false, ty })
+    Ok(AggregateExpr { function, argument: Some(state), second: None, filter: None, distinct: false, ty })
 }
 
 /// `count`, or zero where there is nothing to count.

@@ -83,6 +83,7 @@ impl Translator<'_> {
         let aggregate = |function, argument: Option<Expr>, ty| AggregateExpr {
             function,
             argument,
+            second: None,
             filter: None,
             distinct: false,
             ty,

@@ -34,6 +34,7 @@ pub mod pieces;
 pub mod plan_cache;
 pub mod planning;
 pub mod profile;
+mod recursion;
 pub mod remote;
 pub mod session;
 pub mod settings;

@@ -51,6 +51,7 @@ def test_three_states_from_tables(tmp_path: Path, data: Path) -> None:
         assert line in " ".join(output.split())
 
 
+@pytest.mark.long
 def test_every_engine_reads_the_same_parquet_files(tmp_path: Path, data: Path) -> None:
     peers = ["duckdb", "datafusion", "polars"]
     where = ["--data", data, "--against", ",".join(peers), "--queries", "6,14", "--source", "parquet"]

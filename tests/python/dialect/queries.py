@@ -424,6 +424,18 @@ CASES = (
         " UNION ALL SELECT t.id, h.name || t.name, depth + 1 FROM t JOIN h ON t.parent = h.id) FROM h ORDER BY id",
     ),
     Case(
+        "a recursive query that reads its rows twice",
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION SELECT a.n + b.n FROM t a, t b WHERE a.n < 20) FROM t ORDER BY n",
+    ),
+    Case(
+        "a recursive query whose rows replace those of their key",
+        "WITH RECURSIVE t(k, v) USING KEY (k) AS (SELECT 1, 0 UNION SELECT k, v + 1 FROM t WHERE v < 5) TABLE t",
+    ),
+    Case(
+        "bins of one width, and how many values are in each",
+        "SELECT equi_width_bins(0, 50, 5, true) AS bins, (SELECT histogram(i, [10, 20]) FROM range(30) r(i)) AS h",
+    ),
+    Case(
         "`INTERSECT` of texts and numbers compares texts",
         "SELECT x FROM (VALUES ('1'), ('2')) t(x) INTERSECT SELECT y FROM (VALUES (1.00), (5)) u(y)",
     ),

@@ -14,6 +14,7 @@ from .support import serve
 SCRIPT = Path(__file__).parents[2] / "jvm" / "flight.sh"
 
 
+@pytest.mark.long
 def test_jdbc(tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text(f"ada:{hash_password('open sesame')}\n")

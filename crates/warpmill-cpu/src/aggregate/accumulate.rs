@@ -3,7 +3,9 @@
 use warpmill_format::{Bitmap, StrView};
 pub(super) use warpmill_functions::aggregate::Kind;
 use warpmill_ir::Phys;
+use warpmill_ir::pairs::Pairs;
 
+use super::groups::Feed;
 use super::moments::Moments;
 use super::wide::Wide;
 use crate::context::{ExecError, Result, Worker};
@@ -43,6 +45,7 @@ pub(super) enum Accumulator {
         states: Vec<Moments>,
         scale: f64,
     },
+    Pairs(Vec<Pairs>),
 }
 
 /// The choice of the string that a group keeps.
@@ -65,6 +68,7 @@ macro_rules! each_state {
                 crate::with_data!(data, $states => $body)
             }
             Accumulator::Moments { states: $states, .. } => $body,
+            Accumulator::Pairs($states) => $body,
             Accumulator::Text { values: $states, .. } => $body,
         }
     };
@@ -145,6 +149,7 @@ impl Accumulator {
             Kind::SumWide => Self::SumWide(vec![]),
             Kind::SumF64 => Self::SumF64(vec![]),
             Kind::Moments { scale } => Self::Moments { states: vec![], scale },
+            Kind::Pairs => Self::Pairs(vec![]),
             Kind::Min(Phys::Str) => Self::text(Pick::Min),
             Kind::Max(Phys::Str) => Self::text(Pick::Max),
             Kind::Any if phys == Phys::Str => Self::text(Pick::First),
@@ -164,6 +169,7 @@ impl Accumulator {
             Self::SumWide(v) => v.resize(groups, Wide::default()),
             Self::SumF64(v) => v.resize(groups, 0.0),
             Self::Moments { states, .. } => states.resize(groups, Moments::default()),
+            Self::Pairs(states) => states.resize(groups, Pairs::default()),
             Self::Text { values, seen, .. } => {
                 values.resize(groups, StrView::default());
                 seen.resize(groups, false);
@@ -185,9 +191,10 @@ impl Accumulator {
         each_state!(self, states => capacity(states))
     }
 
-    /// Takes in a batch: row `i`'s value goes to its group where bit `i` of `mask` is set.
-    pub fn update(&mut self, ids: Ids<'_>, values: Option<&Vector>, mask: Option<&Bitmap>) -> Result<()> {
-        let argument = || &values.expect("all functions but count take an argument").data;
+    /// Takes in a batch: row `i`'s values go to its group where bit `i` of the mask is set.
+    pub fn update(&mut self, ids: Ids<'_>, feed: &Feed<'_>) -> Result<()> {
+        let mask = feed.mask;
+        let argument = || &feed.values.expect("all functions but count take an argument").data;
         match self {
             Self::Count(counts) => count(counts, ids, mask),
             Self::SumI64(sums) => match argument() {
@@ -242,6 +249,12 @@ impl Accumulator {
                     data => return Err(mismatch("variance", data)),
                 }
             }
+            Self::Pairs(states) => match (argument(), feed.second.map(|second| &second.data)) {
+                (Data::F64(y), Some(Data::F64(x))) => {
+                    each(ids, mask, y.len(), |row, group| states[group].add(y[row], x[row]));
+                }
+                (data, _) => return Err(mismatch("pairs", data)),
+            },
         }
         Ok(())
     }
@@ -254,8 +267,8 @@ impl Accumulator {
                 add(counts, ids, other, mask, |count| *count);
                 Ok(())
             }
-            (Self::Count(_) | Self::Moments { .. }, data) => Err(mismatch("a state", data)),
-            (accumulator, _) => accumulator.update(ids, Some(states), mask),
+            (Self::Count(_) | Self::Moments { .. } | Self::Pairs(_), data) => Err(mismatch("a state", data)),
+            (accumulator, _) => accumulator.update(ids, &Feed { slot: 0, values: Some(states), second: None, mask }),
         }
     }
 
@@ -300,6 +313,7 @@ impl Accumulator {
             (Self::Moments { states, .. }, Self::Moments { states: b, .. }) => {
                 pairs(into, from).for_each(|(i, j)| states[i].merge(&b[j]));
             }
+            (Self::Pairs(a), Self::Pairs(b)) => pairs(into, from).for_each(|(i, j)| a[i].merge(&b[j])),
             _ => unreachable!("accumulators of one slot are of one kind"),
         }
     }
@@ -322,6 +336,7 @@ impl Accumulator {
                 Self::Text { values: pick(values, order), seen: pick(seen, order), pick: *how, taken: vec![] }
             }
             Self::Moments { states, scale } => Self::Moments { states: pick(states, order), scale: *scale },
+            Self::Pairs(v) => Self::Pairs(pick(v, order)),
         }
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Feed<'a> {
     pub slot: usize,
     /// The argument.
     pub values: Option<&'a Vector>,
+    /// The second argument.
+    pub second: Option<&'a Vector>,
     /// The rows; `None`: all.
     pub mask: Option<&'a Bitmap>,
 }
@@ -126,7 +128,7 @@ impl Groups {
 
     /// Takes in a batch of `rows` rows.
     pub fn update(&mut self, keys: &[&Vector], rows: usize, feeds: &[Feed<'_>]) -> Result<()> {
-        self.feed(keys, rows, feeds, |slot, ids, feed| slot.update(ids, feed.values, feed.mask))
+        self.feed(keys, rows, feeds, |slot, ids, feed| slot.update(ids, feed))
     }
 
     /// Takes in `rows` groups of another site, of which `feeds` are states.

@@ -192,7 +192,7 @@ fn feed_distinct<P: std::borrow::Borrow<Part>>(
         let part = part.borrow();
         let keys: Vec<&Vector> = part.keys.iter().collect();
         let (values, keys) = keys.split_last().expect("a distinct set has its argument as key");
-        let feed = |&slot: &usize| Feed { slot, values: Some(values), mask: values.validity.as_ref() };
+        let feed = |&slot: &usize| Feed { slot, values: Some(values), second: None, mask: values.validity.as_ref() };
         groups.update(keys, part.rows, &slots.iter().map(feed).collect::<Vec<_>>())?;
     }
     Ok(groups)
@@ -223,8 +223,9 @@ impl LocalSink for LocalAggregate {
         let feeds: Vec<Feed> = direct
             .map(|(index, slot)| {
                 let values = slot.input.argument.map(|argument| &*arguments[argument]);
+                let second = slot.input.second.map(|argument| &*arguments[argument]);
                 let mask = masks.iter().find(|(input, _)| *input == slot.input).and_then(|(_, mask)| mask.as_ref());
-                Feed { slot: index, values, mask }
+                Feed { slot: index, values, second, mask }
             })
             .collect();
         groups.update(&key_refs, rows, &feeds)?;
@@ -268,7 +269,12 @@ impl LocalSink for LocalAggregate {
         let (keys, states) = states.split_at(keys);
         let keys: Vec<&Vector> = keys.iter().map(|key| &**key).collect();
         let feeds = states[..slots].iter().enumerate();
-        let feeds = feeds.map(|(slot, states)| Feed { slot, values: Some(states), mask: states.validity.as_ref() });
+        let feeds = feeds.map(|(slot, states)| Feed {
+            slot,
+            values: Some(states),
+            second: None,
+            mask: states.validity.as_ref(),
+        });
         let feeds: Vec<Feed> = feeds.collect();
         self.groups.update_states(&keys, rows, &feeds)
     }
@@ -288,15 +294,10 @@ fn passing(filter: &Vector) -> Result<Bitmap> {
 
 /// The rows that an accumulator takes in; `None`: all.
 fn mask(input: Input, arguments: &[Arc<Vector>], filters: &[Bitmap]) -> Option<Bitmap> {
-    let valid = input.argument.and_then(|argument| arguments[argument].validity.as_ref());
-    match (valid, input.filter.map(|filter| &filters[filter])) {
-        (None, None) => None,
-        (Some(valid), None) => Some(valid.clone()),
-        (None, Some(filter)) => Some(filter.clone()),
-        (Some(valid), Some(filter)) => {
-            let mut both = valid.clone();
-            both.and_assign(filter);
-            Some(both)
-        }
-    }
+    let valid = |argument: usize| arguments[argument].validity.as_ref();
+    let valid = input.argument.into_iter().chain(input.second).filter_map(valid);
+    let mut masks = valid.chain(input.filter.map(|filter| &filters[filter]));
+    let mut mask = masks.next()?.clone();
+    masks.for_each(|other| mask.and_assign(other));
+    Some(mask)
 }

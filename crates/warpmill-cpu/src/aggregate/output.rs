@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpmill_format::Bitmap;
-use warpmill_ir::{AggregateFunction, ColType, Phys};
+use warpmill_ir::{AggregateFunction, ColType, PairFunction, Phys};
 
 use super::accumulate::Accumulator;
 use super::groups::Part;
@@ -89,6 +89,15 @@ fn column(output: &Output, slots: &[Accumulator], rows: usize) -> Result<Vector>
             let data = floats((0..rows).map(value).collect(), to)?;
             (data, Some(Bitmap::from_fn(rows, |group| variance(group).is_some())))
         }
+        (Accumulator::Pairs(states), F::OfPairs(PairFunction::Count)) => {
+            (integers(states.iter().map(|pairs| pairs.count() as i128), to)?, None)
+        }
+        (Accumulator::Pairs(states), F::OfPairs(function)) => {
+            let values: Vec<Option<f64>> = states.iter().map(|pairs| pairs.value(function)).collect();
+            let valid = Bitmap::from_fn(rows, |group| values[group].is_some());
+            (floats(values.into_iter().map(Option::unwrap_or_default).collect(), to)?, Some(valid))
+        }
+        (Accumulator::Pairs(_), _) => unreachable!("sums of pairs are those of functions of pairs"),
     };
     Ok(Vector::with_validity(data, validity))
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use warpmill_ir::Phys;
+use warpmill_ir::pairs::Pairs;
 
 use super::accumulate::{Accumulator, Kind, Pick};
 use super::groups::{Groups, Merging, Part, Run, merge};
@@ -93,6 +94,10 @@ fn columns(keys: KeyRows, hashes: &[u64], slots: Vec<Accumulator>) -> Vec<Vector
                 let part = |index: usize| Data::F64(states.iter().map(|state| state.parts()[index]).collect());
                 columns.extend((0..3).map(part));
             }
+            Accumulator::Pairs(states) => {
+                let part = |index: usize| Data::F64(states.iter().map(|state| state.parts()[index]).collect());
+                columns.extend((0..Pairs::PARTS.len()).map(part));
+            }
         }
     }
     columns.into_iter().map(Vector::new).collect()
@@ -147,6 +152,14 @@ fn accumulator(slot: &Slot, columns: &mut impl Iterator<Item = Data>) -> Option<
             let parts = counts.into_iter().zip(means).zip(squares);
             let states = parts.map(|((count, mean), squares)| Moments::of_parts([count, mean, squares])).collect();
             Accumulator::Moments { states, scale }
+        }
+        (Kind::Pairs, first) => {
+            let mut rest = (1..Pairs::PARTS.len()).map(|_| columns.next()).collect::<Option<Vec<Data>>>()?;
+            rest.insert(0, first);
+            let parts = rest.into_iter().map(|data| if let Data::F64(part) = data { Some(part) } else { None });
+            let parts = parts.collect::<Option<Vec<Vec<f64>>>>()?;
+            let state = |row: usize| Pairs::of_parts(std::array::from_fn(|part| parts[part][row]));
+            Accumulator::Pairs((0..parts[0].len()).map(state).collect())
         }
         _ => return None,
     })
@@ -289,6 +302,7 @@ fn group_bytes(layout: &Layout) -> usize {
     let state = |slot: &Slot| match slot.kind {
         Kind::Count | Kind::SumI64 | Kind::SumF64 => 8,
         Kind::Moments { .. } => 24,
+        Kind::Pairs => size_of::<Pairs>(),
         Kind::SumWide => size_of::<Wide>(),
         _ if slot.phys == Phys::Str => 17,
         _ => 16,

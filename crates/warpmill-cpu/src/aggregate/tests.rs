@@ -156,7 +156,7 @@ pub(crate) fn table(rows: &RowSet) -> Vec<Vec<V>> {
 
 fn aggregate(function: F, column: Option<(usize, &ColType)>, ty: ColType) -> AggregateExpr {
     let argument = column.map(|(index, ty)| Expr::column(index, ty.clone()));
-    AggregateExpr { function, argument, filter: None, distinct: false, ty }
+    AggregateExpr { function, argument, second: None, filter: None, distinct: false, ty }
 }
 
 fn of(logical: DataType) -> ColType {

@@ -108,6 +108,7 @@ fn programs(table: &Arc<TableSnapshot>) -> Vec<Program> {
     let aggregate = |index: usize, function| AggregateExpr {
         function,
         argument: Some(column(index)),
+        second: None,
         filter: None,
         distinct: false,
         ty: fields[index].ty.with_nullable(true),

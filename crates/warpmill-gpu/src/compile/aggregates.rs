@@ -1,5 +1,6 @@
 //! The accumulators of an aggregation.
 
+use warpmill_functions::aggregate::Input;
 use warpmill_ir::{AggregateExpr, AggregateFunction, Expr, Phys, Unsupported};
 
 use super::layout::{Accumulator, DistinctSet, Output, Slot};
@@ -29,6 +30,7 @@ impl Aggregates {
     pub fn add(&mut self, aggregate: &AggregateExpr, rows: u64, grouped: bool) -> Result<(), Unsupported> {
         use AggregateFunction as F;
         let argument = aggregate.argument.as_ref().map(|expr| index_of(&mut self.arguments, expr));
+        let second = aggregate.second.as_ref().map(|expr| index_of(&mut self.arguments, expr));
         let filter = aggregate.filter.as_ref().map(|expr| index_of(&mut self.filters, expr));
         let unsupported = |reason: &str| Unsupported::new(format!("{:?}", aggregate.function), reason);
         let matters = !matches!(aggregate.function, F::Min | F::Max | F::AnyValue | F::BoolAnd | F::BoolOr);
@@ -39,6 +41,7 @@ impl Aggregates {
                 self.distinct.len() - 1
             })
         });
+        let input = Input { argument, second, filter, distinct };
         let phys = aggregate.argument.as_ref().map_or(Phys::I64, |argument| argument.ty.phys);
         let accumulator = match aggregate.function {
             F::CountStar | F::Count => Accumulator::Count,
@@ -49,16 +52,15 @@ impl Aggregates {
                 _ => Accumulator::SumF64,
             },
             F::Avg if !phys.is_int() => Accumulator::SumF64,
-            F::Avg => match self.slots.iter().find(|slot| {
-                slot.accumulator == Accumulator::SumI64
-                    && (slot.argument, slot.filter, slot.distinct) == (argument, filter, distinct)
-            }) {
-                Some(_) => Accumulator::SumI64,
-                None => match largest_sum(aggregate.argument.as_ref(), rows) {
-                    Some(sum) if sum <= i64::MAX.into() => Accumulator::SumI64,
-                    _ => wide_sum(aggregate.argument.as_ref(), rows),
-                },
-            },
+            F::Avg => {
+                match self.slots.iter().find(|slot| slot.accumulator == Accumulator::SumI64 && slot.input == input) {
+                    Some(_) => Accumulator::SumI64,
+                    None => match largest_sum(aggregate.argument.as_ref(), rows) {
+                        Some(sum) if sum <= i64::MAX.into() => Accumulator::SumI64,
+                        _ => wide_sum(aggregate.argument.as_ref(), rows),
+                    },
+                }
+            }
             F::Min | F::Max | F::AnyValue | F::BoolAnd | F::BoolOr => {
                 let least = matches!(aggregate.function, F::Min | F::BoolAnd);
                 match phys {
@@ -74,11 +76,13 @@ impl Aggregates {
                 Phys::F32 | Phys::F64 => Accumulator::Moments,
                 _ => return Err(unsupported("of values that are no floats")),
             },
+            F::OfPairs(_) if distinct.is_some() || second.is_none() => return Err(unsupported("of different pairs")),
+            F::OfPairs(_) => Accumulator::Pairs,
         };
         let slot = match aggregate.function {
-            F::CountStar => self.slot(accumulator, None, filter, None),
-            F::Count => self.count(argument, filter, distinct),
-            _ => self.slot(accumulator, argument, filter, distinct),
+            F::CountStar => self.slot(accumulator, Input { argument: None, distinct: None, ..input }),
+            F::Count => self.count(input),
+            _ => self.slot(accumulator, input),
         };
         // A group has a row, and where none of its values can be missing, a value.
         let some = argument.is_some_and(|argument| !self.arguments[argument].ty.nullable)
@@ -86,11 +90,11 @@ impl Aggregates {
             && filter.is_none()
             && distinct.is_none();
         let count = match aggregate.function {
-            F::CountStar | F::Count => false,
+            F::CountStar | F::Count | F::OfPairs(_) => false,
             F::Avg | F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop => true,
             _ => !some,
         };
-        let count = count.then(|| self.count(argument, filter, distinct));
+        let count = count.then(|| self.count(input));
         self.outputs.push(Output { function: aggregate.function, slot, count, argument });
         Ok(())
     }
@@ -99,7 +103,7 @@ impl Aggregates {
     pub fn presence(&mut self) -> usize {
         match self.slots.iter().position(|slot| self.is_presence(slot)) {
             Some(slot) => slot,
-            None => self.slot(Accumulator::Presence, None, None, None),
+            None => self.slot(Accumulator::Presence, Input::default()),
         }
     }
 
@@ -114,30 +118,24 @@ impl Aggregates {
             let ty = &self.arguments[argument].ty;
             !ty.nullable && ty.range.is_some_and(|(lo, _)| lo > 0)
         };
-        slot.filter.is_none()
-            && slot.distinct.is_none()
+        slot.input.filter.is_none()
+            && slot.input.distinct.is_none()
             && match slot.accumulator {
-                Accumulator::Count => slot.argument.is_none(),
-                Accumulator::SumI64 => slot.argument.is_some_and(positive),
+                Accumulator::Count => slot.input.argument.is_none(),
+                Accumulator::SumI64 => slot.input.argument.is_some_and(positive),
                 _ => false,
             }
     }
 
     /// The count of the rows that an aggregate takes in: of all rows where its argument is never NULL.
-    fn count(&mut self, argument: Option<usize>, filter: Option<usize>, distinct: Option<usize>) -> usize {
-        let nullable = argument.is_some_and(|argument| self.arguments[argument].ty.nullable);
-        let argument = argument.filter(|_| nullable || distinct.is_some());
-        self.slot(Accumulator::Count, argument, filter, distinct)
+    fn count(&mut self, input: Input) -> usize {
+        let nullable = input.argument.is_some_and(|argument| self.arguments[argument].ty.nullable);
+        let argument = input.argument.filter(|_| nullable || input.distinct.is_some());
+        self.slot(Accumulator::Count, Input { argument, ..input })
     }
 
-    fn slot(
-        &mut self,
-        accumulator: Accumulator,
-        argument: Option<usize>,
-        filter: Option<usize>,
-        distinct: Option<usize>,
-    ) -> usize {
-        let slot = Slot { accumulator, argument, filter, distinct, word: self.words };
+    fn slot(&mut self, accumulator: Accumulator, input: Input) -> usize {
+        let slot = Slot { accumulator, input, word: self.words };
         let same = |other: &Slot| Slot { word: slot.word, ..*other } == slot;
         self.slots.iter().position(same).unwrap_or_else(|| {
             self.words += accumulator.words();

@@ -1,7 +1,7 @@
 //! Aggregation: accumulators in registers, shared or global memory, and the kernel that turns them into rows.
 
 use arrow::datatypes::DataType;
-use warpmill_ir::{AggregateFunction, ColType, Expr, Field, Phys, SinkId, Unsupported};
+use warpmill_ir::{AggregateFunction, ColType, Expr, Field, PairFunction, Phys, SinkId, Unsupported};
 
 use super::build::append_at;
 use super::cpp::{CType, Value};
@@ -10,7 +10,7 @@ use super::keys::KeyShape;
 use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
 use super::params::Binding;
 use super::partition;
-use super::updates;
+use super::updates::{self, PAIR_COUNT};
 use super::wide::{self, WideSet};
 use crate::kernels::library::Library;
 
@@ -74,16 +74,17 @@ pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &
         if layout.table == GroupTable::One {
             guard.push(g.active.clone());
         }
-        if let Some(filter) = slot.filter {
+        if let Some(filter) = slot.input.filter {
             guard.push(filters[filter].is_true());
         }
-        if let Some(set) = slot.distinct {
+        if let Some(set) = slot.input.distinct {
             guard.push(fresh[set].clone());
         }
-        let argument = slot.argument.map(|argument| &arguments[argument]);
-        guard.extend(argument.and_then(|argument| argument.valid.clone()));
+        let inputs = slot.input.argument.into_iter().chain(slot.input.second);
+        let inputs: Vec<&Value> = inputs.map(|argument| &arguments[argument]).collect();
+        guard.extend(inputs.iter().filter_map(|argument| argument.valid.clone()));
         let keep = updates::keep(g, slot);
-        let update = updates::update(layout, slot, argument, &cell, &keep);
+        let update = updates::update(layout, slot, &inputs, &cell, &keep);
         match guard.is_empty() {
             true => g.code.line(update),
             false => g.code.line(format!("if ({}) {{ {update} }}", guard.join(" && "))),
@@ -348,6 +349,13 @@ fn result(
     let name = ty.name();
     let state = g.params.state();
     let text = match (slot.accumulator, function) {
+        (Accumulator::Pairs, AggregateFunction::OfPairs(PairFunction::Count)) => {
+            format!("({name})(i64)record[{}]", slot.word + PAIR_COUNT)
+        }
+        (Accumulator::Pairs, AggregateFunction::OfPairs(function)) => return Ok(of_pairs(g, slot, function, ty)),
+        (Accumulator::Pairs, function) => {
+            return Err(Unsupported::new(format!("{function:?}"), "from sums of pairs"));
+        }
         (_, AggregateFunction::Avg) => {
             let count = count.unwrap_or("1".into());
             let guard = valid.clone().unwrap_or("true".into());
@@ -403,6 +411,28 @@ fn result(
     };
     let text = g.code.define(ty, "r", text);
     Ok(Value { text, ty, valid })
+}
+
+/// The value of a function of pairs: NULL over none.
+fn of_pairs(g: &mut Generator, slot: Slot, function: PairFunction, ty: CType) -> Value {
+    g.params.require(Library::Pairs);
+    let name = match function {
+        PairFunction::Correlation => "PAIR_CORRELATION",
+        PairFunction::Covariance => "PAIR_COVARIANCE",
+        PairFunction::SampleCovariance => "PAIR_SAMPLE_COVARIANCE",
+        PairFunction::Slope => "PAIR_SLOPE",
+        PairFunction::Intercept => "PAIR_INTERCEPT",
+        PairFunction::Determination => "PAIR_DETERMINATION",
+        PairFunction::AverageX => "PAIR_AVERAGE_X",
+        PairFunction::AverageY => "PAIR_AVERAGE_Y",
+        PairFunction::SquaresX => "PAIR_SQUARES_X",
+        PairFunction::SquaresY => "PAIR_SQUARES_Y",
+        PairFunction::Count | PairFunction::Products => "PAIR_PRODUCTS",
+    };
+    let some = g.code.variable(CType::Bool, "some", format!("record[{}] != 0", slot.word + PAIR_COUNT));
+    let value = format!("{some} ? value_of_pairs({name}, record + {}, {some}) : 0", slot.word);
+    let value = g.code.define(CType::F64, "of_pairs", value);
+    Value { text: format!("({}){value}", ty.name()), ty, valid: Some(some) }
 }
 
 /// The value whose `order_bits` are `bits`.

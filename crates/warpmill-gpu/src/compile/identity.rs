@@ -280,9 +280,10 @@ impl<'a> Identity<'a> {
     }
 
     fn aggregate(&mut self, aggregate: &'a AggregateExpr) {
-        let AggregateExpr { function, argument, filter, distinct, ty } = aggregate;
-        self.tag(*function as u8);
+        let AggregateExpr { function, argument, second, filter, distinct, ty } = aggregate;
+        self.text(function.name());
         self.option(argument.as_ref(), Self::expr);
+        self.option(second.as_ref(), Self::expr);
         self.option(filter.as_ref(), Self::expr);
         self.flag(*distinct);
         self.ty(ty);
@@ -324,7 +325,7 @@ impl<'a> Identity<'a> {
             }
             WindowFunction::Aggregate(function) => {
                 self.tag(10);
-                self.tag(*function as u8);
+                self.text(function.name());
             }
         }
         self.option(argument.as_ref(), Self::expr);

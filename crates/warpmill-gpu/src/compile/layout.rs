@@ -1,5 +1,6 @@
 //! The way each sink of a program lies in device memory; [`super::planner`] decides.
 
+use warpmill_functions::aggregate::Input;
 use warpmill_ir::{AggregateFunction, Expr, SinkId, SortKey};
 
 use super::cpp::CType;
@@ -202,6 +203,8 @@ pub enum Accumulator {
     MaxText,
     /// The sums that variances follow from (kernels/moments.cuh).
     Moments,
+    /// The sums that functions of pairs follow from (kernels/pairs.cuh).
+    Pairs,
 }
 
 impl Accumulator {
@@ -211,6 +214,7 @@ impl Accumulator {
             Accumulator::SumI128 => 2,
             Accumulator::SumWide | Accumulator::MinWide | Accumulator::MaxWide | Accumulator::Moments => 3,
             Accumulator::MinText | Accumulator::MaxText => 4,
+            Accumulator::Pairs => 8,
             _ => 1,
         }
     }
@@ -229,22 +233,19 @@ impl Accumulator {
         match self {
             Accumulator::MinText | Accumulator::MaxText => Some(Library::BestString),
             Accumulator::Moments => Some(Library::Moments),
+            Accumulator::Pairs => Some(Library::Pairs),
             _ => None,
         }
     }
 }
 
-/// The rows that an accumulator takes in.
+/// An accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     /// Its computation.
     pub accumulator: Accumulator,
-    /// Index among the arguments; `None`: rows are counted whatever their values.
-    pub argument: Option<usize>,
-    /// Index among the filters.
-    pub filter: Option<usize>,
-    /// Index among the distinct sets.
-    pub distinct: Option<usize>,
+    /// The rows that it takes in.
+    pub input: Input,
     /// First word of the record.
     pub word: usize,
 }

@@ -12,7 +12,9 @@ use arrow::datatypes::Schema;
 use warpmill_eval::rows::RowSet;
 use warpmill_eval::{Data, Vector};
 use warpmill_ir::graph::{has_limit, probes, read, renumber, sets_flags};
-use warpmill_ir::{ColType, Expr, Field, Operator, Phys, Pipeline, Program, Sink, SinkId, Source, Unsupported};
+use warpmill_ir::{
+    AggregateExpr, ColType, Expr, Field, Operator, Phys, Pipeline, Program, Sink, SinkId, Source, Unsupported,
+};
 
 use super::join::{JoinStrategy, Side};
 
@@ -239,7 +241,7 @@ impl<'a> Cutter<'a> {
             }
             (None, Sink::Aggregate { groups, aggregates, .. }) => {
                 groups.iter().for_each(&mut add);
-                let used = aggregates.iter().flat_map(|aggregate| aggregate.argument.iter().chain(&aggregate.filter));
+                let used = aggregates.iter().flat_map(AggregateExpr::expressions);
                 used.for_each(add);
             }
             _ => columns.extend(0..width),

@@ -4,9 +4,16 @@ use super::cpp::Value;
 use super::generator::Generator;
 use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
 
-/// The statement that adds a row to an accumulator.
-pub fn update(layout: &GroupLayout, slot: &Slot, argument: Option<&Value>, cell: &str, keep: &str) -> String {
-    let x = argument.map_or("1", |argument| argument.text.as_str());
+/// The word of a record of pairs that is their number, in front of their sums (kernels/pairs.cuh).
+pub const PAIR_COUNT: usize = 2;
+
+/// The statement that adds a row with these arguments to an accumulator.
+pub fn update(layout: &GroupLayout, slot: &Slot, arguments: &[&Value], cell: &str, keep: &str) -> String {
+    let x = match arguments {
+        [] => "1",
+        [x] => x.text.as_str(),
+        [y, x, ..] => &format!("{}, {}", y.text, x.text),
+    };
     let word = slot.word;
     let global = format!("groups + ({cell} * {} + {word})", layout.words);
     match layout.table {
@@ -78,6 +85,10 @@ fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String,
             format!("own_string<{}>({}, {}, {x});", least_text(accumulator), word(1), word(2))
         }
         Accumulator::Moments => format!("add_moments({w}, {}, {}, {global}, (double){x});", word(1), word(2)),
+        Accumulator::Pairs => {
+            let words = (0..accumulator.words()).map(word).collect::<Vec<_>>().join(", ");
+            format!("add_pair({words}, {global}, {x});")
+        }
     }
 }
 
@@ -99,6 +110,7 @@ fn shared_update(accumulator: Accumulator, x: &str, (cell, global): (&str, &str)
             format!("best_string<{}>({cell}, {x}, {keep});", least_text(accumulator))
         }
         Accumulator::Moments => format!("add_moments({cell}, {global}, (double){x});"),
+        Accumulator::Pairs => format!("add_pair({cell}, {global}, {x});"),
     }
 }
 
@@ -139,6 +151,11 @@ pub fn merge_words(slot: &Slot, from: impl Fn(usize) -> String, to: impl Fn(usiz
             let sum = |i: usize| format!("{} = double_bits(bits_double({}) + bits_double({}));", to(i), to(i), from(i));
             format!("{} {}", sum(1), sum(2))
         }
+        Accumulator::Pairs => {
+            let sum = |i: usize| format!("add_double({}, bits_double({}));", to(i), from(i));
+            let sums: Vec<String> = (PAIR_COUNT + 1..slot.accumulator.words()).map(sum).collect();
+            format!("{} += {}; {}", to(PAIR_COUNT), from(PAIR_COUNT), sums.join(" "))
+        }
     }
 }
 
@@ -163,6 +180,11 @@ pub fn merge_global(slot: &Slot, from: impl Fn(usize) -> String, target: &str, k
         Accumulator::Moments => {
             let sum = |i: usize| format!("atomicAdd((double*)({target} + {i}), bits_double({}));", from(i));
             format!("{} {}", sum(1), sum(2))
+        }
+        Accumulator::Pairs => {
+            let sum = |i: usize| format!("atomicAdd((double*)({target} + {i}), bits_double({}));", from(i));
+            let sums: Vec<String> = (PAIR_COUNT + 1..slot.accumulator.words()).map(sum).collect();
+            format!("atomicAdd({target} + {PAIR_COUNT}, {}); {}", from(PAIR_COUNT), sums.join(" "))
         }
     }
 }
@@ -203,6 +225,16 @@ pub fn merge_warp(g: &mut Generator, slot: &Slot, target: &str, own: impl Fn(usi
                 format!("{{ {all} if (lane == 0 && all != 0) atomicAdd((double*)({target} + {i}), all); }}")
             };
             format!("{} {}", sum(1), sum(2))
+        }
+        Accumulator::Pairs => {
+            let sum = |i: usize| {
+                let all = format!("const double all = warp_sum(bits_double({}));", own(i));
+                format!("{{ {all} if (lane == 0 && all != 0) atomicAdd((double*)({target} + {i}), all); }}")
+            };
+            let sums: Vec<String> = (PAIR_COUNT + 1..slot.accumulator.words()).map(sum).collect();
+            let count = format!("const u64 all = warp_sum({});", own(PAIR_COUNT));
+            let count = format!("{{ {count} if (lane == 0 && all) atomicAdd({target} + {PAIR_COUNT}, all); }}");
+            format!("{count} {}", sums.join(" "))
         }
     };
     g.code.line(line);

@@ -37,6 +37,8 @@ pub enum Library {
     Aggregate,
     /// Variances.
     Moments,
+    /// Correlations, covariances, regressions.
+    Pairs,
     /// The least and greatest of strings.
     BestString,
     /// The first rows of a sort.
@@ -55,7 +57,7 @@ pub enum Library {
 
 impl Library {
     /// All parts, each after those it uses.
-    pub const ALL: [Library; 24] = [
+    pub const ALL: [Library; 25] = [
         Library::Value,
         Library::Arith,
         Library::Compare,
@@ -73,6 +75,7 @@ impl Library {
         Library::Table,
         Library::Aggregate,
         Library::Moments,
+        Library::Pairs,
         Library::BestString,
         Library::TopK,
         Library::Sort,
@@ -102,6 +105,7 @@ impl Library {
             Library::Table => include_str!("../../kernels/table.cuh"),
             Library::Aggregate => include_str!("../../kernels/aggregate.cuh"),
             Library::Moments => include_str!("../../kernels/moments.cuh"),
+            Library::Pairs => include_str!("../../kernels/pairs.cuh"),
             Library::BestString => include_str!("../../kernels/best_string.cuh"),
             Library::TopK => include_str!("../../kernels/topk.cuh"),
             Library::Window => include_str!("../../kernels/window.cuh"),
@@ -130,6 +134,7 @@ impl Library {
             Library::Table | Library::Aggregate => &[Library::Value, Library::Lane],
             Library::Arith | Library::Compare => &[Library::Value],
             Library::TopK | Library::Moments | Library::Window => &[Library::Aggregate],
+            Library::Pairs => &[Library::Moments],
             Library::Asof => &[Library::Table, Library::Aggregate],
             Library::BestString => &[Library::Aggregate, Library::Text],
             Library::Sort => &[Library::Table, Library::Aggregate, Library::Strings],

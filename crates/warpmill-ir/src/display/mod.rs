@@ -311,7 +311,7 @@ fn window_call(call: &WindowCall, fields: &[Field], key: Option<&ColType>) -> St
         WindowFunction::First => "first_value".to_owned(),
         WindowFunction::Last => "last_value".to_owned(),
         WindowFunction::Nth(n) => format!("nth_value {n}"),
-        WindowFunction::Aggregate(function) => aggregate_name(*function).to_owned(),
+        WindowFunction::Aggregate(function) => function.name().to_owned(),
     };
     let argument = call.argument.as_ref().map_or(String::new(), |argument| argument.over(fields).to_string());
     let nulls = if call.ignore_nulls { " ignore nulls" } else { "" };
@@ -355,32 +355,16 @@ impl Framed<'_> {
     }
 }
 
-fn aggregate_name(function: AggregateFunction) -> &'static str {
-    match function {
-        AggregateFunction::CountStar | AggregateFunction::Count => "count",
-        AggregateFunction::Sum => "sum",
-        AggregateFunction::Min => "min",
-        AggregateFunction::Max => "max",
-        AggregateFunction::Avg => "avg",
-        AggregateFunction::StddevSamp => "stddev_samp",
-        AggregateFunction::StddevPop => "stddev_pop",
-        AggregateFunction::VarSamp => "var_samp",
-        AggregateFunction::VarPop => "var_pop",
-        AggregateFunction::BoolAnd => "bool_and",
-        AggregateFunction::BoolOr => "bool_or",
-        AggregateFunction::AnyValue => "any_value",
-    }
-}
-
 fn call(aggregate: &AggregateExpr, fields: &[Field]) -> String {
-    let name = aggregate_name(aggregate.function);
+    let name = aggregate.function.name();
     let distinct = if aggregate.distinct { "distinct " } else { "" };
     let argument = aggregate.argument.as_ref().map_or("*".to_owned(), |argument| argument.over(fields).to_string());
+    let second = aggregate.second.as_ref().map_or(String::new(), |second| format!(", {}", second.over(fields)));
     let filter = aggregate.filter.as_ref().map_or(String::new(), |filter| format!(" if {}", filter.over(fields)));
     // The accumulator matters to the cost of sums.
     let held = match aggregate.function {
         AggregateFunction::Sum => format!(":{:?}", aggregate.ty.phys).to_lowercase(),
         _ => String::new(),
     };
-    format!("{name}({distinct}{argument}){held}{filter}")
+    format!("{name}({distinct}{argument}{second}){held}{filter}")
 }

@@ -99,7 +99,8 @@ fn what_is_made_of_equal_rows_is_equal() {
 
 #[test]
 fn differences_are_seen() {
-    let count = |function| AggregateExpr { function, argument: None, filter: None, distinct: false, ty: int() };
+    let count =
+        |function| AggregateExpr { function, argument: None, second: None, filter: None, distinct: false, ty: int() };
     let counted =
         |function| Sink::Aggregate { groups: vec![], aggregates: vec![count(function)], fields: vec![field("n")] };
     let greater = |than: i128| {

@@ -115,14 +115,21 @@ fn merge(own: &AggregateExpr, state: &Expr) -> Result<AggregateExpr, Unsupported
         F::Sum if own.ty.phys == Phys::I128 => return Err(refusal("sums of more than 64 bits")),
         F::CountStar | F::Count | F::Sum => F::Sum,
         F::Min | F::Max | F::BoolAnd | F::BoolOr | F::AnyValue => own.function,
-        F::Avg | F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop => {
-            return Err(refusal("averages and variances, whose results do not add up"));
+        F::Avg | F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop | F::OfPairs(_) => {
+            return Err(refusal("averages, variances and correlations, whose results do not add up"));
         }
     };
     // The sum of all is proven, or checked by the number of rows; a sum of sums takes few of them, of greater values.
     let range = if function == F::Sum { None } else { state.ty.range };
     let argument = Expr { ty: warpmill_ir::ColType { range, ..state.ty.clone() }, ..state.clone() };
-    Ok(AggregateExpr { function, argument: Some(argument), filter: None, distinct: false, ty: own.ty.clone() })
+    Ok(AggregateExpr {
+        function,
+        argument: Some(argument),
+        second: None,
+        filter: None,
+        distinct: false,
+        ty: own.ty.clone(),
+    })
 }
 
 /// Rows that `aggregates` may take in all together.

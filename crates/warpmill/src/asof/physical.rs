@@ -14,6 +14,7 @@ use warpmill_translate::asof_exec::{AsofJoinExec, AsofMatch};
 
 use super::AsofJoin;
 use crate::once::{Once, OnceExec};
+use crate::recursion::{self, Recursion};
 use crate::session::key_names::with_key_names;
 
 /// DataFusion's planner of queries, with ASOF joins, what runs once, and names of keys.
@@ -24,7 +25,7 @@ pub(crate) struct Planner;
 impl QueryPlanner for Planner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Planner)]);
-        let plan = with_key_names(plan)?;
+        let plan = recursion::apart(with_key_names(plan)?)?;
         planner.create_physical_plan(plan.as_ref(), session).await
     }
 }
@@ -42,6 +43,9 @@ impl ExtensionPlanner for Planner {
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if let (Some(once), [input]) = (node.as_any().downcast_ref::<Once>(), physical_inputs) {
             return Ok(Some(Arc::new(OnceExec::new(Arc::clone(input), once.number()))));
+        }
+        if let Some(recursion) = node.as_any().downcast_ref::<Recursion>() {
+            return recursion::planned(recursion, physical_inputs, planner, session).await.map(Some);
         }
         let Some(join) = node.as_any().downcast_ref::<AsofJoin>() else { return Ok(None) };
         let ([left, right], [left_plan, right_plan]) = (logical_inputs, physical_inputs) else {

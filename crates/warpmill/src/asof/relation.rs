@@ -17,6 +17,7 @@ use warpmill_ir::Nearest;
 
 use super::AsofJoin;
 use crate::once::{Once, is_marked};
+use crate::recursion;
 
 /// The MATCH_CONDITION, a string, that an ASOF join has once its names are bound and all of its conditions are in its ON clause, or where
 /// it comes in DuckDB's spelling: rows of the left side without a partner are dropped.
@@ -24,7 +25,7 @@ pub(crate) const INNER: &str = "asof inner";
 /// As [`INNER`]: rows of the left side without a partner stay.
 pub(crate) const LEFT: &str = "asof left";
 
-/// The planner of FROM items in brackets whose last join is an ASOF join, and of those that run once.
+/// The planner of FROM items in brackets whose last join is an ASOF join, of those that run once, and of recursive queries.
 #[derive(Debug)]
 pub(crate) struct Relations;
 
@@ -35,6 +36,12 @@ impl RelationPlanner for Relations {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
         if let TableFactor::Derived { lateral, subquery, alias, sample } = relation {
+            if recursion::is_marked(alias.as_ref())
+                && let Some(alias) = alias
+            {
+                let plan = recursion::relation(*subquery, alias, context)?;
+                return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
+            }
             let is_once = is_marked(alias.as_ref());
             let alias = alias.filter(|_| !is_once);
             let relation = TableFactor::Derived { lateral, subquery, alias, sample };

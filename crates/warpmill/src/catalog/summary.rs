@@ -86,7 +86,12 @@ fn summary(query: &str, schema: &Schema) -> String {
         let unique = if has_order(ty) { column.clone() } else { text(column.clone()) };
         let quantile = |at: &str| match (is_number, is_moment) {
             (true, _) => {
-                let of = format!("approx_percentile_cont(CAST({column} AS DOUBLE), {at})");
+                // Quantiles are of finite numbers.
+                let number = match ty.is_floating() {
+                    true => format!("CASE WHEN isfinite({column}) THEN CAST({column} AS DOUBLE) END"),
+                    false => format!("CAST({column} AS DOUBLE)"),
+                };
+                let of = format!("approx_percentile_cont({number}, {at})");
                 text(format!("CAST({of} AS {})", type_name(ty)))
             }
             (_, true) if *ty == DataType::Date32 => {

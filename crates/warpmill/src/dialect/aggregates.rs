@@ -1,5 +1,6 @@
 //! Aggregates of rows: the types that they are computed with, and those that DataFusion computes otherwise.
 
+mod histograms;
 mod kahan;
 mod pairs;
 mod typed;
@@ -21,7 +22,7 @@ use super::types::{HUGEINT, MAX_WIDTH, digits, is_text, type_name};
 
 /// The functions that take the place of DataFusion's of the same names.
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
-    pairs::functions().chain(kahan::functions()).collect()
+    pairs::functions().chain(kahan::functions()).chain(histograms::functions()).collect()
 }
 
 /// The function that calls in texts are planned with, where it has more types than the one that computes them: see [`checked`].
@@ -37,6 +38,9 @@ pub(super) fn of_texts(name: &str) -> Option<Arc<AggregateUDF>> {
 /// Arguments that DuckDB has no such function of.
 pub(super) fn arguments(function: &str, mut args: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
     check(function, &args, schema)?;
+    if histograms::is_histogram(function) {
+        return histograms::arguments(function, args, schema);
+    }
     if pairs::is_of_pairs(function) {
         return args.into_iter().map(|arg| convert(arg, &DataType::Float64, schema)).collect();
     }

@@ -21,6 +21,7 @@ use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
 use super::{aggregates, castable, casts, copied, dates, field_names, functions, limits, outer, sets};
 use crate::asof::AsofJoin;
+use crate::recursion::Recursion;
 use crate::udf;
 
 /// `plan` with DuckDB's types. What it has them already, stays as it is.
@@ -34,7 +35,10 @@ pub(super) fn bind(plan: LogicalPlan) -> Result<LogicalPlan> {
                 Ok(Transformed::new(sets::recursive(query)?, true, TreeNodeRecursion::Jump))
             }
             LogicalPlan::Dml(dml) => Ok(Transformed::yes(with_texts_read(dml)?)),
-            plan => Ok(Transformed::no(plan)),
+            plan => match Recursion::of(&plan) {
+                Some(recursion) => Ok(Transformed::new(sets::recursion(recursion)?, true, TreeNodeRecursion::Jump)),
+                None => Ok(Transformed::no(plan)),
+            },
         },
         |plan| node(plan).map(Transformed::yes),
     );

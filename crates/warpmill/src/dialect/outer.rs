@@ -8,6 +8,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Values};
 
 use super::{bind, sets, subqueries};
+use crate::recursion::Recursion;
 
 /// Whether a plan has subqueries that name outer columns.
 pub(super) fn is_named(plan: &LogicalPlan) -> Result<bool> {
@@ -24,6 +25,9 @@ pub(super) fn is_named(plan: &LogicalPlan) -> Result<bool> {
 
 /// A plan with DuckDB's types: what a node reads first, then its subqueries, then the node.
 pub(super) fn bound(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if let Some(recursion) = Recursion::of(&plan) {
+        return sets::recursion(recursion);
+    }
     let plan = match plan {
         LogicalPlan::RecursiveQuery(query) => return sets::recursive(query),
         LogicalPlan::Dml(dml) => bind::with_texts_read(dml)?,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::datasource::cte_worktable::CteWorkTable;
@@ -12,6 +12,7 @@ use datafusion::logical_expr::{Distinct, Join, LogicalPlan, LogicalPlanBuilder, 
 use super::bind::{bind, retyped};
 use super::castable;
 use super::types::{common, is_text};
+use crate::recursion::{Added, Part, Queries, Recursion, nullable, result_fields};
 
 fn columns(input: &LogicalPlan) -> Vec<DataType> {
     input.schema().fields().iter().map(|field| field.data_type().clone()).collect()
@@ -88,6 +89,25 @@ impl Sides {
             _ => LogicalPlanBuilder::except(left, right, false),
         }
     }
+}
+
+/// A recursion that is bound: its step reads rows of the types that the first ones have, or that its dictionary gives them, and what it adds is
+/// cast to those of the first ones.
+pub(super) fn recursion(query: &Recursion) -> Result<LogicalPlan> {
+    let first = bind(query.first().clone())?;
+    // As in DuckDB, a column of nothing but NULL is one of numbers.
+    let typed = |ty: DataType| if ty.is_null() { DataType::Int32 } else { ty };
+    let types: Vec<DataType> = columns(&first).into_iter().map(typed).collect();
+    let first = retyped(first, &types)?;
+    let rows = nullable(&first);
+    let aggregated =
+        |plan: &LogicalPlan| bind(query.with_tables(plan.clone(), &[(Part::Candidates, Arc::clone(&rows))])?);
+    let dictionary = query.dictionary().map(aggregated).transpose()?;
+    let all: SchemaRef = Arc::new(Schema::new(result_fields(&first, dictionary.as_ref())));
+    let last = if query.added() == Added::New { &all } else { &rows };
+    let tables = [(Part::Last, Arc::clone(last)), (Part::All, Arc::clone(&all))];
+    let step = retyped(bind(query.with_tables(query.step().clone(), &tables)?)?, &types)?;
+    Ok(Recursion::try_new(query.number(), Queries { first, step, dictionary }, query.added())?.plan())
 }
 
 /// A recursive query that is bound: what it adds reads rows of the types that its first ones have, and is cast to them.

@@ -28,12 +28,14 @@ use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
 };
+use parking_lot::Mutex;
 
 use super::types::TIMESTAMP;
 use super::{aggregates, bind, casts, library, limits};
 use crate::ScalarValue;
 use crate::catalog::{CATALOG, DUCKDB_MAIN, NUMBERED, WarpmillTable, is_main};
 use crate::once::{Names, Once};
+use crate::recursion::own_table;
 use crate::session::duckdb_settings::setting_called;
 use crate::session::variables::Variables;
 use crate::udf::{self, Functions};
@@ -46,6 +48,8 @@ pub(super) struct Tables<'a> {
     found: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
     /// The reason why tables cannot be read: the business of statements that read them, not of those that replace them.
     failed: HashMap<ResolvedTableReference, Arc<DataFusionError>>,
+    /// The tables of recursive queries, by their names.
+    steps: Mutex<HashMap<String, Arc<dyn TableSource>>>,
 }
 
 impl<'a> Tables<'a> {
@@ -53,7 +57,8 @@ impl<'a> Tables<'a> {
     /// missed by whoever needs them.
     pub(super) async fn of(state: &'a SessionState, statement: &Statement, rowids: bool) -> Result<Self> {
         let functions = state.config().get_extension::<Functions>();
-        let mut tables = Self { state, functions, found: HashMap::new(), failed: HashMap::new() };
+        let mut tables =
+            Self { state, functions, found: HashMap::new(), failed: HashMap::new(), steps: Mutex::default() };
         for reference in state.resolve_table_references(statement)? {
             let name = tables.resolved(reference);
             if tables.found.contains_key(&name) {
@@ -263,6 +268,11 @@ fn has_volatile(plan: &LogicalPlan) -> bool {
 
 impl ContextProvider for Tables<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        if let TableReference::Bare { table } = &name
+            && let Some(source) = self.steps.lock().get(&**table)
+        {
+            return Ok(Arc::clone(source));
+        }
         let name = self.resolved(name);
         if let Some(error) = self.failed.get(&name) {
             return Err(DataFusionError::Shared(Arc::clone(error)));
@@ -284,6 +294,11 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
+        if let Some(table) = own_table(name, &schema) {
+            let source = provider_as_source(Arc::new(table));
+            self.steps.lock().insert(name.to_string(), Arc::clone(&source));
+            return Ok(source);
+        }
         Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
     }
 

@@ -42,6 +42,7 @@ pub(crate) use whole::{WholePlanRule, shown};
 use crate::Error;
 use crate::bounded::with_bounded_concat;
 use crate::files::guarded;
+use crate::recursion::with_small_steps;
 use crate::settings::{FallbackMode, WarpmillOptions};
 use crate::udf::{COMPILED, called_in};
 use fetch::FetchExec;
@@ -210,7 +211,9 @@ impl<'a> Placer<'a> {
         if plan.children().iter().zip(&placed).all(|(before, after)| Arc::ptr_eq(before, after)) {
             return Ok(plan);
         }
-        plan.replace_children(placed, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        let placed = Arc::clone(&plan).replace_children(placed, options)?;
+        with_small_steps(&plan, placed, self.options)
     }
 }
 

@@ -36,6 +36,11 @@ impl Results {
     fn of(&self, number: u64) -> Arc<OnceCell<Rows>> {
         Arc::clone(self.0.lock().entry(number).or_default())
     }
+
+    /// Forgets the rows of a node, which are computed anew for whoever reads it next.
+    pub(crate) fn forget(&self, number: u64) {
+        self.0.lock().remove(&number);
+    }
 }
 
 /// Rows that are computed once in a run.
@@ -56,6 +61,11 @@ impl OnceExec {
             Boundedness::Bounded,
         );
         Self { input, number, properties: Arc::new(properties) }
+    }
+
+    /// The number that all copies have.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     fn with_children(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {

@@ -5,6 +5,8 @@
 
 mod matrix;
 mod memory;
+#[path = "../suite/quick.rs"]
+mod quick;
 #[path = "../suite/support.rs"]
 mod support;
 

@@ -6,6 +6,7 @@ mod device;
 mod machine_code;
 mod parquet;
 mod pruning;
+mod quick;
 mod session;
 mod slt;
 mod spilled;

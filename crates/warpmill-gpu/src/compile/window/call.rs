@@ -1,5 +1,6 @@
 //! Values of functions at a position.
 
+use warpmill_functions::aggregate::Input;
 use warpmill_ir::{AggregateFunction as F, ColType, Expr, Field, Scalar, WindowCall, WindowFunction};
 
 use super::Functions;
@@ -223,7 +224,7 @@ impl Functions<'_> {
         }
         let ty = CType::of(field.ty.phys);
         if function == F::Avg {
-            let slot = Slot { accumulator, argument: None, filter: None, distinct: None, word: 0 };
+            let slot = Slot { accumulator, input: Input::default(), word: 0 };
             let value = average(g, slot, Some(argument), field, &valid, &count)?;
             return Ok(value.with_valid(Some(valid)));
         }

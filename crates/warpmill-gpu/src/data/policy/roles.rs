@@ -1,6 +1,6 @@
 //! The uses that a pipeline makes of the columns of its scan.
 
-use warpmill_ir::{Expr, ExprKind, Operator, Pipeline, Sink, Source};
+use warpmill_ir::{AggregateExpr, Expr, ExprKind, Operator, Pipeline, Sink, Source};
 
 use super::semantic::Role;
 
@@ -34,7 +34,7 @@ pub(crate) fn roles(pipeline: &Pipeline, sink: &Sink) -> Vec<Role> {
         }
     }
     if let Sink::Aggregate { groups, aggregates, .. } = sink {
-        let used = aggregates.iter().flat_map(|aggregate| aggregate.argument.iter().chain(&aggregate.filter));
+        let used = aggregates.iter().flat_map(AggregateExpr::expressions);
         groups.iter().chain(used).for_each(|expr| tracer.note(expr, Role::Group));
     }
     tracer.roles

@@ -130,9 +130,11 @@ fn chunks_decompress_to_their_segments() {
 fn damaged_blocks_are_noticed_or_give_other_bytes() {
     let fixture = Fixture::new();
     let mut noticed = 0;
+    // Quick runs, as CI's, try a third.
+    let step = if std::env::var_os("WARPMILL_QUICK").is_some() { 3 } else { 1 };
     for codec in Codec::AVAILABLE {
         for (chunk, compressed) in chunks(codec, 4 << 10) {
-            for round in 0..30usize {
+            for round in (0..30usize).step_by(step) {
                 let mut stored = compressed.bytes().to_vec();
                 let block = compressed.block(round % compressed.blocks());
                 for flip in 0..=round % 4 {
@@ -149,5 +151,5 @@ fn damaged_blocks_are_noticed_or_give_other_bytes() {
             }
         }
     }
-    assert!(noticed > 100, "{noticed} noticed");
+    assert!(noticed > 100 / step, "{noticed} noticed");
 }

@@ -1,5 +1,6 @@
 //! Functions of DuckDB that DataFusion has not, or means otherwise.
 
+mod bins;
 mod calendar;
 pub(super) mod csv_field;
 mod errors;
@@ -25,8 +26,10 @@ use std::sync::{Arc, LazyLock};
 use datafusion::logical_expr::{Expr, ScalarUDF, expr::ScalarFunction};
 use warpmill_translate::functions::simple_case;
 
+pub(super) use bins::other_bin;
 pub(super) use calendar::read as moment_of;
 pub(super) use quantiles::check_fraction;
+pub(super) use ranks::map_type;
 
 /// The functions, in the order in which those of one name win.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -46,6 +49,7 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         series::functions(),
         lists::functions(),
         ranks::functions(),
+        bins::functions(),
         quantiles::functions(),
         json::functions(),
         structs::functions(),
@@ -188,6 +192,7 @@ pub(super) fn composed_of_list(name: &str) -> Option<&'static str> {
         "median" => "list_median",
         "mad" => "list_mad",
         "histogram" => "list_histogram",
+        "approx_top_k" => "list_top_k",
         "entropy" => "list_entropy",
         "skewness" => "list_skewness",
         "kurtosis" => "list_kurtosis",

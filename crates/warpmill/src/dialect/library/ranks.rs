@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, MapArray, StructArray, UInt64Array, make_comparator, new_null_array,
+    Array, ArrayRef, AsArray, Float64Array, ListArray, MapArray, StructArray, UInt64Array, make_comparator,
+    new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, take};
@@ -19,6 +20,7 @@ pub(super) fn functions() -> Vec<Own> {
     vec![
         Own::new("list_mode", element_type, mode),
         Own::new("list_histogram", histogram_types, histogram),
+        Own::new("list_top_k", top_types, most_frequent),
         Own::new("list_entropy", any_list, entropy),
         Own::new("list_skewness", numbers, |call| finite(call, "SKEW", skewness)),
         Own::new("list_kurtosis", numbers, |call| finite(call, "Kurtosis", |values| kurtosis(values, true))),
@@ -86,7 +88,8 @@ fn histogram_types(types: &[DataType]) -> Option<Typed> {
     Some((vec![list_of(&key)], map_type(&key)))
 }
 
-fn map_type(key: &DataType) -> DataType {
+/// The type of a histogram of keys of a type.
+pub(in crate::dialect) fn map_type(key: &DataType) -> DataType {
     let fields: Fields =
         vec![Field::new("key", key.clone(), false), Field::new("value", DataType::UInt64, true)].into();
     DataType::Map(Arc::new(Field::new("entries", DataType::Struct(fields), false)), false)
@@ -232,6 +235,43 @@ fn histogram(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(map))
 }
 
+fn top_types(types: &[DataType]) -> Option<Typed> {
+    let [list, count] = types else { return None };
+    let list = list_of(&element(std::slice::from_ref(list))?);
+    let (count, _) = typed(std::slice::from_ref(count), &[Is::Whole], DataType::Null)?;
+    Some((std::iter::once(list.clone()).chain(count).collect(), list))
+}
+
+/// The most frequent elements, as many as the second argument says, from the most frequent one on.
+fn most_frequent(call: &Call) -> Result<ArrayRef> {
+    let lists = lists(call);
+    let order = comparator(&lists)?;
+    let (mut found, mut lengths, mut there) = (vec![], vec![], vec![]);
+    for (row, range) in lists.rows.iter().enumerate() {
+        let values = sorted(range.clone().map(|range| valid(&lists, range)).unwrap_or_default(), &order);
+        there.push(!values.is_empty());
+        if values.is_empty() {
+            lengths.push(0);
+            continue;
+        }
+        let most = match call.integer(1, row) {
+            None => return exec_err!("Invalid input for approx_top_k: k value cannot be NULL"),
+            Some(..=0) => return exec_err!("Invalid input for approx_top_k: k value must be > 0"),
+            Some(1_000_000..) => return exec_err!("Invalid input for approx_top_k: k value must be < 1000000"),
+            Some(most) => most as usize,
+        };
+        let mut runs: Vec<&[usize]> = values.chunk_by(|a, b| order(*a, *b).is_eq()).collect();
+        runs.sort_by_key(|run| std::cmp::Reverse(run.len()));
+        runs.truncate(most);
+        found.extend(runs.iter().map(|run| run[0] as u64));
+        lengths.push(runs.len());
+    }
+    let elements = take(&lists.elements, &UInt64Array::from(found), None)?;
+    let field = Arc::new(Field::new_list_field(elements.data_type().clone(), true));
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok(Arc::new(ListArray::try_new(field, offsets, elements, Some(NullBuffer::from(there)))?))
+}
+
 fn entropy(call: &Call) -> Result<ArrayRef> {
     let lists = lists(call);
     let order = comparator(&lists)?;
@@ -264,6 +304,6 @@ fn grade_up(call: &Call) -> Result<ArrayRef> {
         let first = range.start;
         Some(sorted(range.collect(), &order).into_iter().map(move |at| Some((at - first) as i64 + 1)))
     });
-    let grades = arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>(grades);
+    let grades = ListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>(grades);
     strict_cast(&(Arc::new(grades) as ArrayRef), &call.to)
 }

@@ -143,6 +143,10 @@ pub(super) fn composed(name: &str, call: &Function) -> Option<Expr> {
     let args = arguments(call)?;
     if let Some(list_function) = library::composed_of_list(name) {
         let (x, rest) = args.split_first()?;
+        // Of given bins: an aggregate itself.
+        if list_function == "list_histogram" && !rest.is_empty() {
+            return None;
+        }
         if let ("list_quantile_cont" | "list_quantile_disc", [at]) = (list_function, rest) {
             return Some(quantile(list_function, call, x, at));
         }

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::expr::function;
 use super::parts::Parts;
+use super::recursive::StepName;
 use super::sample::sampled;
 use super::scope::{Field, Fields, Relation, Scope, Visible, distinct_names, marked, operation, quoted, same};
 use super::unread::unread_of_relation;
@@ -33,6 +34,8 @@ struct Unnamed {
     qualifier: Option<String>,
     fields: Fields,
     has_rowid: bool,
+    /// The name of the common table expression whose rows it has, in what adds rows to it.
+    step: Option<String>,
 }
 
 /// The treatment of rows without a partner by a join, or with the columns of one side.
@@ -208,6 +211,10 @@ impl Binder<'_> {
         match relation {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let table = self.table(name);
+                if let (true, Some(own)) = (table.fields.is_none(), &table.step) {
+                    // DataFusion would call it by another name.
+                    alias.get_or_insert_with(|| alias_of(own));
+                }
                 self.named(table, alias, scope)
             }
             TableFactor::Table { name, alias, args: Some(args), .. } => {
@@ -257,6 +264,10 @@ impl Binder<'_> {
 
     /// A table, view, file or common table expression.
     fn table(&mut self, name: &mut ObjectName) -> Unnamed {
+        if let Some(StepName { path, fields }) = self.step_table(name) {
+            let step = path.last().cloned();
+            return Unnamed { path, fields, step, ..Unnamed::default() };
+        }
         if let [ObjectNamePart::Identifier(only)] = name.0.as_mut_slice()
             && let Some(cte) = self.ctes.iter().rev().find(|cte| same(&cte.name, &only.value))
         {
@@ -265,7 +276,7 @@ impl Binder<'_> {
                 path: vec![cte.name.clone()],
                 qualifier: Some(cte.name.clone()),
                 fields: cte.fields.clone(),
-                has_rowid: false,
+                ..Unnamed::default()
             };
         }
         let Some((table, schema)) = self.found(name) else {
@@ -291,6 +302,7 @@ impl Binder<'_> {
             qualifier,
             fields: Some(fields),
             has_rowid,
+            step: None,
         }
     }
 
@@ -323,7 +335,7 @@ impl Binder<'_> {
 
     /// A relation under its alias, with a qualifier that no other relation around it has.
     fn named(&mut self, unnamed: Unnamed, alias: &mut Option<TableAlias>, scope: &Scope<'_>) -> Result<Operand> {
-        let Unnamed { mut path, qualifier, mut fields, has_rowid } = unnamed;
+        let Unnamed { mut path, qualifier, mut fields, has_rowid, .. } = unnamed;
         if let Some(alias) = alias {
             path = vec![alias.name.value.clone()];
             fields = renamed(fields, alias)?;

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::label::label;
 use super::parts::Parts;
 use super::scope::{Alias, Field, Fields, Scope, Visible, distinct_names, marked, quoted, same};
+use super::sets::each_once;
 use super::unread::{unread_of_alias, unread_of_wildcard};
 use super::{Binder, Names};
 use crate::catalog::ROW;
@@ -198,11 +199,17 @@ impl Items {
     }
 
     /// The items under names that are all different and no column's of the FROM clause, and the columns that they make.
-    pub(super) fn named(self, scope: &Scope<'_>, names: Names) -> (Vec<SelectItem>, Fields) {
+    ///
+    /// # Errors
+    /// Names that are the same where they may not be.
+    pub(super) fn named(self, scope: &Scope<'_>, names: Names) -> Result<(Vec<SelectItem>, Fields)> {
         if self.open {
-            return (self.list.into_iter().map(Item::into_written).collect(), None);
+            return Ok((self.list.into_iter().map(Item::into_written).collect(), None));
         }
         let columns: Vec<_> = self.list.into_iter().filter_map(Item::column).collect();
+        if names == Names::Refused {
+            each_once(columns.iter().map(|(name, _)| name.as_str()))?;
+        }
         let shown = distinct_names(columns.iter().map(|(name, _)| name.as_str()));
         let in_from: HashSet<&str> = scope
             .relations
@@ -221,7 +228,7 @@ impl Items {
                 _ => None,
             };
             let column = match names {
-                Names::Kept => shown.clone(),
+                Names::Kept | Names::Refused => shown.clone(),
                 Names::Own if taken.contains(&name) => marked(&name, at),
                 Names::Own if own.as_ref() != Some(&name) && in_from.contains(name.as_str()) => marked(&name, at),
                 Names::Own => name,
@@ -234,7 +241,7 @@ impl Items {
             taken.insert(column.clone());
             fields.push(Field { name: shown, column, parts });
         }
-        (projection, Some(fields))
+        Ok((projection, Some(fields)))
     }
 }
 

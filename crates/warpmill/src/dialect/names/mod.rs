@@ -23,6 +23,7 @@ mod more_calls;
 mod parts;
 mod pivot;
 mod query;
+mod recursive;
 mod rows;
 mod sample;
 mod scope;
@@ -30,6 +31,8 @@ mod sets;
 mod truths;
 mod unread;
 mod windows;
+
+use std::collections::HashSet;
 
 use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query, Statement, TableObject};
@@ -47,7 +50,8 @@ use crate::Result;
 
 /// Spells out the names of `statement`, which was read from the text `sql`.
 pub(super) fn bind(statement: &mut AnyStatement, tables: &Tables<'_>, sql: &str) -> Result<()> {
-    Binder { tables, sql, ctes: vec![], relations: 0, turned: 0, rows: 0 }.any(statement)
+    Binder { tables, sql, ctes: vec![], relations: 0, turned: 0, rows: 0, recursions: 0, read: HashSet::new() }
+        .any(statement)
 }
 
 /// The place where columns called the same may go.
@@ -57,12 +61,16 @@ enum Names {
     Own,
     /// Into a table, a view or a file: they get numbers.
     Kept,
+    /// A side of a UNION BY NAME: there are none.
+    Refused,
 }
 
 /// A common table expression in sight.
 struct Cte {
     name: String,
     fields: Fields,
+    /// The recursion whose rows it is, in what adds rows to it.
+    reading: Option<recursive::Reading>,
 }
 
 /// Binds one statement.
@@ -76,6 +84,10 @@ struct Binder<'a> {
     turned: usize,
     /// Bytes of comparisons of rows.
     rows: usize,
+    /// Common table expressions that may read themselves.
+    recursions: u64,
+    /// Those that do.
+    read: HashSet<u64>,
 }
 
 impl Binder<'_> {

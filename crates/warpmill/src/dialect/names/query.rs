@@ -45,11 +45,11 @@ impl Binder<'_> {
         Ok(fields)
     }
 
-    fn with(&mut self, with: &mut With, outer: Option<&Scope<'_>>) -> Result<()> {
+    pub(super) fn with(&mut self, with: &mut With, outer: Option<&Scope<'_>>) -> Result<()> {
+        let recursive = with.recursive;
         for cte in &mut with.cte_tables {
             let name = cte.alias.name.value.clone();
-            let columns = &mut cte.alias.columns;
-            let given = distinct_names(columns.iter().map(|column| column.name.value.as_str()));
+            let given = distinct_names(cte.alias.columns.iter().map(|column| column.name.value.as_str()));
             let called = |fields: Fields| -> Fields {
                 let mut fields = fields?;
                 for (field, name) in fields.iter_mut().zip(&given) {
@@ -57,25 +57,11 @@ impl Binder<'_> {
                 }
                 Some(fields)
             };
-            let fields = match &mut *cte.query.body {
-                SetExpr::SetOperation { left, right, .. } if with.recursive && cte.query.with.is_none() => {
-                    let cut = cte.query.order_by.is_some() || cte.query.limit_clause.is_some();
-                    if cut && reads(right, &name) {
-                        return Err(Error::NotImplemented(format!(
-                            "ORDER BY, LIMIT or OFFSET in recursive query {name}"
-                        )));
-                    }
-                    let fields = called(self.set_expr(left, outer, Names::Own)?);
-                    self.ctes.push(Cte { name: name.clone(), fields: fields.clone() });
-                    self.set_expr(right, outer, Names::Own)?;
-                    self.ctes.pop();
-                    if let Some(order) = &mut cte.query.order_by {
-                        order_by_output(order, fields.as_deref())?;
-                    }
-                    fields
-                }
-                _ => called(self.query(&mut cte.query, outer, Names::Own)?),
+            let fields = match self.recursion(cte, recursive, outer)? {
+                Some(fields) => fields,
+                None => called(self.query(&mut cte.query, outer, Names::Own)?),
             };
+            let columns = &mut cte.alias.columns;
             if let (false, Some(fields)) = (columns.is_empty(), &fields) {
                 columns.extend(
                     fields[columns.len().min(fields.len())..]
@@ -87,7 +73,7 @@ impl Binder<'_> {
                 column.name = quoted(name);
             }
             cte.alias.name = quoted(&name);
-            self.ctes.push(Cte { name, fields });
+            self.ctes.push(Cte { name, fields, reading: None });
         }
         Ok(())
     }
@@ -102,6 +88,10 @@ impl Binder<'_> {
     ) -> Result<Fields> {
         if let Some(what) = unread_of_select(select) {
             return Err(Error::NotImplemented(what));
+        }
+        if select.qualify.is_some() && !select.named_window.is_empty() && !select.window_before_qualify {
+            let what = "syntax error at or near \"WINDOW\": its clause comes before that of QUALIFY";
+            return Err(Error::Parse(what.into()));
         }
         let mut scope = Scope::inside(outer);
         self.from(&mut select.from, &mut scope)?;
@@ -160,7 +150,7 @@ impl Binder<'_> {
             }
         }
         distinct::choose(select, order.as_deref(), &items)?;
-        let (projection, fields) = items.named(&scope, names);
+        let (projection, fields) = items.named(&scope, names)?;
         select.projection = projection;
         self.tell_apart(select, order, &grouped);
         Ok(fields)
@@ -186,7 +176,7 @@ impl Binder<'_> {
 }
 
 /// Whether a relation of `body` is called `name`.
-fn reads(body: &SetExpr, name: &str) -> bool {
+pub(super) fn reads(body: &SetExpr, name: &str) -> bool {
     let found = visit_relations(body, |relation| match relation.0.last().and_then(ObjectNamePart::as_ident) {
         Some(last) if relation.0.len() == 1 && same(&last.value, name) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),

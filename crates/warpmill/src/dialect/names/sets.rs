@@ -1,11 +1,16 @@
 //! UNION, INTERSECT, EXCEPT and VALUES.
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor};
+use std::collections::HashSet;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Query, SetExpr, SetOperator, SetQuantifier, Statement, Table, TableFactor,
+};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::apart::marked;
 use super::parts::Parts;
+use super::pivot::parsed;
 use super::scope::{Field, Fields, Scope, quoted, same};
 use super::{Binder, Names, no_query, query_of};
 use crate::{Error, Result};
@@ -13,6 +18,9 @@ use crate::{Error, Result};
 impl Binder<'_> {
     /// Binds a set expression, and gives its columns.
     pub(super) fn set_expr(&mut self, body: &mut SetExpr, outer: Option<&Scope<'_>>, names: Names) -> Result<Fields> {
+        if let SetExpr::Table(table) = body {
+            *body = whole_table(table)?;
+        }
         match body {
             SetExpr::Select(select) => self.select(select, None, outer, names),
             SetExpr::Query(query) => self.query(query, outer, names),
@@ -41,9 +49,9 @@ impl Binder<'_> {
                     quantifier,
                     SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName
                 );
-                let names = if by_name { Names::Kept } else { names };
+                let names = if by_name { Names::Refused } else { names };
                 let left_fields = self.set_expr(left, outer, names)?;
-                let right_fields = self.set_expr(right, outer, if by_name { Names::Kept } else { Names::Own })?;
+                let right_fields = self.set_expr(right, outer, if by_name { Names::Refused } else { Names::Own })?;
                 if by_name {
                     return by_names(left_fields, right_fields);
                 }
@@ -62,6 +70,13 @@ impl Binder<'_> {
     }
 }
 
+/// All rows of a table: `TABLE schema.name`.
+fn whole_table(table: &Table) -> Result<SetExpr> {
+    let name: Vec<String> =
+        table.schema_name.iter().chain(&table.table_name).map(|part| quoted(part).to_string()).collect();
+    Ok(*parsed(&format!("SELECT * FROM {}", name.join(".")))?.body)
+}
+
 fn mark_cast(value: &mut Expr) {
     match value {
         Expr::Nested(inner) => mark_cast(inner),
@@ -74,12 +89,7 @@ fn mark_cast(value: &mut Expr) {
 fn by_names(left: Fields, right: Fields) -> Result<Fields> {
     let (Some(mut fields), Some(right)) = (left, right) else { return Ok(None) };
     for side in [&fields, &right] {
-        let twice =
-            side.iter().enumerate().find(|(at, field)| side[..*at].iter().any(|one| same(&one.name, &field.name)));
-        if let Some((_, field)) = twice {
-            let what = format!("UNION BY NAME of several columns called {:?}", field.name);
-            return Err(Error::Plan(what));
-        }
+        each_once(side.iter().map(|field| field.name.as_str()))?;
     }
     for field in right {
         match fields.iter().find(|other| same(&other.name, &field.name)) {
@@ -92,6 +102,20 @@ fn by_names(left: Fields, right: Fields) -> Result<Fields> {
         }
     }
     Ok(Some(fields))
+}
+
+/// Refuses names in a side of a UNION BY NAME of which two are the same.
+pub(super) fn each_once<'n>(names: impl Iterator<Item = &'n str>) -> Result<()> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name.to_lowercase()) {
+            return Err(Error::Plan(format!(
+                "UNION (ALL) BY NAME operation doesn't support duplicate names in the SELECT list - \
+                 the name {name:?} occurs multiple times"
+            )));
+        }
+    }
+    Ok(())
 }
 
 type Side<'s> = (&'s mut Box<SetExpr>, &'s [Field]);

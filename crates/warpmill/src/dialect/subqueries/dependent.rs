@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 
 use super::Rewriter;
 use super::forms::outer_columns;
+use crate::recursion::Recursion;
 
 /// The outer columns that a subquery names, and the rows that they are of.
 pub(super) struct Domain<'o> {
@@ -40,7 +41,7 @@ impl Rewriter {
 
     /// The rows of `plan` for each value of `domain`. Columns keep their names.
     pub(super) fn dependent(&self, plan: LogicalPlan, domain: &Domain<'_>) -> Result<Dependent> {
-        if !names_any(&plan, domain)? {
+        if !self.depends(&plan, domain)? {
             if domain.columns.is_empty() {
                 return Ok(Dependent { plan, keys: vec![] });
             }
@@ -108,8 +109,23 @@ impl Rewriter {
             }
             LogicalPlan::Join(join) => self.dependent_join(join, domain),
             LogicalPlan::Union(union) => self.dependent_union(union, domain),
-            other => not_impl_err!("a subquery that names outer columns in {}", other.display()),
+            other => {
+                if let LogicalPlan::TableScan(scan) = &other
+                    && let Some(scan) = self.dependent_scan(scan)?
+                {
+                    return Ok(scan);
+                }
+                match Recursion::of(&other) {
+                    Some(recursion) => self.dependent_recursion(recursion, domain),
+                    None => not_impl_err!("a subquery that names outer columns in {}", other.display()),
+                }
+            }
         }
+    }
+
+    /// Whether `plan` names a column of `domain`, or has values of one.
+    fn depends(&self, plan: &LogicalPlan, domain: &Domain<'_>) -> Result<bool> {
+        Ok(names_any(plan, domain)? || self.reads_values(plan)?)
     }
 
     /// LIMIT and OFFSET count the rows of each value.
@@ -212,7 +228,7 @@ impl Rewriter {
     fn dependent_join(&self, join: Join, domain: &Domain<'_>) -> Result<Dependent> {
         use JoinType::*;
         let (left, right) = (Arc::unwrap_or_clone(join.left), Arc::unwrap_or_clone(join.right));
-        let (in_left, in_right) = (names_any(&left, domain)?, names_any(&right, domain)?);
+        let (in_left, in_right) = (self.depends(&left, domain)?, self.depends(&right, domain)?);
         let on_domain = join.filter.iter().any(Expr::contains_outer)
             || join.on.iter().any(|(left, right)| left.contains_outer() || right.contains_outer());
         // The side whose rows are all kept, or are what is left, has the values.

@@ -9,9 +9,10 @@ mod checked;
 mod dependent;
 mod forms;
 mod pairs;
+mod recursive;
 mod value;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
@@ -97,6 +98,8 @@ fn refuse_outer_aggregates(plan: &LogicalPlan) -> Result<()> {
 struct Rewriter {
     /// Names that were made up.
     names: Cell<usize>,
+    /// Recursions that are being made of those that name outer columns.
+    recursions: RefCell<recursive::Recursions>,
 }
 
 impl Rewriter {

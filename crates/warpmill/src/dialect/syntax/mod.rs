@@ -1,6 +1,7 @@
 //! Forms of DuckDB's SQL that the parser does not read, as forms that it does: before a text is parsed.
 
 mod forms;
+mod keys;
 mod limits;
 mod pivots;
 
@@ -68,7 +69,7 @@ fn numbered(sql: &str) -> Cow<'_, str> {
 }
 
 /// The words of forms that the parser does not read.
-const WORDS: [&str; 29] = [
+const WORDS: [&str; 30] = [
     "asof",
     "lambda",
     "for",
@@ -98,6 +99,7 @@ const WORDS: [&str; 29] = [
     "(values",
     "key ",
     "percent",
+    "using key",
 ];
 
 /// Whether a colon that is not doubled, `@(`, `@-`, `!` or a comma before a bracket is there.
@@ -211,6 +213,9 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     }
     if first.text == "," && next(rest, 1).is_none_or(|after| rest[after].text == ")" && forms::ends_rows(before)) {
         return 1;
+    }
+    if let Some(length) = keys::using_key(rest, out) {
+        return length;
     }
     if let Some(length) = pivots::pivot(rest, before, out).or_else(|| forms::form(rest, before, out)) {
         return length;
@@ -485,6 +490,10 @@ mod tests {
             ),
             ("SELECT INTERVAL ( 5 ) DAY, INTERVAL (5.5) DAY", "SELECT INTERVAL ((5)) DAY, INTERVAL (5.5) DAY"),
             ("PREPARE p AS SELECT ?+1, '?', ?", "PREPARE p AS SELECT $1+1, '?', $2"),
+            (
+                "WITH RECURSIVE t(a, b) USING KEY (a, max(b)) AS MATERIALIZED (SELECT 1, 2 UNION (FROM t)) FROM t",
+                "WITH RECURSIVE t(a, b) AS (SELECT a, max(b) FROM (SELECT 1, 2 UNION (SELECT * FROM t)) AS \"$ key\") FROM t",
+            ),
             ("SELECT s GLOB 'a*'", "SELECT glob_matches(s, 'a*')"),
         ] {
             assert_eq!(plain(sql), plain_sql);

@@ -2,6 +2,7 @@
 
 use super::data::{COLUMNS, Nulls, table};
 use super::{check, session};
+use crate::quick::cases;
 
 /// Joins of `a` and `b` on `#`.
 const KINDS: [&str; 14] = [
@@ -27,7 +28,8 @@ fn keys() -> Vec<String> {
 }
 
 fn queries(kinds: &[&str], keys: &[String]) -> Vec<String> {
-    keys.iter().flat_map(|key| kinds.iter().map(|kind| kind.replace('#', key))).collect()
+    let all = keys.iter().flat_map(|key| kinds.iter().map(move |kind| kind.replace('#', key)));
+    cases(all, 3).collect()
 }
 
 #[test]

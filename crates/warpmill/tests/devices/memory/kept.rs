@@ -2,6 +2,7 @@
 
 use warpmill::{QueryProfile, Session};
 
+use crate::quick::cases;
 use crate::support::sorted_rows;
 use crate::{device, reasons, size_factor};
 
@@ -145,11 +146,12 @@ fn queries_that_take_turns_settle() {
 fn every_form_stays() {
     // Of what the host decompresses, numbers stay.
     let numbers = ["SELECT sum(id), min(far), max(far), count(far), max(a) FROM big"];
-    for (codec, form, memory, queries) in [
+    let forms = [
         ("lz4", "heavy", 3400, &QUERIES[..3]),
         ("snappy", "heavy", 3500, &QUERIES[..3]),
         ("zstd", "heavy_host", 1160, &numbers),
-    ] {
+    ];
+    for (codec, form, memory, queries) in cases(forms, 2) {
         let folder = tempfile::tempdir().unwrap();
         let session = Session::builder()
             .database(folder.path())

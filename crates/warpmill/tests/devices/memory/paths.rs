@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use warpmill::{QueryProfile, Session};
 
+use crate::quick::cases;
 use crate::support::sorted_rows;
 use crate::{device, reasons};
 
@@ -43,7 +44,7 @@ fn reads_directly(profile: &QueryProfile) -> bool {
 
 #[test]
 fn every_form_from_every_place_gives_the_same_rows() {
-    for (codec, both) in [("lz4", true), ("zstd", true), ("deflate", false), ("lz4", false)] {
+    for (codec, both) in cases([("lz4", true), ("zstd", true), ("deflate", false), ("lz4", false)], 3) {
         let folder = tempfile::tempdir().unwrap();
         let session = session(folder.path(), codec, both);
         let expected = QUERIES.map(|query| sorted_rows(&session.execute(query, &[]).unwrap()));

@@ -1,0 +1,105 @@
+//! Recursive queries of FROM clauses as plans: names have been bound, so that each is a query in brackets with an alias of its own.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::planner::RelationPlannerContext;
+use datafusion::sql::sqlparser::ast::{
+    Ident, Query, SetExpr, SetOperator, SetQuantifier, TableAlias, TableFactor, With,
+};
+
+use super::{Added, Part, Queries, Recursion, nullable, result_fields, table_name};
+
+/// The beginning of the alias, which no text has; the number follows.
+const NAME: &str = "$ recursion ";
+
+/// The alias of the query in brackets that is the recursion `number`: a UNION of the first rows and of what a step adds, and with a key the
+/// INTERSECT of that with the aggregation by the key.
+pub(crate) fn marker(number: u64) -> String {
+    format!("{NAME}{number}")
+}
+
+/// Whether an alias is one of these.
+pub(crate) fn is_marked(alias: Option<&TableAlias>) -> bool {
+    number(alias).is_some()
+}
+
+fn number(alias: Option<&TableAlias>) -> Option<u64> {
+    alias?.name.value.strip_prefix(NAME)?.parse().ok()
+}
+
+/// The parts of such a query.
+struct Parts {
+    first: SetExpr,
+    step: SetExpr,
+    dictionary: Option<SetExpr>,
+    added: Added,
+}
+
+impl Parts {
+    fn of(body: SetExpr) -> Option<Self> {
+        match body {
+            SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, left, right } => {
+                let added = if set_quantifier == SetQuantifier::All { Added::All } else { Added::New };
+                Some(Self { first: *left, step: *right, dictionary: None, added })
+            }
+            SetExpr::SetOperation { op: SetOperator::Intersect, left, right, .. } => {
+                let parts = Self::of(*left)?;
+                Some(Self { dictionary: Some(*right), ..parts })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The plan of a recursive query, and what adds rows to it.
+pub(crate) fn relation(
+    query: Query,
+    alias: TableAlias,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let Some(number) = number(Some(&alias)) else { return internal_err!("a recursive query without a number") };
+    let Some(parts) = Parts::of(*query.body) else { return internal_err!("a recursive query that is no UNION") };
+    let with = query.with;
+    let first = context.plan(derived(with.clone(), parts.first, Some(alias)))?;
+    let rows = nullable(&first);
+    let register = |part: Part, schema: &SchemaRef, context: &mut dyn RelationPlannerContext| {
+        let name = table_name(number, part);
+        context.context_provider().create_cte_work_table(&name, Arc::clone(schema)).map(drop)
+    };
+    let dictionary = match parts.dictionary {
+        Some(aggregation) => {
+            register(Part::Candidates, &rows, context)?;
+            Some(context.plan(derived(None, aggregation, None))?)
+        }
+        None => None,
+    };
+    let all: SchemaRef = Arc::new(Schema::new(result_fields(&first, dictionary.as_ref())));
+    register(Part::Last, if parts.added == Added::New { &all } else { &rows }, context)?;
+    register(Part::All, &all, context)?;
+    let step = context.plan(derived(with, parts.step, None))?;
+    Ok(Recursion::try_new(number, Queries { first, step, dictionary }, parts.added)?.plan())
+}
+
+/// A query in brackets.
+fn derived(with: Option<With>, body: SetExpr, alias: Option<TableAlias>) -> TableFactor {
+    let alias = alias.map(|alias| TableAlias { name: Ident::with_quote('"', "first"), ..alias });
+    TableFactor::Derived { lateral: false, subquery: Box::new(query_of(with, body)), alias, sample: None }
+}
+
+fn query_of(with: Option<With>, body: SetExpr) -> Query {
+    Query {
+        with,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: vec![],
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: vec![],
+    }
+}
