@@ -1,9 +1,8 @@
-"""H2O group-by, ClickBench and the Join Order Benchmark: every answer is DuckDB's, every fallback is known."""
+"""H2O group-by, ClickBench and the Join Order Benchmark: every answer is DuckDB's, without any fallback."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -18,16 +17,8 @@ if TYPE_CHECKING:
 
 SUITES: dict[str, Callable[[], dict[str, Any]]] = {"h2o": groupby.tables, "clickbench": hits.tables, "job": imdb.tables}
 
-#: Queries that need DataFusion for a part, and what for. One that needs it no longer fails the test: take it out here.
-FALLBACKS = {
-    ("h2o", "09"): "corr",
-}
-
 #: A LIMIT without ORDER BY keeps any rows: only their number is compared.
 ANY_ROWS = {("clickbench", "17")}
-
-#: The correlation of a group without variance: NaN in DuckDB, NULL in DataFusion.
-NAN_IS_NULL = {("h2o", "09")}
 
 
 @dataclass
@@ -63,10 +54,6 @@ def named(suite: str) -> list[tuple[str, str]]:
     return [(suite, path.stem[1:]) for path in paths]
 
 
-def without_nan(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return [tuple(None if isinstance(value, float) and isnan(value) else value for value in row) for row in rows]
-
-
 @pytest.mark.parametrize(("suite", "query"), [pair for suite in SUITES for pair in named(suite)])
 def test_answers_are_duckdbs(engines: Callable[[str], Engines], suite: str, query: str) -> None:
     pair = engines(suite)
@@ -74,19 +61,8 @@ def test_answers_are_duckdbs(engines: Callable[[str], Engines], suite: str, quer
     expected = pair.theirs.execute(sql)
     columns, rows = [column[0] for column in expected.description or ()], expected.fetchall()
     pair.ours.set("fallback", "error")
-    reason = None
-    try:
-        actual = pair.ours.sql(sql).fetchall()
-    except warpmill.FallbackError as error:
-        reason = str(error)
-        pair.ours.set("fallback", "allow")
-        actual = pair.ours.sql(sql).fetchall()
-    if (suite, query) in NAN_IS_NULL:
-        actual, rows = without_nan(actual), without_nan(rows)
+    actual = pair.ours.sql(sql).fetchall()
     if (suite, query) in ANY_ROWS:
         assert len(actual) == len(rows)
     else:
         assert difference(actual, rows, columns, sql.replace("COUNT(*) DESC", f"{len(columns)} DESC")) is None
-    known = FALLBACKS.get((suite, query))
-    assert (known is None) == (reason is None), reason or "the fallback is not needed: remove it from FALLBACKS"
-    assert known is None or known in str(reason)
