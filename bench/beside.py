@@ -115,3 +115,17 @@ def compare(
             report.append(figures)
         if asked.json:
             asked.json.write_text(json.dumps(report, indent=1))
+
+
+def compare_by_groups(doc: str | None, table: str, calls: dict[str, str]) -> None:
+    """Print the times of aggregates of all rows of a table ``w``, of few groups (``m``) and of many (``k``).
+
+    Their values are summed, so that groups are not handed out.
+    """
+    groups = {"all rows": "", "few groups": "GROUP BY m", "many groups": "GROUP BY k"}
+    queries = {
+        f"{call}, {name}": f"SELECT count(*), sum(q::DOUBLE) FROM (SELECT {value} AS q FROM w {group})"
+        for call, value in calls.items()
+        for name, group in groups.items()
+    }
+    compare(doc, {"w": table}, queries)

@@ -10,7 +10,7 @@ copied to the device, before anything is timed.
 
 from __future__ import annotations
 
-from beside import compare
+from beside import compare_by_groups
 
 TABLE = """SELECT (hash(i) % {keys})::INTEGER AS k, (hash(i + 7) % 12)::INTEGER AS m,
     CASE WHEN i % 11 = 0 THEN NULL ELSE (hash(i + 13) % 100000) / 4.0 END::DOUBLE AS x,
@@ -23,18 +23,5 @@ CALLS = {
     "a deviation": "stddev(x)",
 }
 
-GROUPS = {"all rows": "", "few groups": "GROUP BY m", "many groups": "GROUP BY k"}
-
-
-def main() -> None:
-    """Print the times."""
-    queries = {
-        f"{call}, {name}": f"SELECT count(*), sum(q::DOUBLE) FROM (SELECT {value} AS q FROM w {group})"
-        for call, value in CALLS.items()
-        for name, group in GROUPS.items()
-    }
-    compare(__doc__, {"w": TABLE}, queries)
-
-
 if __name__ == "__main__":
-    main()
+    compare_by_groups(__doc__, TABLE, CALLS)

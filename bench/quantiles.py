@@ -11,7 +11,7 @@ copied to the device, before anything is timed.
 
 from __future__ import annotations
 
-from beside import compare
+from beside import compare_by_groups
 
 TABLE = """SELECT (hash(i) % {keys})::INTEGER AS k, (hash(i + 7) % 12)::INTEGER AS m,
     (hash(i + 13) % 100000)::INTEGER AS v, (hash(i + 19) % 1000003) / 8.0 AS x FROM range({rows}) r(i)"""
@@ -24,18 +24,5 @@ CALLS = {
     "median beside others": "median(v) + sum(v) / count(*) + max(x)",
 }
 
-GROUPS = {"all rows": "", "few groups": "GROUP BY m", "many groups": "GROUP BY k"}
-
-
-def main() -> None:
-    """Print the times."""
-    queries = {
-        f"{call}, {name}": f"SELECT count(*), sum(q::DOUBLE) FROM (SELECT {value} AS q FROM w {group})"
-        for call, value in CALLS.items()
-        for name, group in GROUPS.items()
-    }
-    compare(__doc__, {"w": TABLE}, queries)
-
-
 if __name__ == "__main__":
-    main()
+    compare_by_groups(__doc__, TABLE, CALLS)
