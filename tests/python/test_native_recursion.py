@@ -83,7 +83,7 @@ EQUAL = [
     " FROM t) FROM range(4) r(x) ORDER BY ALL",
 ]
 
-#: What DuckDB gives since it has keys with aggregates.
+#: Answers of DuckDB versions that have keys with aggregates.
 KEYED = {
     "USING KEY (a, max(b)) AS (SELECT 1, 5 UNION ALL SELECT a, b - 1 FROM t WHERE b > 0)": [(1, 5)],
     "USING KEY (a, avg(b)) AS (SELECT 1, 5 UNION ALL SELECT a, b - 1 FROM t WHERE b > 0)": [(1, 2.5)],

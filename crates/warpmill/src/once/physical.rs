@@ -37,7 +37,7 @@ impl Results {
         Arc::clone(self.0.lock().entry(number).or_default())
     }
 
-    /// Forgets the rows of a node, which are computed anew for whoever reads it next.
+    /// Forgets the rows of a node: its next reader computes them again.
     pub(crate) fn forget(&self, number: u64) {
         self.0.lock().remove(&number);
     }

@@ -21,7 +21,7 @@ impl Keys {
         Ok(Self { values: new_group_values(schema, &GroupOrdering::None)?, numbers: vec![] })
     }
 
-    /// How many different keys there are.
+    /// The number of different keys.
     pub(super) fn len(&self) -> usize {
         self.values.len()
     }

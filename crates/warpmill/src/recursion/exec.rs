@@ -36,7 +36,7 @@ use crate::once::OnceExec;
 /// Rows of a batch of the result.
 const BATCH_ROWS: usize = 8192;
 
-/// Rows wait until there are one for so many that are out: who wants the first ones only, waits for few more.
+/// Rows are held back until there is one for so many that are given out, so that batches grow and the first rows come at once.
 const WAITING_SHARE: usize = 4;
 
 /// Facts about a recursion.
@@ -53,13 +53,13 @@ pub(super) struct Facts {
     pub(super) dictionary: Option<Arc<Dictionary>>,
 }
 
-/// Runs what adds rows until there are none.
+/// Runs the first query, then steps until one adds no rows.
 #[derive(Debug)]
 pub(crate) struct RecursionExec {
     facts: Arc<Facts>,
     first: Arc<dyn ExecutionPlan>,
     step: Arc<dyn ExecutionPlan>,
-    /// What runs instead of the step for few rows.
+    /// The plan of steps of few rows.
     small: Option<Arc<SmallSteps>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -79,7 +79,7 @@ impl RecursionExec {
         Self { facts, first, step, small: None, properties, metrics }
     }
 
-    /// What tells it from others of a statement.
+    /// The number of the recursion within its statement.
     pub(super) fn number(&self) -> u64 {
         self.facts.number
     }
@@ -228,7 +228,7 @@ struct Run {
     /// Parts of the step that are computed once in each.
     varying: Vec<u64>,
     has_stepped: bool,
-    /// What has ended it, once its rows are out.
+    /// The error that has ended the run, which is raised after its rows.
     failed: Option<DataFusionError>,
     out: Out,
     memory: Memory,
@@ -241,16 +241,16 @@ struct Memory {
     last: MemoryReservation,
     /// Rows that this step adds.
     added: MemoryReservation,
-    /// What is known of all rows.
+    /// Keys, or entries, of all rows.
     all: MemoryReservation,
 }
 
-/// Rows of the result that nobody has yet.
+/// Rows of the result that are not given out yet.
 #[derive(Default)]
 struct Out {
     waiting: Vec<RecordBatch>,
     rows: usize,
-    /// Rows that somebody has.
+    /// Rows given out.
     given: usize,
     ready: VecDeque<RecordBatch>,
 }
@@ -325,7 +325,7 @@ impl Run {
             if self.adding.is_none() {
                 return Ok(None);
             }
-            // Whoever wants the rows so far only, has no part in the error.
+            // A reader that stops after the rows so far never sees the error.
             if let Err(error) = self.advance().await {
                 self.adding = None;
                 self.failed = Some(error);
@@ -367,7 +367,7 @@ impl Run {
     async fn end_step(&mut self) -> Result<()> {
         self.adding = None;
         self.handle.cancel.check().map_err(|_| DataFusionError::from(Error::Cancelled))?;
-        // Steps may have no rows for anybody for long.
+        // Many steps may give out no rows.
         tokio::task::coop::consume_budget().await;
         let mut added = std::mem::take(&mut self.added);
         let is_last = added.is_empty() || (self.has_stepped && !self.facts.repeats);

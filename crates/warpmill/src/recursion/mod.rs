@@ -47,7 +47,7 @@ pub(crate) enum Added {
 /// The logical node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Recursion {
-    /// What tells it from others of a statement, or of a view.
+    /// The number of the recursion within its statement or view.
     number: u64,
     /// The query of the first rows.
     first: Arc<LogicalPlan>,
@@ -101,7 +101,7 @@ impl Recursion {
         LogicalPlan::Extension(Extension { node: Arc::new(self) })
     }
 
-    /// What tells it from others of a statement.
+    /// The number of the recursion within its statement.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

@@ -45,7 +45,7 @@ impl SmallSteps {
         &self.plan
     }
 
-    /// How many parts of it are the same in all steps.
+    /// The number of parts that are the same in all steps.
     pub(super) fn same(&self) -> usize {
         self.same
     }

@@ -22,7 +22,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Par
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-/// Rows that a step is expected to read: nobody knows.
+/// Rows that a step is expected to read, a guess.
 const EXPECTED_ROWS: usize = 1 << 10;
 
 /// A table of a recursion.

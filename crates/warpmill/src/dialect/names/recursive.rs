@@ -184,7 +184,7 @@ impl Binder<'_> {
 #[derive(Debug, Clone)]
 enum Value {
     Key,
-    /// That of the last row.
+    /// The value of the last row.
     Last,
     Aggregate(Box<Expr>),
 }

@@ -8,7 +8,7 @@ use warpmill_ir::scalar::civil::days_from_civil;
 
 use crate::dialect::library::parts::{Civil, DAY, add_months};
 
-/// What is asked of bins.
+/// The parameters of bins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     /// Their number.
@@ -179,7 +179,7 @@ pub(super) fn of_moments(low: i64, high: i64, asked: Asked) -> Result<Vec<i64>> 
     Ok(ascending(bounds, high))
 }
 
-/// How far bounds are from each other.
+/// The distance between bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Width {
     months: i64,
