@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,12 @@ import duckdb
 import pytest
 
 import warpmill
-from warpmill import _warpmill
+from simulated import needs_sim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Both = tuple[warpmill.Connection, duckdb.DuckDBPyConnection]
-
-DEVICES = json.loads(_warpmill.devices())
-needs_sim = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason=str(DEVICES["no_simulated_device"]))
 
 #: Groups of one row, of NULLs only, of equal values, of an odd and an even number of rows, and of very unequal sizes.
 TABLE = """CREATE TABLE t AS SELECT

@@ -58,7 +58,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 pub use field_names::is_row;
 pub(crate) use macros::check as check_macro;
-pub(crate) use names::{arguments, distinct_names, shown};
+pub(crate) use names::{arguments, distinct_names, query_of, shown};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
 pub(crate) use quantile_windows::QuantileWindows;
 pub(crate) use subqueries::Subqueries;

@@ -40,7 +40,7 @@ pub(crate) const KEYED: &str = "$ key";
 pub(crate) enum Added {
     /// All of them.
     All,
-    /// Those that are not there yet; with a dictionary, those of its rows that change.
+    /// Rows that are not there yet; with a dictionary, its rows that change.
     New,
 }
 

@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::{Added, Part, Queries, Recursion, nullable, result_fields, table_name};
+use crate::dialect::query_of;
 
 /// The beginning of the alias, which no text has; the number follows.
 const NAME: &str = "$ recursion ";
@@ -86,20 +87,5 @@ pub(crate) fn relation(
 /// A query in brackets.
 fn derived(with: Option<With>, body: SetExpr, alias: Option<TableAlias>) -> TableFactor {
     let alias = alias.map(|alias| TableAlias { name: Ident::with_quote('"', "first"), ..alias });
-    TableFactor::Derived { lateral: false, subquery: Box::new(query_of(with, body)), alias, sample: None }
-}
-
-fn query_of(with: Option<With>, body: SetExpr) -> Query {
-    Query {
-        with,
-        body: Box::new(body),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: vec![],
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: vec![],
-    }
+    TableFactor::Derived { lateral: false, subquery: Box::new(Query { with, ..query_of(body) }), alias, sample: None }
 }

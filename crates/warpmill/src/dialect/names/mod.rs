@@ -86,7 +86,7 @@ struct Binder<'a> {
     rows: usize,
     /// Common table expressions that may read themselves.
     recursions: u64,
-    /// Those that do.
+    /// The numbers of common table expressions that do read themselves.
     read: HashSet<u64>,
 }
 
@@ -147,7 +147,7 @@ fn no_query() -> Query {
 }
 
 /// A query of nothing but `body`.
-fn query_of(body: datafusion::sql::sqlparser::ast::SetExpr) -> Query {
+pub(crate) fn query_of(body: datafusion::sql::sqlparser::ast::SetExpr) -> Query {
     Query {
         with: None,
         body: Box::new(body),

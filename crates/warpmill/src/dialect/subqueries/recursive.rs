@@ -68,7 +68,7 @@ impl Rewriter {
         let Some((_, whole)) = with_values.tables.iter().find(|(part, _)| *part == table.part()) else {
             return Ok(None);
         };
-        // What was planned before may tell less of its own columns.
+        // The columns of the table as it was planned: those of the whole query may allow NULL where these do not.
         let own = table.columns();
         let values = whole.fields()[own.fields().len()..].iter().cloned();
         let fields: Vec<Arc<Field>> = own.fields().iter().cloned().chain(values).collect();

@@ -308,7 +308,7 @@ mod tests {
         let half_past_four = 4 * HOUR + HOUR / 2;
         assert_eq!(nice(low, high, 4), [low + half_past_four, day(2024, 6, 22), high - half_past_four, high]);
         assert_eq!(nice(0, 2, 10), [0, 1, 2]);
-        // What is left of three months and what there is of days make a whole number of days.
+        // A seventh of three months has a fraction of a day, as has a seventh of the days: both together are whole days.
         let spread = nice(day(1969, 11, 12), day(1970, 2, 27) + 7 * HOUR, 7);
         assert_eq!(spread, [-32, -17, -2, 13, 28, 43, 58].map(|days| days * DAY));
         assert!(of_moments(0, i64::MAX, asked(2, true)).is_err());
