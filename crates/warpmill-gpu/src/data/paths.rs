@@ -215,7 +215,8 @@ impl Paths {
         for (which, (bytes, time)) in [measured.disk, measured.staging].into_iter().enumerate() {
             learnt.learn(which, bytes, seconds(time));
         }
-        if measured.link > 0.0 {
+        // Copies of a simulated device stay in the host's caches: with their rate, no copy would be worth its room.
+        if measured.link > 0.0 && self.name.is_some() {
             let bytes = measured.copies.0;
             learnt.learn(2, bytes, bytes as f64 / measured.link);
         }

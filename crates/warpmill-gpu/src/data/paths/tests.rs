@@ -396,3 +396,17 @@ fn large_blocks_of_a_small_table_are_the_hosts() {
     let alone = predict(&pages.heavy, &rates(), Setting { batches: 3, ..setting(DataSource::Host, 0, 0.0) });
     assert_eq!(alone.decompress, 3.0 * f64::from(1 << 20) / rates().warp);
 }
+
+#[test]
+fn a_link_is_measured_where_there_is_one() {
+    let fast = Measured { copies: (1 << 30, Duration::from_secs(1)), link: 1e13, ..Measured::default() };
+    let link = |kind| {
+        let paths = Paths::new(kind, &DeviceRates::assumed("gpu"));
+        let program = program();
+        let forms = paths.choose(&program, &gigabyte(), (DataSource::Pinned, 0), (Representation::Auto, 8)).forms;
+        paths.learn(&program, &forms, (DataSource::Pinned, 0), (&fast, true));
+        paths.rates().link
+    };
+    assert_eq!(link(DeviceKind::Cuda), 1e13);
+    assert_eq!(link(DeviceKind::Sim), rates().link);
+}
