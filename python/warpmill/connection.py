@@ -137,6 +137,11 @@ class Connection(DatabaseCalls):
         """A further connection to the same session, with a last statement of its own."""
         return Connection(self._open, self._database)
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether `begin` has begun a transaction that has not ended. All cursors of a connection are in it."""
+        return self._open.is_in_transaction()
+
     def query(self, query: str, params: Params = None) -> Relation:
         """The same as `sql`."""
         return self.sql(query, params)

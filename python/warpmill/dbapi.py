@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Self
 
-from warpmill._warpmill import Error, NotSupportedError
+from warpmill._warpmill import Error
 from warpmill.other_names import OtherNames
 
 if TYPE_CHECKING:
@@ -57,12 +57,26 @@ class DatabaseCalls(OtherNames):
                 self.execute(insert[1] + values, [value for row in part for value in row])
         return self._last
 
-    def commit(self) -> None:
-        """Do nothing: each statement is a transaction of its own, and is kept when it ends."""
+    @property
+    def in_transaction(self) -> bool:
+        """Whether `begin` has begun a transaction that has not ended. All cursors of a connection are in it."""
+        raise NotImplementedError
 
-    def rollback(self) -> None:
-        """Raise an error: nothing of the statements that have ended can be undone."""
-        raise NotSupportedError("each statement is a transaction of its own: there is nothing to roll back")
+    def begin(self) -> Self:
+        """Begin a transaction: nobody else sees what statements change from now on before `commit`."""
+        self.execute("BEGIN")
+        return self
+
+    def commit(self) -> Self:
+        """Keep all that the transaction has changed. Without `begin` each statement is kept already."""
+        if self.in_transaction:
+            self.execute("COMMIT")
+        return self
+
+    def rollback(self) -> Self:
+        """Undo all that the transaction has changed. Without `begin` there is nothing to undo: an error."""
+        self.execute("ROLLBACK")
+        return self
 
     @property
     def description(self) -> list[Description] | None:

@@ -59,7 +59,7 @@ def test_cursors_share_the_session(con: warpmill.Connection) -> None:
     first.close()
     assert second.execute("SELECT sum(i) FROM t").fetchall() == [(3,)]
     con.commit()
-    with pytest.raises(warpmill.NotSupportedError, match="roll back"):
+    with pytest.raises(warpmill.ExecutionError, match="roll back"):
         con.rollback()
 
 

@@ -146,6 +146,12 @@ fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
             ast::Statement::Pragma { is_eq: true, .. } => {
                 return Err(Status::permission_denied("PRAGMA name = value: clients SET what is theirs"));
             }
+            // Requests of one client may come to sessions that others have, too.
+            ast::Statement::StartTransaction { .. }
+            | ast::Statement::Commit { .. }
+            | ast::Statement::Rollback { .. } => {
+                return Err(Status::unimplemented("there are no transactions: each statement is one"));
+            }
             ast::Statement::Update { .. }
             | ast::Statement::Delete(_)
             | ast::Statement::Merge(_)

@@ -35,7 +35,10 @@ pub(crate) fn of(error: &Error) -> Status {
 fn of_format(error: &warpmill::FormatError) -> Code {
     use warpmill::FormatError;
     match error {
-        FormatError::Locked { .. } | FormatError::Replaced { .. } => Code::Aborted,
+        FormatError::Locked { .. }
+        | FormatError::Replaced { .. }
+        | FormatError::Changed { .. }
+        | FormatError::Ended => Code::Aborted,
         FormatError::Cancelled => Code::Cancelled,
         FormatError::Corrupt { .. } => Code::DataLoss,
         FormatError::Input { .. } | FormatError::Schema { .. } => Code::InvalidArgument,

@@ -51,6 +51,15 @@ pub enum FormatError {
         /// The table's directory, or what a table in memory is called.
         table: String,
     },
+    /// Another writer has committed to the table since the transaction that writes it now began.
+    #[error("table {table} was changed by another writer since the transaction began: ROLLBACK, and try again")]
+    Changed {
+        /// The table's directory, or what a table in memory is called.
+        table: String,
+    },
+    /// The transaction that a statement belonged to has ended meanwhile.
+    #[error("the transaction has ended")]
+    Ended,
     /// The writer was told not to commit.
     #[error("cancelled before it was committed")]
     Cancelled,

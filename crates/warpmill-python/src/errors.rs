@@ -100,7 +100,10 @@ pub(crate) fn format_error(error: &FormatError) -> PyErr {
         FormatError::Corrupt { .. } => CorruptDataError::new_err(message),
         FormatError::Input { .. } | FormatError::Schema { .. } => IngestError::new_err(message),
         FormatError::Catalog(_) => CatalogError::new_err(message),
-        FormatError::Locked { .. } | FormatError::Replaced { .. } => ConflictError::new_err(message),
+        FormatError::Locked { .. }
+        | FormatError::Replaced { .. }
+        | FormatError::Changed { .. }
+        | FormatError::Ended => ConflictError::new_err(message),
         FormatError::Cancelled => InterruptError::new_err(message),
         FormatError::Codec { .. } => NotSupportedError::new_err(message),
         FormatError::Arrow(_) => Error::new_err(message),

@@ -106,6 +106,11 @@ impl PySession {
         })
     }
 
+    /// Whether BEGIN has begun a transaction that has not ended.
+    fn is_in_transaction(&self) -> bool {
+        self.session.is_in_transaction()
+    }
+
     /// When progress is shown: "on", "off" or "auto".
     fn progress_mode(&self) -> &'static str {
         self.session.progress_mode().name()

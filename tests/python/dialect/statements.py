@@ -195,7 +195,11 @@ CASES = (
         "transactions",
         "SELECT count(*) AS n FROM t",
         setup=(T, "BEGIN", R, "COMMIT"),
-        differs="BEGIN is refused: each statement is a transaction of its own",
+    ),
+    Case(
+        "a change among CTEs",
+        "WITH new AS (INSERT INTO t VALUES (7, 'x', 1) RETURNING id) SELECT id, (SELECT count(*) FROM t) AS n FROM new",
+        setup=(T,),
     ),
     Case(
         "`INSERT ... RETURNING`",

@@ -195,6 +195,8 @@ pub(crate) struct DataFileWriter {
     /// The directory that readers will find the files in.
     home: PathBuf,
     version: u64,
+    /// The number of the first file.
+    first: usize,
     open: Option<OpenFile>,
     done: Vec<(Arc<DataFile>, u64)>,
     /// Threads that make full files durable, the oldest first.
@@ -224,13 +226,24 @@ impl DataFileWriter {
     pub fn new(fs: Arc<dyn FileSystem>, directory: &Path, home: &Path, version: u64) -> Self {
         let (directory, home) = (directory.to_owned(), home.to_owned());
         let (done, closing, access) = (Vec::new(), Vec::new(), FileAccess::default());
-        Self { fs, directory, home, version, open: None, done, closing, published: false, access }
+        Self { fs, directory, home, version, first: 0, open: None, done, closing, published: false, access }
     }
 
     /// The same, whose files are opened in this way.
     pub fn with_access(mut self, access: FileAccess) -> Self {
         self.access = access;
         self
+    }
+
+    /// The same, whose files have numbers from `first` on: others of the version are there already.
+    pub fn numbered_from(mut self, first: usize) -> Self {
+        self.first = first;
+        self
+    }
+
+    /// The number that the next file would have.
+    pub fn next_number(&self) -> usize {
+        self.first + self.done.len()
     }
 
     /// Appends `bytes` as one blob, at a multiple of `align` bytes (a multiple of 64 that divides 4096).
@@ -260,7 +273,7 @@ impl DataFileWriter {
     }
 
     fn start(&self) -> Result<OpenFile> {
-        let name = format!("{:016}-{:04}.data", self.version, self.done.len());
+        let name = format!("{:016}-{:04}.data", self.version, self.next_number());
         let path = temporary(&self.directory.join(&name));
         let mut out = self.fs.create_file(&path).map_err(FormatError::io("cannot create", &path))?;
         let mut header = [0; HEADER_BYTES];

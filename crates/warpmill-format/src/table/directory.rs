@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::Identity;
 use super::fs::FileSystem;
 use super::leftovers;
 use super::manifest::Manifest;
@@ -235,19 +236,34 @@ pub(crate) fn write_manifest(
     manifest: &Manifest,
     renaming: impl FnOnce() -> Result<()>,
 ) -> Result<Stamp> {
-    let path = manifest_path(directory, manifest.version);
-    let temporary = path.with_added_extension("tmp");
+    let stamp = stage_manifest(fs, directory, manifest)?;
+    renaming().inspect_err(|_| {
+        let _ = fs.remove_file(&staged_path(directory, manifest.version));
+    })?;
+    place_manifest(fs, directory, manifest.version)?;
+    Ok(stamp)
+}
+
+/// The path of the manifest of `version` before it has its name.
+pub(crate) fn staged_path(directory: &Path, version: u64) -> PathBuf {
+    manifest_path(directory, version).with_added_extension("tmp")
+}
+
+/// Writes the manifest under its name before it is one; its bytes are durable, that name may not be. Returns its stamp.
+pub(crate) fn stage_manifest(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<Stamp> {
+    let temporary = staged_path(directory, manifest.version);
     let mut out = fs.create_file(&temporary).map_err(FormatError::io("cannot create", &temporary))?;
     let bytes = manifest.to_bytes();
     out.write_all(&bytes).map_err(FormatError::io("cannot write", &temporary))?;
     out.sync().map_err(FormatError::io("cannot sync", &temporary))?;
-    drop(out);
-    renaming().inspect_err(|_| {
-        let _ = fs.remove_file(&temporary);
-    })?;
-    fs.rename(&temporary, &path).map_err(FormatError::io("cannot rename to", &path))?;
-    fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory))?;
     Ok(Stamp::of(&bytes))
+}
+
+/// Gives the manifest of `version`, which [`stage_manifest`] has written, its name.
+pub(crate) fn place_manifest(fs: &dyn FileSystem, directory: &Path, version: u64) -> Result<()> {
+    let path = manifest_path(directory, version);
+    fs.rename(&staged_path(directory, version), &path).map_err(FormatError::io("cannot rename to", &path))?;
+    fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory))
 }
 
 /// Says that `version`, whose manifest is there, was committed: should its manifest vanish, the version before is not
@@ -272,6 +288,15 @@ fn read_manifest(directory: &Path, version: u64) -> Result<Option<(Manifest, Sta
         return Err(FormatError::corrupt(&path, format!("it is the manifest of version {}", manifest.version)));
     }
     Ok(Some((manifest, Stamp::of(&bytes))))
+}
+
+/// The identity of the table in `directory`, as far as it has one; `None`: there is no table, or it cannot be read.
+pub(crate) fn identity_of(directory: &Path) -> Result<Option<Option<Identity>>> {
+    match load_newest(directory, None, FileAccess::default()) {
+        Ok((version, _)) => Ok(Some(version.identity)),
+        Err(FormatError::Catalog(_) | FormatError::Corrupt { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The newest version, sharing what it can with `known`. A writer may remove files while they are being opened: then

@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::directory::{self, DirectoryLock, is_file_at};
 use super::fs::{FileSystem, SystemFs};
+use super::journal;
 use crate::{FormatError, Result};
 
 /// The purpose of a hidden entry.
@@ -126,8 +127,13 @@ fn create_file(path: &Path) -> Result<(PathBuf, File)> {
 
 /// Takes the name of what is at `path`; returns where it is until it is removed.
 pub fn set_aside(path: &Path) -> Result<PathBuf> {
+    set_aside_in(&SystemFs, path)
+}
+
+/// [`set_aside`] in this file system.
+pub(crate) fn set_aside_in(fs: &dyn FileSystem, path: &Path) -> Result<PathBuf> {
     let aside = beside(path, Purpose::Dropped)?;
-    std::fs::rename(path, &aside).map_err(FormatError::io("cannot remove", path))?;
+    fs.rename(path, &aside).map_err(FormatError::io("cannot remove", path))?;
     Ok(aside)
 }
 
@@ -202,8 +208,9 @@ pub(crate) fn remove_folder(fs: &dyn FileSystem, folder: &Path) -> std::io::Resu
     fs.remove_dir(folder)
 }
 
-/// Removes what processes that died have left in `folder`.
+/// Removes what processes that died have left in `folder`, but for what belongs to a transaction that is committed: that gets its names.
 pub fn clean(folder: &Path) -> Result<()> {
+    journal::finish(&journal::database_of(folder))?;
     for name in directory::names(folder)? {
         let path = folder.join(&name);
         match Purpose::of(&name) {

@@ -26,9 +26,11 @@ mod data_file;
 mod decode;
 mod directory;
 mod encoder;
+mod fork;
 mod fs;
 mod identity;
 mod interner;
+pub mod journal;
 pub mod leftovers;
 mod manifest;
 mod manifest_check;
@@ -42,6 +44,7 @@ mod sort;
 mod stored_chunk;
 mod strings;
 mod summary;
+pub mod transaction;
 mod version;
 mod waiting;
 mod writer;
@@ -64,6 +67,7 @@ pub(crate) use conform::{conform_column, stored_schema, strict_cast};
 use data_file::DataFileWriter;
 use directory::Stamp;
 use encoder::Sink;
+use fork::{Fork, ForkLock};
 use fs::{FileSystem, SystemFs};
 pub use identity::Identity;
 pub(crate) use version::{RowSegment, Version};
@@ -131,9 +135,11 @@ pub struct Table {
     current: Mutex<Option<(Arc<TableSnapshot>, Option<Stamp>)>>,
     /// Whether files are read instead of mapped.
     reads: AtomicBool,
+    /// Of a table that one transaction alone sees.
+    fork: Option<Fork>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Home {
     Memory { writing: Arc<AtomicU8> },
     Directory { fs: Arc<dyn FileSystem>, path: PathBuf },
@@ -149,6 +155,7 @@ pub struct TableHold(directory::DirectoryLock);
 pub(crate) enum WriterLock {
     Memory(#[expect(dead_code, reason = "held for its drop")] MemoryLock),
     Directory(directory::DirectoryLock),
+    Fork(ForkLock),
 }
 
 impl WriterLock {
@@ -157,6 +164,7 @@ impl WriterLock {
         match self {
             WriterLock::Memory(_) => true,
             WriterLock::Directory(lock) => lock.holds(),
+            WriterLock::Fork(fork) => fork.lock.holds(),
         }
     }
 }
@@ -166,7 +174,8 @@ pub(crate) struct MemoryLock(Arc<AtomicU8>);
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
-        self.0.store(FREE, Ordering::Release);
+        // One that was dropped meanwhile stays so.
+        let _ = self.0.compare_exchange(WRITING, FREE, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
@@ -197,6 +206,34 @@ impl Table {
     pub fn build_over(path: &Path, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
         let over = directory::lock(path)?;
         Self::build_with(Arc::new(SystemFs), path, schema, options, Some(over))
+    }
+
+    /// [`Table::build`] in a transaction: the writer's commit shows the table to the transaction, and [`transaction::commit`] to others.
+    pub fn build_in_transaction(path: &Path, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
+        Self::build_fork(Arc::new(SystemFs), path, schema, &options)
+    }
+
+    fn build_fork(
+        fs: Arc<dyn FileSystem>,
+        path: &Path,
+        schema: SchemaRef,
+        options: &WriteOptions,
+    ) -> Result<TableWriter> {
+        let schema = stored_schema(&schema)?;
+        let path = std::path::absolute(path).map_err(FormatError::io("cannot resolve", path))?;
+        leftovers::clean(path.parent().unwrap_or(&path))?;
+        let (staging, lock) = leftovers::create_folder(&*fs, &path)?;
+        let staging = Staging { fs: fs.clone(), path: staging, over: None, done: false };
+        let (number, identity) = (fork::version_number(), Identity::new());
+        let empty = Version { identity: Some(identity), ..Version::empty(number, schema.clone()) };
+        let empty = TableSnapshot::new(Some(path.clone()), empty);
+        let mut table = Self::at(Home::Directory { fs, path }, Some(empty));
+        table.fork = Some(Fork::made_in(staging, WriterLock::Directory(lock)));
+        let table = Arc::new(table);
+        let lock = table.writer_lock(options.keep_versions)?;
+        let sink = table.sink(&*table.snapshot()?, options.keep_versions)?;
+        let (base, codecs, staging) = (None, Vec::new(), None);
+        TableWriter::start(Start { table, schema, base, number, identity, sink, codecs, staging, lock }, options)
     }
 
     fn build_with(
@@ -282,7 +319,35 @@ impl Table {
     }
 
     fn at(home: Home, snapshot: Option<Arc<TableSnapshot>>) -> Self {
-        Self { home, current: Mutex::new(snapshot.map(|snapshot| (snapshot, None))), reads: AtomicBool::new(false) }
+        let (current, reads) = (Mutex::new(snapshot.map(|snapshot| (snapshot, None))), AtomicBool::new(false));
+        Self { home, current, reads, fork: None }
+    }
+
+    /// The table as a transaction that begins now sees it, and writes it: nobody else sees that before [`transaction::commit`].
+    ///
+    /// Errors: as [`Table::snapshot`].
+    pub fn fork(self: &Arc<Self>) -> Result<Arc<Self>> {
+        let base = self.snapshot()?;
+        let mut own = Self::at(self.home.clone(), Some(Arc::clone(&base)));
+        own.set_access(self.access());
+        own.fork = Some(Fork::of(Arc::clone(self), base));
+        Ok(Arc::new(own))
+    }
+
+    /// Keeps others from writing a table that a transaction has forked, until the transaction ends.
+    ///
+    /// Errors: [`FormatError::Locked`] while another writer is at work, [`FormatError::Changed`] where one has been since it was forked.
+    pub fn hold_fork(self: &Arc<Self>) -> Result<()> {
+        self.own_fork()?.hold(self)
+    }
+
+    /// Whether it is a table that a transaction has made.
+    pub fn is_made_in_transaction(&self) -> bool {
+        self.fork.as_ref().is_some_and(|fork| fork.of.is_none())
+    }
+
+    fn own_fork(&self) -> Result<&Fork> {
+        self.fork.as_ref().ok_or(FormatError::Ended)
     }
 
     /// From now on, files of snapshots come into memory in this way; those of earlier ones stay as they are.
@@ -305,8 +370,11 @@ impl Table {
     /// The newest committed version, by whichever process.
     pub fn snapshot(&self) -> Result<Arc<TableSnapshot>> {
         let mut current = self.current.lock();
-        let Home::Directory { path, .. } = &self.home else {
-            return Ok(current.as_ref().expect("a table in memory has a version").0.clone());
+        let path = match (&self.home, &self.fork) {
+            (Home::Directory { path, .. }, None) => path,
+            (Home::Memory { .. }, _) | (_, Some(_)) => {
+                return Ok(current.as_ref().expect("tables in memory and forks have a version").0.clone());
+            }
         };
         if let Some((snapshot, stamp)) = &*current {
             let version = snapshot.version();
@@ -389,6 +457,13 @@ impl Table {
         }
     }
 
+    /// [`Table::retire`] of a table whose only writer is the caller.
+    fn drop_for_good(&self) {
+        if let Home::Memory { writing } = &self.home {
+            writing.store(DROPPED, Ordering::Release);
+        }
+    }
+
     /// Takes [`Table::retire`] back.
     pub fn reinstate(&self) {
         if let Home::Memory { writing } = &self.home {
@@ -402,21 +477,14 @@ impl Table {
         planned: Option<&TableSnapshot>,
         options: WriteOptions,
     ) -> Result<TableWriter> {
-        let lock = self.lock()?;
+        let lock = self.writer_lock(options.keep_versions)?;
         let base = self.snapshot()?;
         if planned.is_some_and(|planned| !base.continues(planned)) {
             return Err(self.replaced());
         }
-        let number = base.version() + 1;
+        let number = if self.fork.is_some() { fork::version_number() } else { base.version() + 1 };
         let identity = base.parts().identity.filter(|_| replaced_by.is_none()).unwrap_or_else(Identity::new);
-        let sink = match &self.home {
-            Home::Memory { .. } => Sink::Memory,
-            Home::Directory { fs, path } => {
-                directory::collect_garbage(&**fs, path, &base.parts().to_manifest(), options.keep_versions)?;
-                leftovers::clean(path.parent().unwrap_or(path))?;
-                Sink::Files(DataFileWriter::new(fs.clone(), path, path, number).with_access(self.access()))
-            }
-        };
+        let sink = self.sink(&base, options.keep_versions)?;
         let (schema, codecs, base) = match replaced_by {
             // Columns keep their codecs by name.
             Some(schema) => {
@@ -431,15 +499,46 @@ impl Table {
         TableWriter::start(Start { table, schema, base, number, identity, sink, codecs, staging, lock }, &options)
     }
 
+    /// Where the next version goes, after `base`; versions that nobody may ask for any more are removed.
+    fn sink(&self, base: &TableSnapshot, keep_versions: usize) -> Result<Sink> {
+        let Home::Directory { fs, path } = &self.home else { return Ok(Sink::Memory) };
+        let files = match &self.fork {
+            Some(fork) => fork.data_files(fs, path),
+            None => {
+                directory::collect_garbage(&**fs, path, &base.parts().to_manifest(), keep_versions)?;
+                leftovers::clean(path.parent().unwrap_or(path))?;
+                DataFileWriter::new(fs.clone(), path, path, base.version() + 1)
+            }
+        };
+        Ok(Sink::Files(files.with_access(self.access())))
+    }
+
     /// The error of writing to a table that another one has taken the name of.
     fn replaced(&self) -> FormatError {
-        let table = self.path().map_or_else(|| "in memory".into(), |path| path.display().to_string());
-        FormatError::Replaced { table }
+        FormatError::Replaced { table: self.shown() }
+    }
+
+    /// What errors call it.
+    fn shown(&self) -> String {
+        self.path().map_or_else(|| "in memory".into(), |path| path.display().to_string())
+    }
+
+    /// The right to write it, as a transaction's or by itself.
+    fn writer_lock(self: &Arc<Self>, keep_versions: usize) -> Result<WriterLock> {
+        match &self.fork {
+            Some(fork) => fork.lock(self, keep_versions).map(WriterLock::Fork),
+            None => self.lock(),
+        }
     }
 
     fn lock(&self) -> Result<WriterLock> {
         match &self.home {
-            Home::Directory { path, .. } => Ok(WriterLock::Directory(directory::lock(path)?)),
+            Home::Directory { path, .. } => {
+                let lock = directory::lock(path)?;
+                // A version that another transaction has committed may not have its name yet.
+                journal::finish(&journal::database_of(path.parent().unwrap_or(path)))?;
+                Ok(WriterLock::Directory(lock))
+            }
             Home::Memory { writing } => {
                 match writing.compare_exchange(FREE, WRITING, Ordering::AcqRel, Ordering::Acquire) {
                     Ok(_) => Ok(WriterLock::Memory(MemoryLock(writing.clone()))),

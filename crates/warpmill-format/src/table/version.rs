@@ -23,7 +23,7 @@ use crate::segment::{Encoding, SegmentBytes, SegmentParts};
 use crate::{FileAccess, FormatError, Result, Segment};
 
 /// Everything that one version is made of.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Version {
     pub number: u64,
     /// Whose version; `None` where an older build wrote it.

@@ -229,10 +229,19 @@ impl TableWriter {
         let (number, identity, schema) = (self.number, Some(self.identity), self.schema.clone());
         let version = Version { number, identity, schema, dictionaries, codecs, segments, pruning };
         let may_commit = self.may_commit;
-        let Sink::Files(mut files) = sink else {
+        let files = match sink {
+            Sink::Memory => None,
+            Sink::Files(mut files) => {
+                files.finish()?;
+                Some(files)
+            }
+        };
+        if let Some(fork) = &self.table.fork {
+            return if may_commit() { fork.keep(&self.table, version, files) } else { Err(FormatError::Cancelled) };
+        }
+        let Some(mut files) = files else {
             return if may_commit() { Ok(self.table.publish(version, None)) } else { Err(FormatError::Cancelled) };
         };
-        files.finish()?;
         let manifest = version.to_manifest();
         let may_commit = || match self.lock.holds() {
             true if may_commit() => Ok(()),

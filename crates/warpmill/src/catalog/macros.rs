@@ -24,6 +24,7 @@ struct Stored {
 impl Schema {
     /// Adds or replaces a macro: stored where there is a database, unless it is `temporary`.
     pub(crate) fn put_macro(&self, name: &str, sql: &str, temporary: bool) -> Result<()> {
+        self.shared.check_no_transaction("CREATE MACRO")?;
         let name = name.to_lowercase();
         match self.folder.as_ref().filter(|_| !temporary) {
             Some(folder) => {
@@ -84,6 +85,7 @@ impl Schema {
 
     /// Removes a macro; `false`: there is none of that name.
     pub(crate) fn remove_macro(&self, name: &str) -> Result<bool> {
+        self.shared.check_no_transaction("DROP MACRO")?;
         let name = name.to_lowercase();
         let mut removed = self.macros.write().remove(&name).is_some();
         if !removed && let Some(folder) = self.folder.as_ref().filter(|_| plain(&name).is_ok()) {

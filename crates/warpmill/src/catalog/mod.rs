@@ -18,6 +18,7 @@ mod sequences;
 mod sink;
 mod special;
 mod summary;
+mod transaction;
 mod view;
 
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ use std::sync::{Arc, Weak};
 use datafusion::catalog::{CatalogProvider, SchemaProvider};
 use datafusion::common::{Result as DataFusionResult, TableReference};
 use datafusion::execution::SessionState;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use warpmill_format::FileAccess;
 use warpmill_format::table::leftovers;
 
@@ -82,6 +83,8 @@ pub(crate) struct Shared {
     /// Plans that were made of views whose text is in the database, where other processes change it.
     stored_views: AtomicU64,
     state: RwLock<Weak<RwLock<SessionState>>>,
+    /// What BEGIN has begun.
+    transaction: Mutex<Option<transaction::Transaction>>,
 }
 
 impl Shared {
@@ -119,7 +122,7 @@ pub(crate) struct Catalog {
 impl Catalog {
     pub(crate) fn new(database: Option<PathBuf>, remote: Arc<Remote>) -> Arc<Self> {
         let (changes, stored_views, state) = (AtomicU64::new(0), AtomicU64::new(0), RwLock::default());
-        let shared = Arc::new(Shared { remote, changes, stored_views, state });
+        let shared = Arc::new(Shared { remote, changes, stored_views, state, transaction: Mutex::default() });
         let main = Arc::new(Schema::new(MAIN, database.clone(), Arc::clone(&shared)));
         Arc::new_cyclic(|this| Self { database, main, others: RwLock::default(), shared, this: Weak::clone(this) })
     }
@@ -127,6 +130,11 @@ impl Catalog {
     /// From now on, views and files are read with the settings and functions of this state.
     pub(crate) fn attach(&self, state: Weak<RwLock<SessionState>>) {
         *self.shared.state.write() = state;
+    }
+
+    /// Does what is left of commits of several tables, whose writer may have died.
+    pub(crate) fn finish_commits(&self) -> Result<()> {
+        self.main.finish_commits()
     }
 
     /// Grows with every table that is added or removed by this session.
@@ -188,6 +196,7 @@ impl Catalog {
 
     /// Adds a schema; `false`: there is one of that name.
     pub(crate) fn create_schema(&self, name: &str) -> Result<bool> {
+        self.shared.check_no_transaction("CREATE SCHEMA")?;
         if self.find_schema(name)?.is_some() || same(name, INFORMATION_SCHEMA) {
             return Ok(false);
         }
@@ -215,6 +224,7 @@ impl Catalog {
     /// # Errors
     /// The main schema; what is in the way, by name. Nothing is removed then.
     pub(crate) fn drop_schema(&self, name: &str, cascade: bool) -> Result<bool> {
+        self.shared.check_no_transaction("DROP SCHEMA")?;
         if is_main(name) || same(name, INFORMATION_SCHEMA) {
             return Err(Error::Catalog(format!("schema '{name}' cannot be dropped: it is always there")));
         }

@@ -17,6 +17,10 @@ impl Schema {
     /// It is not of this kind; it is being written; the system refuses. It is there as before then.
     pub(crate) fn remove(&self, name: &str, kind: Kind) -> Result<bool> {
         let Some(found) = self.find(name)? else { return Ok(false) };
+        let is_own = matches!(&found, Found::Session(_, Entry::Warpmill(_)));
+        if !is_own {
+            self.shared.check_no_transaction("DROP of what is no table of Warpmill")?;
+        }
         if let Found::Session(known, Entry::Foreign(_)) = &found {
             // Files and frames are as much the one as the other.
             return Ok(self.take(known));
@@ -25,6 +29,9 @@ impl Schema {
             return Err(wrong_kind(name, found.kind()));
         }
         match found {
+            Found::Session(known, Entry::Warpmill(_)) if self.is_in_transaction() => {
+                return self.drop_in_transaction(&known).map(|()| true);
+            }
             Found::Session(known, Entry::Warpmill(table)) => {
                 table.retire()?;
                 return Ok(self.take(&known));

@@ -13,6 +13,7 @@ impl Schema {
     /// # Errors
     /// There is something of that name; the table is being written; it is a foreign one. It is as before then.
     pub(crate) fn rename(&self, name: &str, new_name: &str) -> Result<()> {
+        self.shared.check_no_transaction("RENAME")?;
         let own = self.find(name)?.ok_or_else(|| Error::Catalog(format!("table '{name}' not found")))?;
         if !same(name, new_name)
             && let Some(there) = self.find(new_name)?

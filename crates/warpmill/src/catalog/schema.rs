@@ -12,7 +12,7 @@ use datafusion::common::DataFusionError;
 use datafusion::datasource::ViewTable;
 use datafusion::logical_expr::TableType;
 use parking_lot::{Mutex, RwLock};
-use warpmill_format::table::leftovers;
+use warpmill_format::table::{journal, leftovers};
 use warpmill_format::{FormatError, Table, TableWriter};
 
 use super::reading::Call;
@@ -133,8 +133,13 @@ impl Schema {
         self.path(name, view::SUFFIX).expect("a stored view has a path")
     }
 
-    /// What `name` is.
-    pub(super) fn find(&self, name: &str) -> Result<Option<Found>> {
+    /// Does what is left of commits of several tables, whose writer may have died.
+    pub(super) fn finish_commits(&self) -> Result<()> {
+        self.folder.as_ref().map_or(Ok(()), |folder| Ok(journal::finish(&journal::database_of(folder))?))
+    }
+
+    /// What `name` is to everybody.
+    pub(super) fn find_committed(&self, name: &str) -> Result<Option<Found>> {
         let tables = self.session_tables.read();
         let entry = tables.get_key_value(name).or_else(|| tables.iter().find(|(known, _)| same(known, name)));
         if let Some((name, entry)) = entry {
@@ -177,7 +182,7 @@ impl Schema {
     }
 
     /// The stored table of exactly this name.
-    fn open(&self, name: &str) -> Result<Arc<Table>> {
+    pub(super) fn open(&self, name: &str) -> Result<Arc<Table>> {
         let mut opened = self.opened.lock();
         let access = self.shared.file_access();
         if let Some(table) = opened.get(name) {
@@ -204,10 +209,12 @@ impl Schema {
     }
 
     /// The kind of the session's own `name`.
-    pub(crate) fn session_kind(&self, name: &str) -> Option<Kind> {
-        let tables = self.session_tables.read();
-        let entry = tables.iter().find(|(known, _)| same(known, name))?;
-        Some(if matches!(entry.1, Entry::View(_)) { Kind::View } else { Kind::Table })
+    pub(crate) fn session_kind(&self, name: &str) -> Result<Option<Kind>> {
+        Ok(match self.find(name)? {
+            Some(Found::Session(_, Entry::Warpmill(table))) if table.path().is_some() => None,
+            Some(found @ Found::Session(..)) => Some(found.kind()),
+            _ => None,
+        })
     }
 
     /// Adds or replaces a table of the session.
@@ -257,6 +264,7 @@ impl Schema {
 
     /// Adds or replaces a view: stored where there is a database, unless it is `temporary`.
     pub(crate) fn put_view(&self, name: &str, view: View, temporary: bool) -> Result<()> {
+        self.shared.check_no_transaction("CREATE VIEW")?;
         let Some(folder) = self.folder.as_ref().filter(|_| !temporary) else {
             self.put(name, Entry::View(view));
             return Ok(());
@@ -311,7 +319,10 @@ impl Schema {
             Some(folder) => {
                 let path = folder.join(plain(new_name)?);
                 create_directory(folder)?;
-                Ok(Table::build(&path, schema, options)?)
+                Ok(match self.is_in_transaction() {
+                    true => Table::build_in_transaction(&path, schema, options)?,
+                    false => Table::build(&path, schema, options)?,
+                })
             }
             None => self.build_in_memory(schema, options),
         }
@@ -337,6 +348,9 @@ impl Schema {
     /// # Errors
     /// As [`Schema::commit`], of tables in memory.
     pub(crate) fn committed(&self, name: &str, table: Arc<Table>, existing: Existing) -> Result<()> {
+        if self.put_in_transaction(name, &table, existing == Existing::Goes)? {
+            return Ok(());
+        }
         if table.path().is_some() {
             // A foreign table of that name would hide the stored one, and one that was damaged may still be known.
             self.take(name);
@@ -372,6 +386,7 @@ impl Schema {
                 names.push(name);
             }
         }
+        let mut names = self.seen_in_transaction(names);
         names.sort();
         Ok(names)
     }

@@ -86,6 +86,7 @@ impl Sequence {
 impl Schema {
     /// Adds or replaces a sequence: stored where there is a database, unless it is `temporary`.
     pub(crate) fn put_sequence(&self, name: &str, sequence: Sequence, temporary: bool) -> Result<()> {
+        self.shared.check_no_transaction("CREATE SEQUENCE")?;
         let name = name.to_lowercase();
         match self.folder.as_ref().filter(|_| !temporary) {
             Some(folder) => {
@@ -131,6 +132,7 @@ impl Schema {
 
     /// Removes a sequence; `false`: there is none of that name.
     pub(crate) fn remove_sequence(&self, name: &str) -> Result<bool> {
+        self.shared.check_no_transaction("DROP SEQUENCE")?;
         let name = name.to_lowercase();
         if self.sequences.lock().remove(&name).is_some() {
             return Ok(true);

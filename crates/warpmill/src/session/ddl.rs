@@ -86,7 +86,7 @@ impl Session {
         }
         let (place, table) = self.place(&name)?;
         let making = Making { if_not_exists, or_replace, temporary };
-        let there = if temporary { place.session_kind(&table) } else { place.kind(&table)? };
+        let there = if temporary { place.session_kind(&table)? } else { place.kind(&table)? };
         if !may_make(&name, Kind::Table, there, making)? {
             return Ok(QueryResult::empty());
         }
@@ -131,7 +131,7 @@ impl Session {
     /// `CREATE VIEW`: its text is kept, in the database where there is one, and planned when it is used.
     pub(super) async fn create_view(&self, name: &TableReference, sql: &str, making: Making) -> Result<QueryResult> {
         let (place, view_name) = self.place(name)?;
-        let there = if making.temporary { place.session_kind(&view_name) } else { place.kind(&view_name)? };
+        let there = if making.temporary { place.session_kind(&view_name)? } else { place.kind(&view_name)? };
         if !may_make(name, Kind::View, there, making)? {
             return Ok(QueryResult::empty());
         }

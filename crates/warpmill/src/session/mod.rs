@@ -30,6 +30,7 @@ mod sequences;
 mod statements;
 mod suggestions;
 mod tables;
+mod transactions;
 pub(crate) mod variables;
 mod whole_tables;
 mod written;

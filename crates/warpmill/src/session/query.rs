@@ -17,6 +17,7 @@ use super::describe::describe;
 use super::explain::kernels_statement;
 use super::running::Query;
 use super::statements::Taken;
+use super::transactions::is_order;
 use super::written::{WrittenExec, stage};
 use super::{QueryResult, Session};
 use crate::distribution::{self, Distribution, Stages, Workers};
@@ -49,10 +50,10 @@ impl Session {
             match self.run_once(sql, params, query).await {
                 // Nothing of it stays: what it means now is for another plan to say.
                 Err(error) if error.is_outdated() && query.handle.commit.reopen() => {}
-                outcome => return outcome,
+                outcome => return outcome.inspect_err(|_| self.inner.catalog.abort()),
             }
         }
-        self.run_once(sql, params, query).await
+        self.run_once(sql, params, query).await.inspect_err(|_| self.inner.catalog.abort())
     }
 
     async fn run_once(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
@@ -130,6 +131,11 @@ impl Session {
     }
 
     pub(super) async fn plan_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Planned> {
+        // Plans that are kept look at each of their tables alone.
+        self.inner.catalog.finish_commits()?;
+        if !is_order(sql) {
+            self.inner.catalog.check_not_aborted()?;
+        }
         let options = self.options();
         let settings = self.inner.settings_changes.load(Ordering::Acquire);
         let generation = Generation { catalog: self.inner.catalog.changes(), settings };

@@ -41,6 +41,11 @@ impl Session {
             let taken = Box::pin(self.take_statement(&text, params, query)).await?;
             return Ok(if matches!(taken, Taken::No) { Taken::Instead(text) } else { taken });
         }
+        if words.first() == Some(&"with")
+            && let Some(done) = Box::pin(self.with_changes(sql, params)).await?
+        {
+            return Ok(Taken::Done(done));
+        }
         if let Some(taken) = self.change_statement(sql, &words, params, query).await? {
             return Ok(taken);
         }
@@ -59,10 +64,9 @@ impl Session {
             ["describe", ..] if is_query(sql["describe".len()..].trim_start()) => {
                 Ok(Taken::Instead(answer(sql.trim_end_matches([';', ' ']))))
             }
-            ["begin" | "commit" | "rollback" | "abort" | "start" | "end", ..] => Err(Error::NotImplemented(format!(
-                "{}: each statement is a transaction of its own, and several cannot be one",
-                sql.trim_end_matches([';', ' '])
-            ))),
+            ["begin" | "commit" | "rollback" | "abort" | "start" | "end", ..] => {
+                self.transaction_statement(sql, query).await
+            }
             ["set", "variable", ..] => self.set_variable(sql, params, query).await,
             ["reset", "variable", ..] => self.reset_variable(sql),
             ["reset", name] => self.reset(name.trim_end_matches(';')),

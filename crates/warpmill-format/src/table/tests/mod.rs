@@ -21,6 +21,7 @@ mod identity;
 mod mutations;
 mod nested;
 mod processes;
+mod transactions;
 mod writing;
 
 /// Tells how often an outcome came of a kind of attack, for the table of `python tests/attack`.

@@ -5,6 +5,7 @@
 
 mod assign;
 mod conflict;
+mod in_ctes;
 mod merge;
 mod optimize;
 mod target;

@@ -1,0 +1,167 @@
+//! Tables as one transaction sees them: the version that it has met first, and what it writes since, which nobody else sees before it commits.
+//!
+//! The first write locks the table until the transaction ends. Data files are durable when their statement ends; manifests are
+//! written by the transaction's commit ([`super::transaction`]). Versions have numbers of their own until then, so that nothing
+//! that was made of one is taken for what is made of another.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::data_file::DataFileWriter;
+use super::directory;
+use super::fs::FileSystem;
+use super::writer::Staging;
+use super::{Home, Table, TableSnapshot, Version, WriterLock, leftovers};
+use crate::{FormatError, Result};
+
+/// The number of the first version that is of a transaction only: no table has that many.
+const FIRST_OF_FORKS: u64 = 1 << 62;
+
+/// A number that no other version has.
+pub(super) fn version_number() -> u64 {
+    static MADE: AtomicU64 = AtomicU64::new(FIRST_OF_FORKS);
+    MADE.fetch_add(1, Ordering::Relaxed)
+}
+
+/// What makes a table one that a transaction alone sees.
+pub(crate) struct Fork {
+    /// The table that others see, and its version that the transaction began with; `None`: it has made the table.
+    pub(super) of: Option<(Arc<Table>, Arc<TableSnapshot>)>,
+    pub(super) state: Mutex<State>,
+}
+
+/// What a transaction has done with a table so far.
+#[derive(Default)]
+pub(super) struct State {
+    /// Whether a statement writes.
+    writing: bool,
+    /// Whether a statement has written.
+    pub changed: bool,
+    /// Whether the transaction is over.
+    ended: bool,
+    /// The data files of all statements: they are removed with this, unless they are published.
+    pub files: Vec<DataFileWriter>,
+    /// The folder in which a new table is made.
+    pub staging: Option<Staging>,
+    /// The table's lock, from the first write on. Last: released when all else is cleaned up.
+    pub lock: Option<Arc<WriterLock>>,
+}
+
+impl fmt::Debug for Fork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fork").field("of", &self.of).finish_non_exhaustive()
+    }
+}
+
+/// The right of one statement to write a fork, until dropped.
+#[derive(Debug)]
+pub(crate) struct ForkLock {
+    table: Arc<Table>,
+    pub(super) lock: Arc<WriterLock>,
+}
+
+impl Drop for ForkLock {
+    fn drop(&mut self) {
+        if let Some(fork) = &self.table.fork {
+            fork.state.lock().writing = false;
+        }
+    }
+}
+
+impl Fork {
+    /// Of a table that others see in this version.
+    pub(super) fn of(table: Arc<Table>, base: Arc<TableSnapshot>) -> Self {
+        Self { of: Some((table, base)), state: Mutex::default() }
+    }
+
+    /// Of a table that is made in `staging`.
+    pub(super) fn made_in(staging: Staging, lock: WriterLock) -> Self {
+        let state = State { staging: Some(staging), lock: Some(Arc::new(lock)), ..State::default() };
+        Self { of: None, state: Mutex::new(state) }
+    }
+
+    /// The right to write `table`, whose fork this is.
+    ///
+    /// Errors: [`FormatError::Locked`] while another writer is at work, [`FormatError::Changed`] where one has been since the transaction
+    /// began, [`FormatError::Ended`].
+    pub(super) fn lock(&self, table: &Arc<Table>, keep_versions: usize) -> Result<ForkLock> {
+        let mut state = self.state.lock();
+        if state.ended {
+            return Err(FormatError::Ended);
+        }
+        if state.writing {
+            return Err(FormatError::Locked { table: table.shown() });
+        }
+        let lock = match (&state.lock, &self.of) {
+            (Some(lock), _) => Arc::clone(lock),
+            (None, Some((of, base))) => Arc::new(first_lock(of, base, keep_versions)?),
+            (None, None) => return Err(FormatError::Ended),
+        };
+        state.lock = Some(Arc::clone(&lock));
+        state.writing = true;
+        Ok(ForkLock { table: Arc::clone(table), lock })
+    }
+
+    /// Takes the lock of the table for as long as the transaction lasts, without writing it.
+    ///
+    /// Errors: as [`Fork::lock`].
+    pub(super) fn hold(&self, table: &Arc<Table>) -> Result<()> {
+        self.lock(table, usize::MAX).map(drop)
+    }
+
+    /// What writes the data files of the next statement of a table in directory `path`.
+    pub(super) fn data_files(&self, fs: &Arc<dyn FileSystem>, path: &Path) -> DataFileWriter {
+        let state = self.state.lock();
+        // Until it has its name, a new table is read where it is made.
+        let directory = state.staging.as_ref().map_or(path, |staging| &staging.path);
+        let first = state.files.last().map_or(0, DataFileWriter::next_number);
+        DataFileWriter::new(Arc::clone(fs), directory, directory, self.next_version()).numbered_from(first)
+    }
+
+    /// The number that the table's next version will have for others.
+    pub(super) fn next_version(&self) -> u64 {
+        self.of.as_ref().map_or(1, |(_, base)| base.version() + 1)
+    }
+
+    /// Takes what a statement has written as the version that the transaction sees from now on.
+    ///
+    /// Errors: [`FormatError::Ended`]: nothing of it is kept.
+    pub(super) fn keep(
+        &self,
+        table: &Table,
+        version: Version,
+        files: Option<DataFileWriter>,
+    ) -> Result<Arc<TableSnapshot>> {
+        let mut state = self.state.lock();
+        if state.ended {
+            return Err(FormatError::Ended);
+        }
+        state.changed = true;
+        state.files.extend(files);
+        Ok(table.publish(version, None))
+    }
+
+    /// Ends the transaction's use of the table: what was not committed is removed, and others may write.
+    pub(super) fn end(&self) {
+        let mut state = self.state.lock();
+        *state = State { ended: true, ..State::default() };
+    }
+}
+
+/// The lock of `of`, whose newest version is still `base`; older ones go.
+fn first_lock(of: &Arc<Table>, base: &TableSnapshot, keep_versions: usize) -> Result<WriterLock> {
+    let lock = of.lock()?;
+    let now = of.snapshot()?;
+    if (now.identity(), now.version()) != (base.identity(), base.version()) {
+        return Err(FormatError::Changed { table: of.shown() });
+    }
+    if let Home::Directory { fs, path } = &of.home {
+        directory::collect_garbage(&**fs, path, &now.parts().to_manifest(), keep_versions)?;
+        leftovers::clean(path.parent().unwrap_or(path))?;
+    }
+    Ok(lock)
+}

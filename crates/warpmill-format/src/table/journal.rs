@@ -1,0 +1,246 @@
+//! The commit of several tables: a file that names what is to be done, all of which is durable under other names by then. The
+//! transaction is committed when the file is there; whoever meets it when its writer is dead does what is left.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::directory::{self, is_file_at};
+use super::fs::{FileSystem, OutputFile, SystemFs};
+use super::{Identity, leftovers};
+use crate::{FormatError, Result};
+
+/// The folder of such files in a database; it is there during commits.
+const FOLDER: &str = ".commits";
+const EXTENSION: &str = "commit";
+
+/// The end of the name of a schema's folder in a database.
+const SCHEMA_EXTENSION: &str = "schema";
+
+/// Time that a commit of a process that lives is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The database of the tables in `folder`: the folder, or the one that it is a schema of.
+pub fn database_of(folder: &Path) -> PathBuf {
+    let is_schema = folder.extension().is_some_and(|extension| extension == SCHEMA_EXTENSION);
+    folder.parent().filter(|_| is_schema).unwrap_or(folder).to_owned()
+}
+
+/// A part of a commit. Paths are relative to the database. What has been done already is not done again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Step {
+    /// The table gets a version whose manifest is staged.
+    Version { table: String, version: u64 },
+    /// The folder `from` becomes the table.
+    Made { from: String, table: String },
+    /// The table goes, if it is that one.
+    Dropped { table: String, identity: Option<Identity> },
+}
+
+impl Step {
+    /// Does it in the database.
+    pub(super) fn apply(&self, fs: &dyn FileSystem, database: &Path) -> Result<()> {
+        match self {
+            Self::Version { table, version } => {
+                let directory = inside(database, table)?;
+                match directory::place_manifest(fs, &directory, *version) {
+                    Err(error) if is_missing(&error) => {}
+                    placed => {
+                        placed?;
+                        directory::mark_committed(fs, &directory, *version);
+                    }
+                }
+            }
+            Self::Made { from, table } => {
+                let (from, to) = (inside(database, from)?, inside(database, table)?);
+                if from.symlink_metadata().is_ok() {
+                    match directory::put_in_place(fs, &from, &to, None, || {}) {
+                        Err(error) if is_missing(&error) => {}
+                        placed => placed?,
+                    }
+                }
+            }
+            Self::Dropped { table, identity } => {
+                let directory = inside(database, table)?;
+                if directory::identity_of(&directory)? == Some(*identity) {
+                    let aside = leftovers::set_aside_in(fs, &directory)?;
+                    let folder = directory.parent().unwrap_or(database);
+                    fs.sync_dir(folder).map_err(FormatError::io("cannot sync", folder))?;
+                    leftovers::remove(&aside);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_missing(error: &FormatError) -> bool {
+    matches!(error, FormatError::Io { source, .. } if source.kind() == ErrorKind::NotFound)
+}
+
+/// The path of `relative` in the database, which it does not leave.
+fn inside(database: &Path, relative: &str) -> Result<PathBuf> {
+    let path = Path::new(relative);
+    match path.components().all(|part| matches!(part, Component::Normal(_))) {
+        true => Ok(database.join(path)),
+        false => Err(FormatError::corrupt(&database.join(FOLDER), format!("{relative:?} is no place in the database"))),
+    }
+}
+
+/// A commit of several steps that is going on, or was.
+pub(super) struct Journal {
+    path: PathBuf,
+    /// Locked: nobody else takes the commit for that of a dead process.
+    file: File,
+}
+
+impl Journal {
+    /// Commits: from then on, these steps will be done, by whomever. `committing` is called when everything else has been done.
+    pub fn commit(
+        fs: &dyn FileSystem,
+        database: &Path,
+        steps: &[Step],
+        committing: impl FnOnce() -> Result<()>,
+    ) -> Result<Self> {
+        let folder = database.join(FOLDER);
+        let Unnamed { path: temporary, file, mut out } = Unnamed::create(fs, database, &folder)?;
+        let path = temporary.with_extension("");
+        let bytes = serde_json::to_vec(steps).expect("steps are JSON");
+        out.write_all(&bytes).map_err(FormatError::io("cannot write", &temporary))?;
+        out.sync().map_err(FormatError::io("cannot sync", &temporary))?;
+        drop(out);
+        committing().inspect_err(|_| {
+            let _ = fs.remove_file(&temporary);
+            let _ = fs.remove_dir(&folder);
+        })?;
+        fs.rename(&temporary, &path).map_err(FormatError::io("cannot rename to", &path))?;
+        fs.sync_dir(&folder).map_err(FormatError::io("cannot sync", &folder))?;
+        Ok(Self { path, file })
+    }
+
+    /// Does all steps, and forgets them.
+    pub fn finish(self, fs: &dyn FileSystem, database: &Path, steps: &[Step]) -> Result<()> {
+        steps.iter().try_for_each(|step| step.apply(fs, database))?;
+        fs.remove_file(&self.path).map_err(FormatError::io("cannot remove", &self.path))?;
+        // Others may commit, too.
+        let _ = fs.remove_dir(&database.join(FOLDER));
+        Ok(())
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Closing is not enough: a forked process may have the file open, too.
+        let _ = self.file.unlock();
+    }
+}
+
+/// The file of a commit before it has its name, locked.
+struct Unnamed {
+    path: PathBuf,
+    file: File,
+    out: Box<dyn OutputFile>,
+}
+
+/// How often a file is made anew that others have taken for what a dead process left.
+const MOST_ATTEMPTS: usize = 100;
+
+impl Unnamed {
+    /// A new one in `folder`, which comes and goes with the files in it.
+    fn create(fs: &dyn FileSystem, database: &Path, folder: &Path) -> Result<Self> {
+        for _ in 0..MOST_ATTEMPTS {
+            match fs.create_dir(folder) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(FormatError::io("cannot create directory", folder)(error));
+                }
+                _ => {}
+            }
+            fs.sync_dir(database).map_err(FormatError::io("cannot sync", database))?;
+            let path = folder.join(format!("{}.{EXTENSION}.tmp", own_name()));
+            let out = match fs.create_file(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                out => out.map_err(FormatError::io("cannot create", &path))?,
+            };
+            let file = match File::open(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                file => file.map_err(FormatError::io("cannot open", &path))?,
+            };
+            file.lock().map_err(FormatError::io("cannot lock", &path))?;
+            if is_file_at(&file, &path) {
+                return Ok(Self { path, file, out });
+            }
+        }
+        Err(FormatError::Locked { table: folder.display().to_string() })
+    }
+}
+
+/// A name that no other commit has.
+fn own_name() -> String {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    format!("{nanos:032}-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Does what is left of commits of several tables in `database`: those of processes that died, and those that are going on are waited for.
+///
+/// Errors: of the file system; [`FormatError::Corrupt`] for what is no such commit; [`FormatError::Locked`] after seconds.
+pub fn finish(database: &Path) -> Result<()> {
+    let folder = database.join(FOLDER);
+    let names = match std::fs::read_dir(&folder) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) => return Err(FormatError::io("cannot list", &folder)(error)),
+        Ok(_) => directory::names(&folder),
+    };
+    let mut names = match names {
+        Err(error) if is_missing(&error) => return Ok(()),
+        names => names?,
+    };
+    // The earliest first: a later one may go on from it.
+    names.sort();
+    for name in names {
+        let path = folder.join(&name);
+        if let Some(file) = locked(&path)? {
+            match name.strip_suffix(".tmp") {
+                // Its writer died before it was committed.
+                Some(_) => leftovers::remove(&path),
+                None => {
+                    let steps = steps_of(&path)?;
+                    Journal { path, file }.finish(&SystemFs, database, &steps)?;
+                }
+            }
+        }
+    }
+    let _ = std::fs::remove_dir(&folder);
+    Ok(())
+}
+
+/// The file at `path`, locked; `None`: it is gone.
+fn locked(path: &Path) -> Result<Option<File>> {
+    let begun = Instant::now();
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(FormatError::io("cannot open", path))?,
+    };
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(is_file_at(&file, path).then_some(file)),
+            // One that is not committed yet is not waited for.
+            Err(_) if path.extension().is_some_and(|extension| extension == "tmp") => return Ok(None),
+            Err(std::fs::TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(FormatError::Locked { table: path.display().to_string() });
+            }
+            Err(std::fs::TryLockError::Error(error)) => return Err(FormatError::io("cannot lock", path)(error)),
+        }
+    }
+}
+
+fn steps_of(path: &Path) -> Result<Vec<Step>> {
+    let bytes = std::fs::read(path).map_err(FormatError::io("cannot read", path))?;
+    serde_json::from_slice(&bytes).map_err(|error| FormatError::corrupt(path, error.to_string()))
+}

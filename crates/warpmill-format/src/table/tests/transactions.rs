@@ -1,0 +1,251 @@
+//! Transactions over several tables: all that they do, or nothing, whatever happens.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::faulty_fs::{Fault, FaultyFs};
+use super::*;
+use crate::table::transaction::{Change, commit, end};
+
+fn make(path: &Path, batch: &RecordBatch) {
+    let mut writer = Table::build(path, batch.schema(), small()).unwrap();
+    writer.write(batch).unwrap();
+    writer.commit().unwrap();
+}
+
+fn append(table: &Arc<Table>, batch: &RecordBatch) -> Result<Arc<TableSnapshot>> {
+    let mut writer = table.append(small())?;
+    writer.write(batch)?;
+    writer.commit()
+}
+
+/// The rows of each table in `folder`, once commits that were under way are finished.
+fn found(folder: &Path) -> BTreeMap<String, u64> {
+    journal::finish(folder).unwrap();
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let tables = names.filter(|name| !name.starts_with('.'));
+    tables
+        .map(|name| (name.clone(), Table::open(&folder.join(&name)).unwrap().snapshot().unwrap().num_rows()))
+        .collect()
+}
+
+fn files(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn statements_see_each_other_and_others_see_the_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    make(&path, &rows(0, 1000));
+    let table = Table::open(&path).unwrap();
+    let own = table.fork().unwrap();
+    assert_holds(&append(&own, &rows(1000, 1500)).unwrap(), &[rows(0, 2500)]);
+    // Several writes of one version have files of their own.
+    let mut writer = own.append(small()).unwrap();
+    let mut changes = Changes::new(writer.base().unwrap(), vec![]);
+    assert!((0..500).all(|row| changes.delete(row)));
+    writer.change(&changes).unwrap();
+    writer.write(&rows(2500, 700)).unwrap();
+    writer.commit().unwrap();
+    let expected = rows(500, 2700);
+    assert_holds(&own.snapshot().unwrap(), std::slice::from_ref(&expected));
+    assert_holds(&table.snapshot().unwrap(), &[rows(0, 1000)]);
+    assert!(matches!(append(&table, &rows(0, 1)), Err(FormatError::Locked { .. })));
+    commit(&[Change::Written(own.clone())], || true).unwrap();
+    for table in [table, Table::open(&path).unwrap()] {
+        let snapshot = table.snapshot().unwrap();
+        assert_eq!(snapshot.version(), 2);
+        snapshot.verify().unwrap();
+        assert_holds(&snapshot, std::slice::from_ref(&expected));
+    }
+    // It has ended, and its lock is free.
+    assert!(matches!(append(&own, &rows(0, 1)), Err(FormatError::Ended)));
+    assert_eq!(append(&Table::open(&path).unwrap(), &rows(0, 10)).unwrap().num_rows(), 2710);
+}
+
+#[test]
+fn what_is_given_up_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, new) = (dir.path().join("t"), dir.path().join("new"));
+    make(&path, &rows(0, 1000));
+    let (before, inside) = (files(dir.path()), files(&path));
+    let table = Table::open(&path).unwrap();
+    let own = table.fork().unwrap();
+    append(&own, &rows(1000, 1500)).unwrap();
+    let mut writer = Table::build_in_transaction(&new, rows(0, 0).schema(), small()).unwrap();
+    writer.write(&rows(0, 1100)).unwrap();
+    let made = writer.table().clone();
+    writer.commit().unwrap();
+    assert!(made.is_made_in_transaction() && !own.is_made_in_transaction());
+    assert_holds(&append(&made, &rows(1100, 100)).unwrap(), &[rows(0, 1200)]);
+    // One that may not commit is given up, too.
+    let changes = [Change::Written(own), Change::Made(made)];
+    assert!(matches!(commit(&changes, || false), Err(FormatError::Cancelled)));
+    assert_eq!(files(dir.path()), before);
+    let left: Vec<String> = files(&path).into_iter().filter(|name| !name.ends_with(".tmp")).collect();
+    assert_eq!(left, inside);
+    let own = table.fork().unwrap();
+    append(&own, &rows(0, 10)).unwrap();
+    end([own]);
+    assert_eq!(append(&table, &rows(1000, 5)).unwrap().num_rows(), 1005);
+    assert!(!files(&path).iter().any(|name| name.ends_with(".tmp")));
+}
+
+#[test]
+fn another_writer_is_met() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t");
+    make(&path, &rows(0, 1000));
+    let table = Table::open(&path).unwrap();
+    let (one, other) = (table.fork().unwrap(), table.fork().unwrap());
+    append(&one, &rows(1000, 10)).unwrap();
+    assert!(matches!(append(&other, &rows(1000, 20)), Err(FormatError::Locked { .. })));
+    commit(&[Change::Written(one)], || true).unwrap();
+    assert!(matches!(append(&other, &rows(1000, 20)), Err(FormatError::Changed { .. })));
+    // It reads what it has read, as long as it lasts.
+    assert_holds(&other.snapshot().unwrap(), &[rows(0, 1000)]);
+    assert!(matches!(other.hold_fork(), Err(FormatError::Changed { .. })));
+    end([other]);
+}
+
+#[test]
+fn tables_in_memory_take_part() {
+    let table = Table::in_memory(rows(0, 0).schema());
+    append(&table, &rows(0, 10)).unwrap();
+    let (own, gone) = (table.fork().unwrap(), Table::in_memory(rows(0, 0).schema()));
+    let dropped = gone.fork().unwrap();
+    append(&own, &rows(10, 10)).unwrap();
+    dropped.hold_fork().unwrap();
+    assert!(matches!(append(&gone, &rows(0, 1)), Err(FormatError::Locked { .. })));
+    assert_eq!(table.snapshot().unwrap().num_rows(), 10);
+    commit(&[Change::Written(own), Change::Dropped(dropped)], || true).unwrap();
+    assert_holds(&table.snapshot().unwrap(), &[rows(0, 20)]);
+    assert!(matches!(append(&gone, &rows(0, 1)), Err(FormatError::Replaced { .. })));
+    assert_eq!(append(&table, &rows(20, 1)).unwrap().version(), table.snapshot().unwrap().version());
+}
+
+/// Appends to `a`, empties `b`, drops `c`, makes `d`, and another `e`.
+fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
+    let mut changes = vec![];
+    let given_up = |changes: &[Change], error| {
+        end(changes.iter().map(|change| match change {
+            Change::Written(table) | Change::Made(table) | Change::Dropped(table) => table.clone(),
+        }));
+        Err(error)
+    };
+    let made = (|| {
+        let open = |name: &str| Table::open_with(fs.clone(), &folder.join(name))?.fork();
+        changes.push(Change::Written(open("a")?));
+        let Change::Written(a) = &changes[0] else { unreachable!() };
+        append(&a.clone(), &rows(1000, 100))?;
+        append(&a.clone(), &rows(1100, 50))?;
+        let b = open("b")?;
+        changes.push(Change::Written(b.clone()));
+        b.replace(rows(0, 0).schema(), small())?.commit()?;
+        for name in ["c", "e"] {
+            let gone = open(name)?;
+            changes.push(Change::Dropped(gone.clone()));
+            gone.hold_fork()?;
+        }
+        for name in ["d", "e"] {
+            let mut writer = Table::build_fork(fs.clone(), &folder.join(name), rows(0, 0).schema(), &small())?;
+            changes.push(Change::Made(writer.table().clone()));
+            writer.write(&rows(0, 130))?;
+            writer.commit()?;
+        }
+        Ok(())
+    })();
+    match made {
+        Ok(()) => commit(&changes, || true),
+        Err(error) => given_up(&changes, error),
+    }
+}
+
+#[test]
+fn a_fault_at_every_operation_leaves_all_or_nothing() {
+    let counts = |rows: &[(&str, u64)]| rows.iter().map(|(name, rows)| (name.to_string(), *rows)).collect();
+    let old: BTreeMap<String, u64> = counts(&[("a", 1000), ("b", 1000), ("c", 1000), ("e", 1000)]);
+    let new: BTreeMap<String, u64> = counts(&[("a", 1150), ("b", 0), ("d", 130), ("e", 130)]);
+    let faults = [Fault::Error, Fault::PowerLoss { names: false }, Fault::PowerLoss { names: true }];
+    let step = if std::env::var_os("WARPMILL_QUICK").is_some() { 3 } else { 1 };
+    for (first, fault) in faults.into_iter().enumerate() {
+        let mut at = if step > 1 { first } else { 0 };
+        let mut seen = [0, 0];
+        loop {
+            let (dir, attic) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            old.keys().for_each(|name| make(&dir.path().join(name), &rows(0, 1000)));
+            let fs = FaultyFs::new(fault, at, attic.path());
+            let done = change_all(&fs, dir.path());
+            let struck = fs.struck();
+            fs.lose();
+            let context = format!("{fault:?} at operation {at}: {done:?}");
+            let now = found(dir.path());
+            assert!(now == old || now == new, "{context}: {now:?}");
+            assert!(now == new || done.is_err(), "{context}: what was committed is not there");
+            seen[usize::from(now == new)] += 1;
+            // The next writers work, and clean up.
+            for name in now.keys() {
+                let table = Table::open(&dir.path().join(name)).unwrap();
+                table.snapshot().unwrap().verify().unwrap();
+                assert_eq!(append(&table, &rows(0, 10)).unwrap().num_rows(), now[name] + 10, "{context}");
+            }
+            let hidden: Vec<String> = files(dir.path()).into_iter().filter(|name| name.starts_with('.')).collect();
+            assert!(hidden.is_empty(), "{context}: {hidden:?}");
+            if !struck {
+                break;
+            }
+            at += step;
+        }
+        assert!(seen.iter().all(|count| *count > 0), "{fault:?}: {seen:?} old and new");
+        tally(&format!("{fault:?} in transactions"), "all or nothing", at / step);
+    }
+}
+
+/// Set for the child process only: the folder of the tables to append to.
+const CHILD: &str = "WARPMILL_TEST_TRANSACTIONS_IN";
+
+/// Not a test of its own: what the killed process runs.
+#[test]
+fn append_to_both_forever() {
+    let Ok(folder) = std::env::var(CHILD) else { return };
+    let folder = Path::new(&folder);
+    journal::finish(folder).unwrap();
+    let tables = ["a", "b"].map(|name| Table::open(&folder.join(name)).unwrap());
+    loop {
+        let forks = tables.each_ref().map(|table| table.fork().unwrap());
+        for fork in &forks {
+            append(fork, &rows(0, 1000)).unwrap();
+        }
+        commit(&forks.map(Change::Written), || true).unwrap();
+    }
+}
+
+#[test]
+fn killed_transactions_leave_whole_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    ["a", "b"].into_iter().for_each(|name| make(&dir.path().join(name), &rows(0, 0)));
+    let mut last = 0;
+    for round in 0..12u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "table::tests::transactions::append_to_both_forever", "--nocapture"])
+            .env(CHILD, dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(60 + round * 37 % 100));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = found(dir.path());
+        assert_eq!(now["a"], now["b"]);
+        assert!(now["a"].is_multiple_of(1000) && now["a"] >= last, "{now:?} after {last}");
+        last = now["a"];
+    }
+    tally("transacting processes killed", "whole commits", 12);
+    assert!(last > 0, "no child came to commit anything");
+}

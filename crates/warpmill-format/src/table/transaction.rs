@@ -1,0 +1,178 @@
+//! The commit of what a transaction has made of several tables: all of it, or nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::directory::{self, Stamp};
+use super::fork::Fork;
+use super::fs::FileSystem;
+use super::journal::{Journal, Step, database_of};
+use super::{Home, Table, Version};
+use crate::{FormatError, Result};
+
+/// What a transaction does with a table that it has forked ([`Table::fork`]) or made ([`Table::build_in_transaction`]).
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// The rows that statements have written become its next version. Nothing, where none has.
+    Written(Arc<Table>),
+    /// A table that the transaction has made gets its name.
+    Made(Arc<Table>),
+    /// The table that was forked goes.
+    Dropped(Arc<Table>),
+}
+
+/// A step of a commit that is durable but for its names.
+struct Ready {
+    step: Step,
+    fs: Arc<dyn FileSystem>,
+    database: PathBuf,
+    table: Arc<Table>,
+    /// The version that others will see, with the stamp of its manifest.
+    version: Option<(Version, Stamp)>,
+}
+
+/// Commits the changes of a transaction: they are visible and durable together, or nothing has changed. `may_commit` is asked when there is
+/// nothing left to do but to give them their names. The forks are of no use afterwards.
+///
+/// Errors: as those of [`super::TableWriter::commit`]; [`FormatError::Catalog`] where tables are not of one database;
+/// [`FormatError::Cancelled`] where it may not commit.
+pub fn commit(changes: &[Change], may_commit: impl FnOnce() -> bool) -> Result<()> {
+    let ended = Ended(changes);
+    let stored = |change: &&Change| matches!(change.table().home, Home::Directory { .. });
+    // What goes makes room for what comes.
+    let (dropped, others): (Vec<_>, Vec<_>) =
+        changes.iter().filter(stored).partition(|change| matches!(change, Change::Dropped(_)));
+    let ready = dropped.into_iter().chain(others).filter_map(|change| change.ready().transpose());
+    let ready = ready.collect::<Result<Vec<Ready>>>()?;
+    place(&ready, may_commit)?;
+    for Ready { table, version, .. } in ready {
+        if let (Some((version, stamp)), Some((of, _))) = (version, &table.own_fork()?.of) {
+            of.publish(version, Some(stamp));
+        }
+    }
+    changes.iter().filter(|change| !stored(change)).try_for_each(Change::apply_in_memory)?;
+    drop(ended);
+    Ok(())
+}
+
+/// Ends the transaction's use of tables that it has forked or made: what it has not committed is gone.
+pub fn end(tables: impl IntoIterator<Item = Arc<Table>>) {
+    tables.into_iter().filter_map(|table| table.fork.as_ref().map(Fork::end)).for_each(drop);
+}
+
+/// Ends all forks when it is dropped.
+struct Ended<'a>(&'a [Change]);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        end(self.0.iter().map(|change| Arc::clone(change.table())));
+    }
+}
+
+impl Change {
+    fn table(&self) -> &Arc<Table> {
+        let (Self::Written(table) | Self::Made(table) | Self::Dropped(table)) = self;
+        table
+    }
+
+    /// Makes the change of a stored table durable, but for its names; `None`: there is none.
+    fn ready(&self) -> Result<Option<Ready>> {
+        let table = self.table();
+        let (fs, path) = table.directory();
+        let fork = table.own_fork()?;
+        let folder = path.parent().unwrap_or(path);
+        let database = database_of(folder);
+        let relative = |path: &Path| {
+            let relative = path.strip_prefix(&database).unwrap_or(path).to_str().map(str::to_owned);
+            relative.ok_or_else(|| FormatError::Catalog(format!("{} is no text", path.display())))
+        };
+        let state = fork.state.lock();
+        if let Some(lock) = &state.lock
+            && !lock.holds()
+        {
+            return Err(table.replaced());
+        }
+        let (step, version) = match (self, &fork.of, &state.staging) {
+            (Self::Dropped(_), Some((_, base)), _) => {
+                (Step::Dropped { table: relative(path)?, identity: base.parts().identity }, None)
+            }
+            (Self::Written(_), Some(_), _) if state.changed => {
+                let (version, stamp) = staged(&**fs, table, fork, path)?;
+                fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
+                (Step::Version { table: relative(path)?, version: version.number }, Some((version, stamp)))
+            }
+            (Self::Made(_), None, Some(staging)) => {
+                let (version, _) = staged(&**fs, table, fork, &staging.path)?;
+                directory::place_manifest(&**fs, &staging.path, version.number)?;
+                directory::mark_committed(&**fs, &staging.path, version.number);
+                fs.sync_dir(folder).map_err(FormatError::io("cannot sync", folder))?;
+                (Step::Made { from: relative(&staging.path)?, table: relative(path)? }, None)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Ready { step, fs: Arc::clone(fs), database: database.clone(), table: Arc::clone(table), version }))
+    }
+
+    /// Shows the change of a table in memory.
+    fn apply_in_memory(&self) -> Result<()> {
+        let Some(fork) = &self.table().fork else { return Ok(()) };
+        let changed = fork.state.lock().changed;
+        match (self, &fork.of) {
+            (Self::Written(table), Some((of, _))) if changed => {
+                of.publish(for_others(table, fork)?, None);
+            }
+            (Self::Dropped(_), Some((of, _))) => of.drop_for_good(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The newest version of a fork, with the number that it will have for others.
+fn for_others(table: &Table, fork: &Fork) -> Result<Version> {
+    let mut version = table.snapshot()?.parts().clone();
+    version.number = fork.next_version();
+    Ok(version)
+}
+
+/// That version, its manifest staged in `directory`.
+fn staged(fs: &dyn FileSystem, table: &Table, fork: &Fork, directory: &Path) -> Result<(Version, Stamp)> {
+    let version = for_others(table, fork)?;
+    let stamp = directory::stage_manifest(fs, directory, &version.to_manifest())?;
+    Ok((version, stamp))
+}
+
+/// Gives everything its names.
+fn place(ready: &[Ready], may_commit: impl FnOnce() -> bool) -> Result<()> {
+    let committing = || {
+        if !may_commit() {
+            return Err(FormatError::Cancelled);
+        }
+        // From here on, files and folders may be those of committed tables.
+        for one in ready {
+            let mut state = one.table.own_fork()?.state.lock();
+            state.files.iter_mut().for_each(|files| files.publish());
+            state.staging.iter_mut().for_each(|staging| staging.done = true);
+        }
+        Ok(())
+    };
+    let Some(Ready { fs, database, .. }) = ready.first() else { return committing() };
+    if ready.iter().any(|one| one.database != *database) {
+        return Err(FormatError::Catalog("a transaction writes tables of one database".into()));
+    }
+    match ready {
+        [one] => {
+            committing()?;
+            one.step.apply(&**fs, database)
+        }
+        _ => {
+            let steps: Vec<Step> = ready.iter().map(|one| one.step.clone()).collect();
+            let journal = Journal::commit(&**fs, database, &steps, committing)?;
+            // It is committed: what fails now, whoever comes next will do.
+            journal.finish(&**fs, database, &steps).unwrap_or_else(|error| {
+                tracing::warn!(%error, "a commit of several tables is left for the next statement to finish");
+            });
+            Ok(())
+        }
+    }
+}

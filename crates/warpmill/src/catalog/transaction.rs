@@ -1,0 +1,284 @@
+//! The transaction of a session: the tables that its statements have met, made and dropped since BEGIN.
+//!
+//! Each table is forked when a statement first names it: from then on the transaction reads that version, and what it writes itself. Views, macros,
+//! sequences, schemas and names of tables are not part of it: statements that change them are refused meanwhile.
+
+use std::sync::Arc;
+
+use warpmill_format::Table;
+use warpmill_format::table::transaction::{Change, commit, end};
+
+use super::schema::{Entry, Found, Schema};
+use super::{Catalog, Shared, same};
+use crate::{Error, Result};
+
+/// What a transaction knows under the name of a table.
+#[derive(Debug, Clone)]
+struct Known {
+    schema: String,
+    name: String,
+    /// The table that others see, forked; `None`: there is none.
+    forked: Option<Arc<Table>>,
+    /// The table that the transaction sees; `None`: it has dropped it.
+    now: Option<Arc<Table>>,
+}
+
+impl Known {
+    /// Whether the transaction sees a table there that others do not.
+    fn is_made(&self) -> bool {
+        match (&self.forked, &self.now) {
+            (Some(forked), Some(now)) => !Arc::ptr_eq(forked, now),
+            (forked, now) => forked.is_none() && now.is_some(),
+        }
+    }
+
+    /// What the transaction does there.
+    fn changes(&self) -> impl Iterator<Item = Change> {
+        let written = self.forked.iter().filter(|_| self.now.is_some() && !self.is_made());
+        let dropped = self.forked.iter().filter(|_| self.now.is_none() || self.is_made());
+        let made = self.now.iter().filter(|_| self.is_made());
+        let changes = written.map(|table| Change::Written(Arc::clone(table)));
+        let changes = changes.chain(dropped.map(|table| Change::Dropped(Arc::clone(table))));
+        changes.chain(made.map(|table| Change::Made(Arc::clone(table))))
+    }
+
+    fn tables(&self) -> impl Iterator<Item = Arc<Table>> {
+        self.forked.iter().chain(&self.now).cloned()
+    }
+}
+
+/// The tables that a transaction knows.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    known: Vec<Known>,
+    /// Whether a statement of it has failed: nothing of it is left, and it waits for its end.
+    aborted: bool,
+}
+
+impl Transaction {
+    fn of(&mut self, schema: &str, name: &str) -> Option<&mut Known> {
+        self.known.iter_mut().find(|known| known.schema == schema && known.name == name)
+    }
+
+    /// Refuses whatever needs it, once it is aborted.
+    fn check(&self) -> Result<()> {
+        match self.aborted {
+            true => Err(Error::Execution("the transaction was aborted by the error of a statement: ROLLBACK".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn made(&self, schema: &str, name: &str) -> Option<&Known> {
+        self.known.iter().find(|known| known.schema == schema && same(&known.name, name) && known.is_made())
+    }
+}
+
+impl Shared {
+    /// Refuses what a transaction could not take back.
+    ///
+    /// # Errors
+    /// There is a transaction.
+    pub(super) fn check_no_transaction(&self, what: &str) -> Result<()> {
+        match self.transaction.lock().is_some() {
+            true => Err(Error::NotImplemented(format!("{what} in a transaction: COMMIT or ROLLBACK comes first"))),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Schema {
+    /// What `name` is to the session's transaction; without one, to everybody.
+    pub(super) fn find(&self, name: &str) -> Result<Option<Found>> {
+        self.finish_commits()?;
+        let mut transaction = self.shared.transaction.lock();
+        let Some(transaction) = transaction.as_mut() else { return self.find_committed(name) };
+        transaction.check()?;
+        let own = |known: &Known| {
+            let table = known.now.clone();
+            table.map(|table| Found::Session(known.name.clone(), Entry::Warpmill(table)))
+        };
+        if let Some(made) = transaction.made(self.name(), name) {
+            return Ok(own(made));
+        }
+        let found = self.find_committed(name)?;
+        let (spelled, table) = match &found {
+            Some(Found::Session(spelled, Entry::Warpmill(table))) => (spelled, Arc::clone(table)),
+            Some(Found::Table(spelled)) => (spelled, self.open(spelled)?),
+            _ => return Ok(found),
+        };
+        if let Some(known) = transaction.of(self.name(), spelled) {
+            return Ok(own(known));
+        }
+        let forked = table.fork()?;
+        let (schema, name, now) = (self.name().to_string(), spelled.clone(), Some(Arc::clone(&forked)));
+        let known = Known { schema, name, forked: Some(forked), now };
+        let found = own(&known);
+        transaction.known.push(known);
+        Ok(found)
+    }
+
+    /// Whether names are those of a transaction now.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.shared.transaction.lock().is_some()
+    }
+
+    /// Shows a table to the session's transaction; `false`: there is none. `goes`: one of that name makes room.
+    pub(super) fn put_in_transaction(&self, name: &str, table: &Arc<Table>, goes: bool) -> Result<bool> {
+        let mut transaction = self.shared.transaction.lock();
+        let Some(transaction) = transaction.as_mut() else { return Ok(false) };
+        let there = transaction.known.iter_mut().find(|known| known.schema == self.name() && same(&known.name, name));
+        match there {
+            Some(known) if known.now.as_ref().is_some_and(|now| Arc::ptr_eq(now, table)) => {}
+            Some(known) if table.path().is_none() && known.tables().any(|table| table.path().is_some()) => {
+                let text = format!("table '{}', which hides a stored one, in a transaction", known.name);
+                return Err(Error::NotImplemented(text));
+            }
+            Some(known) if known.now.is_some() && !goes => {
+                return Err(Error::Catalog(format!("table '{name}' already exists")));
+            }
+            Some(known) => {
+                if known.is_made() {
+                    end(known.now.take());
+                } else if let Some(forked) = &known.forked {
+                    forked.hold_fork()?;
+                }
+                known.now = Some(Arc::clone(table));
+            }
+            None => {
+                let (schema, name) = (self.name().to_string(), name.to_string());
+                transaction.known.push(Known { schema, name, forked: None, now: Some(Arc::clone(table)) });
+            }
+        }
+        self.shared.changed();
+        Ok(true)
+    }
+
+    /// Drops a table that [`Schema::find`] has found in the transaction.
+    ///
+    /// # Errors
+    /// Another writer is at work on it, or has been since the transaction began.
+    pub(super) fn drop_in_transaction(&self, name: &str) -> Result<()> {
+        let mut transaction = self.shared.transaction.lock();
+        let known = transaction.as_mut().and_then(|transaction| transaction.of(self.name(), name));
+        let Some(known) = known else { return Err(Error::Internal(format!("no transaction knows table '{name}'"))) };
+        if known.is_made() {
+            end(known.now.take());
+        } else if let Some(forked) = &known.forked {
+            forked.hold_fork()?;
+            known.now = None;
+        }
+        self.shared.changed();
+        Ok(())
+    }
+
+    /// The names of a list of the schema's tables and views, as the transaction sees them.
+    pub(super) fn seen_in_transaction(&self, names: Vec<String>) -> Vec<String> {
+        let transaction = self.shared.transaction.lock();
+        let Some(transaction) = transaction.as_ref() else { return names };
+        let own = || transaction.known.iter().filter(|known| known.schema == self.name());
+        let is_gone = |name: &String| own().any(|known| known.name == *name && known.now.is_none());
+        let mut seen: Vec<String> = names.into_iter().filter(|name| !is_gone(name)).collect();
+        for known in own().filter(|known| known.is_made()) {
+            if !seen.iter().any(|name| same(name, &known.name)) {
+                seen.push(known.name.clone());
+            }
+        }
+        seen
+    }
+
+    /// Takes what a transaction has committed into the session's names.
+    fn take_committed(&self, known: &Known) {
+        self.opened.lock().retain(|name, _| !same(name, &known.name));
+        let is_stored = known.tables().any(|table| table.path().is_some());
+        match &known.now {
+            _ if !known.is_made() && known.now.is_some() => {}
+            Some(made) if made.path().is_none() => self.put_table(&known.name, Arc::clone(made)),
+            // A foreign table of that name would hide the stored one.
+            Some(_) => drop(self.take(&known.name)),
+            None if is_stored => {}
+            None => drop(self.take(&known.name)),
+        }
+    }
+}
+
+impl Catalog {
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// There is one.
+    pub(crate) fn begin(&self) -> Result<()> {
+        let mut transaction = self.shared.transaction.lock();
+        if transaction.is_some() {
+            return Err(Error::Execution("cannot start a transaction within a transaction".into()));
+        }
+        *transaction = Some(Transaction::default());
+        drop(transaction);
+        self.shared.changed();
+        Ok(())
+    }
+
+    /// Whether there is a transaction.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.shared.transaction.lock().is_some()
+    }
+
+    /// Whether statements can run: there is no transaction that was aborted.
+    ///
+    /// # Errors
+    /// There is.
+    pub(crate) fn check_not_aborted(&self) -> Result<()> {
+        self.shared.transaction.lock().as_ref().map_or(Ok(()), Transaction::check)
+    }
+
+    /// Undoes what the transaction has done, if there is one, of which a statement has failed. It still has to be ended.
+    pub(crate) fn abort(&self) {
+        let mut transaction = self.shared.transaction.lock();
+        if let Some(transaction) = transaction.as_mut() {
+            end(transaction.known.drain(..).flat_map(|known| known.tables().collect::<Vec<_>>()));
+            transaction.aborted = true;
+            self.shared.changed();
+        }
+    }
+
+    /// Commits the transaction, if `may_commit` says so when nothing else is left to do. After an error, nothing of it has happened.
+    ///
+    /// # Errors
+    /// There is none; a statement of it has failed; what it was to write cannot be written.
+    pub(crate) fn commit(&self, may_commit: impl FnOnce() -> bool) -> Result<()> {
+        // Whoever looks up names meanwhile waits: they see all of it, or nothing.
+        let mut transaction = self.shared.transaction.lock();
+        let Some(ending) = transaction.take() else {
+            return Err(Error::Execution("cannot commit: no transaction is active".into()));
+        };
+        if ending.aborted {
+            let text = "nothing was committed: the error of a statement has aborted the transaction";
+            return Err(Error::Execution(text.into()));
+        }
+        let changes: Vec<Change> = ending.known.iter().flat_map(Known::changes).collect();
+        let committed = commit(&changes, may_commit);
+        end(ending.known.iter().flat_map(Known::tables));
+        if committed.is_ok() {
+            for known in &ending.known {
+                if let Some(schema) = self.find_schema(&known.schema)? {
+                    schema.take_committed(known);
+                }
+            }
+        }
+        drop(transaction);
+        self.shared.changed();
+        Ok(committed?)
+    }
+
+    /// Ends the transaction, of which nothing stays.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn roll_back(&self) -> Result<()> {
+        let Some(ending) = self.shared.transaction.lock().take() else {
+            return Err(Error::Execution("cannot roll back: no transaction is active".into()));
+        };
+        end(ending.known.iter().flat_map(Known::tables));
+        self.shared.changed();
+        Ok(())
+    }
+}

@@ -1,0 +1,393 @@
+"""BEGIN, COMMIT and ROLLBACK: sessions see their own changes, others all of them or none."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+
+import warpmill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(params=["memory", "database"])
+def con(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[warpmill.Connection]:
+    place = () if request.param == "memory" else (str(tmp_path / "db"),)
+    with warpmill.connect(*place) as con:
+        con.execute("CREATE TABLE t AS SELECT i, i % 3 AS k FROM range(10) r(i)")
+        yield con
+
+
+def rows(con: warpmill.Connection, sql: str) -> list[tuple[object, ...]]:
+    return con.sql(sql).fetchall()
+
+
+def count(con: warpmill.Connection, table: str = "t") -> int:
+    found: int = con.sql(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+    return found
+
+
+#: Statements of which each is run on both sides, with the state of all tables compared after it. `?`: it fails on both.
+STEPS = """
+BEGIN
+INSERT INTO t VALUES (100, 1), (101, 2)
+UPDATE t SET k = 7 WHERE i < 3
+DELETE FROM t WHERE i = 5
+CREATE TABLE u AS SELECT k, count(*) AS n FROM t GROUP BY k
+INSERT INTO u VALUES (50, 50)
+ROLLBACK
+? ROLLBACK
+? COMMIT
+BEGIN TRANSACTION
+CREATE TABLE u (x INTEGER NOT NULL, y VARCHAR)
+INSERT INTO u VALUES (1, 'a'), (2, NULL)
+INSERT INTO t SELECT x, x FROM u
+TRUNCATE t
+INSERT INTO t VALUES (1, 1)
+COMMIT
+START TRANSACTION
+DROP TABLE u
+DROP TABLE IF EXISTS u
+CREATE TABLE u AS SELECT 'new' AS z
+INSERT INTO u VALUES ('newer')
+END
+BEGIN
+DROP TABLE u
+CREATE TABLE v AS SELECT 1 AS a
+DROP TABLE v
+CREATE OR REPLACE TABLE t AS SELECT 42 AS single
+ALTER TABLE t ADD COLUMN more INTEGER DEFAULT 3
+INSERT INTO t VALUES (43, 4)
+ABORT
+BEGIN
+CREATE OR REPLACE TABLE t AS SELECT 42 AS single
+ALTER TABLE t ADD COLUMN more INTEGER DEFAULT 3
+CREATE TABLE v AS SELECT 1 AS a
+INSERT INTO v SELECT single FROM t
+COMMIT
+BEGIN
+COMMIT
+BEGIN
+MERGE INTO v USING (SELECT 42 AS a) AS n ON v.a = n.a WHEN MATCHED THEN DELETE
+INSERT INTO v VALUES (5) RETURNING a + 1
+UPDATE v SET a = a + 1
+COMMIT
+""".strip().splitlines()
+
+
+def test_statements_are_those_of_duckdb(con: warpmill.Connection) -> None:
+    peer = duckdb.connect()
+    peer.execute("CREATE TABLE t AS SELECT i, i % 3 AS k FROM range(10) r(i)")
+    for step in STEPS:
+        sql = step.removeprefix("? ")
+        if step.startswith("?"):
+            with pytest.raises(duckdb.Error):
+                peer.execute(sql)
+            with pytest.raises(warpmill.Error):
+                con.execute(sql)
+        else:
+            assert con.execute(sql).fetchall() == peer.execute(sql).fetchall() or "RETURNING" not in sql, sql
+        tables = sorted(name for (name,) in peer.execute("SHOW TABLES").fetchall())
+        assert sorted(name for (name,) in rows(con, "SHOW TABLES")) == tables, sql
+        for table in tables:
+            query = f"SELECT * FROM {table} ORDER BY ALL"
+            assert rows(con, query) == peer.execute(query).fetchall(), (sql, table)
+
+
+def test_others_see_the_commit_alone(tmp_path: Path) -> None:
+    place = str(tmp_path / "db")
+    with warpmill.connect(place) as con, warpmill.connect(place) as other:
+        con.execute("CREATE TABLE a AS SELECT 1 AS x")
+        con.execute("CREATE TABLE gone AS SELECT 1 AS x")
+        con.begin()
+        con.execute("INSERT INTO a VALUES (2)")
+        con.execute("CREATE TABLE b AS SELECT * FROM a")
+        con.execute("DROP TABLE gone")
+        assert (count(con, "a"), count(con, "b")) == (2, 2)
+        assert count(other, "a") == 1
+        assert [name for (name,) in rows(other, "SHOW TABLES")] == ["a", "gone"]
+        # What is written by one is not written by another meanwhile; it is by the next.
+        with pytest.raises(warpmill.ConflictError):
+            other.execute("INSERT INTO a VALUES (3)")
+        with pytest.raises(warpmill.ConflictError):
+            other.execute("DROP TABLE gone")
+        assert con.in_transaction
+        assert not other.in_transaction
+        con.commit()
+        assert not con.in_transaction
+        assert (count(other, "a"), count(other, "b")) == (2, 2)
+        assert [name for (name,) in rows(other, "SHOW TABLES")] == ["a", "b"]
+        other.execute("INSERT INTO a VALUES (3)")
+        assert count(con, "a") == 3
+        assert [entry.name for entry in (tmp_path / "db").iterdir() if entry.name.startswith(".")] == []
+
+
+def test_what_is_read_stays_and_conflicts_are_told(tmp_path: Path) -> None:
+    place = str(tmp_path / "db")
+    with warpmill.connect(place) as con, warpmill.connect(place) as other:
+        con.execute("CREATE TABLE a AS SELECT 1 AS x")
+        con.execute("CREATE TABLE b AS SELECT 1 AS x")
+        con.begin()
+        assert count(con, "a") == 1
+        other.execute("INSERT INTO a VALUES (2)")
+        other.execute("INSERT INTO b VALUES (2)")
+        # `a` was read before, `b` was not.
+        assert (count(con, "a"), count(con, "b")) == (1, 2)
+        con.execute("INSERT INTO b VALUES (3)")
+        con.commit()
+        assert (count(other, "a"), count(other, "b")) == (2, 3)
+        for change in ["INSERT INTO a VALUES (3)", "DROP TABLE a", "CREATE OR REPLACE TABLE a AS SELECT 1"]:
+            con.begin()
+            before = count(con, "a")
+            other.execute("INSERT INTO a VALUES (4)")
+            with pytest.raises(warpmill.ConflictError, match="since the transaction began"):
+                con.execute(change)
+            con.rollback()
+            assert count(con, "a") == before + 1
+
+
+def test_names_are_no_part_of_it(con: warpmill.Connection) -> None:
+    con.execute("CREATE VIEW w AS SELECT 1 AS x")
+    con.execute("CREATE MACRO m(x) AS x + 1")
+    con.execute("CREATE SEQUENCE s")
+    for sql in [
+        "CREATE VIEW v AS SELECT 1 AS x",
+        "DROP VIEW w",
+        "CREATE SCHEMA q",
+        "DROP SCHEMA IF EXISTS q",
+        "CREATE MACRO n(x) AS x + 2",
+        "DROP MACRO m",
+        "CREATE SEQUENCE r",
+        "DROP SEQUENCE s",
+        "ALTER TABLE t RENAME TO r",
+        "BEGIN READ ONLY",
+        "ROLLBACK TO SAVEPOINT a",
+    ]:
+        con.begin()
+        with pytest.raises(warpmill.NotSupportedError):
+            con.execute(sql)
+        con.rollback()
+    con.begin()
+    assert rows(con, "SELECT m(x), nextval('s') FROM w") == [(2, 1)]
+    con.execute("INSERT INTO t VALUES (10, 10)")
+    con.rollback()
+    assert count(con) == 10
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        "SELEC 1",
+        "SELECT missing FROM t",
+        "SELECT * FROM missing",
+        "INSERT INTO t SELECT i, (CASE WHEN i < 5 THEN '1' ELSE 'x' END)::INTEGER FROM range(10) r(i)",
+        "CREATE TABLE t (i INTEGER)",
+        "DROP TABLE missing",
+        "BEGIN",
+        "CREATE VIEW v AS SELECT 1",
+        "WITH new AS (INSERT INTO t VALUES (1, 1) RETURNING i) SELECT i // (SELECT error('no')) FROM new",
+    ],
+)
+def test_an_error_aborts_it(con: warpmill.Connection, failing: str) -> None:
+    for ends_with_commit in [False, True]:
+        con.begin()
+        con.execute("INSERT INTO t VALUES (10, 10)")
+        with pytest.raises(warpmill.Error):
+            con.execute(failing)
+        for sql in ["SELECT 1", "SELECT count(*) FROM t", "INSERT INTO t VALUES (1, 1)"]:
+            with pytest.raises(warpmill.ExecutionError, match="aborted"):
+                con.execute(sql)
+        with pytest.raises(warpmill.ExecutionError, match="aborted"):
+            con.create_table("x", con.cursor().table("t"))
+        assert con.in_transaction
+        # DuckDB says nothing to a COMMIT that keeps nothing.
+        if ends_with_commit:
+            with pytest.raises(warpmill.ExecutionError, match="nothing was committed"):
+                con.commit()
+        else:
+            con.rollback()
+        assert count(con) == 10
+
+
+def test_temporary_tables_take_part(con: warpmill.Connection) -> None:
+    con.begin()
+    con.execute("CREATE TEMP TABLE mine AS SELECT 1 AS x")
+    con.execute("CREATE TEMP TABLE IF NOT EXISTS mine AS SELECT 2 AS x")
+    con.execute("INSERT INTO mine VALUES (3)")
+    assert rows(con, "FROM mine ORDER BY x") == [(1,), (3,)]
+    con.rollback()
+    with pytest.raises(warpmill.CatalogError):
+        con.execute("FROM mine")
+    con.execute("CREATE TEMP TABLE mine AS SELECT 1 AS x")
+    con.begin()
+    con.execute("INSERT INTO mine VALUES (3)")
+    con.execute("DROP TABLE t")
+    con.commit()
+    assert rows(con, "FROM mine ORDER BY x") == [(1,), (3,)]
+    with pytest.raises(warpmill.CatalogError):
+        con.execute("FROM t")
+
+
+def test_plans_that_were_kept_are_of_the_right_rows(con: warpmill.Connection) -> None:
+    query = "SELECT sum(i) FROM t WHERE k = 1"
+    before = rows(con, query)
+    assert rows(con, query) == before == [(12,)]
+    con.begin()
+    assert rows(con, query) == [(12,)]
+    for at, expected in [(100, 112), (200, 312)]:
+        con.execute(f"INSERT INTO t VALUES ({at}, 1)")
+        assert rows(con, query) == [(expected,)]
+        assert rows(con, query) == [(expected,)]
+        assert rows(con, "SELECT sum(i) FROM t WHERE k = 2") == [(15,)]
+    con.rollback()
+    assert rows(con, query) == [(12,)]
+    con.execute("INSERT INTO t VALUES (1000, 1)")
+    assert rows(con, query) == [(1012,)]
+
+
+def test_python_calls(con: warpmill.Connection) -> None:
+    assert con.commit() is con
+    with pytest.raises(warpmill.ExecutionError, match="no transaction is active"):
+        con.rollback()
+    con.begin().executemany("INSERT INTO t VALUES (?, ?)", [(10, 1), (11, 2)])
+    con.create_table("frame", con.sql("SELECT 1 AS x").arrow())
+    assert con.cursor().in_transaction
+    con.rollback()
+    assert count(con) == 10
+    with pytest.raises(warpmill.CatalogError):
+        con.table("frame").fetchall()
+    con.execute("BEGIN; DELETE FROM t; COMMIT")
+    assert count(con) == 0
+
+
+def test_a_session_that_ends_leaves_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "db"
+    with warpmill.connect(str(place)) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS x")
+        con.begin()
+        con.execute("INSERT INTO t VALUES (2)")
+        con.execute("CREATE TABLE u AS SELECT 1 AS x")
+    with warpmill.connect(str(place)) as con:
+        assert [name for (name,) in rows(con, "SHOW TABLES")] == ["t"]
+        con.execute("INSERT INTO t VALUES (2)")
+    assert [entry.name for entry in place.iterdir()] == ["t"]
+
+
+def move(place: str, begun: object) -> None:
+    """Move amounts from one table to another for ever, in transactions."""
+    with warpmill.connect(place) as con:
+        begun.set()  # type: ignore[attr-defined]
+        while True:
+            con.begin()
+            con.execute("UPDATE a SET x = x - 1")
+            con.execute("CREATE TABLE IF NOT EXISTS log (n INTEGER)")
+            con.execute("INSERT INTO log VALUES (1)")
+            con.execute("UPDATE b SET x = x + 1")
+            con.commit()
+
+
+def test_processes_that_are_killed_have_moved_all_or_nothing(tmp_path: Path) -> None:
+    place = str(tmp_path / "db")
+    with warpmill.connect(place) as con:
+        con.execute("CREATE TABLE a AS SELECT 0 AS x")
+        con.execute("CREATE TABLE b AS SELECT 0 AS x")
+    context = multiprocessing.get_context("spawn")
+    moved = 0
+    for turn in range(4):
+        begun = context.Event()
+        process = context.Process(target=move, args=(place, begun))
+        process.start()
+        assert begun.wait(60)
+        time.sleep(0.15 + 0.13 * turn)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        with warpmill.connect(place) as con:
+            ((a, b),) = rows(con, "SELECT (SELECT x FROM a), (SELECT x FROM b)")
+            assert a == -b
+            logged = count(con, "log") if con.sql("SHOW TABLES").fetchall()[-1:] == [("log",)] else 0
+            assert logged == b
+            moved = b
+    assert moved > 0
+
+
+def test_threads_take_turns(tmp_path: Path) -> None:
+    place = str(tmp_path / "db")
+    with warpmill.connect(place) as con:
+        con.execute("CREATE TABLE a AS SELECT 0 AS x")
+        con.execute("CREATE TABLE b AS SELECT 0 AS x")
+    done = []
+
+    def work() -> None:
+        with warpmill.connect(place) as con:
+            for _ in range(8):
+                with contextlib.suppress(warpmill.ConflictError):
+                    con.begin()
+                    con.execute("UPDATE a SET x = x + 1")
+                    con.execute("UPDATE b SET x = x + 1")
+                    con.commit()
+                    done.append(1)
+                if con.in_transaction:
+                    con.rollback()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with warpmill.connect(place) as con:
+        assert rows(con, "SELECT a.x, b.x FROM a, b") == [(len(done), len(done))]
+    assert done
+
+
+#: Statements with changes among their CTEs, one after the other, on both sides.
+CHANGES = """
+WITH new AS (INSERT INTO t VALUES (100, 1), (101, 2) RETURNING i, k) SELECT * FROM new ORDER BY ALL
+WITH gone AS (DELETE FROM t WHERE i < 3 RETURNING i) SELECT count(*), sum(i) FROM gone
+WITH up AS (UPDATE t SET k = k + 10 WHERE i > 90 RETURNING i AS a, k) SELECT a, k FROM up ORDER BY ALL
+WITH new(x) AS (INSERT INTO t VALUES (200, 9) RETURNING i) SELECT x, (SELECT count(*) FROM t) AS n FROM new
+WITH new AS (INSERT INTO t VALUES (300, 300)) SELECT count(*) FROM t
+WITH few AS (SELECT i FROM t WHERE i > 100), gone AS (DELETE FROM t WHERE i IN (FROM few) RETURNING *) FROM gone
+WITH a AS (INSERT INTO t VALUES (1, 1) RETURNING i), b AS (INSERT INTO t SELECT i + 1, 5 FROM a RETURNING i) FROM a, b
+WITH a AS (INSERT INTO t VALUES (7, 7) RETURNING k) UPDATE t SET k = a.k FROM a WHERE t.i <= 2 RETURNING i, t.k
+WITH a AS (INSERT INTO t VALUES (8, 8) RETURNING i) DELETE FROM t WHERE i IN (SELECT i FROM a) RETURNING i
+WITH a AS (INSERT INTO t VALUES (9, 9) RETURNING i) INSERT INTO t SELECT i + 1000, 0 FROM a
+WITH a AS (DELETE FROM t WHERE i = -1 RETURNING i) SELECT count(*) FROM a
+""".strip().splitlines()
+
+
+def test_changes_among_ctes(con: warpmill.Connection) -> None:
+    peer = duckdb.connect()
+    peer.execute("CREATE TABLE t AS SELECT i, i % 3 AS k FROM range(10) r(i)")
+    for sql in CHANGES:
+        assert sorted(rows(con, sql)) == sorted(peer.execute(sql).fetchall()), sql
+        query = "SELECT * FROM t ORDER BY ALL"
+        assert rows(con, query) == peer.execute(query).fetchall(), sql
+    # Nothing is left of their rows.
+    assert rows(con, "SHOW TABLES") == [("t",)]
+    before = count(con)
+    with pytest.raises(warpmill.Error):
+        con.execute("WITH a AS (DELETE FROM t RETURNING i) SELECT error('no') FROM a")
+    assert not con.in_transaction
+    assert count(con) == before
+    # Within a transaction, they are part of it.
+    con.begin()
+    con.execute("WITH a AS (DELETE FROM t RETURNING i) SELECT count(*) FROM a")
+    assert count(con) == 0
+    con.rollback()
+    assert count(con) == before
+    with pytest.raises(warpmill.NotSupportedError):
+        con.execute("WITH RECURSIVE a AS (INSERT INTO t VALUES (1, 2) RETURNING i) SELECT * FROM a")
+    assert con.sql("WITH a AS (INSERT INTO t VALUES (?, ?) RETURNING i) SELECT i + ? FROM a", [1, 2, 3]).fetchall() == [
+        (4,)
+    ]
