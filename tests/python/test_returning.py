@@ -39,6 +39,17 @@ STATEMENTS = (
     "DELETE FROM t AS x WHERE x.id > 1 RETURNING x.id",
     "DELETE FROM t WHERE false RETURNING s",
     "DELETE FROM t WHERE id IN (SELECT id FROM u) RETURNING 1 AS one",
+    "MERGE INTO t USING (SELECT 3 AS id) AS n ON t.id = n.id WHEN MATCHED THEN DELETE RETURNING id, s, d",
+    "MERGE INTO t USING (SELECT unnest([2, 3, 4]) AS id) AS n ON t.id = n.id WHEN MATCHED AND n.id = 2 THEN UPDATE "
+    "SET v = 9 WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, s) VALUES (n.id, 'new') RETURNING id, s, v",
+)
+
+#: Of a table with a key.
+UPSERTS = (
+    "INSERT INTO k VALUES (1, 5), (9, 6) ON CONFLICT (id) DO NOTHING RETURNING *",
+    "INSERT INTO k VALUES (1, 5), (9, 6) ON CONFLICT (id) DO UPDATE SET n = excluded.n + k.n RETURNING id, n * 2 AS m",
+    "INSERT INTO k (id) VALUES (9) ON CONFLICT (id) DO UPDATE SET n = 1 RETURNING k.*",
+    "INSERT INTO k VALUES (2, 5) ON CONFLICT (id) DO UPDATE SET n = 0 WHERE k.n > 100 RETURNING id",
 )
 
 REFUSED = (
@@ -52,10 +63,8 @@ REFUSED = (
     ("UPDATE t SET id = NULL RETURNING id", "id"),
     ("DELETE FROM t RETURNING CAST(s AS INTEGER)", "a"),
     ("TRUNCATE t RETURNING *", "RETURNING"),
-    ("MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN DELETE RETURNING *", "RETURNING"),
     ("INSERT OR REPLACE INTO t VALUES (1, 'a', 1, NULL) RETURNING *", "MERGE INTO"),
     ("INSERT INTO t VALUES (1, 'a', 1, NULL) ON CONFLICT DO NOTHING RETURNING *", "ON CONFLICT"),
-    ("INSERT INTO t VALUES (1, 'a', 1, NULL) ON CONFLICT (id) DO NOTHING RETURNING *", "RETURNING"),
 )
 
 
@@ -81,6 +90,19 @@ def test_the_same_rows(con: warpmill.Connection, sql: str) -> None:
         assert _rows(found.fetchall()) == _rows(expected.fetchall())
         answers = [_rows(other.sql("FROM t").fetchall()) for other in (con, theirs)]
         assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("sql", UPSERTS)
+@pytest.mark.filterwarnings("ignore::warpmill.Notice")
+def test_the_same_rows_of_upserts(con: warpmill.Connection, sql: str) -> None:
+    with duckdb.connect() as theirs, con:
+        for side in (theirs, con):
+            side.execute("CREATE TABLE k (id INTEGER PRIMARY KEY, n INTEGER)")
+            side.execute("INSERT INTO k VALUES (1, 10), (2, 20)")
+        expected, found = theirs.sql(sql), con.sql(sql)
+        assert found.columns == expected.columns
+        assert _rows(found.fetchall()) == _rows(expected.fetchall())
+        assert _rows(con.sql("FROM k").fetchall()) == _rows(theirs.sql("FROM k").fetchall())
 
 
 @pytest.mark.parametrize(("sql", "culprit"), REFUSED)

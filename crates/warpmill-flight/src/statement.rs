@@ -134,6 +134,9 @@ fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
             changed if returns(changed) => {
                 return Err(Status::unimplemented("RETURNING: a server answers changes with the number of rows"));
             }
+            ast::Statement::Query(query) if query.with.iter().any(changes_rows) => {
+                return Err(Status::unimplemented("changes among CTEs: a server takes them one by one"));
+            }
             ast::Statement::Query(query) if edits(&query.body) => Kind::Edit,
             ast::Statement::Query(_)
             | ast::Statement::ExplainTable { .. }
@@ -160,6 +163,11 @@ fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
             _ => Kind::Command,
         }),
     }
+}
+
+/// Whether a CTE changes rows.
+fn changes_rows(with: &ast::With) -> bool {
+    with.cte_tables.iter().any(|cte| matches!(*cte.query.body, ast::SetExpr::Insert(_)) || edits(&cte.query.body))
 }
 
 /// Whether what CTEs are before changes rows.
@@ -339,6 +347,11 @@ mod tests {
             ("", Code::InvalidArgument),
             ("SELECT 1; SELECT 2", Code::Unimplemented),
             (long.as_str(), Code::ResourceExhausted),
+            ("BEGIN", Code::Unimplemented),
+            ("COMMIT", Code::Unimplemented),
+            ("ROLLBACK", Code::Unimplemented),
+            ("WITH a AS (INSERT INTO t VALUES (1) RETURNING a) SELECT * FROM a", Code::Unimplemented),
+            ("WITH a AS (DELETE FROM t) SELECT 1", Code::Unimplemented),
             ("COPY (SELECT 1) TO '/tmp/x.csv'", Code::PermissionDenied),
             ("EXPLAIN ANALYZE COPY (SELECT 1) TO '/tmp/x.csv'", Code::PermissionDenied),
             ("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'", Code::PermissionDenied),

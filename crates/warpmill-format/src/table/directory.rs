@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::Identity;
 use super::fs::FileSystem;
-use super::leftovers;
 use super::manifest::Manifest;
 use super::manifest_check::{VERSION_DIGITS, is_number};
 use super::version::Version;
+use super::{journal, leftovers};
 use crate::{FileAccess, FileState, FormatError, Result};
 
 const MANIFEST_EXTENSION: &str = ".manifest";
@@ -347,6 +347,24 @@ fn load_from(directory: &Path, known: Option<&Version>, access: FileAccess) -> R
     }
 }
 
+/// Gives the folder `from` the name `path`, and makes that durable.
+///
+/// Errors: [`FormatError::Replaced`] where there is something else.
+pub(crate) fn move_to(fs: &dyn FileSystem, from: &Path, path: &Path) -> Result<()> {
+    rename_new(fs, from, path)?;
+    let parent = path.parent().unwrap_or(path);
+    fs.sync_dir(parent).map_err(FormatError::io("cannot sync", parent))
+}
+
+fn rename_new(fs: &dyn FileSystem, from: &Path, path: &Path) -> Result<()> {
+    fs.rename(from, path).map_err(|error| match error.kind() {
+        ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+            FormatError::Replaced { table: path.display().to_string() }
+        }
+        _ => FormatError::io("cannot rename to", path)(error),
+    })
+}
+
 /// Gives a finished table its name; `renaming` is called when it may have it. Nothing is replaced: a directory that has
 /// come to be there makes this fail, unless it is empty, or `over` is its lock, which says that it makes room.
 pub(crate) fn put_in_place(
@@ -360,15 +378,14 @@ pub(crate) fn put_in_place(
     let parent = path.parent().unwrap_or(path);
     let _names = leftovers::hold_names(parent)?;
     let mut aside = None;
+    // A committed table that has the name may not have its place yet.
+    journal::finish_around(parent)?;
     match over {
         Some(lock) if lock.holds() => aside = Some(leftovers::set_aside(path)?),
         None if path.symlink_metadata().is_err() => {}
         _ => return Err(replaced()),
     }
-    fs.rename(staging, path).map_err(|error| match error.kind() {
-        ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists | ErrorKind::NotADirectory => replaced(),
-        _ => FormatError::io("cannot rename to", path)(error),
-    })?;
+    rename_new(fs, staging, path)?;
     renaming();
     fs.sync_dir(parent).map_err(FormatError::io("cannot sync", parent))?;
     if let Some(aside) = aside {

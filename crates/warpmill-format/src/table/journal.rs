@@ -16,20 +16,13 @@ use crate::{FormatError, Result};
 
 /// The folder of such files in a database; it is there during commits.
 const FOLDER: &str = ".commits";
-const EXTENSION: &str = "commit";
-
-/// The end of the name of a schema's folder in a database.
-const SCHEMA_EXTENSION: &str = "schema";
+const EXTENSION: &str = ".commit";
+/// The end of the name of one that could not be finished.
+const DAMAGED: &str = ".damaged";
 
 /// Time that a commit of a process that lives is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(2);
-
-/// The database of the tables in `folder`: the folder, or the one that it is a schema of.
-pub fn database_of(folder: &Path) -> PathBuf {
-    let is_schema = folder.extension().is_some_and(|extension| extension == SCHEMA_EXTENSION);
-    folder.parent().filter(|_| is_schema).unwrap_or(folder).to_owned()
-}
 
 /// A part of a commit. Paths are relative to the database. What has been done already is not done again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +36,8 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// Does it in the database.
-    pub(super) fn apply(&self, fs: &dyn FileSystem, database: &Path) -> Result<()> {
+    /// Does it in the database; gives what is left to be removed. Locks of folders are not taken: who drops one may come here.
+    pub(super) fn apply(&self, fs: &dyn FileSystem, database: &Path) -> Result<Option<PathBuf>> {
         match self {
             Self::Version { table, version } => {
                 let directory = inside(database, table)?;
@@ -58,11 +51,9 @@ impl Step {
             }
             Self::Made { from, table } => {
                 let (from, to) = (inside(database, from)?, inside(database, table)?);
-                if from.symlink_metadata().is_ok() {
-                    match directory::put_in_place(fs, &from, &to, None, || {}) {
-                        Err(error) if is_missing(&error) => {}
-                        placed => placed?,
-                    }
+                match directory::move_to(fs, &from, &to) {
+                    Err(error) if is_missing(&error) => {}
+                    moved => moved?,
                 }
             }
             Self::Dropped { table, identity } => {
@@ -71,11 +62,11 @@ impl Step {
                     let aside = leftovers::set_aside_in(fs, &directory)?;
                     let folder = directory.parent().unwrap_or(database);
                     fs.sync_dir(folder).map_err(FormatError::io("cannot sync", folder))?;
-                    leftovers::remove(&aside);
+                    return Ok(Some(aside));
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -86,7 +77,7 @@ fn is_missing(error: &FormatError) -> bool {
 /// The path of `relative` in the database, which it does not leave.
 fn inside(database: &Path, relative: &str) -> Result<PathBuf> {
     let path = Path::new(relative);
-    match path.components().all(|part| matches!(part, Component::Normal(_))) {
+    match !relative.is_empty() && path.components().all(|part| matches!(part, Component::Normal(_))) {
         true => Ok(database.join(path)),
         false => Err(FormatError::corrupt(&database.join(FOLDER), format!("{relative:?} is no place in the database"))),
     }
@@ -125,11 +116,29 @@ impl Journal {
 
     /// Does all steps, and forgets them.
     pub fn finish(self, fs: &dyn FileSystem, database: &Path, steps: &[Step]) -> Result<()> {
-        steps.iter().try_for_each(|step| step.apply(fs, database))?;
+        let aside = done_in(fs, database, steps)?;
+        self.forget(fs, database, &aside)
+    }
+
+    /// Removes the commit, all of which is done, and what that has left.
+    fn forget(self, fs: &dyn FileSystem, database: &Path, aside: &[PathBuf]) -> Result<()> {
+        let folder = database.join(FOLDER);
         fs.remove_file(&self.path).map_err(FormatError::io("cannot remove", &self.path))?;
+        // Otherwise it could come back when others have gone on from it.
+        fs.sync_dir(&folder).map_err(FormatError::io("cannot sync", &folder))?;
         // Others may commit, too.
-        let _ = fs.remove_dir(&database.join(FOLDER));
+        let _ = fs.remove_dir(&folder);
+        // What takes long is nobody's to wait for.
+        drop(self);
+        aside.iter().for_each(|path| leftovers::remove(path));
         Ok(())
+    }
+
+    /// Takes a commit that cannot be finished out of the way of everybody.
+    fn put_aside(self, error: &FormatError) -> Result<()> {
+        tracing::error!(commit = %self.path.display(), %error, "a commit of several tables cannot be finished, and is left out");
+        let damaged = self.path.with_added_extension(&DAMAGED[1..]);
+        std::fs::rename(&self.path, &damaged).map_err(FormatError::io("cannot rename to", &damaged))
     }
 }
 
@@ -138,6 +147,15 @@ impl Drop for Journal {
         // Closing is not enough: a forked process may have the file open, too.
         let _ = self.file.unlock();
     }
+}
+
+/// Does `steps` in the database; gives what is left to be removed.
+fn done_in(fs: &dyn FileSystem, database: &Path, steps: &[Step]) -> Result<Vec<PathBuf>> {
+    let mut aside = vec![];
+    for step in steps {
+        aside.extend(step.apply(fs, database)?);
+    }
+    Ok(aside)
 }
 
 /// The file of a commit before it has its name, locked.
@@ -161,7 +179,7 @@ impl Unnamed {
                 _ => {}
             }
             fs.sync_dir(database).map_err(FormatError::io("cannot sync", database))?;
-            let path = folder.join(format!("{}.{EXTENSION}.tmp", own_name()));
+            let path = folder.join(format!("{}{EXTENSION}.tmp", own_name()));
             let out = match fs.create_file(&path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 out => out.map_err(FormatError::io("cannot create", &path))?,
@@ -186,9 +204,16 @@ fn own_name() -> String {
     format!("{nanos:032}-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
 }
 
+/// [`finish`] in the database that tables in `folder` may be of: the folder, or the one that it is a schema of.
+pub(super) fn finish_around(folder: &Path) -> Result<()> {
+    finish(folder)?;
+    let may_be_schema = folder.extension().is_some_and(|extension| extension == "schema");
+    folder.parent().filter(|_| may_be_schema).map_or(Ok(()), finish)
+}
+
 /// Does what is left of commits of several tables in `database`: those of processes that died, and those that are going on are waited for.
 ///
-/// Errors: of the file system; [`FormatError::Corrupt`] for what is no such commit; [`FormatError::Locked`] after seconds.
+/// Errors: of the file system; [`FormatError::Locked`] after seconds. One that is damaged, or that somebody has made impossible by hand, is put aside.
 pub fn finish(database: &Path) -> Result<()> {
     let folder = database.join(FOLDER);
     let names = match std::fs::read_dir(&folder) {
@@ -204,15 +229,20 @@ pub fn finish(database: &Path) -> Result<()> {
     names.sort();
     for name in names {
         let path = folder.join(&name);
-        if let Some(file) = locked(&path)? {
-            match name.strip_suffix(".tmp") {
-                // Its writer died before it was committed.
-                Some(_) => leftovers::remove(&path),
-                None => {
-                    let steps = steps_of(&path)?;
-                    Journal { path, file }.finish(&SystemFs, database, &steps)?;
-                }
-            }
+        let unnamed = name.strip_suffix(".tmp");
+        if !unnamed.unwrap_or(&name).ends_with(EXTENSION) {
+            continue;
+        }
+        let Some(file) = locked(&path)? else { continue };
+        if unnamed.is_some() {
+            // Its writer died before it was committed.
+            leftovers::remove(&path);
+            continue;
+        }
+        let journal = Journal { path, file };
+        match steps_of(&journal.path).and_then(|steps| done_in(&SystemFs, database, &steps)) {
+            Err(error @ (FormatError::Corrupt { .. } | FormatError::Replaced { .. })) => journal.put_aside(&error)?,
+            done => journal.forget(&SystemFs, database, &done?)?,
         }
     }
     let _ = std::fs::remove_dir(&folder);

@@ -210,13 +210,15 @@ pub(crate) fn remove_folder(fs: &dyn FileSystem, folder: &Path) -> std::io::Resu
 
 /// Removes what processes that died have left in `folder`, but for what belongs to a transaction that is committed: that gets its names.
 pub fn clean(folder: &Path) -> Result<()> {
-    journal::finish(&journal::database_of(folder))?;
+    journal::finish_around(folder)?;
     for name in directory::names(folder)? {
         let path = folder.join(&name);
         match Purpose::of(&name) {
             // Whoever still works in it holds its lock.
             Some(Purpose::Building) if path.is_dir() => {
                 if let Ok(Some(_lock)) = directory::try_lock(&path) {
+                    // Its writer may have committed it since, and died only then.
+                    journal::finish_around(folder)?;
                     remove(&path);
                 }
             }

@@ -402,7 +402,9 @@ impl Table {
             return Ok(newest);
         }
         let mut there = vec![newest.version()];
-        if let Home::Directory { path, .. } = &self.home {
+        if let Home::Directory { path, .. } = &self.home
+            && !self.is_made_in_transaction()
+        {
             if let Some(found) = directory::load_version(path, version, newest.parts(), self.access())? {
                 return Ok(TableSnapshot::new(Some(path.clone()), found));
             }
@@ -536,7 +538,7 @@ impl Table {
             Home::Directory { path, .. } => {
                 let lock = directory::lock(path)?;
                 // A version that another transaction has committed may not have its name yet.
-                journal::finish(&journal::database_of(path.parent().unwrap_or(path)))?;
+                journal::finish_around(path.parent().unwrap_or(path))?;
                 Ok(WriterLock::Directory(lock))
             }
             Home::Memory { writing } => {

@@ -1,13 +1,14 @@
 //! The commit of what a transaction has made of several tables: all of it, or nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::directory::{self, Stamp};
 use super::fork::Fork;
 use super::fs::FileSystem;
-use super::journal::{Journal, Step, database_of};
-use super::{Home, Table, Version};
+use super::journal::{self, Journal, Step};
+use super::leftovers::FolderLock;
+use super::{Home, Table, Version, leftovers};
 use crate::{FormatError, Result};
 
 /// What a transaction does with a table that it has forked ([`Table::fork`]) or made ([`Table::build_in_transaction`]).
@@ -24,27 +25,26 @@ pub enum Change {
 /// A step of a commit that is durable but for its names.
 struct Ready {
     step: Step,
-    fs: Arc<dyn FileSystem>,
-    database: PathBuf,
     table: Arc<Table>,
     /// The version that others will see, with the stamp of its manifest.
     version: Option<(Version, Stamp)>,
 }
 
-/// Commits the changes of a transaction: they are visible and durable together, or nothing has changed. `may_commit` is asked when there is
+/// Commits the changes of a transaction to tables of `database`, or in memory: they are visible and durable together, or nothing has changed. `may_commit` is asked when there is
 /// nothing left to do but to give them their names. The forks are of no use afterwards.
 ///
-/// Errors: as those of [`super::TableWriter::commit`]; [`FormatError::Catalog`] where tables are not of one database;
-/// [`FormatError::Cancelled`] where it may not commit.
-pub fn commit(changes: &[Change], may_commit: impl FnOnce() -> bool) -> Result<()> {
+/// Errors: as those of [`super::TableWriter::commit`], of whose last step the same holds; [`FormatError::Replaced`] where the name of a new
+/// table is taken; [`FormatError::Cancelled`] where it may not commit.
+pub fn commit(database: Option<&Path>, changes: &[Change], may_commit: impl FnOnce() -> bool) -> Result<()> {
     let ended = Ended(changes);
     let stored = |change: &&Change| matches!(change.table().home, Home::Directory { .. });
     // What goes makes room for what comes.
     let (dropped, others): (Vec<_>, Vec<_>) =
         changes.iter().filter(stored).partition(|change| matches!(change, Change::Dropped(_)));
-    let ready = dropped.into_iter().chain(others).filter_map(|change| change.ready().transpose());
+    let database = database.unwrap_or(Path::new(""));
+    let ready = dropped.into_iter().chain(others).filter_map(|change| change.ready(database).transpose());
     let ready = ready.collect::<Result<Vec<Ready>>>()?;
-    place(&ready, may_commit)?;
+    place(database, &ready, may_commit)?;
     for Ready { table, version, .. } in ready {
         if let (Some((version, stamp)), Some((of, _))) = (version, &table.own_fork()?.of) {
             of.publish(version, Some(stamp));
@@ -76,15 +76,15 @@ impl Change {
     }
 
     /// Makes the change of a stored table durable, but for its names; `None`: there is none.
-    fn ready(&self) -> Result<Option<Ready>> {
+    fn ready(&self, database: &Path) -> Result<Option<Ready>> {
         let table = self.table();
         let (fs, path) = table.directory();
         let fork = table.own_fork()?;
         let folder = path.parent().unwrap_or(path);
-        let database = database_of(folder);
         let relative = |path: &Path| {
-            let relative = path.strip_prefix(&database).unwrap_or(path).to_str().map(str::to_owned);
-            relative.ok_or_else(|| FormatError::Catalog(format!("{} is no text", path.display())))
+            let relative = path.strip_prefix(database).ok().and_then(Path::to_str).map(str::to_owned);
+            let database = database.display();
+            relative.ok_or_else(|| FormatError::Catalog(format!("{} is no name in {database}", path.display())))
         };
         let state = fork.state.lock();
         if let Some(lock) = &state.lock
@@ -110,7 +110,7 @@ impl Change {
             }
             _ => return Ok(None),
         };
-        Ok(Some(Ready { step, fs: Arc::clone(fs), database: database.clone(), table: Arc::clone(table), version }))
+        Ok(Some(Ready { step, table: Arc::clone(table), version }))
     }
 
     /// Shows the change of a table in memory.
@@ -143,7 +143,7 @@ fn staged(fs: &dyn FileSystem, table: &Table, fork: &Fork, directory: &Path) -> 
 }
 
 /// Gives everything its names.
-fn place(ready: &[Ready], may_commit: impl FnOnce() -> bool) -> Result<()> {
+fn place(database: &Path, ready: &[Ready], may_commit: impl FnOnce() -> bool) -> Result<()> {
     let committing = || {
         if !may_commit() {
             return Err(FormatError::Cancelled);
@@ -156,14 +156,15 @@ fn place(ready: &[Ready], may_commit: impl FnOnce() -> bool) -> Result<()> {
         }
         Ok(())
     };
-    let Some(Ready { fs, database, .. }) = ready.first() else { return committing() };
-    if ready.iter().any(|one| one.database != *database) {
-        return Err(FormatError::Catalog("a transaction writes tables of one database".into()));
-    }
+    let Some(Ready { table, .. }) = ready.first() else { return committing() };
+    let fs = table.directory().0;
+    let _names = hold_names_of(database, ready)?;
     match ready {
         [one] => {
             committing()?;
-            one.step.apply(&**fs, database)
+            let aside = one.step.apply(&**fs, database)?;
+            aside.iter().for_each(|path| leftovers::remove(path));
+            Ok(())
         }
         _ => {
             let steps: Vec<Step> = ready.iter().map(|one| one.step.clone()).collect();
@@ -175,4 +176,27 @@ fn place(ready: &[Ready], may_commit: impl FnOnce() -> bool) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// Keeps others from the folders in which new tables get their names, all of which are free, or of tables that go in the same commit.
+///
+/// Errors: [`FormatError::Replaced`] where one is not.
+fn hold_names_of(database: &Path, ready: &[Ready]) -> Result<Vec<Option<FolderLock>>> {
+    let made = || ready.iter().filter(|one| matches!(one.step, Step::Made { .. })).map(|one| &one.table);
+    let mut folders: Vec<&Path> = made().filter_map(|table| table.path().and_then(Path::parent)).collect();
+    // In one order: two commits do not wait for each other.
+    folders.sort_unstable();
+    folders.dedup();
+    let locks = folders.into_iter().map(leftovers::hold_folder).collect::<Result<Vec<_>>>()?;
+    journal::finish(database)?;
+    let goes = |path: &Path| {
+        ready.iter().any(|one| matches!(one.step, Step::Dropped { .. }) && one.table.path() == Some(path))
+    };
+    for table in made() {
+        let (_, path) = table.directory();
+        if path.symlink_metadata().is_ok() && !goes(path) {
+            return Err(FormatError::Replaced { table: table.shown() });
+        }
+    }
+    Ok(locks)
 }

@@ -83,6 +83,8 @@ pub(crate) struct Shared {
     /// Plans that were made of views whose text is in the database, where other processes change it.
     stored_views: AtomicU64,
     state: RwLock<Weak<RwLock<SessionState>>>,
+    /// The folder of the main schema, where there is one.
+    database: Option<PathBuf>,
     /// What BEGIN has begun.
     transaction: Mutex<Option<transaction::Transaction>>,
 }
@@ -122,7 +124,8 @@ pub(crate) struct Catalog {
 impl Catalog {
     pub(crate) fn new(database: Option<PathBuf>, remote: Arc<Remote>) -> Arc<Self> {
         let (changes, stored_views, state) = (AtomicU64::new(0), AtomicU64::new(0), RwLock::default());
-        let shared = Arc::new(Shared { remote, changes, stored_views, state, transaction: Mutex::default() });
+        let (transaction, folder) = (Mutex::default(), database.clone());
+        let shared = Arc::new(Shared { remote, changes, stored_views, state, database: folder, transaction });
         let main = Arc::new(Schema::new(MAIN, database.clone(), Arc::clone(&shared)));
         Arc::new_cyclic(|this| Self { database, main, others: RwLock::default(), shared, this: Weak::clone(this) })
     }
@@ -134,7 +137,7 @@ impl Catalog {
 
     /// Does what is left of commits of several tables, whose writer may have died.
     pub(crate) fn finish_commits(&self) -> Result<()> {
-        self.main.finish_commits()
+        self.shared.finish_commits()
     }
 
     /// Grows with every table that is added or removed by this session.

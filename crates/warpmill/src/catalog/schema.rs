@@ -12,7 +12,7 @@ use datafusion::common::DataFusionError;
 use datafusion::datasource::ViewTable;
 use datafusion::logical_expr::TableType;
 use parking_lot::{Mutex, RwLock};
-use warpmill_format::table::{journal, leftovers};
+use warpmill_format::table::leftovers;
 use warpmill_format::{FormatError, Table, TableWriter};
 
 use super::reading::Call;
@@ -131,11 +131,6 @@ impl Schema {
 
     pub(super) fn view_path(&self, name: &str) -> PathBuf {
         self.path(name, view::SUFFIX).expect("a stored view has a path")
-    }
-
-    /// Does what is left of commits of several tables, whose writer may have died.
-    pub(super) fn finish_commits(&self) -> Result<()> {
-        self.folder.as_ref().map_or(Ok(()), |folder| Ok(journal::finish(&journal::database_of(folder))?))
     }
 
     /// What `name` is to everybody.
@@ -320,6 +315,9 @@ impl Schema {
                 let path = folder.join(plain(new_name)?);
                 create_directory(folder)?;
                 Ok(match self.is_in_transaction() {
+                    true if path.symlink_metadata().is_ok() && !self.is_dropped_in_transaction(new_name) => {
+                        return Err(Error::Catalog(format!("{} exists already", path.display())));
+                    }
                     true => Table::build_in_transaction(&path, schema, options)?,
                     false => Table::build(&path, schema, options)?,
                 })

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use warpmill_format::Table;
+use warpmill_format::table::journal;
 use warpmill_format::table::transaction::{Change, commit, end};
+use warpmill_format::{FormatError, Table};
 
 use super::schema::{Entry, Found, Schema};
 use super::{Catalog, Shared, same};
@@ -74,6 +75,11 @@ impl Transaction {
 }
 
 impl Shared {
+    /// Does what is left of commits of several tables, whose writer may have died.
+    pub(super) fn finish_commits(&self) -> Result<()> {
+        Ok(self.database.as_deref().map_or(Ok(()), journal::finish)?)
+    }
+
     /// Refuses what a transaction could not take back.
     ///
     /// # Errors
@@ -89,7 +95,7 @@ impl Shared {
 impl Schema {
     /// What `name` is to the session's transaction; without one, to everybody.
     pub(super) fn find(&self, name: &str) -> Result<Option<Found>> {
-        self.finish_commits()?;
+        self.shared.finish_commits()?;
         let mut transaction = self.shared.transaction.lock();
         let Some(transaction) = transaction.as_mut() else { return self.find_committed(name) };
         transaction.check()?;
@@ -120,6 +126,13 @@ impl Schema {
     /// Whether names are those of a transaction now.
     pub(super) fn is_in_transaction(&self) -> bool {
         self.shared.transaction.lock().is_some()
+    }
+
+    /// Whether the transaction has dropped the table called `name`.
+    pub(super) fn is_dropped_in_transaction(&self, name: &str) -> bool {
+        let mut transaction = self.shared.transaction.lock();
+        let known = transaction.as_mut().and_then(|transaction| transaction.of(self.name(), name));
+        known.is_some_and(|known| known.forked.is_some())
     }
 
     /// Shows a table to the session's transaction; `false`: there is none. `goes`: one of that name makes room.
@@ -240,7 +253,8 @@ impl Catalog {
         }
     }
 
-    /// Commits the transaction, if `may_commit` says so when nothing else is left to do. After an error, nothing of it has happened.
+    /// Commits the transaction, if `may_commit` says so when nothing else is left to do. After an error, nothing of it has happened, except when making
+    /// it durable is what failed: then it may be there after a crash.
     ///
     /// # Errors
     /// There is none; a statement of it has failed; what it was to write cannot be written.
@@ -255,18 +269,25 @@ impl Catalog {
             return Err(Error::Execution(text.into()));
         }
         let changes: Vec<Change> = ending.known.iter().flat_map(Known::changes).collect();
-        let committed = commit(&changes, may_commit);
+        let database = self.shared.database.as_deref().map(std::path::absolute).transpose();
+        let database = database.map_err(|error| Error::Io(error.to_string()))?;
+        let committed = commit(database.as_deref(), &changes, may_commit);
         end(ending.known.iter().flat_map(Known::tables));
         if committed.is_ok() {
             for known in &ending.known {
-                if let Some(schema) = self.find_schema(&known.schema)? {
+                // One that is gone since has no names.
+                if let Ok(Some(schema)) = self.find_schema(&known.schema) {
                     schema.take_committed(known);
                 }
             }
         }
         drop(transaction);
         self.shared.changed();
-        Ok(committed?)
+        match committed {
+            // Another plan would not help.
+            Err(FormatError::Replaced { table }) => Err(FormatError::Changed { table }.into()),
+            committed => Ok(committed?),
+        }
     }
 
     /// Ends the transaction, of which nothing stays.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
-use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{Column, DFSchema, Result, ScalarValue, exec_err};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue, exec_err};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_window::row_number::row_number_udwf;
@@ -67,7 +67,13 @@ impl ScalarUDFImpl for Percent {
 }
 
 /// A limit that is no constant as a comparison of numbers of rows; others stay.
-pub(super) fn planned(limit: Limit) -> Result<LogicalPlan> {
+pub(super) fn planned(mut limit: Limit) -> Result<LogicalPlan> {
+    for count in [&mut limit.skip, &mut limit.fetch] {
+        *count = count
+            .take()
+            .map(|count| Ok::<_, DataFusionError>(Box::new(without_queries_of_one(*count)?)))
+            .transpose()?;
+    }
     if is_constant(limit.skip.as_deref()) && is_constant(limit.fetch.as_deref()) {
         return Ok(LogicalPlan::Limit(limit));
     }
@@ -82,6 +88,23 @@ pub(super) fn planned(limit: Limit) -> Result<LogicalPlan> {
         }
         input => numbered(input, vec![], limit.skip, limit.fetch),
     }
+}
+
+/// `count` with expressions in the place of subqueries that are no more than one, as `(SELECT 3)`.
+fn without_queries_of_one(count: Expr) -> Result<Expr> {
+    let expression = |e: Expr| {
+        if let Expr::ScalarSubquery(query) = &e
+            && let LogicalPlan::Projection(projection) = &*query.subquery
+            && let ([one], LogicalPlan::EmptyRelation(empty)) = (&projection.expr[..], &*projection.input)
+            && empty.produce_one_row
+            && query.outer_ref_columns.is_empty()
+            && !has_rows_of_its_own(one)
+        {
+            return Ok(Transformed::yes(one.clone().unalias_nested().data));
+        }
+        Ok(Transformed::no(e))
+    };
+    Ok(count.transform_up(expression)?.data)
 }
 
 /// Whether DataFusion plans a count.

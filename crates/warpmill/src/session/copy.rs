@@ -164,6 +164,7 @@ fn to_datafusion(source: &str, path: &str, options: &[(String, String)]) -> Resu
             }
             "null" | "nullstr" => ("null_value", value.clone()),
             "compression" => ("compression", compression(value, is_parquet)?),
+            "row_group_size" if is_parquet => ("max_row_group_size", value.clone()),
             _ => return Err(unknown(name)),
         };
         formats.push(format!("'format.{}' {}", format.0, quoted(&format.1)));

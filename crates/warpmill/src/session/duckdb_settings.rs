@@ -40,6 +40,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "arrow_large_buffer_size",
     "arrow_lossless_conversion",
     "asof_loop_join_threshold",
+    "async_threads",
     "auto_checkpoint_skip_wal_threshold",
     "autoinstall_known_extensions",
     "autoload_known_extensions",
@@ -49,33 +50,52 @@ const WITHOUT_EFFECT: &[&str] = &[
     "custom_user_agent",
     "default_block_size",
     "delim_join_as_cte",
+    "disable_parquet_prefetching",
     "disabled_compression_methods",
+    "disabled_log_types",
     "disabled_optimizers",
     "dynamic_or_filter_threshold",
+    "enable_caching_operators",
     "enable_external_file_cache",
     "enable_fsst_vectors",
     "enable_http_metadata_cache",
     "enable_logging",
     "enable_object_cache",
+    "enable_optimistic_write",
     "enable_optimizer",
     "enable_profiling",
     "enable_progress_bar",
     "enable_progress_bar_print",
+    "enabled_log_types",
+    "experimental_metadata_reuse",
     "explain_output",
+    "external_file_cache_local_max_block_size",
+    "external_file_cache_remote_max_block_size",
+    "external_file_cache_remote_min_block_size",
+    "external_file_cache_request_sizing",
+    "external_file_cache_spill",
     "external_threads",
+    "force_column_metadata_reuse",
     "force_compression",
     "fsync_mode",
+    "http_client_pool_capacity",
     "immediate_transaction_mode",
     "index_scan_max_count",
     "index_scan_percentage",
+    "initial_column_segment_size",
     "late_materialization_max_rows",
     "log_query_path",
+    "logging_level",
+    "logging_mode",
+    "logging_storage",
+    "max_streaming_buffer_size",
     "max_vacuum_tasks",
     "merge_join_threshold",
     "nested_loop_join_threshold",
     "operator_memory_limit",
     "ordered_aggregate_threshold",
     "parquet_metadata_cache",
+    "parquet_prefetch_column_gap",
     "partitioned_write_flush_threshold",
     "partitioned_write_max_open_files",
     "perfect_ht_threshold",
@@ -88,12 +108,20 @@ const WITHOUT_EFFECT: &[&str] = &[
     "profiling_coverage",
     "profiling_mode",
     "profiling_output",
+    "profiling_renderer_settings",
     "progress_bar_time",
+    "read_ahead_depth",
     "scheduler_process_partial",
+    "storage_block_prefetch",
     "storage_compatibility_version",
     "streaming_buffer_size",
     "temp_file_encryption",
+    "tracked_metrics",
+    "validate_external_file_cache",
     "wal_autocheckpoint",
+    "wal_autocheckpoint_entries",
+    "write_buffer_row_group_count",
+    "write_buffer_row_group_memory_limit",
     "zstd_min_string_length",
 ];
 
@@ -168,6 +196,16 @@ pub(super) fn default_of_ours(name: &str) -> Option<String> {
     let entries = WarpmillOptions::default().entries();
     let key = |entry: &ConfigEntry| entry.key.strip_prefix("warpmill.").unwrap_or(&entry.key) == name;
     entries.into_iter().find(key).map(|entry| entry.value.unwrap_or_default())
+}
+
+/// The result of a statement `SET name = ...` that sets such a thing, whatever its value is; `None` for others.
+pub(super) fn set_without_effect(words: &[&str]) -> Option<QueryResult> {
+    let ["set", rest @ ..] = words else { return None };
+    let rest = match rest {
+        ["session" | "global" | "local", rest @ ..] | rest => rest,
+    };
+    let name = rest.first()?.split('=').next()?;
+    WITHOUT_EFFECT.contains(&name).then(|| without_effect(name))
 }
 
 /// The result of a statement `PRAGMA name` that switches something which does not exist here; `None` for others.

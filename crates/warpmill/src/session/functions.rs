@@ -1,14 +1,25 @@
 //! Functions that the user of a session defines.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use datafusion::logical_expr::{Deallocate, LogicalPlan, Statement as PlanStatement};
 use datafusion::sql::sqlparser::ast::{Expr, Statement, visit_expressions};
 
 use super::Session;
-use crate::planning::run;
+use super::query::with_nullable_rows;
+use crate::planning::{bound, run};
 use crate::udf::FunctionDefinition;
 use crate::{Error, Result};
+
+/// What a PREPARE has said.
+#[derive(Debug, Clone)]
+pub(super) struct PreparedStatement {
+    sql: String,
+    /// The session's functions that its statement calls, in lower case; `!name`: one that has changed since.
+    called: Vec<String>,
+}
 
 impl Session {
     /// Defines a function, in the place of one that was defined before. Plans that are kept are made anew; prepared statements that call
@@ -26,7 +37,7 @@ impl Session {
         if name.trim().is_empty() || name.starts_with("__py_") {
             return Err(Error::Plan(format!("'{name}' is no name of a function")));
         }
-        let functions = std::sync::Arc::clone(&self.inner.functions);
+        let functions = Arc::clone(&self.inner.functions);
         // Expressions are as deep as they are long.
         let replaced = self.wait(run(async move { functions.define(definition) }))?;
         // No plan has called what was not there.
@@ -52,14 +63,14 @@ impl Session {
 
     fn function_changed(&self, name: &str) {
         self.inner.settings_changes.fetch_add(1, Ordering::AcqRel);
-        for called in self.inner.prepared.lock().values_mut() {
+        for PreparedStatement { called, .. } in self.inner.prepared.lock().values_mut() {
             if called.iter().any(|other| other == name) {
                 *called = vec![format!("!{name}")];
             }
         }
     }
 
-    /// Notes which functions of the session the statement of a PREPARE calls.
+    /// Notes the text of a PREPARE, and which functions of the session its statement calls.
     pub(super) fn note_prepared(&self, name: &str, sql: &str) -> Result<()> {
         let mut called = vec![];
         if let Some(Statement::Prepare { statement, .. }) = self.parsed(sql)? {
@@ -73,22 +84,30 @@ impl Session {
                 ControlFlow::Continue(())
             });
         }
-        match called.is_empty() {
-            true => self.inner.prepared.lock().remove(name),
-            false => self.inner.prepared.lock().insert(name.to_string(), called),
-        };
+        let statement = PreparedStatement { sql: sql.to_string(), called };
+        self.inner.prepared.lock().insert(name.to_string(), statement);
         Ok(())
     }
 
-    /// Refuses to execute a statement that calls what has been defined anew or removed since it was prepared.
-    pub(super) fn check_prepared(&self, name: &str) -> Result<()> {
-        let prepared = self.inner.prepared.lock();
-        let changed = prepared.get(name).and_then(|called| called.iter().find_map(|name| name.strip_prefix('!')));
-        match changed {
-            Some(function) => Err(Error::Catalog(format!(
+    /// Plans a prepared statement once more, for the tables as they are now and as the transaction sees them.
+    ///
+    /// # Errors
+    /// It calls what has been defined anew or removed since it was prepared; it means nothing any more.
+    pub(super) async fn prepare_anew(&self, name: &str) -> Result<()> {
+        let Some(PreparedStatement { sql, called }) = self.inner.prepared.lock().get(name).cloned() else {
+            return Ok(());
+        };
+        if let Some(function) = called.iter().find_map(|name| name.strip_prefix('!')) {
+            return Err(Error::Catalog(format!(
                 "prepared statement '{name}' calls function '{function}', which has changed: DEALLOCATE it, and prepare it again"
-            ))),
-            None => Ok(()),
+            )));
         }
+        let plan = with_nullable_rows(bound(&Arc::new(self.inner.context.state()), &sql, &[]).await?)?;
+        let gone = LogicalPlan::Statement(PlanStatement::Deallocate(Deallocate { name: name.to_string() }));
+        // Whoever has deallocated it meanwhile has no use for it.
+        if self.inner.context.execute_logical_plan(gone).await.is_ok() {
+            self.inner.context.execute_logical_plan(plan).await?;
+        }
+        Ok(())
     }
 }

@@ -31,6 +31,8 @@ mod statements;
 mod suggestions;
 mod tables;
 mod transactions;
+mod turns;
+mod upkeep;
 pub(crate) mod variables;
 mod whole_tables;
 mod written;
@@ -63,7 +65,9 @@ use crate::settings::{ProgressMode, WarpmillOptions};
 use crate::templates::Templates;
 use crate::udf::Functions;
 use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo, caught};
+use functions::PreparedStatement;
 use running::Running;
+use turns::Turns;
 
 /// A session: tables, settings, and statements over them. Clones share all of it; statements of several threads run at
 /// the same time.
@@ -86,8 +90,9 @@ struct Inner {
     settings_changes: AtomicU64,
     /// What the user of the session has defined.
     functions: Arc<Functions>,
-    /// Prepared statements that call those.
-    prepared: Mutex<HashMap<String, Vec<String>>>,
+    /// Prepared statements, by name.
+    prepared: Mutex<HashMap<String, PreparedStatement>>,
+    turns: Turns,
 }
 
 impl Inner {
@@ -105,6 +110,7 @@ impl Inner {
             settings_changes: AtomicU64::new(0),
             functions,
             prepared: Mutex::default(),
+            turns: Turns::default(),
         }
     }
 }
@@ -181,7 +187,7 @@ impl Session {
     fn execute_one(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryResult> {
         let mut query = self.inner.running.start();
         query.waited_for = true;
-        let result = self.wait(query.until_cancelled(self.run_statement(sql, params, &query)));
+        let result = self.wait(query.until_cancelled(self.run_in_turn(sql, params, &query)));
         // A program that ran on this thread may not have looked; it changes nothing that could be said to be undone.
         let unseen = query.handle.polled_alone.load(Ordering::Relaxed) && query.handle.cancel.check().is_err();
         if unseen { Err(Error::Cancelled) } else { result }
@@ -190,14 +196,14 @@ impl Session {
     /// [`Session::execute`] for asynchronous callers. Dropping the future cancels the statement.
     pub async fn execute_async(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryResult> {
         let query = self.inner.running.start();
-        let statement = async { query.until_cancelled(self.run_statement(sql, params, &query)).await };
+        let statement = async { query.until_cancelled(self.run_in_turn(sql, params, &query)).await };
         statement.await
     }
 
     /// Runs one statement and gives its rows as they come. Dropping the stream cancels the statement.
     pub fn query_stream(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryStream> {
         let query = self.inner.running.start();
-        let stream = self.wait(query.until_cancelled(self.stream_statement(sql, params, &query)))?;
+        let stream = self.wait(query.until_cancelled(self.stream_in_turn(sql, params, &query)))?;
         Ok(QueryStream { schema: stream.schema(), session: self.clone(), stream, query })
     }
 

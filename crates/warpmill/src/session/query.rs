@@ -18,8 +18,10 @@ use super::explain::kernels_statement;
 use super::running::Query;
 use super::statements::Taken;
 use super::transactions::is_order;
+use super::turns::is_alone;
 use super::written::{WrittenExec, stage};
 use super::{QueryResult, Session};
+use crate::catalog::Catalog;
 use crate::distribution::{self, Distribution, Stages, Workers};
 use crate::offload::{self, UnprovenSums, context_of_program, is_one_program};
 use crate::plan_cache::{Basis, Generation, Prepared, Read, Text, normalized, read_by};
@@ -29,6 +31,23 @@ use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
 use crate::templates::{Optimized, Templates};
 use crate::{Error, QueryProfile, Result, ScalarValue};
+
+/// Aborts the transaction when it is dropped before [`Aborting::done`].
+struct Aborting<'a>(Option<&'a Catalog>);
+
+impl Aborting<'_> {
+    fn done(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Aborting<'_> {
+    fn drop(&mut self) {
+        if let Some(catalog) = self.0 {
+            catalog.abort();
+        }
+    }
+}
 
 /// The nanoseconds within which a statement is over before anybody stops it.
 const SHORT_NANOS: u64 = 50_000_000;
@@ -45,15 +64,38 @@ pub(super) enum Planned {
 }
 
 impl Session {
+    /// Runs a statement of its own. One that fails, or that nobody waits for any more, aborts the transaction that it is in.
+    pub(super) async fn run_in_turn(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
+        let _turn = self.inner.turns.take(is_alone(sql)).await?;
+        let aborting = Aborting(Some(&self.inner.catalog));
+        let result = self.run_statement(sql, params, query).await?;
+        aborting.done();
+        Ok(result)
+    }
+
+    /// [`Session::run_in_turn`] of a statement whose rows come later.
+    pub(super) async fn stream_in_turn(
+        &self,
+        sql: &str,
+        params: &[ScalarValue],
+        query: &Query,
+    ) -> Result<SendableRecordBatchStream> {
+        let _turn = self.inner.turns.take(is_alone(sql)).await?;
+        let aborting = Aborting(Some(&self.inner.catalog));
+        let rows = self.stream_statement(sql, params, query).await?;
+        aborting.done();
+        Ok(rows)
+    }
+
     pub(super) async fn run_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
         for _ in 0..MOST_OUTDATED {
             match self.run_once(sql, params, query).await {
                 // Nothing of it stays: what it means now is for another plan to say.
                 Err(error) if error.is_outdated() && query.handle.commit.reopen() => {}
-                outcome => return outcome.inspect_err(|_| self.inner.catalog.abort()),
+                outcome => return outcome,
             }
         }
-        self.run_once(sql, params, query).await.inspect_err(|_| self.inner.catalog.abort())
+        self.run_once(sql, params, query).await
     }
 
     async fn run_once(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
@@ -170,7 +212,7 @@ impl Session {
         // PREPARE and DEALLOCATE change what it means.
         let executes = matches!(plan, LogicalPlan::Statement(Statement::Execute(_)));
         if let LogicalPlan::Statement(Statement::Execute(execute)) = &plan {
-            self.check_prepared(&execute.name)?;
+            self.prepare_anew(&execute.name).await?;
         }
         let plan = match plan {
             LogicalPlan::Statement(Statement::Execute(_)) => {

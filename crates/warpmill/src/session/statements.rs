@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::ddl::Making;
-use super::duckdb_settings::{default_of_ours, our_name};
+use super::duckdb_settings::{default_of_ours, our_name, set_without_effect};
 use super::running::Query;
 use super::{QueryResult, Session, copy, returning};
 use crate::catalog::{CATALOG, is_query, same};
@@ -49,8 +49,14 @@ impl Session {
         if let Some(taken) = self.change_statement(sql, &words, params, query).await? {
             return Ok(taken);
         }
-        if let (["insert", "into", ..], (insert, Some(said))) = (&words[..], returning::split(sql)) {
-            return Box::pin(self.insert_returning(insert, said, params, query)).await.map(Taken::Done);
+        if words.starts_with(&["insert", "into"]) {
+            let (insert, returned) = returning::split(sql);
+            if let Some(insert) = self.with_conflict_clause(insert)? {
+                return self.insert_with_conflicts(&insert, returned, params, query).await;
+            }
+            if let Some(said) = returned {
+                return Box::pin(self.insert_returning(insert, said, params, query)).await.map(Taken::Done);
+            }
         }
         match &words[..] {
             ["show", "tables" | "schemas" | "all" | "databases", ..] => self.show(sql, &words).map(|done| match done {
@@ -67,6 +73,7 @@ impl Session {
             ["begin" | "commit" | "rollback" | "abort" | "start" | "end", ..] => {
                 self.transaction_statement(sql, query).await
             }
+            ["set", ..] if let Some(done) = set_without_effect(&words) => Ok(Taken::Done(done)),
             ["set", "variable", ..] => self.set_variable(sql, params, query).await,
             ["reset", "variable", ..] => self.reset_variable(sql),
             ["reset", name] => self.reset(name.trim_end_matches(';')),
@@ -75,6 +82,9 @@ impl Session {
             ["checkpoint" | "checkpoint;", ..] | ["force", "checkpoint" | "checkpoint;", ..] => {
                 Ok(Taken::Done(QueryResult::empty()))
             }
+            ["vacuum" | "vacuum;" | "analyze" | "analyze;", ..] => self.vacuum(sql),
+            ["install" | "load", _] => self.load_extension(sql),
+            ["table", _] => Ok(Taken::Instead(format!("SELECT * FROM {}", &sql["table ".len()..]))),
             ["use", ..] => self.use_statement(sql),
             ["create", rest @ ..] => match object(rest) {
                 Some("table") => self.create_table_statement(sql, params, query).await,
@@ -100,9 +110,6 @@ impl Session {
             },
             ["insert", "or", what, ..] => Err(no_keys(&format!("INSERT OR {}", what.to_uppercase()))),
             ["replace", "into", ..] => Err(no_keys("REPLACE INTO")),
-            ["insert", "into", ..] if let Some(insert) = self.with_conflict_clause(sql)? => {
-                self.insert_with_conflicts(&insert, params, query).await
-            }
             ["insert", "into", ..] => match by_name(sql) {
                 Some((target, rest)) => self.insert_by_name(target, rest, params).await,
                 None => Ok(Taken::No),

@@ -149,6 +149,7 @@ impl Session {
         replace: bool,
         progress: Option<ProgressFn>,
     ) -> Result<()> {
+        let _turn = self.inner.turns.wait(false)?;
         let (place, table) = self.place_of(name)?;
         if !replace && place.kind(&table)?.is_some() {
             return Err(Error::Catalog(format!("table '{name}' already exists")));
@@ -174,6 +175,7 @@ impl Session {
     /// Appends `batches` to table `name` of Warpmill, all or none. Columns are matched by position, as the table's writer
     /// does: types of the same kind are converted, values that do not fit are an error.
     pub fn append_table(&self, name: &str, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<u64> {
+        let _turn = self.inner.turns.wait(false)?;
         let (place, own_name) = self.place_of(name)?;
         let table = match (place.warpmill_table(&own_name)?, place.kind(&own_name)?) {
             (Some(table), _) => table,

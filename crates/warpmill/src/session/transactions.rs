@@ -39,9 +39,9 @@ impl Session {
     /// A statement that begins with a word of transactions.
     pub(super) async fn transaction_statement(&self, sql: &str, query: &Query) -> Result<Taken> {
         match Order::of(sql) {
-            Some(Order::Begin) => self.begin()?,
+            Some(Order::Begin) => self.begin_now()?,
             Some(Order::Commit) => self.commit_for(query).await?,
-            Some(Order::RollBack) => self.roll_back()?,
+            Some(Order::RollBack) => self.inner.catalog.roll_back()?,
             None => {
                 let text = format!("{}: there are BEGIN, COMMIT and ROLLBACK", sql.trim_end_matches([';', ' ']));
                 return Err(Error::NotImplemented(text));
@@ -55,6 +55,12 @@ impl Session {
     /// # Errors
     /// There is one; the session has workers, which read what is committed.
     pub fn begin(&self) -> Result<()> {
+        let _turn = self.inner.turns.wait(true)?;
+        self.begin_now()
+    }
+
+    /// [`Session::begin`] by a statement that is alone.
+    pub(super) fn begin_now(&self) -> Result<()> {
         if !self.options().workers.addresses.is_empty() {
             return Err(Error::NotImplemented("BEGIN in a session with workers, which read what is committed".into()));
         }
@@ -71,10 +77,12 @@ impl Session {
     /// # Errors
     /// There is none; the file system fails; the database was changed by hand.
     pub async fn commit(&self) -> Result<()> {
+        let _turn = self.inner.turns.take(true).await?;
         self.commit_for(&self.inner.running.start()).await
     }
 
-    async fn commit_for(&self, query: &Query) -> Result<()> {
+    /// [`Session::commit`] by a statement that is alone.
+    pub(super) async fn commit_for(&self, query: &Query) -> Result<()> {
         let (session, gate) = (self.clone(), query.handle.commit.clone());
         let given_up = GivenUp::cancels(&gate);
         let pass = gate.clone();
@@ -88,6 +96,7 @@ impl Session {
     /// # Errors
     /// There is none.
     pub fn roll_back(&self) -> Result<()> {
+        let _turn = self.inner.turns.wait(true)?;
         self.inner.catalog.roll_back()
     }
 }

@@ -82,18 +82,8 @@ CASES = (
         ),
     ),
     Everyday("SELECT * FROM t ORDER BY id", setup=(_T, "INSERT INTO t BY NAME SELECT 'x' AS name, 5 AS id")),
-    Everyday(
-        "SELECT * FROM t ORDER BY id",
-        state="refused",
-        why="each statement is a transaction of its own",
-        setup=(_T, "BEGIN", _ROWS, "COMMIT"),
-    ),
-    Everyday(
-        "SELECT * FROM t ORDER BY id",
-        state="refused",
-        why="each statement is a transaction of its own",
-        setup=(_T, "BEGIN TRANSACTION", _ROWS, "ROLLBACK"),
-    ),
+    Everyday("SELECT * FROM t ORDER BY id", setup=(_T, "BEGIN", _ROWS, "COMMIT")),
+    Everyday("SELECT * FROM t ORDER BY id", setup=(_T, "BEGIN TRANSACTION", _ROWS, "ROLLBACK")),
     Everyday("SELECT * FROM v", setup=(_T, _ROWS, "CREATE VIEW v AS SELECT name FROM t WHERE id = 1")),
     Everyday(
         "SELECT add1(4) AS a",

@@ -56,7 +56,7 @@ fn statements_see_each_other_and_others_see_the_commit() {
     assert_holds(&own.snapshot().unwrap(), std::slice::from_ref(&expected));
     assert_holds(&table.snapshot().unwrap(), &[rows(0, 1000)]);
     assert!(matches!(append(&table, &rows(0, 1)), Err(FormatError::Locked { .. })));
-    commit(&[Change::Written(own.clone())], || true).unwrap();
+    commit(Some(dir.path()), &[Change::Written(own.clone())], || true).unwrap();
     for table in [table, Table::open(&path).unwrap()] {
         let snapshot = table.snapshot().unwrap();
         assert_eq!(snapshot.version(), 2);
@@ -85,7 +85,7 @@ fn what_is_given_up_leaves_nothing() {
     assert_holds(&append(&made, &rows(1100, 100)).unwrap(), &[rows(0, 1200)]);
     // One that may not commit is given up, too.
     let changes = [Change::Written(own), Change::Made(made)];
-    assert!(matches!(commit(&changes, || false), Err(FormatError::Cancelled)));
+    assert!(matches!(commit(Some(dir.path()), &changes, || false), Err(FormatError::Cancelled)));
     assert_eq!(files(dir.path()), before);
     let left: Vec<String> = files(&path).into_iter().filter(|name| !name.ends_with(".tmp")).collect();
     assert_eq!(left, inside);
@@ -105,7 +105,7 @@ fn another_writer_is_met() {
     let (one, other) = (table.fork().unwrap(), table.fork().unwrap());
     append(&one, &rows(1000, 10)).unwrap();
     assert!(matches!(append(&other, &rows(1000, 20)), Err(FormatError::Locked { .. })));
-    commit(&[Change::Written(one)], || true).unwrap();
+    commit(Some(dir.path()), &[Change::Written(one)], || true).unwrap();
     assert!(matches!(append(&other, &rows(1000, 20)), Err(FormatError::Changed { .. })));
     // It reads what it has read, as long as it lasts.
     assert_holds(&other.snapshot().unwrap(), &[rows(0, 1000)]);
@@ -123,10 +123,48 @@ fn tables_in_memory_take_part() {
     dropped.hold_fork().unwrap();
     assert!(matches!(append(&gone, &rows(0, 1)), Err(FormatError::Locked { .. })));
     assert_eq!(table.snapshot().unwrap().num_rows(), 10);
-    commit(&[Change::Written(own), Change::Dropped(dropped)], || true).unwrap();
+    commit(None, &[Change::Written(own), Change::Dropped(dropped)], || true).unwrap();
     assert_holds(&table.snapshot().unwrap(), &[rows(0, 20)]);
     assert!(matches!(append(&gone, &rows(0, 1)), Err(FormatError::Replaced { .. })));
     assert_eq!(append(&table, &rows(20, 1)).unwrap().version(), table.snapshot().unwrap().version());
+}
+
+#[test]
+fn a_name_that_is_taken_keeps_all_from_being_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    make(&dir.path().join("a"), &rows(0, 100));
+    let change = || {
+        let own = Table::open(&dir.path().join("a")).unwrap().fork().unwrap();
+        append(&own, &rows(100, 10)).unwrap();
+        let writer = Table::build_in_transaction(&dir.path().join("new"), rows(0, 0).schema(), small()).unwrap();
+        let made = writer.table().clone();
+        writer.commit().unwrap();
+        commit(Some(dir.path()), &[Change::Written(own), Change::Made(made)], || true)
+    };
+    std::fs::create_dir(dir.path().join("new")).unwrap();
+    assert!(matches!(change(), Err(FormatError::Replaced { .. })));
+    std::fs::remove_dir(dir.path().join("new")).unwrap();
+    assert_eq!(found(dir.path())["a"], 100);
+    change().unwrap();
+    assert_eq!(found(dir.path()), BTreeMap::from([("a".into(), 110), ("new".into(), 0)]));
+}
+
+#[test]
+fn commits_that_cannot_be_finished_stop_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    make(&dir.path().join("a"), &rows(0, 100));
+    let commits = dir.path().join(".commits");
+    std::fs::create_dir(&commits).unwrap();
+    for (name, text) in
+        [("1.commit", "no json"), ("2.commit", r#"[{"Dropped":{"table":"../x","identity":null}}]"#), (".nfs01", "")]
+    {
+        std::fs::write(commits.join(name), text).unwrap();
+    }
+    // Its writer died before it was committed.
+    std::fs::write(commits.join("3.commit.tmp"), "[").unwrap();
+    assert_eq!(found(dir.path())["a"], 100);
+    assert_eq!(files(&commits), [".nfs01", "1.commit.damaged", "2.commit.damaged"]);
+    assert_eq!(append(&Table::open(&dir.path().join("a")).unwrap(), &rows(0, 1)).unwrap().num_rows(), 101);
 }
 
 /// Appends to `a`, empties `b`, drops `c`, makes `d`, and another `e`.
@@ -161,7 +199,7 @@ fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
         Ok(())
     })();
     match made {
-        Ok(()) => commit(&changes, || true),
+        Ok(()) => commit(Some(folder), &changes, || true),
         Err(error) => given_up(&changes, error),
     }
 }
@@ -221,7 +259,7 @@ fn append_to_both_forever() {
         for fork in &forks {
             append(fork, &rows(0, 1000)).unwrap();
         }
-        commit(&forks.map(Change::Written), || true).unwrap();
+        commit(Some(folder), &forks.map(Change::Written), || true).unwrap();
     }
 }
 

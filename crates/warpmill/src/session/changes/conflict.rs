@@ -23,16 +23,20 @@ const EXCLUDED: &str = "excluded";
 const NUMBER: &str = "\"\u{1}number\"";
 
 impl Session {
-    /// Runs `INSERT INTO ... ON CONFLICT (columns) DO ...`.
+    /// Runs `INSERT INTO ... ON CONFLICT (columns) DO ...`, of which `returning` is said to be returned.
     pub(in crate::session) async fn insert_with_conflicts(
         &self,
         insert: &Insert,
+        returning: Option<&str>,
         params: &[ScalarValue],
         query: &Query,
     ) -> Result<Taken> {
         let target = target_of(insert)?;
         let schema = Arc::clone(self.changed_table(&target)?.snapshot()?.schema());
-        let merge = Upsert::of(insert, &schema)?.merge(&target)?;
+        let mut merge = Upsert::of(insert, &schema)?.merge(&target)?;
+        if let Some(said) = returning {
+            merge.push_str(&format!(" RETURNING {said}"));
+        }
         let taken = Box::pin(self.change_statement(&merge, &["merge", "into"], params, query)).await?;
         taken.ok_or_else(|| Error::Internal("ON CONFLICT is a MERGE".into()))
     }

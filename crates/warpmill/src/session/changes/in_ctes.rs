@@ -1,5 +1,5 @@
-//! Changes among the CTEs of a statement, as `WITH new AS (INSERT INTO t ... RETURNING id) SELECT ... FROM new`: they run one after the other, each
-//! seeing what those before it have done, and the statement after them. All of it is one transaction.
+//! Changes among the CTEs of a statement, as `WITH new AS (INSERT INTO t ... RETURNING id) SELECT ... FROM new`: they run one after the other, each seeing
+//! what those before it have done, then the statement after them. CTEs that changes use are computed once. All of it is one transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,13 +8,12 @@ use datafusion::datasource::MemTable;
 use datafusion::sql::sqlparser::ast::{Cte, Insert, Query as QueryAst, SetExpr, Statement, With};
 
 use super::target::quoted;
+use crate::catalog::{Catalog, same};
+use crate::session::turns::may_have_changes;
 use crate::session::{QueryResult, Session, returning};
 use crate::{Error, Result, ScalarValue};
 
-/// The beginnings of statements that change rows.
-const CHANGES: [&str; 4] = ["insert into ", "update ", "delete from ", "merge into "];
-
-/// The rows of changes under names of the session, until dropped.
+/// The rows of CTEs under names of the session, until dropped.
 struct Rows<'a> {
     session: &'a Session,
     names: Vec<String>,
@@ -24,24 +23,37 @@ impl Drop for Rows<'_> {
     fn drop(&mut self) {
         for name in &self.names {
             if let Err(error) = self.session.deregister(name) {
-                tracing::debug!(%error, "the rows of a change were forgotten already");
+                tracing::debug!(%error, "the rows of a CTE were forgotten already");
             }
         }
     }
 }
 
 impl Rows<'_> {
-    /// A query of the rows of `result`, which CTE `cte` has returned.
-    fn query(&mut self, cte: &Cte, result: QueryResult) -> Result<Box<QueryAst>> {
+    /// Puts the rows of `result` in the place of what `cte` computes.
+    fn keep(&mut self, mut cte: Cte, result: QueryResult) -> Result<Cte> {
         static MADE: AtomicU64 = AtomicU64::new(0);
-        let name = format!("rows of {} {}", cte.alias.name.value, MADE.fetch_add(1, Ordering::Relaxed));
+        let name = format!("{} {}", cte.alias.name.value, MADE.fetch_add(1, Ordering::Relaxed));
         let table = MemTable::try_new(result.schema, vec![result.batches])?;
         self.session.register_provider(&quoted(&name), Arc::new(table))?;
         let text = format!("SELECT * FROM {}", quoted(&name));
         self.names.push(quoted(&name));
-        match self.session.parsed(&text)? {
-            Some(Statement::Query(query)) => Ok(query),
-            _ => Err(Error::Internal(format!("{text} is a query"))),
+        cte.query = match self.session.parsed(&text)? {
+            Some(Statement::Query(query)) => query,
+            _ => return Err(Error::Internal(format!("{text} is a query"))),
+        };
+        Ok(cte)
+    }
+}
+
+/// A transaction of one statement, which is rolled back when this is dropped.
+struct OwnTransaction<'a>(&'a Catalog);
+
+impl Drop for OwnTransaction<'_> {
+    fn drop(&mut self) {
+        // One that was committed is over.
+        if let Err(error) = self.0.roll_back() {
+            tracing::trace!(%error, "the transaction of a statement has ended");
         }
     }
 }
@@ -53,8 +65,7 @@ impl Session {
         sql: &str,
         params: &[ScalarValue],
     ) -> Result<Option<QueryResult>> {
-        let lower = sql.to_ascii_lowercase();
-        if !CHANGES.iter().any(|word| lower.contains(word)) {
+        if !may_have_changes(sql) {
             return Ok(None);
         }
         let Some(Statement::Query(mut statement)) = self.parsed(sql)? else { return Ok(None) };
@@ -65,49 +76,43 @@ impl Session {
         if with.recursive {
             return Err(Error::NotImplemented("changes among recursive CTEs".into()));
         }
-        let begins = !self.is_in_transaction();
-        if begins {
-            self.begin()?;
+        if self.is_in_transaction() {
+            return self.run_parts(*statement, with, params).await.map(Some);
         }
-        let done = self.run_parts(*statement, with, params).await;
-        match done {
-            Ok(result) if begins => self.commit().await.map(|()| Some(result)),
-            Ok(result) => Ok(Some(result)),
-            Err(error) => {
-                if begins {
-                    self.roll_back()?;
-                }
-                Err(error)
-            }
-        }
+        self.begin_now()?;
+        let _own = OwnTransaction(&self.inner.catalog);
+        let result = self.run_parts(*statement, with, params).await?;
+        self.commit_for(&self.inner.running.start()).await?;
+        Ok(Some(result))
     }
 
     /// Runs the changes among the CTEs, and the statement after them.
     async fn run_parts(&self, mut statement: QueryAst, with: With, params: &[ScalarValue]) -> Result<QueryResult> {
         let mut rows = Rows { session: self, names: vec![] };
         let mut before = With { cte_tables: vec![], ..with.clone() };
-        for mut cte in with.cte_tables {
+        let used = used_by_changes(&with.cte_tables);
+        for (used, cte) in used.into_iter().zip(with.cte_tables) {
             let Some(change) = change_of(&cte) else {
-                before.cte_tables.push(cte);
+                if !used {
+                    before.cte_tables.push(cte);
+                    continue;
+                }
+                let query = format!("{} SELECT * FROM {}", with_one_more(&before, &cte), cte.alias.name);
+                let result = self.run_part(&query, params).await?;
+                before.cte_tables.push(rows.keep(cte, result)?);
                 continue;
             };
-            let text = match (before.cte_tables.is_empty(), change) {
-                (true, change) => change.to_string(),
-                (false, Statement::Insert(insert)) => with_ctes(insert.clone(), &before)?,
-                (false, change) => format!("{before} {change}"),
-            };
+            let text = text_of(change, &with_own(&before, &cte)?)?;
             let result = self.run_part(&text, params).await?;
             // Without RETURNING, it has no columns that anybody could name.
-            if returning::split(&text).1.is_some() {
-                cte.query = rows.query(&cte, result)?;
-                before.cte_tables.push(cte);
+            if returning::split(&change.to_string()).1.is_some() {
+                before.cte_tables.push(rows.keep(cte, result)?);
             }
         }
-        let text = match (&*statement.body, before.cte_tables.is_empty()) {
-            (SetExpr::Insert(Statement::Insert(insert)), false) => with_ctes(insert.clone(), &before)?,
-            (_, true) => statement.to_string(),
-            (_, false) => {
-                statement.with = Some(before);
+        let text = match &*statement.body {
+            SetExpr::Insert(change) => text_of(change, &before)?,
+            _ => {
+                statement.with = Some(before).filter(|before| !before.cte_tables.is_empty());
                 statement.to_string()
             }
         };
@@ -131,13 +136,65 @@ fn change_of(cte: &Cte) -> Option<&Statement> {
     }
 }
 
-/// The text of an INSERT whose query has these CTEs before its own.
+/// Which CTEs changes after them may name, or what these use: by their texts.
+fn used_by_changes(ctes: &[Cte]) -> Vec<bool> {
+    let texts: Vec<String> = ctes.iter().map(|cte| cte.query.to_string().to_lowercase()).collect();
+    let mut used = vec![false; ctes.len()];
+    for at in (0..ctes.len()).rev() {
+        let name = ctes[at].alias.name.value.to_lowercase();
+        let is_read = |later: usize| change_of(&ctes[later]).is_some() || used[later];
+        used[at] = (at + 1..ctes.len()).any(|later| is_read(later) && texts[later].contains(&name));
+    }
+    used
+}
+
+fn with_one_more(before: &With, cte: &Cte) -> With {
+    let mut with = before.clone();
+    with.cte_tables.push(cte.clone());
+    with
+}
+
+/// The CTEs before a change, with those that it has itself.
+///
+/// # Errors
+/// One has the name of another; what is after it.
+fn with_own(before: &With, cte: &Cte) -> Result<With> {
+    let query = &cte.query;
+    if query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some() {
+        return Err(Error::NotImplemented(format!("ORDER BY and LIMIT of the change {}", cte.alias.name)));
+    }
+    let mut with = before.clone();
+    for own in query.with.iter().flat_map(|own| &own.cte_tables) {
+        if with.cte_tables.iter().any(|other| same(&other.alias.name.value, &own.alias.name.value)) {
+            let text = format!("CTE {} of the change {}, which has another one's name", own.alias.name, cte.alias.name);
+            return Err(Error::NotImplemented(text));
+        }
+        with.cte_tables.push(own.clone());
+    }
+    Ok(with)
+}
+
+/// The text of a change with these CTEs before it.
+fn text_of(change: &Statement, with: &With) -> Result<String> {
+    match change {
+        _ if with.cte_tables.is_empty() => Ok(change.to_string()),
+        Statement::Insert(insert) => with_ctes(insert.clone(), with),
+        change => Ok(format!("{with} {change}")),
+    }
+}
+
+/// The text of an INSERT whose query has these CTEs, and its own, which hide them.
 fn with_ctes(mut insert: Insert, before: &With) -> Result<String> {
     let Some(source) = &mut insert.source else {
         return Err(Error::NotImplemented(format!("CTEs before {insert}")));
     };
+    let is_hidden =
+        |cte: &Cte, own: &With| own.cte_tables.iter().any(|other| same(&other.alias.name.value, &cte.alias.name.value));
     match &mut source.with {
-        Some(own) => drop(own.cte_tables.splice(0..0, before.cte_tables.iter().cloned())),
+        Some(own) => {
+            let shown: Vec<Cte> = before.cte_tables.iter().filter(|cte| !is_hidden(cte, own)).cloned().collect();
+            own.cte_tables.splice(0..0, shown);
+        }
         none => *none = Some(before.clone()),
     }
     Ok(insert.to_string())

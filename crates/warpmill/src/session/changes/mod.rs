@@ -59,8 +59,8 @@ struct Edit {
     repeats: bool,
     /// Whether rows have the number of their action.
     chosen: bool,
-    /// The columns of the query's rows that are a whole row of the table, as RETURNING has it; `None`: there is no RETURNING.
-    returned: Option<Vec<usize>>,
+    /// By action, the columns of the query's rows that are a whole row of the table, as RETURNING has it; `None`: there is no RETURNING.
+    returned: Option<Vec<Vec<usize>>>,
     /// The word of the statement.
     word: &'static str,
 }
@@ -230,7 +230,6 @@ fn edit(change: &Change, base: &TableSnapshot) -> Result<Option<Edit>> {
         }
     };
     if change.returning.is_some() {
-        refuse(edit.word, edit.chosen, "RETURNING")?;
         edit.return_rows(target, base);
     }
     edit.select = format!("{}{}", change.with, edit.select);
@@ -244,19 +243,33 @@ impl Edit {
 
     /// Adds the columns of the table that are not among the new values.
     fn return_rows(&mut self, target: &Target, base: &TableSnapshot) {
-        let mut returned = vec![];
-        for (column, field) in base.schema().fields().iter().enumerate() {
-            returned.push(match self.columns.iter().position(|changed| *changed == column) {
-                Some(at) => 1 + at,
-                None => {
-                    let (at, name) = (self.types.len(), quoted(field.name()));
-                    self.select.push_str(&format!(", {}.{name} AS {}", target.alias(), quoted(&format!("{ROW}{at}"))));
-                    self.types.push(field.data_type().clone());
-                    at
-                }
-            });
+        let fields = base.schema().fields();
+        let mut kept: Vec<Option<usize>> = vec![None; fields.len()];
+        let all_change = |action: &Action| match action {
+            Action::Insert(_) => true,
+            Action::Update(_) => self.columns.len() == fields.len(),
+            Action::Delete => false,
+        };
+        if !self.actions.iter().all(all_change) {
+            for (column, field) in fields.iter().enumerate() {
+                let (at, name) = (self.types.len(), quoted(field.name()));
+                self.select.push_str(&format!(", {}.{name} AS {}", target.alias(), quoted(&format!("{ROW}{at}"))));
+                self.types.push(field.data_type().clone());
+                kept[column] = Some(at);
+            }
         }
-        self.returned = Some(returned);
+        let row_of = |action: &Action| {
+            let place = |column: usize| match action {
+                Action::Insert(first) => Some(first + column),
+                Action::Update(first) => {
+                    let changed = self.columns.iter().position(|changed| *changed == column);
+                    changed.map(|at| first + at).or(kept[column])
+                }
+                Action::Delete => kept[column],
+            };
+            (0..fields.len()).filter_map(place).collect()
+        };
+        self.returned = Some(self.actions.iter().map(row_of).collect());
     }
 }
 
@@ -297,14 +310,15 @@ impl<'a> Found<'a> {
                     return Err(Error::OutOfMemory(text));
                 }
             }
-            self.take(&part, action)?;
+            self.take(&part, number)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, batch: &RecordBatch, action: &Action) -> Result<()> {
+    /// Does action `number` to the rows of `batch`.
+    fn take(&mut self, batch: &RecordBatch, number: usize) -> Result<()> {
         let schema = self.base.schema();
-        match action {
+        match &self.edit.actions[number] {
             Action::Delete => {
                 let rows = numbers(batch, 0)?.values().iter();
                 let fresh: Vec<bool> = rows.map(|row| self.changes.delete(*row as u64)).collect();
@@ -312,7 +326,7 @@ impl<'a> Found<'a> {
                     return Err(twice(self.edit.word));
                 }
                 self.count += fresh.iter().filter(|fresh| **fresh).count() as u64;
-                self.give_back(&filter_record_batch(batch, &fresh.into())?)?;
+                self.give_back(&filter_record_batch(batch, &fresh.into())?, number)?;
             }
             Action::Update(at) => {
                 let values: Vec<ArrayRef> = batch.columns()[*at..*at + self.edit.columns.len()].to_vec();
@@ -323,7 +337,7 @@ impl<'a> Found<'a> {
                     }
                 }
                 self.count += batch.num_rows() as u64;
-                self.give_back(batch)?;
+                self.give_back(batch, number)?;
             }
             Action::Insert(at) => {
                 let columns = batch.columns()[*at..*at + schema.fields().len()].to_vec();
@@ -332,6 +346,7 @@ impl<'a> Found<'a> {
                 let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
                 self.inserted.push(RecordBatch::try_new(schema, columns)?);
                 self.count += batch.num_rows() as u64;
+                self.give_back(batch, number)?;
             }
         }
         Ok(())
@@ -339,9 +354,9 @@ impl<'a> Found<'a> {
 }
 
 impl Found<'_> {
-    /// Keeps the rows of the table that are in `batch`, if they are returned.
-    fn give_back(&mut self, batch: &RecordBatch) -> Result<()> {
-        let Some(columns) = &self.edit.returned else { return Ok(()) };
+    /// Keeps the rows of the table that are in `batch`, of action `number`, if they are returned.
+    fn give_back(&mut self, batch: &RecordBatch, number: usize) -> Result<()> {
+        let Some(columns) = self.edit.returned.as_ref().map(|all| &all[number]) else { return Ok(()) };
         let schema = self.base.schema();
         let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
