@@ -10,7 +10,7 @@ use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::{Distinct, Join, LogicalPlan, LogicalPlanBuilder, RecursiveQuery, TableScan, Union};
 
 use super::bind::{bind, retyped};
-use super::castable;
+use super::{castable, states};
 use super::types::{common, is_text};
 use crate::recursion::{Added, Part, Queries, Recursion, nullable, result_fields};
 
@@ -54,6 +54,9 @@ pub(super) fn branches(union: Union) -> Result<Union> {
 
 /// The type of a column of a set operation whose branches have columns of both types: text, where one of them is.
 fn stacked(left: &DataType, right: &DataType) -> Option<DataType> {
+    if states::is_state(left) {
+        return Some(left.clone());
+    }
     let is_plain = |ty: &DataType| !ty.is_nested() && !ty.is_null() && !ty.is_binary();
     match is_text(left) != is_text(right) && is_plain(left) && is_plain(right) {
         true => Some(DataType::Utf8),

@@ -16,7 +16,7 @@ use super::more_calls::with_positions;
 use super::scope::{Scope, field_access, nested, operation};
 use super::unread::unread_of_expr;
 use super::{Binder, Names, collation, no_query, rows, truths};
-use crate::dialect::{library, walk};
+use crate::dialect::{library, states, walk};
 use crate::{Error, Result};
 
 /// The one of a column and an alias of one name that is meant.
@@ -81,6 +81,11 @@ impl VisitorMut for Binding<'_, '_, '_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
         reassociate(expr);
+        match states::expression(expr, &|call| self.binder.is_aggregate(call)) {
+            Ok(None) => {}
+            Ok(Some(state)) => *expr = state,
+            Err(error) => return ControlFlow::Break(Box::new(error)),
+        }
         if let Err(error) = collation::compared(expr) {
             return ControlFlow::Break(Box::new(error));
         }
@@ -340,7 +345,7 @@ fn in_subquery(left: &Expr, right: &Expr, negated: bool) -> Option<Expr> {
 }
 
 /// A call of function `name`.
-pub(super) fn function(name: &str, args: Vec<Expr>) -> Expr {
+pub(in crate::dialect) fn function(name: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(name)]),
