@@ -10,8 +10,8 @@ use datafusion::functions::core::expr_fn::{coalesce, named_struct};
 use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, lit};
 
-use super::{casts, states};
 use super::library::{self, csv_field};
+use super::{casts, states};
 use crate::catalog::hive;
 
 /// A COPY of which DataFusion writes only texts, where it would write others than DuckDB.

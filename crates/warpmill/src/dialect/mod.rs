@@ -58,11 +58,11 @@ use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 pub use field_names::is_row;
-pub use states::{column_type, schema_without_states, without_states};
 pub(crate) use macros::check as check_macro;
 pub(crate) use names::{arguments, distinct_names, query_of, shown};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
 pub(crate) use quantile_windows::QuantileWindows;
+pub use states::{column_type, schema_without_states, without_states};
 pub(crate) use subqueries::Subqueries;
 pub(crate) use syntax::{VALUES as PIVOT_VALUES, answer, plain};
 pub(crate) use types::type_name;

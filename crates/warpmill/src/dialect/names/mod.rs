@@ -43,8 +43,8 @@ pub(super) use expr::function;
 pub(crate) use expr::{called_parts, part_called};
 pub(crate) use label::label;
 pub(crate) use pivot::arguments;
-pub(crate) use scope::quoted;
 pub(super) use scope::nested;
+pub(crate) use scope::quoted;
 use scope::{Fields, same};
 pub(crate) use scope::{distinct_names, shown};
 

@@ -2,11 +2,12 @@
 
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, internal_err, not_impl_err, plan_err};
+use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::{array_concat, make_array};
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::logical_expr::simplify::SimplifyContext;
 
 use super::kind::Kind;
 use super::named;
@@ -16,7 +17,7 @@ use super::packed::{marked, packed, part, rescaled};
 use super::placeholders::{Function, Placeholder};
 use super::{State, is_state};
 use crate::dialect::operators::{self, Op, convert};
-use crate::dialect::types::{HUGEINT, TIMESTAMP, digits, is_decimal, is_number, type_name};
+use crate::dialect::types::{HUGEINT, TIMESTAMP, digits, is_decimal, is_number, is_text, type_name};
 use crate::dialect::{casts, functions, library};
 
 /// The expression that a call of a function of states means; `None`: it is another function.
@@ -86,7 +87,7 @@ fn described(name: &str, types: &DataType, constant: Option<&ScalarValue>, order
     };
     let order = if order.is_empty() { vec![] } else { named::read(order)? };
     let types = kind.arguments(name, &types);
-    Ok(State { function: name.into(), types, constant: constant.and_then(named::constant), order })
+    Ok(State { function: name.into(), types, constant: constant.and_then(|value| named::constant(value, kind)), order })
 }
 
 impl State {
@@ -112,6 +113,12 @@ impl State {
             fields.iter().for_each(|field| flatten(field.data_type(), nested, &mut parts));
         }
         parts
+    }
+
+    /// Whether the later one of two states of type `ty` stays: as in DuckDB, that of `last` of values that have no fixed length.
+    pub(super) fn takes_later(&self, ty: &DataType) -> bool {
+        let value = self.part_types(ty);
+        self.function == "last" && value.iter().any(|ty| is_text(ty) || ty.is_binary() || ty.is_nested())
     }
 
     /// The number of digits after the point of the decimals that it sums up.
@@ -158,7 +165,8 @@ fn folded(e: Expr) -> Result<Expr> {
 
 /// The type of the results of states of type `ty`.
 pub(super) fn result_type(state: &State, ty: &DataType) -> Result<DataType> {
-    let schema = DFSchema::from_unqualified_fields(vec![Field::new("state", ty.clone(), true)].into(), Default::default())?;
+    let schema =
+        DFSchema::from_unqualified_fields(vec![Field::new("state", ty.clone(), true)].into(), Default::default())?;
     finalized(state, &Expr::Column(Column::new_unqualified("state")), ty, &schema)?.get_type(&schema)
 }
 
@@ -260,7 +268,8 @@ fn combined(left: &Expr, right: &Expr, schema: &DFSchema) -> Result<Expr> {
     };
     Ok(match state.kind() {
         Kind::Moments(_) => numbers::call(What::Combined, &ty, vec![left.clone(), right]),
-        Kind::First => datafusion::functions::core::expr_fn::coalesce(vec![right, left.clone()]),
+        Kind::First if state.takes_later(&ty) => coalesce(vec![left.clone(), right]),
+        Kind::First => coalesce(vec![right, left.clone()]),
         Kind::Extreme { greatest } => {
             let by = |e: &Expr| part(e, 1, &state.part_types(&ty)[1]);
             let op = if greatest { Operator::Gt } else { Operator::Lt };

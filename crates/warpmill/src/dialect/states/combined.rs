@@ -8,7 +8,7 @@ use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::array_agg::array_agg_udaf;
 use datafusion::functions_aggregate::bit_and_or_xor::{bit_and_udaf, bit_or_udaf, bit_xor_udaf};
 use datafusion::functions_aggregate::bool_and_or::{bool_and_udaf, bool_or_udaf};
-use datafusion::functions_aggregate::first_last::first_value_udaf;
+use datafusion::functions_aggregate::first_last::{first_value_udaf, last_value_udaf};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::functions_aggregate::string_agg::string_agg_udaf;
 use datafusion::functions_aggregate::sum::sum_udaf;
@@ -25,7 +25,7 @@ use super::numbers::{self, What};
 use super::packed::{packed, part};
 use super::placeholders::Combined;
 use crate::dialect::operators::{Op, convert};
-use crate::dialect::{aggregates, casts, library};
+use crate::dialect::{aggregates, casts, lists};
 
 /// An aggregation in which aggregates over parts of states stand for `combine_aggr`, and a projection makes states of their results.
 pub(in crate::dialect) fn split(aggregate: Aggregate) -> Result<LogicalPlan> {
@@ -43,7 +43,9 @@ pub(in crate::dialect) fn split(aggregate: Aggregate) -> Result<LogicalPlan> {
         };
         let at = parts.len();
         match &found {
-            Some(found) => parts.extend(found.aggregates.iter().enumerate().map(|(at, e)| e.clone().alias(format!("{name}\u{1f}{at}")))),
+            Some(found) => parts.extend(
+                found.aggregates.iter().enumerate().map(|(at, e)| e.clone().alias(format!("{name}\u{1f}{at}"))),
+            ),
             None => parts.push(e.clone()),
         }
         wholes.push((at, found));
@@ -111,7 +113,10 @@ impl Parts {
         let there = given.clone().is_not_null();
         let aggregates = match state.kind() {
             Kind::Moments(_) => vec![over(&func, vec![given], None)],
-            Kind::First => vec![over(&first_value_udaf(), vec![given], Some(there))],
+            Kind::First => {
+                let first = if state.takes_later(&ty) { last_value_udaf() } else { first_value_udaf() };
+                vec![over(&first, vec![given], Some(there))]
+            }
             Kind::Extreme { greatest } => {
                 let by = part(&given, 1, &state.part_types(&ty)[1]);
                 let mut first = over(&first_value_udaf(), vec![given], Some(there));
@@ -143,7 +148,7 @@ impl Parts {
         let parts = results.into_iter().zip(self.state.part_types(&self.ty)).map(|(result, ty)| {
             let result = match kind {
                 Kind::List | Kind::Values(_) => flatten(result),
-                Kind::Product => library_call("list_product", vec![result])?,
+                Kind::Product => lists::product(result),
                 _ => result,
             };
             let result = casts::bind(result, &ty, false, schema)?;
@@ -151,10 +156,6 @@ impl Parts {
         });
         Ok(packed(&self.ty, parts.collect::<Result<_>>()?))
     }
-}
-
-fn library_call(name: &str, args: Vec<Expr>) -> Result<Expr> {
-    library::call(name, args).map_or_else(|| internal_err!("no function {name}"), Ok)
 }
 
 impl State {
@@ -182,12 +183,15 @@ impl State {
 
     /// A state `e` of type `ty` that counts `times` times; NULL where that is none.
     fn repeated(&self, e: &Expr, times: &Expr, ty: &DataType, schema: &DFSchema) -> Result<Expr> {
-        let times = numbers::call(What::Times, &DataType::Int64, vec![convert(times.clone(), &DataType::Int64, schema)?]);
+        let times =
+            numbers::call(What::Times, &DataType::Int64, vec![convert(times.clone(), &DataType::Int64, schema)?]);
         let types = self.part_types(ty);
         let parts = types.iter().enumerate().map(|(at, ty)| {
             let e = part(e, at, ty);
             Ok(match self.kind() {
-                Kind::Product => datafusion::functions::expr_fn::power(e, convert(times.clone(), &DataType::Float64, schema)?),
+                Kind::Product => {
+                    datafusion::functions::expr_fn::power(e, convert(times.clone(), &DataType::Float64, schema)?)
+                }
                 Kind::BitXor => {
                     let odd = binary_expr(times.clone(), Operator::Modulo, lit(2i64)).eq(lit(1i64));
                     when(odd, e.clone(), Some(binary_expr(e.clone(), Operator::BitwiseXor, e)))
@@ -198,7 +202,10 @@ impl State {
                 }
                 Kind::Text => {
                     let by = self.constant.as_ref().map_or_else(|| lit(","), constant_expr);
-                    let all = datafusion::functions_nested::expr_fn::array_to_string(array_repeat(e.clone(), times.clone()), by);
+                    let all = datafusion::functions_nested::expr_fn::array_to_string(
+                        array_repeat(e.clone(), times.clone()),
+                        by,
+                    );
                     when(e.is_not_null(), all, None)
                 }
                 _ => arithmetic(Op::Multiply, e, convert(times.clone(), ty, schema)?, ty, schema)?,
@@ -206,7 +213,14 @@ impl State {
         });
         let repeated = match self.kind() {
             Kind::Moments(_) => numbers::call(What::Repeated, ty, vec![e.clone(), times.clone()]),
-            Kind::Least | Kind::Greatest | Kind::All | Kind::Any | Kind::BitAnd | Kind::BitOr | Kind::First | Kind::Extreme { .. } => e.clone(),
+            Kind::Least
+            | Kind::Greatest
+            | Kind::All
+            | Kind::Any
+            | Kind::BitAnd
+            | Kind::BitOr
+            | Kind::First
+            | Kind::Extreme { .. } => e.clone(),
             _ => packed(ty, parts.collect::<Result<_>>()?),
         };
         Ok(when(times.gt(lit(0i64)), repeated, None))

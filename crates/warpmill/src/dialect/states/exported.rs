@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArguments, Ident, ObjectName, OrderByExpr, Value, VisitorMut, WindowType,
+    BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, Ident, ObjectName, OrderByExpr, Value, VisitorMut, WindowType,
 };
 
 use super::kind::Kind;
@@ -172,6 +172,7 @@ impl Export {
             return self.ordered(&keys);
         }
         let constant = match (self.kind, self.args.as_slice()) {
+            (Kind::Values(_), [_, Expr::Array(fractions)]) => text(&named::fractions(fractions)?),
             (Kind::Text | Kind::Values(_), [_, constant]) => constant.clone(),
             _ => null(),
         };
@@ -240,7 +241,10 @@ impl Export {
         match (self.kind, self.args.as_slice()) {
             (Kind::Count, []) => vec![self.aggregate("count", vec![number(1)])],
             (Kind::Average, [x]) => {
-                vec![self.aggregate("count", args()), self.aggregate("sum", vec![function("state_summand", vec![x.clone()])])]
+                vec![
+                    self.aggregate("count", args()),
+                    self.aggregate("sum", vec![function("state_summand", vec![x.clone()])]),
+                ]
             }
             (Kind::PairAverage, _) => {
                 let count = self.aggregate("regr_count", args());

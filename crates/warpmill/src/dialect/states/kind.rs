@@ -197,7 +197,8 @@ impl Number {
 impl Block {
     /// The parts of the block.
     pub(super) fn parts(self) -> Vec<Number> {
-        let first = if matches!(self, Self::SumX | Self::SumY | Self::Carried) { Number::Double } else { Number::Count };
+        let first =
+            if matches!(self, Self::SumX | Self::SumY | Self::Carried) { Number::Double } else { Number::Count };
         let mut parts = vec![Number::Double; self.len()];
         parts[0] = first;
         parts

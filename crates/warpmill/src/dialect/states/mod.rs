@@ -147,7 +147,8 @@ fn plain_array(array: &ArrayRef) -> ArrayRef {
         return plain_array(&packed::with_nulls_of(array.as_struct(), array.as_struct().column(0)));
     }
     let data = array.to_data();
-    let children = data.child_data().iter().map(|child| plain_array(&arrow::array::make_array(child.clone())).to_data());
+    let children =
+        data.child_data().iter().map(|child| plain_array(&arrow::array::make_array(child.clone())).to_data());
     let children = children.collect();
     let plain = data.into_builder().data_type(to).child_data(children).build();
     arrow::array::make_array(plain.expect("the children have the types of the fields"))

@@ -11,9 +11,7 @@ pub(super) enum Moments {
     Variance(Variance),
     Pairs(PairFunction),
     Skewness,
-    Kurtosis {
-        sample: bool,
-    },
+    Kurtosis { sample: bool },
     CarriedSum,
     CarriedAverage,
 }
@@ -51,11 +49,8 @@ pub(super) enum Block {
 const COVARIANCE: &[Shape] =
     &[Shape::Part("count"), Shape::Part("meanx"), Shape::Part("meany"), Shape::Part("co_moment")];
 const VARIANCE: &[Shape] = &[Shape::Part("count"), Shape::Part("mean"), Shape::Part("dsquared")];
-const CORRELATION: &[Shape] = &[
-    Shape::Struct("cov_pop", COVARIANCE),
-    Shape::Struct("dev_pop_x", VARIANCE),
-    Shape::Struct("dev_pop_y", VARIANCE),
-];
+const CORRELATION: &[Shape] =
+    &[Shape::Struct("cov_pop", COVARIANCE), Shape::Struct("dev_pop_x", VARIANCE), Shape::Struct("dev_pop_y", VARIANCE)];
 const SLOPE: &[Shape] = &[Shape::Struct("cov_pop", COVARIANCE), Shape::Struct("var_pop", VARIANCE)];
 const SQUARES: &[Shape] = &[Shape::Part("count"), Shape::Struct("var_pop", VARIANCE)];
 
@@ -118,12 +113,9 @@ impl Moments {
                 F::Correlation => CORRELATION,
                 F::Covariance | F::SampleCovariance => COVARIANCE,
                 F::Slope => SLOPE,
-                F::Intercept => &[
-                    Shape::Part("count"),
-                    Shape::Part("sum_x"),
-                    Shape::Part("sum_y"),
-                    Shape::Struct("slope", SLOPE),
-                ],
+                F::Intercept => {
+                    &[Shape::Part("count"), Shape::Part("sum_x"), Shape::Part("sum_y"), Shape::Struct("slope", SLOPE)]
+                }
                 F::Determination => &[
                     Shape::Struct("corr", CORRELATION),
                     Shape::Struct("var_pop_x", VARIANCE),
@@ -244,9 +236,8 @@ impl Block {
         match self {
             Self::Count | Self::SumX | Self::SumY => own[0] += other[0],
             Self::Covariance => {
-                let [count, mean_x, mean_y, _, _, products, ..] = merged(own, other, |of| {
-                    Pairs::of_parts([of[0], of[1], of[2], 0.0, 0.0, of[3], 0.0, 0.0])
-                });
+                let [count, mean_x, mean_y, _, _, products, ..] =
+                    merged(own, other, |of| Pairs::of_parts([of[0], of[1], of[2], 0.0, 0.0, of[3], 0.0, 0.0]));
                 own.copy_from_slice(&[count, mean_x, mean_y, products]);
             }
             Self::X | Self::Y => {

@@ -1,11 +1,10 @@
 //! `to_aggregate_state(value, name, types, constants, order)`: a state that is described by constants.
 
 use datafusion::common::{Result as PlanResult, ScalarValue, internal_err, plan_datafusion_err, plan_err};
-use datafusion::sql::sqlparser::ast::{Array, Expr, Value};
+use datafusion::sql::sqlparser::ast::{Array, Expr, UnaryOperator, Value};
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use arrow::array::Array as _;
 use arrow::datatypes::{DataType, Field};
 use serde::de::DeserializeOwned;
 
@@ -14,8 +13,8 @@ use super::kind::Kind;
 use super::order::Key;
 use crate::dialect::names::calls::{arguments, text};
 use crate::dialect::names::function;
-use crate::dialect::types::{HUGEINT, is_float, whole};
 use crate::dialect::syntax;
+use crate::dialect::types::{HUGEINT, is_float, whole};
 use crate::{Error, Result};
 
 /// The name of the function.
@@ -36,17 +35,13 @@ pub(super) fn data_type(name: &str) -> PlanResult<DataType> {
     }
 }
 
-/// A constant argument as it is kept; `None` for NULL.
-pub(super) fn constant(value: &ScalarValue) -> Option<serde_json::Value> {
+/// A constant argument of an aggregate of this kind as it is kept; `None` for NULL.
+pub(super) fn constant(value: &ScalarValue, kind: Kind) -> Option<serde_json::Value> {
     if value.is_null() {
         return None;
     }
-    if let ScalarValue::List(list) = value {
-        let elements = list.value(0);
-        let element = |at| ScalarValue::try_from_array(&elements, at).ok().and_then(|element| constant(&element));
-        return Some((0..elements.len()).map(element).collect::<Vec<_>>().into());
-    }
     match value.try_as_str() {
+        Some(text) if matches!(kind, Kind::Values(_)) => serde_json::from_str(text?).ok(),
         Some(text) => text.map(Into::into),
         None => match value.cast_to(&DataType::Float64) {
             Ok(ScalarValue::Float64(Some(number))) => Some(number.into()),
@@ -74,16 +69,17 @@ pub(super) fn described(call: &datafusion::sql::sqlparser::ast::Function) -> Res
     let types = types.iter().map(|name| data_type_of_argument(name)).collect::<PlanResult<Vec<_>>>()?;
     check(kind, &name, types.len())?;
     let (constants, order) = (rest.first(), rest.get(1));
-    let constant = match constants.map(|constants| elements(constants).ok_or_else(|| refused("the constants must be a list"))) {
-        None => None,
-        Some(constants) => {
-            let constants = constants?;
-            if constants.len() != types.len() {
-                return Err(refused("the constants must have exactly one entry per argument"));
+    let constant =
+        match constants.map(|constants| elements(constants).ok_or_else(|| refused("the constants must be a list"))) {
+            None => None,
+            Some(constants) => {
+                let constants = constants?;
+                if constants.len() != types.len() {
+                    return Err(refused("the constants must have exactly one entry per argument"));
+                }
+                constants.iter().find_map(json)
             }
-            constants.iter().find_map(json)
-        }
-    };
+        };
     let order = match order {
         Some(order) => keys(order)?,
         None => vec![],
@@ -151,8 +147,16 @@ fn json(expr: &Expr) -> Option<serde_json::Value> {
         },
         Expr::Array(Array { elem, .. }) => Some(elem.iter().map(json).collect::<Option<Vec<_>>>()?.into()),
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => json(inner),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => json(expr)?.as_f64().map(|number| (-number).into()),
         _ => None,
     }
+}
+
+/// The constant fractions of a quantile as a text.
+pub(super) fn fractions(list: &Array) -> Result<String> {
+    let numbers = list.elem.iter().map(json).collect::<Option<Vec<_>>>();
+    let numbers = numbers.ok_or_else(|| Error::NotImplemented("EXPORT_STATE of fractions that are computed".into()))?;
+    Ok(serde_json::Value::from(numbers).to_string())
 }
 
 /// The keys of `[{'column': 1, 'order': 'ASC NULLS LAST'}]`.

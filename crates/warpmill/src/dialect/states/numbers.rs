@@ -74,7 +74,9 @@ impl ScalarUDFImpl for Numbers {
                 Arc::new((0..arrays[0].len()).map(value).collect::<Float64Array>())
             }
             What::Combined => combined(&self.to, &States::of(&arrays[0])?, &States::of(&arrays[1])?)?,
-            What::Repeated => repeated(&self.to, &States::of(&arrays[0])?, &strict_cast(&arrays[1], &DataType::Float64)?)?,
+            What::Repeated => {
+                repeated(&self.to, &States::of(&arrays[0])?, &strict_cast(&arrays[1], &DataType::Float64)?)?
+            }
             What::MeanMoment => mean_moment(&arrays[0], &arrays[1], &self.to)?,
             What::Times => times(&arrays[0])?,
         }))

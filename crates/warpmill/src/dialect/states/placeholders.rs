@@ -93,11 +93,15 @@ impl ScalarUDFImpl for Placeholder {
             }
             (Function::Finalize, [state]) => match State::of(state) {
                 Some(of) => result_type(&of, state)?,
-                None => return plan_err!("Can only finalize an AGGREGATE_STATE, not a value of type {}", type_name(state)),
+                None => {
+                    return plan_err!("Can only finalize an AGGREGATE_STATE, not a value of type {}", type_name(state));
+                }
             },
             (Function::Combine, [state, _]) => match State::of(state) {
                 Some(_) => DataType::clone(state),
-                None => return plan_err!("Can only combine an AGGREGATE_STATE, not a value of type {}", type_name(state)),
+                None => {
+                    return plan_err!("Can only combine an AGGREGATE_STATE, not a value of type {}", type_name(state));
+                }
             },
             (Function::Named, [of, _]) => match args.scalar_arguments[1] {
                 Some(text) => named::state_type(text, of)?,

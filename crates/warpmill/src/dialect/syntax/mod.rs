@@ -495,8 +495,10 @@ mod tests {
                 "WITH RECURSIVE t(a, b) USING KEY (a, max(b)) AS MATERIALIZED (SELECT 1, 2 UNION (FROM t)) FROM t",
                 "WITH RECURSIVE t(a, b) AS (SELECT a, max(b) FROM (SELECT 1, 2 UNION (SELECT * FROM t)) AS \"$ key\") FROM t",
             ),
-            ("SELECT avg(x) FILTER (y) export_state, (a) export_state FROM f(x) export_state",
-             "SELECT avg(x) FILTER (WHERE y) OVER \"export$state\", (a) export_state FROM f(x) export_state"),
+            (
+                "SELECT avg(x) FILTER (y) export_state, (a) export_state FROM f(x) export_state",
+                "SELECT avg(x) FILTER (WHERE y) OVER \"export$state\", (a) export_state FROM f(x) export_state",
+            ),
             ("SELECT s GLOB 'a*'", "SELECT glob_matches(s, 'a*')"),
         ] {
             assert_eq!(plain(sql), plain_sql);
