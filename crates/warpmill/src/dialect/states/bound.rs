@@ -1,7 +1,9 @@
 //! The functions of states as expressions over the parts of states, when the types of their arguments are known.
 
+use std::sync::Arc;
+
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue, internal_err, not_impl_err, plan_err};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, internal_err, plan_err};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::{array_concat, make_array};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -13,7 +15,7 @@ use super::kind::Kind;
 use super::named;
 use super::numbers::{self, What};
 use super::order::{Pick, in_order};
-use super::packed::{marked, packed, part, rescaled};
+use super::packed::{marked, packed, part, rescaled, unmarked};
 use super::placeholders::{Function, Placeholder};
 use super::{State, is_state};
 use crate::dialect::operators::{self, Op, convert};
@@ -25,7 +27,9 @@ use crate::dialect::{casts, functions, library};
 /// # Errors
 /// Arguments that are no states, or states of other aggregates.
 pub(in crate::dialect) fn bound(function: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
-    let Some(placeholder) = function.func.inner().downcast_ref::<Placeholder>() else { return Ok(None) };
+    let Some(placeholder) = function.func.inner().downcast_ref::<Placeholder>() else {
+        return shown(function, schema);
+    };
     match (placeholder.function, function.args.as_slice()) {
         (Function::Exported, [name, types, constant, order, parts @ ..]) => {
             exported([name, constant, order], types, parts, schema).map(Some)
@@ -37,7 +41,6 @@ pub(in crate::dialect) fn bound(function: &ScalarFunction, schema: &DFSchema) ->
         (Function::Combine, [left, right]) => combined(left, right, schema).map(Some),
         (Function::Named, [value, text]) => named_state(value, text, schema).map(Some),
         (Function::Summand, [value]) => match value.get_type(schema)? {
-            DataType::Interval(_) => not_impl_err!("EXPORT_STATE of avg of intervals"),
             ty if ty.is_temporal() => {
                 let micros = match ty {
                     DataType::Date32 => convert(value.clone(), &TIMESTAMP, schema)?,
@@ -50,6 +53,22 @@ pub(in crate::dialect) fn bound(function: &ScalarFunction, schema: &DFSchema) ->
         },
         (_, args) => internal_err!("{} of {} arguments", function.func.name(), args.len()),
     }
+}
+
+/// A call that writes values as JSON with the values that states are shown as; `None`: it is another one, or there are no states.
+fn shown(function: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
+    if function.func.name() != "to_json" {
+        return Ok(None);
+    }
+    let mut has_states = false;
+    let args = function.args.iter().map(|arg| {
+        let ty = arg.get_type(schema)?;
+        let is_plain = super::plain(&ty) == ty;
+        has_states |= !is_plain;
+        Ok(if is_plain { arg.clone() } else { unmarked(arg.clone(), &ty) })
+    });
+    let call = ScalarFunction { func: Arc::clone(&function.func), args: args.collect::<Result<_>>()? };
+    Ok(has_states.then_some(Expr::ScalarFunction(call)))
 }
 
 /// Refuses fields of states: only casts to structs show them.
@@ -248,11 +267,15 @@ fn combined(left: &Expr, right: &Expr, schema: &DFSchema) -> Result<Expr> {
     match State::of(&other) {
         Some(other) if other == state => {}
         Some(other) if other.function == state.function => {
+            let parameters = |state: &State| {
+                let constant = state.constant.as_ref().map_or_else(String::new, |constant| format!(" with {constant}"));
+                format!("[{}]{constant}", state.types.join(", "))
+            };
             return plan_err!(
-                "Cannot COMBINE aggregate states of {:?} that were created with different parameters: {:?} <> {:?}",
+                "Cannot COMBINE aggregate states of {:?} that were created with different parameters: {} <> {}",
                 state.function,
-                state.types,
-                other.types
+                parameters(&state),
+                parameters(&other)
             );
         }
         _ => {

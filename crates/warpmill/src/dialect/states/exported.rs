@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, Ident, ObjectName, OrderByExpr, Value, VisitorMut, WindowType,
+    FunctionArguments, Ident, ObjectName, OrderByExpr, Value, VisitorMut, WindowType, visit_expressions,
 };
 
 use super::kind::Kind;
@@ -49,11 +49,11 @@ impl VisitorMut for Marking {
     }
 }
 
-/// What a call of [`WRAPPER`], or of `to_aggregate_state`, stands for; `None`: it is another call, `is_aggregate` tells which are of aggregates.
+/// What a call of [`WRAPPER`], or of `to_aggregate_state`, stands for; `None`: it is another call.
 ///
 /// # Errors
 /// Aggregates that have no states.
-pub(in crate::dialect) fn expression(expr: &Expr, is_aggregate: &dyn Fn(&Expr) -> bool) -> Result<Option<Expr>> {
+pub(in crate::dialect) fn expression(expr: &Expr, names: &dyn Known) -> Result<Option<Expr>> {
     let Expr::Function(wrapper) = expr else { return Ok(None) };
     match wrapper.name.0.last().and_then(|part| part.as_ident()) {
         Some(name) if name.value == WRAPPER => {}
@@ -64,11 +64,29 @@ pub(in crate::dialect) fn expression(expr: &Expr, is_aggregate: &dyn Fn(&Expr) -
     let [Expr::Function(call)] = args.as_slice() else {
         return Err(Error::Plan("EXPORT_STATE is of the call of an aggregate".into()));
     };
+    let is_known = call.name.0.last().and_then(|part| part.as_ident()).map(|name| names.is_aggregate(&name.value));
     // As in DuckDB, other functions have nothing to export.
-    if !is_aggregate(&args[0]) {
+    if is_known != Some(true) {
         return Ok(Some(args[0].clone()));
     }
-    Export::of(call)?.state().map(Some)
+    let export = Export::of(call)?;
+    let varies = visit_expressions(&export.args, |e| match e {
+        Expr::Function(call) if names.is_volatile(&call.name.to_string().to_lowercase()) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    if varies.is_break() {
+        return Err(refused(&export.name, " of values that vary from call to call"));
+    }
+    export.state().map(Some)
+}
+
+/// What is known of functions by their names.
+pub(in crate::dialect) trait Known {
+    /// Whether it is an aggregate.
+    fn is_aggregate(&self, name: &str) -> bool;
+
+    /// Whether its results may be others in every call.
+    fn is_volatile(&self, name: &str) -> bool;
 }
 
 /// A call of an aggregate whose state is exported.

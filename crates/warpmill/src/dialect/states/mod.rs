@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub(super) use bound::{bound, checked_access};
 pub(super) use combined::split;
 pub(super) use converted::cast;
-pub(super) use exported::{CLAUSE, WRAPPER, expression, marked};
+pub(super) use exported::{CLAUSE, Known, WRAPPER, expression, marked};
 use kind::Kind;
 use order::Key;
 pub(super) use placeholders::{aggregates, functions};

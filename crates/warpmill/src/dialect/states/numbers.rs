@@ -129,7 +129,7 @@ impl States {
 fn moments_of(ty: &DataType) -> Result<(State, Moments)> {
     match State::of(ty).map(|state| (state.kind(), state)) {
         Some((Kind::Moments(moments), state)) => Ok((state, moments)),
-        Some((_, state)) => not_impl_err!("combine_aggr of states of {} here", state.function),
+        Some((_, state)) => not_impl_err!("combine_aggr of states of {} over a window", state.function),
         None => exec_err!("no state: {ty}"),
     }
 }

@@ -107,7 +107,8 @@ impl ScalarUDFImpl for Placeholder {
                 Some(text) => named::state_type(text, of)?,
                 None => return internal_err!("a state without a description"),
             },
-            (Function::Summand, [ty]) if ty.is_temporal() && !matches!(ty, DataType::Interval(_)) => DataType::Int64,
+            (Function::Summand, [DataType::Interval(_)]) => return not_impl_err!("EXPORT_STATE of avg of intervals"),
+            (Function::Summand, [ty]) if ty.is_temporal() => DataType::Int64,
             (Function::Summand, [ty]) => DataType::clone(ty),
             _ => {
                 let names: Vec<_> = types.iter().map(|ty| type_name(ty)).collect();
