@@ -437,15 +437,17 @@ CASES = (
     ),
     Case(
         "states of aggregates, exported, kept and combined",
-        "SELECT finalize(combine_aggr(s)) AS mean, finalize(combine(max(m), (SELECT max(9) EXPORT_STATE))) AS most FROM days",
+        "SELECT finalize(combine_aggr(s)) AS mean, finalize(combine(max(m), (SELECT max(9) EXPORT_STATE))) AS most"
+        " FROM days",
         setup=(
-            "CREATE TABLE days AS SELECT i % 3 AS day, avg(i::DOUBLE) EXPORT_STATE AS s, max(i::INTEGER) EXPORT_STATE AS m"
-            " FROM range(30) r(i) GROUP BY day",
+            "CREATE TABLE days AS SELECT i % 3 AS day, avg(i::DOUBLE) EXPORT_STATE AS s,"
+            " max(i::INTEGER) EXPORT_STATE AS m FROM range(30) r(i) GROUP BY day",
         ),
     ),
     Case(
         "a state is a struct, or a value, that casts show",
-        "SELECT typeof(s) AS kind, s::VARCHAR AS parts FROM (SELECT avg(i::DOUBLE) EXPORT_STATE AS s FROM range(5) r(i))",
+        "SELECT typeof(s) AS kind, s::VARCHAR AS parts"
+        " FROM (SELECT avg(i::DOUBLE) EXPORT_STATE AS s FROM range(5) r(i))",
     ),
     Case(
         "`INTERSECT` of texts and numbers compares texts",

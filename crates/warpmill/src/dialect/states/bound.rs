@@ -197,12 +197,6 @@ pub(super) fn finalized(state: &State, e: &Expr, ty: &DataType, schema: &DFSchem
         return in_given_order(state, part(0), schema);
     }
     let double = |e: Expr| convert(e, &DataType::Float64, schema);
-    let mean = |sum: Expr, count: Expr, by: f64| -> Result<Expr> {
-        let some = count.clone().gt(lit(0u64));
-        let count = double(count)?;
-        let by = if by == 1.0 { count } else { quotient(count, Operator::Multiply, lit(by)) };
-        Ok(when(some, quotient(double(sum)?, Operator::Divide, by), None))
-    };
     Ok(match state.kind() {
         Kind::PairCount => convert(part(0), &DataType::UInt32, schema)?,
         Kind::Sum => match state.scale()? {
@@ -211,9 +205,15 @@ pub(super) fn finalized(state: &State, e: &Expr, ty: &DataType, schema: &DFSchem
         },
         Kind::Average => match named::data_type(&state.types[0])? {
             ty if ty.is_temporal() => numbers::call(What::MeanMoment, &ty, vec![part(1), part(0)]),
-            _ => mean(part(1), part(0), 10f64.powi(state.scale()?.into()))?,
+            _ => {
+                let (sum, count) = (double(part(1))?, double(part(0))?);
+                let units = match state.scale()? {
+                    0 => count,
+                    scale => computed(count, Operator::Multiply, lit(10f64.powi(scale.into()))),
+                };
+                when(part(0).gt(lit(0u64)), computed(sum, Operator::Divide, units), None)
+            }
         },
-        Kind::PairAverage => mean(part(0), part(1), 1.0)?,
         Kind::Values(function) => {
             let args = std::iter::once(part(0)).chain(state.constant.as_ref().map(constant_expr));
             let Some(Expr::ScalarFunction(call)) = library::call(function, args.collect()) else {
@@ -256,7 +256,7 @@ pub(super) fn when(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr
     Expr::Case(Case::new(None, vec![(Box::new(condition), Box::new(then))], otherwise.map(Box::new)))
 }
 
-fn quotient(left: Expr, op: Operator, right: Expr) -> Expr {
+fn computed(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
@@ -296,7 +296,7 @@ fn combined(left: &Expr, right: &Expr, schema: &DFSchema) -> Result<Expr> {
         Kind::Extreme { greatest } => {
             let by = |e: &Expr| part(e, 1, &state.part_types(&ty)[1]);
             let op = if greatest { Operator::Gt } else { Operator::Lt };
-            let is_first = quotient(by(left), op, by(&right));
+            let is_first = computed(by(left), op, by(&right));
             either(when(is_first, left.clone(), Some(right.clone())), left.clone(), right)
         }
         _ => {
@@ -317,18 +317,18 @@ impl State {
         Ok(match self.kind() {
             Kind::Least | Kind::Greatest => {
                 let op = if self.kind() == Kind::Least { Operator::Lt } else { Operator::Gt };
-                when(quotient(left.clone(), op, right.clone()), left, Some(right))
+                when(computed(left.clone(), op, right.clone()), left, Some(right))
             }
-            Kind::Product => quotient(right, Operator::Multiply, left),
-            Kind::BitAnd => quotient(right, Operator::BitwiseAnd, left),
-            Kind::BitOr => quotient(right, Operator::BitwiseOr, left),
-            Kind::BitXor => quotient(right, Operator::BitwiseXor, left),
+            Kind::Product => computed(right, Operator::Multiply, left),
+            Kind::BitAnd => computed(right, Operator::BitwiseAnd, left),
+            Kind::BitOr => computed(right, Operator::BitwiseOr, left),
+            Kind::BitXor => computed(right, Operator::BitwiseXor, left),
             Kind::All => right.and(left),
             Kind::Any => right.or(left),
             Kind::List | Kind::Values(_) => array_concat(vec![right, left]),
             Kind::Text => {
                 let by = self.constant.as_ref().map_or_else(|| lit(","), constant_expr);
-                quotient(quotient(right, Operator::StringConcat, by), Operator::StringConcat, left)
+                computed(computed(right, Operator::StringConcat, by), Operator::StringConcat, left)
             }
             _ => arithmetic(Op::Add, right, left, ty, schema)?,
         })
@@ -340,7 +340,7 @@ pub(super) fn arithmetic(op: Op, left: Expr, right: Expr, ty: &DataType, schema:
     let plain = if op == Op::Add { Operator::Plus } else { Operator::Multiply };
     let result = match operators::bind(op, left.clone(), right.clone(), schema)? {
         Some(bound) => bound,
-        None => quotient(left, plain, right),
+        None => computed(left, plain, right),
     };
     casts::bind(result, ty, false, schema)
 }

@@ -144,7 +144,7 @@ impl Parts {
         if matches!(kind, Kind::Moments(_) | Kind::First | Kind::Extreme { .. }) {
             return Ok(results.swap_remove(0));
         }
-        let counts = matches!(kind, Kind::Count | Kind::PairCount | Kind::Average | Kind::PairAverage);
+        let counts = matches!(kind, Kind::Count | Kind::PairCount | Kind::Average);
         let parts = results.into_iter().zip(self.state.part_types(&self.ty)).map(|(result, ty)| {
             let result = match kind {
                 Kind::List | Kind::Values(_) => flatten(result),

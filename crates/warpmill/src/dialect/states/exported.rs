@@ -264,11 +264,6 @@ impl Export {
                     self.aggregate("sum", vec![function("state_summand", vec![x.clone()])]),
                 ]
             }
-            (Kind::PairAverage, _) => {
-                let count = self.aggregate("regr_count", args());
-                let sum = or_zero(product(self.aggregate(&self.name, args()), count.clone()));
-                vec![sum, count]
-            }
             (Kind::All | Kind::Any, [x]) if matches!(x, Expr::Value(value) if value.value == Value::Null) => {
                 vec![self.aggregate(&self.name, vec![cast(null(), DataType::Boolean)])]
             }

@@ -14,8 +14,6 @@ pub(super) enum Kind {
     PairCount,
     Sum,
     Average,
-    /// The average of one side of pairs: `regr_avgx`, `regr_avgy`.
-    PairAverage,
     Least,
     Greatest,
     Product,
@@ -44,7 +42,6 @@ impl Kind {
         if let Some(pairs) = PairFunction::named(function) {
             return Some(match pairs {
                 PairFunction::Count => Self::PairCount,
-                PairFunction::AverageX | PairFunction::AverageY => Self::PairAverage,
                 pairs => Self::Moments(Moments::Pairs(pairs)),
             });
         }
@@ -80,7 +77,7 @@ impl Kind {
             Self::Count => 0..=1,
             Self::Text => 1..=2,
             Self::Values(_) if function.starts_with("quantile") => 2..=2,
-            Self::Extreme { .. } | Self::PairCount | Self::PairAverage | Self::Moments(Moments::Pairs(_)) => 2..=2,
+            Self::Extreme { .. } | Self::PairCount | Self::Moments(Moments::Pairs(_)) => 2..=2,
             _ => 1..=1,
         }
     }
@@ -89,7 +86,6 @@ impl Kind {
     pub(super) fn shape(self) -> Option<&'static [Shape]> {
         Some(match self {
             Self::Average => &[Shape::Part("count"), Shape::Part("value")],
-            Self::PairAverage => &[Shape::Part("sum"), Shape::Part("count")],
             Self::First => &[Shape::Part("value")],
             Self::Extreme { .. } => &[Shape::Part("arg"), Shape::Part("by")],
             Self::Moments(moments) => moments.shape(),
@@ -108,7 +104,6 @@ impl Kind {
             Self::PairCount => vec![DataType::UInt64],
             Self::Sum => vec![whole(0)],
             Self::Average => vec![DataType::UInt64, whole(1)],
-            Self::PairAverage => vec![DataType::Float64, DataType::UInt64],
             Self::Values("list_mad") => match &given[0] {
                 DataType::List(element) if element.data_type().is_integer() => {
                     vec![DataType::new_list(DataType::Float64, true)]
@@ -129,7 +124,7 @@ impl Kind {
             Self::Count if function == "count" => "ANY".into(),
             Self::Sum if matches!(function, "count_if" | "countif") => "BOOLEAN".into(),
             Self::Sum | Self::Average => summed(self, ty),
-            Self::Product | Self::PairCount | Self::PairAverage | Self::Moments(_) => "DOUBLE".into(),
+            Self::Product | Self::PairCount | Self::Moments(_) => "DOUBLE".into(),
             Self::All | Self::Any => "BOOLEAN".into(),
             Self::Text => "VARCHAR".into(),
             _ => type_name(ty),

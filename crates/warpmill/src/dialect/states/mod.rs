@@ -100,6 +100,7 @@ pub(super) fn plain(ty: &DataType) -> DataType {
         DataType::List(field) => DataType::List(element(field)),
         DataType::LargeList(field) => DataType::LargeList(element(field)),
         DataType::FixedSizeList(field, length) => DataType::FixedSizeList(element(field), *length),
+        DataType::Map(field, sorted) => DataType::Map(element(field), *sorted),
         DataType::Struct(fields) if is_bare(ty) => plain(fields[0].data_type()),
         DataType::Struct(fields) => {
             let unmarked = |field: &FieldRef| {

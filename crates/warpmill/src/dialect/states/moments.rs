@@ -92,8 +92,8 @@ impl Moments {
                 F::SquaresY => &[Count, Y],
                 F::Products => &[Count, Covariance],
                 F::Count => &[Count],
-                F::AverageX => &[Count, SumX],
-                F::AverageY => &[Count, SumY],
+                F::AverageX => &[SumX, Count],
+                F::AverageY => &[SumY, Count],
             },
         }
     }
@@ -124,7 +124,7 @@ impl Moments {
                 F::SquaresX | F::SquaresY => SQUARES,
                 F::Products => &[Shape::Part("count"), Shape::Struct("cov_pop", COVARIANCE)],
                 F::Count => &[Shape::Part("count")],
-                F::AverageX | F::AverageY => &[Shape::Part("count"), Shape::Part("sum")],
+                F::AverageX | F::AverageY => &[Shape::Part("sum"), Shape::Part("count")],
             },
         }
     }
