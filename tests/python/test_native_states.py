@@ -127,7 +127,9 @@ EQUAL = [
     " arg_max(s, i) EXPORT_STATE AS e FROM obs)",
     "SELECT combine_aggr(s) FILTER (g > 0) FROM (SELECT g, count(i) EXPORT_STATE AS s FROM obs GROUP BY g)",
     "SELECT finalize(to_aggregate_state([1, 2], 'list', ['INTEGER']))",
-    "SELECT finalize(to_aggregate_state(7, 'sum', ['BIGINT'])), to_aggregate_state(NULL, 'SUM', ['TINYINT'])",
+    "SELECT finalize(to_aggregate_state(7, 'sum', ['BIGINT'])), to_aggregate_state(NULL, 'SUM', ['SMALLINT'])",
+    "SELECT finalize(combine(sum(i::TINYINT) EXPORT_STATE, sum(i::UINTEGER) EXPORT_STATE)) FROM obs WHERE i < 40",
+    "SELECT median(i::UTINYINT) EXPORT_STATE, mad(i::HUGEINT) EXPORT_STATE FROM obs WHERE i < 9",
     "SELECT finalize(to_aggregate_state({'count': 4, 'value': 10}, 'avg', [make_type('DOUBLE')]))",
     "SELECT finalize(combine(to_aggregate_state(1, 'count', ['ANY']), count(i) EXPORT_STATE)) FROM obs",
     "SELECT finalize(to_aggregate_state('a', 'string_agg', ['VARCHAR', 'VARCHAR'], [NULL, '|']))",
@@ -168,6 +170,9 @@ REFUSED = [
     "SELECT to_aggregate_state(42, s, ['DOUBLE']) FROM obs",
     "SELECT to_aggregate_state('a', 'string_agg', ['VARCHAR', 'VARCHAR'], [',']) FROM obs",
     "SELECT to_aggregate_state(1, 'nothing', ['INTEGER'])",
+    "SELECT to_aggregate_state(1, 'sum', ['TINYINT'])",
+    "SELECT to_aggregate_state({'count': 1}, 'var_pop', ['INTEGER'])",
+    "SELECT combine(sum(i::SMALLINT) EXPORT_STATE, sum(i::BIGINT) EXPORT_STATE) FROM obs WHERE i < 40",
 ]
 
 

@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, Field};
 use warpmill_ir::PairFunction;
 
 use super::moments::{Block, Moments};
-use crate::dialect::types::{HUGEINT, is_float, type_name};
+use crate::dialect::types::{HUGEINT, is_float, is_whole, type_name};
 
 /// What a state is made of, and how it is combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,12 +104,10 @@ impl Kind {
             Self::PairCount => vec![DataType::UInt64],
             Self::Sum => vec![whole(0)],
             Self::Average => vec![DataType::UInt64, whole(1)],
-            Self::Values("list_mad") => match &given[0] {
-                DataType::List(element) if element.data_type().is_integer() => {
-                    vec![DataType::new_list(DataType::Float64, true)]
-                }
-                other => vec![other.clone()],
-            },
+            Self::Values(function) => vec![match &given[0] {
+                DataType::List(element) => DataType::new_list(value_type(function, element.data_type()), true),
+                other => other.clone(),
+            }],
             Self::Moments(moments) => {
                 let blocks = moments.blocks().iter();
                 blocks.flat_map(|block| block.parts()).map(|part| part.data_type()).collect()
@@ -120,16 +118,19 @@ impl Kind {
 
     /// The names of the types that the aggregate's arguments have, once they are converted to what it takes.
     pub(super) fn arguments(self, function: &str, given: &[DataType]) -> Vec<String> {
-        let named = |ty: &DataType| match self {
+        let named = |(at, ty): (usize, &DataType)| match self {
             Self::Count if function == "count" => "ANY".into(),
             Self::Sum if matches!(function, "count_if" | "countif") => "BOOLEAN".into(),
             Self::Sum | Self::Average => summed(self, ty),
             Self::Product | Self::PairCount | Self::Moments(_) => "DOUBLE".into(),
             Self::All | Self::Any => "BOOLEAN".into(),
             Self::Text => "VARCHAR".into(),
+            Self::Values(function) if at == 0 => type_name(&value_type(function, ty)),
+            Self::Values(_) if ty.is_list() => "DOUBLE[]".into(),
+            Self::Values(_) => "DOUBLE".into(),
             _ => type_name(ty),
         };
-        given.iter().map(named).collect()
+        given.iter().enumerate().map(named).collect()
     }
 
     /// Whether a state is there although none of its parts is.
@@ -143,13 +144,24 @@ fn summed(kind: Kind, ty: &DataType) -> String {
     use DataType::{Boolean, Date32, Int8, Int16, Int32, Int64, Timestamp, UInt8, UInt16, UInt32, UInt64};
     match ty {
         Boolean if kind == Kind::Sum => "BOOLEAN".into(),
-        Int8 | UInt8 | Int16 => "SMALLINT".into(),
-        UInt16 | Int32 => "INTEGER".into(),
-        UInt32 | Int64 => "BIGINT".into(),
+        Int16 => "SMALLINT".into(),
+        Int32 => "INTEGER".into(),
+        Int8 | UInt8 | UInt16 | UInt32 | Int64 => "BIGINT".into(),
         UInt64 => "HUGEINT".into(),
         ty if is_float(ty) => "DOUBLE".into(),
         Date32 | Timestamp(_, None) => "TIMESTAMP".into(),
         ty => type_name(ty),
+    }
+}
+
+/// The type in which a function of the list of values of type `ty` takes them.
+fn value_type(function: &str, ty: &DataType) -> DataType {
+    match function {
+        "list_mad" if is_whole(ty) => DataType::Float64,
+        "list_median" if ty.is_unsigned_integer() => DataType::Float64,
+        "list_quantile_cont" if *ty == DataType::UInt64 => HUGEINT,
+        "list_quantile_cont" if ty.is_unsigned_integer() => DataType::Int64,
+        _ => ty.clone(),
     }
 }
 

@@ -14,7 +14,7 @@ use super::order::Key;
 use crate::dialect::names::calls::{arguments, text};
 use crate::dialect::names::function;
 use crate::dialect::syntax;
-use crate::dialect::types::{HUGEINT, is_float, whole};
+use crate::dialect::types::{HUGEINT, is_float, type_name, whole};
 use crate::{Error, Result};
 
 /// The name of the function.
@@ -67,7 +67,7 @@ pub(super) fn described(call: &datafusion::sql::sqlparser::ast::Function) -> Res
     let types = types.iter().map(type_text).collect::<Option<Vec<_>>>();
     let types = types.ok_or_else(|| refused("the types of arguments must be constant"))?;
     let types = types.iter().map(|name| data_type_of_argument(name)).collect::<PlanResult<Vec<_>>>()?;
-    check(kind, &name, types.len())?;
+    check(kind, &name, &types)?;
     let (constants, order) = (rest.first(), rest.get(1));
     let constant =
         match constants.map(|constants| elements(constants).ok_or_else(|| refused("the constants must be a list"))) {
@@ -93,11 +93,15 @@ fn refused(reason: &str) -> Error {
     Error::Plan(format!("{NAME}: {reason}"))
 }
 
-/// Refuses numbers of arguments that the aggregate does not have.
-fn check(kind: Kind, name: &str, types: usize) -> Result<()> {
-    match kind.counts(name).contains(&types) {
+/// Refuses arguments of types that the aggregate does not have, or converts to others.
+fn check(kind: Kind, name: &str, types: &[DataType]) -> Result<()> {
+    let (given, bound) = (types.iter().map(type_name).collect::<Vec<_>>(), kind.arguments(name, types));
+    if !kind.counts(name).contains(&types.len()) {
+        return Err(Error::Plan(format!("No function matches {name}({})", given.join(", "))));
+    }
+    match kind == Kind::Count || given == bound {
         true => Ok(()),
-        false => Err(Error::Plan(format!("No function matches {name} with {types} arguments"))),
+        false => Err(refused(&format!("the types of {name} are [{}], not [{}]", bound.join(", "), given.join(", ")))),
     }
 }
 
