@@ -161,7 +161,11 @@ fn exported(constants: [&Expr; 3], types: &Expr, parts: &[Expr], schema: &DFSche
     let state = described(name, &types.get_type(schema)?, Some(&constant?), order)?;
     let given = parts.iter().map(|part| part.get_type(schema)).collect::<Result<Vec<_>>>()?;
     let ty = state.with_parts(&given);
-    let parts = parts.iter().zip(state.part_types(&ty)).map(|(part, to)| as_part(part.clone(), &to, schema));
+    let parts = parts.iter().zip(state.part_types(&ty)).map(|(part, to)| {
+        let part = as_part(part.clone(), &to, schema)?;
+        let begins_with_zero = state.kind() == Kind::Average;
+        Ok(if begins_with_zero { coalesce(vec![part, lit(ScalarValue::new_zero(&to)?)]) } else { part })
+    });
     Ok(packed(&ty, parts.collect::<Result<_>>()?))
 }
 

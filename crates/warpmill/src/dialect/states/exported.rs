@@ -27,6 +27,9 @@ const WINDOW: &str = "export$state";
 /// What `syntax` writes for EXPORT_STATE.
 pub(in crate::dialect) const CLAUSE: &str = "OVER \"export$state\"";
 
+/// Aggregates with states that are DuckDB's alone.
+const MISSING: [&str; 3] = ["approx_quantile", "lttb", "sum_no_overflow"];
+
 /// Puts calls in the window that stands for EXPORT_STATE into [`WRAPPER`].
 pub(in crate::dialect) fn marked(statement: &mut Statement) -> Result<()> {
     walk::result(walk::statement(statement, &mut Marking))
@@ -64,10 +67,13 @@ pub(in crate::dialect) fn expression(expr: &Expr, names: &dyn Known) -> Result<O
     let [Expr::Function(call)] = args.as_slice() else {
         return Err(Error::Plan("EXPORT_STATE is of the call of an aggregate".into()));
     };
-    let is_known = call.name.0.last().and_then(|part| part.as_ident()).map(|name| names.is_aggregate(&name.value));
-    // As in DuckDB, other functions have nothing to export.
-    if is_known != Some(true) {
-        return Ok(Some(args[0].clone()));
+    let name = call.name.0.last().and_then(|part| part.as_ident()).map_or("", |name| &name.value);
+    if !names.is_aggregate(name) {
+        // As in DuckDB, other functions have nothing to export.
+        return match MISSING.iter().any(|missing| name.eq_ignore_ascii_case(missing)) {
+            true => Err(refused(name, "")),
+            false => Ok(Some(args[0].clone())),
+        };
     }
     let export = Export::of(call)?;
     let varies = visit_expressions(&export.args, |e| match e {
