@@ -38,7 +38,7 @@ pub(in crate::dialect) fn split(aggregate: Aggregate) -> Result<LogicalPlan> {
     let mut wholes = vec![];
     for (e, (_, name)) in aggregate.aggr_expr.iter().zip(&names[keys..]) {
         let found = match e.clone().unalias() {
-            Expr::AggregateFunction(call) if is_combined(e) => Parts::of(call, aggregate.input.schema())?,
+            Expr::AggregateFunction(call) if is_combined(e) => Some(Parts::of(&call, aggregate.input.schema())?),
             _ => None,
         };
         let at = parts.len();
@@ -75,6 +75,18 @@ fn is_combined(e: &Expr) -> bool {
     }
 }
 
+/// The call of another aggregate over the rows of `call` of which `present` holds.
+fn over(call: &AggregateFunction, func: Arc<AggregateUDF>, args: Vec<Expr>, present: Option<Expr>) -> Expr {
+    let mut params = AggregateFunctionParams { args, ..call.params.clone() };
+    if let Some(present) = present {
+        params.filter = Some(Box::new(match params.filter.take() {
+            Some(filter) => present.and(*filter),
+            None => present,
+        }));
+    }
+    Expr::AggregateFunction(AggregateFunction { func, params })
+}
+
 /// The aggregates that stand for a call of `combine_aggr`.
 struct Parts {
     state: State,
@@ -83,59 +95,49 @@ struct Parts {
 }
 
 impl Parts {
-    /// Those of a call over rows of `schema`; `None`: the call computes itself.
-    fn of(call: AggregateFunction, schema: &DFSchema) -> Result<Option<Self>> {
-        let AggregateFunction { func, params } = call;
-        let (given, times) = match params.args.as_slice() {
-            [state] => (state.clone(), None),
-            [state, times] => (state.clone(), Some(times)),
+    /// Those of a call over rows of `schema`.
+    fn of(call: &AggregateFunction, schema: &DFSchema) -> Result<Self> {
+        let (given, times) = match call.params.args.as_slice() {
+            [state] => (state, None),
+            [state, times] => (state, Some(times)),
             args => return internal_err!("combine_aggr of {} arguments", args.len()),
         };
         let ty = given.get_type(schema)?;
         let Some(state) = State::of(&ty) else { return internal_err!("combine_aggr of what is no state") };
-        if params.distinct {
+        if call.params.distinct {
             return not_impl_err!("combine_aggr of distinct states");
         }
         let given = match times {
-            Some(times) => state.repeated(&given, times, &ty, schema)?,
-            None => given,
-        };
-        let over = |func: &Arc<AggregateUDF>, args: Vec<Expr>, present: Option<Expr>| {
-            let mut params = AggregateFunctionParams { args, ..params.clone() };
-            if let Some(present) = present {
-                params.filter = Some(Box::new(match params.filter.take() {
-                    Some(filter) => present.and(*filter),
-                    None => present,
-                }));
-            }
-            Expr::AggregateFunction(AggregateFunction { func: Arc::clone(func), params })
+            Some(times) => state.repeated(given, times, &ty, schema)?,
+            None => given.clone(),
         };
         let there = given.clone().is_not_null();
+        let types = state.part_types(&ty);
         let aggregates = match state.kind() {
-            Kind::Moments(_) => vec![over(&func, vec![given], None)],
+            Kind::Moments(_) => vec![over(call, Arc::clone(&call.func), vec![given], None)],
             Kind::First => {
                 let first = if state.takes_later(&ty) { last_value_udaf() } else { first_value_udaf() };
-                vec![over(&first, vec![given], Some(there))]
+                vec![over(call, first, vec![given], Some(there))]
             }
             Kind::Extreme { greatest } => {
-                let by = part(&given, 1, &state.part_types(&ty)[1]);
-                let mut first = over(&first_value_udaf(), vec![given], Some(there));
+                let by = part(&given, 1, &types[1]);
+                let mut first = over(call, first_value_udaf(), vec![given], Some(there));
                 if let Expr::AggregateFunction(call) = &mut first {
                     call.params.order_by = vec![by.sort(!greatest, false)];
                 }
                 vec![first]
             }
             _ => {
-                let parts = state.part_types(&ty).into_iter().enumerate().map(|(at, ty)| part(&given, at, &ty));
-                let combined = |e: Expr| {
+                let combined = |(at, ty): (usize, &DataType)| {
+                    let e = part(&given, at, ty);
                     let (func, args) = state.aggregate(e.clone(), schema)?;
                     let present = matches!(func.name(), "array_agg").then(|| e.is_not_null());
-                    Ok(over(&func, args, present))
+                    Ok(over(call, func, args, present))
                 };
-                parts.map(combined).collect::<Result<_>>()?
+                types.iter().enumerate().map(combined).collect::<Result<_>>()?
             }
         };
-        Ok(Some(Self { state, ty, aggregates }))
+        Ok(Self { state, ty, aggregates })
     }
 
     /// The state that the results of the aggregates, which are columns of `schema`, make.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, StructArray, make_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::datatypes::{DataType, Decimal128Type, Field, Fields};
+use arrow::datatypes::{DataType, Decimal128Type, Fields};
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -214,7 +214,5 @@ fn with_mark(values: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
         return Ok(Arc::new(StructArray::try_new(fields.clone(), vec![Arc::clone(values)], nulls)?));
     }
     let (_, columns, nulls) = values.as_struct().clone().into_parts();
-    let unnamed = |field: &Arc<Field>| field.data_type().clone();
-    debug_assert!(fields.iter().map(unnamed).eq(columns.iter().map(|column| column.data_type().clone())));
     Ok(Arc::new(StructArray::try_new(fields.clone(), columns, nulls)?))
 }

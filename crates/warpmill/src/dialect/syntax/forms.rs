@@ -1,4 +1,4 @@
-//! Small forms: `name: e`, `x IN l`, `* LIKE 'a%'`, `5!`, `@(x)`, `x ISNULL`, `TIMESTAMP_S '...'`, `[::2]`, `CREATE FUNCTION`, `(DESCRIBE ...)`.
+//! Small forms: `name: e`, `x IN l`, `* LIKE 'a%'`, `5!`, `@(x)`, `x ISNULL`, `TIMESTAMP_S '...'`, `[::2]`, `CREATE FUNCTION`, `(DESCRIBE ...)`, EXPORT_STATE.
 
 use super::{Token, is_operand_end, limits, next, step, subject, write};
 use crate::catalog::statement_name;
