@@ -8,7 +8,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
-use warpmill::QueryResult;
+use warpmill::{QueryResult, column_type, schema_without_states, without_states};
 
 use crate::errors::{Error, guarded};
 use crate::values::{self, arrow_error};
@@ -18,6 +18,7 @@ use crate::write::{self, Format};
 #[pyclass(name = "QueryResult", module = "warpmill._warpmill", frozen)]
 pub(crate) struct PyQueryResult {
     schema: SchemaRef,
+    types: Vec<String>,
     batches: Vec<RecordBatch>,
     profile: Option<String>,
     notices: Vec<String>,
@@ -27,7 +28,10 @@ impl PyQueryResult {
     pub(crate) fn new(result: QueryResult) -> PyResult<Self> {
         let json = |profile| serde_json::to_string(profile).map_err(|error| Error::new_err(error.to_string()));
         let profile = result.profile.as_deref().map(json).transpose()?;
-        Ok(Self { schema: result.schema, batches: result.batches, profile, notices: result.notices })
+        let types = result.schema.fields().iter().map(|field| column_type(field.data_type())).collect();
+        let schema = Arc::new(schema_without_states(&result.schema));
+        let batches = result.batches.into_iter().map(without_states).collect::<Result<_, _>>().map_err(arrow_error)?;
+        Ok(Self { schema, types, batches, profile, notices: result.notices })
     }
 }
 
@@ -39,10 +43,10 @@ impl PyQueryResult {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// Column types, in Arrow's words.
+    /// Column types, in Arrow's words, but for states of aggregates.
     #[getter]
     fn types(&self) -> Vec<String> {
-        self.schema.fields().iter().map(|field| field.data_type().to_string()).collect()
+        self.types.clone()
     }
 
     #[getter]
@@ -68,7 +72,7 @@ impl PyQueryResult {
         let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), self.schema.metadata().clone()));
         let batches = self.batches.iter().map(|batch| batch.clone().with_schema(Arc::clone(&schema)));
         let batches = batches.collect::<Result<_, _>>().map_err(arrow_error)?;
-        Ok(Self { schema, batches, profile: None, notices: vec![] })
+        Ok(Self { schema, types: self.types.clone(), batches, profile: None, notices: vec![] })
     }
 
     /// At most `count` rows from row `offset` on.

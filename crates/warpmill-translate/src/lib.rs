@@ -123,6 +123,9 @@ pub fn translate(plan: &Arc<dyn ExecutionPlan>, options: &Options<'_>) -> Result
     if is_input(plan, options) {
         return Err(Unsupported::new(plan.name(), "there is nothing to run but the rows of another source"));
     }
+    if plan.is::<PlaceholderRowExec>() && plan.schema().fields().iter().any(|field| !field.is_nullable()) {
+        return Err(Unsupported::new(plan.name(), "there is nothing to run but a row whose values are not read"));
+    }
     let mut translator = Translator {
         options,
         pipelines: vec![],

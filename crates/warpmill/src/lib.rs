@@ -46,7 +46,7 @@ pub use calibrate::{Measurement, calibrate};
 pub use catalog::{TableInfo, WarpmillTable};
 pub use commit::CommitGate;
 pub use datafusion::common::ScalarValue;
-pub use dialect::{is_row, value_text};
+pub use dialect::{column_type, is_row, schema_without_states, value_text, without_states};
 pub use error::{Error, Result};
 pub use files::check_message;
 pub use offload::Fallback;

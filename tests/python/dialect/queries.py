@@ -436,6 +436,20 @@ CASES = (
         "SELECT equi_width_bins(0, 50, 5, true) AS bins, (SELECT histogram(i, [10, 20]) FROM range(30) r(i)) AS h",
     ),
     Case(
+        "states of aggregates, exported, kept and combined",
+        "SELECT finalize(combine_aggr(s)) AS mean, finalize(combine(max(m), (SELECT max(9) EXPORT_STATE))) AS most"
+        " FROM days",
+        setup=(
+            "CREATE TABLE days AS SELECT i % 3 AS day, avg(i::DOUBLE) EXPORT_STATE AS s,"
+            " max(i::INTEGER) EXPORT_STATE AS m FROM range(30) r(i) GROUP BY day",
+        ),
+    ),
+    Case(
+        "a state is a struct, or a value, that casts show",
+        "SELECT typeof(s) AS kind, s::VARCHAR AS parts"
+        " FROM (SELECT avg(i::DOUBLE) EXPORT_STATE AS s FROM range(5) r(i))",
+    ),
+    Case(
         "`INTERSECT` of texts and numbers compares texts",
         "SELECT x FROM (VALUES ('1'), ('2')) t(x) INTERSECT SELECT y FROM (VALUES (1.00), (5)) u(y)",
     ),

@@ -117,10 +117,10 @@ impl Schema {
         &self.name
     }
 
-    /// The path of stored table or view `file`; `None` without a database or for a name that no stored table has.
+    /// The path of stored table or view `file`; `None` without a database or for a name that no stored table has, as those of [`special`].
     fn path(&self, name: &str, suffix: &str) -> Option<PathBuf> {
         // Tables of reserved names may be older than the reservation.
-        let possible = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
+        let possible = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0', '\u{1}']);
         self.folder.as_ref().filter(|_| possible).map(|folder| folder.join(format!("{name}{suffix}")))
     }
 

@@ -16,6 +16,8 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Case, Expr, ExprSchemable, Signature, Volatility,
 };
 
+pub(super) use typed::nearest;
+
 use super::extremes;
 use super::operators::convert;
 use super::types::{HUGEINT, MAX_WIDTH, digits, is_text, type_name};

@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
-use super::{aggregates, castable, casts, copied, dates, field_names, functions, limits, outer, sets};
+use super::{aggregates, castable, casts, copied, dates, field_names, functions, limits, outer, sets, states};
 use crate::asof::AsofJoin;
 use crate::recursion::Recursion;
 use crate::udf;
@@ -71,7 +71,7 @@ pub(super) fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
             None => LogicalPlan::Join(keys(join)?),
         },
         LogicalPlan::Union(union) => LogicalPlan::Union(sets::branches(union)?),
-        LogicalPlan::Aggregate(aggregate) => LogicalPlan::Aggregate(grouped(aggregate)?),
+        LogicalPlan::Aggregate(aggregate) => states::split(grouped(aggregate)?)?,
         LogicalPlan::Limit(limit) => limits::planned(limit)?,
         LogicalPlan::Copy(copy) => LogicalPlan::Copy(copied::written(copy)?),
         plan => match AsofJoin::of(&plan) {
@@ -453,6 +453,10 @@ fn called(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
     if let Some(lowered) = udf::lower(&function, schema)? {
         return Ok(lowered);
     }
+    if let Some(bound) = states::bound(&function, schema)? {
+        return Ok(bound);
+    }
+    states::checked_access(&function, schema)?;
     if operators::arithmetic(&function).is_some() {
         return operators::bind_call(function, schema);
     }

@@ -20,6 +20,7 @@ use super::castable;
 use super::field_names;
 use super::moment_texts;
 use super::operators::strict_cast;
+use super::states;
 use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};
 use super::written;
 use crate::dialect::text;
@@ -30,6 +31,11 @@ const DAY: i64 = 86_400_000_000;
 /// `e` as `to`, as DuckDB casts it. What may round or fail is not optimized away.
 pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) -> Result<Expr> {
     let from = e.get_type(schema)?;
+    if from != *to
+        && let Some(cast) = states::cast(&e, [&from, to], try_cast, schema)?
+    {
+        return Ok(cast);
+    }
     let plain = |e: Expr, to: &DataType| match try_cast {
         true => Expr::TryCast(TryCast::new(Box::new(e), to.clone())),
         false => Expr::Cast(Cast::new(Box::new(e), to.clone())),

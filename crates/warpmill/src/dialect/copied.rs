@@ -10,20 +10,32 @@ use datafusion::functions::core::expr_fn::{coalesce, named_struct};
 use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, lit};
 
-use super::casts;
 use super::library::{self, csv_field};
+use super::{casts, states};
 use crate::catalog::hive;
 
 /// A COPY of which DataFusion writes only texts, where it would write others than DuckDB.
 pub(super) fn written(copy: CopyTo) -> Result<CopyTo> {
     let is_left = |option: &String| option.ends_with("_format") || option.ends_with("quote_style");
-    let copy = partitioned(copy)?;
+    let copy = partitioned(plain(copy)?)?;
     match copy.file_type.get_ext().as_str() {
         "csv" if !copy.options.keys().any(is_left) => fields(copy),
         "json" if copy.partition_by.is_empty() && is_file(&copy.output_url) => lines(copy),
         "json" => moments(copy),
         _ => Ok(copy),
     }
+}
+
+/// `copy` of the structs and values that states are shown as.
+fn plain(copy: CopyTo) -> Result<CopyTo> {
+    let schema = Arc::clone(copy.input.schema());
+    if schema.fields().iter().all(|field| states::plain(field.data_type()) == *field.data_type()) {
+        return Ok(copy);
+    }
+    with_columns(copy, |name, column| {
+        let to = states::plain(&column.get_type(&schema)?);
+        Ok(casts::bind(column, &to, false, &schema)?.alias(name))
+    })
 }
 
 /// Whether DataFusion takes a place for a file's.

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::types::type_name;
@@ -36,6 +37,12 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let own = own.into_iter().map(|(name, of, aliases)| ListAggregate::function(name, Some(of), aliases));
     let aliases = ["list_aggr", "array_aggregate", "array_aggr", "aggregate"];
     own.chain([ListAggregate::function("list_aggregate", None, &aliases)]).collect()
+}
+
+/// The product of the numbers of a list.
+pub(super) fn product(list: Expr) -> Expr {
+    let function = ListAggregate::function("list_product", Some(Of::Product), &[]);
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![list]))
 }
 
 /// An aggregate of lists; of any aggregate, which the second argument names, where it is not said which.

@@ -31,6 +31,7 @@ mod readers;
 mod rewrites;
 mod sets;
 mod shifts;
+mod states;
 mod subqueries;
 mod syntax;
 mod tables;
@@ -61,6 +62,7 @@ pub(crate) use macros::check as check_macro;
 pub(crate) use names::{arguments, distinct_names, query_of, shown};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
 pub(crate) use quantile_windows::QuantileWindows;
+pub use states::{column_type, schema_without_states, without_states};
 pub(crate) use subqueries::Subqueries;
 pub(crate) use syntax::{VALUES as PIVOT_VALUES, answer, plain};
 pub(crate) use types::type_name;
@@ -108,6 +110,7 @@ async fn planned(
     sql: &str,
     params: &[ScalarAndMetadata],
 ) -> Result<LogicalPlan> {
+    states::marked(&mut statement)?;
     check_ctes(&statement)?;
     check_windows(&statement)?;
     let rowids = sql.as_bytes().windows("rowid".len()).any(|word| word.eq_ignore_ascii_case(b"rowid"));
@@ -194,6 +197,8 @@ pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend([dates::timezone(), functions::type_of(), epoch::to_timestamp()]);
     functions.extend(lists::functions());
     functions.extend(library::functions());
-    builder.aggregate_functions().get_or_insert_default().extend(aggregates::functions());
+    functions.extend(states::functions());
+    let own = aggregates::functions().into_iter().chain(states::aggregates());
+    builder.aggregate_functions().get_or_insert_default().extend(own);
     builder
 }

@@ -10,8 +10,8 @@ use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::{Distinct, Join, LogicalPlan, LogicalPlanBuilder, RecursiveQuery, TableScan, Union};
 
 use super::bind::{bind, retyped};
-use super::castable;
 use super::types::{common, is_text};
+use super::{castable, states};
 use crate::recursion::{Added, Part, Queries, Recursion, nullable, result_fields};
 
 fn columns(input: &LogicalPlan) -> Vec<DataType> {
@@ -26,7 +26,9 @@ fn types_of_all(inputs: &[&LogicalPlan]) -> Result<Option<Vec<DataType>>> {
     for input in others {
         for (ty, other) in types.iter_mut().zip(columns(input)) {
             mixed |= *ty != other;
-            castable::check_pair(ty, &other)?;
+            if !states::is_state(ty) {
+                castable::check_pair(ty, &other)?;
+            }
             match stacked(ty, &other) {
                 Some(both) => *ty = both,
                 None if ty.is_null() => *ty = other,
@@ -38,7 +40,7 @@ fn types_of_all(inputs: &[&LogicalPlan]) -> Result<Option<Vec<DataType>>> {
         columns(input)
             .iter()
             .zip(&types)
-            .all(|(from, to)| from == to || from.is_null() || stacked(from, to).as_ref() == Some(to))
+            .all(|(from, to)| from == to || from.is_null() || stacked(to, from).as_ref() == Some(to))
     };
     let found = mixed && inputs.iter().all(fits);
     Ok(found.then_some(types))
@@ -47,13 +49,20 @@ fn types_of_all(inputs: &[&LogicalPlan]) -> Result<Option<Vec<DataType>>> {
 /// A UNION whose branches have the types that hold the rows of all.
 pub(super) fn branches(union: Union) -> Result<Union> {
     let all: Vec<&LogicalPlan> = union.inputs.iter().map(AsRef::as_ref).collect();
-    let Some(types) = types_of_all(&all)? else { return Ok(union) };
+    let Some(types) = types_of_all(&all)? else {
+        // States of values that have other types than when the statement was planned.
+        let are_states = all[0].schema().fields().iter().any(|field| states::is_state(field.data_type()));
+        return if are_states { Union::try_new(union.inputs) } else { Ok(union) };
+    };
     let inputs = union.inputs.into_iter().map(|input| retyped(Arc::unwrap_or_clone(input), &types).map(Arc::new));
     Union::try_new(inputs.collect::<Result<_>>()?)
 }
 
 /// The type of a column of a set operation whose branches have columns of both types: text, where one of them is.
 fn stacked(left: &DataType, right: &DataType) -> Option<DataType> {
+    if states::is_state(left) && (states::is_state(right) || right.is_null()) {
+        return Some(left.clone());
+    }
     let is_plain = |ty: &DataType| !ty.is_nested() && !ty.is_null() && !ty.is_binary();
     match is_text(left) != is_text(right) && is_plain(left) && is_plain(right) {
         true => Some(DataType::Utf8),

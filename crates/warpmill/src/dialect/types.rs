@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::field_names::is_row;
+use super::states;
 
 /// Digits of the widest decimal.
 pub(super) const MAX_WIDTH: u8 = 38;
@@ -117,7 +118,7 @@ fn structure(fields: &[StructField]) -> Result<DataType> {
 }
 
 /// The type called `name` within another one, which DataFusion asks nobody for.
-fn whole(name: &SqlType) -> Result<DataType> {
+pub(super) fn whole(name: &SqlType) -> Result<DataType> {
     if let Some(named) = named(name)? {
         return Ok(named);
     }
@@ -295,6 +296,7 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
         Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) | Decimal256(p, s) => return format!("DECIMAL({p},{s})"),
         List(item) | LargeList(item) | ListView(item) => return format!("{}[]", type_name(item.data_type())),
         FixedSizeList(item, length) => return format!("{}[{length}]", type_name(item.data_type())),
+        Struct(_) if states::is_state(data_type) => states::TYPE_NAME,
         Struct(fields) if is_row(fields) => {
             let types: Vec<_> = fields.iter().map(|field| type_name(field.data_type())).collect();
             return format!("TUPLE({})", types.join(", "));

@@ -9,6 +9,7 @@ use datafusion::common::Result;
 use super::casts;
 use super::field_names::is_row;
 use super::operators::strict_cast;
+use super::states;
 use super::types::is_float;
 
 /// Whether a type has parts, which [`texts`] writes.
@@ -38,6 +39,7 @@ pub fn text(array: &ArrayRef, row: usize) -> Result<Option<String>> {
         DataType::List(_) => list(array.as_list::<i32>().value(row)),
         DataType::LargeList(_) => list(array.as_list::<i64>().value(row)),
         DataType::FixedSizeList(..) => list(array.as_fixed_size_list().value(row)),
+        ty if states::is_bare(ty) => text(array.as_struct().column(0), row),
         DataType::Struct(fields) if is_row(fields) => {
             let parts = array.as_struct().columns().iter().map(|column| part(column, row));
             Ok(Some(format!("({})", parts.collect::<Result<Vec<_>>>()?.join(", "))))

@@ -1,4 +1,4 @@
-//! Sums and averages of floats whose lost digits are carried on: `fsum` and `favg`.
+//! Sums and averages of floats whose lost digits are carried on: `fsum` and `favg`; `fsum_error` tells what is carried at the end.
 
 use std::sync::Arc;
 
@@ -12,16 +12,25 @@ use crate::dialect::types::{is_number, type_name};
 
 /// The functions.
 pub(super) fn functions() -> impl Iterator<Item = Arc<AggregateUDF>> {
-    [("fsum", false), ("favg", true)].into_iter().map(|(name, average)| {
+    [("fsum", Gives::Sum), ("favg", Gives::Average), ("fsum_error", Gives::Error)].into_iter().map(|(name, gives)| {
         let signature = Signature::user_defined(Volatility::Immutable);
-        Arc::new(AggregateUDF::from(Kahan { name, average, signature }))
+        Arc::new(AggregateUDF::from(Kahan { name, gives, signature }))
     })
+}
+
+/// What is given of a sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Gives {
+    Sum,
+    Average,
+    /// By how much the sum is too large.
+    Error,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Kahan {
     name: &'static str,
-    average: bool,
+    gives: Gives,
     signature: Signature,
 }
 
@@ -52,7 +61,7 @@ impl AggregateUDFImpl for Kahan {
         if args.is_distinct {
             return plan_err!("{}: DISTINCT is not supported", self.name);
         }
-        Ok(Box::new(Total { average: self.average, sum: Carried::default(), count: 0 }))
+        Ok(Box::new(Total { gives: self.gives, sum: Carried::default(), count: 0 }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -79,7 +88,7 @@ impl Carried {
 
 #[derive(Debug)]
 struct Total {
-    average: bool,
+    gives: Gives,
     sum: Carried,
     count: u64,
 }
@@ -93,7 +102,11 @@ impl Accumulator for Total {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let value = if self.average { self.sum.sum / self.count as f64 } else { self.sum.sum };
+        let value = match self.gives {
+            Gives::Sum => self.sum.sum,
+            Gives::Average => self.sum.sum / self.count as f64,
+            Gives::Error => self.sum.error,
+        };
         Ok(ScalarValue::Float64((self.count > 0).then_some(value)))
     }
 

@@ -218,7 +218,7 @@ fn length([months, days, micros]: Parts) -> i128 {
 }
 
 /// A quotient without its fraction: the nearest whole number, of two the one towards zero.
-fn nearest(sum: i128, count: i128) -> i128 {
+pub(in crate::dialect) fn nearest(sum: i128, count: i128) -> i128 {
     let (quotient, rest) = (sum / count, sum % count);
     if rest.abs() * 2 > count { quotient + rest.signum() } else { quotient }
 }

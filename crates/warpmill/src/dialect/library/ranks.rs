@@ -25,6 +25,9 @@ pub(super) fn functions() -> Vec<Own> {
         Own::new("list_skewness", numbers, |call| finite(call, "SKEW", skewness)),
         Own::new("list_kurtosis", numbers, |call| finite(call, "Kurtosis", |values| kurtosis(values, true))),
         Own::new("list_kurtosis_pop", numbers, |call| finite(call, "Kurtosis", |values| kurtosis(values, false))),
+        Own::new("list_moment_2", numbers, |call| floats(call, |values| central_power(values, 2))),
+        Own::new("list_moment_3", numbers, |call| floats(call, |values| central_power(values, 3))),
+        Own::new("list_moment_4", numbers, |call| floats(call, |values| central_power(values, 4))),
         Own::new("list_sem", numbers, |call| {
             floats(call, |values| Some((variance(values, 0)? / values.len() as f64).sqrt()))
         }),
@@ -166,6 +169,12 @@ fn variance(values: &[f64], less: usize) -> Option<f64> {
     let count = values.len().checked_sub(less).filter(|count| *count > 0)?;
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     Some(values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count as f64)
+}
+
+/// The sum of a power of the deviations from the mean.
+fn central_power(values: &[f64], power: i32) -> Option<f64> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    (!values.is_empty()).then(|| values.iter().map(|x| (x - mean).powi(power)).sum())
 }
 
 fn power_sums(values: &[f64]) -> [f64; 4] {

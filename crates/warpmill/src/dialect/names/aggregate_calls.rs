@@ -108,7 +108,7 @@ fn is_null(e: &Expr) -> bool {
 }
 
 /// `call` as one of another function with other arguments.
-fn renamed(call: &Function, name: &str, args: Vec<Expr>) -> Function {
+pub(in crate::dialect) fn renamed(call: &Function, name: &str, args: Vec<Expr>) -> Function {
     let mut made = call.clone();
     made.name = ObjectName::from(vec![Ident::new(name)]);
     if let FunctionArguments::List(list) = &mut made.args {
@@ -122,7 +122,7 @@ fn present(x: &Expr) -> Expr {
 }
 
 /// `call` of those rows only of which `condition` holds.
-fn filtered(mut call: Function, condition: Expr) -> Function {
+pub(in crate::dialect) fn filtered(mut call: Function, condition: Expr) -> Function {
     call.filter = Some(Box::new(match call.filter.take() {
         Some(filter) => binary(condition, BinaryOperator::And, *filter),
         None => condition,

@@ -13,7 +13,7 @@ use super::windows::has_narrow_frame;
 use crate::dialect::library;
 
 /// The arguments of a call that have no names; `None` where some have.
-pub(super) fn arguments(call: &Function) -> Option<Vec<Expr>> {
+pub(in crate::dialect) fn arguments(call: &Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &call.args else { return None };
     let arg = |arg: &FunctionArg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
@@ -22,23 +22,23 @@ pub(super) fn arguments(call: &Function) -> Option<Vec<Expr>> {
     list.args.iter().map(arg).collect()
 }
 
-pub(super) fn text(text: &str) -> Expr {
+pub(in crate::dialect) fn text(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_string()).into())
 }
 
-pub(super) fn number(number: i64) -> Expr {
+pub(in crate::dialect) fn number(number: i64) -> Expr {
     Expr::Value(Value::Number(number.to_string(), false).into())
 }
 
-pub(super) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+pub(in crate::dialect) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(nested(left)), op, right: Box::new(nested(right)) }
 }
 
-pub(super) fn cast(expr: Expr, data_type: DataType) -> Expr {
+pub(in crate::dialect) fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
-pub(super) fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr {
+pub(in crate::dialect) fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr {
     let token = || datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty();
     Expr::Case {
         case_token: token(),

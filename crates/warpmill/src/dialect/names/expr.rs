@@ -16,6 +16,7 @@ use super::more_calls::with_positions;
 use super::scope::{Scope, field_access, nested, operation};
 use super::unread::unread_of_expr;
 use super::{Binder, Names, collation, no_query, rows, truths};
+use crate::dialect::states::{self, Known};
 use crate::dialect::{library, walk};
 use crate::{Error, Result};
 
@@ -57,9 +58,18 @@ impl Binder<'_> {
     /// Whether `expr` calls an aggregate function, not in a window.
     pub(super) fn is_aggregate(&self, expr: &Expr) -> bool {
         let Expr::Function(Function { name, over: None, .. }) = expr else { return false };
-        let Some(name) = name.0.last().and_then(|part| part.as_ident()) else { return false };
-        let name = name.value.to_lowercase();
+        name.0.last().and_then(|part| part.as_ident()).is_some_and(|name| Known::is_aggregate(self, &name.value))
+    }
+}
+
+impl Known for Binder<'_> {
+    fn is_aggregate(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
         library::is_composed(&name) || self.tables.get_aggregate_meta(&name).is_some()
+    }
+
+    fn is_volatile(&self, name: &str) -> bool {
+        Binder::is_volatile(self, name)
     }
 }
 
@@ -81,6 +91,11 @@ impl VisitorMut for Binding<'_, '_, '_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
         reassociate(expr);
+        match states::expression(expr, &*self.binder) {
+            Ok(None) => {}
+            Ok(Some(state)) => *expr = state,
+            Err(error) => return ControlFlow::Break(Box::new(error)),
+        }
         if let Err(error) = collation::compared(expr) {
             return ControlFlow::Break(Box::new(error));
         }
@@ -340,7 +355,7 @@ fn in_subquery(left: &Expr, right: &Expr, negated: bool) -> Option<Expr> {
 }
 
 /// A call of function `name`.
-pub(super) fn function(name: &str, args: Vec<Expr>) -> Expr {
+pub(in crate::dialect) fn function(name: &str, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(name)]),

@@ -8,7 +8,7 @@
 
 mod aggregate_calls;
 mod apart;
-mod calls;
+pub(super) mod calls;
 mod collation;
 mod columns;
 mod defaults;
@@ -37,10 +37,13 @@ use std::collections::HashSet;
 use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query, Statement, TableObject};
 
+pub(super) use aggregate_calls::{filtered, renamed};
 pub(crate) use calls::{calls_for_others, stands_for_other};
+pub(super) use expr::function;
 pub(crate) use expr::{called_parts, part_called};
 pub(crate) use label::label;
 pub(crate) use pivot::arguments;
+pub(super) use scope::nested;
 pub(crate) use scope::quoted;
 use scope::{Fields, same};
 pub(crate) use scope::{distinct_names, shown};

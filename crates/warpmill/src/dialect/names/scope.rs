@@ -255,7 +255,7 @@ pub(super) fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
-pub(super) fn nested(expr: Expr) -> Expr {
+pub(in crate::dialect) fn nested(expr: Expr) -> Expr {
     match expr {
         expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Nested(_)) => expr,
         expr => Expr::Nested(Box::new(expr)),

@@ -1,7 +1,8 @@
-//! Small forms: `name: e`, `x IN l`, `* LIKE 'a%'`, `5!`, `@(x)`, `x ISNULL`, `TIMESTAMP_S '...'`, `[::2]`, `CREATE FUNCTION`, `(DESCRIBE ...)`.
+//! Small forms: `name: e`, `x IN l`, `* LIKE 'a%'`, `5!`, `@(x)`, `x ISNULL`, `TIMESTAMP_S '...'`, `[::2]`, `CREATE FUNCTION`, `(DESCRIBE ...)`, EXPORT_STATE.
 
 use super::{Token, is_operand_end, limits, next, step, subject, write};
 use crate::catalog::statement_name;
+use crate::dialect::states;
 use crate::pieces::Piece;
 
 /// Writes the form that `rest` begins with, and says how many tokens it has; `None`: it is none of these.
@@ -24,6 +25,30 @@ pub(super) fn form(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -
         .or_else(|| inserted_list(rest, before, out))
         .or_else(|| key_column(rest, before, out))
         .or_else(|| limits::percent(rest, out))
+        .or_else(|| exported_state(rest, before, out))
+}
+
+/// `agg(x) EXPORT_STATE` as a call in a window that stands for it.
+fn exported_state(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    (rest[0].is("export_state") && ends_call(before)).then(|| {
+        out.push_str(states::CLAUSE);
+        1
+    })
+}
+
+/// Whether a call of a function ends here: its arguments, a filter or an order after them.
+fn ends_call(before: &[Token<'_>]) -> bool {
+    const OTHERS: [&str; 10] = ["in", "values", "as", "over", "using", "exists", "any", "all", "by", "where"];
+    let Some(close) = before.iter().rposition(|token| !token.is_blank()) else { return false };
+    let Some((open, "(")) = (before[close].text == ")").then(|| open_bracket(&before[..close])).flatten() else {
+        return false;
+    };
+    let mut words = before[..open].iter().rev().filter(|token| !token.is_blank());
+    let is_relation = |token: Option<&Token<'_>>| token.is_some_and(|token| token.is("from") || token.is("join"));
+    match words.next() {
+        Some(name) if is_name(name) => !OTHERS.iter().any(|word| name.is(word)) && !is_relation(words.next()),
+        _ => false,
+    }
 }
 
 /// `GROUP BY *` and `ORDER BY *`, which mean ALL.

@@ -69,7 +69,7 @@ fn numbered(sql: &str) -> Cow<'_, str> {
 }
 
 /// The words of forms that the parser does not read.
-const WORDS: [&str; 30] = [
+const WORDS: [&str; 31] = [
     "asof",
     "lambda",
     "for",
@@ -100,6 +100,7 @@ const WORDS: [&str; 30] = [
     "key ",
     "percent",
     "using key",
+    "export_state",
 ];
 
 /// Whether a colon that is not doubled, `@(`, `@-`, `!` or a comma before a bracket is there.
@@ -493,6 +494,10 @@ mod tests {
             (
                 "WITH RECURSIVE t(a, b) USING KEY (a, max(b)) AS MATERIALIZED (SELECT 1, 2 UNION (FROM t)) FROM t",
                 "WITH RECURSIVE t(a, b) AS (SELECT a, max(b) FROM (SELECT 1, 2 UNION (SELECT * FROM t)) AS \"$ key\") FROM t",
+            ),
+            (
+                "SELECT avg(x) FILTER (y) export_state, (a) export_state FROM f(x) export_state",
+                "SELECT avg(x) FILTER (WHERE y) OVER \"export$state\", (a) export_state FROM f(x) export_state",
             ),
             ("SELECT s GLOB 'a*'", "SELECT glob_matches(s, 'a*')"),
         ] {

@@ -7,11 +7,16 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::{Writer, negation};
+use crate::dialect::states;
 use crate::dialect::types::optionally_quoted;
 
 impl Writer<'_> {
     pub(super) fn call(self, function: &Function) -> String {
         let mut text = match (self.name(function), &function.args) {
+            (name, FunctionArguments::List(list)) if name == optionally_quoted(states::WRAPPER) => {
+                let call = list.args.iter().map(|call| self.argument(call)).collect::<String>();
+                return format!("{call} EXPORT_STATE");
+            }
             (name, FunctionArguments::List(list)) => match self.operator(&name, list) {
                 Some(operator) => operator,
                 None => self.with_arguments(&name, function, list),
