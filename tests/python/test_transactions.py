@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
@@ -28,7 +28,7 @@ def con(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[warpmill.Con
         yield con
 
 
-def rows(con: warpmill.Connection, sql: str) -> list[tuple[object, ...]]:
+def rows(con: warpmill.Connection, sql: str) -> list[tuple[Any, ...]]:
     return con.sql(sql).fetchall()
 
 

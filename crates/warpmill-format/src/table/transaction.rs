@@ -38,7 +38,7 @@ struct Ready {
 pub fn commit(database: Option<&Path>, changes: &[Change], may_commit: impl FnOnce() -> bool) -> Result<()> {
     let ended = Ended(changes);
     let stored = |change: &&Change| matches!(change.table().home, Home::Directory { .. });
-    // What goes makes room for what comes.
+    // Tables that are dropped come first: new ones may have their names.
     let (dropped, others): (Vec<_>, Vec<_>) =
         changes.iter().filter(stored).partition(|change| matches!(change, Change::Dropped(_)));
     let database = database.unwrap_or(Path::new(""));
@@ -169,7 +169,7 @@ fn place(database: &Path, ready: &[Ready], may_commit: impl FnOnce() -> bool) ->
         _ => {
             let steps: Vec<Step> = ready.iter().map(|one| one.step.clone()).collect();
             let journal = Journal::commit(&**fs, database, &steps, committing)?;
-            // It is committed: what fails now, whoever comes next will do.
+            // It is committed: steps that fail now are done by the next statement that looks for commits.
             journal.finish(&**fs, database, &steps).unwrap_or_else(|error| {
                 tracing::warn!(%error, "a commit of several tables is left for the next statement to finish");
             });

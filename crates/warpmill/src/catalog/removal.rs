@@ -29,7 +29,7 @@ impl Schema {
             return Err(wrong_kind(name, found.kind()));
         }
         match found {
-            Found::Session(known, Entry::Warpmill(_)) if self.is_in_transaction() => {
+            Found::Session(known, Entry::Warpmill(_)) if self.shared.is_in_transaction() => {
                 return self.drop_in_transaction(&known).map(|()| true);
             }
             Found::Session(known, Entry::Warpmill(table)) => {

@@ -314,7 +314,7 @@ impl Schema {
             Some(folder) => {
                 let path = folder.join(plain(new_name)?);
                 create_directory(folder)?;
-                Ok(match self.is_in_transaction() {
+                Ok(match self.shared.is_in_transaction() {
                     true if path.symlink_metadata().is_ok() && !self.is_dropped_in_transaction(new_name) => {
                         return Err(Error::Catalog(format!("{} exists already", path.display())));
                     }

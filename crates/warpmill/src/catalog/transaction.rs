@@ -85,10 +85,15 @@ impl Shared {
     /// # Errors
     /// There is a transaction.
     pub(super) fn check_no_transaction(&self, what: &str) -> Result<()> {
-        match self.transaction.lock().is_some() {
+        match self.is_in_transaction() {
             true => Err(Error::NotImplemented(format!("{what} in a transaction: COMMIT or ROLLBACK comes first"))),
             false => Ok(()),
         }
+    }
+
+    /// Whether there is a transaction.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.transaction.lock().is_some()
     }
 }
 
@@ -121,11 +126,6 @@ impl Schema {
         let found = own(&known);
         transaction.known.push(known);
         Ok(found)
-    }
-
-    /// Whether names are those of a transaction now.
-    pub(super) fn is_in_transaction(&self) -> bool {
-        self.shared.transaction.lock().is_some()
     }
 
     /// Whether the transaction has dropped the table called `name`.
@@ -232,7 +232,7 @@ impl Catalog {
 
     /// Whether there is a transaction.
     pub(crate) fn is_in_transaction(&self) -> bool {
-        self.shared.transaction.lock().is_some()
+        self.shared.is_in_transaction()
     }
 
     /// Whether statements can run: there is no transaction that was aborted.
@@ -259,7 +259,7 @@ impl Catalog {
     /// # Errors
     /// There is none; a statement of it has failed; what it was to write cannot be written.
     pub(crate) fn commit(&self, may_commit: impl FnOnce() -> bool) -> Result<()> {
-        // Whoever looks up names meanwhile waits: they see all of it, or nothing.
+        // Look-ups of names wait for the lock: they see all of the commit, or nothing.
         let mut transaction = self.shared.transaction.lock();
         let Some(ending) = transaction.take() else {
             return Err(Error::Execution("cannot commit: no transaction is active".into()));
@@ -272,7 +272,6 @@ impl Catalog {
         let database = self.shared.database.as_deref().map(std::path::absolute).transpose();
         let database = database.map_err(|error| Error::Io(error.to_string()))?;
         let committed = commit(database.as_deref(), &changes, may_commit);
-        end(ending.known.iter().flat_map(Known::tables));
         if committed.is_ok() {
             for known in &ending.known {
                 // One that is gone since has no names.

@@ -93,7 +93,7 @@ pub(super) fn state_type(constants: &[Option<ScalarValue>], types: &DataType, pa
     let text = |at: usize| constants.get(at).and_then(Option::as_ref).and_then(|text| text.try_as_str().flatten());
     let (Some(name), Some(order)) = (text(0), text(3)) else { return internal_err!("a state without a name") };
     let constant = constants.get(2).and_then(Option::as_ref);
-    let parts: Vec<DataType> = parts.iter().map(|part| DataType::clone(part)).collect();
+    let parts: Vec<DataType> = parts.iter().copied().cloned().collect();
     Ok(described(name, types, constant, order)?.with_parts(&parts))
 }
 

@@ -270,7 +270,7 @@ impl Export {
                     self.aggregate("sum", vec![function("state_summand", vec![x.clone()])]),
                 ]
             }
-            (Kind::All | Kind::Any, [x]) if matches!(x, Expr::Value(value) if value.value == Value::Null) => {
+            (Kind::All | Kind::Any, [Expr::Value(value)]) if value.value == Value::Null => {
                 vec![self.aggregate(&self.name, vec![cast(null(), DataType::Boolean)])]
             }
             (Kind::List, _) => vec![self.aggregate("array_agg", args())],
