@@ -305,7 +305,7 @@ def test_processes_that_are_killed_have_moved_all_or_nothing(tmp_path: Path) -> 
         con.execute("CREATE TABLE b AS SELECT 0 AS x")
     context = multiprocessing.get_context("spawn")
     moved = 0
-    for turn in range(4):
+    for turn in range(12):
         begun = context.Event()
         process = context.Process(target=move, args=(place, begun))
         process.start()
@@ -320,6 +320,9 @@ def test_processes_that_are_killed_have_moved_all_or_nothing(tmp_path: Path) -> 
             logged = count(con, "log") if con.sql("SHOW TABLES").fetchall()[-1:] == [("log",)] else 0
             assert logged == b
             moved = b
+        # Machines that are busy take longer.
+        if turn >= 3 and moved > 0:
+            break
     assert moved > 0
 
 
