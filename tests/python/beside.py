@@ -1,11 +1,44 @@
-"""Sources in FROM beside DuckDB: the same rows, columns and types, or errors that name the culprit."""
+"""Both packages beside each other: the same rows, columns and types, or errors that name the culprit."""
 
 from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 
 import warpmill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def pair_with(setup: str, theirs_first: str = "") -> Any:
+    """Make a fixture of both packages with the tables of `setup`, ours in memory and in a folder.
+
+    DuckDB runs `theirs_first` alone, before.
+    """
+
+    @pytest.fixture(scope="module", params=["memory", "stored"])
+    def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
+        where = [] if request.param == "memory" else [str(tmp_path_factory.mktemp("beside") / "db")]
+        with warpmill.connect(*where) as ours, duckdb.connect() as theirs:
+            theirs.execute(theirs_first or "SELECT 1")
+            for con in (ours, theirs):
+                con.execute(setup)
+            yield ours, theirs
+
+    return pair
+
+
+def normal(value: Any, digits: int = 10) -> Any:
+    """Give a value with floats to so many digits, and NaN equal to itself."""
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else float(f"{value:.{digits}g}") + 0.0
+    if isinstance(value, dict):
+        return [(normal(key, digits), normal(of, digits)) for key, of in value.items()]
+    return [normal(part, digits) for part in value] if isinstance(value, list | tuple) else value
 
 
 def assert_same(source: str) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pytest
 
 import warpmill
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from beside import pair_with
 
 TABLE = """
     CREATE TABLE t AS SELECT * FROM (VALUES
@@ -98,14 +96,7 @@ REFUSED = [
 ]
 
 
-@pytest.fixture(scope="module", params=["memory", "stored"])
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
-    """Give both packages with the table, ours also in a folder."""
-    where = [] if request.param == "memory" else [str(tmp_path_factory.mktemp("aggregates") / "db")]
-    with warpmill.connect(*where) as ours, duckdb.connect() as theirs:
-        for con in (ours, theirs):
-            con.execute(TABLE)
-        yield ours, theirs
+pair = pair_with(TABLE)
 
 
 def normal(rows: list[tuple[Any, ...]]) -> list[Any]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pytest
 
 import warpmill
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from beside import pair_with
 
 TABLES = """
     CREATE TABLE t (i INTEGER, j INTEGER, s VARCHAR);
@@ -61,15 +59,7 @@ REFUSED = [
 ]
 
 
-@pytest.fixture(scope="module", params=["memory", "stored"])
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
-    """Give both packages with the table, ours also in a folder."""
-    where = [] if request.param == "memory" else [str(tmp_path_factory.mktemp("groups") / "db")]
-    with warpmill.connect(*where) as ours, duckdb.connect() as theirs:
-        for con in (ours, theirs):
-            for statement in TABLES.split(";"):
-                con.execute(statement)
-        yield ours, theirs
+pair = pair_with(TABLES)
 
 
 @pytest.mark.parametrize("sql", EQUAL)

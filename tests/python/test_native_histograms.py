@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pytest
 
 import warpmill
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from beside import normal, pair_with
 
 TABLE = """
     CREATE TABLE obs AS SELECT n::BIGINT AS n, n / 4 AS f, n::VARCHAR AS s, n % 3 AS g FROM (VALUES
@@ -144,29 +141,13 @@ SUMMARIZED = [
 ]
 
 
-@pytest.fixture(scope="module", params=["memory", "stored"])
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
-    """Give both packages with the table, ours also in a folder."""
-    where = [] if request.param == "memory" else [str(tmp_path_factory.mktemp("histograms") / "db")]
-    with warpmill.connect(*where) as ours, duckdb.connect() as theirs:
-        for con in (ours, theirs):
-            con.execute(TABLE)
-        yield ours, theirs
-
-
-def normal(value: Any) -> Any:
-    """Give a value with floats to 12 digits, and NaN equal to itself."""
-    if isinstance(value, float):
-        return "nan" if math.isnan(value) else float(f"{value:.12g}") + 0.0
-    if isinstance(value, dict):
-        return [(normal(key), normal(of)) for key, of in value.items()]
-    return [normal(part) for part in value] if isinstance(value, list | tuple) else value
+pair = pair_with(TABLE)
 
 
 def check(pair: tuple[Any, Any], sql: str) -> None:
     """Compare rows and types."""
     found, expected = (con.sql(sql).fetchall() for con in pair)
-    assert normal(found) == normal(expected)
+    assert normal(found, 12) == normal(expected, 12)
     kinds = [[row[1] for row in con.sql(f"DESCRIBE {sql}").fetchall()] for con in pair]
     assert kinds[0] == kinds[1]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,9 @@ import duckdb
 import pytest
 
 import warpmill
+from beside import normal, pair_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 TABLE = """
@@ -176,24 +175,7 @@ REFUSED = [
 ]
 
 
-@pytest.fixture(scope="module", params=["memory", "stored"])
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
-    """Give both packages with the table, ours also in a folder."""
-    where = [] if request.param == "memory" else [str(tmp_path_factory.mktemp("states") / "db")]
-    with warpmill.connect(*where) as ours, duckdb.connect() as theirs:
-        theirs.execute("SET threads = 1")
-        for con in (ours, theirs):
-            con.execute(TABLE)
-        yield ours, theirs
-
-
-def normal(value: Any) -> Any:
-    """Give a value with floats to 10 digits, and NaN equal to itself."""
-    if isinstance(value, float):
-        return "nan" if math.isnan(value) else float(f"{value:.10g}") + 0.0
-    if isinstance(value, dict):
-        return [(normal(key), normal(of)) for key, of in value.items()]
-    return [normal(part) for part in value] if isinstance(value, list | tuple) else value
+pair = pair_with(TABLE, "SET threads = 1")
 
 
 def check(pair: tuple[Any, Any], sql: str) -> None:

@@ -17,6 +17,7 @@ import warpmill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from multiprocessing.synchronize import Event
     from pathlib import Path
 
 
@@ -240,6 +241,16 @@ def test_temporary_tables_take_part(con: warpmill.Connection) -> None:
         con.execute("FROM t")
 
 
+def test_a_table_that_comes_and_goes_leaves_a_frame_of_its_name(con: warpmill.Connection) -> None:
+    con.register("frame", con.sql("SELECT 1 AS x").arrow())
+    con.begin()
+    con.execute("CREATE OR REPLACE TABLE frame AS SELECT 2 AS x")
+    assert rows(con, "FROM frame") == [(2,)]
+    con.execute("DROP TABLE frame")
+    con.commit()
+    assert rows(con, "FROM frame") == [(1,)]
+
+
 def test_plans_that_were_kept_are_of_the_right_rows(con: warpmill.Connection) -> None:
     query = "SELECT sum(i) FROM t WHERE k = 1"
     before = rows(con, query)
@@ -285,10 +296,10 @@ def test_a_session_that_ends_leaves_nothing(tmp_path: Path) -> None:
     assert [entry.name for entry in place.iterdir()] == ["t"]
 
 
-def move(place: str, begun: object) -> None:
+def move(place: str, begun: Event) -> None:
     """Move amounts from one table to another for ever, in transactions."""
     with warpmill.connect(place) as con:
-        begun.set()  # type: ignore[attr-defined]
+        begun.set()
         while True:
             con.begin()
             con.execute("UPDATE a SET x = x - 1")

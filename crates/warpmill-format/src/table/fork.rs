@@ -27,14 +27,14 @@ pub(super) fn version_number() -> u64 {
     MADE.fetch_add(1, Ordering::Relaxed)
 }
 
-/// What makes a table one that a transaction alone sees.
+/// The part of a table that a transaction alone sees: the table for others, and the transaction's writes.
 pub(crate) struct Fork {
     /// The table that others see, and its version that the transaction began with; `None`: it has made the table.
     pub(super) of: Option<(Arc<Table>, Arc<TableSnapshot>)>,
     pub(super) state: Mutex<State>,
 }
 
-/// What a transaction has done with a table so far.
+/// The writes of a transaction to a table so far, with its lock.
 #[derive(Default)]
 pub(super) struct State {
     /// Whether a statement writes.
@@ -113,7 +113,7 @@ impl Fork {
         self.lock(table, usize::MAX).map(drop)
     }
 
-    /// What writes the data files of the next statement of a table in directory `path`.
+    /// The writer of the next statement's data files, for a table in directory `path`.
     pub(super) fn data_files(&self, fs: &Arc<dyn FileSystem>, path: &Path) -> DataFileWriter {
         let state = self.state.lock();
         // Until it has its name, a new table is read where it is made.

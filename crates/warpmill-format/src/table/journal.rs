@@ -128,7 +128,7 @@ impl Journal {
         fs.sync_dir(&folder).map_err(FormatError::io("cannot sync", &folder))?;
         // Others may commit, too.
         let _ = fs.remove_dir(&folder);
-        // What takes long is nobody's to wait for.
+        // Files are removed without the lock: others need not wait for it.
         drop(self);
         aside.iter().for_each(|path| leftovers::remove(path));
         Ok(())

@@ -520,7 +520,7 @@ impl Table {
         FormatError::Replaced { table: self.shown() }
     }
 
-    /// What errors call it.
+    /// The table's name in errors.
     fn shown(&self) -> String {
         self.path().map_or_else(|| "in memory".into(), |path| path.display().to_string())
     }

@@ -11,7 +11,7 @@ use super::leftovers::FolderLock;
 use super::{Home, Table, Version, leftovers};
 use crate::{FormatError, Result};
 
-/// What a transaction does with a table that it has forked ([`Table::fork`]) or made ([`Table::build_in_transaction`]).
+/// A change by a transaction to a table that it has forked ([`Table::fork`]) or made ([`Table::build_in_transaction`]).
 #[derive(Debug, Clone)]
 pub enum Change {
     /// The rows that statements have written become its next version. Nothing, where none has.
@@ -30,11 +30,11 @@ struct Ready {
     version: Option<(Version, Stamp)>,
 }
 
-/// Commits the changes of a transaction to tables of `database`, or in memory: they are visible and durable together, or nothing has changed. `may_commit` is asked when there is
-/// nothing left to do but to give them their names. The forks are of no use afterwards.
+/// Commits the changes of a transaction to tables of `database`, or in memory: they are visible and durable together, or nothing has changed.
+/// `may_commit` is asked when there is nothing left to do but to give them their names. The forks are of no use afterwards.
 ///
 /// Errors: as those of [`super::TableWriter::commit`], of whose last step the same holds; [`FormatError::Replaced`] where the name of a new
-/// table is taken; [`FormatError::Cancelled`] where it may not commit.
+/// table is taken; [`FormatError::Catalog`] for a stored table that is not in the database; [`FormatError::Cancelled`] where it may not commit.
 pub fn commit(database: Option<&Path>, changes: &[Change], may_commit: impl FnOnce() -> bool) -> Result<()> {
     let ended = Ended(changes);
     let stored = |change: &&Change| matches!(change.table().home, Home::Directory { .. });
@@ -82,7 +82,9 @@ impl Change {
         let fork = table.own_fork()?;
         let folder = path.parent().unwrap_or(path);
         let relative = |path: &Path| {
-            let relative = path.strip_prefix(database).ok().and_then(Path::to_str).map(str::to_owned);
+            // Without a database, no path is in it.
+            let inside = path.strip_prefix(database).ok().filter(|relative| relative.is_relative());
+            let relative = inside.and_then(Path::to_str).map(str::to_owned);
             let database = database.display();
             relative.ok_or_else(|| FormatError::Catalog(format!("{} is no name in {database}", path.display())))
         };

@@ -85,7 +85,7 @@ pub(crate) struct Shared {
     state: RwLock<Weak<RwLock<SessionState>>>,
     /// The folder of the main schema, where there is one.
     database: Option<PathBuf>,
-    /// What BEGIN has begun.
+    /// The transaction that BEGIN has begun.
     transaction: Mutex<Option<transaction::Transaction>>,
 }
 

@@ -133,7 +133,7 @@ impl Schema {
         self.path(name, view::SUFFIX).expect("a stored view has a path")
     }
 
-    /// What `name` is to everybody.
+    /// The table or view called `name`, as sessions without a transaction see it.
     pub(super) fn find_committed(&self, name: &str) -> Result<Option<Found>> {
         let tables = self.session_tables.read();
         let entry = tables.get_key_value(name).or_else(|| tables.iter().find(|(known, _)| same(known, name)));

@@ -13,7 +13,7 @@ use super::schema::{Entry, Found, Schema};
 use super::{Catalog, Shared, same};
 use crate::{Error, Result};
 
-/// What a transaction knows under the name of a table.
+/// The tables that a transaction knows under one name.
 #[derive(Debug, Clone)]
 struct Known {
     schema: String,
@@ -33,7 +33,7 @@ impl Known {
         }
     }
 
-    /// What the transaction does there.
+    /// The changes under that name.
     fn changes(&self) -> impl Iterator<Item = Change> {
         let written = self.forked.iter().filter(|_| self.now.is_some() && !self.is_made());
         let dropped = self.forked.iter().filter(|_| self.now.is_none() || self.is_made());
@@ -98,7 +98,7 @@ impl Shared {
 }
 
 impl Schema {
-    /// What `name` is to the session's transaction; without one, to everybody.
+    /// The table or view called `name`, as the session's transaction sees it, if there is one.
     pub(super) fn find(&self, name: &str) -> Result<Option<Found>> {
         self.shared.finish_commits()?;
         let mut transaction = self.shared.transaction.lock();
@@ -208,7 +208,8 @@ impl Schema {
             Some(made) if made.path().is_none() => self.put_table(&known.name, Arc::clone(made)),
             // A foreign table of that name would hide the stored one.
             Some(_) => drop(self.take(&known.name)),
-            None if is_stored => {}
+            // One that the transaction made and dropped had no name for others.
+            None if is_stored || known.forked.is_none() => {}
             None => drop(self.take(&known.name)),
         }
     }

@@ -7,7 +7,7 @@ use crate::commit::GivenUp;
 use crate::plan_cache::normalized;
 use crate::{Error, Result};
 
-/// What a statement does with the session's transaction.
+/// A statement that begins or ends the session's transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Begin,
@@ -16,7 +16,7 @@ enum Order {
 }
 
 impl Order {
-    /// That of a statement without comments.
+    /// The order that a statement without comments is.
     fn of(sql: &str) -> Option<Self> {
         let lower = sql.trim_end_matches([';', ' ']).to_ascii_lowercase();
         let words: Vec<&str> = lower.split_whitespace().collect();
@@ -31,8 +31,11 @@ impl Order {
 
 /// Whether a text is a statement that begins or ends a transaction.
 pub(super) fn is_order(sql: &str) -> bool {
-    // Others are longer.
-    sql.len() < 64 && Order::of(&normalized(sql)).is_some()
+    /// The first words, and beginnings of comments.
+    const BEGINNINGS: [&str; 8] = ["begin", "start", "commit", "end", "rollback", "abort", "--", "/*"];
+    let text = sql.trim_start();
+    let begins = |word: &&str| text.get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word));
+    BEGINNINGS.iter().any(|word| begins(&word)) && Order::of(&normalized(sql)).is_some()
 }
 
 impl Session {

@@ -23,6 +23,10 @@ pub(super) fn is_alone(sql: &str) -> bool {
 
 /// Whether changes may be among the CTEs of a statement.
 pub(super) fn may_have_changes(sql: &str) -> bool {
+    // WITH, or a comment before it.
+    if !sql.trim_start().starts_with(['w', 'W', '-', '/']) {
+        return false;
+    }
     let lower = sql.to_ascii_lowercase();
     lower.contains("with") && CHANGES.iter().any(|word| lower.contains(word)) && normalized(&lower).starts_with("with ")
 }

@@ -22,6 +22,20 @@ fn append_forever() {
     }
 }
 
+/// Runs a test of this folder in a child process, with a path in a variable, and kills it after a time that differs from round to round.
+pub(super) fn kill_a_child(test: &str, variable: &str, path: &Path, round: u64) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("table::tests::{test}"), "--nocapture"])
+        .env(variable, path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(60 + round * 37 % 100));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn killed_writers_leave_whole_commits() {
     let dir = tempfile::tempdir().unwrap();
@@ -29,16 +43,7 @@ fn killed_writers_leave_whole_commits() {
     Table::create(&path, rows(0, 0).schema()).unwrap();
     let mut last = 0;
     for round in 0..12u64 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "table::tests::processes::append_forever", "--nocapture"])
-            .env(CHILD, &path)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(60 + round * 37 % 100));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        kill_a_child("processes::append_forever", CHILD, &path, round);
         let snapshot = fresh(&path);
         let rows_found = snapshot.num_rows() as usize;
         assert!(rows_found.is_multiple_of(ROWS) && rows_found >= last, "{rows_found} rows after {last}");

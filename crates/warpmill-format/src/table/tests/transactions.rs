@@ -1,10 +1,9 @@
 //! Transactions over several tables: all that they do, or nothing, whatever happens.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use super::faulty_fs::{Fault, FaultyFs};
+use super::processes::kill_a_child;
 use super::*;
 use crate::table::transaction::{Change, commit, end};
 
@@ -150,6 +149,19 @@ fn a_name_that_is_taken_keeps_all_from_being_committed() {
 }
 
 #[test]
+fn tables_of_elsewhere_are_refused() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = dir.path().join("a");
+    make(&path, &rows(0, 100));
+    for database in [None, Some(other.path())] {
+        let own = Table::open(&path).unwrap().fork().unwrap();
+        append(&own, &rows(100, 10)).unwrap();
+        assert!(matches!(commit(database, &[Change::Written(own)], || true), Err(FormatError::Catalog(_))));
+        assert_eq!(found(dir.path())["a"], 100);
+    }
+}
+
+#[test]
 fn commits_that_cannot_be_finished_stop_nobody() {
     let dir = tempfile::tempdir().unwrap();
     make(&dir.path().join("a"), &rows(0, 100));
@@ -269,16 +281,7 @@ fn killed_transactions_leave_whole_commits() {
     ["a", "b"].into_iter().for_each(|name| make(&dir.path().join(name), &rows(0, 0)));
     let mut last = 0;
     for round in 0..12u64 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "table::tests::transactions::append_to_both_forever", "--nocapture"])
-            .env(CHILD, dir.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(60 + round * 37 % 100));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        kill_a_child("transactions::append_to_both_forever", CHILD, dir.path(), round);
         let now = found(dir.path());
         assert_eq!(now["a"], now["b"]);
         assert!(now["a"].is_multiple_of(1000) && now["a"] >= last, "{now:?} after {last}");

@@ -97,7 +97,7 @@ pub(super) fn state_type(constants: &[Option<ScalarValue>], types: &DataType, pa
     Ok(described(name, types, constant, order)?.with_parts(&parts))
 }
 
-/// What a state is of.
+/// The origin of a state.
 fn described(name: &str, types: &DataType, constant: Option<&ScalarValue>, order: &str) -> Result<State> {
     let Some(kind) = Kind::of(name) else { return internal_err!("no states of {name}") };
     let types: Vec<DataType> = match types {

@@ -95,7 +95,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Those of a call over rows of `schema`.
+    /// The parts of a call over rows of `schema`.
     fn of(call: &AggregateFunction, schema: &DFSchema) -> Result<Self> {
         let (given, times) = match call.params.args.as_slice() {
             [state] => (state, None),

@@ -24,7 +24,7 @@ pub(in crate::dialect) const WRAPPER: &str = "export$state";
 /// The window that `syntax` writes for EXPORT_STATE after a call.
 const WINDOW: &str = "export$state";
 
-/// What `syntax` writes for EXPORT_STATE.
+/// The clause that `syntax` writes for EXPORT_STATE.
 pub(in crate::dialect) const CLAUSE: &str = "OVER \"export$state\"";
 
 /// Aggregates with states that are DuckDB's alone.
@@ -52,7 +52,7 @@ impl VisitorMut for Marking {
     }
 }
 
-/// What a call of [`WRAPPER`], or of `to_aggregate_state`, stands for; `None`: it is another call.
+/// The expression that a call of [`WRAPPER`], or of `to_aggregate_state`, stands for; `None`: it is another call.
 ///
 /// # Errors
 /// Aggregates that have no states.
@@ -86,7 +86,7 @@ pub(in crate::dialect) fn expression(expr: &Expr, names: &dyn Known) -> Result<O
     export.state().map(Some)
 }
 
-/// What is known of functions by their names.
+/// Properties of functions by their names.
 pub(in crate::dialect) trait Known {
     /// Whether it is an aggregate.
     fn is_aggregate(&self, name: &str) -> bool;

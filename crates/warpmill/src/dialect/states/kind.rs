@@ -6,7 +6,7 @@ use warpmill_ir::PairFunction;
 use super::moments::{Block, Moments};
 use crate::dialect::types::{HUGEINT, is_float, is_whole, type_name};
 
-/// What a state is made of, and how it is combined.
+/// A way to make a state, and to combine two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Count,

@@ -41,7 +41,7 @@ const BARE: &str = "$ value";
 /// The name of the type of states.
 pub(super) const TYPE_NAME: &str = "AGGREGATE_STATE";
 
-/// What a state is of: states that are equal in it can be combined.
+/// The origin of a state: states that are equal in it can be combined.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
     /// The name that the aggregate was called by.
@@ -57,7 +57,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// What values of type `ty` are states of; `None`: they are no states.
+    /// The origin of the states that values of type `ty` are; `None`: they are no states.
     fn of(ty: &DataType) -> Option<Self> {
         let DataType::Struct(fields) = ty else { return None };
         serde_json::from_str(fields.first()?.metadata().get(METADATA)?).ok()

@@ -18,7 +18,7 @@ use super::packed::{of_parts, parts_of};
 use crate::dialect::aggregates::nearest;
 use crate::dialect::operators::strict_cast;
 
-/// What one of these functions computes.
+/// The task of one of these functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum What {
     /// The result of a state's aggregate.

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 use super::State;
 use super::kind::Shape;
 
-/// What one of these functions does.
+/// The task of one of these functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum What {
     /// A state of its parts.

@@ -136,7 +136,7 @@ fn change_of(cte: &Cte) -> Option<&Statement> {
     }
 }
 
-/// Which CTEs changes after them may name, or what these use: by their texts.
+/// Whether each CTE may be read by changes after it, or by CTEs that these read: by their texts.
 fn used_by_changes(ctes: &[Cte]) -> Vec<bool> {
     let texts: Vec<String> = ctes.iter().map(|cte| cte.query.to_string().to_lowercase()).collect();
     let mut used = vec![false; ctes.len()];
