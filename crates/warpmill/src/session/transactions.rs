@@ -34,8 +34,8 @@ pub(super) fn is_order(sql: &str) -> bool {
     /// The first words, and beginnings of comments.
     const BEGINNINGS: [&str; 8] = ["begin", "start", "commit", "end", "rollback", "abort", "--", "/*"];
     let text = sql.trim_start();
-    let begins = |word: &&str| text.get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word));
-    BEGINNINGS.iter().any(|word| begins(&word)) && Order::of(&normalized(sql)).is_some()
+    let begins = |word: &str| text.get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word));
+    BEGINNINGS.iter().any(|word| begins(word)) && Order::of(&normalized(sql)).is_some()
 }
 
 impl Session {
