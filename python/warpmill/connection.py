@@ -70,6 +70,8 @@ class TableInfo:
     pruning_bytes: int | None = None
     #: The schema that it is in.
     schema: str = MAIN_SCHEMA
+    #: Its keys, unique indexes and CHECK conditions, such as "PRIMARY KEY(id)".
+    constraints: tuple[str, ...] = ()
 
     @property
     def qualified(self) -> str:
@@ -78,7 +80,7 @@ class TableInfo:
 
 
 class Notice(UserWarning):
-    """A part of a statement that was not done as it said: keys and indexes are declared, not enforced."""
+    """A part of a statement that was not done as it said: FOREIGN KEY and plain indexes are declared only."""
 
 
 def connect(
@@ -306,7 +308,7 @@ class Connection(DatabaseCalls):
 
     def tables(self) -> list[TableInfo]:
         """All tables and views of the session, of all schemas."""
-        found = [TableInfo(**row) for row in self._open.tables()]
+        found = [TableInfo(**{**row, "constraints": tuple(row["constraints"])}) for row in self._open.tables()]
         return sorted(found, key=lambda table: (table.schema != MAIN_SCHEMA, table.schema, table.name))
 
     def functions(self) -> list[str]:

@@ -218,9 +218,9 @@ def test_what_is_refused(ours: warpmill.Connection) -> None:
         ("UPDATE t SET c = 1", "no column c"),
         ("UPDATE t SET t.a = 1", "without the table"),
         ("UPDATE t SET a = u.n FROM (SELECT 5 AS n UNION ALL SELECT 6) u", "same row"),
-        ("INSERT INTO t VALUES (1, 'z') ON CONFLICT DO NOTHING", "name them"),
-        ("INSERT OR REPLACE INTO t VALUES (1, 'z')", "MERGE"),
-        ("INSERT OR IGNORE INTO t VALUES (1, 'z')", "INSERT OR IGNORE"),
+        ("INSERT INTO t VALUES (1, 'z') ON CONFLICT DO NOTHING", "no UNIQUE/PRIMARY KEY"),
+        ("INSERT OR REPLACE INTO t VALUES (1, 'z')", "no UNIQUE/PRIMARY KEY"),
+        ("INSERT OR IGNORE INTO t VALUES (1, 'z')", "no UNIQUE/PRIMARY KEY"),
         ("MERGE INTO t USING t AS s ON t.a = s.a WHEN NOT MATCHED THEN INSERT (b) VALUES ('n')", ""),
         (
             "MERGE INTO t USING (SELECT 9 AS a) AS s ON t.a = s.a WHEN NOT MATCHED THEN INSERT (b) VALUES ('n')",

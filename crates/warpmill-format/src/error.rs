@@ -71,6 +71,18 @@ pub enum FormatError {
         /// The mistake.
         detail: String,
     },
+    /// A NULL in a column that is NOT NULL.
+    #[error("NOT NULL constraint failed: {column}")]
+    NotNull {
+        /// The column, with its table where that is known.
+        column: String,
+    },
+    /// Rows that a constraint of their table forbids.
+    #[error("{0}")]
+    Constraint(String),
+    /// More memory than was allowed.
+    #[error("{0}")]
+    Memory(String),
     /// A codec that does not exist or that this build does not have, or that failed on sound input.
     #[error("codec {codec}: {detail}")]
     Codec {
@@ -93,6 +105,14 @@ impl FormatError {
     /// A file that is not what it should be.
     pub(crate) fn corrupt(path: &Path, detail: impl Into<String>) -> Self {
         Self::Corrupt { path: path.to_owned(), segment: None, detail: detail.into() }
+    }
+
+    /// The error with the name of the table whose column it is about.
+    pub fn of_table(self, table: &str) -> Self {
+        match self {
+            Self::NotNull { column } if !table.is_empty() => Self::NotNull { column: format!("{table}.{column}") },
+            error => error,
+        }
     }
 
     /// A column that does not fit.

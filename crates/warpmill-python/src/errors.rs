@@ -20,6 +20,12 @@ create_exception!(warpmill, LimitError, Error, "A statement is deeper or larger 
 create_exception!(warpmill, FallbackError, Error, "Warpmill cannot run an operator and warpmill.fallback is 'error'.");
 create_exception!(warpmill, NotSupportedError, Error, "The SQL text uses a feature that does not exist here.");
 create_exception!(warpmill, ConflictError, Error, "Another writer is at work on the table.");
+create_exception!(
+    warpmill,
+    ConstraintError,
+    Error,
+    "Rows do not fulfil a constraint of their table: a key, NOT NULL, CHECK."
+);
 create_exception!(warpmill, CorruptDataError, Error, "Stored data does not match its checksum or its format.");
 create_exception!(warpmill, IngestError, Error, "A source file or frame cannot be read into a table.");
 create_exception!(warpmill, IOError, Error, "The operating system refused a file operation.");
@@ -45,6 +51,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FallbackError", py.get_type::<FallbackError>())?;
     module.add("NotSupportedError", py.get_type::<NotSupportedError>())?;
     module.add("ConflictError", py.get_type::<ConflictError>())?;
+    module.add("ConstraintError", py.get_type::<ConstraintError>())?;
     module.add("CorruptDataError", py.get_type::<CorruptDataError>())?;
     module.add("IngestError", py.get_type::<IngestError>())?;
     module.add("IOError", py.get_type::<IOError>())?;
@@ -71,6 +78,7 @@ impl From<EngineError> for PyErr {
             E::Parse(_) => ParserError::new_err(message),
             E::Plan(_) => BinderError::new_err(message),
             E::Catalog(_) => CatalogError::new_err(message),
+            E::Constraint(_) => ConstraintError::new_err(message),
             E::Setting(_) => SettingError::new_err(message),
             E::Fallback(_) => FallbackError::new_err(message),
             E::NotImplemented(_) => NotSupportedError::new_err(message),
@@ -104,6 +112,8 @@ pub(crate) fn format_error(error: &FormatError) -> PyErr {
         | FormatError::Replaced { .. }
         | FormatError::Changed { .. }
         | FormatError::Ended => ConflictError::new_err(message),
+        FormatError::NotNull { .. } | FormatError::Constraint(_) => ConstraintError::new_err(message),
+        FormatError::Memory(_) => OutOfMemoryError::new_err(message),
         FormatError::Cancelled => InterruptError::new_err(message),
         FormatError::Codec { .. } => NotSupportedError::new_err(message),
         FormatError::Arrow(_) => Error::new_err(message),

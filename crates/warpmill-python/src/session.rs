@@ -279,6 +279,7 @@ impl PySession {
                 dict.set_item("stored_bytes", table.stored_bytes)?;
                 dict.set_item("plain_bytes", table.plain_bytes)?;
                 dict.set_item("pruning_bytes", table.pruning_bytes)?;
+                dict.set_item("constraints", table.constraints)?;
                 Ok(dict)
             })
             .collect()

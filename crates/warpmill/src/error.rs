@@ -23,6 +23,9 @@ pub enum Error {
     /// A table does not exist, or exists already.
     #[error("{0}")]
     Catalog(String),
+    /// The rows of a statement do not fulfil a constraint of their table: NOT NULL, a key, CHECK.
+    #[error("{0}")]
+    Constraint(String),
     /// A setting is unknown or its value is not valid.
     #[error("{0}")]
     Setting(String),
@@ -85,6 +88,8 @@ impl From<FormatError> for Error {
             }
             FormatError::Catalog(message) => Error::Catalog(message),
             FormatError::Cancelled => Error::Cancelled,
+            FormatError::NotNull { .. } | FormatError::Constraint(_) => Error::Constraint(error.to_string()),
+            FormatError::Memory(text) => Error::OutOfMemory(text),
             error => Error::Format(Arc::new(error)),
         }
     }

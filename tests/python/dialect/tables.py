@@ -148,10 +148,34 @@ CASES = (
         ),
     ),
     Case(
-        "keys are not enforced",
+        "a primary key",
         "INSERT INTO t VALUES (1)",
         setup=("CREATE TABLE t (x INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)"),
-        differs="keys are declared only, with a notice",
+    ),
+    Case(
+        "a key of several columns",
+        "INSERT INTO t VALUES (2, 1), (2, 1)",
+        setup=("CREATE TABLE t (x INTEGER, y INTEGER, UNIQUE (y, x))", "INSERT INTO t VALUES (1, NULL), (1, NULL)"),
+    ),
+    Case("CHECK", "INSERT INTO t VALUES (0)", setup=("CREATE TABLE t (x INTEGER CHECK (x > 0))",)),
+    Case(
+        "`CREATE UNIQUE INDEX`",
+        "INSERT INTO t VALUES (1)",
+        setup=("CREATE TABLE t (x INTEGER)", "INSERT INTO t VALUES (1)", "CREATE UNIQUE INDEX i ON t (x)"),
+    ),
+    Case(
+        "`ALTER TABLE ... ADD PRIMARY KEY`",
+        "INSERT INTO t VALUES (1)",
+        setup=("CREATE TABLE t (x INTEGER)", "INSERT INTO t VALUES (1)", "ALTER TABLE t ADD PRIMARY KEY (x)"),
+    ),
+    Case(
+        "`INSERT OR REPLACE`",
+        "SELECT * FROM t ORDER BY x",
+        setup=(
+            "CREATE TABLE t (x INTEGER PRIMARY KEY, y INTEGER)",
+            "INSERT INTO t VALUES (1, 1), (2, 2)",
+            "INSERT OR REPLACE INTO t VALUES (2, 3), (3, 3)",
+        ),
     ),
     Case("a primary key is NOT NULL", "INSERT INTO t VALUES (NULL)", setup=("CREATE TABLE t (x INTEGER PRIMARY KEY)",)),
     Case("temporary tables", "SELECT x FROM t", setup=("CREATE TEMP TABLE t AS SELECT 1 AS x",)),

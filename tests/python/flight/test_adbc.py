@@ -142,6 +142,18 @@ def test_ingest_modes(con: Any) -> None:
         cursor.execute("DROP TABLE loaded")
 
 
+def test_ingested_rows_fulfil_constraints(con: Any) -> None:
+    with con.cursor() as cursor:
+        cursor.execute("CREATE TABLE keyed (a BIGINT PRIMARY KEY CHECK (a < 100))")
+        cursor.adbc_ingest("keyed", pa.table({"a": [1, 2]}), mode="append")
+        for rows, culprit in (([3, 2], "a: 2"), ([7, 7], "a: 7"), ([100], "CHECK")):
+            with pytest.raises(Error, match=culprit):
+                cursor.adbc_ingest("keyed", pa.table({"a": rows}), mode="append")
+        cursor.execute("SELECT count(*) FROM keyed")
+        assert cursor.fetchone() == (2,)
+        cursor.execute("DROP TABLE keyed")
+
+
 def test_errors_have_their_class(con: Any) -> None:
     with con.cursor() as cursor:
         for sql in ("SELEC", "SELECT nope FROM (SELECT 1 AS a)", "SELECT * FROM '/etc/passwd'"):

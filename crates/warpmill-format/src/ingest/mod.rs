@@ -81,6 +81,9 @@ fn input(source: impl Into<String>, location: impl Into<Option<String>>, detail:
 fn locate(error: FormatError, source: &str, place: &str) -> FormatError {
     match error {
         FormatError::Schema { column, detail } => input(source, format!("{place}, column {column:?}"), detail),
+        FormatError::NotNull { column } => {
+            input(source, format!("{place}, column {column:?}"), "a null in a column that is NOT NULL")
+        }
         other => other,
     }
 }

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
 use arrow::buffer::NullBuffer;
-use arrow::compute::{filter, interleave};
+use arrow::compute::{filter, interleave, take};
 
 use super::TableSnapshot;
 use super::conform::conform_column;
@@ -141,6 +141,29 @@ impl Changes {
     fn values_of(&self, changes: &SegmentChanges, column: usize) -> Option<Vec<&dyn Array>> {
         let at = self.columns.iter().position(|known| *known == column).filter(|_| !changes.updated.is_empty())?;
         Some(self.values.iter().map(|values| &*values[at] as &dyn Array).collect())
+    }
+
+    /// The rows of a row segment that do not have their values of all of `columns` any more; `None`: all do.
+    pub(crate) fn freed(&self, changes: &SegmentChanges, columns: &[usize]) -> Option<Bitmap> {
+        let changed = columns.iter().any(|column| self.columns.contains(column));
+        if changed { Some(changes.touched.clone()) } else { changes.deleted.clone() }
+    }
+
+    /// The rows of a row segment that get other values in any of `columns`: these columns as they will be. `None`: there are no such rows.
+    pub(crate) fn updated(&self, changes: &SegmentChanges, columns: &[usize]) -> Result<Option<Vec<ArrayRef>>> {
+        if changes.updated.is_empty() || !columns.iter().any(|column| self.columns.contains(column)) {
+            return Ok(None);
+        }
+        let rows = UInt32Array::from_iter_values(changes.updated.iter().map(|&(row, _, _)| row));
+        let places: Vec<(usize, usize)> =
+            changes.updated.iter().map(|&(_, batch, at)| (batch as usize, at as usize)).collect();
+        let column = |&column: &usize| -> Result<ArrayRef> {
+            Ok(match self.values_of(changes, column) {
+                Some(values) => interleave(&values, &places)?,
+                None => take(&column_array(&self.table, changes.segment, column)?, &rows, None)?,
+            })
+        };
+        columns.iter().map(column).collect::<Result<_>>().map(Some)
     }
 
     /// A column of a row segment as it will be.

@@ -452,7 +452,8 @@ impl Table {
         let pruning = if segments.is_empty() { vec![] } else { vec![zones] };
         let dictionaries = columns.iter().map(|column| column.dictionary.clone()).collect();
         let identity = Some(Identity::new());
-        let version = Version { number: 1, identity, schema, dictionaries, codecs: vec![], segments, pruning };
+        let (codecs, constraints) = (vec![], Arc::default());
+        let version = Version { number: 1, identity, schema, constraints, dictionaries, codecs, segments, pruning };
         let home = Home::Memory { writing: Arc::default() };
         Ok(Arc::new(Self::at(home, Some(TableSnapshot::new(None, version)))))
     }

@@ -124,7 +124,7 @@ pub(crate) fn conform_column(array: &ArrayRef, field: &Field) -> Result<ArrayRef
         return Err(error(format!("values of type {} in a column of type {}", array.data_type(), field.data_type())));
     };
     if !field.is_nullable() && array.logical_null_count() > 0 {
-        return Err(error("a null in a column that is NOT NULL".into()));
+        return Err(FormatError::NotNull { column: field.name().clone() });
     }
     Ok(array)
 }

@@ -10,6 +10,7 @@ use arrow::ipc::writer::IpcWriteOptions;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::constraints::Constraint;
 use super::parts::PartEntry;
 use super::{Identity, stored_schema};
 use crate::codec::{Codec, ColumnChoice};
@@ -23,8 +24,10 @@ pub(crate) const FORMAT_VERSION: u32 = 1;
 const CODEC_VERSION: u32 = 2;
 /// The version of manifests with strings in symbols.
 const SYMBOLS_VERSION: u32 = 3;
-/// The version of manifests with columns of nested types, and the newest that this build reads.
+/// The version of manifests with columns of nested types.
 const NESTED_VERSION: u32 = 4;
+/// The version of manifests with constraints, and the newest that this build reads: who does not know them must not write such a table.
+const CONSTRAINTS_VERSION: u32 = 5;
 const TITLE: &str = "warpmill-manifest";
 
 /// One committed version, as stored.
@@ -37,6 +40,9 @@ pub(crate) struct Manifest {
     pub identity: Option<Identity>,
     /// Arrow IPC schema message (flatbuffer `Message`), in hexadecimal.
     pub schema: String,
+    /// What holds of its rows, and is asked of new ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<Constraint>,
     /// Data files that the chunks lie in.
     pub files: Vec<FileEntry>,
     /// Per column: the dictionary of a dictionary-encoded string column.
@@ -266,6 +272,9 @@ impl ChunkEntry {
 impl Manifest {
     /// The oldest format version that has everything that is used.
     fn format_version(&self) -> u32 {
+        if !self.constraints.is_empty() {
+            return CONSTRAINTS_VERSION;
+        }
         let any = |test: fn(&ChunkEntry) -> bool| self.segments.iter().flat_map(|s| &s.columns).any(test);
         if any(|chunk| chunk.encoding == Encoding::Nested) {
             return NESTED_VERSION;
@@ -299,16 +308,21 @@ impl Manifest {
         let [TITLE, format, checksum] = words[..] else {
             return Err(corrupt(format!("no manifest (first line {title:?})")));
         };
-        match format.parse::<u32>() {
-            Ok(FORMAT_VERSION..=NESTED_VERSION) => {}
-            Ok(newer) => return Err(corrupt(format!("format version {newer}, this build reads {NESTED_VERSION}"))),
+        let format = match format.parse::<u32>() {
+            Ok(known @ FORMAT_VERSION..=CONSTRAINTS_VERSION) => known,
+            Ok(newer) => {
+                return Err(corrupt(format!("format version {newer}, this build reads {CONSTRAINTS_VERSION}")));
+            }
             Err(_) => return Err(corrupt(format!("format version {format:?} is no number"))),
-        }
+        };
         let body = bytes[end + 1..].strip_suffix(b"\n").ok_or_else(|| corrupt("truncated".into()))?;
         if u64::from_str_radix(checksum, 16).ok() != Some(xxh3_64(body)) {
             return Err(corrupt("checksum mismatch".into()));
         }
         let manifest: Self = serde_json::from_slice(body).map_err(|e| corrupt(format!("malformed: {e}")))?;
+        if format < CONSTRAINTS_VERSION && !manifest.constraints.is_empty() {
+            return Err(corrupt(format!("constraints in a manifest of format version {format}")));
+        }
         let schema = manifest.schema(path)?;
         manifest.check(&schema).map_err(corrupt)?;
         Ok(manifest)

@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 
 use arrow::datatypes::{DataType, Schema};
 
+use super::constraints;
 use super::data_file::HEADER_BYTES;
 use super::manifest::{Blob, ChunkEntry, CodecEntry, DictionaryEntry, Manifest, PruningEntry};
 use super::parts::PartEntry;
@@ -27,6 +28,7 @@ type Checked = Result<(), String>;
 impl Manifest {
     /// Whether every reference inside the manifest is within bounds, and every number within its limits.
     pub(super) fn check(&self, schema: &Schema) -> Checked {
+        constraints::check(&self.constraints, schema)?;
         for file in &self.files {
             if !is_data_file(&file.name) || file.bytes < HEADER_BYTES as u64 {
                 return Err(format!("{:?} of {} bytes is no data file", file.name, file.bytes));

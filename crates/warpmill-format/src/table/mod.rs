@@ -22,6 +22,7 @@ mod chunk;
 mod column_dictionary;
 mod columns;
 mod conform;
+mod constraints;
 mod data_file;
 mod decode;
 mod directory;
@@ -55,6 +56,7 @@ pub(crate) mod tests;
 
 pub use changes::Changes;
 pub use columns::{ColumnWriter, EncodedColumn, Part};
+pub use constraints::{Constraint, RowCheck, is_key_type};
 pub use parts::WithParts;
 pub use pieces::{Piece, Strings, Values};
 pub use pruning::{ColumnZones, ZoneMap};
@@ -105,6 +107,8 @@ pub struct WriteOptions {
     pub keep_versions: usize,
     /// Small chunks of a column are next to each other in a file until they have so many bytes: what a disk reads at its full speed.
     pub extent_bytes: usize,
+    /// Bytes of memory that the keys of new rows may take, of tables with keys.
+    pub key_bytes: usize,
 }
 
 impl Default for WriteOptions {
@@ -123,6 +127,7 @@ impl Default for WriteOptions {
             direct_io: false,
             keep_versions: 1,
             extent_bytes: 4 << 20,
+            key_bytes: usize::MAX,
         }
     }
 }
@@ -232,8 +237,11 @@ impl Table {
         let table = Arc::new(table);
         let lock = table.writer_lock(options.keep_versions)?;
         let sink = table.sink(&*table.snapshot()?, options.keep_versions)?;
-        let (base, codecs, staging) = (None, Vec::new(), None);
-        TableWriter::start(Start { table, schema, base, number, identity, sink, codecs, staging, lock }, options)
+        let (base, codecs, staging, constraints) = (None, Vec::new(), None, Arc::default());
+        TableWriter::start(
+            Start { table, schema, base, constraints, number, identity, sink, codecs, staging, lock },
+            options,
+        )
     }
 
     fn build_with(
@@ -255,7 +263,11 @@ impl Table {
         let sink = Sink::Files(DataFileWriter::new(fs.clone(), &staging.path, &path, 1));
         let table = Arc::new(Self::at(Home::Directory { fs, path }, None));
         let (base, identity, codecs, staging) = (None, Identity::new(), Vec::new(), Some(staging));
-        TableWriter::start(Start { table, schema, base, number: 1, identity, sink, codecs, staging, lock }, &options)
+        let (number, constraints) = (1, Arc::default());
+        TableWriter::start(
+            Start { table, schema, base, constraints, number, identity, sink, codecs, staging, lock },
+            &options,
+        )
     }
 
     /// Keeps writers from the table in directory `path`, whole or damaged, until dropped.
@@ -487,6 +499,11 @@ impl Table {
         let number = if self.fork.is_some() { fork::version_number() } else { base.version() + 1 };
         let identity = base.parts().identity.filter(|_| replaced_by.is_none()).unwrap_or_else(Identity::new);
         let sink = self.sink(&base, options.keep_versions)?;
+        // Rows for an earlier version are rows of its table; others may be of a table that has nothing but the name.
+        let constraints = match replaced_by.is_some() && planned.is_none() {
+            true => Arc::default(),
+            false => Arc::clone(&base.parts().constraints),
+        };
         let (schema, codecs, base) = match replaced_by {
             // Columns keep their codecs by name.
             Some(schema) => {
@@ -498,7 +515,10 @@ impl Table {
         };
         let table = self.clone();
         let staging = None;
-        TableWriter::start(Start { table, schema, base, number, identity, sink, codecs, staging, lock }, &options)
+        TableWriter::start(
+            Start { table, schema, base, constraints, number, identity, sink, codecs, staging, lock },
+            &options,
+        )
     }
 
     /// Where the next version goes, after `base`; versions that nobody may ask for any more are removed.

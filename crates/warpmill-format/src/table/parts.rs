@@ -123,6 +123,7 @@ fn with_columns(version: &Version, leaves: &[Leaf]) -> Version {
         number: version.number,
         identity: version.identity,
         schema: Arc::new(Schema::new_with_metadata(fields, version.schema.metadata().clone())),
+        constraints: Arc::clone(&version.constraints),
         dictionaries,
         codecs,
         segments: segments.collect(),

@@ -11,6 +11,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parking_lot::Mutex;
 
 use super::chunk::{Chunk, Source};
+use super::constraints::Constraint;
 use super::data_file::DataFile;
 use super::decode::column_array;
 use super::parts::WithParts;
@@ -111,10 +112,11 @@ impl TableSnapshot {
         let (schema, dictionaries, codecs) = (schema.clone(), dictionaries.clone(), codecs.clone());
         // No version of this table: row segments have other numbers.
         let identity = Some(super::Identity::new());
-        let segments = all[segments].to_vec();
+        let (segments, pruning) = (all[segments].to_vec(), vec![]);
+        let constraints = Arc::clone(&self.version.constraints);
         Self::new(
             self.path.clone(),
-            Version { number, identity, schema, dictionaries, codecs, segments, pruning: vec![] },
+            Version { number, identity, schema, constraints, dictionaries, codecs, segments, pruning },
         )
     }
 
@@ -161,6 +163,7 @@ impl TableSnapshot {
             number: *number,
             identity: *identity,
             schema: Arc::new(Schema::new_with_metadata(fields, self.schema().metadata().clone())),
+            constraints: Arc::clone(&self.version.constraints),
             dictionaries,
             codecs: codecs.clone(),
             segments,
@@ -169,10 +172,11 @@ impl TableSnapshot {
         Ok(Self::new(self.path.clone(), version))
     }
 
-    /// Whether this is a version of the same table as `earlier`, with the same columns: no other one that was given its
+    /// Whether this is a version of the same table as `earlier`, with the same columns and constraints: no other one that was given its
     /// name, and none that has replaced all its rows.
     pub fn continues(&self, earlier: &TableSnapshot) -> bool {
-        self.version.identity == earlier.version.identity && self.version.schema == earlier.version.schema
+        let (now, then) = (&self.version, &earlier.version);
+        now.identity == then.identity && now.schema == then.schema && now.constraints == then.constraints
     }
 
     /// Whether the files of this version are as they were when they were opened: to be asked when all has been read.
@@ -202,6 +206,11 @@ impl TableSnapshot {
     pub fn name(&self) -> String {
         let name = self.path.as_deref().and_then(Path::file_name);
         name.map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// The constraints of the table.
+    pub fn constraints(&self) -> &Arc<[Constraint]> {
+        &self.version.constraints
     }
 
     /// Column names and types.

@@ -9,6 +9,7 @@ use arrow::datatypes::SchemaRef;
 use super::Identity;
 use super::chunk::{Chunk, Heavy, Source, stored_encoding};
 use super::column_dictionary::ColumnDictionary;
+use super::constraints::Constraint;
 use super::data_file::{DataFile, Place};
 use super::manifest::RowSegmentEntry;
 use super::manifest::{
@@ -29,6 +30,8 @@ pub(crate) struct Version {
     /// Whose version; `None` where an older build wrote it.
     pub identity: Option<Identity>,
     pub schema: SchemaRef,
+    /// What holds of its rows, and is asked of new ones.
+    pub constraints: Arc<[Constraint]>,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
     /// Per column: what new chunks are compressed with; empty where no column has a codec.
     pub codecs: Vec<Option<ColumnChoice>>,
@@ -49,7 +52,8 @@ impl Version {
     pub fn empty(number: u64, schema: SchemaRef) -> Self {
         let dictionaries = vec![None; schema.fields().len()];
         let (codecs, segments, pruning) = (Vec::new(), Vec::new(), Vec::new());
-        Self { number, identity: Some(Identity::new()), schema, dictionaries, codecs, segments, pruning }
+        let (identity, constraints) = (Some(Identity::new()), Arc::default());
+        Self { number, identity, schema, constraints, dictionaries, codecs, segments, pruning }
     }
 
     /// The opened segment of a column, checked on first use.
@@ -308,7 +312,8 @@ impl Version {
         let codecs = self.codecs.clone();
         let pruning = self.pruning.iter().map(|map| map.entry(|place| files.blob(place))).collect();
         let (version, identity, files) = (self.number, self.identity, files.entries);
-        Manifest { version, identity, schema, files, dictionaries, codecs, segments, pruning }
+        let constraints = self.constraints.to_vec();
+        Manifest { version, identity, schema, constraints, files, dictionaries, codecs, segments, pruning }
     }
 
     /// The version that `manifest`, read from `path`, describes, its files open in this way. What it shares with
@@ -377,7 +382,8 @@ impl Version {
         let pruning = manifest.pruning.iter().map(|entry| ZoneMap::from_entry(entry, &place, known_pruning)).collect();
         let codecs = manifest.codecs.clone();
         let (number, identity) = (manifest.version, manifest.identity);
-        Ok(Self { number, identity, schema, dictionaries, codecs, segments, pruning })
+        let constraints = manifest.constraints.clone().into();
+        Ok(Self { number, identity, schema, constraints, dictionaries, codecs, segments, pruning })
     }
 
     /// The data files of this version.

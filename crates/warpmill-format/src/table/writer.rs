@@ -1,15 +1,17 @@
 //! Writing a new version: cutting rows into row segments, encoding them behind the caller's back, committing.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 
+use super::constraints::guard::{Guard, check_rows};
+use super::constraints::{self, Constraint, RowCheck};
 use super::encoder::{Encoded, Encoder, Sink, Storage};
 use super::fs::FileSystem;
 use super::sort::SortBuffer;
@@ -39,6 +41,12 @@ pub struct TableWriter {
     sort: Option<SortBuffer>,
     encoding: Encoding,
     staging: Option<Staging>,
+    /// What is asked of rows.
+    guard: Guard,
+    /// Bytes that keys of new rows may take.
+    key_bytes: usize,
+    /// What errors call the table; empty: nothing.
+    name: String,
     may_commit: Box<dyn FnOnce() -> bool + Send>,
     // Last: released when all else is cleaned up.
     lock: WriterLock,
@@ -49,6 +57,7 @@ pub(crate) struct Start {
     pub table: Arc<Table>,
     pub schema: SchemaRef,
     pub base: Option<Arc<TableSnapshot>>,
+    pub constraints: Arc<[Constraint]>,
     pub number: u64,
     pub identity: Identity,
     pub sink: Sink,
@@ -78,7 +87,9 @@ impl Drop for Staging {
 
 impl TableWriter {
     pub(crate) fn start(start: Start, options: &WriteOptions) -> Result<Self> {
-        let Start { table, schema, base, number, identity, sink, codecs, staging, lock } = start;
+        let Start { table, schema, base, constraints, number, identity, sink, codecs, staging, lock } = start;
+        let guard = Guard::new(constraints, &schema, options.key_bytes)?;
+        let name = table.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let segment_rows = options.segment_rows;
         if !segment_rows.is_multiple_of(crate::VECTOR_ROWS) || segment_rows > crate::SEGMENT_ROWS {
             let limit = crate::SEGMENT_ROWS;
@@ -122,6 +133,9 @@ impl TableWriter {
             sort,
             encoding,
             staging,
+            guard,
+            key_bytes: options.key_bytes,
+            name: name.unwrap_or_default(),
             may_commit,
             lock,
         })
@@ -140,10 +154,12 @@ impl TableWriter {
 
     /// Adds rows; full segments are encoded on worker threads while more rows arrive.
     ///
-    /// Errors: [`FormatError::Schema`] names the column that does not fit; no row of the batch has been added then. Errors of
-    /// encoding and of files concern rows written before, and [`TableWriter::commit`] will fail too.
+    /// Errors: [`FormatError::Schema`] names the column that does not fit; no row of the batch has been added then. [`FormatError::NotNull`] and
+    /// [`FormatError::Constraint`] where the table's constraints forbid a row, [`FormatError::Memory`] where keys take too much: there is nothing to
+    /// commit then. Errors of encoding and of files concern rows written before, and [`TableWriter::commit`] will fail too.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let batch = conform::conform(batch, &self.schema)?;
+        let batch = conform::conform(batch, &self.schema).map_err(|error| error.of_table(&self.name))?;
+        self.guard.add(&batch)?;
         match &mut self.sort {
             Some(sort) => sort.push(batch),
             None => self.push(batch),
@@ -177,8 +193,10 @@ impl TableWriter {
     /// Changes rows of [`TableWriter::base`]; before rows are added, and once. Row segments of which no row changes stay as they are.
     ///
     /// # Errors
-    /// Of reading and encoding; [`FormatError::Schema`] names a column whose strings become more than 2 GiB in one row segment.
+    /// Of reading and encoding; [`FormatError::Schema`] names a column whose strings become more than 2 GiB in one row segment;
+    /// [`FormatError::Constraint`] where the table's constraints forbid a row.
     pub fn change(&mut self, changes: &Changes) -> Result<()> {
+        self.guard.change(changes)?;
         match &mut self.encoding {
             Encoding::Here(encoder) => encoder.change(changes),
             Encoding::Worker(_) | Encoding::Done => Err(failed_before()),
@@ -201,6 +219,46 @@ impl TableWriter {
         Ok(ranges.iter().map(|range| range.len() - 1).sum())
     }
 
+    /// Calls the table `name` in errors about its constraints.
+    pub fn call(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+    }
+
+    /// Lets `rows` evaluate the CHECK conditions of the table. Without it, rows of a table that has some cannot be written.
+    pub fn check_by(&mut self, rows: Arc<dyn RowCheck>) {
+        self.guard.evaluate_by(rows);
+    }
+
+    /// Gives the table other constraints, before any row is written. Rows that are there are looked at for keys that are new; to write on rows
+    /// afterwards takes another writer. Columns of a primary key become NOT NULL.
+    ///
+    /// # Errors
+    /// [`FormatError::Catalog`]: the table cannot have them, or has rows and they are conditions that are new; [`FormatError::NotNull`], [`FormatError::Constraint`]: its rows do not fulfil them.
+    pub fn declare(&mut self, constraints: Vec<Constraint>) -> Result<()> {
+        let mut fields: Vec<Field> = self.schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+        for &column in constraints.iter().filter(|c| c.is_primary()).filter_map(Constraint::key).flatten() {
+            let Some(field) = fields.get_mut(column) else { continue };
+            if self.base.as_ref().is_some_and(|base| base.column_stats(column).nulls > 0) {
+                return Err(FormatError::NotNull { column: field.name().clone() }.of_table(&self.name));
+            }
+            field.set_nullable(false);
+        }
+        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        constraints::check(&constraints, &schema).map_err(FormatError::Catalog)?;
+        if let Some(base) = &self.base {
+            let known = self.guard.constraints();
+            let new: Vec<Constraint> = constraints.iter().filter(|c| !known.contains(c)).cloned().collect();
+            if base.num_rows() > 0 && new.iter().any(|constraint| matches!(constraint, Constraint::Check(_))) {
+                return Err(FormatError::Catalog("CHECK constraints are declared of tables without rows".into()));
+            }
+            check_rows(base, &new, &schema)?;
+        }
+        self.guard = Guard::new(constraints.into(), &schema, self.key_bytes)?;
+        // What was planned for other constraints is planned anew.
+        (self.schema, self.identity) = (schema, Identity::new());
+        Ok(())
+    }
+
     /// Lets [`TableWriter::commit`] ask when there is nothing left to do but to give the new version its name. If it may not, it gives
     /// [`FormatError::Cancelled`], and nothing has changed.
     pub fn commit_only_if(&mut self, may_commit: impl FnOnce() -> bool + Send + 'static) {
@@ -212,7 +270,7 @@ impl TableWriter {
     /// After an error the newest version is the one before, except when the very last step, making the new version's name
     /// durable, is what failed: then it may be the new one.
     ///
-    /// Errors: besides those of writing, [`FormatError::Replaced`] when the table has lost its name, or another one has got it;
+    /// Errors: besides those of writing, [`FormatError::Constraint`] where two rows would have one key, [`FormatError::Replaced`] when the table has lost its name, or another one has got it;
     /// [`FormatError::Cancelled`] as [`TableWriter::commit_only_if`] says.
     pub fn commit(mut self) -> Result<Arc<TableSnapshot>> {
         if let Some(sort) = self.sort.take() {
@@ -221,13 +279,15 @@ impl TableWriter {
             }
             sort.drain(self.segment_rows, |batch| self.push(batch))?;
         }
+        self.guard.finish(self.base.as_deref())?;
         let mut encoder = std::mem::replace(&mut self.encoding, Encoding::Done).into_encoder()?;
         if self.pending_rows > 0 {
             encoder.push(&[std::mem::take(&mut self.pending)])?;
         }
         let Encoded { segments, dictionaries, codecs, pruning, sink } = encoder.finish()?;
         let (number, identity, schema) = (self.number, Some(self.identity), self.schema.clone());
-        let version = Version { number, identity, schema, dictionaries, codecs, segments, pruning };
+        let constraints = Arc::clone(self.guard.constraints());
+        let version = Version { number, identity, schema, constraints, dictionaries, codecs, segments, pruning };
         let may_commit = self.may_commit;
         let files = match sink {
             Sink::Memory => None,

@@ -11,7 +11,7 @@ use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::TableType;
 
-use super::{CATALOG, Catalog, DUCKDB_MAIN, TableInfo, is_main};
+use super::{CATALOG, Catalog, DUCKDB_MAIN, TableInfo, constraints, is_main};
 use crate::dialect::{shown, type_name};
 use crate::session::ddl::default_of;
 use crate::{Error, Result};
@@ -35,7 +35,7 @@ struct Column {
 #[async_trait]
 impl SchemaProvider for Described {
     fn table_names(&self) -> Vec<String> {
-        self.inner.table_names()
+        self.inner.table_names().into_iter().chain(constraints::NAMES.map(String::from)).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
@@ -44,12 +44,15 @@ impl SchemaProvider for Described {
             "duckdb_tables" => self.tables().await?,
             "duckdb_views" => self.views()?,
             "duckdb_columns" => self.duckdb_columns().await?,
-            _ => return self.inner.table(name).await,
+            name => match constraints::named(&self.catalog, name)? {
+                Some(table) => table,
+                None => return self.inner.table(name).await,
+            },
         }))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.inner.table_exist(name)
+        constraints::NAMES.contains(&name.to_ascii_lowercase().as_str()) || self.inner.table_exist(name)
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>, DataFusionError> {
@@ -181,7 +184,7 @@ impl Described {
 }
 
 /// DuckDB's name of a schema.
-fn shown_schema(name: &str) -> String {
+pub(super) fn shown_schema(name: &str) -> String {
     if is_main(name) { DUCKDB_MAIN.to_string() } else { name.to_string() }
 }
 
@@ -197,7 +200,8 @@ fn integers(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.collect::<Int64Array>())
 }
 
-fn table(columns: Vec<(&str, ArrayRef)>) -> Result<Arc<dyn TableProvider>> {
+/// The table of these columns.
+pub(super) fn table(columns: Vec<(&str, ArrayRef)>) -> Result<Arc<dyn TableProvider>> {
     let fields = columns.iter().map(|(name, values)| Field::new(*name, values.data_type().clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns.into_iter().map(|(_, values)| values).collect());

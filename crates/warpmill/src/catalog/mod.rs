@@ -3,6 +3,7 @@
 //! The main schema, `public` or `main`, is the database directory itself; another schema `s` is its sub-directory `s.schema`. Names match
 //! without regard to case, and keep the spelling that they were made with.
 
+mod constraints;
 mod described;
 pub(crate) mod file_statistics;
 pub(crate) mod files;
@@ -36,7 +37,7 @@ use warpmill_format::table::leftovers;
 pub use provider::WarpmillTable;
 pub(crate) use schema::{Existing, Kind, Schema};
 pub(crate) use sequences::{Sequence, SequenceOptions};
-pub(crate) use sink::{segment_bytes, write_options, write_stream};
+pub(crate) use sink::{guarded, segment_bytes, write_options, write_stream};
 pub(crate) use special::{NUMBERED, ROW, statement_name, version_name};
 pub(crate) use summary::is_query;
 pub(crate) use view::View;
@@ -72,6 +73,8 @@ pub struct TableInfo {
     pub plain_bytes: Option<u64>,
     /// Size in bytes of the metadata by which queries skip rows, of Warpmill's tables.
     pub pruning_bytes: Option<u64>,
+    /// Keys, unique indexes and CHECK conditions in DuckDB's words, such as `PRIMARY KEY(id)`.
+    pub constraints: Vec<String>,
 }
 
 /// The state that all schemas of a session share.

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Result, Statistics, not_impl_err};
 use datafusion::datasource::sink::DataSinkExec;
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
@@ -17,6 +18,7 @@ use warpmill_translate::scan_exec::{WarpmillScanExec, table_statistics};
 use super::sink::TableSink;
 use super::special::ROW;
 use crate::Error;
+use crate::session::constraints::Checks;
 
 /// One version of a table: a statement that reads the table several times reads one version.
 pub struct WarpmillTable {
@@ -64,6 +66,17 @@ impl WarpmillTable {
     pub fn snapshot(&self) -> &Arc<TableSnapshot> {
         &self.snapshot
     }
+
+    /// The table's CHECK conditions.
+    async fn checks(&self, state: &dyn Session) -> Result<Option<Arc<Checks>>, Error> {
+        if self.snapshot.constraints().is_empty() {
+            return Ok(None);
+        }
+        let state = state.as_any().downcast_ref::<SessionState>();
+        let state = state.ok_or_else(|| Error::Internal("a session that is none of DataFusion's".into()))?;
+        let (schema, constraints) = (self.snapshot.schema(), self.snapshot.constraints());
+        Checks::planned(&Arc::new(state.clone()), schema, constraints, &self.name).await
+    }
 }
 
 #[async_trait]
@@ -94,16 +107,17 @@ impl TableProvider for WarpmillTable {
 
     async fn insert_into(
         &self,
-        _state: &dyn Session,
+        state: &dyn Session,
         input: Arc<dyn ExecutionPlan>,
         op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let overwrite = match op {
             InsertOp::Append => false,
             InsertOp::Overwrite => true,
-            InsertOp::Replace => return not_impl_err!("REPLACE INTO: tables of Warpmill have no keys"),
+            InsertOp::Replace => return not_impl_err!("REPLACE INTO: INSERT OR REPLACE INTO"),
         };
-        let sink = TableSink::new(Arc::clone(&self.table), Arc::clone(&self.snapshot), overwrite);
+        let sink = TableSink::new(&self.name, Arc::clone(&self.table), Arc::clone(&self.snapshot), overwrite);
+        let sink = sink.with_checks(self.checks(state).await?);
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
     }
 }

@@ -19,6 +19,7 @@ use super::reading::Call;
 use super::sequences::Sequence;
 use super::view::{self, View};
 use super::{Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same, special, summary};
+use crate::session::constraints::shown;
 use crate::{Error, Result, WriteOptions};
 
 /// The kind of thing that a name is said to be.
@@ -423,6 +424,7 @@ impl Schema {
                 ("damaged", None)
             }
         };
+        let constraints = snapshot.as_ref().map(|s| shown::texts(s.schema(), s.constraints())).unwrap_or_default();
         Ok(Some(TableInfo {
             name,
             schema: self.name.clone(),
@@ -431,6 +433,7 @@ impl Schema {
             stored_bytes: snapshot.as_ref().map(|s| s.stored_bytes()),
             plain_bytes: snapshot.as_ref().map(|s| s.plain_bytes()),
             pruning_bytes: snapshot.as_ref().map(|s| s.pruning_bytes()),
+            constraints,
         }))
     }
 

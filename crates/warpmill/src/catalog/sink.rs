@@ -15,25 +15,36 @@ use warpmill_format::{Table, TableSnapshot, TableWriter};
 
 use crate::commit::GivenUp;
 use crate::offload::QueryHandle;
+use crate::session::constraints::Checks;
 use crate::settings::WarpmillOptions;
 use crate::{CommitGate, Error, WriteOptions};
 
 /// Appends rows to a table, or replaces them; all or nothing.
 #[derive(Debug)]
 pub(crate) struct TableSink {
+    /// What errors call the table.
+    name: String,
     table: Arc<Table>,
     /// The version that the statement was planned for.
     planned: Arc<TableSnapshot>,
     /// The schema without NOT NULL: the writer refuses NULLs, and names the column.
     accepted: SchemaRef,
     overwrite: bool,
+    /// The CHECK conditions of the table.
+    checks: Option<Arc<Checks>>,
 }
 
 impl TableSink {
-    pub(crate) fn new(table: Arc<Table>, planned: Arc<TableSnapshot>, overwrite: bool) -> Self {
+    /// Of rows for `table`, which errors call `name`, as it is in version `planned`.
+    pub(crate) fn new(name: &str, table: Arc<Table>, planned: Arc<TableSnapshot>, overwrite: bool) -> Self {
         let fields = planned.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let accepted = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Self { table, planned, accepted, overwrite }
+        Self { name: name.to_string(), table, planned, accepted, overwrite, checks: None }
+    }
+
+    /// The same with the table's CHECK conditions.
+    pub(crate) fn with_checks(self, checks: Option<Arc<Checks>>) -> Self {
+        Self { checks, ..self }
     }
 }
 
@@ -61,6 +72,7 @@ impl DataSink for TableSink {
             };
             let mut writer = writer.map_err(Error::from)?;
             writer.commit_only_if(move || gate.pass());
+            guarded(&mut writer, &self.name, self.checks.as_ref());
             if writer.base().is_some_and(|base| has_many_small(base)) {
                 writer = blocking(move || {
                     writer.merge_small(SMALL_ROWS)?;
@@ -75,6 +87,14 @@ impl DataSink for TableSink {
         let written = written.await;
         given_up.done();
         written
+    }
+}
+
+/// Lets a writer look at rows of the table that errors call `name`, with its CHECK conditions.
+pub(crate) fn guarded(writer: &mut TableWriter, name: &str, checks: Option<&Arc<Checks>>) {
+    writer.call(name);
+    if let Some(checks) = checks {
+        writer.check_by(Arc::clone(checks) as _);
     }
 }
 
@@ -109,6 +129,7 @@ pub(crate) fn write_options(options: &WarpmillOptions) -> WriteOptions {
         symbols: !has_gpu(options),
         direct_io: options.direct_io,
         keep_versions: options.keep_versions,
+        key_bytes: options.memory_limit,
         ..WriteOptions::default()
     }
 }

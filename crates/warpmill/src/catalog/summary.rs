@@ -11,6 +11,7 @@ use datafusion::logical_expr::LogicalPlan;
 use super::view::coerced;
 use crate::dialect::{shown, type_name};
 use crate::planning;
+use crate::session::constraints::of_plan;
 use crate::session::describe::describe;
 use crate::{Error, Result};
 
@@ -27,13 +28,14 @@ pub(super) async fn answer(sql: &str, state: SessionState) -> Result<Arc<dyn Tab
         let plan = bound(&state, &text).await?;
         return Ok(Arc::new(ViewTable::new(plan, None)));
     }
-    let mut schema = plan.schema().as_arrow().clone();
+    let (mut schema, mut constraints) = (plan.schema().as_arrow().clone(), of_plan(&plan)?);
     if is_query(source.trim()) {
         // Nothing is declared NOT NULL.
         let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         schema = Schema::new(fields.collect::<Vec<_>>());
+        constraints = Arc::default();
     }
-    let rows = describe(&schema)?;
+    let rows = describe(&schema, &constraints)?;
     Ok(Arc::new(MemTable::try_new(rows.schema, vec![rows.batches])?))
 }
 

@@ -65,7 +65,7 @@ pub(crate) use quantile_windows::QuantileWindows;
 pub use states::{column_type, schema_without_states, without_states};
 pub(crate) use subqueries::Subqueries;
 pub(crate) use syntax::{VALUES as PIVOT_VALUES, answer, plain};
-pub(crate) use types::type_name;
+pub(crate) use types::{optionally_quoted, type_name};
 pub(crate) use versions::named as with_versions;
 pub use written::text as value_text;
 

@@ -32,7 +32,8 @@ impl VisitorMut for Readers {
             return ControlFlow::Continue(());
         };
         // Functions of DuckDB's that tell what there is.
-        if matches!(function.as_str(), "duckdb_tables" | "duckdb_views" | "duckdb_columns") && given.args.is_empty() {
+        let tells = ["duckdb_tables", "duckdb_views", "duckdb_columns", "duckdb_constraints", "duckdb_indexes"];
+        if tells.contains(&function.as_str()) && given.args.is_empty() {
             let parts = ["information_schema", function.as_str()].map(|part| Ident::with_quote('"', part));
             *name = ObjectName::from(parts.to_vec());
             *args = None;

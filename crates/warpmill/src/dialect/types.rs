@@ -325,7 +325,7 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
 const KEYWORDS: &str = include_str!("keywords.txt");
 
 /// A name in quotes, if it needs them.
-pub(super) fn optionally_quoted(name: &str) -> String {
+pub(crate) fn optionally_quoted(name: &str) -> String {
     let plain = !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

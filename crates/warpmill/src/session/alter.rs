@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, ObjectName,
@@ -10,13 +10,15 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use warpmill_format::Table;
+use warpmill_format::table::Constraint;
+use warpmill_format::{Table, TableSnapshot};
 
+use super::constraints::{Checks, Moved, added_column};
 use super::ddl::with_default;
 use super::running::Query;
 use super::statements::{Taken, reference};
 use super::{QueryResult, Session};
-use crate::catalog::{Kind, same, write_options, write_stream};
+use crate::catalog::{Kind, guarded, same, write_options, write_stream};
 use crate::commit::GivenUp;
 use crate::planning::bound;
 use crate::{Error, Result};
@@ -26,6 +28,12 @@ struct Column {
     /// SQL over the old version.
     value: String,
     field: Field,
+}
+
+/// A table after the statement.
+struct Altered {
+    columns: Vec<Column>,
+    constraints: Vec<Constraint>,
 }
 
 impl Session {
@@ -66,20 +74,25 @@ impl Session {
         }
         // What it is to become is looked at once more when nobody else can change it.
         let old = table.snapshot()?;
-        let Some(columns) = self.columns_after(operation, old.schema(), name).await? else {
+        if let AlterTableOperation::AddConstraint { constraint, .. } = operation {
+            self.add_constraint(&table, &table_name, constraint, query).await?;
+            return Ok(Taken::Done(QueryResult::empty()));
+        }
+        let Some(altered) = self.columns_after(operation, &old, name).await? else {
             return Ok(Taken::Done(QueryResult::empty()));
         };
-        self.rewrite(&table, &table_name, name, old.schema(), columns, query).await?;
+        self.rewrite(&table, &table_name, name, &old, altered, query).await?;
         Ok(Taken::Done(QueryResult::empty()))
     }
 
-    /// The columns that the table is to have; `None`: those that it has.
+    /// The columns and constraints that the table is to have; `None`: those that it has.
     async fn columns_after(
         &self,
         operation: &AlterTableOperation,
-        old: &SchemaRef,
+        old: &TableSnapshot,
         table: &ObjectName,
-    ) -> Result<Option<Vec<Column>>> {
+    ) -> Result<Option<Altered>> {
+        let (old, mut constraints) = (old.schema(), old.constraints().to_vec());
         let position = |name: &Ident| old.fields().iter().position(|field| same(field.name(), &name.value));
         let existing =
             |name: &Ident| position(name).ok_or_else(|| Error::Plan(format!("table {table} has no column {name}")));
@@ -93,7 +106,9 @@ impl Session {
                         false => Err(Error::Plan(format!("table {table} has a column {}", column_def.name))),
                     };
                 }
-                columns.push(self.added(column_def).await?);
+                let mut added = column_def.clone();
+                constraints.extend(added_column(&mut added, columns.len())?);
+                columns.push(self.added(&added).await?);
             }
             AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
                 let [name] = &column_names[..] else {
@@ -108,6 +123,7 @@ impl Session {
                         "{name} is the only column of table {table}: it cannot be dropped"
                     )));
                 }
+                constraints = Moved::Dropped(at).constraints(&constraints, old)?;
                 columns.remove(at);
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
@@ -115,6 +131,7 @@ impl Session {
                 if position(new_column_name).is_some_and(|other| other != at) {
                     return Err(Error::Plan(format!("table {table} has a column {new_column_name}")));
                 }
+                constraints = Moved::Renamed(at, &new_column_name.value).constraints(&constraints, old)?;
                 let field = columns[at].field.clone().with_name(&new_column_name.value);
                 columns[at].field = field;
             }
@@ -123,13 +140,17 @@ impl Session {
                 let field = columns[at].field.clone();
                 match op {
                     AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                        constraints = Moved::Retyped(at).constraints(&constraints, old)?;
                         let ty = self.type_called(&data_type.to_string()).await?;
                         let value = using.as_ref().map_or_else(|| quoted(field.name()), ToString::to_string);
                         columns[at].value = format!("CAST(({value}) AS {data_type})");
                         columns[at].field = field.with_data_type(ty);
                     }
                     AlterColumnOperation::SetNotNull => columns[at].field = field.with_nullable(false),
-                    AlterColumnOperation::DropNotNull => columns[at].field = field.with_nullable(true),
+                    AlterColumnOperation::DropNotNull => {
+                        constraints = Moved::Nullable(at).constraints(&constraints, old)?;
+                        columns[at].field = field.with_nullable(true);
+                    }
                     AlterColumnOperation::SetDefault { value } => {
                         let ty = field.data_type().clone();
                         self.check_default(&column_name.value, &value.to_string(), &ty).await?;
@@ -141,7 +162,7 @@ impl Session {
             }
             other => return Err(Error::NotImplemented(format!("ALTER TABLE {table} {other}"))),
         }
-        Ok(Some(columns))
+        Ok(Some(Altered { columns, constraints }))
     }
 
     /// A column of ADD COLUMN.
@@ -175,14 +196,16 @@ impl Session {
         table: &Arc<Table>,
         table_name: &str,
         name: &ObjectName,
-        old: &SchemaRef,
-        columns: Vec<Column>,
+        old: &TableSnapshot,
+        Altered { columns, constraints }: Altered,
         query: &Query,
     ) -> Result<()> {
         let options = self.options();
         let layout = self.layout(table_name, write_options(&options))?;
         let fields: Vec<Field> = columns.iter().map(|column| column.field.clone()).collect();
         let schema = Arc::new(Schema::new(fields));
+        let state = Arc::new(self.inner.context.state());
+        let checks = Checks::planned(&state, &schema, &constraints, table_name).await?;
         let gate = query.handle.commit.clone();
         let given_up = GivenUp::cancels(&gate);
         let written = async {
@@ -190,12 +213,15 @@ impl Session {
             let writer = tokio::task::spawn_blocking(move || owned.replace(schema, layout)).await;
             let mut writer = writer.map_err(|error| Error::Internal(error.to_string()))??;
             writer.commit_only_if(move || gate.pass());
-            if table.snapshot()?.schema() != old {
+            if !table.snapshot()?.continues(old) {
                 return Err(Error::Execution(format!("table {name} has got other columns meanwhile: try again")));
             }
+            if !constraints.is_empty() {
+                writer.declare(constraints)?;
+            }
+            guarded(&mut writer, table_name, checks.as_ref());
             let item = |column: &Column| format!("{} AS {}", column.value, quoted(column.field.name()));
             let items = columns.iter().map(item).collect::<Vec<_>>().join(", ");
-            let state = Arc::new(self.inner.context.state());
             let plan = bound(&state, &format!("SELECT {items} FROM {name}"), &[]).await?;
             let (prepared, _) = self.prepare(&state, Arc::new(plan), &options).await?;
             let rows = execute_stream(Arc::clone(&prepared.plan), self.task_context(query))?;

@@ -7,9 +7,10 @@ use datafusion::common::{SchemaReference, TableReference};
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
 use datafusion::physical_plan::execute_stream;
 
+use super::constraints::{Checks, Declared, check_types};
 use super::running::Query;
 use super::{QueryResult, Session};
-use crate::catalog::{Existing, Kind, View, no_schema, same, write_options, write_stream};
+use crate::catalog::{Existing, Kind, View, guarded, no_schema, same, write_options, write_stream};
 use crate::commit::GivenUp;
 use crate::planning::bound;
 use crate::{Error, Result, dialect};
@@ -28,7 +29,9 @@ impl Session {
         match statement {
             // Of a prepared statement: others come by `take_statement`.
             DdlStatement::CreateMemoryTable(command) => {
-                return Box::pin(self.create_table_as(command.clone(), false, &[], query)).await.map(Some);
+                return Box::pin(self.create_table_as(command.clone(), false, &Declared::default(), query))
+                    .await
+                    .map(Some);
             }
             DdlStatement::CreateView(_) | DdlStatement::CreateCatalogSchema(_) => {
                 return Err(Error::NotImplemented("CREATE VIEW and CREATE SCHEMA in PREPARE".into()));
@@ -71,16 +74,19 @@ impl Session {
     }
 
     /// `CREATE TABLE name (columns)` and `CREATE TABLE name AS query`: a stored table where there is a database directory,
-    /// otherwise, and if it is `temporary`, one in memory. The rows appear at once, or not at all. `defaults`: columns with the SQL
-    /// of what they get where an INSERT does not say.
+    /// otherwise, and if it is `temporary`, one in memory. The rows appear at once, or not at all.
     pub(super) async fn create_table_as(
         &self,
         command: CreateMemoryTable,
         temporary: bool,
-        defaults: &[(String, String)],
+        declared: &Declared,
         query: &Query,
     ) -> Result<QueryResult> {
-        let CreateMemoryTable { name, input, if_not_exists, or_replace, column_defaults, .. } = command;
+        let CreateMemoryTable { name, input, if_not_exists, or_replace, column_defaults, constraints, .. } = command;
+        let defaults = &declared.defaults;
+        if !constraints.is_empty() {
+            return Err(Error::NotImplemented(format!("table {name}: constraints in PREPARE")));
+        }
         if !column_defaults.is_empty() && defaults.is_empty() {
             return Err(Error::NotImplemented(format!("DEFAULT of column {:?} in PREPARE", column_defaults[0].0)));
         }
@@ -94,17 +100,23 @@ impl Session {
         let options = self.options();
         let (prepared, _) = self.prepare(&state, Arc::clone(&input), &options).await?;
         // Columns of a query may get NULLs later, whatever its own rows are; those of a list are what it says.
-        let declared = matches!(&*input, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row);
-        let schema = match declared {
+        let is_list = matches!(&*input, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row);
+        let schema = match is_list {
             true => with_defaults(&table_schema(input.schema().inner()), defaults),
             false => nullable(&table_schema(&prepared.plan.schema())),
         };
+        check_types(&declared.constraints, &schema)?;
+        let checks = Checks::planned(&state, &schema, &declared.constraints, &table).await?;
         let layout = self.layout(&table, write_options(&options))?;
         let existing = if or_replace { Existing::Goes } else { Existing::Stays };
         let mut writer = match temporary {
             true => place.build_in_memory(schema, layout)?,
             false => place.build(&table, schema, layout, existing)?,
         };
+        if !declared.constraints.is_empty() {
+            writer.declare(declared.constraints.clone())?;
+        }
+        guarded(&mut writer, &table, checks.as_ref());
         let gate = query.handle.commit.clone();
         let given_up = GivenUp::cancels(&gate);
         writer.commit_only_if(move || gate.pass());

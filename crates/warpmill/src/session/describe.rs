@@ -6,9 +6,15 @@ use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 
+use warpmill_format::table::Constraint;
+
+use super::constraints::of_plan;
+use super::constraints::shown::keys;
 use super::ddl::default_of;
+use super::statements::Taken;
 use super::{QueryResult, Session};
 use crate::dialect::{shown, type_name};
+use crate::planning::bound;
 use crate::{Error, Result};
 
 impl Session {
@@ -38,10 +44,22 @@ impl Session {
             _ => Ok(None),
         }
     }
+
+    /// `DESCRIBE name`, of a table of Warpmill with constraints; others are DataFusion's.
+    pub(super) async fn describe_table(&self, sql: &str) -> Result<Taken> {
+        let name = sql.split_once(' ').map(|(_, name)| name.trim_end_matches([';', ' '])).unwrap_or_default();
+        let plan = bound(&Arc::new(self.inner.context.state()), &format!("FROM {name}"), &[]).await;
+        let Ok(plan) = plan else { return Ok(Taken::No) };
+        let constraints = of_plan(&plan)?;
+        match constraints.is_empty() {
+            true => Ok(Taken::No),
+            false => describe(plan.schema().as_arrow(), &constraints).map(Taken::Done),
+        }
+    }
 }
 
-/// The rows of DESCRIBE.
-pub(crate) fn describe(schema: &Schema) -> Result<QueryResult> {
+/// The rows of DESCRIBE, of a table with these constraints.
+pub(crate) fn describe(schema: &Schema, constraints: &[Constraint]) -> Result<QueryResult> {
     let fields = schema.fields();
     let of = |value: fn(&Field) -> String| fields.iter().map(|field| Some(value(field))).collect();
     let nothing = || vec![None; fields.len()];
@@ -49,7 +67,7 @@ pub(crate) fn describe(schema: &Schema) -> Result<QueryResult> {
         of(|field| shown(field.name()).to_string()),
         of(|field| type_name(field.data_type())),
         of(|field| if field.is_nullable() { "YES" } else { "NO" }.to_string()),
-        nothing(),
+        keys(schema, constraints).into_iter().map(|key| key.map(str::to_string)).collect(),
         fields.iter().map(|field| default_of(field).map(str::to_string)).collect(),
         nothing(),
     ];

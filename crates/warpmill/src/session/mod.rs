@@ -3,6 +3,7 @@
 mod alter;
 pub(crate) mod builder;
 mod changes;
+pub(crate) mod constraints;
 mod copy;
 pub(crate) mod ddl;
 pub(crate) mod describe;

@@ -6,6 +6,8 @@ use arrow::array::{ArrayRef, BooleanArray, Int32Array, StringArray};
 use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::RecordBatch;
 
+use super::constraints::of_plan;
+use super::constraints::shown::keys;
 use super::ddl::default_of;
 use super::duckdb_settings::switch;
 use super::statements::Taken;
@@ -36,6 +38,7 @@ impl Session {
 
     async fn table_info(&self, table: &str) -> Result<QueryResult> {
         let plan = bound(&Arc::new(self.inner.context.state()), &format!("FROM {table}"), &[]).await?;
+        let keys = keys(plan.schema().as_arrow(), &of_plan(&plan)?);
         let fields: Vec<&Arc<Field>> = plan.schema().fields().iter().collect();
         let texts = |of: &dyn Fn(&Field) -> Option<String>| -> ArrayRef {
             Arc::new(fields.iter().map(|field| of(field)).collect::<StringArray>())
@@ -46,8 +49,7 @@ impl Session {
             ("type", texts(&|field| Some(type_name(field.data_type())))),
             ("notnull", Arc::new(fields.iter().map(|field| Some(!field.is_nullable())).collect::<BooleanArray>())),
             ("dflt_value", texts(&|field| default_of(field).map(str::to_string))),
-            // Keys are declared only.
-            ("pk", Arc::new(fields.iter().map(|_| Some(false)).collect::<BooleanArray>())),
+            ("pk", Arc::new(keys.iter().map(|key| Some(*key == Some("PRI"))).collect::<BooleanArray>())),
         ];
         let named = columns.iter().map(|(name, values)| Field::new(*name, values.data_type().clone(), true));
         let schema = Arc::new(Schema::new(named.collect::<Vec<_>>()));

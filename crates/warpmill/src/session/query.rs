@@ -271,7 +271,7 @@ impl Session {
     async fn run_command(&self, plan: &LogicalPlan, query: &Query) -> Result<Option<QueryResult>> {
         let context = &self.inner.context;
         let frame = match plan {
-            LogicalPlan::DescribeTable(table) => return describe(&table.schema).map(Some),
+            LogicalPlan::DescribeTable(table) => return describe(&table.schema, &[]).map(Some),
             LogicalPlan::Explain(explain) => {
                 return Ok(Some(
                     Box::pin(self.explain_rows(Arc::clone(&explain.plan), explain.verbose, false, query)).await?,

@@ -6,11 +6,9 @@ use arrow::datatypes::DataType;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{
-    ColumnOption, ColumnOptionDef, CreateTable, Expr, Ident, IndexColumn, Insert, ObjectName, SchemaName, Statement,
-    TableConstraint, Use,
-};
+use datafusion::sql::sqlparser::ast::{ColumnOption, CreateTable, Insert, ObjectName, SchemaName, Statement, Use};
 
+use super::constraints::take_constraints;
 use super::ddl::Making;
 use super::duckdb_settings::{default_of_ours, our_name, set_without_effect};
 use super::running::Query;
@@ -90,7 +88,7 @@ impl Session {
                 Some("table") => self.create_table_statement(sql, params, query).await,
                 Some("view") => self.create_view_statement(sql).await,
                 Some("schema") => self.create_schema_statement(sql),
-                Some("index") => self.create_index(sql).await,
+                Some("index") => self.create_index(sql, query).await,
                 Some("macro" | "function") => self.create_macro(sql).await,
                 Some("sequence") => self.create_sequence(sql),
                 _ => Ok(Taken::No),
@@ -98,18 +96,18 @@ impl Session {
             ["drop", "macro" | "function", ..] => self.drop_macro(sql),
             ["drop", "sequence", ..] => self.drop_sequence(sql),
             ["alter", "table", ..] => self.alter_statement(sql, query).await,
-            ["drop", "index", ..] => {
-                let mut done = QueryResult::empty();
-                done.notices.push("DROP INDEX: indexes are declared only, there is none to drop".into());
-                Ok(Taken::Done(done))
-            }
+            ["drop", "index", ..] => self.drop_index(sql, query).await,
+            ["describe" | "desc", name @ ..] if !name.is_empty() => self.describe_table(sql).await,
             ["copy", ..] => match copy::parse(sql)? {
                 Some(copy::Copy::From(from)) => self.copy_from(from, query).await.map(Taken::Done),
                 Some(copy::Copy::To(text)) => Ok(Taken::Instead(text)),
                 None => Ok(Taken::No),
             },
-            ["insert", "or", what, ..] => Err(no_keys(&format!("INSERT OR {}", what.to_uppercase()))),
-            ["replace", "into", ..] => Err(no_keys("REPLACE INTO")),
+            ["insert", "or", "replace" | "ignore", ..] => self.insert_or(sql, params, query).await,
+            ["insert", "or", what, ..] => {
+                Err(Error::Parse(format!("INSERT OR {what}: INSERT OR REPLACE, INSERT OR IGNORE")))
+            }
+            ["replace", "into", ..] => Err(Error::Parse("REPLACE INTO: INSERT OR REPLACE INTO".into())),
             ["insert", "into", ..] => match by_name(sql) {
                 Some((target, rest)) => self.insert_by_name(target, rest, params).await,
                 None => Ok(Taken::No),
@@ -159,15 +157,34 @@ impl Session {
         self.use_schema(&name.to_string()).map(Taken::Done)
     }
 
-    /// Keys and checks are declared only; what is left of the statement is DataFusion's.
+    /// `INSERT OR REPLACE INTO ...` and `INSERT OR IGNORE INTO ...`, by the key that the table declares.
+    async fn insert_or(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
+        let malformed = || Error::Parse(format!("{sql}: INSERT OR REPLACE INTO, INSERT OR IGNORE INTO"));
+        let (_, rest) = sql.split_at_checked("insert or ".len()).ok_or_else(malformed)?;
+        let (what, rest) = rest.split_once(' ').ok_or_else(malformed)?;
+        let sql = format!("INSERT {rest}");
+        let (plain, returned) = returning::split(&sql);
+        let text = match by_name(plain) {
+            Some((target, rest)) => self.with_names(target, rest, params).await?,
+            None => plain.to_string(),
+        };
+        let Some(Statement::Insert(mut insert)) = self.parsed(&text)? else { return Err(malformed()) };
+        if insert.on.is_some() {
+            return Err(Error::Plan("INSERT OR ... with ON CONFLICT: one of them".into()));
+        }
+        insert.on = Some(self.conflict_of(&insert, what.eq_ignore_ascii_case("replace"))?);
+        self.insert_with_conflicts(&insert, returned, params, query).await
+    }
+
+    /// Keys of other tables are declared only; constraints of its own rows are kept. What is left of the statement is DataFusion's.
     async fn create_table_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
         let Some(Statement::CreateTable(mut table)) = self.parsed(sql)? else { return Ok(Taken::No) };
-        let declared = take_constraints(&mut table)?;
-        let defaults = take_defaults(&mut table);
+        let mut declared = take_constraints(&mut table)?;
+        declared.defaults = take_defaults(&mut table);
         let temporary = std::mem::take(&mut table.temporary);
         let name = reference(&table.name)?;
-        let changed = (temporary || !declared.is_empty() || !defaults.is_empty())
-            .then(|| Statement::CreateTable(table).to_string());
+        let is_plain = declared.constraints.is_empty() && declared.notices.is_empty() && declared.defaults.is_empty();
+        let changed = (temporary || !is_plain).then(|| Statement::CreateTable(table).to_string());
         let sql = changed.as_deref().unwrap_or(sql);
         let plan = bound(&Arc::new(self.inner.context.state()), sql, params).await;
         let plan = plan.map_err(|error| self.with_missing_schema(error))?;
@@ -175,14 +192,14 @@ impl Session {
             return Err(Error::NotImplemented(sql.to_string()));
         };
         command.name = name.clone();
-        for (column, default) in &defaults {
+        for (column, default) in &declared.defaults {
             let field = command.input.schema().fields().iter().find(|field| same(field.name(), column));
             let ty = field.map(|field| field.data_type().clone()).unwrap_or(DataType::Null);
             self.check_default(column, default, &ty).await?;
         }
-        let mut done = Box::pin(self.create_table_as(command, temporary, &defaults, query)).await?;
-        if !declared.is_empty() {
-            done.notices.push(format!("table {name}: {} declared, not enforced", declared.join(", ")));
+        let mut done = Box::pin(self.create_table_as(command, temporary, &declared, query)).await?;
+        if !declared.notices.is_empty() {
+            done.notices.push(format!("table {name}: {} declared, not enforced", declared.notices.join(", ")));
         }
         Ok(Taken::Done(done))
     }
@@ -223,34 +240,18 @@ impl Session {
         self.create_view(&name, &text, making).await.map(Taken::Done)
     }
 
-    async fn create_index(&self, sql: &str) -> Result<Taken> {
-        let Some(Statement::CreateIndex(index)) = self.parsed(sql)? else { return Ok(Taken::No) };
-        // The table and its columns have to be there.
-        let columns = index.columns.iter().map(|column| column.column.expr.to_string()).collect::<Vec<_>>().join(", ");
-        let check = format!("SELECT {columns} FROM {}", index.table_name);
-        bound(&Arc::new(self.inner.context.state()), &check, &[]).await?;
-        let (unique, table) = (if index.unique { "UNIQUE INDEX" } else { "INDEX" }, &index.table_name);
-        let name = index.name.map(|name| format!(" {name}")).unwrap_or_default();
-        let mut done = QueryResult::empty();
-        done.notices.push(format!("table {table}: {unique}{name} declared, not enforced and not built"));
-        Ok(Taken::Done(done))
-    }
-
     /// `INSERT INTO target BY NAME query`, with the query's columns in the list that was left out.
     async fn insert_by_name(&self, target: &str, source: &str, params: &[ScalarValue]) -> Result<Taken> {
+        self.with_names(target, source, params).await.map(Taken::Instead)
+    }
+
+    /// The text of [`Session::insert_by_name`].
+    async fn with_names(&self, target: &str, source: &str, params: &[ScalarValue]) -> Result<String> {
         let plan = bound(&Arc::new(self.inner.context.state()), source, params).await?;
         let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let columns: Vec<String> = plan.schema().fields().iter().map(|field| quoted(shown(field.name()))).collect();
-        Ok(Taken::Instead(format!("INSERT INTO {target} ({}) {source}", columns.join(", "))))
+        Ok(format!("INSERT INTO {target} ({}) {source}", columns.join(", ")))
     }
-}
-
-/// The error of an INSERT that needs keys.
-fn no_keys(what: &str) -> Error {
-    let text = format!(
-        "{what}: keys of tables are declared, not kept: INSERT INTO .. ON CONFLICT (columns) DO .. names them, or MERGE INTO"
-    );
-    Error::NotImplemented(text)
 }
 
 /// The kind of thing that CREATE makes, after the words that say how.
@@ -270,72 +271,6 @@ pub(super) fn reference(name: &ObjectName) -> Result<TableReference> {
     }
 }
 
-/// Takes keys and checks out of a table's declaration; columns of its primary key become NOT NULL, which is enforced.
-///
-/// # Errors
-/// A constraint that names a column that is not there.
-fn take_constraints(table: &mut CreateTable) -> Result<Vec<String>> {
-    let mut declared = Vec::new();
-    let mut keys: Vec<Ident> = Vec::new();
-    for column in &mut table.columns {
-        let mut kept = Vec::new();
-        for option in std::mem::take(&mut column.options) {
-            let word = match &option.option {
-                ColumnOption::PrimaryKey(_) => {
-                    keys.push(column.name.clone());
-                    "PRIMARY KEY"
-                }
-                ColumnOption::Unique(_) => "UNIQUE",
-                ColumnOption::ForeignKey(_) => "REFERENCES",
-                ColumnOption::Check(_) => "CHECK",
-                ColumnOption::Null | ColumnOption::NotNull | ColumnOption::Default(_) => {
-                    kept.push(option);
-                    continue;
-                }
-                other => return Err(Error::NotImplemented(format!("column {}: {other}", column.name))),
-            };
-            declared.push(format!("{word} ({})", column.name));
-        }
-        column.options = kept;
-    }
-    for constraint in std::mem::take(&mut table.constraints) {
-        let columns = |columns: &[IndexColumn]| -> Vec<Ident> {
-            let name = |column: &IndexColumn| match &column.column.expr {
-                Expr::Identifier(ident) => Some(ident.clone()),
-                _ => None,
-            };
-            columns.iter().filter_map(name).collect()
-        };
-        let (word, named) = match &constraint {
-            TableConstraint::PrimaryKey(key) => {
-                keys.extend(columns(&key.columns));
-                ("PRIMARY KEY", columns(&key.columns))
-            }
-            TableConstraint::Unique(key) => ("UNIQUE", columns(&key.columns)),
-            TableConstraint::ForeignKey(key) => ("FOREIGN KEY", key.columns.clone()),
-            TableConstraint::Check(_) => ("CHECK", vec![]),
-            TableConstraint::Index(index) => ("INDEX", columns(&index.columns)),
-            other => return Err(Error::NotImplemented(other.to_string())),
-        };
-        for name in &named {
-            column_called(table, name)?;
-        }
-        let named: Vec<String> = named.iter().map(ToString::to_string).collect();
-        declared.push(match &constraint {
-            TableConstraint::Check(check) => format!("CHECK ({})", check.expr),
-            _ => format!("{word} ({})", named.join(", ")),
-        });
-    }
-    for key in keys {
-        let at = column_called(table, &key)?;
-        let options = &mut table.columns[at].options;
-        if !options.iter().any(|option| option.option == ColumnOption::NotNull) {
-            options.push(ColumnOptionDef { name: None, option: ColumnOption::NotNull });
-        }
-    }
-    Ok(declared)
-}
-
 /// Takes the defaults out of a table's declaration: columns with their SQL.
 fn take_defaults(table: &mut CreateTable) -> Vec<(String, String)> {
     let mut defaults = vec![];
@@ -349,12 +284,6 @@ fn take_defaults(table: &mut CreateTable) -> Vec<(String, String)> {
         });
     }
     defaults
-}
-
-/// The position of a table's column.
-fn column_called(table: &CreateTable, name: &Ident) -> Result<usize> {
-    let found = table.columns.iter().position(|column| column.name.value.eq_ignore_ascii_case(&name.value));
-    found.ok_or_else(|| Error::Plan(format!("table {} has no column {name}, which a constraint names", table.name)))
 }
 
 /// The target and the query of `INSERT INTO target BY NAME query`.

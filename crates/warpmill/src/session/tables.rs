@@ -14,8 +14,9 @@ use datafusion::prelude::{DataFrame, JsonReadOptions, ParquetReadOptions};
 use warpmill_format::Table;
 
 use super::Session;
+use super::constraints::Checks;
 use super::ddl::table_schema;
-use crate::catalog::{Existing, files, segment_bytes, write_options};
+use crate::catalog::{Existing, files, guarded, segment_bytes, write_options};
 use crate::files::CheckedParquet;
 use crate::remote::{Reading, is_remote};
 use crate::{Error, Result, WriteOptions};
@@ -187,6 +188,14 @@ impl Session {
         };
         let query = self.inner.running.start();
         let mut writer = table.append(self.layout(&own_name, WriteOptions::default())?)?;
+        let checks = match writer.base() {
+            Some(base) if !base.constraints().is_empty() => {
+                let state = Arc::new(self.inner.context.state());
+                self.block_on(Checks::planned(&state, base.schema(), base.constraints(), &own_name))?
+            }
+            _ => None,
+        };
+        guarded(&mut writer, &own_name, checks.as_ref());
         let gate = query.handle.commit.clone();
         writer.commit_only_if(move || gate.pass());
         let mut rows = 0;
@@ -236,6 +245,7 @@ impl Session {
             threads: if options.threads == 0 { settings.threads } else { options.threads },
             codec: options.codec.or_else(|| settings.codec.options(settings.worker_threads())),
             direct_io: options.direct_io || settings.direct_io,
+            key_bytes: options.key_bytes.min(settings.memory_limit),
             ..options
         }
     }

@@ -281,6 +281,24 @@ fn a_planned_statement_knows_its_columns_and_runs_later() {
 }
 
 #[test]
+fn appended_rows_fulfil_constraints() {
+    let session = Session::new().unwrap();
+    session.execute("CREATE TABLE t (a BIGINT PRIMARY KEY CHECK (a < 100))", &[]).unwrap();
+    let append = |numbers: Vec<i64>| {
+        let batch = arrow::record_batch::RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from(numbers)) as _)]);
+        session.append_table("t", std::iter::once(Ok(batch.unwrap())))
+    };
+    assert_eq!(append(vec![1, 2]).unwrap(), 2);
+    for (numbers, words) in
+        [(vec![2], "Duplicate key \"a: 2\""), (vec![5, 5], "Duplicate key"), (vec![100], "CHECK((a < 100))")]
+    {
+        let error = append(numbers).unwrap_err();
+        assert!(matches!(&error, Error::Constraint(text) if text.contains(words)), "{error}");
+    }
+    assert_eq!(number(&session, "SELECT count(*) FROM t", &[]), 2);
+}
+
+#[test]
 fn a_session_may_refuse_files() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.csv");

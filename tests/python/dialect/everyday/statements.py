@@ -65,8 +65,6 @@ CASES = (
     ),
     Everyday(
         "SELECT * FROM t ORDER BY id",
-        state="refused",
-        why="Inserts with OR IGNORE clause is not supported",
         setup=(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)",
             "INSERT INTO t VALUES (1, 1)",

@@ -130,6 +130,45 @@ fn version_3_is_written() {
     });
 }
 
+/// Takes all rows.
+struct Anything;
+
+impl RowCheck for Anything {
+    fn columns(&self) -> &[usize] {
+        &[0]
+    }
+
+    fn check(&self, _: &[ArrayRef], _: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn constraints() -> Vec<Constraint> {
+    let unique = |index: Option<&str>| Constraint::Unique { columns: vec![1, 0], index: index.map(str::to_owned) };
+    vec![Constraint::PrimaryKey(vec![0]), unique(None), unique(Some("an index")), Constraint::Check("id >= 0".into())]
+}
+
+#[test]
+fn version_5_is_read() {
+    let path = golden("v5");
+    let snapshot = fresh(&path);
+    assert_holds(&snapshot, &[texts()]);
+    assert_eq!(snapshot.constraints()[..], constraints());
+    assert!(std::fs::read(path.join("0000000000000001.manifest")).unwrap().starts_with(b"warpmill-manifest 5 "));
+}
+
+#[test]
+fn version_5_is_written() {
+    is_written("v5", |path| {
+        let options = WriteOptions { segment_rows: 4096, ..small() };
+        let mut writer = Table::build(path, texts().schema(), options).unwrap();
+        writer.declare(constraints()).unwrap();
+        writer.check_by(Arc::new(Anything));
+        writer.write(&texts()).unwrap();
+        writer.commit().unwrap();
+    });
+}
+
 /// The files of the table in `path`, as far as they are the same whenever it is written.
 fn files_to_keep(path: &Path) -> Vec<(String, Vec<u8>)> {
     let keep = |(name, bytes): (String, Vec<u8>)| {

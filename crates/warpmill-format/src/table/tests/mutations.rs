@@ -36,13 +36,15 @@ fn tries() -> (usize, u64) {
     (number("WARPMILL_MUTATIONS").unwrap_or(2000) as usize, number("WARPMILL_MUTATION_SEED").unwrap_or(17))
 }
 
-/// Two versions with everything that a manifest may have: remaps, codecs, second forms, zones.
+/// Two versions with everything that a manifest may have: remaps, codecs, second forms, zones, keys.
 fn table() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
     let codec = CodecOptions { light: true, ..CodecOptions::fixed(Codec::Lz4) };
     let options = WriteOptions { metadata: Metadata::All, zone_rows: 1024, codec: Some(codec), ..small() };
     let mut writer = Table::build(&path, rows(0, 0).schema(), options.clone()).unwrap();
+    let keys = [Constraint::PrimaryKey(vec![0]), Constraint::Unique { columns: vec![10, 2], index: Some("i".into()) }];
+    writer.declare(keys.to_vec()).unwrap();
     writer.write(&rows(0, 1100)).unwrap();
     let table = writer.table().clone();
     writer.commit().unwrap();
@@ -146,7 +148,7 @@ fn hostile(random: &mut Random, value: &Value) -> Value {
 /// A manifest of `body` with a checksum that fits.
 fn sealed(body: &Value) -> Vec<u8> {
     let body = serde_json::to_vec(body).unwrap();
-    let mut bytes = format!("warpmill-manifest 2 {:016x}\n", xxh3_64(&body)).into_bytes();
+    let mut bytes = format!("warpmill-manifest 5 {:016x}\n", xxh3_64(&body)).into_bytes();
     bytes.extend_from_slice(&body);
     bytes.push(b'\n');
     bytes
@@ -286,6 +288,11 @@ fn numbers_of_hostile_manifests_are_refused_before_they_are_used() {
         ("/dictionaries/9/generation", json!(u32::MAX)),
         ("/pruning/0/zone_rows", json!(1000)),
         ("/pruning/0/first", json!(u64::MAX)),
+        ("/constraints/0/primary_key", json!([99])),
+        ("/constraints/0/primary_key", json!([0, 0])),
+        ("/constraints/1/unique/columns", json!([])),
+        ("/constraints/1/unique/index", json!("x".repeat(1 << 17))),
+        ("/constraints/1", json!({"foreign_key": [1]})),
         ("/version", json!(u64::MAX)),
         ("/schema", json!("ff")),
     ];

@@ -172,7 +172,7 @@ fn types_of_one_kind_are_converted_and_others_rejected() {
     let strict = Table::in_memory(Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8, false)])));
     let mut writer = strict.append(small()).unwrap();
     let text = error(&mut writer, &RecordBatch::try_from_iter_with_nullable([("s", strings, true)]).unwrap());
-    assert_eq!(text, r#"column "s": a null in a column that is NOT NULL"#);
+    assert_eq!(text, "NOT NULL constraint failed: s");
 }
 
 #[test]

@@ -1,18 +1,19 @@
-//! INSERT with ON CONFLICT, as MERGE: columns that the clause names say which rows are the same one.
+//! INSERT with ON CONFLICT, as MERGE: columns that the clause names, or keys that the table declares, say which rows are the same one.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict,
     OnConflictAction, OnInsert, TableObject, visit_expressions, visit_expressions_mut,
 };
+use warpmill_format::table::Constraint;
 
 use super::target::{Target, quoted};
 use crate::catalog::same;
 use crate::dialect::type_name;
 use crate::session::Session;
+use crate::session::ddl::default_of;
 use crate::session::running::Query;
 use crate::session::statements::Taken;
 use crate::{Error, Result, ScalarValue};
@@ -21,6 +22,8 @@ use crate::{Error, Result, ScalarValue};
 const EXCLUDED: &str = "excluded";
 /// The column of the source that counts rows with one key.
 const NUMBER: &str = "\"\u{1}number\"";
+/// The column of the source that counts all rows.
+const PLACE: &str = "\"\u{1}place\"";
 
 impl Session {
     /// Runs `INSERT INTO ... ON CONFLICT (columns) DO ...`, of which `returning` is said to be returned.
@@ -32,13 +35,78 @@ impl Session {
         query: &Query,
     ) -> Result<Taken> {
         let target = target_of(insert)?;
-        let schema = Arc::clone(self.changed_table(&target)?.snapshot()?.schema());
-        let mut merge = Upsert::of(insert, &schema)?.merge(&target)?;
+        let table = self.changed_table(&target)?.snapshot()?;
+        let mut merge = Upsert::of(insert, table.schema(), table.constraints())?.merge(&target)?;
         if let Some(said) = returning {
             merge.push_str(&format!(" RETURNING {said}"));
         }
         let taken = Box::pin(self.change_statement(&merge, &["merge", "into"], params, query)).await?;
         taken.ok_or_else(|| Error::Internal("ON CONFLICT is a MERGE".into()))
+    }
+}
+
+impl Session {
+    /// What INSERT OR REPLACE (`replace`) and INSERT OR IGNORE do with rows that are there: the former gives them the new values.
+    pub(in crate::session) fn conflict_of(&self, insert: &Insert, replace: bool) -> Result<OnInsert> {
+        let table = self.changed_table(&target_of(insert)?)?.snapshot()?;
+        let keys = declared_keys(table.constraints());
+        if keys.is_empty() {
+            return Err(no_key());
+        }
+        let mut assignments = vec![];
+        if replace {
+            let [key] = &keys[..] else { return Err(several_keys()) };
+            let mut names = columns_of(insert, table.schema())?;
+            let is_key = |name: &&str| key.iter().any(|column| table.schema().field(*column).name() == name);
+            // A row that is given its key again counts.
+            if !names.iter().all(is_key) {
+                names.retain(|name| !is_key(name));
+            }
+            for name in names {
+                let column = Ident::with_quote('"', name);
+                let value = Expr::CompoundIdentifier(vec![Ident::new(EXCLUDED), column.clone()]);
+                let target = AssignmentTarget::ColumnName(ObjectName::from(vec![column]));
+                assignments.push(Assignment { target, value });
+            }
+        }
+        let action = match assignments.is_empty() {
+            true => OnConflictAction::DoNothing,
+            false => OnConflictAction::DoUpdate(DoUpdate { assignments, selection: None }),
+        };
+        Ok(OnInsert::OnConflict(OnConflict { conflict_target: None, action }))
+    }
+}
+
+/// The columns of the keys of a table, each once.
+fn declared_keys(constraints: &[Constraint]) -> Vec<Vec<usize>> {
+    let mut keys: Vec<Vec<usize>> = vec![];
+    for key in constraints.iter().filter_map(Constraint::key) {
+        let mut key = key.to_vec();
+        key.sort_unstable();
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+fn no_key() -> Error {
+    let text =
+        "There are no UNIQUE/PRIMARY KEY constraints that refer to this table, specify ON CONFLICT columns manually";
+    Error::Plan(text.into())
+}
+
+fn several_keys() -> Error {
+    let text = "Conflict target has to be provided for a DO UPDATE operation when the table has multiple UNIQUE/PRIMARY KEY \
+                constraints";
+    Error::Plan(text.into())
+}
+
+/// The columns that an INSERT gives values, by their names in the table.
+fn columns_of<'a>(insert: &Insert, schema: &'a SchemaRef) -> Result<Vec<&'a str>> {
+    match &insert.columns[..] {
+        [] => Ok(schema.fields().iter().map(|field| field.name().as_str()).collect()),
+        names => names.iter().map(|name| column_of(last(name)?, schema)).collect(),
     }
 }
 
@@ -57,6 +125,8 @@ struct Upsert<'a> {
     columns: Vec<&'a str>,
     /// Columns that say which rows are the same, and their types in SQL.
     keys: Vec<Key<'a>>,
+    /// Further keys that rows must not share with others, where those that do are left out.
+    others: Vec<Vec<Key<'a>>>,
     /// The changes of a row that is there; `None`: there are none.
     update: Option<&'a DoUpdate>,
     schema: &'a SchemaRef,
@@ -68,23 +138,25 @@ struct Key<'a> {
 }
 
 impl<'a> Upsert<'a> {
-    fn of(insert: &'a Insert, schema: &'a SchemaRef) -> Result<Self> {
+    fn of(insert: &'a Insert, schema: &'a SchemaRef, constraints: &[Constraint]) -> Result<Self> {
         let Some(OnInsert::OnConflict(OnConflict { conflict_target, action })) = &insert.on else {
             return Err(Error::NotImplemented("INSERT with ON DUPLICATE KEY: ON CONFLICT (columns) DO UPDATE".into()));
-        };
-        let Some(ConflictTarget::Columns(names)) = conflict_target else {
-            return Err(Error::NotImplemented(
-                "ON CONFLICT without columns: keys are declared, not kept; name them, ON CONFLICT (id) DO ..".into(),
-            ));
         };
         let Some(source) = &insert.source else {
             return Err(Error::NotImplemented("INSERT without rows with ON CONFLICT".into()));
         };
-        let columns = match &insert.columns[..] {
-            [] => schema.fields().iter().map(|field| field.name().as_str()).collect(),
-            names => names.iter().map(|name| column_of(last(name)?, schema)).collect::<Result<Vec<_>>>()?,
+        let columns = columns_of(insert, schema)?;
+        let mut all = match conflict_target {
+            Some(ConflictTarget::Columns(names)) => {
+                vec![names.iter().map(|name| key_of(column_of(name, schema)?, schema)).collect::<Result<Vec<_>>>()?]
+            }
+            Some(other) => return Err(Error::NotImplemented(format!("ON CONFLICT{other}: name the columns"))),
+            None => given_keys(schema, constraints, &columns)?,
         };
-        let keys = names.iter().map(|name| key_of(name, schema)).collect::<Result<Vec<_>>>()?;
+        if all.len() > 1 && matches!(action, OnConflictAction::DoUpdate(_)) {
+            return Err(several_keys());
+        }
+        let keys = all.remove(0);
         if let Some(key) = keys.iter().find(|key| !columns.contains(&key.column)) {
             return Err(Error::Plan(format!("ON CONFLICT ({}): the INSERT gives it no value", key.column)));
         }
@@ -92,7 +164,7 @@ impl<'a> Upsert<'a> {
             OnConflictAction::DoNothing => None,
             OnConflictAction::DoUpdate(update) => Some(update),
         };
-        Ok(Self { source: source.to_string(), columns, keys, update, schema })
+        Ok(Self { source: source.to_string(), columns, keys, others: all, update, schema })
     }
 
     fn merge(&self, target: &Target) -> Result<String> {
@@ -106,7 +178,7 @@ impl<'a> Upsert<'a> {
         Ok(format!(
             "MERGE INTO {} USING ({}) AS {EXCLUDED} ON {}{update} WHEN NOT MATCHED THEN INSERT ({}) VALUES ({})",
             target.plain(),
-            self.rows(),
+            self.rows(target),
             same.join(" AND "),
             list(&self.columns),
             values.join(", ")
@@ -114,21 +186,16 @@ impl<'a> Upsert<'a> {
     }
 
     /// The source's rows, one of each key: DO NOTHING takes the first, and DO UPDATE refuses a second. NULL is no key.
-    fn rows(&self) -> String {
+    fn rows(&self, target: &Target) -> String {
+        if !self.others.is_empty() {
+            return self.rows_of_several_keys(target);
+        }
         let keys: Vec<&str> = self.keys.iter().map(|key| key.column).collect();
-        let null: Vec<_> = keys.iter().map(|key| format!("{} IS NULL", quoted(key))).collect();
-        let null = null.join(" OR ");
-        let typed = self.columns.iter().map(|name| match self.keys.iter().find(|key| key.column == *name) {
-            Some(key) => format!("CAST({0} AS {1}) AS {0}", quoted(name), key.ty),
-            None => quoted(name),
-        });
-        let typed: Vec<_> = typed.collect();
+        let null = any_null(&self.keys);
         let numbered = format!(
-            "SELECT *, row_number() OVER (PARTITION BY {}) AS {NUMBER} FROM (SELECT {} FROM ({}) AS \"\u{1}rows\"({}))",
+            "SELECT *, row_number() OVER (PARTITION BY {}) AS {NUMBER} FROM ({})",
             list(&keys),
-            typed.join(", "),
-            self.source,
-            list(&self.columns)
+            self.typed_rows()
         );
         if self.update.is_none() {
             return format!("SELECT {} FROM ({numbered}) WHERE {NUMBER} = 1 OR {null}", list(&self.columns));
@@ -142,6 +209,39 @@ impl<'a> Upsert<'a> {
             false => quoted(name),
         });
         format!("SELECT {} FROM ({numbered})", checked.collect::<Vec<_>>().join(", "))
+    }
+
+    /// The source's rows, keys having the types of the table.
+    fn typed_rows(&self) -> String {
+        let keys = || self.keys.iter().chain(self.others.iter().flatten());
+        let typed = self.columns.iter().map(|name| match keys().find(|key| key.column == *name) {
+            Some(key) => format!("CAST({0} AS {1}) AS {0}", quoted(name), key.ty),
+            None => quoted(name),
+        });
+        let typed = typed.collect::<Vec<_>>().join(", ");
+        format!("SELECT {typed} FROM ({}) AS \"\u{1}rows\"({})", self.source, list(&self.columns))
+    }
+
+    /// The first row of each key, for one key after the other, without those that share another key than the first with a row of the table.
+    fn rows_of_several_keys(&self, target: &Target) -> String {
+        const NEW: &str = "\"\u{1}new\"";
+        let mut rows = format!("SELECT *, row_number() OVER () AS {PLACE} FROM ({})", self.typed_rows());
+        for key in std::iter::once(&self.keys).chain(&self.others) {
+            let (names, null) = (key.iter().map(|key| key.column).collect::<Vec<_>>(), any_null(key));
+            let number = format!("row_number() OVER (PARTITION BY {} ORDER BY {PLACE})", list(&names));
+            let columns = list(&self.columns);
+            rows = format!(
+                "SELECT {columns}, {PLACE} FROM (SELECT *, {number} AS {NUMBER} FROM ({rows})) WHERE {NUMBER} = 1 OR {null}"
+            );
+        }
+        let own = target.alias();
+        let is_there = |key: &Vec<Key<'_>>| {
+            let pairs = key.iter().map(|key| format!("{own}.{0} = {NEW}.{0}", quoted(key.column)));
+            let pairs = pairs.collect::<Vec<_>>().join(" AND ");
+            format!("NOT EXISTS (SELECT 1 FROM {} WHERE {pairs})", target.plain())
+        };
+        let free = self.others.iter().map(is_there).collect::<Vec<_>>().join(" AND ");
+        format!("SELECT {} FROM ({rows}) AS {NEW} WHERE {free}", list(&self.columns))
     }
 
     /// The clause for rows that are there.
@@ -200,8 +300,36 @@ fn column_of<'a>(name: &Ident, schema: &'a SchemaRef) -> Result<&'a str> {
     found.ok_or_else(|| Error::Plan(format!("INSERT with ON CONFLICT: there is no column {name}")))
 }
 
-fn key_of<'a>(name: &Ident, schema: &'a SchemaRef) -> Result<Key<'a>> {
-    let column = column_of(name, schema)?;
+/// The declared keys that new rows with these columns may have: one without a value, and without a default, is NULL.
+///
+/// # Errors
+/// There is none.
+fn given_keys<'a>(schema: &'a SchemaRef, constraints: &[Constraint], columns: &[&str]) -> Result<Vec<Vec<Key<'a>>>> {
+    let keys = declared_keys(constraints);
+    if keys.is_empty() {
+        return Err(no_key());
+    }
+    let is_given = |column: &usize| {
+        let field = schema.field(*column);
+        columns.contains(&field.name().as_str()) || default_of(field).is_some() || !field.is_nullable()
+    };
+    let given = keys.iter().filter(|key| keys.len() == 1 || key.iter().all(is_given));
+    let given = given.map(|key| key.iter().map(|column| key_of(schema.field(*column).name(), schema)).collect());
+    let given = given.collect::<Result<Vec<_>>>()?;
+    let missing = |key: &&Key<'_>| !columns.contains(&key.column);
+    match given.iter().flatten().find(missing) {
+        Some(key) => Err(Error::Plan(format!("ON CONFLICT: the INSERT gives column {} of a key no value", key.column))),
+        None if given.is_empty() => Err(Error::Plan("ON CONFLICT: the INSERT gives no key a value".into())),
+        None => Ok(given),
+    }
+}
+
+/// Whether a row has NULL in one of the columns of a key.
+fn any_null(key: &[Key<'_>]) -> String {
+    key.iter().map(|key| format!("{} IS NULL", quoted(key.column))).collect::<Vec<_>>().join(" OR ")
+}
+
+fn key_of<'a>(column: &'a str, schema: &SchemaRef) -> Result<Key<'a>> {
     let ty = schema.field_with_name(column).map(|field| type_name(field.data_type()))?;
     Ok(Key { column, ty })
 }

@@ -25,10 +25,11 @@ use futures::StreamExt;
 use warpmill_format::table::Changes;
 use warpmill_format::{Table, TableSnapshot, TableWriter};
 
+use super::constraints::Checks;
 use super::running::Query;
 use super::statements::Taken;
 use super::{QueryResult, Session, returning};
-use crate::catalog::{ROW, WarpmillTable, write_options};
+use crate::catalog::{ROW, WarpmillTable, guarded, write_options};
 use crate::commit::GivenUp;
 use crate::planning::{self, bound};
 use crate::{Error, Result, ScalarValue, dialect};
@@ -155,6 +156,9 @@ impl Session {
             let mut writer = blocking(move || Ok(owned.append(write)?)).await?;
             writer.commit_only_if(move || gate.pass());
             let base = writer.base().cloned().ok_or_else(|| Error::Internal("a writer without a base".into()))?;
+            let (state, name) = (Arc::new(self.inner.context.state()), change.target.reference.table());
+            let checks = Checks::planned(&state, base.schema(), base.constraints(), name).await?;
+            guarded(&mut writer, name, checks.as_ref());
             let Some(edit) = edit(change, &base)? else {
                 let mut changes = Changes::new(&base, vec![]);
                 changes.delete_all();
@@ -165,10 +169,10 @@ impl Session {
                 None => None,
             };
             let plan = self.edit_plan(&edit, table, &base, change.params).await?;
-            let (prepared, _) = self.prepare(&Arc::new(self.inner.context.state()), Arc::new(plan), &options).await?;
+            let (prepared, _) = self.prepare(&state, Arc::new(plan), &options).await?;
             let plan = reset_plan_states(Arc::clone(&prepared.plan))?;
             let mut rows = execute_stream(plan, self.task_context(query))?;
-            let mut found = Found::new(&edit, &base);
+            let mut found = Found::new(&edit, &base, name);
             while let Some(batch) = rows.next().await.transpose()? {
                 found.add(&batch, options.memory_limit)?;
             }
@@ -276,6 +280,8 @@ impl Edit {
 /// The rows that a statement has found.
 struct Found<'a> {
     edit: &'a Edit,
+    /// What errors call the table.
+    table: &'a str,
     base: Arc<TableSnapshot>,
     changes: Changes,
     inserted: Vec<RecordBatch>,
@@ -286,9 +292,9 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn new(edit: &'a Edit, base: &Arc<TableSnapshot>) -> Self {
+    fn new(edit: &'a Edit, base: &Arc<TableSnapshot>, table: &'a str) -> Self {
         let changes = Changes::new(base, edit.columns.clone());
-        Self { edit, base: Arc::clone(base), changes, inserted: vec![], returned: vec![], count: 0, bytes: 0 }
+        Self { edit, table, base: Arc::clone(base), changes, inserted: vec![], returned: vec![], count: 0, bytes: 0 }
     }
 
     fn add(&mut self, batch: &RecordBatch, memory_limit: usize) -> Result<()> {
@@ -330,7 +336,7 @@ impl<'a> Found<'a> {
             }
             Action::Update(at) => {
                 let values: Vec<ArrayRef> = batch.columns()[*at..*at + self.edit.columns.len()].to_vec();
-                let values = self.changes.add_values(&values)?;
+                let values = self.changes.add_values(&values).map_err(|error| error.of_table(self.table))?;
                 for (at, row) in numbers(batch, 0)?.values().iter().enumerate() {
                     if !self.changes.update(*row as u64, values, at) {
                         return Err(twice(self.edit.word));

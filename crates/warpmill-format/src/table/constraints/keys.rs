@@ -1,0 +1,115 @@
+//! One key of a table while rows are written: the keys of new rows, and which rows lose theirs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::SchemaRef;
+
+use super::narrow::Narrow;
+use super::wide::Wide;
+use super::{Constraint, text};
+use crate::table::{Changes, TableSnapshot};
+use crate::{Bitmap, FormatError, Result};
+
+/// By row segment, the rows of the version that is written on which do not have their keys any more.
+pub(super) type Freed = HashMap<usize, Bitmap>;
+
+/// A key that two rows have: that of `row` in `values`, the columns of the key.
+pub(super) struct Twice {
+    pub values: Vec<ArrayRef>,
+    pub row: usize,
+}
+
+/// A key while rows are written.
+pub(super) struct Key {
+    columns: Vec<usize>,
+    is_primary: bool,
+    schema: SchemaRef,
+    new: NewKeys,
+    freed: Freed,
+}
+
+enum NewKeys {
+    Narrow(Narrow),
+    Wide(Box<Wide>),
+}
+
+impl Key {
+    /// The key that `constraint` is, of a table with this schema; `None`: it is none.
+    pub fn of(constraint: &Constraint, schema: &SchemaRef) -> Result<Option<Self>> {
+        let Some(columns) = constraint.key() else { return Ok(None) };
+        let narrow = match columns {
+            [column] => Narrow::of(schema.field(*column).data_type()),
+            _ => None,
+        };
+        let new = match narrow {
+            Some(narrow) => NewKeys::Narrow(narrow),
+            None => NewKeys::Wide(Box::new(Wide::new(schema, columns)?)),
+        };
+        let (is_primary, schema, freed) = (constraint.is_primary(), Arc::clone(schema), HashMap::new());
+        Ok(Some(Self { columns: columns.to_vec(), is_primary, schema, new, freed }))
+    }
+
+    /// The columns of the key.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Bytes that the keys of new rows take.
+    pub fn bytes(&self) -> usize {
+        match &self.new {
+            NewKeys::Narrow(narrow) => narrow.bytes(),
+            NewKeys::Wide(wide) => wide.bytes(),
+        }
+    }
+
+    /// Adds the keys of new rows, given by the columns of the key.
+    ///
+    /// # Errors
+    /// [`FormatError::Constraint`]: two of them have one key. It may also be found by [`Key::finish`].
+    pub fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let twice = match &mut self.new {
+            NewKeys::Narrow(narrow) => narrow.add(&columns[0]).map(|()| None)?,
+            NewKeys::Wide(wide) => wide.add(columns)?,
+        };
+        twice.map_or(Ok(()), |twice| Err(self.violated(&twice)))
+    }
+
+    /// Takes changes of rows: keys that go, and new ones.
+    pub fn change(&mut self, changes: &Changes) -> Result<()> {
+        for segment in changes.segments() {
+            if let Some(freed) = changes.freed(segment, &self.columns) {
+                self.freed.insert(segment.segment(), freed);
+            }
+            if let Some(columns) = changes.updated(segment, &self.columns)? {
+                self.add(&columns)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for keys that two rows have, of the new rows and those of `base` that keep theirs.
+    ///
+    /// # Errors
+    /// [`FormatError::Constraint`] names one; those of reading.
+    pub fn finish(&mut self, base: Option<&TableSnapshot>) -> Result<()> {
+        if let NewKeys::Narrow(narrow) = &mut self.new
+            && let Some(twice) = narrow.sort()
+        {
+            return Err(self.violated(&twice));
+        }
+        let Some(base) = base else { return Ok(()) };
+        let twice = match &self.new {
+            NewKeys::Narrow(narrow) => narrow.look_up(base, self.columns[0], &self.freed)?,
+            NewKeys::Wide(wide) => wide.look_up(base, &self.columns, &self.freed)?,
+        };
+        twice.map_or(Ok(()), |twice| Err(self.violated(&twice)))
+    }
+
+    fn violated(&self, twice: &Twice) -> FormatError {
+        let key = text::key(&self.schema, &self.columns, &twice.values, twice.row);
+        let kind = if self.is_primary { "primary key" } else { "unique" };
+        FormatError::Constraint(format!("Duplicate key \"{key}\" violates {kind} constraint."))
+    }
+}

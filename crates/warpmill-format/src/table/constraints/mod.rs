@@ -1,0 +1,122 @@
+//! Conditions that the rows of a table fulfil: primary keys, unique keys and CHECK conditions. They are part of each version, and whatever
+//! writes rows goes through a [`guard::Guard`], under the table's lock, before the version is committed.
+
+pub(super) mod guard;
+mod keys;
+mod narrow;
+mod places;
+mod text;
+mod wide;
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Schema};
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+
+/// Constraints of one table.
+const MOST: usize = 1000;
+/// Bytes of the text of a CHECK condition, and of the name of an index.
+const MOST_TEXT: usize = 1 << 16;
+
+/// A condition that the rows of a table fulfil. Columns are positions in the schema.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Constraint {
+    /// No two rows have the same values in these columns, which are NOT NULL.
+    PrimaryKey(Vec<usize>),
+    /// No two rows without NULL in these columns have the same values there.
+    Unique {
+        /// The columns.
+        columns: Vec<usize>,
+        /// The name of the index that was made for it; `None` where the table declares it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        index: Option<String>,
+    },
+    /// This SQL expression over one row is not false.
+    Check(String),
+}
+
+impl Constraint {
+    /// The columns of a key; `None` for conditions.
+    pub fn key(&self) -> Option<&[usize]> {
+        match self {
+            Constraint::PrimaryKey(columns) | Constraint::Unique { columns, .. } => Some(columns),
+            Constraint::Check(_) => None,
+        }
+    }
+
+    /// Whether it is a primary key.
+    pub fn is_primary(&self) -> bool {
+        matches!(self, Constraint::PrimaryKey(_))
+    }
+}
+
+/// Evaluates the CHECK conditions of a table, which the format knows as texts only.
+pub trait RowCheck: Send + Sync {
+    /// The columns that conditions read, ascending.
+    fn columns(&self) -> &[usize];
+
+    /// Looks at `rows` rows, given by these columns.
+    ///
+    /// # Errors
+    /// [`FormatError::Constraint`](crate::FormatError::Constraint) where a condition is false of a row, or cannot be evaluated.
+    fn check(&self, columns: &[ArrayRef], rows: usize) -> Result<()>;
+}
+
+/// The evaluation of a table's CHECK conditions, where somebody has provided it.
+pub(super) type Rows = Option<Arc<dyn RowCheck>>;
+
+/// Whether columns of a type can be part of a key: not those of nested values and intervals.
+pub fn is_key_type(data_type: &DataType) -> bool {
+    !data_type.is_nested() && !matches!(data_type, DataType::Interval(_))
+}
+
+/// Whether a table of this schema can have these constraints.
+///
+/// # Errors
+/// What does not fit, in words.
+pub(super) fn check(constraints: &[Constraint], schema: &Schema) -> Result<(), String> {
+    if constraints.len() > MOST {
+        return Err(format!("{} constraints, where a table has at most {MOST}", constraints.len()));
+    }
+    if constraints.iter().filter(|constraint| constraint.is_primary()).count() > 1 {
+        return Err("two primary keys".into());
+    }
+    constraints.iter().try_for_each(|constraint| check_one(constraint, schema))
+}
+
+fn check_one(constraint: &Constraint, schema: &Schema) -> Result<(), String> {
+    let text = match constraint {
+        Constraint::Check(text) => Some(text),
+        Constraint::Unique { index, .. } => index.as_ref(),
+        Constraint::PrimaryKey(_) => None,
+    };
+    if text.is_some_and(|text| text.is_empty() || text.len() > MOST_TEXT) {
+        return Err("a constraint whose text is empty or too long".into());
+    }
+    let Some(columns) = constraint.key() else { return Ok(()) };
+    if columns.is_empty() {
+        return Err("a key without columns".into());
+    }
+    for (at, &column) in columns.iter().enumerate() {
+        let Some(field) = schema.fields().get(column) else {
+            return Err(format!("a key of column {column}, which is not there"));
+        };
+        if columns[..at].contains(&column) {
+            return Err(format!("a key that has column {:?} twice", field.name()));
+        }
+        if !is_key_type(field.data_type()) {
+            return Err(format!("a key of column {:?} of type {}", field.name(), field.data_type()));
+        }
+        if constraint.is_primary() && field.is_nullable() {
+            return Err(format!("a primary key of column {:?}, which may be null", field.name()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Keys of one column of integers, or of what is stored as such: numbers in 64 bits, sorted when all are there.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array};
+use arrow::compute::{cast, max, min};
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::slice::ParallelSliceMut;
+
+use super::keys::{Freed, Twice};
+use super::places::Place;
+use crate::table::TableSnapshot;
+use crate::{Bitmap, ColumnStats, Result, StatValue};
+
+/// New keys of so many rows or fewer are searched for each row of a row segment; more are merged with its sorted keys.
+const FEW: usize = 4096;
+/// New keys of so many rows or fewer are searched in zones that admit them.
+const VERY_FEW: usize = 64;
+
+/// The keys of new rows.
+#[derive(Debug)]
+pub(super) struct Narrow {
+    data_type: DataType,
+    ranks: Vec<i64>,
+    /// Whether each is greater than the one before.
+    ascend: bool,
+}
+
+impl Narrow {
+    /// None yet, of a column of this type; `None`: its keys are of another kind.
+    pub fn of(data_type: &DataType) -> Option<Self> {
+        let temporal = matches!(
+            data_type,
+            DataType::Date32
+                | DataType::Date64
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Timestamp(..)
+                | DataType::Duration(_)
+        );
+        let is_narrow = data_type.is_integer() || temporal;
+        is_narrow.then(|| Self { data_type: data_type.clone(), ranks: vec![], ascend: true })
+    }
+
+    /// Bytes that the keys take.
+    pub fn bytes(&self) -> usize {
+        self.ranks.capacity() * size_of::<i64>()
+    }
+
+    /// Adds the keys of rows; those with NULL have none.
+    pub fn add(&mut self, array: &ArrayRef) -> Result<()> {
+        let ranks = ranks(array)?;
+        let first = self.ranks.len();
+        match ranks.nulls() {
+            None => self.ranks.extend_from_slice(ranks.values()),
+            Some(_) => self.ranks.extend(ranks.iter().flatten()),
+        }
+        self.ascend &= self.ranks[first.saturating_sub(1)..].windows(2).all(|pair| pair[0] < pair[1]);
+        Ok(())
+    }
+
+    /// Sorts the keys; a key that two rows have.
+    pub fn sort(&mut self) -> Option<Twice> {
+        if self.ascend {
+            return None;
+        }
+        self.ranks.par_sort_unstable();
+        let twice = self.ranks.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
+        self.ascend = twice.is_none();
+        twice.map(|rank| self.value(rank))
+    }
+
+    /// A key that rows of `base` have as well, but for those whose keys are `freed`. The keys are sorted.
+    pub fn look_up(&self, base: &TableSnapshot, column: usize, freed: &Freed) -> Result<Option<Twice>> {
+        if self.ranks.is_empty() {
+            return Ok(None);
+        }
+        let found = (0..base.num_segments()).into_par_iter().find_map_first(|segment| {
+            let place = Place { base, segment, column };
+            self.look_up_in(place, freed.get(&segment)).transpose()
+        });
+        Ok(found.transpose()?.map(|rank| self.value(rank)))
+    }
+
+    /// A key that rows of one row segment have as well, but for those whose keys are `freed`.
+    fn look_up_in(&self, place: Place<'_>, freed: Option<&Bitmap>) -> Result<Option<i64>> {
+        let Place { base, segment, column } = place;
+        let Some((least, greatest)) = self.bounds(base.segment_stats(segment, column)) else { return Ok(None) };
+        let first = self.ranks.partition_point(|&rank| rank < least);
+        let end = self.ranks.partition_point(|&rank| rank <= greatest);
+        let wanted = &self.ranks[first..end];
+        let (Some(&least), Some(&greatest)) = (wanted.first(), wanted.last()) else { return Ok(None) };
+        if freed.is_some_and(Bitmap::all) {
+            return Ok(None);
+        }
+        let is_kept = |row: usize| freed.is_none_or(|freed| !freed.get(row));
+        if wanted.len() <= VERY_FEW && self.data_type != DataType::UInt64 {
+            return place.find_number(wanted, is_kept);
+        }
+        let ranks = ranks(&base.array(segment, column)?)?;
+        let is_there = |row: usize| ranks.is_valid(row) && is_kept(row);
+        let rows = ranks.values().iter().enumerate();
+        let mut there =
+            rows.filter(|(row, rank)| (least..=greatest).contains(*rank) && is_there(*row)).map(|(_, rank)| *rank);
+        if wanted.len() <= FEW {
+            return Ok(there.find(|rank| wanted.binary_search(rank).is_ok()));
+        }
+        let mut there: Vec<i64> = there.collect();
+        if !there.is_sorted() {
+            there.par_sort_unstable();
+        }
+        Ok(first_common(wanted, &there))
+    }
+
+    /// The least and the greatest rank that a row segment may have; `None`: it has none.
+    fn bounds(&self, stats: &ColumnStats) -> Option<(i64, i64)> {
+        if stats.nulls == stats.rows {
+            return None;
+        }
+        let shift = if self.data_type == DataType::UInt64 { 1 << 63 } else { 0 };
+        let rank = |bound: &Option<StatValue>, unknown: i64| match bound {
+            Some(StatValue::Int(value)) => i64::try_from(value - shift).unwrap_or(unknown),
+            _ => unknown,
+        };
+        Some((rank(&stats.min, i64::MIN), rank(&stats.max, i64::MAX)))
+    }
+
+    /// The key that has this rank, as an array.
+    fn value(&self, rank: i64) -> Twice {
+        let number: ArrayRef = match self.data_type {
+            DataType::UInt64 => Arc::new(UInt64Array::from(vec![rank as u64 ^ 1 << 63])),
+            _ => Arc::new(Int64Array::from(vec![rank])),
+        };
+        let typed = match &self.data_type {
+            ty @ (DataType::Date32 | DataType::Time32(_)) => {
+                cast(&number, &DataType::Int32).and_then(|days| cast(&days, ty))
+            }
+            ty => cast(&number, ty),
+        };
+        Twice { values: vec![typed.unwrap_or(number)], row: 0 }
+    }
+}
+
+/// Numbers in the order of the values.
+fn ranks(array: &ArrayRef) -> Result<Int64Array> {
+    let numbers = match array.data_type() {
+        DataType::UInt64 => {
+            let shifted: Int64Array = array.as_primitive::<UInt64Type>().unary(|value| (value ^ 1 << 63) as i64);
+            return Ok(shifted);
+        }
+        DataType::Date32 | DataType::Time32(_) => cast(&cast(array, &DataType::Int32)?, &DataType::Int64)?,
+        DataType::Int64 => array.clone(),
+        _ => cast(array, &DataType::Int64)?,
+    };
+    Ok(numbers.as_primitive::<Int64Type>().clone())
+}
+
+/// The first number that both of two ascending lists have.
+fn first_common(a: &[i64], b: &[i64]) -> Option<i64> {
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() && j < b.len() {
+        match a[i].cmp(&b[j]) {
+            std::cmp::Ordering::Less => i += 1,
+            std::cmp::Ordering::Greater => j += 1,
+            std::cmp::Ordering::Equal => return Some(a[i]),
+        }
+    }
+    None
+}
+
+/// The least and the greatest of values of such a type, without NULL.
+pub(super) fn bounds(array: &ArrayRef) -> Result<Option<(StatValue, StatValue)>> {
+    let ranks = ranks(array)?;
+    let shift = if *array.data_type() == DataType::UInt64 { 1 << 63 } else { 0 };
+    let value = |rank: Option<i64>| rank.map(|rank| StatValue::Int(i128::from(rank) + shift));
+    Ok(value(min(&ranks)).zip(value(max(&ranks))))
+}

@@ -1,0 +1,83 @@
+//! Where in a row segment few values may be: in zones that admit them, and there by a look at the values as they are stored.
+
+use std::ops::Range;
+
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+
+use crate::pruning::{Found, integer_hash, string_hash, string_rank};
+use crate::table::{ColumnZones, TableSnapshot};
+use crate::{Result, StrView, VECTOR_ROWS};
+
+/// A column of a row segment.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub base: &'a TableSnapshot,
+    pub segment: usize,
+    pub column: usize,
+}
+
+impl Place<'_> {
+    /// One of `numbers`, ascending, that a row which is `kept` has, in a column of integers of 64 bits or less, but for UInt64.
+    pub fn find_number(self, numbers: &[i64], kept: impl Fn(usize) -> bool + Sync) -> Result<Option<i64>> {
+        let ranges: Vec<(i128, i128)> = numbers.iter().map(|&number| (number.into(), number.into())).collect();
+        let hashes: Vec<u64> = ranges.iter().map(|range| integer_hash(range.0)).collect();
+        let vectors = self.vectors(&ranges, Some(&hashes))?;
+        let opened = self.base.segment(self.segment, self.column)?;
+        let rows = opened.rows();
+        let found = vectors.par_iter().find_map_first(|&start| {
+            let mut values = [0i64; VECTOR_ROWS];
+            let values = &mut values[..VECTOR_ROWS.min(rows - start)];
+            opened.decode_i64(start, values);
+            let mut places =
+                values.iter().enumerate().filter(|(_, value)| numbers.binary_search(value).is_ok()).peekable();
+            places.peek()?;
+            let valid = opened.validity(start, values.len());
+            let is_valid = |at: usize| valid.as_ref().is_none_or(|valid| valid.get(at));
+            places.find(|(at, _)| kept(start + at) && is_valid(*at)).map(|(_, value)| *value)
+        });
+        Ok(found)
+    }
+
+    /// Whether a row may have one of `texts`, in a column of strings without a dictionary.
+    pub fn may_have_text(self, texts: &[&str]) -> Result<bool> {
+        let mut ranked: Vec<(i128, u64)> =
+            texts.iter().map(|text| (string_rank(text.as_bytes()), string_hash(text.as_bytes()))).collect();
+        ranked.sort_unstable();
+        let all = ranked.len();
+        ranked.dedup_by_key(|(rank, _)| *rank);
+        let ranges: Vec<(i128, i128)> = ranked.iter().map(|(rank, _)| (*rank, *rank)).collect();
+        let hashes: Vec<u64> = ranked.iter().map(|(_, hash)| *hash).collect();
+        // A range of several values has no hash.
+        let vectors = self.vectors(&ranges, Some(&hashes[..]).filter(|hashes| hashes.len() == all))?;
+        let opened = self.base.segment(self.segment, self.column)?;
+        let rows = opened.rows();
+        Ok(vectors.par_iter().any(|&start| {
+            let (mut text, mut views) = (Vec::new(), [StrView::default(); VECTOR_ROWS]);
+            let views = &mut views[..VECTOR_ROWS.min(rows - start)];
+            opened.decode_str(start, &mut text, views);
+            views.iter().any(|view| texts.contains(&view.as_str()))
+        }))
+    }
+
+    /// The first rows of the vectors in which a value of `ranges`, ascending and apart, may be, which have `hashes` where each is one value.
+    fn vectors(self, ranges: &[(i128, i128)], hashes: Option<&[u64]>) -> Result<Vec<usize>> {
+        let rows = self.admitted(ranges, hashes)?;
+        Ok(rows.into_iter().flat_map(|rows| rows.step_by(VECTOR_ROWS)).collect())
+    }
+
+    /// The rows of zones that admit one of these values; all, where there are no zones.
+    fn admitted(self, ranges: &[(i128, i128)], hashes: Option<&[u64]>) -> Result<Vec<Range<usize>>> {
+        let Self { base, segment, column } = self;
+        let rows = base.segment_rows(segment);
+        let all = Ok(std::iter::once(0..rows).collect());
+        let Some(map) = base.zone_maps().iter().find(|map| map.segments().contains(&segment)) else { return all };
+        let Some(ColumnZones { zones, remap: None }) = map.column(base, column)? else { return all };
+        let wanted = zones.wanted(ranges, hashes, false);
+        let (first, zone_rows) = (map.starts(base)[segment - map.segments().start].0, map.zone_rows());
+        let mut tests = 0;
+        let zones = (0..rows.div_ceil(zone_rows))
+            .filter(|zone| zones.test(first + zone, &wanted, true, &mut tests) == Found::Perhaps)
+            .map(|zone| zone * zone_rows..rows.min((zone + 1) * zone_rows));
+        Ok(zones.collect())
+    }
+}

@@ -1,0 +1,248 @@
+//! Keys of any types and several columns: rows of bytes that are equal where the values are, in a hash table.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Scalar};
+use arrow::compute::kernels::cmp::eq;
+use arrow::compute::{concat, filter, max, max_string, min, min_string, or_kleene};
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Schema};
+use arrow::row::{RowConverter, Rows, SortField};
+use hashbrown::HashTable;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::keys::{Freed, Twice};
+use super::places::Place;
+use crate::table::TableSnapshot;
+use crate::{Bitmap, Result, StatValue};
+
+/// New keys of so many rows or fewer are first compared with the first column of a row segment as they are.
+const FEW: usize = 8;
+
+/// The keys of new rows.
+pub(super) struct Wide {
+    converter: RowConverter,
+    rows: Rows,
+    places: HashTable<usize>,
+    /// By column, the least and the greatest value; `None`: not known.
+    bounds: Vec<Option<(StatValue, StatValue)>>,
+    /// The values of the first column, as long as there are few.
+    few: Option<Vec<ArrayRef>>,
+}
+
+impl Wide {
+    /// None yet, of these columns.
+    pub fn new(schema: &Schema, columns: &[usize]) -> Result<Self> {
+        let fields = columns.iter().map(|column| SortField::new(schema.field(*column).data_type().clone()));
+        let converter = RowConverter::new(fields.collect())?;
+        let rows = converter.empty_rows(0, 0);
+        Ok(Self { converter, rows, places: HashTable::new(), bounds: vec![], few: Some(vec![]) })
+    }
+
+    /// Bytes that the keys take.
+    pub fn bytes(&self) -> usize {
+        self.rows.size() + self.places.capacity() * (size_of::<usize>() + 1)
+    }
+
+    /// Adds the keys of rows; those with NULL have none. Gives a key that two rows have.
+    pub fn add(&mut self, columns: &[ArrayRef]) -> Result<Option<Twice>> {
+        let columns = without_nulls(columns, None)?;
+        let rows = columns[0].len();
+        if rows == 0 {
+            return Ok(None);
+        }
+        self.note_bounds(&columns)?;
+        let few = self.few.take().filter(|few| few.iter().map(|part| part.len()).sum::<usize>() + rows <= FEW);
+        self.few = few.map(|mut few| {
+            few.push(columns[0].clone());
+            few
+        });
+        let first = self.rows.num_rows();
+        self.converter.append(&mut self.rows, &columns)?;
+        let Self { rows: all, places, .. } = self;
+        places.reserve(rows, |&place| xxh3_64(all.row(place).as_ref()));
+        for row in 0..rows {
+            let own = all.row(first + row);
+            let hash = xxh3_64(own.as_ref());
+            if places.find(hash, |&place| all.row(place) == own).is_some() {
+                return Ok(Some(Twice { values: columns, row }));
+            }
+            places.insert_unique(hash, first + row, |&place| xxh3_64(all.row(place).as_ref()));
+        }
+        Ok(None)
+    }
+
+    fn note_bounds(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let new = columns.iter().map(bounds).collect::<Result<Vec<_>>>()?;
+        if self.bounds.is_empty() {
+            self.bounds = new;
+            return Ok(());
+        }
+        for (known, new) in self.bounds.iter_mut().zip(new) {
+            *known = known.take().zip(new).map(|((least, greatest), (new_least, new_greatest))| {
+                (
+                    if new_least < least { new_least } else { least },
+                    if new_greatest > greatest { new_greatest } else { greatest },
+                )
+            });
+        }
+        Ok(())
+    }
+
+    /// A key that rows of `base` have as well in `columns`, but for those whose keys are `freed`.
+    pub fn look_up(&self, base: &TableSnapshot, columns: &[usize], freed: &Freed) -> Result<Option<Twice>> {
+        if self.rows.num_rows() == 0 {
+            return Ok(None);
+        }
+        let few = self.first_values()?;
+        if let Some(values) = few.as_ref().filter(|values| *values.data_type() == DataType::Utf8)
+            && let Some(dictionary) = base.dictionary(columns[0])
+            && values.as_string::<i32>().iter().flatten().all(|value| dictionary.code(value).is_none())
+        {
+            return Ok(None);
+        }
+        let found = (0..base.num_segments()).into_par_iter().find_map_first(|segment| {
+            let place = Place { base, segment, column: columns[0] };
+            self.look_up_in(place, &columns[1..], few.as_ref(), freed.get(&segment)).transpose()
+        });
+        found.transpose()
+    }
+
+    /// The values of the first column, where they are few.
+    fn first_values(&self) -> Result<Option<ArrayRef>> {
+        let Some(few) = &self.few else { return Ok(None) };
+        let parts: Vec<&dyn Array> = few.iter().map(|part| &**part).collect();
+        Ok(Some(concat(&parts)?))
+    }
+
+    /// A key that rows of one row segment have as well, but for those whose keys are `freed`. `first` is the first column of the key, `others` are
+    /// the others, `few` the new values of the first, where they are few.
+    fn look_up_in(
+        &self,
+        first: Place<'_>,
+        others: &[usize],
+        few: Option<&ArrayRef>,
+        freed: Option<&Bitmap>,
+    ) -> Result<Option<Twice>> {
+        let Place { base, segment, column } = first;
+        if !self.may_be_in(first, others) || freed.is_some_and(Bitmap::all) {
+            return Ok(None);
+        }
+        if let Some(values) = few.filter(|values| *values.data_type() == DataType::Utf8)
+            && base.dictionary(column).is_none()
+        {
+            let texts: Vec<&str> = values.as_string::<i32>().iter().flatten().collect();
+            if !first.may_have_text(&texts)? {
+                return Ok(None);
+            }
+        }
+        let rows = base.segment_rows(segment);
+        let mut kept = freed.map(|freed| (0..rows).map(|row| Some(!freed.get(row))).collect::<BooleanArray>());
+        let first = normal(&base.array(segment, column)?);
+        if let Some(values) = few {
+            let equal = equal_to_any(&first, values)?;
+            if equal.true_count() == 0 {
+                return Ok(None);
+            }
+            kept = Some(match kept {
+                Some(kept) => arrow::compute::and(&kept, &equal)?,
+                None => equal,
+            });
+        }
+        let mut arrays = vec![first];
+        for &column in others {
+            arrays.push(base.array(segment, column)?);
+        }
+        let arrays = without_nulls(&arrays, kept)?;
+        let found = self.converter.convert_columns(&arrays)?;
+        let is_new = |row: &usize| {
+            let key = found.row(*row);
+            self.places.find(xxh3_64(key.as_ref()), |&place| self.rows.row(place) == key).is_some()
+        };
+        let row = (0..found.num_rows()).find(is_new);
+        Ok(row.map(|row| Twice { values: arrays, row }))
+    }
+
+    /// Whether the bounds of a row segment admit one of the keys.
+    fn may_be_in(&self, first: Place<'_>, others: &[usize]) -> bool {
+        let columns = std::iter::once(&first.column).chain(others);
+        columns.zip(&self.bounds).all(|(column, bounds)| {
+            let stats = first.base.segment_stats(first.segment, *column);
+            let below = |a: &Option<StatValue>, b: &StatValue| a.as_ref().is_some_and(|a| a < b);
+            let above = |a: &Option<StatValue>, b: &StatValue| a.as_ref().is_some_and(|a| a > b);
+            let is_out = bounds
+                .as_ref()
+                .is_some_and(|(least, greatest)| below(&stats.max, least) || above(&stats.min, greatest));
+            stats.nulls < stats.rows && !is_out
+        })
+    }
+}
+
+/// The rows in which no column is NULL, and that are `kept`, with floats in their normal form.
+fn without_nulls(columns: &[ArrayRef], kept: Option<BooleanArray>) -> Result<Vec<ArrayRef>> {
+    let columns: Vec<ArrayRef> = columns.iter().map(normal).collect();
+    let mut kept = kept;
+    for column in &columns {
+        if let Some(nulls) = column.nulls().filter(|nulls| nulls.null_count() > 0) {
+            let valid = BooleanArray::new(nulls.inner().clone(), None);
+            kept = Some(match kept {
+                Some(kept) => arrow::compute::and(&kept, &valid)?,
+                None => valid,
+            });
+        }
+    }
+    match kept {
+        None => Ok(columns),
+        Some(kept) => columns.iter().map(|column| Ok(filter(column, &kept)?)).collect(),
+    }
+}
+
+/// Floats that are equal in SQL with the same bits: one zero, one NaN. Others as they are.
+fn normal(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float32 => {
+            let floats = array.as_primitive::<Float32Type>();
+            Arc::new(floats.unary::<_, Float32Type>(|x| if x.is_nan() { f32::NAN } else { x + 0.0 }))
+        }
+        DataType::Float64 => {
+            let floats = array.as_primitive::<Float64Type>();
+            Arc::new(floats.unary::<_, Float64Type>(|x| if x.is_nan() { f64::NAN } else { x + 0.0 }))
+        }
+        _ => array.clone(),
+    }
+}
+
+/// The rows of `column` that are equal to one of `values`, which are few.
+fn equal_to_any(column: &ArrayRef, values: &ArrayRef) -> Result<BooleanArray> {
+    let mut equal = BooleanArray::new(arrow::buffer::BooleanBuffer::new_unset(column.len()), None);
+    for at in 0..values.len() {
+        let value = Scalar::new(values.slice(at, 1));
+        equal = or_kleene(&equal, &eq(&column as &dyn Datum, &value as &dyn Datum)?)?;
+    }
+    // NULL is equal to none.
+    Ok(match equal.nulls() {
+        Some(nulls) => BooleanArray::new(equal.values() & nulls.inner(), None),
+        None => equal,
+    })
+}
+
+/// The least and the greatest of values without NULL; `None` where statistics have none to compare with.
+fn bounds(array: &ArrayRef) -> Result<Option<(StatValue, StatValue)>> {
+    let of_strings = || {
+        let strings = array.as_string::<i32>();
+        let bound = |value: &str| StatValue::Str(value.to_owned());
+        Some((bound(min_string(strings)?), bound(max_string(strings)?)))
+    };
+    let of_decimals = || {
+        let decimals = array.as_primitive::<Decimal128Type>();
+        Some((StatValue::Int(min(decimals)?), StatValue::Int(max(decimals)?)))
+    };
+    Ok(match array.data_type() {
+        DataType::Utf8 => of_strings(),
+        DataType::Decimal128(..) => of_decimals(),
+        ty => match super::narrow::Narrow::of(ty) {
+            Some(_) => super::narrow::bounds(array)?,
+            None => None,
+        },
+    })
+}

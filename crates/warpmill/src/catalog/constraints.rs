@@ -1,0 +1,178 @@
+//! Constraints and unique indexes of all tables, in DuckDB's words: `duckdb_constraints()`, `duckdb_indexes()`,
+//! `information_schema.table_constraints` and `key_column_usage`.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, Int32Array, Int64Array, Int64Builder, ListBuilder, StringArray, StringBuilder,
+};
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use warpmill_format::table::Constraint;
+
+use super::described::{shown_schema, table};
+use super::{CATALOG, Catalog};
+use crate::Result;
+use crate::session::constraints::shown::{self, Shown};
+
+/// Tables of the constraints, by their names in `information_schema`.
+pub(super) const NAMES: [&str; 4] = ["duckdb_constraints", "duckdb_indexes", "table_constraints", "key_column_usage"];
+
+/// A table with its constraints.
+struct Constrained {
+    schema: String,
+    table: String,
+    fields: SchemaRef,
+    constraints: Arc<[Constraint]>,
+}
+
+/// A constraint, and its number among those of its table.
+struct One {
+    schema: String,
+    table: String,
+    number: i64,
+    shown: Shown,
+}
+
+/// The table called `name`, which is one of [`NAMES`]; `None`: it is none of them.
+pub(super) fn named(catalog: &Catalog, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+    Ok(Some(match name {
+        "duckdb_constraints" => duckdb_constraints(&constraints(catalog)?)?,
+        "duckdb_indexes" => duckdb_indexes(&tables(catalog)?)?,
+        "table_constraints" => table_constraints(&constraints(catalog)?)?,
+        "key_column_usage" => key_column_usage(&constraints(catalog)?)?,
+        _ => return Ok(None),
+    }))
+}
+
+/// The tables of Warpmill that can be read.
+fn tables(catalog: &Catalog) -> Result<Vec<Constrained>> {
+    let mut all = vec![];
+    for name in catalog.all_schemas()? {
+        let Some(schema) = catalog.find_schema(&name)? else { continue };
+        for table in schema.names()? {
+            let found =
+                schema.warpmill_table(&table).and_then(|found| Ok(found.map(|table| table.snapshot()).transpose()?));
+            match found {
+                Ok(Some(snapshot)) => all.push(Constrained {
+                    schema: shown_schema(&name),
+                    table,
+                    fields: Arc::clone(snapshot.schema()),
+                    constraints: Arc::clone(snapshot.constraints()),
+                }),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(table, %error, "a table cannot be read"),
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn constraints(catalog: &Catalog) -> Result<Vec<One>> {
+    let mut all = vec![];
+    for Constrained { schema, table, fields, constraints } in tables(catalog)? {
+        for (number, shown) in shown::all(&table, &fields, &constraints).into_iter().enumerate() {
+            all.push(One { schema: schema.clone(), table: table.clone(), number: number as i64, shown });
+        }
+    }
+    Ok(all)
+}
+
+fn duckdb_constraints(all: &[One]) -> Result<Arc<dyn TableProvider>> {
+    let (mut indexes, mut names) = (ListBuilder::new(Int64Builder::new()), ListBuilder::new(StringBuilder::new()));
+    for one in all {
+        indexes.append_value(one.shown.columns.iter().map(|&column| Some(column as i64)));
+        names.append_value(one.shown.names.iter().map(Some));
+    }
+    table(vec![
+        ("database_name", texts(all, |_| Some(CATALOG))),
+        ("schema_name", texts(all, |one| Some(&one.schema))),
+        ("table_name", texts(all, |one| Some(&one.table))),
+        ("constraint_index", Arc::new(all.iter().map(|one| Some(one.number)).collect::<Int64Array>()) as ArrayRef),
+        ("constraint_type", texts(all, |one| Some(one.shown.kind))),
+        ("constraint_text", texts(all, |one| Some(&one.shown.text))),
+        ("expression", texts(all, |one| one.shown.expression.as_deref())),
+        ("constraint_column_indexes", Arc::new(indexes.finish())),
+        ("constraint_column_names", Arc::new(names.finish())),
+        ("constraint_name", texts(all, |one| Some(&one.shown.name))),
+    ])
+}
+
+fn table_constraints(all: &[One]) -> Result<Arc<dyn TableProvider>> {
+    // NOT NULL is a kind of CHECK there.
+    let kind = |one: &One| if one.shown.kind == "NOT NULL" { "CHECK" } else { one.shown.kind };
+    table(vec![
+        ("constraint_catalog", texts(all, |_| Some(CATALOG))),
+        ("constraint_schema", texts(all, |one| Some(&one.schema))),
+        ("constraint_name", texts(all, |one| Some(&one.shown.name))),
+        ("table_catalog", texts(all, |_| Some(CATALOG))),
+        ("table_schema", texts(all, |one| Some(&one.schema))),
+        ("table_name", texts(all, |one| Some(&one.table))),
+        ("constraint_type", texts(all, |one| Some(kind(one)))),
+        ("is_deferrable", texts(all, |_| Some("NO"))),
+        ("initially_deferred", texts(all, |_| Some("NO"))),
+        ("enforced", texts(all, |_| Some("YES"))),
+        ("nulls_distinct", texts(all, |_| Some("YES"))),
+    ])
+}
+
+fn key_column_usage(all: &[One]) -> Result<Arc<dyn TableProvider>> {
+    let is_key = |one: &&One| matches!(one.shown.kind, "PRIMARY KEY" | "UNIQUE");
+    let of = |one: &'_ One| (0..one.shown.names.len()).collect::<Vec<_>>();
+    let parts: Vec<(&One, usize)> =
+        all.iter().filter(is_key).flat_map(|one| of(one).into_iter().map(move |at| (one, at))).collect();
+    table(vec![
+        ("constraint_catalog", texts(&parts, |_| Some(CATALOG))),
+        ("constraint_schema", texts(&parts, |(one, _)| Some(&one.schema))),
+        ("constraint_name", texts(&parts, |(one, _)| Some(&one.shown.name))),
+        ("table_catalog", texts(&parts, |_| Some(CATALOG))),
+        ("table_schema", texts(&parts, |(one, _)| Some(&one.schema))),
+        ("table_name", texts(&parts, |(one, _)| Some(&one.table))),
+        ("column_name", texts(&parts, |(one, at)| Some(&one.shown.names[*at]))),
+        (
+            "ordinal_position",
+            Arc::new(parts.iter().map(|(_, at)| Some(*at as i32 + 1)).collect::<Int32Array>()) as ArrayRef,
+        ),
+        (
+            "position_in_unique_constraint",
+            Arc::new(parts.iter().map(|_| None::<i32>).collect::<Int32Array>()) as ArrayRef,
+        ),
+    ])
+}
+
+fn duckdb_indexes(all: &[Constrained]) -> Result<Arc<dyn TableProvider>> {
+    let of = |of: &Constrained| -> Vec<(String, String, String, String)> {
+        let index = |constraint: &Constraint| match constraint {
+            Constraint::Unique { index: Some(name), .. } => {
+                let columns = shown::columns(&of.fields, constraint);
+                Some((of.schema.clone(), of.table.clone(), name.clone(), columns))
+            }
+            _ => None,
+        };
+        of.constraints.iter().filter_map(index).collect()
+    };
+    let all: Vec<_> = all.iter().flat_map(of).collect();
+    let truths = |truth: bool| -> ArrayRef { Arc::new(all.iter().map(|_| Some(truth)).collect::<BooleanArray>()) };
+    let sql: ArrayRef = Arc::new(
+        all.iter()
+            .map(|(_, table, name, columns)| Some(format!("CREATE UNIQUE INDEX {name} ON {table}({columns});")))
+            .collect::<StringArray>(),
+    );
+    let expressions: ArrayRef =
+        Arc::new(all.iter().map(|(.., columns)| Some(format!("[{columns}]"))).collect::<StringArray>());
+    table(vec![
+        ("database_name", texts(&all, |_| Some(CATALOG))),
+        ("schema_name", texts(&all, |(schema, ..)| Some(schema))),
+        ("index_name", texts(&all, |(_, _, name, _)| Some(name))),
+        ("table_name", texts(&all, |(_, table, ..)| Some(table))),
+        ("comment", texts(&all, |_| None)),
+        ("is_unique", truths(true)),
+        ("is_primary", truths(false)),
+        ("expressions", expressions),
+        ("sql", sql),
+    ])
+}
+
+fn texts<'a, T>(all: &'a [T], of: impl Fn(&'a T) -> Option<&'a str>) -> ArrayRef {
+    Arc::new(all.iter().map(of).collect::<StringArray>())
+}

@@ -1,0 +1,62 @@
+//! Constraints of tables: what a declaration says, CHECK conditions as expressions, and all of them in DuckDB's words.
+//!
+//! Keys are looked after where rows are written (`warpmill_format::table`); conditions are planned here, and evaluated there.
+
+mod alter;
+mod check;
+mod declare;
+mod expressions;
+mod index;
+pub(crate) mod shown;
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::LogicalPlan;
+use warpmill_format::table::{Constraint, is_key_type};
+
+use crate::catalog::WarpmillTable;
+use crate::dialect::type_name;
+use crate::{Error, Result};
+
+pub(super) use alter::Moved;
+pub(crate) use check::Checks;
+pub(super) use declare::{added_column, take_constraints};
+
+/// What the declaration of a table says besides names and types of columns.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Declared {
+    /// Columns with the SQL of what they get where an INSERT does not say.
+    pub defaults: Vec<(String, String)>,
+    /// What is asked of rows.
+    pub constraints: Vec<Constraint>,
+    /// What is declared, and not looked after.
+    pub notices: Vec<String>,
+}
+
+/// The constraints of the table of Warpmill whose rows, as they are, a plan reads; none where it is of something else.
+pub(crate) fn of_plan(plan: &LogicalPlan) -> Result<Arc<[Constraint]>> {
+    let scan = match plan {
+        LogicalPlan::Projection(projection) => &*projection.input,
+        plan => plan,
+    };
+    let LogicalPlan::TableScan(scan) = scan else { return Ok(Arc::default()) };
+    let provider = source_as_provider(&scan.source)?;
+    let table = provider.downcast_ref::<WarpmillTable>();
+    let same = |table: &&WarpmillTable| table.snapshot().schema().fields().len() == plan.schema().fields().len();
+    Ok(table.filter(same).map(|table| Arc::clone(table.snapshot().constraints())).unwrap_or_default())
+}
+
+/// Whether the columns of keys are of types that keys can have.
+///
+/// # Errors
+/// In DuckDB's words.
+pub(super) fn check_types(constraints: &[Constraint], schema: &Schema) -> Result<()> {
+    let columns = constraints.iter().filter_map(Constraint::key).flatten();
+    let types = columns.filter_map(|column| schema.fields().get(*column)).map(|field| field.data_type());
+    match types.into_iter().find(|data_type| !is_key_type(data_type)) {
+        Some(other) => Err(Error::Plan(format!("Invalid Type [{}]: Invalid type for index key.", type_name(other)))),
+        None => Ok(()),
+    }
+}
