@@ -41,6 +41,10 @@ def is_frame(value: object) -> bool:
 
 def arrow_source(value: object) -> object:
     """An object with an Arrow interface that holds `value`'s rows."""
+    from warpmill.relation import Relation
+
+    if isinstance(value, Relation):
+        return value.exact_rows()
     if is_frame(value):
         return _with_types(value)
     if isinstance(value, dict):

@@ -101,6 +101,10 @@ def array_of(column: pyarrow.Array | pyarrow.ChunkedArray) -> Column:
     return numpy.ma.MaskedArray(data, mask=column.is_null().to_numpy(zero_copy_only=False))
 
 
+def _is_uuid(kind: pyarrow.DataType) -> bool:
+    return getattr(kind, "extension_name", None) == "arrow.uuid"
+
+
 def _is_text(kind: pyarrow.DataType) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
@@ -108,6 +112,8 @@ def _is_text(kind: pyarrow.DataType) -> bool:
 def _data(column: pyarrow.Array) -> Column:
     """The values of a column, of which those that are NULL do not matter."""
     kind = column.type
+    if _is_uuid(kind):
+        return _objects(column.to_pylist())
     if types.is_boolean(kind) or types.is_integer(kind):
         return _numbers(column, False if types.is_boolean(kind) else 0)
     if types.is_floating(kind):

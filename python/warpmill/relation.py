@@ -124,7 +124,7 @@ class Relation(OtherNames, Lazy):
         return rows[0] if rows else None
 
     def arrow(self) -> pyarrow.Table:
-        """All rows as a `pyarrow.Table`."""
+        """All rows as a `pyarrow.Table`; UUIDs are texts."""
         import pyarrow
 
         return pyarrow.table(self._result)
@@ -133,13 +133,19 @@ class Relation(OtherNames, Lazy):
         """All rows as a pandas DataFrame, whose columns have the types that DuckDB gives them."""
         from warpmill.numpy_columns import frame
 
-        return frame(self.arrow())
+        return frame(self._exact_table())
 
     def fetchnumpy(self) -> dict[str, Any]:
         """All rows as NumPy arrays by column, masked where there are NULLs."""
         from warpmill.numpy_columns import columns
 
-        return columns(self.arrow())
+        return columns(self._exact_table())
+
+    def _exact_table(self) -> pyarrow.Table:
+        """All rows, with UUIDs as such."""
+        import pyarrow
+
+        return pyarrow.table(self.exact_rows())
 
     def pl(self) -> polars.DataFrame:
         """All rows as a Polars DataFrame."""
@@ -150,6 +156,10 @@ class Relation(OtherNames, Lazy):
             if "Interval(" in kind:
                 raise NotSupportedError(f"column {name!r}: Polars has no INTERVAL; cast it to VARCHAR")
         return polars.DataFrame(self._result)
+
+    def exact_rows(self) -> QueryResult:
+        """All rows, whose UUIDs readers of Arrow are given as such (the extension type `arrow.uuid`), not as texts."""
+        return self._result.exact()
 
     def nullable_rows(self) -> QueryResult:
         """All rows, with columns that may be NULL in a table made of them."""
@@ -190,7 +200,7 @@ class Relation(OtherNames, Lazy):
         if self._finished is None:
             return f"({self._sql})", self._params, None
         table = f"{hidden}_rows"
-        self._connection._open.register(table, self._finished)
+        self._connection._open.register(table, self._finished.exact())
         return f'"{table}"', None, table
 
     def _as_relation(self) -> Relation:

@@ -64,7 +64,7 @@ def test_the_same_value(value: Any) -> None:
     ("value", "expected"),
     [
         ([], []),
-        (uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"), "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+        (uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"), uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")),
         (numpy.int8(-1), -1),
         (numpy.uint64(2**63), 2**63),
         (numpy.float32(1.5), 1.5),

@@ -16,7 +16,7 @@ use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tonic::{Code, Status};
-use warpmill::PlannedStatement;
+use warpmill::{Form, PlannedStatement, given_schema, with_schema};
 
 use crate::server::Shared;
 use crate::session::{ClientSession, Handle, Running, Ticket, Work};
@@ -125,7 +125,7 @@ async fn in_time<T>(time: Duration, work: impl Future<Output = Result<T, Status>
     })
 }
 
-/// The columns as clients are told of them: dictionaries travel as their values.
+/// The columns as clients are told of them: dictionaries travel as their values, UUIDs as texts.
 pub(crate) fn announced(schema: &SchemaRef) -> SchemaRef {
     let encoder = encoder(schema, 1 << 20, futures::stream::empty());
     encoder.known_schema().unwrap_or_else(|| Arc::clone(schema))
@@ -136,8 +136,10 @@ fn encoder(
     size: usize,
     batches: impl Stream<Item = Result<RecordBatch, Status>> + Send + 'static,
 ) -> FlightDataEncoder {
-    let batches = batches.map_err(FlightError::from);
-    FlightDataEncoderBuilder::new().with_schema(Arc::clone(schema)).with_max_flight_data_size(size).build(batches)
+    let schema = given_schema(schema, Form::Texts);
+    let given = Arc::clone(&schema);
+    let batches = batches.map(move |batch| Ok(with_schema(batch.map_err(FlightError::from)?, &given)?));
+    FlightDataEncoderBuilder::new().with_schema(schema).with_max_flight_data_size(size).build(batches)
 }
 
 /// The messages of rows that are there already.

@@ -12,10 +12,12 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use pyo3_arrow::PyArray;
-use warpmill::Error;
 use warpmill::udf::{
     ColumnKind, GroupFunction, Implementation, RowFunction, StateFunction, States, Translation, Translator,
 };
+use warpmill::{Error, with_texts};
+
+use crate::values::arrow_error;
 
 /// The threads that run Python code for a session now.
 #[derive(Debug, Default)]
@@ -104,7 +106,7 @@ fn failed(py: Python<'_>, error: &PyErr) -> Error {
 }
 
 fn pyarrow(py: Python<'_>, array: ArrayRef) -> PyResult<Py<PyAny>> {
-    let array = PyArray::from_array_ref(array);
+    let array = PyArray::from_array_ref(with_texts(&array).map_err(arrow_error)?);
     Ok(array.to_pyarrow(py)?.unbind())
 }
 

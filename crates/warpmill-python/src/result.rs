@@ -8,7 +8,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
-use warpmill::{QueryResult, column_type, schema_without_states, without_states};
+use warpmill::{Form, QueryResult, column_type, given_schema, schema_without_states, with_schema, without_states};
 
 use crate::errors::{Error, guarded};
 use crate::values::{self, arrow_error};
@@ -22,6 +22,8 @@ pub(crate) struct PyQueryResult {
     batches: Vec<RecordBatch>,
     profile: Option<String>,
     notices: Vec<String>,
+    /// The form in which readers of Arrow are given UUIDs.
+    form: Form,
 }
 
 impl PyQueryResult {
@@ -31,7 +33,12 @@ impl PyQueryResult {
         let types = result.schema.fields().iter().map(|field| column_type(field.data_type())).collect();
         let schema = Arc::new(schema_without_states(&result.schema));
         let batches = result.batches.into_iter().map(without_states).collect::<Result<_, _>>().map_err(arrow_error)?;
-        Ok(Self { schema, types, batches, profile, notices: result.notices })
+        Ok(Self { schema, types, batches, profile, notices: result.notices, form: Form::Texts })
+    }
+
+    /// The schema that readers of Arrow are given.
+    fn given(&self) -> SchemaRef {
+        given_schema(&self.schema, self.form)
     }
 }
 
@@ -72,7 +79,19 @@ impl PyQueryResult {
         let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), self.schema.metadata().clone()));
         let batches = self.batches.iter().map(|batch| batch.clone().with_schema(Arc::clone(&schema)));
         let batches = batches.collect::<Result<_, _>>().map_err(arrow_error)?;
-        Ok(Self { schema, types: self.types.clone(), batches, profile: None, notices: vec![] })
+        Ok(Self { schema, types: self.types.clone(), batches, profile: None, notices: vec![], form: Form::Extension })
+    }
+
+    /// The same rows, whose UUIDs readers of Arrow are given as such (the extension type `arrow.uuid`), not as texts.
+    fn exact(&self) -> Self {
+        Self {
+            schema: Arc::clone(&self.schema),
+            types: self.types.clone(),
+            batches: self.batches.clone(),
+            profile: None,
+            notices: vec![],
+            form: Form::Extension,
+        }
     }
 
     /// At most `count` rows from row `offset` on.
@@ -108,7 +127,7 @@ impl PyQueryResult {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        guarded(|| Ok(to_schema_pycapsule(py, self.schema.as_ref())?))
+        guarded(|| Ok(to_schema_pycapsule(py, self.given().as_ref())?))
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -117,9 +136,12 @@ impl PyQueryResult {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let field =
-            Field::new_struct("", self.schema.fields().clone(), false).with_metadata(self.schema.metadata().clone());
-        let arrays = self.batches.clone().into_iter().map(|batch| Ok(Arc::new(StructArray::from(batch)) as ArrayRef));
+        let schema = self.given();
+        let field = Field::new_struct("", schema.fields().clone(), false).with_metadata(schema.metadata().clone());
+        let arrays =
+            self.batches.clone().into_iter().map(move |batch| {
+                with_schema(batch, &schema).map(|batch| Arc::new(StructArray::from(batch)) as ArrayRef)
+            });
         let rows = Box::new(ArrayIterator::new(arrays, field.into()));
         guarded(|| Ok(to_stream_pycapsule(py, rows, requested_schema)?))
     }

@@ -14,7 +14,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict, PyList, PyTuple};
 use warpmill::{is_row, value_text};
 
 use crate::errors::{EngineError, Error};
@@ -57,6 +57,7 @@ fn values<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
         DataType::Utf8 => each(py, array, |row| array.as_string::<i32>().value(row).into_bound_py_any(py)),
         DataType::LargeUtf8 => each(py, array, |row| array.as_string::<i64>().value(row).into_bound_py_any(py)),
         DataType::Utf8View => each(py, array, |row| array.as_string_view().value(row).into_bound_py_any(py)),
+        DataType::FixedSizeBinary(16) => uuids(py, array),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             let column = converted(array, &DataType::LargeBinary)?;
             each(py, array, |row| Ok(PyBytes::new(py, column.as_binary::<i64>().value(row)).into_any()))
@@ -105,6 +106,12 @@ where
 {
     let column = array.as_primitive::<T>();
     each(py, array, |row| column.value(row).into_bound_py_any(py))
+}
+
+fn uuids<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
+    let uuid = py.import("uuid")?.getattr("UUID")?;
+    let column = array.as_fixed_size_binary();
+    each(py, array, |row| uuid.call((), Some(&[("bytes", PyBytes::new(py, column.value(row)))].into_py_dict(py)?)))
 }
 
 fn decimals<'py>(py: Python<'py>, array: &ArrayRef, text: impl Fn(usize) -> String) -> Values<'py> {

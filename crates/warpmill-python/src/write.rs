@@ -17,6 +17,8 @@ use parquet::file::properties::WriterProperties;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use warpmill::{Form, given_schema, with_schema};
+
 use crate::errors::IOError;
 use crate::values::arrow_error;
 
@@ -95,6 +97,9 @@ fn write(
     format: Format,
     out: &mut (impl Write + Send),
 ) -> Result<(), ArrowError> {
+    let form = if matches!(format, Format::Csv | Format::Json) { Form::Texts } else { Form::Extension };
+    let schema = &given_schema(schema, form);
+    let batches = batches.iter().map(|batch| with_schema(batch.clone(), schema)).collect::<Result<Vec<_>, _>>()?;
     match format {
         Format::Csv => {
             let mut writer = WriterBuilder::new().with_header(true).build(out);
@@ -112,7 +117,7 @@ fn write(
         }
         Format::Parquet => {
             let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(parquet_properties()))?;
-            for batch in batches {
+            for batch in &batches {
                 writer.write(batch)?;
             }
             writer.close()?;

@@ -46,7 +46,10 @@ pub use calibrate::{Measurement, calibrate};
 pub use catalog::{TableInfo, WarpmillTable};
 pub use commit::CommitGate;
 pub use datafusion::common::ScalarValue;
-pub use dialect::{column_type, is_row, schema_without_states, value_text, without_states};
+pub use dialect::{
+    Form, column_type, given_schema, is_row, received_schema, schema_without_states, value_text, with_schema,
+    with_texts, without_states,
+};
 pub use error::{Error, Result};
 pub use files::check_message;
 pub use offload::Fallback;

@@ -52,6 +52,23 @@ CASES = (
         "SELECT CAST(NULL AS TIMESTAMP) AS a, CAST(x AS DATE) AS b, CAST(x AS BLOB) AS c"
         " FROM (VALUES (CAST(NULL AS INTEGER))) t(x)",
     ),
+    Case(
+        "UUIDs are read from texts",
+        "SELECT s::UUID AS a, typeof(s::UUID) AS b, s::UUID::VARCHAR AS c, s::UUID::BLOB AS d,"
+        " TRY_CAST('x' || s AS UUID) AS e"
+        " FROM (VALUES ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'), ('{FFFFFFFF-ffff-ffff-ffff-ffffffffffff}'), (NULL),"
+        " ('00000000000000000000000000000000')) t(s)",
+    ),
+    Case("a text that is no UUID is an error", "SELECT 'a0eebc99'::UUID"),
+    Case("numbers are no UUIDs", "SELECT 1::UUID"),
+    Case(
+        "constant texts beside UUIDs are read as such",
+        "SELECT u, u > '80000000-0000-0000-0000-000000000000' AS a, coalesce(u, 'ffffffff-ffff-ffff-ffff-ffffffffffff')"
+        " AS b, u || '!' AS c FROM (VALUES ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::UUID),"
+        " ('00000000-0000-0000-0000-000000000000'), (NULL)) t(u) ORDER BY u",
+    ),
+    Case("UUIDs are no texts to functions", "SELECT upper(uuid())"),
+    Case("a UUID and a text that is no constant are not mixed", "SELECT coalesce(uuid(), s) FROM (VALUES ('x')) t(s)"),
     Case("so is what is not computed", "SELECT CASE WHEN x > 1 THEN CAST(x AS TIME) END AS a FROM (VALUES (1)) t(x)"),
     Case(
         "numbers in texts are no times and moments",

@@ -79,6 +79,19 @@ def test_queries_and_types(con: Any, sales: pa.Table) -> None:
         assert cursor.fetchall() == []
 
 
+def test_uuids_are_texts(con: Any) -> None:
+    one = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+    with con.cursor() as cursor:
+        cursor.execute("CREATE TABLE ids (u UUID, n BIGINT)")
+        cursor.execute(f"INSERT INTO ids VALUES ('{one}', 1), (NULL, 2)")
+        cursor.execute("SELECT u, [u] AS l, n FROM ids ORDER BY n")
+        table = cursor.fetch_arrow_table()
+        assert table.column("u").to_pylist() == [one, None]
+        assert table.column("l").to_pylist() == [[one], [None]]
+        cursor.execute("SELECT n FROM ids WHERE u = ?", (one,))
+        assert cursor.fetchall() == [(1,)]
+
+
 def test_parameters(con: Any, sales: pa.Table) -> None:
     with con.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM sales WHERE item = ? AND amount < ?", ("item 1", 100))

@@ -7,6 +7,7 @@ use warpmill_format::Bitmap;
 
 use super::accumulate::{Accumulator, Ids, Kind};
 use super::keys::KeyLayout;
+use super::ordered::{Ordered, merge_states, same_groups};
 use super::plan::{Grouping, Layout};
 use super::spill::Spilled;
 use super::table::{KeyRows, PARTITIONS, Table};
@@ -41,7 +42,12 @@ pub(super) struct Feed<'a> {
 
 enum State {
     One,
-    Perfect { touched: Vec<bool>, cells: usize },
+    Perfect {
+        touched: Vec<bool>,
+        cells: usize,
+    },
+    /// Of rows that are to find their group by hash, as long as their keys ascend.
+    Ordered(Ordered),
     Hash(Table),
 }
 
@@ -99,10 +105,10 @@ impl Groups {
                 let ids = perfect.cells * if perfect.cells <= LANED_CELLS && !in_order { LANES } else { 1 };
                 (State::Perfect { touched: vec![false; ids], cells: perfect.cells }, ids)
             }
-            Grouping::Hash(keys) => {
-                let (width, strings) = keys.shape();
-                (State::Hash(Table::new(width, strings, 0)), 0)
+            Grouping::Hash(keys) if keys.shape() == (1, 0) && !layout.equal_hashes => {
+                (State::Ordered(Ordered::default()), 0)
             }
+            Grouping::Hash(keys) => (State::Hash(keys.table(0)), 0),
         };
         let slots = layout.slots.iter().map(|slot| Accumulator::new(slot.kind, slot.phys, groups)).collect();
         Self {
@@ -146,6 +152,15 @@ impl Groups {
         feeds: &[Feed<'f>],
         take: impl Fn(&mut Accumulator, Ids<'_>, &Feed<'f>) -> Result<()>,
     ) -> Result<()> {
+        let encoded = match &self.layout.grouping {
+            Grouping::Hash(layout) => Some(layout.encode(keys, rows)?),
+            Grouping::One | Grouping::Perfect(_) => None,
+        };
+        if let (State::Ordered(ordered), Some(encoded)) = (&mut self.state, &encoded)
+            && !ordered.find_or_insert(&encoded.words, &mut self.ids)
+        {
+            self.hash_groups();
+        }
         let ids = match (&mut self.state, &self.layout.grouping) {
             (State::Perfect { touched, cells }, Grouping::Perfect(layout)) => {
                 let lanes = touched.len() / *cells;
@@ -156,11 +171,15 @@ impl Groups {
                 self.ids.iter().for_each(|&id| touched[id as usize] = true);
                 Ids::Each(&self.ids)
             }
-            (State::Hash(table), Grouping::Hash(layout)) => {
-                let rows_of_keys = layout.encode(keys, rows)?;
-                let hashes = if self.layout.equal_hashes { vec![0; rows] } else { rows_of_keys.hashes(rows) };
+            (State::Ordered(ordered), _) => {
+                self.slots.iter_mut().for_each(|slot| slot.resize(ordered.len()));
+                Ids::Each(&self.ids)
+            }
+            (State::Hash(table), _) => {
+                let encoded = encoded.expect("keys that are hashed");
+                let hashes = if self.layout.equal_hashes { vec![0; rows] } else { encoded.hashes(rows) };
                 let known = table.len();
-                table.find_or_insert(&rows_of_keys, &hashes, &mut self.ids);
+                table.find_or_insert(&encoded, &hashes, &mut self.ids);
                 if let Some(worker) = &mut self.copies {
                     table.copy_strings(known, worker)?;
                 }
@@ -181,6 +200,19 @@ impl Groups {
         self.account()
     }
 
+    /// Goes on with a hash table that has the groups there are.
+    fn hash_groups(&mut self) {
+        let (State::Ordered(ordered), Grouping::Hash(layout)) = (&mut self.state, &self.layout.grouping) else {
+            return;
+        };
+        let groups = ordered.len();
+        let keys = KeyRows { width: 1, words: std::mem::take(ordered).into_keys(), strings: vec![] };
+        let mut table = layout.table(groups);
+        // Their keys differ: each gets the number that it has.
+        table.find_or_insert(&keys, &keys.hashes(groups), &mut self.ids);
+        self.state = State::Hash(table);
+    }
+
     fn freeze_if_full(&mut self) {
         let State::Hash(table) = &mut self.state else { return };
         let groups = table.len();
@@ -194,8 +226,9 @@ impl Groups {
         self.freeze();
     }
 
-    /// Moves the table's groups into a run.
+    /// Moves the groups into a run.
     fn freeze(&mut self) {
+        self.hash_groups();
         let State::Hash(table) = &mut self.state else { return };
         if table.len() == 0 {
             return;
@@ -219,7 +252,7 @@ impl Groups {
         if !self.query.spills() {
             self.query.reserve("Aggregate", more)?;
         } else if !self.query.try_reserve(more, 0) {
-            if bytes > self.query.working_memory() && matches!(self.state, State::Hash(_)) {
+            if bytes > self.query.working_memory() && matches!(self.state, State::Hash(_) | State::Ordered(_)) {
                 return self.spill();
             }
             self.query.account(more);
@@ -229,8 +262,12 @@ impl Groups {
     }
 
     fn bytes(&self) -> usize {
-        let table = if let State::Hash(table) = &self.state { table.bytes() } else { 0 };
-        table + self.run_bytes + self.slots.iter().map(Accumulator::bytes).sum::<usize>()
+        let keys = match &self.state {
+            State::Hash(table) => table.bytes(),
+            State::Ordered(ordered) => ordered.bytes(),
+            State::One | State::Perfect { .. } => 0,
+        };
+        keys + self.run_bytes + self.slots.iter().map(Accumulator::bytes).sum::<usize>()
     }
 
     /// Puts all groups aside.
@@ -245,8 +282,7 @@ impl Groups {
         }
         self.run_bytes = 0;
         if let (State::Hash(table), Grouping::Hash(keys)) = (&mut self.state, &self.layout.grouping) {
-            let (width, strings) = keys.shape();
-            *table = Table::new(width, strings, 0);
+            *table = keys.table(0);
         }
         self.slots = self.layout.slots.iter().map(|slot| Accumulator::new(slot.kind, slot.phys, 0)).collect();
         let bytes = self.bytes();
@@ -288,15 +324,13 @@ pub(super) fn merge(
     let parts = match &layout.grouping {
         Grouping::One => vec![merge_one(layout, &workers, query)],
         Grouping::Perfect(_) => merge_perfect(layout, &workers, query),
-        Grouping::Hash(keys) => {
-            if let [only] = workers.as_mut_slice()
-                && only.runs.is_empty()
-            {
-                vec![take_table(keys, only)]
-            } else {
-                pool.install(|| merge_runs(layout, keys, &mut workers, query))?
-            }
-        }
+        Grouping::Hash(keys) => match merge_ordered(keys, &mut workers) {
+            Some(parts) => parts,
+            None => match workers.as_mut_slice() {
+                [only] if only.runs.is_empty() => vec![take_table(keys, only)],
+                _ => pool.install(|| merge_runs(layout, keys, &mut workers, query))?,
+            },
+        },
     };
     drop(workers);
     query.reserve_or_exceed("Aggregate", parts.iter().map(Part::bytes).sum())?;
@@ -332,6 +366,33 @@ fn merge_perfect(layout: &Arc<Layout>, workers: &[Groups], query: &Arc<QueryCont
     }
     let slots = all.slots.iter().map(|slot| slot.gather(&ids)).collect();
     vec![Part { keys: perfect.decode(&ids), slots, rows: ids.len() }]
+}
+
+/// The groups of workers whose keys ascend, and overlap at the ends of pieces only; `None`: of others.
+fn merge_ordered(layout: &KeyLayout, workers: &mut [Groups]) -> Option<Vec<Part>> {
+    let ordered = workers.iter().map(|worker| match &worker.state {
+        State::Ordered(ordered) => Some(ordered),
+        _ => None,
+    });
+    let ordered = ordered.collect::<Option<Vec<_>>>()?;
+    let same = same_groups(&ordered)?;
+    let mut slots: Vec<Vec<Accumulator>> = workers.iter_mut().map(|worker| std::mem::take(&mut worker.slots)).collect();
+    merge_states(&mut slots, &same);
+    let part = |(at, (worker, slots)): (usize, (&mut Groups, Vec<Accumulator>))| {
+        let State::Ordered(ordered) = &mut worker.state else { unreachable!("workers with ascending keys") };
+        let keys = KeyRows { width: 1, words: std::mem::take(ordered).into_keys(), strings: vec![] };
+        let mut gone: Vec<u32> =
+            same.iter().filter(|same| same.from.worker == at).map(|same| same.from.group).collect();
+        gone.sort_unstable();
+        let rows = keys.words.len() - gone.len();
+        if gone.is_empty() {
+            return Part { keys: layout.decode(keys, rows), slots, rows };
+        }
+        let order: Vec<u32> = (0..keys.words.len() as u32).filter(|group| gone.binary_search(group).is_err()).collect();
+        let slots = slots.iter().map(|slot| slot.gather(&order)).collect();
+        Part { keys: layout.decode(keys.gather(&order), rows), slots, rows }
+    };
+    Some(workers.iter_mut().zip(slots).enumerate().map(part).filter(|part| part.rows > 0).collect())
 }
 
 /// The groups of a query's only worker.
@@ -371,9 +432,8 @@ pub(super) struct Merging<'a> {
 impl<'a> Merging<'a> {
     /// No groups, with room for `groups`.
     pub fn new(layout: &Layout, keys: &'a KeyLayout, groups: usize) -> Self {
-        let (width, strings) = keys.shape();
         let slots = layout.slots.iter().map(|slot| Accumulator::new(slot.kind, slot.phys, 0)).collect();
-        Self { keys, table: Table::new(width, strings, groups), slots, into: vec![] }
+        Self { keys, table: keys.table(groups), slots, into: vec![] }
     }
 
     /// Takes in groups `from` of `slots`, which have these keys and hashes.

@@ -7,7 +7,7 @@
 use warpmill_format::Bitmap;
 use warpmill_ir::{ColType, Phys};
 
-use super::table::KeyRows;
+use super::table::{KeyRows, Table};
 use super::text::TextKey;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, Vector};
@@ -216,6 +216,11 @@ impl KeyLayout {
     /// Words per row and number of string columns.
     pub fn shape(&self) -> (usize, usize) {
         (self.width, self.strings.len())
+    }
+
+    /// An empty table of such keys with room for `groups`.
+    pub fn table(&self, groups: usize) -> Table {
+        Table::new(self.width, self.strings.len(), groups)
     }
 
     /// The keys of `rows` rows.

@@ -11,6 +11,7 @@ mod hash;
 mod keys;
 mod moments;
 pub(crate) mod operand;
+mod ordered;
 pub(crate) mod output;
 mod plan;
 mod spill;

@@ -14,16 +14,45 @@ use crate::vector::{Data, Vector};
 
 /// The result columns of some groups.
 pub(super) fn finish(plan: &Plan, part: Part) -> Result<(Vec<Arc<Vector>>, usize)> {
-    let Part { keys, slots, rows } = part;
+    let Part { keys, mut slots, rows } = part;
     let mut columns = Vec::with_capacity(plan.field_types.len());
     for ((key, ty), field) in keys.into_iter().zip(&plan.group_types).zip(&plan.field_types) {
         let data = convert(key.data, ty, field.phys)?;
         columns.push(Arc::new(Vector { data, validity: key.validity }));
     }
-    for output in &plan.outputs {
-        columns.push(Arc::new(column(output, &slots, rows)?));
+    for (at, output) in plan.outputs.iter().enumerate() {
+        let column = match sums_as_they_are(output, &mut slots, &plan.outputs[at + 1..]) {
+            Some(sums) => Vector::with_validity(Data::I64(sums), validity(output, &slots, rows)),
+            None => column(output, &slots, rows)?,
+        };
+        columns.push(Arc::new(column));
     }
     Ok((columns, rows))
+}
+
+/// The states of an output that are its values, taken out of `slots`, where no output of `later` needs them.
+fn sums_as_they_are(output: &Output, slots: &mut [Accumulator], later: &[Output]) -> Option<Vec<i64>> {
+    let slot = output.slot;
+    let is_needed = output.count == Some(slot) || later.iter().any(|it| it.slot == slot || it.count == Some(slot));
+    match &mut slots[slot] {
+        Accumulator::SumI64(sums) if !is_needed && output.function == AggregateFunction::Sum => {
+            (output.ty.phys == Phys::I64).then(|| std::mem::take(sums))
+        }
+        _ => None,
+    }
+}
+
+/// The groups in which an output has taken in a value; `None`: all.
+fn validity(output: &Output, slots: &[Accumulator], rows: usize) -> Option<Bitmap> {
+    counts(output, slots).map(|counts| Bitmap::from_fn(rows, |group| counts[group] > 0))
+}
+
+/// The number of values that an output has taken in, where it counts them.
+fn counts<'a>(output: &Output, slots: &'a [Accumulator]) -> Option<&'a [i64]> {
+    output.count.map(|slot| match &slots[slot] {
+        Accumulator::Count(counts) => counts.as_slice(),
+        _ => unreachable!("a count"),
+    })
 }
 
 /// Sums by row, of values that are held as the variant says.
@@ -55,11 +84,7 @@ pub(crate) fn of_sums(
 
 fn column(output: &Output, slots: &[Accumulator], rows: usize) -> Result<Vector> {
     use AggregateFunction as F;
-    let counts = output.count.map(|slot| match &slots[slot] {
-        Accumulator::Count(counts) => counts.as_slice(),
-        _ => unreachable!("a count"),
-    });
-    let validity = counts.map(|counts| Bitmap::from_fn(rows, |group| counts[group] > 0));
+    let (counts, validity) = (counts(output, slots), validity(output, slots, rows));
     let to = output.ty.phys;
     let from = output.argument.as_ref().unwrap_or(&output.ty);
     let (data, validity) = match (&slots[output.slot], output.function) {

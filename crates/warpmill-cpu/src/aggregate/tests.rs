@@ -337,6 +337,46 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(80))]
+    #[test]
+    fn agrees_with_the_oracle_when_rows_come_in_order(
+        (mut rows, last) in (prop::collection::vec(row(), 0..80), prop::collection::vec(row(), 0..3)),
+        key in prop::sample::select(vec![1usize, 3, 8]),
+        chunk_rows in 1usize..9,
+        workers in 1usize..5,
+        limit in prop_oneof![Just(None), (0usize..100_000).prop_map(Some)],
+    ) {
+        let least = |value: &V| if *value == V::Null { 0 } else { 1 };
+        rows.sort_by(|a, b| match (&a[key], &b[key]) {
+            (V::Null, _) | (_, V::Null) => least(&a[key]).cmp(&least(&b[key])),
+            (a, b) => order(a, b),
+        });
+        // Rows that come after some of greater keys.
+        rows.extend(last);
+        check_under(limit.map(spilling).unwrap_or_default(), &rows, &[key], chunk_rows, workers);
+    }
+}
+
+#[test]
+fn many_groups_in_order_need_no_merge() {
+    let types = [int(DataType::Int64, Phys::I64, (0, 1_000_000))];
+    let groups = [Expr::column(0, types[0].clone())];
+    let aggregates = [aggregate(F::CountStar, None, of(DataType::Int64))];
+    let sink = AggregateSink::new(&groups, &aggregates, &fields(&groups, &aggregates), None).unwrap();
+    const GROUPS: i64 = 200_000;
+    // Every key three times: groups lie across batches, and across those of two workers.
+    let rows: Vec<Vec<V>> = (0..3 * GROUPS).map(|i| vec![V::Int((i / 3).into())]).collect();
+    for workers in [1, 2, 3] {
+        let found = run(&sink, &types, &rows, 2048, workers).unwrap();
+        assert_eq!(found.batches.len(), workers, "a batch for each worker");
+        let mut found = table(&found);
+        found.sort_by(|a, b| order(&a[0], &b[0]));
+        let expected: Vec<Vec<V>> = (0..GROUPS).map(|key| vec![V::Int(key.into()), V::Int(3)]).collect();
+        assert!(found == expected, "{workers} workers");
+    }
+}
+
 /// A memory limit beyond which everything is put aside.
 pub(crate) fn spilling(memory_limit: usize) -> Settings {
     let spill = SpillSettings { enabled: true, working_memory: Some(0), ..SpillSettings::default() };

@@ -13,8 +13,8 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, Parq
 use super::parallel::{ordered, thread_count};
 use super::{Progress, Progressed, input, locate, name};
 use crate::guard::caught;
-use crate::parquet_file::CheckedFooter;
 use crate::parquet_file::file::whole;
+use crate::parquet_file::{CheckedFooter, with_uuids};
 use crate::table::{conform_column, stored_schema};
 use crate::{FormatError, Result, TableSnapshot, TableWriter};
 
@@ -54,7 +54,8 @@ struct Piece {
 /// The schema that a table of the file's rows has.
 pub fn parquet_schema(path: &Path) -> Result<SchemaRef> {
     let (metadata, _) = open(path)?;
-    stored_schema(metadata.schema()).map_err(|e| locate(e, &name(path), "schema"))
+    let schema = with_uuids(metadata.schema(), &[metadata.metadata()]);
+    stored_schema(&schema).map_err(|e| locate(e, &name(path), "schema"))
 }
 
 /// Writes the rows of all files, in order, and commits. Columns are matched by name.

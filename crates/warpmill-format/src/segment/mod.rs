@@ -23,7 +23,7 @@ use bytes::View;
 pub use bytes::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
 pub(crate) use encode::{RankBounds, VectorBounds, integer_width};
 pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, SegmentParts, ValueLayout};
-pub(crate) use nested::{PartTypes, is_nested, part_types};
+pub(crate) use nested::{PartTypes, UUID_BYTES, is_nested, part_types};
 pub(crate) use read::read_integers;
 
 /// The way the values of a segment are encoded (see [`crate::encoding`]).

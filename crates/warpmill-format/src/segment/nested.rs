@@ -1,22 +1,28 @@
 //! Values of nested types: segments within a segment.
 //!
 //! A list is the lengths of its rows and the elements of all rows, a map a list of its entries, a struct its fields, bytes are their lengths and
-//! themselves, an interval its months, days and nanoseconds. Each part is a segment of its own, encoded as a column of its type is (`docs/format.md`,
+//! themselves, an interval its months, days and nanoseconds, a UUID its first and its last eight bytes. Each part is a segment of its own, encoded as a column of its type is (`docs/format.md`,
 //! section 5). Null rows have no elements and no bytes.
 
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, FixedSizeListArray, Int32Array, Int64Array, ListArray,
-    MapArray, MutableArrayData, PrimitiveArray, StructArray, UInt32Array, make_array, new_empty_array,
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Int32Array,
+    Int64Array, ListArray, MapArray, MutableArrayData, PrimitiveArray, StructArray, UInt32Array, UInt64Array,
+    make_array, new_empty_array,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::compute::{concat, nullif};
-use arrow::datatypes::{DataType, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, UInt32Type};
+use arrow::datatypes::{
+    DataType, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, UInt32Type, UInt64Type,
+};
 
 use super::bytes::{SEGMENT_ALIGN, SectionReader, SectionWriter, View, corrupt};
 use super::{Segment, arrays};
 use crate::{FormatError, Result, SEGMENT_ROWS, VECTOR_ROWS};
+
+/// Bytes of a UUID, which are in the order in which they are written.
+pub(crate) const UUID_BYTES: i32 = 16;
 
 /// The parts of the values of a nested type.
 pub(crate) struct NestedValues {
@@ -47,6 +53,7 @@ pub(crate) fn part_types(data_type: &DataType, rows: usize) -> Option<PartTypes<
         DataType::Interval(IntervalUnit::MonthDayNano) => {
             (of(&[&DataType::Int32, &DataType::Int32, &DataType::Int64]), None)
         }
+        DataType::FixedSizeBinary(UUID_BYTES) => (of(&[&DataType::UInt64, &DataType::UInt64]), None),
         _ => return None,
     };
     Some(PartTypes { own, elements })
@@ -114,6 +121,18 @@ fn parts_of(array: &ArrayRef) -> Result<(Vec<ArrayRef>, Option<Vec<u8>>)> {
             let days = Int32Array::from_iter_values(values.iter().map(|value| value.days));
             let nanos = Int64Array::from_iter_values(values.iter().map(|value| value.nanoseconds));
             (vec![Arc::new(months), Arc::new(days), Arc::new(nanos)], None)
+        }
+        DataType::FixedSizeBinary(UUID_BYTES) => {
+            let values = array.as_fixed_size_binary();
+            let half = |at: usize| -> ArrayRef {
+                let number = |value: &[u8]| value[8 * at..][..8].try_into().map_or(0, u64::from_be_bytes);
+                Arc::new(
+                    (0..values.len())
+                        .map(|row| values.is_valid(row).then(|| number(values.value(row))))
+                        .collect::<UInt64Array>(),
+                )
+            };
+            (vec![half(0), half(1)], None)
         }
         other => return Err(FormatError::schema("", format!("type {other} cannot be stored"))),
     })
@@ -229,6 +248,13 @@ impl NestedValues {
                 let values =
                     whole.map(|((&months, &days), &nanos)| IntervalMonthDayNanoType::make_value(months, days, nanos));
                 Arc::new(PrimitiveArray::<IntervalMonthDayNanoType>::try_new(values.collect(), nulls)?)
+            }
+            DataType::FixedSizeBinary(UUID_BYTES) => {
+                let halves = [part(0, &DataType::UInt64)?, part(1, &DataType::UInt64)?];
+                let [first, last] = halves.each_ref().map(|half| half.as_primitive::<UInt64Type>().values());
+                let bytes = first.iter().zip(last).flat_map(|(first, last)| [first.to_be_bytes(), last.to_be_bytes()]);
+                let bytes: Vec<u8> = bytes.flatten().collect();
+                Arc::new(FixedSizeBinaryArray::try_new(UUID_BYTES, bytes.into(), nulls)?)
             }
             other => return Err(FormatError::schema("", format!("type {other} is not nested"))),
         })

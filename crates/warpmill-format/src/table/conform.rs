@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, IntervalUnit, 
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
+use crate::segment::UUID_BYTES;
 use crate::{FormatError, Result};
 
 /// Levels of nested types in a column's.
@@ -44,6 +45,7 @@ fn stored_within(data_type: &DataType, levels: usize) -> Option<DataType> {
             Struct(fields.iter().map(|field| stored_field(field)).collect::<Option<_>>()?)
         }
         Map(entry, ordered) => Map(stored_field(entry)?, *ordered),
+        FixedSizeBinary(UUID_BYTES) => data_type.clone(),
         Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => Binary,
         Interval(_) => Interval(IntervalUnit::MonthDayNano),
         _ => return None,

@@ -45,6 +45,13 @@ pub struct Hints {
 }
 
 impl Hints {
+    /// Whether they differ from `first`, with which programs begin, by sizes and repeated keys only: such is worth trying for a program with
+    /// other constants. All else was learnt where memory did not suffice.
+    pub(crate) fn are_sizes(&self, first: &Self) -> bool {
+        let Self { repeated_keys, capacity, all_rows, text_words, .. } = first.clone();
+        self != first && Self { repeated_keys, capacity, all_rows, text_words, ..self.clone() } == *first
+    }
+
     /// Whether sinks may be made in parts.
     pub fn makes_parts(&self) -> bool {
         self.partitioned.is_some() || self.forced_partitions > 1

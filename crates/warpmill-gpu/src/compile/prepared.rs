@@ -18,7 +18,7 @@ use super::layout::SinkLayout;
 use super::program::Place;
 use super::ranges::Range;
 use super::replay::Replays;
-use super::shapes::{LaidOut, Made, Shapes};
+use super::shapes::{LaidOut, Made, Shape, Shapes};
 use crate::data::admission::CachedData;
 use crate::data::form::{DataSource, Form};
 use crate::data::paths::model::{Forms, ScanColumn};
@@ -39,6 +39,9 @@ use crate::memory::regions::{Cache, KeyMap, aligned};
 pub struct Prepared {
     /// The program, in an order that the device can keep.
     pub program: Arc<Program>,
+    shape: Arc<Shape>,
+    /// Whether its hints are those of a program with other constants.
+    pub(crate) has_others_hints: bool,
     /// The way sinks lie in memory, and what for.
     laid_out: Arc<LaidOut>,
     /// Kernels and their functions.
@@ -94,6 +97,8 @@ pub struct Preparing<'a> {
     pub forms: &'a ChooseForms<'a>,
     /// The place where data comes from that does not stay in device memory.
     pub data: DataSource,
+    /// Whether hints are the first ones: those that programs with other constants have learnt are better.
+    pub first: bool,
 }
 
 /// Descriptors, and the bytes of those of columns and of row counts.
@@ -109,6 +114,8 @@ impl Prepared {
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let filters = ScanFilters::of_program(&program)?;
         let shape = by.shapes.of(&program, &filters);
+        let learnt = by.first.then(|| shape.learnt(hints)).flatten();
+        let (has_others_hints, hints) = (learnt.is_some(), learnt.as_ref().unwrap_or(hints));
         let laid_out = shape.lay_out(&program, &filters, inputs, hints, by.limits)?;
         let selected =
             selected_scans(&program, &filters, if hints.streamed { by.data.passing() } else { DataSource::Cache })?;
@@ -122,6 +129,8 @@ impl Prepared {
         let memory = made.memory(&program, by.limits, constants.len());
         let mut prepared = Self {
             program,
+            shape,
+            has_others_hints,
             laid_out,
             made,
             found,
@@ -174,6 +183,11 @@ impl Prepared {
     /// The way sinks lie in memory.
     pub fn layouts(&self) -> &[SinkLayout] {
         &self.laid_out.layouts
+    }
+
+    /// Lets programs with other constants that would begin with `first` begin with its hints, with which it has ended.
+    pub(crate) fn teach(&self, first: &Hints) {
+        self.shape.learn(first, self.hints());
     }
 
     /// The hints that it was laid out with.

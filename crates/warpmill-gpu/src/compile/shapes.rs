@@ -55,6 +55,8 @@ struct Known {
 /// Programs that lowering cannot tell apart but by the estimates of filters.
 pub struct Shape {
     named: Named,
+    /// Hints that the last of its programs that needed others than the first ones has ended with, by those that it began with.
+    learnt: Mutex<Vec<(Hints, Hints)>>,
     laid_out: Mutex<Vec<(Vec<u64>, Arc<LaidOut>)>>,
     made: Mutex<Vec<Arc<Made>>>,
 }
@@ -98,8 +100,8 @@ impl Shapes {
             let oldest = known.shapes.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
             gone.extend(oldest.and_then(|oldest| known.shapes.remove_entry(&oldest)));
         }
-        let (laid_out, made) = Default::default();
-        let shape = Arc::new(Shape { named: identity.named(), laid_out, made });
+        let (learnt, laid_out, made) = Default::default();
+        let shape = Arc::new(Shape { named: identity.named(), learnt, laid_out, made });
         known.shapes.insert(identity.bytes().into(), (shape.clone(), clock));
         // Functions may be unloaded with it, for which the device is waited: not under the lock.
         drop(known);
@@ -109,6 +111,23 @@ impl Shapes {
 }
 
 impl Shape {
+    /// The hints that a program begins with after others have learnt them; `None` where `first` have been good enough.
+    pub fn learnt(&self, first: &Hints) -> Option<Hints> {
+        self.learnt.lock().iter().find(|(other, _)| other == first).map(|(_, learnt)| learnt.clone())
+    }
+
+    /// Notes that a program that began with `first` has ended with `hints`.
+    pub fn learn(&self, first: &Hints, hints: &Hints) {
+        if !hints.are_sizes(first) {
+            return;
+        }
+        let mut learnt = self.learnt.lock();
+        match learnt.iter_mut().find(|(other, _)| other == first) {
+            Some((_, known)) => known.clone_from(hints),
+            None => drop(push(&mut learnt, (first.clone(), hints.clone()))),
+        }
+    }
+
     /// Lays out the sinks of `program`, whose scans have `filters`, for inputs of so many rows.
     ///
     /// # Errors

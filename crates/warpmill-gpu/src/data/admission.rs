@@ -240,11 +240,12 @@ impl Admission {
         if used + processing.max(lane.region.held()) > store.memory {
             lane.region.release();
         }
-        let idle: u64 = queue.idle.iter().map(|lane| lane.region.held()).sum();
+        let mut idle: u64 = queue.idle.iter().map(|lane| lane.region.held()).sum();
         if used + processing.max(lane.region.held()) + idle > store.memory {
             queue.idle.iter_mut().for_each(|lane| lane.region.release());
+            idle = 0;
         }
-        lane.region.provide(processing)?;
+        lane.region.provide(processing, store.memory.saturating_sub(used + idle))?;
         let claimed = missing + processing.max(lane.region.held());
         queue.running += 1;
         queue.alone = alone;

@@ -13,8 +13,10 @@ const ALIGN: u64 = 256;
 /// Bytes that the caching region grows by at least.
 const CHUNK: u64 = 256 << 20;
 
-/// The unit of a processing region's one allocation: queries that need about as much take turns without a new one.
+/// The least unit of a processing region's one allocation, and the part of it that is one: queries that need about as much take turns without a
+/// new one, which takes ten milliseconds and more.
 const GRAIN: u64 = 16 << 20;
+const PART: u64 = 8;
 
 /// The room that `bytes` bytes take in a region.
 pub fn aligned(bytes: u64) -> u64 {
@@ -124,17 +126,17 @@ impl Region {
     }
 
     /// Lets the region have `bytes` bytes from now on; nothing must be handed out. On a GPU they are one allocation: the one that
-    /// is there, where it is large enough.
+    /// is there, where it is large enough, or a new one with some more, of `most` bytes at most.
     ///
     /// # Errors
     /// [`Failure::Memory`] where the device has not so much.
-    pub fn provide(&mut self, bytes: u64) -> Result<()> {
+    pub fn provide(&mut self, bytes: u64, most: u64) -> Result<()> {
         self.limit = bytes;
         if self.device.properties().kind == DeviceKind::Sim || self.chunks.iter().any(|chunk| chunk.size >= bytes) {
             return Ok(());
         }
         self.release();
-        let size = bytes.next_multiple_of(GRAIN);
+        let size = bytes.next_multiple_of((bytes.next_power_of_two() / PART).max(GRAIN)).min(most).max(bytes);
         match self.device.allocate(size) {
             Ok(base) => self.chunks.push(Chunk { base, size, used: 0 }),
             Err(crate::device::DeviceError::OutOfMemory { requested, available, .. }) => {

@@ -142,7 +142,12 @@ impl Executor {
         let (mut runs, mut alone) = (1, false);
         loop {
             match self.run_once((program, &prepared), &inputs, options, runs, alone) {
-                Ok(Outcome::Done(output)) => return Ok(*output),
+                Ok(Outcome::Done(output)) => {
+                    if runs > 1 {
+                        prepared.teach(&Asked::of(program, options).hints());
+                    }
+                    return Ok(*output);
+                }
                 Ok(Outcome::Again(hints)) if runs < MOST_RUNS => {
                     runs += 1;
                     prepared = self.prepare(program, &rows, *hints, options)?;
@@ -155,6 +160,10 @@ impl Executor {
                     let mut hints = prepared.hints().clone();
                     hints.capacity.insert(program.sinks.len() - 1, FIRST_SENT);
                     prepared = self.prepare(program, &rows, hints, options)?;
+                }
+                // Constants of others may have needed more.
+                Err(Failure::Memory { .. }) if prepared.has_others_hints => {
+                    prepared = self.prepare(program, &rows, Asked::of(program, options).hints(), options)?;
                 }
                 // Others may have copied what it has sent, and left.
                 Err(failure) if options.shuffle.is_some() => return Err(failure),
@@ -325,7 +334,8 @@ impl Executor {
             _ => vec![],
         };
         let Some(last) = known.first().filter(|last| last.inputs() == inputs) else {
-            return self.prepare(program, inputs, asked.hints(), options);
+            let forms = |columns: &[ScanColumn]| self.choose(program, columns, GUESSED_BATCHES, options).forms;
+            return self.prepare_as(program, inputs, &asked.hints(), (options, &forms, true));
         };
         // Not held while the program is prepared: others that run it end meanwhile.
         let learnt = last.learnt.lock().take();
@@ -343,7 +353,7 @@ impl Executor {
             .find(|other| other.forms == forms && other.hints() == last.hints() && other.inputs() == inputs)
         {
             Some(found) => Ok(self.keep(program, asked, found.clone())),
-            None => self.prepare_as(program, inputs, last.hints(), (options, &|_| forms.clone())),
+            None => self.prepare_as(program, inputs, last.hints(), (options, &|_| forms.clone(), false)),
         }
     }
 
@@ -355,7 +365,7 @@ impl Executor {
         options: &Options,
     ) -> Result<Arc<Prepared>> {
         let forms = |columns: &[ScanColumn]| self.choose(program, columns, GUESSED_BATCHES, options).forms;
-        self.prepare_as(program, inputs, &hints, (options, &forms))
+        self.prepare_as(program, inputs, &hints, (options, &forms, false))
     }
 
     fn prepare_as(
@@ -363,7 +373,7 @@ impl Executor {
         program: &Arc<Program>,
         inputs: &[u64],
         hints: &Hints,
-        (options, forms): (&Options, &ChooseForms<'_>),
+        (options, forms, first): (&Options, &ChooseForms<'_>, bool),
     ) -> Result<Arc<Prepared>> {
         let by = Preparing {
             limits: self.limits,
@@ -372,6 +382,7 @@ impl Executor {
             recoded: &self.shared.store.recoded,
             forms,
             data: options.data,
+            first,
         };
         let prepared = Prepared::new(program, inputs, hints, &by)?;
         Ok(self.keep(program, Asked::of(program, options), Arc::new(prepared)))

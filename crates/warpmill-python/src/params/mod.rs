@@ -110,7 +110,7 @@ fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     let kind = value.get_type().name()?.to_string();
     match kind.as_str() {
         "Decimal" => decimal(value),
-        "UUID" => Ok(ScalarValue::Utf8(Some(value.str()?.extract()?))),
+        "UUID" => Ok(ScalarValue::FixedSizeBinary(16, Some(value.getattr("bytes")?.extract()?))),
         "date" => Ok(ScalarValue::Date32(Some(days(value)?))),
         "datetime" | "Timestamp" => timestamp(value),
         "time" => time(value),

@@ -96,6 +96,7 @@ fn type_name(ty: &DataType) -> Option<String> {
         DataType::Float64 => "DOUBLE".into(),
         DataType::Utf8 => "VARCHAR".into(),
         DataType::Binary => "BLOB".into(),
+        DataType::FixedSizeBinary(16) => "UUID".into(),
         DataType::Date32 => "DATE".into(),
         DataType::Time64(_) => "TIME".into(),
         DataType::Timestamp(_, None) => "TIMESTAMP".into(),

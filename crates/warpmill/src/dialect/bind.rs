@@ -19,7 +19,9 @@ use datafusion::logical_expr::{
 
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
-use super::{aggregates, castable, casts, copied, dates, field_names, functions, limits, outer, sets, states};
+use super::{
+    aggregates, alike, castable, casts, copied, dates, field_names, functions, limits, outer, sets, states, uuids,
+};
 use crate::asof::AsofJoin;
 use crate::recursion::Recursion;
 use crate::udf;
@@ -261,7 +263,7 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
         Expr::Case(case) => branched(case, schema),
         Expr::ScalarFunction(function) => match casts::unmarked(&function) {
             Some(cast) => Ok(cast.clone()),
-            None => called(function, schema),
+            None => called(alike::plain(function), schema),
         },
         Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
             params.args = aggregates::arguments(func.name(), params.args, schema)?;
@@ -269,6 +271,12 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             Ok(Expr::AggregateFunction(AggregateFunction { func, params }))
         }
         Expr::WindowFunction(mut window) => {
+            // DataFusion has no ranges of UUIDs, but of texts, which have their order.
+            for key in &mut window.params.order_by {
+                if key.expr.get_type(schema)? == uuids::UUID {
+                    key.expr = casts::bind(std::mem::take(&mut key.expr), &DataType::Utf8, false, schema)?;
+                }
+            }
             if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun {
                 let args = std::mem::take(&mut window.params.args);
                 let args = aggregates::filtered(func.name(), args, &mut window.params.filter);
@@ -276,6 +284,11 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
                 let fun = WindowFunctionDefinition::AggregateUDF(aggregates::checked(Arc::clone(func), &args, schema)?);
                 let params = datafusion::logical_expr::expr::WindowFunctionParams { args, ..window.params };
                 return Ok(Expr::from(WindowFunction { fun, params }));
+            }
+            if let [value, _, default] = window.params.args.as_mut_slice()
+                && value.get_type(schema)? == uuids::UUID
+            {
+                *default = uuids::constant(std::mem::take(default))?;
             }
             Ok(Expr::WindowFunction(window))
         }
@@ -311,7 +324,7 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema) -> Result<Expr> {
 }
 
 /// Both sides of a comparison, converted.
-fn comparable(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Result<(Expr, Expr)> {
+pub(super) fn comparable(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Result<(Expr, Expr)> {
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
     match (&lt, &rt) {
         (DataType::Date32, DataType::Timestamp(..)) => {
@@ -337,6 +350,9 @@ fn comparable(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Res
 fn compared(left: (&Expr, &DataType), right: (&Expr, &DataType), equality: bool) -> Result<Option<DataType>> {
     let ((left, lt), (right, rt)) = (left, right);
     castable::check_pair(lt, rt)?;
+    if let Some(ty) = uuids::compared((left, lt), (right, rt), equality)? {
+        return Ok(Some(ty));
+    }
     for (e, ty, other) in [(left, lt, rt), (right, rt, lt)] {
         if is_text(ty) && is_number(other) {
             if !matches!(e, Expr::Literal(..)) && !equality {
@@ -428,7 +444,9 @@ fn branched(mut case: Case, schema: &DFSchema) -> Result<Expr> {
         }
         let plain = base.get_type(schema)?;
         let same = |when: &Expr| matches!(when, Expr::BinaryExpr(eq) if *eq.left == *base);
-        if case.when_then_expr.iter().all(|(when, _)| same(when)) || !is_number(&plain) {
+        // DataFusion looks constants up among those of WHEN, but for UUIDs.
+        let looks_up = plain != uuids::UUID;
+        if looks_up && (case.when_then_expr.iter().all(|(when, _)| same(when)) || !is_number(&plain)) {
             for (when, _) in &mut case.when_then_expr {
                 if let Expr::BinaryExpr(eq) = when.as_ref() {
                     *when = eq.right.clone();

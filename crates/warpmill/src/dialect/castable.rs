@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Result, exec_err, plan_err};
 
 use super::types::{is_number, type_name};
+use super::uuids::BYTES;
 
 /// What values are to casts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +15,7 @@ enum Kind {
     /// Of NULLs and texts, and what DuckDB has not: whoever computes the cast knows.
     Any,
     Number,
+    Uuid,
     Bytes,
     Date,
     Time,
@@ -31,6 +33,7 @@ impl Kind {
         match ty {
             Boolean | Decimal256(..) => Kind::Number,
             ty if is_number(ty) => Kind::Number,
+            FixedSizeBinary(BYTES) => Kind::Uuid,
             Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => Kind::Bytes,
             Date32 | Date64 => Kind::Date,
             Time32(_) | Time64(_) => Kind::Time,
@@ -57,7 +60,7 @@ fn element(ty: &DataType) -> Option<&FieldRef> {
 
 /// Whether DuckDB has a cast from one type to the other. A number is no moment, no time and no bytes, whatever units it may count.
 pub(super) fn exists(from: &DataType, to: &DataType) -> bool {
-    use Kind::{Any, Date, Moment, Time, Timestamp};
+    use Kind::{Any, Bytes, Date, Moment, Time, Timestamp, Uuid};
     match (from, to) {
         (DataType::Dictionary(_, from), to) => return exists(from, to),
         (from, DataType::Dictionary(_, to)) => return exists(from, to),
@@ -75,7 +78,7 @@ pub(super) fn exists(from: &DataType, to: &DataType) -> bool {
         }
     }
     match (Kind::of(from), Kind::of(to)) {
-        (Any, _) | (_, Any) => true,
+        (Any, _) | (_, Any) | (Uuid, Bytes) | (Bytes, Uuid) => true,
         (Timestamp | Moment, Date | Timestamp | Moment) | (Timestamp, Time) | (Date, Timestamp | Moment) => true,
         (from, to) => from == to,
     }
@@ -145,6 +148,9 @@ mod tests {
             assert!(exists(&from, &to) && exists(&to, &from), "{from} {to}");
         }
         assert!(exists(&TIMESTAMP, &time) && !exists(&time, &TIMESTAMP) && !exists(&zoned, &time));
+        let uuid = DataType::FixedSizeBinary(BYTES);
+        assert!(exists(&uuid, &Binary) && exists(&Binary, &uuid) && exists(&Utf8, &uuid));
+        assert!(!exists(&uuid, &Int64) && !exists(&Boolean, &uuid) && !exists(&uuid, &Date32));
         let list = DataType::new_list(Int64, true);
         assert!(exists(&list, &Utf8) && !exists(&list, &Int64) && !exists(&Int64, &list));
     }

@@ -22,6 +22,7 @@ use super::moment_texts;
 use super::operators::strict_cast;
 use super::states;
 use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};
+use super::uuids;
 use super::written;
 use crate::dialect::text;
 
@@ -96,15 +97,32 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
         (from, DataType::Utf8) if is_float(from) || is_written_otherwise(from) => {
             convert(How::Write, DataType::Utf8, try_cast, e)
         }
+        (from, to) if uuids::is_within(from) || uuids::is_within(to) => uuid(e, to, try_cast)?,
         (from, to) if matches!(e, Expr::Literal(..)) || kept::always_fits(from, to) => plain(e, to),
         (_, to) => kept::kept(plain(e, to)),
     })
+}
+
+/// `e` as a value of type `to`, where one of their types has UUIDs in it: of a constant, a constant.
+fn uuid(e: Expr, to: &DataType, try_cast: bool) -> Result<Expr> {
+    Ok(match &e {
+        Expr::Literal(value, _) => {
+            lit(ScalarValue::try_from_array(&uuids::cast(&value.to_array()?, to, try_cast)?, 0)?)
+        }
+        _ => convert(How::Uuid, to.clone(), try_cast, e),
+    })
+}
+
+/// `e`, which has UUIDs in it, with the type `to`, which differs in metadata of fields at most.
+pub(super) fn with_fields(e: Expr, to: &DataType) -> Expr {
+    convert(How::Uuid, to.clone(), false, e)
 }
 
 /// Whether DuckDB writes values of a type in its own way.
 pub(super) fn is_written_otherwise(ty: &DataType) -> bool {
     use DataType::{Binary, BinaryView, Date32, Duration, Interval, LargeBinary, Time32, Time64, Timestamp};
     written::has_parts(ty)
+        || *ty == uuids::UUID
         || matches!(
             ty,
             Date32
@@ -134,6 +152,8 @@ enum How {
     Moment,
     /// Text as bytes.
     Bytes,
+    /// Values as UUIDs, or UUIDs as bytes, also within other values.
+    Uuid,
     /// A value as text.
     Write,
     /// A struct with other names of fields.
@@ -190,6 +210,7 @@ impl ScalarUDFImpl for Convert {
             How::Moment if self.try_cast => "try_read_moment",
             How::Moment => "read_moment",
             How::Bytes => "read_bytes",
+            How::Uuid => "convert_uuid",
             How::Write => "write_text",
             How::Rename => "rename_fields",
             How::Never => "refuse_cast",
@@ -220,6 +241,7 @@ impl ScalarUDFImpl for Convert {
             How::Read => self.read(array),
             How::Moment => self.moment(array),
             How::Bytes => self.bytes(array),
+            How::Uuid => uuids::cast(array, &self.to, self.try_cast),
             How::Write => written(array),
             How::Rename => field_names::with_names(array, &self.to),
             How::Never => castable::refused(array, &self.to, self.try_cast),
@@ -410,6 +432,7 @@ pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef> {
             let bytes = strict_cast(array, &DataType::LargeBinary)?;
             bytes.as_binary::<i64>().iter().map(|x| x.map(text::of_bytes)).collect()
         }
+        DataType::FixedSizeBinary(uuids::BYTES) => uuids::texts(array.as_fixed_size_binary()),
         DataType::Timestamp(TimeUnit::Nanosecond, None) => {
             let nanos = array.as_primitive::<TimestampNanosecondType>().iter();
             nanos.map(|nanos| nanos.map(moments::of_nanos)).collect()

@@ -7,11 +7,12 @@ use datafusion::common::{Result, plan_err};
 use datafusion::datasource::file_format::csv::CsvFormatFactory;
 use datafusion::datasource::file_format::format_as_file_type;
 use datafusion::functions::core::expr_fn::{coalesce, named_struct};
+use datafusion::functions::core::with_metadata;
 use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, lit};
 
 use super::library::{self, csv_field};
-use super::{casts, states};
+use super::{casts, outside, states};
 use crate::catalog::hive;
 
 /// A COPY of which DataFusion writes only texts, where it would write others than DuckDB.
@@ -22,7 +23,7 @@ pub(super) fn written(copy: CopyTo) -> Result<CopyTo> {
         "csv" if !copy.options.keys().any(is_left) => fields(copy),
         "json" if copy.partition_by.is_empty() && is_file(&copy.output_url) => lines(copy),
         "json" => moments(copy),
-        _ => Ok(copy),
+        _ => with_uuids(copy),
     }
 }
 
@@ -64,6 +65,27 @@ fn partitioned(copy: CopyTo) -> Result<CopyTo> {
     with_columns(copy, |name, column| match names.iter().any(|by| by == name) {
         true => Ok(coalesce(vec![casts::bind(column, &DataType::Utf8, false, &schema)?, lit(hive::NULL)]).alias(name)),
         false => Ok(column),
+    })
+}
+
+/// Columns whose fields say that they are of UUIDs, for formats of types.
+fn with_uuids(copy: CopyTo) -> Result<CopyTo> {
+    let own = Arc::clone(copy.input.schema().inner());
+    let given = outside::given_schema(&own, outside::Form::Extension);
+    if given == own {
+        return Ok(copy);
+    }
+    with_columns(copy, |name, column| {
+        let field = given.field_with_name(name)?;
+        let is_nested = field.data_type() != own.field_with_name(name)?.data_type();
+        let value = if is_nested { casts::with_fields(column, field.data_type()) } else { column };
+        let noted = field.metadata().iter().flat_map(|(key, value)| [lit(key.as_str()), lit(value.as_str())]);
+        let args: Vec<Expr> = std::iter::once(value).chain(noted).collect();
+        Ok(match args.len() {
+            1 => args.into_iter().next().unwrap_or_default(),
+            _ => with_metadata().call(args),
+        }
+        .alias(name))
     })
 }
 

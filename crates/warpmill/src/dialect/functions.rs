@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use arrow::datatypes::{DataType, Decimal128Type};
-use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, internal_err, not_impl_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, internal_err, not_impl_err, plan_err};
 use datafusion::functions::expr_fn;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 
 use super::operators::{convert, strict_cast};
 use super::types::{HUGEINT, common, digits, is_decimal, is_number, is_text, is_whole, type_name};
+use super::uuids::{self, UUID};
 use super::{castable, casts, library};
 
 /// The type of one of several values, where DataFusion would choose another: of numbers, and of dates with timestamps.
@@ -44,6 +45,10 @@ struct Given {
 impl Given {
     /// `None`: no type holds all.
     fn of<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<Self>> {
+        let values: Vec<&Expr> = values.collect();
+        if let Some(given) = Self::of_uuids(&values, schema)? {
+            return Ok(Some(given));
+        }
         let mut given = Self::default();
         for value in values {
             match value {
@@ -74,6 +79,24 @@ impl Given {
         Ok(Some(given))
     }
 
+    /// UUIDs, beside which constant texts are read as such; `None`: there are none.
+    ///
+    /// # Errors
+    /// Values of other types beside them.
+    fn of_uuids(values: &[&Expr], schema: &DFSchema) -> Result<Option<Self>> {
+        let types = values.iter().map(|value| value.get_type(schema)).collect::<Result<Vec<_>>>()?;
+        if !types.contains(&UUID) {
+            return Ok(None);
+        }
+        let is_one = |value: &Expr, ty: &DataType| *ty == UUID || ty.is_null() || uuids::is_constant_text(value);
+        if let Some((_, other)) = values.iter().zip(&types).find(|(value, ty)| !is_one(value, ty)) {
+            let other = type_name(other);
+            return plan_err!("Cannot mix values of type UUID and {other} - an explicit cast is required");
+        }
+        let mixed = types.iter().any(|ty| *ty != UUID);
+        Ok(Some(Self { common: Some(UUID), mixed, constants: vec![] }))
+    }
+
     /// Constants have the type of the integers beside them where it holds them, or else INTEGER or BIGINT.
     fn with_constants(self) -> Option<DataType> {
         self.constants.into_iter().try_fold(self.common, |all, constant| {
@@ -100,6 +123,30 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             Some(ty) => Ok(again(args.iter().map(|e| convert(e.clone(), &ty, schema)).collect::<Result<_>>()?)),
             None => Ok(Expr::ScalarFunction(function)),
         },
+        ("nullif", [left, right], [lt, rt]) if (*lt == UUID) != (*rt == UUID) && !lt.is_null() && !rt.is_null() => {
+            let (left_value, right) = super::bind::comparable(left.clone(), right.clone(), true, schema)?;
+            let null = lit(ScalarValue::try_from(lt)?);
+            let equal = vec![(Box::new(left_value.eq(right)), Box::new(null))];
+            Ok(Expr::Case(Case::new(None, equal, Some(Box::new(left.clone())))))
+        }
+        ("concat_ws", _, [separator, ..]) if *separator == UUID => {
+            plan_err!("No function matches concat_ws(UUID, ...): its first argument is a VARCHAR")
+        }
+        ("concat" | "concat_ws", args, types) if types.iter().any(uuids::is_within) => {
+            let text = |(arg, ty): (&Expr, &DataType)| match ty {
+                DataType::List(_) => casts::bind(arg.clone(), &DataType::new_list(DataType::Utf8, true), false, schema),
+                ty if uuids::is_within(ty) => casts::bind(arg.clone(), &DataType::Utf8, false, schema),
+                _ => Ok(arg.clone()),
+            };
+            Ok(again(args.iter().zip(types).map(text).collect::<Result<_>>()?))
+        }
+        ("contains" | "list_contains" | "list_position", [list, value], [of, ty]) if is_text(ty) && has_uuids(of) => {
+            let value = uuid_of(function.func.name(), value)?;
+            Ok(again(vec![list.clone(), value]))
+        }
+        (name @ ("uuid_extract_version" | "uuid_extract_timestamp"), [value], [ty]) if is_text(ty) => {
+            Ok(again(vec![uuid_of(name, value)?]))
+        }
         // The first value where it is not the second.
         ("nullif", [left, right], [lt, rt]) if lt != rt && common(lt, rt).is_some() => {
             let ty = common(lt, rt).expect("looked up before");
@@ -188,6 +235,23 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             again_as(name, function.args.clone())
         }
         _ => Ok(Expr::ScalarFunction(function)),
+    }
+}
+
+/// Whether values of a type are lists of UUIDs.
+fn has_uuids(ty: &DataType) -> bool {
+    matches!(ty, DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _)
+        if *element.data_type() == UUID)
+}
+
+/// The UUID that a text, an argument of function `name`, stands for.
+///
+/// # Errors
+/// A text that is no constant, or no UUID.
+fn uuid_of(name: &str, text: &Expr) -> Result<Expr> {
+    match uuids::is_constant_text(text) {
+        true => uuids::constant(text.clone()),
+        false => plan_err!("{name} takes a UUID, not a VARCHAR: an explicit cast is required"),
     }
 }
 

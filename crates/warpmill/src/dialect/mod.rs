@@ -4,6 +4,7 @@
 //! (Substrait, data frames, DuckDB itself) say what they mean already.
 
 mod aggregates;
+mod alike;
 mod bind;
 mod castable;
 mod casts;
@@ -25,6 +26,7 @@ mod names;
 mod nested_order;
 mod operators;
 mod outer;
+mod outside;
 mod planner;
 mod quantile_windows;
 mod readers;
@@ -38,6 +40,7 @@ mod tables;
 mod text;
 mod texts;
 mod types;
+mod uuids;
 mod versions;
 pub(crate) mod walk;
 mod windows;
@@ -61,6 +64,7 @@ pub use field_names::is_row;
 pub(crate) use macros::check as check_macro;
 pub(crate) use names::{arguments, distinct_names, query_of, shown};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
+pub use outside::{Form, given_schema, received_schema, with_schema, with_texts};
 pub(crate) use quantile_windows::QuantileWindows;
 pub use states::{column_type, schema_without_states, without_states};
 pub(crate) use subqueries::Subqueries;

@@ -22,6 +22,7 @@ use warpmill_translate::kept;
 
 use super::dates;
 use super::types::{self, HUGEINT, MAX_WIDTH, common_number, digits, is_float, is_whole};
+use super::{casts, uuids};
 use crate::planning::limits::check_nesting;
 
 /// An operator of arithmetic.
@@ -216,6 +217,9 @@ fn as_neighbour(e: &Expr, ty: &DataType, other: &DataType) -> DataType {
 
 /// `e` as `to`, where it is not that already; constants at once.
 pub(super) fn convert(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
+    if uuids::is_within(to) {
+        return casts::bind(e, to, false, schema);
+    }
     if let Expr::Literal(value, _) = &e
         && value.data_type() != *to
         && let Ok(value) = value.cast_to(to)

@@ -7,11 +7,13 @@ use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr,
 };
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, GetFieldAccess, Operator, cast, lit};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::intervals::is_comparison;
 use super::operators::{Op, binary, check_arithmetic};
 use super::types::{MAX_WIDTH, is_number, is_text};
-use super::{dates, field_names, library, shifts};
+use super::uuids::{self, UUID};
+use super::{bind, casts, dates, field_names, library, shifts};
 
 /// Operators, fields and elements as calls: arithmetic whose operands [`bind`](super::operators::bind) converts.
 #[derive(Debug)]
@@ -19,6 +21,7 @@ pub(super) struct Operators;
 
 impl ExprPlanner for Operators {
     fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let raw = with_uuids(raw, schema)?;
         if let Some(bits) = shifts::of_hugeints(&raw.op, &raw.left, &raw.right, schema) {
             return Ok(PlannerResult::Planned(bits));
         }
@@ -41,6 +44,19 @@ impl ExprPlanner for Operators {
         };
         check_arithmetic([&raw.left, &raw.right])?;
         Ok(PlannerResult::Planned(binary(op, raw.left, raw.right, result == left)))
+    }
+
+    /// Lists of UUIDs, beside which constant texts are read as such.
+    fn plan_array_literal(&self, exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        let is_uuid = |e: &Expr| e.get_type(schema).is_ok_and(|ty| ty == UUID);
+        if !exprs.iter().any(is_uuid) {
+            return Ok(PlannerResult::Original(exprs));
+        }
+        let as_uuid = |e: Expr| match e.get_type(schema) {
+            Ok(DataType::Null) => casts::bind(e, &UUID, false, schema),
+            _ => uuids::constant(e),
+        };
+        Ok(PlannerResult::Original(exprs.into_iter().map(as_uuid).collect::<Result<_>>()?))
     }
 
     /// Fields of structs, whose names match without regard to case.
@@ -68,8 +84,9 @@ impl ExprPlanner for Operators {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let ty = raw.expr.get_type(schema)?;
-        if let (DataType::Map(..), GetFieldAccess::NamedStructField { name }) = (&ty, &raw.field_access)
-            && let Some(value) = library::call("map_element", vec![raw.expr.clone(), lit(name.clone())])
+        if let (DataType::Map(entries, _), GetFieldAccess::NamedStructField { name }) = (&ty, &raw.field_access)
+            && let Some(value) =
+                library::call("map_element", vec![raw.expr.clone(), key_of(entries, lit(name.clone()))?])
         {
             return Ok(PlannerResult::Planned(value));
         }
@@ -102,6 +119,42 @@ impl ExprPlanner for Operators {
         }
         Ok(PlannerResult::Original(raw))
     }
+}
+
+/// A key that is looked for in maps of these entries: a constant text is a UUID where their keys are.
+fn key_of(entries: &Field, key: Expr) -> Result<Expr> {
+    match entries.data_type() {
+        DataType::Struct(fields) if fields.first().is_some_and(|key| *key.data_type() == UUID) => uuids::constant(key),
+        _ => Ok(key),
+    }
+}
+
+/// An operation of which one operand is a UUID with operands that DataFusion has it of: comparisons are of UUIDs, and `||` of texts.
+fn with_uuids(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr> {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq, StringConcat};
+    // Rows of `||` are texts, and as deep as they are long.
+    let is_row = |e: &Expr| matches!(e, Expr::BinaryExpr(BinaryExpr { op: Operator::StringConcat, .. }));
+    let is_uuid = |e: &Expr| !is_row(e) && e.get_type(schema).is_ok_and(|ty| ty == UUID);
+    match raw.op {
+        StringConcat => {
+            for operand in [&mut raw.left, &mut raw.right] {
+                if is_uuid(operand) {
+                    *operand = casts::bind(std::mem::take(operand), &DataType::Utf8, false, schema)?;
+                }
+            }
+        }
+        Eq | NotEq | Lt | LtEq | Gt | GtEq if is_uuid(&raw.left) || is_uuid(&raw.right) => {
+            for operand in [&mut raw.left, &mut raw.right] {
+                if matches!(operand, Expr::Placeholder(_)) {
+                    *operand = cast(std::mem::take(operand), UUID);
+                }
+            }
+            let equality = matches!(raw.op, Eq | NotEq);
+            (raw.left, raw.right) = bind::comparable(raw.left, raw.right, equality, schema)?;
+        }
+        _ => {}
+    }
+    Ok(raw)
 }
 
 /// Whether an expression is a truth value by what it is.

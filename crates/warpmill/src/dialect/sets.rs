@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Distinct, Join, LogicalPlan, LogicalPlanBuilder, 
 
 use super::bind::{bind, retyped};
 use super::types::{common, is_text};
-use super::{castable, states};
+use super::{castable, states, uuids};
 use crate::recursion::{Added, Part, Queries, Recursion, nullable, result_fields};
 
 fn columns(input: &LogicalPlan) -> Vec<DataType> {
@@ -62,6 +62,9 @@ pub(super) fn branches(union: Union) -> Result<Union> {
 fn stacked(left: &DataType, right: &DataType) -> Option<DataType> {
     if states::is_state(left) && (states::is_state(right) || right.is_null()) {
         return Some(left.clone());
+    }
+    if let Some(ty) = uuids::stacked(left, right) {
+        return Some(ty);
     }
     let is_plain = |ty: &DataType| !ty.is_nested() && !ty.is_null() && !ty.is_binary();
     match is_text(left) != is_text(right) && is_plain(left) && is_plain(right) {

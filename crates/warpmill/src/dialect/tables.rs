@@ -31,7 +31,7 @@ use datafusion::sql::sqlparser::ast::{
 use parking_lot::Mutex;
 
 use super::types::TIMESTAMP;
-use super::{aggregates, bind, casts, library, limits};
+use super::{aggregates, alike, bind, casts, library, limits};
 use crate::ScalarValue;
 use crate::catalog::{CATALOG, DUCKDB_MAIN, NUMBERED, WarpmillTable, is_main};
 use crate::once::{Names, Once};
@@ -320,7 +320,7 @@ impl ContextProvider for Tables<'_> {
             limits::PERCENT => Some(limits::percent()),
             name => {
                 let own = || udf::operator(name).or_else(|| self.functions.as_ref()?.scalar(name));
-                self.state.scalar_functions().get(library::scalar(name)).cloned().or_else(own)
+                self.state.scalar_functions().get(library::scalar(name)).cloned().map(alike::planned).or_else(own)
             }
         }
     }

@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::field_names::is_row;
 use super::states;
+use super::uuids::{BYTES, UUID};
 
 /// Digits of the widest decimal.
 pub(super) const MAX_WIDTH: u8 = 38;
@@ -73,6 +74,7 @@ fn named(name: &SqlType) -> Result<Option<DataType>> {
         SqlType::JSON => {
             return not_impl_err!("the type JSON of a column: a text is VARCHAR, which functions of JSON read");
         }
+        SqlType::Uuid => UUID,
         SqlType::Map(key, value) => map(key, value)?,
         SqlType::Blob(_) | SqlType::Binary(_) | SqlType::Varbinary(_) | SqlType::Bytea => DataType::Binary,
         SqlType::Time(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
@@ -93,6 +95,7 @@ fn named(name: &SqlType) -> Result<Option<DataType>> {
             "TIMESTAMP_NS" => DataType::Timestamp(TimeUnit::Nanosecond, None),
             "LOGICAL" => DataType::Boolean,
             "BPCHAR" => DataType::Utf8,
+            "GUID" => UUID,
             _ => return Ok(None),
         },
         _ => return Ok(None),
@@ -282,6 +285,7 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
         Float32 => "FLOAT",
         Float64 => "DOUBLE",
         Utf8 | LargeUtf8 | Utf8View => "VARCHAR",
+        FixedSizeBinary(BYTES) => "UUID",
         Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => "BLOB",
         Date32 => "DATE",
         Time64(TimeUnit::Microsecond) => "TIME",

@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;
 use warpmill_format::FormatError;
 use warpmill_format::guard::decoder_failed;
-use warpmill_format::parquet_file::CheckedFooter;
+use warpmill_format::parquet_file::{CheckedFooter, has_fixed_bytes, with_uuids};
 
 use super::bounds::of_all_groups;
 use super::damaged;
@@ -139,7 +139,10 @@ impl FileFormat for CheckedParquet {
         let checks = futures::stream::iter(objects).map(|object| check(state, store, object)).boxed();
         checks.buffer_unordered(at_once).try_collect::<()>().await?;
         let names = objects.iter().map(|object| object.location.to_string()).collect::<Vec<_>>().join(", ");
-        caught(&names, self.0.infer_schema(state, store, objects)).await
+        let schema = caught(&names, self.0.infer_schema(state, store, objects)).await?;
+        let objects = if has_fixed_bytes(&schema) { objects } else { &[] };
+        let footers = futures::stream::iter(objects).map(|object| footer(state, store, object)).boxed();
+        Ok(with_uuids(&schema, &footers.buffered(at_once).try_collect::<Vec<_>>().await?))
     }
 
     async fn infer_stats(

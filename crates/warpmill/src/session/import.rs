@@ -1,6 +1,7 @@
 //! Files into tables.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::TableReference;
@@ -12,6 +13,7 @@ use warpmill_format::ingest::{
 
 use super::{Progress, ProgressFn, Session};
 use crate::catalog::Existing;
+use crate::dialect::{self, Form};
 use crate::{Error, Result, WriteOptions};
 
 /// File formats that the column format reads itself, with errors that name row group or line, and column.
@@ -50,7 +52,7 @@ impl Session {
         let mut writer = place.build(&table, schema, options, Existing::Goes)?;
         let gate = query.handle.commit.clone();
         writer.commit_only_if(move || gate.pass());
-        let written = std::sync::Arc::clone(writer.table());
+        let written = Arc::clone(writer.table());
         let mut report = |progressed: Progressed| {
             if let Some(progress) = &progress {
                 progress(Progress { rows: progressed.rows, total: None });
@@ -88,12 +90,13 @@ impl Session {
             frame.execute_stream().await
         };
         let mut stream = self.block_on(read).map_err(|error| name_source(error.into()))?;
-        let schema = stream.schema();
+        let schema = dialect::given_schema(&stream.schema(), Form::Extension);
         let batches = std::iter::from_fn(|| {
             let next = self.block_on(stream.next());
-            next.map(|batch| batch.map_err(|error| name_source(error.into())))
+            let given = |batch| Ok(dialect::with_schema(batch, &schema)?);
+            next.map(|batch| batch.map_err(|error| name_source(error.into())).and_then(given))
         });
-        self.create_table(table, schema, batches, options, true, progress)
+        self.create_table(table, Arc::clone(&schema), batches, options, true, progress)
     }
 }
 

@@ -19,7 +19,7 @@ use super::ddl::table_schema;
 use crate::catalog::{Existing, files, guarded, segment_bytes, write_options};
 use crate::files::CheckedParquet;
 use crate::remote::{Reading, is_remote};
-use crate::{Error, Result, WriteOptions};
+use crate::{Error, Result, WriteOptions, dialect};
 
 /// The progress of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,10 @@ impl Session {
     /// Makes Arrow batches a table of the session, without a copy. An existing table of the session is replaced. Columns of
     /// nothing but NULLs, which have no type, are integers.
     pub fn register_batches(&self, name: &str, schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<()> {
-        let (schema, batches) = with_types(schema, batches)?;
+        let received = dialect::received_schema(&schema);
+        let batches =
+            batches.into_iter().map(|batch| dialect::with_schema(batch, &received)).collect::<Result<_, _>>()?;
+        let (schema, batches) = with_types(received, batches)?;
         let (place, name) = self.place_of(name)?;
         place.put_foreign(&name, Arc::new(MemTable::try_new(schema, vec![batches])?));
         Ok(())
@@ -157,12 +160,13 @@ impl Session {
         }
         let query = self.inner.running.start();
         let existing = if replace { Existing::Goes } else { Existing::Stays };
+        let schema = dialect::received_schema(&schema);
         let mut writer = place.build(&table, table_schema(&schema), self.layout(&table, options)?, existing)?;
         let gate = query.handle.commit.clone();
         writer.commit_only_if(move || gate.pass());
         let mut rows = 0;
         for batch in batches {
-            let batch = batch?;
+            let batch = dialect::with_schema(batch?, &schema)?;
             query.handle.cancel.check().map_err(|_| Error::Cancelled)?;
             writer.write(&batch)?;
             rows += batch.num_rows() as u64;

@@ -137,8 +137,6 @@ CASES = (
     ),
     Everyday(
         "SELECT length(uuid()::VARCHAR) AS a, gen_random_uuid() IS NOT NULL AS b, '6b8a9e0c-3c4f-4d2e-9b61-1f2a3b4c5d6e'::UUID::VARCHAR AS c",
-        state="refused",
-        why="Unsupported SQL type UUID",
     ),
     Everyday(
         "SELECT concat_ws(', ', last, first) AS name, initcap IS NULL AS n FROM (VALUES ('Ann', 'Lee', NULL)) t(first, last, initcap)"

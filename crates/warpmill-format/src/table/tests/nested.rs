@@ -12,7 +12,7 @@ use crate::segment::{SegmentBytes, is_nested};
 /// A random type that is stored as it is, of at most so many levels below it.
 fn random_type(draw: &mut Draw, levels: u64) -> DataType {
     let field = |draw: &mut Draw, name: &str| Field::new(name, random_type(draw, levels.saturating_sub(1)), true);
-    match draw.below(if levels == 0 { 7 } else { 12 }) {
+    match draw.below(if levels == 0 { 8 } else { 13 }) {
         0 => DataType::Int64,
         1 => DataType::Utf8,
         2 => DataType::Float64,
@@ -20,9 +20,10 @@ fn random_type(draw: &mut Draw, levels: u64) -> DataType {
         4 => DataType::Decimal128(30, 3),
         5 => DataType::Binary,
         6 => DataType::Interval(IntervalUnit::MonthDayNano),
-        7 | 8 => DataType::List(Arc::new(field(draw, "element"))),
-        9 => DataType::FixedSizeList(Arc::new(field(draw, "element")), 1 + draw.below(3) as i32),
-        10 => {
+        7 => DataType::FixedSizeBinary(16),
+        8 | 9 => DataType::List(Arc::new(field(draw, "element"))),
+        10 => DataType::FixedSizeList(Arc::new(field(draw, "element")), 1 + draw.below(3) as i32),
+        11 => {
             let fields = (0..1 + draw.below(3)).map(|at| field(draw, &format!("f{at}")));
             DataType::Struct(fields.collect::<Vec<_>>().into())
         }
@@ -83,6 +84,11 @@ fn random_array(draw: &mut Draw, data_type: &DataType, rows: usize) -> ArrayRef 
             let offsets = random_offsets(draw, rows);
             let bytes = Buffer::from_iter((0..last(&offsets)).map(|_| draw.below(256) as u8));
             Arc::new(BinaryArray::try_new(offsets, bytes, nulls).unwrap())
+        }
+        DataType::FixedSizeBinary(size) => {
+            let byte = [0, 255, draw.below(256) as u8][draw.below(3) as usize];
+            let bytes = (0..rows * *size as usize).map(|at| if at % 5 == 0 { draw.below(256) as u8 } else { byte });
+            Arc::new(FixedSizeBinaryArray::try_new(*size, Buffer::from_iter(bytes), nulls).unwrap())
         }
         DataType::Interval(_) => Arc::new(IntervalMonthDayNanoArray::from_iter((0..rows).map(|row| {
             let (months, days, nanos) = (draw.below(30) as i32 - 15, i32::MIN, i64::MAX - draw.below(3) as i64);
@@ -241,6 +247,7 @@ fn other_types_become_those_that_are_stored() {
         ("large", DataType::LargeList(element("item", DataType::LargeUtf8))),
         ("bytes", DataType::BinaryView),
         ("sixteen", DataType::FixedSizeBinary(16)),
+        ("seventeen", DataType::FixedSizeBinary(17)),
         ("span", DataType::Interval(IntervalUnit::DayTime)),
         ("none", DataType::List(element("item", DataType::Null))),
     ]);
@@ -249,6 +256,7 @@ fn other_types_become_those_that_are_stored() {
     let wanted = [
         DataType::List(element("item", DataType::Utf8)),
         DataType::Binary,
+        DataType::FixedSizeBinary(16),
         DataType::Binary,
         DataType::Interval(IntervalUnit::MonthDayNano),
         DataType::List(element("item", DataType::Int32)),

@@ -15,6 +15,7 @@ use super::own::{Call, Is, Own, Typed, text_like, typed, whole_like};
 use super::texts::between;
 use crate::dialect::lists::{Lists, keys, rows};
 use crate::dialect::types::common;
+use crate::dialect::uuids::UUID;
 
 pub(super) fn functions() -> Vec<Own> {
     use DataType::{Boolean, Int64};
@@ -312,6 +313,10 @@ fn gathered(call: &Call, f: impl Fn(usize, Range<usize>) -> Result<Vec<Option<us
 fn member_types(types: &[DataType], to: DataType) -> Option<Typed> {
     let [of, value] = types else { return None };
     let own = element(&list(of)?);
+    // A constant, which is cast when types are bound.
+    if own == UUID && text_like(value) && !value.is_null() {
+        return Some((vec![list(of)?, value.clone()], to));
+    }
     let ty = match (&own, value) {
         (own, DataType::Null) => own.clone(),
         (DataType::Null, value) => value.clone(),

@@ -20,6 +20,7 @@ mod series;
 mod similar;
 mod structs;
 mod texts;
+mod uuids;
 
 use std::sync::{Arc, LazyLock};
 
@@ -33,7 +34,7 @@ pub(super) use ranks::map_type;
 
 /// The functions, in the order in which those of one name win.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
-    ALL.iter().cloned().chain([simple_case(true), simple_case(false)]).collect()
+    ALL.iter().cloned().chain([simple_case(true), simple_case(false)]).chain(uuids::makers()).collect()
 }
 
 static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
@@ -55,6 +56,7 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         structs::functions(),
         csv_field::functions(),
         errors::functions(),
+        uuids::functions(),
     ];
     own.into_iter().flatten().map(|function| Arc::new(ScalarUDF::from(function))).collect()
 });
@@ -104,7 +106,7 @@ pub(super) fn scalar(name: &str) -> &str {
         "list_cat" | "list_concat" | "array_cat" => "array_concat",
         "list_variance" => "list_var_samp",
         "list_stddev" => "list_stddev_samp",
-        "gen_random_uuid" => "uuid",
+        "gen_random_uuid" | "uuidv4" => "uuid",
         "json_extract_path" => "json_extract",
         "json_extract_path_text" => "json_extract_string",
         "array_to_json" | "row_to_json" => "to_json",

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::dialect::types::type_name;
+use crate::dialect::uuids::UUID;
 
 /// The types that a function's arguments are converted to, and the type of its result.
 pub(super) type Typed = (Vec<DataType>, DataType);
@@ -194,6 +195,11 @@ pub(super) fn text_like(ty: &DataType) -> bool {
         || matches!(ty, DataType::Dictionary(_, value) if text_like(value))
 }
 
+/// Whether a value of type `ty` is bytes: a UUID is none to functions.
+pub(super) fn is_blob(ty: &DataType) -> bool {
+    ty.is_binary() && *ty != UUID
+}
+
 pub(super) fn number_like(ty: &DataType) -> bool {
     ty.is_null() || crate::dialect::types::is_number(ty)
 }
@@ -236,7 +242,7 @@ impl Is {
             Is::Whole => whole_like(ty).then_some(Int64),
             Is::Number => number_like(ty).then_some(Float64),
             Is::Bool => matches!(ty, Boolean | Null).then_some(Boolean),
-            Is::Bytes => (ty.is_null() || ty.is_binary()).then_some(Binary),
+            Is::Bytes => (ty.is_null() || is_blob(ty)).then_some(Binary),
             Is::Moment => moment_like(ty).then_some(crate::dialect::types::TIMESTAMP),
             Is::Interval => matches!(ty, Interval(_) | DataType::Duration(_) | Null)
                 .then_some(Interval(arrow::datatypes::IntervalUnit::MonthDayNano)),

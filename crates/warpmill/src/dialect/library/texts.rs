@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Decimal128Type};
 use datafusion::common::{Result, exec_err};
 
 use super::numbers::in_base;
-use super::own::{Call, Is, Own, Typed, text_like, typed, whole_like};
+use super::own::{Call, Is, Own, Typed, is_blob, text_like, typed, whole_like};
 use crate::dialect::operators::strict_cast;
 use crate::dialect::types::HUGEINT;
 
@@ -270,7 +270,7 @@ fn hex_types(types: &[DataType]) -> Option<Typed> {
     let of = match types {
         [ty] if whole_like(ty) => HUGEINT,
         [ty] if text_like(ty) => DataType::Utf8,
-        [ty] if ty.is_binary() => DataType::Binary,
+        [ty] if is_blob(ty) => DataType::Binary,
         _ => return None,
     };
     Some((vec![of], DataType::Utf8))

@@ -29,17 +29,9 @@ pub(super) fn add(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
         }))));
         return Ok(());
     }
-    let Some(source) = &mut insert.source else { return Ok(()) };
-    let position = |name: &ObjectName| {
-        let name = name.0.last().and_then(ObjectNamePart::as_ident)?;
-        schema.fields().iter().position(|field| same(field.name(), &name.value))
-    };
-    let columns: Option<Vec<usize>> = match insert.columns.is_empty() {
-        true => Some((0..all).collect()),
-        false => insert.columns.iter().map(position).collect(),
-    };
     // A name that is none is another's business.
-    let Some(columns) = columns else { return Ok(()) };
+    let Some(columns) = columns_of(insert, schema) else { return Ok(()) };
+    let Some(source) = &mut insert.source else { return Ok(()) };
     // Defaults below would fill such a row up, or be taken for what it has too many of.
     if let SetExpr::Values(values) = &*source.body
         && let Some(row) = values.rows.iter().find(|row| row.len() != columns.len())
@@ -77,6 +69,18 @@ pub(super) fn add(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
     Ok(())
 }
 
+/// The columns of a table of `schema` that `insert` has values for, in order; `None`: it names one that is not there.
+pub(super) fn columns_of(insert: &Insert, schema: &SchemaRef) -> Option<Vec<usize>> {
+    let position = |name: &ObjectName| {
+        let name = name.0.last().and_then(ObjectNamePart::as_ident)?;
+        schema.fields().iter().position(|field| same(field.name(), &name.value))
+    };
+    match insert.columns.is_empty() {
+        true => Some((0..schema.fields().len()).collect()),
+        false => insert.columns.iter().map(position).collect(),
+    }
+}
+
 /// Whether a list of rows has no clauses around it.
 fn is_plain(with: bool, order: bool, limit: bool) -> bool {
     !(with || order || limit)
@@ -89,7 +93,7 @@ pub(super) fn expression(sql: &str) -> Result<Expr> {
     expr.map_err(|error| Error::Parse(format!("{error} (of {sql})")))
 }
 
-fn query(sql: &str) -> Result<Query> {
+pub(super) fn query(sql: &str) -> Result<Query> {
     let parser = Parser::new(&DuckDbDialect).with_recursion_limit(10_000).try_with_sql(sql);
     let query = parser.and_then(|mut parser| parser.parse_query());
     query.map(|query| *query).map_err(|error| Error::Parse(format!("{error} (of {sql})")))

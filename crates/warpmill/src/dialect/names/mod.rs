@@ -8,6 +8,7 @@
 
 mod aggregate_calls;
 mod apart;
+mod assigned;
 pub(super) mod calls;
 mod collation;
 mod columns;
@@ -134,6 +135,7 @@ impl Binder<'_> {
                 }
             }
             defaults::add(insert, &schema)?;
+            assigned::cast(insert, &schema)?;
         }
         match &mut insert.source {
             Some(query) => self.query(query, None, Names::Own).map(drop),

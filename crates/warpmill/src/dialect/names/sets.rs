@@ -12,7 +12,7 @@ use super::apart::marked;
 use super::parts::Parts;
 use super::pivot::parsed;
 use super::scope::{Field, Fields, Scope, quoted, same};
-use super::{Binder, Names, no_query, query_of};
+use super::{Binder, Names, assigned, no_query, query_of};
 use crate::{Error, Result};
 
 impl Binder<'_> {
@@ -30,6 +30,7 @@ impl Binder<'_> {
                     Some(row) => row.content.iter().map(|expr| Parts::of(expr, &scope)).collect(),
                     None => vec![],
                 };
+                assigned::alike(values)?;
                 for expr in values.rows.iter_mut().flat_map(|row| row.content.iter_mut()) {
                     self.expr(expr, &scope)?;
                     // What DataFusion casts has no mark.

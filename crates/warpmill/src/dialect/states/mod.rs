@@ -24,6 +24,8 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use serde::{Deserialize, Serialize};
 
+use super::types::type_name;
+use super::uuids::UUID;
 pub(super) use bound::{bound, checked_access};
 pub(super) use combined::split;
 pub(super) use converted::cast;
@@ -114,9 +116,13 @@ pub(super) fn plain(ty: &DataType) -> DataType {
     }
 }
 
-/// The name of the type of a result's column: Arrow's, but for states.
+/// The name of the type of a result's column: Arrow's, but for states and UUIDs.
 pub fn column_type(ty: &DataType) -> String {
-    if is_state(ty) { TYPE_NAME.into() } else { plain(ty).to_string() }
+    match ty {
+        ty if is_state(ty) => TYPE_NAME.into(),
+        ty if *ty == UUID => type_name(ty),
+        ty => plain(ty).to_string(),
+    }
 }
 
 /// The rows of `batch` with structs, lists and plain values in the place of states.

@@ -19,6 +19,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use super::batches::Batches;
 use super::input::Input;
 use super::source::ArrowFiles;
+use crate::dialect::received_schema;
 
 /// Makes [`CheckedArrow`] of what another factory makes.
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl FileFormat for CheckedArrow {
             let batches = Batches::open(Input::open(store, object).await?, pool, None).await?;
             schemas.push(Arc::unwrap_or_clone(batches.schema));
         }
-        Ok(Arc::new(Schema::try_merge(schemas)?))
+        Ok(received_schema(&Arc::new(Schema::try_merge(schemas)?)))
     }
 
     async fn infer_stats(

@@ -85,3 +85,16 @@ fn a_statement_with_other_constants_finds_its_kernels() {
         assert!(number == 0 || run.found_kernels, "{sql}\n{profile}");
     }
 }
+
+#[test]
+fn a_statement_with_other_constants_begins_with_the_sizes_that_were_learnt() {
+    let session = tables(Nulls::None);
+    session.set("warpmill.device", &device()).unwrap();
+    let runs = |number: u32| {
+        // Many rows of b have one key, which statistics do not tell.
+        let sql = format!("SELECT count(*), sum(a.id) FROM a JOIN b ON a.i = b.i WHERE a.id > {number}");
+        let profile = session.execute(&sql, &[]).unwrap().profile.unwrap();
+        profile.programs[0].on_device.as_ref().unwrap().runs
+    };
+    assert_eq!([10, 11, 12].map(runs), [2, 1, 1]);
+}
