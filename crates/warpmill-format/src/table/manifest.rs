@@ -40,7 +40,7 @@ pub(crate) struct Manifest {
     pub identity: Option<Identity>,
     /// Arrow IPC schema message (flatbuffer `Message`), in hexadecimal.
     pub schema: String,
-    /// What holds of its rows, and is asked of new ones.
+    /// The conditions that its rows fulfil, and new ones have to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,
     /// Data files that the chunks lie in.

@@ -30,7 +30,7 @@ pub(crate) struct Version {
     /// Whose version; `None` where an older build wrote it.
     pub identity: Option<Identity>,
     pub schema: SchemaRef,
-    /// What holds of its rows, and is asked of new ones.
+    /// The conditions that its rows fulfil, and new ones have to.
     pub constraints: Arc<[Constraint]>,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
     /// Per column: what new chunks are compressed with; empty where no column has a codec.

@@ -41,11 +41,11 @@ pub struct TableWriter {
     sort: Option<SortBuffer>,
     encoding: Encoding,
     staging: Option<Staging>,
-    /// What is asked of rows.
+    /// The checks of rows.
     guard: Guard,
     /// Bytes that keys of new rows may take.
     key_bytes: usize,
-    /// What errors call the table; empty: nothing.
+    /// The table's name in errors; empty: none.
     name: String,
     may_commit: Box<dyn FnOnce() -> bool + Send>,
     // Last: released when all else is cleaned up.
@@ -254,7 +254,7 @@ impl TableWriter {
             check_rows(base, &new, &schema)?;
         }
         self.guard = Guard::new(constraints.into(), &schema, self.key_bytes)?;
-        // What was planned for other constraints is planned anew.
+        // A statement that was planned for other constraints is planned anew.
         (self.schema, self.identity) = (schema, Identity::new());
         Ok(())
     }

@@ -335,7 +335,8 @@ impl Executor {
         };
         let Some(last) = known.first().filter(|last| last.inputs() == inputs) else {
             let forms = |columns: &[ScanColumn]| self.choose(program, columns, GUESSED_BATCHES, options).forms;
-            return self.prepare_as(program, inputs, &asked.hints(), (options, &forms, true));
+            let by = Preparing { first: true, ..self.preparing(options, &forms) };
+            return self.prepare_as(program, inputs, &asked.hints(), options, &by);
         };
         // Not held while the program is prepared: others that run it end meanwhile.
         let learnt = last.learnt.lock().take();
@@ -353,7 +354,10 @@ impl Executor {
             .find(|other| other.forms == forms && other.hints() == last.hints() && other.inputs() == inputs)
         {
             Some(found) => Ok(self.keep(program, asked, found.clone())),
-            None => self.prepare_as(program, inputs, last.hints(), (options, &|_| forms.clone(), false)),
+            None => {
+                let chosen = |_: &[ScanColumn]| forms.clone();
+                self.prepare_as(program, inputs, last.hints(), options, &self.preparing(options, &chosen))
+            }
         }
     }
 
@@ -365,7 +369,20 @@ impl Executor {
         options: &Options,
     ) -> Result<Arc<Prepared>> {
         let forms = |columns: &[ScanColumn]| self.choose(program, columns, GUESSED_BATCHES, options).forms;
-        self.prepare_as(program, inputs, &hints, (options, &forms, false))
+        self.prepare_as(program, inputs, &hints, options, &self.preparing(options, &forms))
+    }
+
+    /// The means of this executor; hints are not the first ones.
+    fn preparing<'a>(&'a self, options: &Options, forms: &'a ChooseForms<'a>) -> Preparing<'a> {
+        Preparing {
+            limits: self.limits,
+            device: &self.shared.store.device,
+            shapes: &self.shapes,
+            recoded: &self.shared.store.recoded,
+            forms,
+            data: options.data,
+            first: false,
+        }
     }
 
     fn prepare_as(
@@ -373,18 +390,10 @@ impl Executor {
         program: &Arc<Program>,
         inputs: &[u64],
         hints: &Hints,
-        (options, forms, first): (&Options, &ChooseForms<'_>, bool),
+        options: &Options,
+        by: &Preparing<'_>,
     ) -> Result<Arc<Prepared>> {
-        let by = Preparing {
-            limits: self.limits,
-            device: &self.shared.store.device,
-            shapes: &self.shapes,
-            recoded: &self.shared.store.recoded,
-            forms,
-            data: options.data,
-            first,
-        };
-        let prepared = Prepared::new(program, inputs, hints, &by)?;
+        let prepared = Prepared::new(program, inputs, hints, by)?;
         Ok(self.keep(program, Asked::of(program, options), Arc::new(prepared)))
     }
 

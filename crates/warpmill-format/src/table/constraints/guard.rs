@@ -1,4 +1,4 @@
-//! What one writer asks of rows before they become part of a table.
+//! The checks of one writer's rows before they become part of a table.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Guard {
         self.rows = Some(rows);
     }
 
-    /// What evaluates the CHECK conditions; `None`: there are none.
+    /// The evaluation of CHECK conditions; `None`: there are none.
     fn conditions(&self) -> Result<Option<&dyn RowCheck>> {
         let any = self.constraints.iter().any(|constraint| matches!(constraint, Constraint::Check(_)));
         match &self.rows {

@@ -1,5 +1,5 @@
-//! Conditions that the rows of a table fulfil: primary keys, unique keys and CHECK conditions. They are part of each version, and whatever
-//! writes rows goes through a [`guard::Guard`], under the table's lock, before the version is committed.
+//! Conditions that the rows of a table fulfil: primary keys, unique keys and CHECK conditions. They are part of each version, and every
+//! writer of rows goes through a [`guard::Guard`], under the table's lock, before the version is committed.
 
 pub(super) mod guard;
 mod keys;
@@ -77,7 +77,7 @@ pub fn is_key_type(data_type: &DataType) -> bool {
 /// Whether a table of this schema can have these constraints.
 ///
 /// # Errors
-/// What does not fit, in words.
+/// The misfit, in words.
 pub(super) fn check(constraints: &[Constraint], schema: &Schema) -> Result<(), String> {
     if constraints.len() > MOST {
         return Err(format!("{} constraints, where a table has at most {MOST}", constraints.len()));

@@ -1,4 +1,4 @@
-//! Where in a row segment few values may be: in zones that admit them, and there by a look at the values as they are stored.
+//! The search of a row segment for few values: zones that admit them, and in these the values as they are stored.
 
 use std::ops::Range;
 

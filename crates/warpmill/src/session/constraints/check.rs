@@ -45,7 +45,7 @@ impl Checks {
     /// The conditions among the constraints of a table; `None`: there are none.
     ///
     /// # Errors
-    /// What is no condition of one row: names that are not there, subqueries, aggregates.
+    /// A text that is no condition of one row: names that are not there, subqueries, aggregates.
     pub(crate) async fn planned(
         state: &Arc<SessionState>,
         schema: &Schema,

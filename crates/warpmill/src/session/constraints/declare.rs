@@ -78,7 +78,7 @@ fn take_one(table: &CreateTable, constraint: TableConstraint, declared: &mut Dec
 /// The key that a table's constraint is, with columns by their positions; `None`: it is no key.
 ///
 /// # Errors
-/// Those of `position`; a key of expressions, or that has a column twice.
+/// The errors of `position`; a key of expressions, or that has a column twice.
 pub(super) fn key_of(
     constraint: &TableConstraint,
     position: impl Fn(&Ident) -> Result<usize>,

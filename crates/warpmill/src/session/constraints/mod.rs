@@ -24,14 +24,14 @@ pub(super) use alter::Moved;
 pub(crate) use check::Checks;
 pub(super) use declare::{added_column, take_constraints};
 
-/// What the declaration of a table says besides names and types of columns.
+/// The parts of a table's declaration besides names and types of columns.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Declared {
     /// Columns with the SQL of what they get where an INSERT does not say.
     pub defaults: Vec<(String, String)>,
-    /// What is asked of rows.
+    /// Conditions that are enforced.
     pub constraints: Vec<Constraint>,
-    /// What is declared, and not looked after.
+    /// Conditions that are declared only, for a notice.
     pub notices: Vec<String>,
 }
 
