@@ -74,7 +74,7 @@ EQUAL = [
     "SELECT i FROM t WHERE u = ANY (SELECT u FROM t WHERE i < 3) ORDER BY i",
     f"SELECT i FROM t WHERE (i, u) = (1, '{ONE}')",
     "SELECT i FROM t WHERE u = u AND u <= u ORDER BY i",
-    # What becomes of several.
+    # Expressions of several values.
     f"SELECT i, coalesce(u, '{ONES}'), ifnull(u, NULL), coalesce(NULL, u) FROM t ORDER BY i",
     f"SELECT i, CASE WHEN i = 1 THEN u ELSE '{ONES}' END, if(i > 3, '{ONE}', u) FROM t ORDER BY i",
     f"SELECT i, CASE u WHEN '{ONE}' THEN 'x' WHEN '{ZEROS}' THEN 'y' ELSE 'z' END FROM t ORDER BY i",

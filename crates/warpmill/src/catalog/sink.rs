@@ -22,7 +22,7 @@ use crate::{CommitGate, Error, WriteOptions};
 /// Appends rows to a table, or replaces them; all or nothing.
 #[derive(Debug)]
 pub(crate) struct TableSink {
-    /// What errors call the table.
+    /// The name of the table in errors.
     name: String,
     table: Arc<Table>,
     /// The version that the statement was planned for.

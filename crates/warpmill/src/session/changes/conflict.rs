@@ -46,7 +46,7 @@ impl Session {
 }
 
 impl Session {
-    /// What INSERT OR REPLACE (`replace`) and INSERT OR IGNORE do with rows that are there: the former gives them the new values.
+    /// The conflict clause that INSERT OR REPLACE (`replace`: rows that are there get the new values) or INSERT OR IGNORE stands for.
     pub(in crate::session) fn conflict_of(&self, insert: &Insert, replace: bool) -> Result<OnInsert> {
         let table = self.changed_table(&target_of(insert)?)?.snapshot()?;
         let keys = declared_keys(table.constraints());

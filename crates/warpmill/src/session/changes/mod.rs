@@ -280,7 +280,7 @@ impl Edit {
 /// The rows that a statement has found.
 struct Found<'a> {
     edit: &'a Edit,
-    /// What errors call the table.
+    /// The name of the table in errors.
     table: &'a str,
     base: Arc<TableSnapshot>,
     changes: Changes,
