@@ -190,6 +190,11 @@ impl Prepared {
         self.shape.learn(first, self.hints());
     }
 
+    /// Lets programs with other constants that would begin with `first` begin with these again.
+    pub(crate) fn unteach(&self, first: &Hints) {
+        self.shape.forget(first);
+    }
+
     /// The hints that it was laid out with.
     pub fn hints(&self) -> &Hints {
         &self.laid_out.hints

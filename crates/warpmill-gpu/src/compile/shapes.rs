@@ -128,6 +128,11 @@ impl Shape {
         }
     }
 
+    /// Forgets what was learnt for programs that begin with `first`: it does not fit one of them.
+    pub fn forget(&self, first: &Hints) {
+        self.learnt.lock().retain(|(other, _)| other != first);
+    }
+
     /// Lays out the sinks of `program`, whose scans have `filters`, for inputs of so many rows.
     ///
     /// # Errors
@@ -253,4 +258,24 @@ fn layouts(
         }
     }
     Ok(layouts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learnt_is_forgotten_by_the_hints_it_was_learnt_for() {
+        let program = Program::new(vec![], vec![], Arc::new(arrow::datatypes::Schema::empty()));
+        let shape = Shapes::default().of(&program, &Filters::default());
+        let with = |rows: u64| Hints { capacity: [(0, rows)].into(), ..Hints::default() };
+        let (first, others) = (Hints::default(), Hints { streamed: true, ..Hints::default() });
+        shape.learn(&first, &with(1));
+        shape.learn(&first, &with(2));
+        shape.learn(&others, &Hints { streamed: true, ..with(3) });
+        assert_eq!(shape.learnt(&first), Some(with(2)));
+        shape.forget(&first);
+        assert_eq!(shape.learnt(&first), None);
+        assert!(shape.learnt(&others).is_some());
+    }
 }

@@ -163,7 +163,9 @@ impl Executor {
                 }
                 // Constants of others may have needed more.
                 Err(Failure::Memory { .. }) if prepared.has_others_hints => {
-                    prepared = self.prepare(program, &rows, Asked::of(program, options).hints(), options)?;
+                    let first = Asked::of(program, options).hints();
+                    prepared.unteach(&first);
+                    prepared = self.prepare(program, &rows, first, options)?;
                 }
                 // Others may have copied what it has sent, and left.
                 Err(failure) if options.shuffle.is_some() => return Err(failure),
