@@ -207,6 +207,7 @@ impl Context<'_> {
             }
             // An exact sum, whatever the order of rows.
             AggregateFunction::Avg => argument = argument.map(before_float_cast),
+            AggregateFunction::Sum => argument = argument.map(|argument| self.before_widening(argument)),
             AggregateFunction::Min
             | AggregateFunction::Max
             | AggregateFunction::BoolAnd
@@ -218,6 +219,16 @@ impl Context<'_> {
         let ty = self.ty(function, call.field().data_type(), argument.as_ref(), filter.is_some());
         let ty = ty.ok_or_else(|| unsupported("this aggregate function of this type"))?;
         Ok(AggregateExpr { function, argument, second, filter, distinct, ty })
+    }
+
+    /// A column of decimals with its own type where more digits are asked for: a sum of it is also that of an average.
+    fn before_widening(&self, argument: Expr) -> Expr {
+        let ExprKind::Column(column) = argument.kind else { return argument };
+        let Some((_, own)) = self.scope.columns.iter().find(|(index, _)| *index == column) else { return argument };
+        match (&own.logical, &argument.ty.logical) {
+            (DataType::Decimal128(_, a), DataType::Decimal128(_, b)) if a == b => Expr::column(column, (*own).clone()),
+            _ => argument,
+        }
     }
 
     /// The type of an aggregate, whose integer representation also is that of its accumulator.
