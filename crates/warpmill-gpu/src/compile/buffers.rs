@@ -163,7 +163,10 @@ fn of_groups(id: usize, groups: &GroupLayout, buffers: &mut Vec<Buffer>) {
     let mut add = |what: &str, bytes: u64, fill: Option<u8>| {
         buffers.push(Buffer::new(format!("sink{id}.{what}"), bytes, fill));
     };
-    add("groups", 8 * groups.cells * groups.words.max(1) as u64, Some(0));
+    add("groups", 8 * (groups.cells * groups.words as u64).max(1), Some(0));
+    if groups.marked {
+        add("marks", bitmap_bytes(groups.cells), Some(0));
+    }
     match groups.table {
         GroupTable::Hash => add("keys", 8 * groups.cells, Some(0xFF)),
         GroupTable::Wide => {

@@ -47,6 +47,12 @@ pub fn prologue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
             g.code.line(format!("for (u32 i = threadIdx.x; i < {total}; i += blockDim.x) records[i] = 0;"));
             g.code.line("__syncthreads();");
         }
+        GroupTable::Dense if layout.combined => {
+            g.code.line("u64 run = EMPTY_KEY;");
+            for word in 0..words {
+                g.code.line(format!("u64 acc{word} = 0;"));
+            }
+        }
         GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {}
     }
 }
@@ -68,6 +74,20 @@ pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &
     let fresh = distinct(g, id, layout, &arguments, &filters, &cell);
     if layout.table != GroupTable::One {
         g.code.open(format!("if ({})", g.active));
+    }
+    let mark = layout.marked.then(|| {
+        let marks = g.params.output("u32", "marks", Binding::Named(format!("sink{id}.marks")));
+        format!("if (!bit_test({marks}, {cell})) bit_set({marks}, {cell});")
+    });
+    if layout.combined {
+        let inner = g.code.depth();
+        g.code.open(format!("if (run != {cell})"));
+        end_run(g, layout);
+        g.code.line(format!("run = {cell};"));
+        mark.into_iter().for_each(|mark| g.code.line(mark));
+        g.code.close_to(inner);
+    } else {
+        mark.into_iter().for_each(|mark| g.code.line(mark));
     }
     for slot in &layout.slots {
         let mut guard = vec![];
@@ -230,8 +250,25 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
             }
             g.code.close_to(depth);
         }
+        GroupTable::Dense if layout.combined => end_run(g, layout),
         GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {}
     }
+}
+
+/// Adds what a thread has of the rows of one group to the group's record.
+fn end_run(g: &mut Generator, layout: &GroupLayout) {
+    let depth = g.code.depth();
+    g.code.open("if (run != EMPTY_KEY)");
+    for slot in &layout.slots {
+        let target = format!("groups + (run * {} + {})", layout.words, slot.word);
+        let keep = updates::keep(g, slot);
+        let merge = updates::merge_global(slot, |i| format!("acc{}", slot.word + i), &target, &keep);
+        g.code.line(merge);
+        for word in 0..slot.accumulator.words() {
+            g.code.line(format!("acc{} = 0;", slot.word + word));
+        }
+    }
+    g.code.close_to(depth);
 }
 
 /// The kernel that turns records into rows: one thread per record.
@@ -240,6 +277,10 @@ pub fn finish(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Exp
     let records = g.params.pointer("u64", "records", Binding::Named(format!("sink{id}.groups")));
     let exists = match layout.table {
         GroupTable::One => "present".to_string(),
+        GroupTable::Dense if layout.marked => {
+            let marks = g.params.pointer("u32", "marks", Binding::Named(format!("sink{id}.marks")));
+            format!("present && bit_test({marks}, row)")
+        }
         GroupTable::Private | GroupTable::Shared | GroupTable::Dense => {
             let word = layout.presence.map_or(0, |slot| layout.slots[slot].word);
             format!("present && {records}[row * {words} + {word}] != 0")

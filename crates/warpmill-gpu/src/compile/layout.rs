@@ -228,6 +228,12 @@ impl Accumulator {
         }
     }
 
+    /// Whether it is a word or two that a thread has by itself as well as a record has them.
+    pub fn is_plain(self) -> bool {
+        use Accumulator as A;
+        matches!(self, A::Count | A::SumI64 | A::SumI128 | A::SumF64 | A::Min | A::Max)
+    }
+
     /// The parts of the device library that it needs.
     pub fn library(self) -> Option<Library> {
         match self {
@@ -299,6 +305,10 @@ pub struct GroupLayout {
     pub outputs: Vec<Output>,
     /// Index of the slot that counts all rows of a group: groups without rows do not exist.
     pub presence: Option<usize>,
+    /// Whether `sink{id}.marks` has a bit for each record that says the same, beside the records: they are smaller then.
+    pub marked: bool,
+    /// Whether a thread adds up the rows of a group that it comes to one after the other before it updates the record.
+    pub combined: bool,
     /// Words of a record.
     pub words: usize,
     /// Records (slots of an open-addressing table).

@@ -113,6 +113,9 @@ const MANY: f64 = 0.02;
 /// Bytes of shared memory that a table of groups takes without a second thought.
 const SMALL_SHARED: u64 = 16 << 10;
 
+/// Words of a record that a thread has in registers.
+const MOST_COMBINED: usize = 4;
+
 /// Slots of an open-addressing table for so many rows.
 fn slots_for(rows: u64) -> u64 {
     (2 * rows).next_power_of_two().max(1024)
@@ -494,7 +497,8 @@ impl Planner<'_> {
         let keys = KeyShape::of(groups.iter().map(|group| &group.ty), true);
         let bytes = |cells: u64, words: usize| cells.saturating_mul(8 * words as u64);
         let capacity = self.groups_capacity(groups);
-        let words = if plan.tells_presence() { plan.words } else { plan.words + 1 };
+        let marked = !plan.tells_presence();
+        let words = plan.words + usize::from(marked);
         let table = match (&keys, keys.cells()) {
             (KeyShape::None, _) => GroupTable::One,
             (_, Some(cells)) if plan.distinct.is_empty() && cells.saturating_mul(words as u64) <= 64 => {
@@ -502,7 +506,7 @@ impl Planner<'_> {
             }
             (_, Some(cells)) if plan.distinct.is_empty() && self.shares(bytes(cells, words)) => GroupTable::Shared,
             (_, Some(cells))
-                if cells <= 4 * self.rows + (1 << 18) && bytes(cells, words) <= self.limits.table_bytes =>
+                if cells <= 4 * self.rows + (1 << 18) && bytes(cells, plan.words) <= self.limits.table_bytes =>
             {
                 GroupTable::Dense
             }
@@ -510,8 +514,14 @@ impl Planner<'_> {
             (_, None) => GroupTable::Wide,
         };
         // Groups without rows do not exist; open addressing knows by its keys.
-        let presence =
-            matches!(table, GroupTable::Private | GroupTable::Shared | GroupTable::Dense).then(|| plan.presence());
+        let marked = marked && table == GroupTable::Dense;
+        let indexed = matches!(table, GroupTable::Private | GroupTable::Shared | GroupTable::Dense);
+        let presence = (indexed && !marked).then(|| plan.presence());
+        let mut feeding = self.program.pipelines.iter().filter(|pipeline| pipeline.sink == self.id);
+        let combined = table == GroupTable::Dense
+            && plan.words <= MOST_COMBINED
+            && plan.slots.iter().all(|slot| slot.accumulator.is_plain())
+            && feeding.all(|pipeline| matches!(pipeline.source, Source::Scan(_)));
         let most = keys.cells().unwrap_or(u64::MAX).min(capacity);
         let owner = self.owner();
         for (index, set) in plan.distinct.iter_mut().enumerate() {
@@ -557,6 +567,8 @@ impl Planner<'_> {
             slots: plan.slots,
             outputs: plan.outputs,
             presence,
+            marked,
+            combined,
             words: plan.words,
             cells,
             rows,

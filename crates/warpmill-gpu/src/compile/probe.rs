@@ -369,7 +369,8 @@ fn each_pair(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Name
         emit = g.code.define(CType::Bool, "emit", format!("{pair} && {}", value.is_true()));
     }
     if let Some(flags) = &names.flags {
-        g.code.line(format!("if ({emit}) {flags}[{row}] = 1;"));
+        // Few stores: most rows that are found are found again.
+        g.code.line(format!("if ({emit} && !{flags}[{row}]) {flags}[{row}] = 1;"));
     }
     g.code.line(format!("if ({pair}) {m} = {next};"));
     match &any {

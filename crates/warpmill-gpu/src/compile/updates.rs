@@ -17,6 +17,7 @@ pub fn update(layout: &GroupLayout, slot: &Slot, arguments: &[&Value], cell: &st
     let word = slot.word;
     let global = format!("groups + ({cell} * {} + {word})", layout.words);
     match layout.table {
+        _ if layout.combined => own_update(slot.accumulator, x, |i| format!("acc{}", word + i), &global),
         GroupTable::One => {
             let own = |i: usize| format!("acc{}", word + i);
             own_update(slot.accumulator, x, own, &format!("groups + {word}"))

@@ -69,6 +69,23 @@ fn every_type_without_groups_and_in_every_kind_of_table() {
     }
 }
 
+/// Records at their keys' places, where no aggregate says which of them have a row.
+#[test]
+fn dense_groups_without_a_count_of_their_rows() {
+    for nulls in [Nulls::Some, Nulls::None, Nulls::All] {
+        let session = session(vec![("t", table(13, 6000, 9000, nulls)), ("u", table(14, 900, 9000, nulls))]);
+        let queries = [
+            "SELECT i, count(y), max(d) FROM t GROUP BY i",
+            "SELECT DISTINCT i FROM t",
+            "SELECT id, min(w) FROM t WHERE i > 30000 GROUP BY id",
+            "SELECT t.id, count(u.id), sum(u.d) FROM t LEFT JOIN u ON t.i = u.i GROUP BY t.id",
+            "SELECT count(*), count(i), sum(i) FROM (SELECT DISTINCT i, b FROM t)",
+            "SELECT i, count(x) FROM t WHERE id < 0 GROUP BY i",
+        ];
+        check(&session, &queries.map(String::from), false);
+    }
+}
+
 #[test]
 fn no_rows_one_row_and_no_values() {
     for (rows, nulls) in NULLS.iter().flat_map(|&nulls| [(0, nulls), (1, nulls)]).chain([(900, Nulls::All)]) {
