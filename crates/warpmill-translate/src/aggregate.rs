@@ -221,7 +221,7 @@ impl Context<'_> {
         Ok(AggregateExpr { function, argument, second, filter, distinct, ty })
     }
 
-    /// A column of decimals with its own type where more digits are asked for: a sum of it is also that of an average.
+    /// Drops a cast of a decimal column to more digits: an average of the column has the same sum then.
     fn before_widening(&self, argument: Expr) -> Expr {
         let ExprKind::Column(column) = argument.kind else { return argument };
         let Some((_, own)) = self.scope.columns.iter().find(|(index, _)| *index == column) else { return argument };

@@ -255,7 +255,7 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
     }
 }
 
-/// Adds what a thread has of the rows of one group to the group's record.
+/// Adds a thread's sums over consecutive rows of a group to the group's record.
 fn end_run(g: &mut Generator, layout: &GroupLayout) {
     let depth = g.code.depth();
     g.code.open("if (run != EMPTY_KEY)");

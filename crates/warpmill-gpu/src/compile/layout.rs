@@ -228,7 +228,7 @@ impl Accumulator {
         }
     }
 
-    /// Whether it is a word or two that a thread has by itself as well as a record has them.
+    /// Whether a thread may keep it in registers: one or two words, without a lock or a string.
     pub fn is_plain(self) -> bool {
         use Accumulator as A;
         matches!(self, A::Count | A::SumI64 | A::SumI128 | A::SumF64 | A::Min | A::Max)
@@ -305,9 +305,9 @@ pub struct GroupLayout {
     pub outputs: Vec<Output>,
     /// Index of the slot that counts all rows of a group: groups without rows do not exist.
     pub presence: Option<usize>,
-    /// Whether `sink{id}.marks` has a bit for each record that says the same, beside the records: they are smaller then.
+    /// Whether a bitmap beside the records, `sink{id}.marks`, says which of them have rows: records are a word smaller then.
     pub marked: bool,
-    /// Whether a thread adds up the rows of a group that it comes to one after the other before it updates the record.
+    /// Whether each thread adds up consecutive rows of a group before it updates the group's record.
     pub combined: bool,
     /// Words of a record.
     pub words: usize,

@@ -113,7 +113,7 @@ const MANY: f64 = 0.02;
 /// Bytes of shared memory that a table of groups takes without a second thought.
 const SMALL_SHARED: u64 = 16 << 10;
 
-/// Words of a record that a thread has in registers.
+/// Most words of a record of which each thread has its own in registers.
 const MOST_COMBINED: usize = 4;
 
 /// Slots of an open-addressing table for so many rows.

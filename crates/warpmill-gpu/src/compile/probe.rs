@@ -369,7 +369,7 @@ fn each_pair(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Name
         emit = g.code.define(CType::Bool, "emit", format!("{pair} && {}", value.is_true()));
     }
     if let Some(flags) = &names.flags {
-        // Few stores: most rows that are found are found again.
+        // Most rows that are found are found again: a load costs less than a store.
         g.code.line(format!("if ({emit} && !{flags}[{row}]) {flags}[{row}] = 1;"));
     }
     g.code.line(format!("if ({pair}) {m} = {next};"));
