@@ -142,10 +142,10 @@ class Relation(OtherNames, Lazy):
         return columns(self._exact_table())
 
     def _exact_table(self) -> pyarrow.Table:
-        """All rows, with UUIDs as such."""
+        """All rows, with UUIDs as such, not as texts."""
         import pyarrow
 
-        return pyarrow.table(self.exact_rows())
+        return pyarrow.table(self._result.with_uuids())
 
     def pl(self) -> polars.DataFrame:
         """All rows as a Polars DataFrame."""
@@ -158,7 +158,7 @@ class Relation(OtherNames, Lazy):
         return polars.DataFrame(self._result)
 
     def exact_rows(self) -> QueryResult:
-        """All rows, whose UUIDs readers of Arrow are given as such (the extension type `arrow.uuid`), not as texts."""
+        """All rows, whose UUIDs and ENUMs stay what they are in tables made of them."""
         return self._result.exact()
 
     def nullable_rows(self) -> QueryResult:

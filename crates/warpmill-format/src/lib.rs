@@ -11,6 +11,7 @@
 //! - [`arrow_ipc`]: what Arrow IPC files and streams claim, checked before it is believed;
 //! - [`pruning`]: metadata by which scans skip rows;
 //! - [`ingest`]: Arrow, Parquet and CSV into tables;
+//! - [`enums`]: types of texts that they name;
 //! - [`measure`]: rates of this machine, for the hardware profile;
 //! - [`guard`]: panics of libraries that read damaged files, as errors.
 //!
@@ -25,6 +26,7 @@ pub mod codec;
 pub mod column_cache;
 pub mod dictionary;
 pub mod encoding;
+pub mod enums;
 pub mod error;
 mod file_access;
 mod file_state;

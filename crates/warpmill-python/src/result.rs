@@ -36,6 +36,12 @@ impl PyQueryResult {
         Ok(Self { schema, types, batches, profile, notices: result.notices, form: Form::Texts })
     }
 
+    /// The same rows in another form for readers of Arrow.
+    fn of_form(&self, form: Form) -> Self {
+        let (schema, types, batches) = (Arc::clone(&self.schema), self.types.clone(), self.batches.clone());
+        Self { schema, types, batches, profile: None, notices: vec![], form }
+    }
+
     /// The schema that readers of Arrow are given.
     fn given(&self) -> SchemaRef {
         given_schema(&self.schema, self.form)
@@ -79,19 +85,17 @@ impl PyQueryResult {
         let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), self.schema.metadata().clone()));
         let batches = self.batches.iter().map(|batch| batch.clone().with_schema(Arc::clone(&schema)));
         let batches = batches.collect::<Result<_, _>>().map_err(arrow_error)?;
-        Ok(Self { schema, types: self.types.clone(), batches, profile: None, notices: vec![], form: Form::Extension })
+        Ok(Self { schema, types: self.types.clone(), batches, profile: None, notices: vec![], form: Form::Exact })
+    }
+
+    /// The same rows, which tables are made of: UUIDs and ENUMs stay what they are.
+    fn exact(&self) -> Self {
+        self.of_form(Form::Exact)
     }
 
     /// The same rows, whose UUIDs readers of Arrow are given as such (the extension type `arrow.uuid`), not as texts.
-    fn exact(&self) -> Self {
-        Self {
-            schema: Arc::clone(&self.schema),
-            types: self.types.clone(),
-            batches: self.batches.clone(),
-            profile: None,
-            notices: vec![],
-            form: Form::Extension,
-        }
+    fn with_uuids(&self) -> Self {
+        self.of_form(Form::Extension)
     }
 
     /// At most `count` rows from row `offset` on.
@@ -99,10 +103,12 @@ impl PyQueryResult {
         guarded(|| {
             let (mut skip, mut left) = (offset, count);
             let mut rows = Vec::new();
+            let shown = given_schema(&self.schema, Form::Values);
             for batch in &self.batches {
                 let start = skip.min(batch.num_rows());
                 let take = left.min(batch.num_rows() - start);
-                rows.extend(values::rows(py, batch, start, take)?);
+                let batch = with_schema(batch.slice(start, take), &shown).map_err(arrow_error)?;
+                rows.extend(values::rows(py, &batch, 0, take)?);
                 skip -= start;
                 left -= take;
             }

@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
 use crate::segment::UUID_BYTES;
-use crate::{FormatError, Result};
+use crate::{FormatError, Result, enums};
 
 /// Levels of nested types in a column's.
 const MOST_LEVELS: usize = 32;
@@ -79,6 +79,8 @@ pub(crate) fn converts(from: &DataType, to: &DataType) -> bool {
     from == to
         || *from == Null
         || match to {
+            // Positions mean something else in another ENUM.
+            to if enums::is_enum(to) || enums::is_enum(from) => false,
             Utf8 => from.is_string(),
             Float32 | Float64 => from.is_numeric(),
             Decimal128(..) => from.is_integer() || from.is_decimal(),

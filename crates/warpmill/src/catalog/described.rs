@@ -1,4 +1,5 @@
-//! Tables about what there is, in DuckDB's words: `information_schema.columns`, `duckdb_tables()`, `duckdb_views()`, `duckdb_columns()`.
+//! Tables about what there is, in DuckDB's words: `information_schema.columns`, `duckdb_tables()`, `duckdb_views()`, `duckdb_columns()`;
+//! with those of [`constraints`] and [`types`].
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::TableType;
 
-use super::{CATALOG, Catalog, DUCKDB_MAIN, TableInfo, constraints, is_main};
+use super::{CATALOG, Catalog, DUCKDB_MAIN, TableInfo, constraints, is_main, types};
 use crate::dialect::{shown, type_name};
 use crate::session::ddl::default_of;
 use crate::{Error, Result};
@@ -35,7 +36,8 @@ struct Column {
 #[async_trait]
 impl SchemaProvider for Described {
     fn table_names(&self) -> Vec<String> {
-        self.inner.table_names().into_iter().chain(constraints::NAMES.map(String::from)).collect()
+        let own = constraints::NAMES.into_iter().chain([types::NAME]).map(String::from);
+        self.inner.table_names().into_iter().chain(own).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
@@ -44,6 +46,7 @@ impl SchemaProvider for Described {
             "duckdb_tables" => self.tables().await?,
             "duckdb_views" => self.views()?,
             "duckdb_columns" => self.duckdb_columns().await?,
+            types::NAME => types::duckdb_types(&self.catalog)?,
             name => match constraints::named(&self.catalog, name)? {
                 Some(table) => table,
                 None => return self.inner.table(name).await,
@@ -52,7 +55,8 @@ impl SchemaProvider for Described {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        constraints::NAMES.contains(&name.to_ascii_lowercase().as_str()) || self.inner.table_exist(name)
+        let own = name.to_ascii_lowercase();
+        constraints::NAMES.contains(&own.as_str()) || own == types::NAME || self.inner.table_exist(name)
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>, DataFusionError> {

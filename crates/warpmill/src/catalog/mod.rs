@@ -4,12 +4,12 @@
 //! without regard to case, and keep the spelling that they were made with.
 
 mod constraints;
+mod definitions;
 mod described;
 pub(crate) mod file_statistics;
 pub(crate) mod files;
 pub(crate) mod hive;
 mod listing;
-mod macros;
 mod provider;
 pub(crate) mod reading;
 mod removal;
@@ -20,6 +20,7 @@ mod sink;
 mod special;
 mod summary;
 mod transaction;
+mod types;
 mod view;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ use parking_lot::{Mutex, RwLock};
 use warpmill_format::FileAccess;
 use warpmill_format::table::leftovers;
 
+pub(crate) use definitions::Defined;
 pub use provider::WarpmillTable;
 pub(crate) use schema::{Existing, Kind, Schema};
 pub(crate) use sequences::{Sequence, SequenceOptions};
@@ -305,9 +307,9 @@ pub(crate) fn no_schema(name: &str) -> Error {
 
 /// `name`, if it can be that of a file.
 fn plain(name: &str) -> Result<&str> {
-    let reserved = [SCHEMA_SUFFIX, view::SUFFIX, macros::SUFFIX, sequences::SUFFIX]
-        .iter()
-        .any(|suffix| name.to_ascii_lowercase().ends_with(suffix));
+    let suffixes = [SCHEMA_SUFFIX, view::SUFFIX, sequences::SUFFIX].into_iter();
+    let mut suffixes = suffixes.chain(Defined::ALL.map(Defined::suffix));
+    let reserved = suffixes.any(|suffix| name.to_ascii_lowercase().ends_with(suffix));
     match name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) || reserved {
         true => Err(Error::Catalog(format!("{name:?} cannot be a name in a database directory"))),
         false => Ok(name),

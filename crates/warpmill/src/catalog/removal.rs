@@ -7,7 +7,7 @@ use warpmill_format::table::leftovers;
 use warpmill_format::{FormatError, Table};
 
 use super::schema::{Entry, Found, wrong_kind};
-use super::{Kind, Schema, entries, io_error, macros, same, sequences, view};
+use super::{Defined, Kind, Schema, entries, io_error, same, sequences, view};
 use crate::{Error, Result};
 
 impl Schema {
@@ -72,7 +72,9 @@ impl Schema {
         let mut tables = self.session_tables.write();
         let mut inside: Vec<String> = tables.keys().cloned().collect();
         inside.extend(self.stored()?.into_iter().map(|(name, _)| name));
-        inside.extend(self.macro_names()?);
+        for of in Defined::ALL {
+            inside.extend(self.defined_names(of)?);
+        }
         inside.sort();
         inside.dedup_by(|a, b| same(a, b));
         if !cascade && !inside.is_empty() {
@@ -93,7 +95,7 @@ impl Schema {
         }
         self.dropped.store(true, Ordering::Relaxed);
         self.opened.lock().clear();
-        self.macros.write().clear();
+        self.definitions.write().clear();
         self.sequences.lock().clear();
         tables.clear();
         Ok(())
@@ -104,7 +106,8 @@ impl Schema {
         leftovers::clean(folder)?;
         let stored = self.stored()?;
         let is_stored = |name: &String| {
-            if [macros::SUFFIX, sequences::SUFFIX, sequences::LOCK_SUFFIX].iter().any(|suffix| name.ends_with(suffix)) {
+            let own = [sequences::SUFFIX, sequences::LOCK_SUFFIX].into_iter().chain(Defined::ALL.map(Defined::suffix));
+            if own.into_iter().any(|suffix| name.ends_with(suffix)) {
                 return true;
             }
             stored.iter().any(|(known, kind)| match kind {

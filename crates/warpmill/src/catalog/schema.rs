@@ -18,7 +18,9 @@ use warpmill_format::{FormatError, Table, TableWriter};
 use super::reading::Call;
 use super::sequences::Sequence;
 use super::view::{self, View};
-use super::{Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same, special, summary};
+use super::{
+    Defined, Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same, special, summary,
+};
 use crate::session::constraints::shown;
 use crate::{Error, Result, WriteOptions};
 
@@ -49,8 +51,8 @@ pub(crate) struct Schema {
     /// The place where its tables are stored; `None`: in memory.
     pub(super) folder: Option<PathBuf>,
     pub(super) session_tables: RwLock<BTreeMap<String, Entry>>,
-    /// Texts of macros of the session, by their names in lower case.
-    pub(super) macros: RwLock<BTreeMap<String, String>>,
+    /// Texts of macros and types of the session, by their names in lower case.
+    pub(super) definitions: RwLock<BTreeMap<(Defined, String), String>>,
     /// Sequences of the session, by their names in lower case.
     pub(super) sequences: Mutex<BTreeMap<String, Sequence>>,
     /// Set, while `session_tables` is locked, when nobody finds the schema any more.
@@ -109,8 +111,8 @@ impl Schema {
     pub(super) fn new(name: &str, folder: Option<PathBuf>, shared: Arc<Shared>) -> Self {
         let (session_tables, opened) = (RwLock::default(), Mutex::default());
         let dropped = AtomicBool::new(false);
-        let (macros, sequences) = (RwLock::default(), Mutex::default());
-        Self { name: name.to_string(), folder, session_tables, macros, sequences, dropped, opened, shared }
+        let (definitions, sequences) = (RwLock::default(), Mutex::default());
+        Self { name: name.to_string(), folder, session_tables, definitions, sequences, dropped, opened, shared }
     }
 
     /// Its name.

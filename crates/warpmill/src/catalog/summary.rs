@@ -8,6 +8,8 @@ use datafusion::datasource::ViewTable;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 
+use warpmill_format::enums;
+
 use super::view::coerced;
 use crate::dialect::{shown, type_name};
 use crate::planning;
@@ -58,6 +60,7 @@ pub(crate) fn is_query(source: &str) -> bool {
 /// Whether values of a type have a least and a greatest one here: not those with parts that may be NULL or have parts themselves.
 fn has_order(ty: &DataType) -> bool {
     match ty {
+        ty if enums::is_enum(ty) => true,
         DataType::Interval(_) | DataType::Map(..) | DataType::Struct(_) => false,
         DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
             !element.data_type().is_nested() && has_order(element.data_type())

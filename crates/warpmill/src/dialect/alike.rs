@@ -1,5 +1,5 @@
-//! Functions that take UUIDs beside other values, as statements are planned with them: those whose arguments have one type, as which constant
-//! texts are read, and those that make texts of all.
+//! Functions that take UUIDs and values of ENUMs beside other values, as statements are planned with them: those whose arguments have one type,
+//! those that make texts of all, and, where there are ENUMs, all that take texts.
 //!
 //! DataFusion finds no type for a UUID and a text while it plans a statement. When types are bound, arguments are cast, and DataFusion's own
 //! functions take the place of these.
@@ -11,18 +11,21 @@ use datafusion::common::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-use super::uuids::{self, UUID};
+use super::uuids::UUID;
+use super::{enums, own_casts};
 
-/// The function that calls in texts are planned with in the place of `function`: most of them are what they are.
-pub(super) fn planned(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+/// The function that calls in texts are planned with in the place of `function`: most of them are what they are. `has_enums`: values of the
+/// statement may be of ENUMs.
+pub(super) fn planned(function: Arc<ScalarUDF>, has_enums: bool) -> Arc<ScalarUDF> {
     let is_known = matches!(function.name(), "coalesce" | "greatest" | "least" | "nullif" | "make_array");
-    if !is_known && !makes_texts(function.name()) {
+    let takes_values = has_enums && !function.signature().type_signature.supports_zero_argument();
+    if !is_known && !makes_texts(function.name()) && !takes_values {
         return function;
     }
-    let signature = Signature::user_defined(Volatility::Immutable);
+    let signature = Signature::user_defined(function.signature().volatility);
     Arc::new(ScalarUDF::from(Alike { plain: function, signature }))
 }
 
@@ -39,12 +42,25 @@ fn makes_texts(name: &str) -> bool {
     matches!(name, "concat" | "concat_ws" | "format" | "printf")
 }
 
-/// Whether arguments of a function have types that only [`Alike`] takes.
-fn has_uuids<'t>(name: &str, mut types: impl Iterator<Item = &'t DataType>) -> bool {
-    types.any(|ty| if makes_texts(name) { uuids::is_within(ty) } else { *ty == UUID })
+/// Whether arguments of a function whose arguments have one type, or which makes texts of them, have types that only [`Alike`] takes.
+fn has_own<'t>(name: &str, mut types: impl Iterator<Item = &'t DataType>) -> bool {
+    let of_one_type = matches!(name, "coalesce" | "greatest" | "least" | "nullif" | "make_array");
+    types.any(|ty| match makes_texts(name) {
+        true => own_casts::is_within(ty),
+        false => of_one_type && (*ty == UUID || own_casts::has_enums(ty)),
+    })
 }
 
-/// DataFusion's function, which also takes texts beside UUIDs.
+/// The type of values of ENUMs and others; where there is none, that of the first, until types are bound.
+fn of_enums<'t>(types: impl Iterator<Item = &'t DataType>) -> DataType {
+    types.fold(DataType::Null, |all, ty| match enums::common(&all, ty) {
+        Some(both) => both,
+        None if all.is_null() => ty.clone(),
+        None => all,
+    })
+}
+
+/// DataFusion's function, which also takes texts beside UUIDs and ENUMs.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Alike {
     plain: Arc<ScalarUDF>,
@@ -65,12 +81,18 @@ impl ScalarUDFImpl for Alike {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        if has_uuids(self.name(), types.iter()) {
+        if has_own(self.name(), types.iter()) {
             return Ok(types.to_vec());
         }
-        let fields: Vec<FieldRef> = types.iter().map(|ty| Arc::new(Field::new("", ty.clone(), true))).collect();
+        // Other functions take the texts of values of ENUMs, as which they are bound later.
+        let given = enums::taken(self.name(), types);
+        let fields: Vec<FieldRef> = given.iter().map(|ty| Arc::new(Field::new("", ty.clone(), true))).collect();
         let fields = fields_with_udf(&fields, self.plain.as_ref())?;
-        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
+        let types = fields.iter().zip(types.iter().zip(&given)).map(|(field, (ty, given))| match ty == given {
+            true => field.data_type().clone(),
+            false => ty.clone(),
+        });
+        Ok(types.collect())
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -78,14 +100,21 @@ impl ScalarUDFImpl for Alike {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        if !has_uuids(self.name(), args.arg_fields.iter().map(|field| field.data_type())) {
-            return self.plain.return_field_from_args(args);
+        let types = || args.arg_fields.iter().map(|field| field.data_type());
+        if !has_own(self.name(), types()) {
+            let taken = enums::taken(self.name(), &types().cloned().collect::<Vec<_>>()).into_iter();
+            let fields = args.arg_fields.iter().zip(taken);
+            let arg_fields: Vec<FieldRef> =
+                fields.map(|(field, ty)| Arc::new(field.as_ref().clone().with_data_type(ty))).collect();
+            let scalar_arguments = args.scalar_arguments;
+            return self.plain.return_field_from_args(ReturnFieldArgs { arg_fields: &arg_fields, scalar_arguments });
         }
+        let common = if types().any(|ty| *ty == UUID) { UUID } else { of_enums(types()) };
         let ty = match self.name() {
             name if makes_texts(name) => DataType::Utf8,
-            "make_array" => DataType::new_list(UUID, true),
+            "make_array" => DataType::new_list(common, true),
             "nullif" => args.arg_fields[0].data_type().clone(),
-            _ => UUID,
+            _ => common,
         };
         Ok(Arc::new(Field::new(self.name(), ty, true)))
     }

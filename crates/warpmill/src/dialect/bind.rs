@@ -20,7 +20,8 @@ use datafusion::logical_expr::{
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
 use super::{
-    aggregates, alike, castable, casts, copied, dates, field_names, functions, limits, outer, sets, states, uuids,
+    aggregates, alike, castable, casts, copied, dates, enums, field_names, functions, limits, outer, own_casts, sets,
+    states, uuids,
 };
 use crate::asof::AsofJoin;
 use crate::recursion::Recursion;
@@ -61,6 +62,9 @@ pub(super) fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Values(values) => listed(values)?,
         plan => plan,
     };
+    if let LogicalPlan::Unnest(unnest) = &plan {
+        enums::check_unnest(unnest)?;
+    }
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
@@ -219,8 +223,10 @@ fn keys(mut join: Join) -> Result<Join> {
     let pair = |(left, right): (Expr, Expr)| {
         let (ls, rs) = (join.left.schema(), join.right.schema());
         let ty = compared((&left, &left.get_type(ls)?), (&right, &right.get_type(rs)?), true)?;
+        let is_one = |e: &Expr, schema: &DFSchema| e.get_type(schema).is_ok_and(|ty| enums::is_enum(&ty));
         Ok(match ty {
             Some(ty) => (casts::bind(left, &ty, false, ls)?, casts::bind(right, &ty, false, rs)?),
+            None if is_one(&left, ls) && is_one(&right, rs) => (casts::position(left), casts::position(right)),
             None => (left, right),
         })
     };
@@ -258,6 +264,14 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
         Expr::IsNotTrue(of) if is_boolean(&of, schema) => Ok(as_truth_value(of, Operator::IsDistinctFrom, true)),
         Expr::IsNotFalse(of) if is_boolean(&of, schema) => Ok(as_truth_value(of, Operator::IsDistinctFrom, false)),
         Expr::Between(between) => range(between, schema),
+        Expr::Like(mut like) => {
+            like.expr = as_text(like.expr, schema)?;
+            Ok(Expr::Like(like))
+        }
+        Expr::SimilarTo(mut like) => {
+            like.expr = as_text(like.expr, schema)?;
+            Ok(Expr::SimilarTo(like))
+        }
         Expr::InList(list) => members(list, schema),
         Expr::InSubquery(membership) => member(membership, schema),
         Expr::Case(case) => branched(case, schema),
@@ -285,14 +299,24 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
                 let params = datafusion::logical_expr::expr::WindowFunctionParams { args, ..window.params };
                 return Ok(Expr::from(WindowFunction { fun, params }));
             }
-            if let [value, _, default] = window.params.args.as_mut_slice()
-                && value.get_type(schema)? == uuids::UUID
-            {
-                *default = uuids::constant(std::mem::take(default))?;
+            if let [value, _, default] = window.params.args.as_mut_slice() {
+                match value.get_type(schema)? {
+                    ty if ty == uuids::UUID => *default = uuids::constant(std::mem::take(default))?,
+                    ty if enums::is_enum(&ty) => *default = casts::bind(std::mem::take(default), &ty, false, schema)?,
+                    _ => {}
+                }
             }
             Ok(Expr::WindowFunction(window))
         }
         e => Ok(e),
+    }
+}
+
+/// A value that is matched with a pattern: of an ENUM, its text.
+fn as_text(e: Box<Expr>, schema: &DFSchema) -> Result<Box<Expr>> {
+    match enums::is_enum(&e.get_type(schema)?) {
+        true => casts::bind(*e, &DataType::Utf8, false, schema).map(Box::new),
+        false => Ok(e),
     }
 }
 
@@ -320,6 +344,7 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema) -> Result<Expr> {
         return Ok(Expr::BinaryExpr(BinaryExpr { left, op, right }));
     }
     let (left, right) = comparable(*left, *right, equality, schema)?;
+    let (left, right) = enums::positioned(left, right, schema)?;
     Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
 }
 
@@ -350,8 +375,8 @@ pub(super) fn comparable(left: Expr, right: Expr, equality: bool, schema: &DFSch
 fn compared(left: (&Expr, &DataType), right: (&Expr, &DataType), equality: bool) -> Result<Option<DataType>> {
     let ((left, lt), (right, rt)) = (left, right);
     castable::check_pair(lt, rt)?;
-    if let Some(ty) = uuids::compared((left, lt), (right, rt), equality)? {
-        return Ok(Some(ty));
+    if let Some(ty) = uuids::compared((left, lt), (right, rt), equality)?.or_else(|| enums::common(lt, rt)) {
+        return Ok(Some(ty).filter(|ty| lt != ty || rt != ty));
     }
     for (e, ty, other) in [(left, lt, rt), (right, rt, lt)] {
         if is_text(ty) && is_number(other) {
@@ -366,9 +391,19 @@ fn compared(left: (&Expr, &DataType), right: (&Expr, &DataType), equality: bool)
 }
 
 fn range(between: Between, schema: &DFSchema) -> Result<Expr> {
-    let Between { expr, negated, low, high } = between;
+    let Between { mut expr, negated, mut low, mut high } = between;
+    let [own, from, to] = [expr.get_type(schema)?, low.get_type(schema)?, high.get_type(schema)?];
+    if [&own, &from, &to].into_iter().any(own_casts::has_enums)
+        && let Some(ty) = enums::common(&own, &from).and_then(|ty| enums::common(&ty, &to).or(Some(ty)))
+    {
+        for e in [&mut expr, &mut low, &mut high] {
+            **e = casts::bind(std::mem::take(&mut **e), &ty, false, schema)?;
+        }
+    }
     let (left, low) = comparable((*expr).clone(), *low, false, schema)?;
+    let (left, low) = enums::positioned(left, low, schema)?;
     let (right, high) = comparable(*expr, *high, false, schema)?;
+    let (right, high) = enums::positioned(right, high, schema)?;
     if left == right {
         return Ok(Expr::Between(Between::new(Box::new(left), negated, Box::new(low), Box::new(high))));
     }
@@ -390,12 +425,18 @@ fn members(list: InList, schema: &DFSchema) -> Result<Expr> {
             None => {}
         }
     }
+    if enums::is_enum(&ty) {
+        ty = DataType::Utf8;
+    }
     // Exact numbers stay with DataFusion, unless others among them ask for more.
     let is_exact = |e: &Expr| e.get_type(schema).is_ok_and(|other| other == own || digits(&other).is_some());
     if ty == own && !is_float(&own) && list.iter().all(is_exact) {
         return Ok(Expr::InList(InList { expr, list, negated }));
     }
-    let convertible = |e: &Expr| Ok::<_, datafusion::common::DataFusionError>(!e.get_type(schema)?.is_nested());
+    let convertible = |e: &Expr| {
+        let ty = e.get_type(schema)?;
+        Ok::<_, datafusion::common::DataFusionError>(!ty.is_nested() || enums::is_enum(&ty))
+    };
     let all = std::iter::once(expr.as_ref()).chain(&list).map(convertible).collect::<Result<Vec<_>>>()?;
     if all.contains(&false) {
         return Ok(Expr::InList(InList { expr, list, negated }));
@@ -409,8 +450,13 @@ fn member(membership: InSubquery, schema: &DFSchema) -> Result<Expr> {
     let InSubquery { expr, mut subquery, negated } = membership;
     let (own, theirs) = (expr.get_type(schema)?, subquery.subquery.schema().field(0).data_type().clone());
     castable::check_pair(&own, &theirs)?;
-    if own != theirs {
+    if own != theirs || enums::is_enum(&own) {
         subquery.subquery = Arc::new(member_column(subquery.subquery)?);
+    }
+    if enums::is_enum(&own) || enums::is_enum(&theirs) {
+        subquery.subquery = Arc::new(retyped(Arc::unwrap_or_clone(subquery.subquery), &[DataType::Utf8])?);
+        let expr = Box::new(casts::bind(*expr, &DataType::Utf8, false, schema)?);
+        return Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }));
     }
     if let Some(ty) = common(&own, &theirs).filter(|_| own != theirs && (is_float(&own) || is_float(&theirs))) {
         subquery.subquery = Arc::new(retyped(Arc::unwrap_or_clone(subquery.subquery), std::slice::from_ref(&ty))?);
@@ -440,12 +486,13 @@ fn branched(mut case: Case, schema: &DFSchema) -> Result<Expr> {
         // Every comparison in its own type.
         for (when, _) in &mut case.when_then_expr {
             let (left, right) = comparable((*base).clone(), (**when).clone(), true, schema)?;
+            let (left, right) = enums::positioned(left, right, schema)?;
             **when = left.eq(right);
         }
         let plain = base.get_type(schema)?;
         let same = |when: &Expr| matches!(when, Expr::BinaryExpr(eq) if *eq.left == *base);
-        // DataFusion looks constants up among those of WHEN, but for UUIDs.
-        let looks_up = plain != uuids::UUID;
+        // DataFusion looks constants up among those of WHEN, but for UUIDs; values of ENUMs are no constants.
+        let looks_up = plain != uuids::UUID && !enums::is_enum(&plain);
         if looks_up && (case.when_then_expr.iter().all(|(when, _)| same(when)) || !is_number(&plain)) {
             for (when, _) in &mut case.when_then_expr {
                 if let Expr::BinaryExpr(eq) = when.as_ref() {
@@ -475,6 +522,7 @@ fn called(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
         return Ok(bound);
     }
     states::checked_access(&function, schema)?;
+    enums::check_access(&function, schema)?;
     if operators::arithmetic(&function).is_some() {
         return operators::bind_call(function, schema);
     }

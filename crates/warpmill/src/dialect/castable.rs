@@ -6,8 +6,9 @@ use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Result, exec_err, plan_err};
 
-use super::types::{is_number, type_name};
+use super::types::{is_number, is_text, type_name};
 use super::uuids::BYTES;
+use super::{enums, own_casts};
 
 /// What values are to casts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,9 @@ pub(super) fn exists(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::Dictionary(_, from), to) => return exists(from, to),
         (from, DataType::Dictionary(_, to)) => return exists(from, to),
+        // Values of ENUMs are the texts of their members.
+        (from, to) if enums::is_enum(to) => return from.is_null() || is_text(from) || enums::is_enum(from),
+        (from, to) if enums::is_enum(from) => return exists(&DataType::Utf8, to),
         (DataType::Struct(from), DataType::Struct(to)) => {
             let cast = |to: &FieldRef| {
                 let same = from.iter().find(|from| from.name().eq_ignore_ascii_case(to.name()));
@@ -86,7 +90,11 @@ pub(super) fn exists(from: &DataType, to: &DataType) -> bool {
 
 /// Refuses two types whose values are compared or mixed, where neither can become the other.
 pub(super) fn check_pair(left: &DataType, right: &DataType) -> Result<()> {
-    if exists(left, right) || exists(right, left) {
+    let fits = match own_casts::has_enums(left) || own_casts::has_enums(right) {
+        true => enums::common(left, right).is_some(),
+        false => exists(left, right) || exists(right, left),
+    };
+    if fits {
         return Ok(());
     }
     plan_err!("values of the types {} and {} are neither compared nor mixed", type_name(left), type_name(right))

@@ -22,8 +22,8 @@ use super::moment_texts;
 use super::operators::strict_cast;
 use super::states;
 use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};
-use super::uuids;
 use super::written;
+use super::{enums, own_casts, uuids};
 use crate::dialect::text;
 
 /// Microseconds of a day.
@@ -44,6 +44,10 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
     Ok(match (&from, to) {
         (from, to) if from == to => e,
         _ if kept::is_counted(&e) => plain(e, to),
+        (from, to) if enums::is_enum(from) && !enums::is_enum(to) && *to != DataType::Utf8 => {
+            bind(bind(e, &DataType::Utf8, try_cast, schema)?, to, try_cast, schema)?
+        }
+        (from, to) if enums::is_enum(to) && castable::exists(from, to) => own(e, to, try_cast)?,
         (from, to) if let Some(named) = field_names::renamed(from, to) => {
             bind(convert(How::Rename, named, try_cast, e), to, try_cast, schema)?
         }
@@ -97,25 +101,30 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
         (from, DataType::Utf8) if is_float(from) || is_written_otherwise(from) => {
             convert(How::Write, DataType::Utf8, try_cast, e)
         }
-        (from, to) if uuids::is_within(from) || uuids::is_within(to) => uuid(e, to, try_cast)?,
+        (from, to) if own_casts::is_within(from) || own_casts::is_within(to) => own(e, to, try_cast)?,
         (from, to) if matches!(e, Expr::Literal(..)) || kept::always_fits(from, to) => plain(e, to),
         (_, to) => kept::kept(plain(e, to)),
     })
 }
 
-/// `e` as a value of type `to`, where one of their types has UUIDs in it: of a constant, a constant.
-fn uuid(e: Expr, to: &DataType, try_cast: bool) -> Result<Expr> {
+/// `e` as a value of type `to`, where Arrow has no cast: of a constant, a constant.
+fn own(e: Expr, to: &DataType, try_cast: bool) -> Result<Expr> {
     Ok(match &e {
         Expr::Literal(value, _) => {
-            lit(ScalarValue::try_from_array(&uuids::cast(&value.to_array()?, to, try_cast)?, 0)?)
+            lit(ScalarValue::try_from_array(&own_casts::cast(&value.to_array()?, to, try_cast)?, 0)?)
         }
-        _ => convert(How::Uuid, to.clone(), try_cast, e),
+        _ => convert(How::Own, to.clone(), try_cast, e),
     })
 }
 
 /// `e`, which has UUIDs in it, with the type `to`, which differs in metadata of fields at most.
 pub(super) fn with_fields(e: Expr, to: &DataType) -> Expr {
-    convert(How::Uuid, to.clone(), false, e)
+    convert(How::Own, to.clone(), false, e)
+}
+
+/// The position of a value of an ENUM, NULL where that is.
+pub(super) fn position(e: Expr) -> Expr {
+    convert(How::Position, DataType::UInt32, false, e)
 }
 
 /// Whether DuckDB writes values of a type in its own way.
@@ -152,8 +161,10 @@ enum How {
     Moment,
     /// Text as bytes.
     Bytes,
-    /// Values as UUIDs, or UUIDs as bytes, also within other values.
-    Uuid,
+    /// Values of types that Arrow has no casts of, also within other values.
+    Own,
+    /// The position of a value of an ENUM.
+    Position,
     /// A value as text.
     Write,
     /// A struct with other names of fields.
@@ -210,7 +221,8 @@ impl ScalarUDFImpl for Convert {
             How::Moment if self.try_cast => "try_read_moment",
             How::Moment => "read_moment",
             How::Bytes => "read_bytes",
-            How::Uuid => "convert_uuid",
+            How::Own => "convert_own",
+            How::Position => "enum_position",
             How::Write => "write_text",
             How::Rename => "rename_fields",
             How::Never => "refuse_cast",
@@ -241,7 +253,8 @@ impl ScalarUDFImpl for Convert {
             How::Read => self.read(array),
             How::Moment => self.moment(array),
             How::Bytes => self.bytes(array),
-            How::Uuid => uuids::cast(array, &self.to, self.try_cast),
+            How::Own => own_casts::cast(array, &self.to, self.try_cast),
+            How::Position => Ok(Arc::new(enums::positions(array)?)),
             How::Write => written(array),
             How::Rename => field_names::with_names(array, &self.to),
             How::Never => castable::refused(array, &self.to, self.try_cast),

@@ -27,14 +27,15 @@ pub(super) fn written(copy: CopyTo) -> Result<CopyTo> {
     }
 }
 
-/// `copy` of the structs and values that states are shown as.
+/// `copy` of the structs and values that states are shown as, and of the texts of ENUMs.
 fn plain(copy: CopyTo) -> Result<CopyTo> {
     let schema = Arc::clone(copy.input.schema());
-    if schema.fields().iter().all(|field| states::plain(field.data_type()) == *field.data_type()) {
+    let plain = |ty: &DataType| outside::without_enums(&states::plain(ty));
+    if schema.fields().iter().all(|field| plain(field.data_type()) == *field.data_type()) {
         return Ok(copy);
     }
     with_columns(copy, |name, column| {
-        let to = states::plain(&column.get_type(&schema)?);
+        let to = plain(&column.get_type(&schema)?);
         Ok(casts::bind(column, &to, false, &schema)?.alias(name))
     })
 }

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 use super::operators::{convert, strict_cast};
 use super::types::{HUGEINT, common, digits, is_decimal, is_number, is_text, is_whole, type_name};
 use super::uuids::{self, UUID};
-use super::{castable, casts, library};
+use super::{castable, casts, enums, library, own_casts};
 
 /// The type of one of several values, where DataFusion would choose another: of numbers, and of dates with timestamps.
 pub(super) fn common_type<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<DataType>> {
@@ -46,7 +46,7 @@ impl Given {
     /// `None`: no type holds all.
     fn of<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<Self>> {
         let values: Vec<&Expr> = values.collect();
-        if let Some(given) = Self::of_uuids(&values, schema)? {
+        if let Some(given) = Self::of_own(&values, schema)? {
             return Ok(Some(given));
         }
         let mut given = Self::default();
@@ -79,12 +79,22 @@ impl Given {
         Ok(Some(given))
     }
 
-    /// UUIDs, beside which constant texts are read as such; `None`: there are none.
+    /// UUIDs, beside which constant texts are read as such, or values of ENUMs, which are texts beside others; `None`: there are none.
     ///
     /// # Errors
     /// Values of other types beside them.
-    fn of_uuids(values: &[&Expr], schema: &DFSchema) -> Result<Option<Self>> {
+    fn of_own(values: &[&Expr], schema: &DFSchema) -> Result<Option<Self>> {
         let types = values.iter().map(|value| value.get_type(schema)).collect::<Result<Vec<_>>>()?;
+        if types.iter().any(own_casts::has_enums) {
+            let mut common = DataType::Null;
+            for ty in &types {
+                castable::check_pair(&common, ty)?;
+                common =
+                    enums::common(&common, ty).unwrap_or_else(|| if common.is_null() { ty.clone() } else { common });
+            }
+            let mixed = types.iter().any(|ty| *ty != common);
+            return Ok(Some(Self { common: Some(common), mixed, constants: vec![] }));
+        }
         if !types.contains(&UUID) {
             return Ok(None);
         }
@@ -113,6 +123,14 @@ impl Given {
 /// A call as DuckDB means it.
 pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
     let types = function.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    if types.iter().any(own_casts::has_enums) {
+        let taken = enums::taken(function.func.name(), &types);
+        if taken != types {
+            let args = function.args.into_iter().zip(&taken).map(|(arg, ty)| casts::bind(arg, ty, false, schema));
+            return bind(ScalarFunction { func: function.func, args: args.collect::<Result<_>>()? }, schema);
+        }
+        enums::check_arguments(function.func.name(), &types)?;
+    }
     let again = |args: Vec<Expr>| Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&function.func), args });
     let float = |e: &Expr| convert(e.clone(), &DataType::Float64, schema);
     if let ("nullif", [left, right]) = (function.func.name(), types.as_slice()) {
@@ -123,8 +141,13 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             Some(ty) => Ok(again(args.iter().map(|e| convert(e.clone(), &ty, schema)).collect::<Result<_>>()?)),
             None => Ok(Expr::ScalarFunction(function)),
         },
-        ("nullif", [left, right], [lt, rt]) if (*lt == UUID) != (*rt == UUID) && !lt.is_null() && !rt.is_null() => {
+        ("nullif", [left, right], [lt, rt])
+            if !lt.is_null()
+                && !rt.is_null()
+                && ((*lt == UUID) != (*rt == UUID) || enums::is_enum(lt) || enums::is_enum(rt)) =>
+        {
             let (left_value, right) = super::bind::comparable(left.clone(), right.clone(), true, schema)?;
+            let (left_value, right) = enums::positioned(left_value, right, schema)?;
             let null = lit(ScalarValue::try_from(lt)?);
             let equal = vec![(Box::new(left_value.eq(right)), Box::new(null))];
             Ok(Expr::Case(Case::new(None, equal, Some(Box::new(left.clone())))))
@@ -132,10 +155,12 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
         ("concat_ws", _, [separator, ..]) if *separator == UUID => {
             plan_err!("No function matches concat_ws(UUID, ...): its first argument is a VARCHAR")
         }
-        ("concat" | "concat_ws", args, types) if types.iter().any(uuids::is_within) => {
+        ("concat" | "concat_ws", args, types) if types.iter().any(own_casts::is_within) => {
             let text = |(arg, ty): (&Expr, &DataType)| match ty {
-                DataType::List(_) => casts::bind(arg.clone(), &DataType::new_list(DataType::Utf8, true), false, schema),
-                ty if uuids::is_within(ty) => casts::bind(arg.clone(), &DataType::Utf8, false, schema),
+                DataType::List(_) if own_casts::is_within(ty) => {
+                    casts::bind(arg.clone(), &DataType::new_list(DataType::Utf8, true), false, schema)
+                }
+                ty if own_casts::is_within(ty) => casts::bind(arg.clone(), &DataType::Utf8, false, schema),
                 _ => Ok(arg.clone()),
             };
             Ok(again(args.iter().zip(types).map(text).collect::<Result<_>>()?))

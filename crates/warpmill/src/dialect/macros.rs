@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::names::quoted;
 use super::{syntax, walk};
-use crate::catalog::{CATALOG, MAIN, Schema};
+use crate::catalog::{CATALOG, Defined, MAIN, Schema};
 use crate::{Error, Result};
 
 /// Macros inside each other.
@@ -77,7 +77,7 @@ pub(super) fn expand(statement: &mut AnyStatement, state: &SessionState) -> Resu
     for schema in HashSet::from([default.as_str(), MAIN]) {
         let Some(provider) = catalog.schema(schema) else { continue };
         let Some(own) = (&*provider as &dyn SchemaProvider).downcast_ref::<Schema>() else { continue };
-        for name in own.macro_names()? {
+        for name in own.defined_names(Defined::Macro)? {
             if schema == default || !schemas.contains_key(&name) {
                 schemas.insert(name, Arc::clone(&provider));
             }
@@ -104,7 +104,7 @@ impl Expander<'_> {
         let name = last(name).to_lowercase();
         let own =
             self.schemas.get(&name).and_then(|schema| (&**schema as &dyn SchemaProvider).downcast_ref::<Schema>());
-        let text = own.map_or(Ok(None), |own| own.macro_text(&name))?;
+        let text = own.map_or(Ok(None), |own| own.definition(Defined::Macro, &name))?;
         text.map(|text| definition(&text, self.state)).transpose()
     }
 

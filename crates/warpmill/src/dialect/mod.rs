@@ -9,7 +9,9 @@ mod bind;
 mod castable;
 mod casts;
 mod copied;
+mod custom_types;
 mod dates;
+mod enums;
 mod epoch;
 mod extremes;
 mod field_names;
@@ -27,6 +29,7 @@ mod nested_order;
 mod operators;
 mod outer;
 mod outside;
+mod own_casts;
 mod planner;
 mod quantile_windows;
 mod readers;
@@ -60,11 +63,13 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+pub(crate) use custom_types::{casts_to, is_type, type_of};
 pub use field_names::is_row;
 pub(crate) use macros::check as check_macro;
 pub(crate) use names::{arguments, distinct_names, query_of, shown};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
 pub use outside::{Form, given_schema, received_schema, with_schema, with_texts};
+pub(crate) use own_casts::as_members;
 pub(crate) use quantile_windows::QuantileWindows;
 pub use states::{column_type, schema_without_states, without_states};
 pub(crate) use subqueries::Subqueries;
@@ -117,8 +122,7 @@ async fn planned(
     states::marked(&mut statement)?;
     check_ctes(&statement)?;
     check_windows(&statement)?;
-    let rowids = sql.as_bytes().windows("rowid".len()).any(|word| word.eq_ignore_ascii_case(b"rowid"));
-    let tables = tables::Tables::of(state, &statement, rowids).await?;
+    let tables = tables::Tables::of(state, &statement, sql).await?;
     names::bind(&mut statement, &tables, sql)?;
     once::mark(&mut statement, &tables);
     literals::rewrite(&mut statement);
@@ -193,7 +197,7 @@ pub(crate) fn assigned(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalP
 pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
         .with_expr_planners(vec![Arc::new(planner::Operators)])
-        .with_type_planner(Arc::new(types::Names))
+        .with_type_planner(Arc::new(types::Names::default()))
         .with_relation_planners(vec![Arc::new(Relations)])
         .with_default_features();
     // The last function of a name is the one that counts.

@@ -18,11 +18,14 @@ use datafusion::logical_expr::{
 };
 
 use super::casts::{self, of_one};
+use super::enums;
 
 /// A key of ORDER BY.
 pub(super) fn sorted(mut key: Sort, schema: &DFSchema) -> Result<Sort> {
-    if has_keys(&key.expr.get_type(schema)?) {
-        key.expr = key_of(key.expr);
+    match key.expr.get_type(schema)? {
+        ty if enums::is_enum(&ty) => key.expr = casts::position(key.expr),
+        ty if has_keys(&ty) => key.expr = key_of(key.expr),
+        _ => {}
     }
     Ok(key)
 }
@@ -42,7 +45,11 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             Ok(if negated { Expr::Not(Box::new(within)) } else { within })
         }
         Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
-            params.order_by = params.order_by.into_iter().map(|key| sorted(key, schema)).collect::<Result<_>>()?;
+            // With DISTINCT, keys are arguments as they are; structs of positions have the order of these.
+            let stays =
+                |key: &Sort| Ok::<_, DataFusionError>(params.distinct && enums::is_enum(&key.expr.get_type(schema)?));
+            let keyed = |key: Sort| if stays(&key)? { Ok(key) } else { sorted(key, schema) };
+            params.order_by = std::mem::take(&mut params.order_by).into_iter().map(keyed).collect::<Result<_>>()?;
             let func = match params.args.first().map(is).transpose()? {
                 Some(true) => extreme(&func).unwrap_or(func),
                 _ => func,
@@ -52,8 +59,10 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
         Expr::WindowFunction(mut window) => {
             let order = std::mem::take(&mut window.params.order_by);
             let windowed = |mut by: Sort| {
-                if is(&by.expr)? {
-                    by.expr = key(by.expr, true);
+                match by.expr.get_type(schema)? {
+                    ty if enums::is_enum(&ty) => by.expr = casts::position(by.expr),
+                    ty if has_keys(&ty) => by.expr = key(by.expr, true),
+                    _ => {}
                 }
                 Ok::<_, DataFusionError>(by)
             };

@@ -22,7 +22,7 @@ use warpmill_translate::kept;
 
 use super::dates;
 use super::types::{self, HUGEINT, MAX_WIDTH, common_number, digits, is_float, is_whole};
-use super::{casts, uuids};
+use super::{casts, own_casts};
 use crate::planning::limits::check_nesting;
 
 /// An operator of arithmetic.
@@ -217,7 +217,7 @@ fn as_neighbour(e: &Expr, ty: &DataType, other: &DataType) -> DataType {
 
 /// `e` as `to`, where it is not that already; constants at once.
 pub(super) fn convert(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
-    if uuids::is_within(to) {
+    if own_casts::is_within(to) || own_casts::has_enums(&e.get_type(schema)?) {
         return casts::bind(e, to, false, schema);
     }
     if let Expr::Literal(value, _) = &e

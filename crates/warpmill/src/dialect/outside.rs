@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, ma
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 
+use super::enums;
 use super::uuids::{self, UUID};
 
 /// The keys of a field's metadata that say of which extension type it is.
@@ -16,13 +17,17 @@ const EXTENSION: [&str; 2] = ["ARROW:extension:name", "ARROW:extension:metadata"
 /// The name of the extension type of UUIDs.
 const UUID_EXTENSION: &str = "arrow.uuid";
 
-/// The fields that readers are given in the place of those with UUIDs.
+/// The fields that readers are given in the place of those with UUIDs and values of ENUMs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Of texts.
+    /// Texts, of ENUMs in dictionaries.
     Texts,
-    /// Of the extension type of UUIDs.
+    /// UUIDs of Arrow's extension type, and texts in dictionaries.
     Extension,
+    /// UUIDs as they are, and texts in dictionaries.
+    Values,
+    /// UUIDs of Arrow's extension type, and ENUMs as they are: what [`received_schema`] makes the same of.
+    Exact,
 }
 
 /// The schema that rows of `schema`, which come from elsewhere, have in the dialect.
@@ -37,14 +42,25 @@ pub fn received_schema(schema: &SchemaRef) -> SchemaRef {
 /// The schema of rows of `schema` for readers outside.
 pub fn given_schema(schema: &SchemaRef, form: Form) -> SchemaRef {
     with_leaves(schema, &|field| match (field.data_type(), form) {
+        (ty, Form::Texts | Form::Extension | Form::Values) if enums::is_enum(ty) => {
+            let ordered = form == Form::Extension;
+            Some(field.clone().with_data_type(enums::dictionary_type(ty)).with_dict_is_ordered(ordered))
+        }
         (ty, Form::Texts) if *ty == UUID => Some(field.clone().with_data_type(DataType::Utf8)),
-        (ty, Form::Extension) if *ty == UUID => {
+        (ty, Form::Extension | Form::Exact) if *ty == UUID => {
             let mut metadata = without_extension(field);
             metadata.insert(EXTENSION[0].into(), UUID_EXTENSION.into());
             Some(field.clone().with_metadata(metadata))
         }
         _ => None,
     })
+}
+
+/// A type with texts in the place of values of ENUMs.
+pub(super) fn without_enums(ty: &DataType) -> DataType {
+    let field = Arc::new(Field::new("", ty.clone(), true));
+    let text = |field: &Field| enums::is_enum(field.data_type()).then(|| field.clone().with_data_type(DataType::Utf8));
+    field_with_leaves(&field, &text).data_type().clone()
 }
 
 /// The rows of `batch` with `schema`, which [`received_schema`] or [`given_schema`] has made of its own.
@@ -122,6 +138,9 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
         (from, to) if from == to => return Ok(Arc::clone(array)),
         (DataType::FixedSizeBinary(_), DataType::Utf8) => {
             return Ok(Arc::new(uuids::texts(array.as_fixed_size_binary())));
+        }
+        (from, DataType::Dictionary(..)) if enums::is_enum(from) => {
+            return enums::dictionary(array).map_err(|error| ArrowError::ExternalError(Box::new(error)));
         }
         (DataType::FixedSizeBinary(_), to) => return arrow::compute::cast(array, to),
         (_, DataType::Struct(fields)) => fields.iter().map(|field| field.data_type()).collect(),

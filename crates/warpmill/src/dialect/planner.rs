@@ -13,7 +13,7 @@ use super::intervals::is_comparison;
 use super::operators::{Op, binary, check_arithmetic};
 use super::types::{MAX_WIDTH, is_number, is_text};
 use super::uuids::{self, UUID};
-use super::{bind, casts, dates, field_names, library, shifts};
+use super::{bind, casts, dates, enums, field_names, functions, library, own_casts, shifts};
 
 /// Operators, fields and elements as calls: arithmetic whose operands [`bind`](super::operators::bind) converts.
 #[derive(Debug)]
@@ -49,6 +49,13 @@ impl ExprPlanner for Operators {
     /// Lists of UUIDs, beside which constant texts are read as such.
     fn plan_array_literal(&self, exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
         let is_uuid = |e: &Expr| e.get_type(schema).is_ok_and(|ty| ty == UUID);
+        let one = |e: &Expr| e.get_type(schema).ok().filter(own_casts::has_enums);
+        if exprs.iter().any(|e| one(e).is_some()) {
+            let ty = functions::common_type(exprs.iter(), schema)?.or_else(|| exprs.iter().find_map(one));
+            let ty = ty.unwrap_or(DataType::Utf8);
+            let elements = exprs.into_iter().map(|e| casts::bind(e, &ty, false, schema));
+            return Ok(PlannerResult::Original(elements.collect::<Result<_>>()?));
+        }
         if !exprs.iter().any(is_uuid) {
             return Ok(PlannerResult::Original(exprs));
         }
@@ -83,7 +90,11 @@ impl ExprPlanner for Operators {
         mut raw: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
-        let ty = raw.expr.get_type(schema)?;
+        let mut ty = raw.expr.get_type(schema)?;
+        if enums::is_enum(&ty) && matches!(raw.field_access, GetFieldAccess::ListIndex { .. }) {
+            ty = DataType::Utf8;
+            raw.expr = casts::bind(raw.expr, &ty, false, schema)?;
+        }
         if let (DataType::Map(entries, _), GetFieldAccess::NamedStructField { name }) = (&ty, &raw.field_access)
             && let Some(value) =
                 library::call("map_element", vec![raw.expr.clone(), key_of(entries, lit(name.clone()))?])
@@ -121,25 +132,38 @@ impl ExprPlanner for Operators {
     }
 }
 
-/// A key that is looked for in maps of these entries: a constant text is a UUID where their keys are.
+/// A key that is looked for in maps of these entries: a constant text is a UUID, or of an ENUM, where their keys are.
 fn key_of(entries: &Field, key: Expr) -> Result<Expr> {
     match entries.data_type() {
+        DataType::Struct(fields) if enums::is_enum(fields[0].data_type()) => {
+            casts::bind(key, fields[0].data_type(), true, &DFSchema::empty())
+        }
         DataType::Struct(fields) if fields.first().is_some_and(|key| *key.data_type() == UUID) => uuids::constant(key),
         _ => Ok(key),
     }
 }
 
-/// An operation of which one operand is a UUID with operands that DataFusion has it of: comparisons are of UUIDs, and `||` of texts.
+/// An operation of which one operand is a UUID, or a value of an ENUM, with operands that DataFusion has it of: `||` is of texts, comparisons are
+/// of UUIDs, or of texts.
 fn with_uuids(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr> {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq, StringConcat};
     // Rows of `||` are texts, and as deep as they are long.
     let is_row = |e: &Expr| matches!(e, Expr::BinaryExpr(BinaryExpr { op: Operator::StringConcat, .. }));
-    let is_uuid = |e: &Expr| !is_row(e) && e.get_type(schema).is_ok_and(|ty| ty == UUID);
+    let type_of = |e: &Expr| if is_row(e) { DataType::Utf8 } else { e.get_type(schema).unwrap_or(DataType::Null) };
+    let is_uuid = |e: &Expr| type_of(e) == UUID;
+    let is_enum = |e: &Expr| enums::is_enum(&type_of(e));
+    let has_enums = |e: &Expr| own_casts::has_enums(&type_of(e));
     match raw.op {
         StringConcat => {
+            let lists = match has_enums(&raw.left) || has_enums(&raw.right) {
+                true => enums::common(&type_of(&raw.left), &type_of(&raw.right)).filter(DataType::is_list),
+                false => None,
+            };
             for operand in [&mut raw.left, &mut raw.right] {
-                if is_uuid(operand) {
+                if is_uuid(operand) || is_enum(operand) {
                     *operand = casts::bind(std::mem::take(operand), &DataType::Utf8, false, schema)?;
+                } else if let Some(ty) = &lists {
+                    *operand = casts::bind(std::mem::take(operand), ty, false, schema)?;
                 }
             }
         }
@@ -151,6 +175,14 @@ fn with_uuids(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr
             }
             let equality = matches!(raw.op, Eq | NotEq);
             (raw.left, raw.right) = bind::comparable(raw.left, raw.right, equality, schema)?;
+        }
+        Eq | NotEq | Lt | LtEq | Gt | GtEq if has_enums(&raw.left) || has_enums(&raw.right) => {
+            for operand in [&mut raw.left, &mut raw.right] {
+                if matches!(operand, Expr::Placeholder(_)) {
+                    *operand = cast(std::mem::take(operand), DataType::Utf8);
+                }
+            }
+            (raw.left, raw.right) = bind::comparable(raw.left, raw.right, true, schema)?;
         }
         _ => {}
     }

@@ -32,8 +32,16 @@ impl VisitorMut for Readers {
             return ControlFlow::Continue(());
         };
         // Functions of DuckDB's that tell what there is.
-        let tells = ["duckdb_tables", "duckdb_views", "duckdb_columns", "duckdb_constraints", "duckdb_indexes"];
-        if tells.contains(&function.as_str()) && given.args.is_empty() {
+        let tells = matches!(
+            function.as_str(),
+            "duckdb_tables"
+                | "duckdb_views"
+                | "duckdb_columns"
+                | "duckdb_constraints"
+                | "duckdb_indexes"
+                | "duckdb_types"
+        );
+        if tells && given.args.is_empty() {
             let parts = ["information_schema", function.as_str()].map(|part| Ident::with_quote('"', part));
             *name = ObjectName::from(parts.to_vec());
             *args = None;

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Distinct, Join, LogicalPlan, LogicalPlanBuilder, 
 
 use super::bind::{bind, retyped};
 use super::types::{common, is_text};
-use super::{castable, states, uuids};
+use super::{castable, enums, states, uuids};
 use crate::recursion::{Added, Part, Queries, Recursion, nullable, result_fields};
 
 fn columns(input: &LogicalPlan) -> Vec<DataType> {
@@ -63,7 +63,7 @@ fn stacked(left: &DataType, right: &DataType) -> Option<DataType> {
     if states::is_state(left) && (states::is_state(right) || right.is_null()) {
         return Some(left.clone());
     }
-    if let Some(ty) = uuids::stacked(left, right) {
+    if let Some(ty) = uuids::stacked(left, right).or_else(|| enums::common(left, right)) {
         return Some(ty);
     }
     let is_plain = |ty: &DataType| !ty.is_nested() && !ty.is_null() && !ty.is_binary();

@@ -30,8 +30,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use parking_lot::Mutex;
 
-use super::types::TIMESTAMP;
-use super::{aggregates, alike, bind, casts, library, limits};
+use super::custom_types::CustomTypes;
+use super::types::{self, TIMESTAMP};
+use super::{aggregates, alike, bind, casts, library, limits, own_casts};
 use crate::ScalarValue;
 use crate::catalog::{CATALOG, DUCKDB_MAIN, NUMBERED, WarpmillTable, is_main};
 use crate::once::{Names, Once};
@@ -45,6 +46,10 @@ pub(super) struct Tables<'a> {
     state: &'a SessionState,
     /// The functions that the session's user has defined.
     functions: Option<Arc<Functions>>,
+    /// The meaning of names of types.
+    types: Arc<types::Names>,
+    /// Whether values may be of ENUMs.
+    has_enums: bool,
     found: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
     /// The reason why tables cannot be read: the business of statements that read them, not of those that replace them.
     failed: HashMap<ResolvedTableReference, Arc<DataFusionError>>,
@@ -53,12 +58,18 @@ pub(super) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// Looks up all tables that `statement` names, with `rowids` also those with the numbers of their rows; those that are missing are
-    /// missed by whoever needs them.
-    pub(super) async fn of(state: &'a SessionState, statement: &Statement, rowids: bool) -> Result<Self> {
+    /// Looks up all tables that `statement`, which was read from the text `sql`, names, also those with the numbers of their rows if it may ask
+    /// for these; those that are missing are missed by whoever needs them.
+    pub(super) async fn of(state: &'a SessionState, statement: &Statement, sql: &str) -> Result<Self> {
+        let says =
+            |word: &str| sql.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
+        let (rowids, mut has_enums) = (says("rowid"), says("enum"));
         let functions = state.config().get_extension::<Functions>();
-        let mut tables =
-            Self { state, functions, found: HashMap::new(), failed: HashMap::new(), steps: Mutex::default() };
+        let own_types = CustomTypes::of(state)?;
+        has_enums |= own_types.are_in(statement);
+        let types = Arc::new(types::Names(own_types));
+        let (found, failed) = (HashMap::new(), HashMap::new());
+        let mut tables = Self { state, functions, types, has_enums, found, failed, steps: Mutex::default() };
         for reference in state.resolve_table_references(statement)? {
             let name = tables.resolved(reference);
             if tables.found.contains_key(&name) {
@@ -67,6 +78,8 @@ impl<'a> Tables<'a> {
             let Ok(schema) = state.schema_for_ref(name.clone()) else { continue };
             match table(&*schema, &name.table).await {
                 Ok(Some(table)) => {
+                    let fields = table.schema();
+                    tables.has_enums |= fields.fields().iter().any(|field| own_casts::has_enums(field.data_type()));
                     if rowids {
                         tables.add_numbered(&name, &table);
                     }
@@ -96,6 +109,11 @@ impl<'a> Tables<'a> {
         let name = format!("{NUMBERED}{}", table.table);
         let numbered = ResolvedTableReference { table: name.as_str().into(), ..table.clone() };
         self.found.contains_key(&numbered).then_some(name)
+    }
+
+    /// Whether values may be of ENUMs.
+    pub(super) fn has_enums(&self) -> bool {
+        self.has_enums
     }
 
     /// `name` from the catalog on.
@@ -307,7 +325,7 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
-        Some(Arc::new(super::types::Names))
+        Some(Arc::<types::Names>::clone(&self.types))
     }
 
     fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
@@ -320,7 +338,12 @@ impl ContextProvider for Tables<'_> {
             limits::PERCENT => Some(limits::percent()),
             name => {
                 let own = || udf::operator(name).or_else(|| self.functions.as_ref()?.scalar(name));
-                self.state.scalar_functions().get(library::scalar(name)).cloned().map(alike::planned).or_else(own)
+                self.state
+                    .scalar_functions()
+                    .get(library::scalar(name))
+                    .cloned()
+                    .map(|plain| alike::planned(plain, self.has_enums))
+                    .or_else(own)
             }
         }
     }

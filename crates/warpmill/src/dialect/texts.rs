@@ -5,7 +5,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::expr::{AggregateFunction, Case, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, lit};
 
-use super::{casts, library};
+use super::{casts, enums, library};
 
 /// One expression whose parts are bound.
 pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
@@ -66,6 +66,9 @@ fn spread(e: Expr, by: &Expr, schema: &DFSchema) -> Result<Expr> {
 /// `e` as a text, where it is none, and no list or struct.
 fn written(e: Expr, schema: &DFSchema) -> Result<Expr> {
     let ty = e.get_type(schema)?;
-    let stays = is_text(&e, schema)? || ty.is_null() || ty.is_nested() || matches!(ty, DataType::Dictionary(..));
+    let stays = is_text(&e, schema)?
+        || ty.is_null()
+        || ty.is_nested() && !enums::is_enum(&ty)
+        || matches!(ty, DataType::Dictionary(..));
     if stays { Ok(e) } else { casts::bind(e, &DataType::Utf8, false, schema) }
 }

@@ -7,12 +7,13 @@ use datafusion::common::datatype::DataTypeExt;
 use datafusion::common::{DataFusionError, Result, not_impl_err, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, StructField, TimezoneInfo,
+    ArrayElemTypeDef, DataType as SqlType, EnumMember, ExactNumberInfo, StructField, TimezoneInfo,
 };
 
+use super::custom_types::CustomTypes;
 use super::field_names::is_row;
-use super::states;
 use super::uuids::{BYTES, UUID};
+use super::{enums, states};
 
 /// Digits of the widest decimal.
 pub(super) const MAX_WIDTH: u8 = 38;
@@ -28,18 +29,18 @@ pub(super) fn timestamptz() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-/// The meaning of the names of types.
-#[derive(Debug)]
-pub(super) struct Names;
+/// The meaning of the names of types, of which some have been made.
+#[derive(Debug, Default)]
+pub(super) struct Names(pub(super) CustomTypes);
 
 impl TypePlanner for Names {
     fn plan_type_field(&self, name: &SqlType) -> Result<Option<FieldRef>> {
-        Ok(named(name)?.map(DataTypeExt::into_nullable_field_ref))
+        Ok(named(name, &self.0)?.map(DataTypeExt::into_nullable_field_ref))
     }
 }
 
 /// The type called `name` where DataFusion calls it otherwise, or does not know it.
-fn named(name: &SqlType) -> Result<Option<DataType>> {
+pub(super) fn named(name: &SqlType, own: &CustomTypes) -> Result<Option<DataType>> {
     let zoned = |zone: &TimezoneInfo| matches!(zone, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz);
     Ok(Some(match name {
         SqlType::TinyInt(Some(_))
@@ -75,7 +76,7 @@ fn named(name: &SqlType) -> Result<Option<DataType>> {
             return not_impl_err!("the type JSON of a column: a text is VARCHAR, which functions of JSON read");
         }
         SqlType::Uuid => UUID,
-        SqlType::Map(key, value) => map(key, value)?,
+        SqlType::Map(key, value) => map(key, value, own)?,
         SqlType::Blob(_) | SqlType::Binary(_) | SqlType::Varbinary(_) | SqlType::Bytea => DataType::Binary,
         SqlType::Time(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
             DataType::Time64(TimeUnit::Microsecond)
@@ -83,7 +84,8 @@ fn named(name: &SqlType) -> Result<Option<DataType>> {
         SqlType::Timestamp(_, zone) if zoned(zone) => timestamptz(),
         SqlType::Timestamp(None | Some(4..=6), _) | SqlType::Datetime(_) => TIMESTAMP,
         SqlType::Timestamp(Some(digits), _) => DataType::Timestamp(unit(*digits), None),
-        SqlType::Struct(fields, _) => structure(fields)?,
+        SqlType::Struct(fields, _) => structure(fields, own)?,
+        SqlType::Enum(members, None) => members_of(members)?,
         SqlType::Custom(name, modifiers) if modifiers.is_empty() => match name.to_string().to_uppercase().as_str() {
             "INT1" => DataType::Int8,
             "SHORT" => DataType::Int16,
@@ -96,36 +98,48 @@ fn named(name: &SqlType) -> Result<Option<DataType>> {
             "LOGICAL" => DataType::Boolean,
             "BPCHAR" => DataType::Utf8,
             "GUID" => UUID,
-            _ => return Ok(None),
+            _ => match own.called(name)? {
+                Some(made) => made,
+                None => return plan_err!("Type with name {name} does not exist"),
+            },
         },
         _ => return Ok(None),
     }))
 }
 
 /// The type `MAP(key, value)`, as calls of `map` make it.
-fn map(key: &SqlType, value: &SqlType) -> Result<DataType> {
-    let entry = vec![Field::new("key", whole(key)?, false), Field::new("value", whole(value)?, true)];
+fn map(key: &SqlType, value: &SqlType, own: &CustomTypes) -> Result<DataType> {
+    let entry = vec![Field::new("key", whole(key, own)?, false), Field::new("value", whole(value, own)?, true)];
     let entries = Field::new("entries", DataType::Struct(entry.into()), false);
     Ok(DataType::Map(Arc::new(entries), false))
 }
 
-fn structure(fields: &[StructField]) -> Result<DataType> {
+/// The ENUM of these members.
+fn members_of(members: &[EnumMember]) -> Result<DataType> {
+    let text = |member: &EnumMember| match member {
+        EnumMember::Name(text) => Ok(text.clone()),
+        EnumMember::NamedValue(text, _) => plan_err!("the member {text} of an ENUM has a number"),
+    };
+    enums::data_type(&members.iter().map(text).collect::<Result<Vec<_>>>()?)
+}
+
+fn structure(fields: &[StructField], own: &CustomTypes) -> Result<DataType> {
     if fields.is_empty() {
         return not_impl_err!("the type STRUCT without fields");
     }
     let field = |(at, field): (usize, &StructField)| {
         let name = field.field_name.as_ref().map_or_else(|| format!("c{at}"), |name| name.value.clone());
-        Ok::<_, DataFusionError>(Field::new(name, whole(&field.field_type)?, true))
+        Ok::<_, DataFusionError>(Field::new(name, whole(&field.field_type, own)?, true))
     };
     Ok(DataType::Struct(fields.iter().enumerate().map(field).collect::<Result<_>>()?))
 }
 
 /// The type called `name` within another one, which DataFusion asks nobody for.
-pub(super) fn whole(name: &SqlType) -> Result<DataType> {
-    if let Some(named) = named(name)? {
+pub(super) fn whole(name: &SqlType, own: &CustomTypes) -> Result<DataType> {
+    if let Some(named) = named(name, own)? {
         return Ok(named);
     }
-    let element = |name: &SqlType| Ok::<_, DataFusionError>(Arc::new(Field::new_list_field(whole(name)?, true)));
+    let element = |name: &SqlType| Ok::<_, DataFusionError>(Arc::new(Field::new_list_field(whole(name, own)?, true)));
     Ok(match name {
         SqlType::Boolean | SqlType::Bool => DataType::Boolean,
         SqlType::TinyInt(_) => DataType::Int8,
@@ -301,6 +315,7 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
         List(item) | LargeList(item) | ListView(item) => return format!("{}[]", type_name(item.data_type())),
         FixedSizeList(item, length) => return format!("{}[{length}]", type_name(item.data_type())),
         Struct(_) if states::is_state(data_type) => states::TYPE_NAME,
+        Struct(_) if let Some(members) = enums::members(data_type) => return enums::name(&members),
         Struct(fields) if is_row(fields) => {
             let types: Vec<_> = fields.iter().map(|field| type_name(field.data_type())).collect();
             return format!("TUPLE({})", types.join(", "));

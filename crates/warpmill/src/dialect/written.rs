@@ -9,8 +9,8 @@ use datafusion::common::Result;
 use super::casts;
 use super::field_names::is_row;
 use super::operators::strict_cast;
-use super::states;
 use super::types::is_float;
+use super::{enums, states};
 
 /// Whether a type has parts, which [`texts`] writes.
 pub(super) fn has_parts(ty: &DataType) -> bool {
@@ -39,6 +39,10 @@ pub fn text(array: &ArrayRef, row: usize) -> Result<Option<String>> {
         DataType::List(_) => list(array.as_list::<i32>().value(row)),
         DataType::LargeList(_) => list(array.as_list::<i64>().value(row)),
         DataType::FixedSizeList(..) => list(array.as_fixed_size_list().value(row)),
+        ty if enums::is_enum(ty) => {
+            let texts = enums::texts(&array.slice(row, 1))?;
+            Ok(texts.is_valid(0).then(|| texts.value(0).to_string()))
+        }
         ty if states::is_bare(ty) => text(array.as_struct().column(0), row),
         DataType::Struct(fields) if is_row(fields) => {
             let parts = array.as_struct().columns().iter().map(|column| part(column, row));
@@ -69,7 +73,7 @@ pub fn text(array: &ArrayRef, row: usize) -> Result<Option<String>> {
 /// A part of a value; texts that could be read as something else have quotes.
 fn part(array: &ArrayRef, row: usize) -> Result<String> {
     let Some(text) = text(array, row)? else { return Ok("NULL".into()) };
-    if has_parts(array.data_type()) {
+    if has_parts(array.data_type()) && !enums::is_enum(array.data_type()) {
         return Ok(text);
     }
     let special = |c: char| matches!(c, ',' | '[' | ']' | '(' | ')' | '{' | '}' | '\'' | '"' | '\\' | ':' | '=');

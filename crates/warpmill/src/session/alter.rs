@@ -185,7 +185,7 @@ impl Session {
     }
 
     /// The type of that name.
-    async fn type_called(&self, name: &str) -> Result<DataType> {
+    pub(super) async fn type_called(&self, name: &str) -> Result<DataType> {
         let (state, text) = (Arc::new(self.inner.context.state()), format!("SELECT CAST(NULL AS {name}) AS x"));
         Ok(bound(&state, &text, &[]).await?.schema().field(0).data_type().clone())
     }

@@ -90,7 +90,7 @@ impl Session {
             frame.execute_stream().await
         };
         let mut stream = self.block_on(read).map_err(|error| name_source(error.into()))?;
-        let schema = dialect::given_schema(&stream.schema(), Form::Extension);
+        let schema = dialect::given_schema(&stream.schema(), Form::Exact);
         let batches = std::iter::from_fn(|| {
             let next = self.block_on(stream.next());
             let given = |batch| Ok(dialect::with_schema(batch, &schema)?);

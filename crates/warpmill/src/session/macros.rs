@@ -4,6 +4,7 @@ use datafusion::sql::sqlparser::ast::Statement;
 
 use super::statements::{Taken, reference};
 use super::{QueryResult, Session};
+use crate::catalog::Defined;
 use crate::dialect::{self, is_taken};
 use crate::planning::run;
 use crate::{Error, Result};
@@ -21,10 +22,10 @@ impl Session {
         }
         let (state, text) = (self.inner.context.state(), sql.to_string());
         run(async move { dialect::check_macro(&text, &state) }).await?;
-        if !or_replace && schema.macro_names()?.contains(&lower) {
+        if !or_replace && schema.defined_names(Defined::Macro)?.contains(&lower) {
             return Err(Error::Catalog(format!("macro '{name}' already exists")));
         }
-        schema.put_macro(&name, sql, temporary)?;
+        schema.put_definition(Defined::Macro, &name, sql, temporary)?;
         Ok(Taken::Done(QueryResult::empty()))
     }
 
@@ -40,7 +41,7 @@ impl Session {
             return Err(Error::Parse(format!("{sql}: the name of one macro is expected")));
         };
         let (schema, name) = self.place_of(name)?;
-        match schema.remove_macro(&name)? || if_exists {
+        match schema.remove_definition(Defined::Macro, &name)? || if_exists {
             true => Ok(Taken::Done(QueryResult::empty())),
             false => Err(Error::Catalog(format!("there is no macro '{name}'"))),
         }

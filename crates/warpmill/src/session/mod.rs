@@ -33,6 +33,7 @@ mod suggestions;
 mod tables;
 mod transactions;
 mod turns;
+mod types;
 mod upkeep;
 pub(crate) mod variables;
 mod whole_tables;

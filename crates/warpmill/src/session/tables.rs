@@ -192,6 +192,7 @@ impl Session {
         };
         let query = self.inner.running.start();
         let mut writer = table.append(self.layout(&own_name, WriteOptions::default())?)?;
+        let schema = Arc::clone(table.snapshot()?.schema());
         let checks = match writer.base() {
             Some(base) if !base.constraints().is_empty() => {
                 let state = Arc::new(self.inner.context.state());
@@ -204,7 +205,7 @@ impl Session {
         writer.commit_only_if(move || gate.pass());
         let mut rows = 0;
         for batch in batches {
-            let batch = batch?;
+            let batch = dialect::as_members(&batch?, &schema)?;
             query.handle.cancel.check().map_err(|_| Error::Cancelled)?;
             writer.write(&batch)?;
             rows += batch.num_rows() as u64;

@@ -14,7 +14,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
+use crate::{Result, enums};
 
 /// Constraints of one table.
 const MOST: usize = 1000;
@@ -71,7 +71,7 @@ pub(super) type Rows = Option<Arc<dyn RowCheck>>;
 
 /// Whether columns of a type can be part of a key: not those of nested values and intervals.
 pub fn is_key_type(data_type: &DataType) -> bool {
-    !data_type.is_nested() && !matches!(data_type, DataType::Interval(_))
+    enums::is_enum(data_type) || !data_type.is_nested() && !matches!(data_type, DataType::Interval(_))
 }
 
 /// Whether a table of this schema can have these constraints.

@@ -1,14 +1,28 @@
 //! Keys in the words of errors, as DuckDB writes them.
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Schema, TimeUnit, UInt32Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use crate::enums;
 
 /// The key of `row` in the columns of a key: `a: 1, b: x`.
 pub(super) fn key(schema: &Schema, columns: &[usize], values: &[ArrayRef], row: usize) -> String {
-    let part =
-        |(column, array): (&usize, &ArrayRef)| format!("{}: {}", schema.field(*column).name(), value(array, row));
+    let part = |(column, array): (&usize, &ArrayRef)| {
+        let field = schema.field(*column);
+        let text = match enums::members(field.data_type()) {
+            Some(members) => member(&members, array, row),
+            None => value(array, row),
+        };
+        format!("{}: {text}", field.name())
+    };
     columns.iter().zip(values).map(part).collect::<Vec<_>>().join(", ")
+}
+
+/// The member of an ENUM at the position that `row` of `positions` has.
+fn member(members: &[String], positions: &ArrayRef, row: usize) -> String {
+    let position = positions.as_primitive::<UInt32Type>().value(row);
+    members.get(position as usize).cloned().unwrap_or_else(|| position.to_string())
 }
 
 /// A value that is not NULL.

@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::keys::{Freed, Twice};
 use super::places::Place;
 use crate::table::TableSnapshot;
-use crate::{Bitmap, Result, StatValue};
+use crate::{Bitmap, Result, StatValue, enums};
 
 /// New keys of so many rows or fewer are first compared with the first column of a row segment as they are.
 const FEW: usize = 8;
@@ -33,7 +33,11 @@ pub(super) struct Wide {
 impl Wide {
     /// None yet, of these columns.
     pub fn new(schema: &Schema, columns: &[usize]) -> Result<Self> {
-        let fields = columns.iter().map(|column| SortField::new(schema.field(*column).data_type().clone()));
+        let field = |column: &usize| match schema.field(*column).data_type() {
+            ty if enums::is_enum(ty) => SortField::new(DataType::UInt32),
+            ty => SortField::new(ty.clone()),
+        };
+        let fields = columns.iter().map(field);
         let converter = RowConverter::new(fields.collect())?;
         let rows = converter.empty_rows(0, 0);
         Ok(Self { converter, rows, places: HashTable::new(), bounds: vec![], few: Some(vec![]) })
@@ -178,7 +182,7 @@ impl Wide {
     }
 }
 
-/// The rows in which no column is NULL, and that are `kept`, with floats in their normal form.
+/// The rows in which no column is NULL, and that are `kept`, in their normal form.
 fn without_nulls(columns: &[ArrayRef], kept: Option<BooleanArray>) -> Result<Vec<ArrayRef>> {
     let columns: Vec<ArrayRef> = columns.iter().map(normal).collect();
     let mut kept = kept;
@@ -197,8 +201,11 @@ fn without_nulls(columns: &[ArrayRef], kept: Option<BooleanArray>) -> Result<Vec
     }
 }
 
-/// Floats that are equal in SQL with the same bits: one zero, one NaN. Others as they are.
+/// Floats that are equal in SQL with the same bits: one zero, one NaN; values of ENUMs as their positions. Others as they are.
 fn normal(array: &ArrayRef) -> ArrayRef {
+    if let Some(positions) = enums::positions(array) {
+        return Arc::new(positions);
+    }
     match array.data_type() {
         DataType::Float32 => {
             let floats = array.as_primitive::<Float32Type>();

@@ -5,6 +5,7 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use serde_json::Value;
 
+use crate::dialect::enums;
 use crate::dialect::types::digits;
 use crate::dialect::written;
 
@@ -22,6 +23,7 @@ pub(super) fn write(array: &ArrayRef, row: usize, out: &mut String) -> Result<()
         DataType::List(_) => list(&array.as_list::<i32>().value(row), out)?,
         DataType::LargeList(_) => list(&array.as_list::<i64>().value(row), out)?,
         DataType::FixedSizeList(..) => list(&array.as_fixed_size_list().value(row), out)?,
+        ty if enums::is_enum(ty) => out.push_str(&Value::from(text(array, row)?).to_string()),
         DataType::Struct(fields) => {
             let columns = array.as_struct().columns();
             out.push('{');

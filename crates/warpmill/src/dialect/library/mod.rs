@@ -3,6 +3,7 @@
 mod bins;
 mod calendar;
 pub(super) mod csv_field;
+mod enums;
 mod errors;
 mod formats;
 mod intervals;
@@ -57,6 +58,7 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         csv_field::functions(),
         errors::functions(),
         uuids::functions(),
+        enums::functions(),
     ];
     own.into_iter().flatten().map(|function| Arc::new(ScalarUDF::from(function))).collect()
 });

@@ -10,6 +10,7 @@ use datafusion::functions::string::uuid;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
 use super::own::{Call, Own, Typed, text_like};
+use crate::dialect::own_casts;
 use crate::dialect::types::timestamptz;
 use crate::dialect::uuids::{self, UUID};
 
@@ -48,7 +49,7 @@ fn of_one(types: &[DataType], to: DataType) -> Option<Typed> {
 
 /// The UUIDs of the only argument, which may be of NULLs alone.
 fn values(call: &Call) -> Result<Vec<Option<[u8; 16]>>> {
-    let uuids = uuids::cast(&call.args[0], &UUID, false)?;
+    let uuids = own_casts::cast(&call.args[0], &UUID, false)?;
     Ok(uuids.as_fixed_size_binary().iter().map(|bytes| bytes.and_then(|bytes| bytes.try_into().ok())).collect())
 }
 
@@ -90,7 +91,7 @@ impl ScalarUDFImpl for Made {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
-        let random = uuids::cast(&uuid().invoke_with_args(args)?.to_array(rows)?, &UUID, false)?;
+        let random = own_casts::cast(&uuid().invoke_with_args(args)?.to_array(rows)?, &UUID, false)?;
         Ok(ColumnarValue::Array(if self.has_time { with_time(&random)? } else { random }))
     }
 }

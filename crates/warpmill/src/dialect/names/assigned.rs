@@ -1,4 +1,4 @@
-//! Values for columns whose types DataFusion converts no others to: UUIDs, and what has UUIDs in it.
+//! Values for columns whose types DataFusion converts no others to: UUIDs, ENUMs, and what has values of these in it.
 
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr, Insert, SetExpr, TypedString, Value, Values};
@@ -6,18 +6,18 @@ use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr, Insert, SetExpr
 use super::defaults::{columns_of, expression, query};
 use super::scope::quoted;
 use crate::Result;
-use crate::dialect::types::type_name;
-use crate::dialect::uuids;
+use crate::dialect::own_casts;
+use crate::dialect::types::{is_text, type_name};
 
 /// The name of the rows that are inserted, and the beginning of the names of their columns.
 const ROWS: &str = "\u{1}given";
 
-/// Casts the values that `insert` gives such columns of a table of `schema`.
-pub(super) fn cast(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
+/// Casts the values that `insert` gives such columns of a table of `schema`, and those for columns of texts where they may be of ENUMs.
+pub(super) fn cast(insert: &mut Insert, schema: &SchemaRef, has_enums: bool) -> Result<()> {
     let Some(columns) = columns_of(insert, schema) else { return Ok(()) };
     let named = |at: &usize| {
         let ty = schema.field(*at).data_type();
-        uuids::is_within(ty).then(|| type_name(ty))
+        (own_casts::is_within(ty) || has_enums && is_text(ty)).then(|| type_name(ty))
     };
     let types: Vec<Option<String>> = columns.iter().map(named).collect();
     let Some(source) = insert.source.as_mut().filter(|_| types.iter().any(Option::is_some)) else { return Ok(()) };

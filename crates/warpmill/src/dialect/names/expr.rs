@@ -159,6 +159,17 @@ impl VisitorMut for Binding<'_, '_, '_> {
             }
             Expr::Identifier(name) => self.find(std::slice::from_ref(name)),
             Expr::CompoundIdentifier(parts) => self.find(parts),
+            // Calls, which take values of ENUMs as texts.
+            Expr::Substring { expr, substring_from: Some(from), substring_for: count, .. }
+                if self.binder.tables.has_enums() =>
+            {
+                let args =
+                    [Some(&*expr), Some(&*from), count.as_ref()].into_iter().flatten().map(|arg| (**arg).clone());
+                Ok(Some(function("substr", args.collect())))
+            }
+            Expr::Position { expr, r#in: text } if self.binder.tables.has_enums() => {
+                Ok(Some(function("strpos", vec![(**text).clone(), (**expr).clone()])))
+            }
             Expr::Function(call) if self.binder.tables.session_value(call).is_some() => {
                 Ok(self.binder.tables.session_value(call))
             }

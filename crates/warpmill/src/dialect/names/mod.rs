@@ -135,7 +135,7 @@ impl Binder<'_> {
                 }
             }
             defaults::add(insert, &schema)?;
-            assigned::cast(insert, &schema)?;
+            assigned::cast(insert, &schema, self.tables.has_enums())?;
         }
         match &mut insert.source {
             Some(query) => self.query(query, None, Names::Own).map(drop),

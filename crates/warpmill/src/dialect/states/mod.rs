@@ -24,6 +24,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use serde::{Deserialize, Serialize};
 
+use super::own_casts;
 use super::types::type_name;
 use super::uuids::UUID;
 pub(super) use bound::{bound, checked_access};
@@ -120,7 +121,7 @@ pub(super) fn plain(ty: &DataType) -> DataType {
 pub fn column_type(ty: &DataType) -> String {
     match ty {
         ty if is_state(ty) => TYPE_NAME.into(),
-        ty if *ty == UUID => type_name(ty),
+        ty if *ty == UUID || own_casts::has_enums(ty) => type_name(ty),
         ty => plain(ty).to_string(),
     }
 }

@@ -2,8 +2,6 @@
 
 use datafusion::common::{Result as PlanResult, ScalarValue, internal_err, plan_datafusion_err, plan_err};
 use datafusion::sql::sqlparser::ast::{Array, Expr, UnaryOperator, Value};
-use datafusion::sql::sqlparser::dialect::DuckDbDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
 use arrow::datatypes::{DataType, Field};
 use serde::de::DeserializeOwned;
@@ -11,6 +9,7 @@ use serde::de::DeserializeOwned;
 use super::State;
 use super::kind::Kind;
 use super::order::Key;
+use crate::dialect::custom_types::{self, CustomTypes};
 use crate::dialect::names::calls::{arguments, text};
 use crate::dialect::names::function;
 use crate::dialect::syntax;
@@ -27,10 +26,8 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> PlanResult<T> {
 
 /// The type called `name`.
 pub(super) fn data_type(name: &str) -> PlanResult<DataType> {
-    let plain = syntax::plain(name);
-    let parsed = Parser::new(&DuckDbDialect).try_with_sql(&plain).and_then(|mut parser| parser.parse_data_type());
-    match parsed {
-        Ok(named) => whole(&named),
+    match custom_types::parsed(&syntax::plain(name)) {
+        Ok(named) => whole(&named, &CustomTypes::default()),
         Err(_) => plan_err!("Type with name {name} does not exist"),
     }
 }

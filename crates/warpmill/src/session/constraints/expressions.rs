@@ -15,7 +15,7 @@ use crate::{Error, Result};
 const MOST_LEVELS: usize = 10_000;
 
 /// The expression that a text is.
-pub(super) fn parsed(text: &str) -> Result<Expr> {
+pub(in crate::session) fn parsed(text: &str) -> Result<Expr> {
     let failed =
         |error: datafusion::sql::sqlparser::parser::ParserError| Error::Parse(format!("CHECK ({text}): {error}"));
     let plain = plain(text);

@@ -23,6 +23,7 @@ use crate::{Error, Result};
 pub(super) use alter::Moved;
 pub(crate) use check::Checks;
 pub(super) use declare::{added_column, take_constraints};
+pub(super) use expressions::parsed;
 
 /// The parts of a table's declaration besides names and types of columns.
 #[derive(Debug, Clone, Default)]

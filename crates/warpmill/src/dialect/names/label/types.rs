@@ -1,7 +1,7 @@
 //! Types as DuckDB writes them: those of its grammar under one name, all others as they are spelled.
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectNamePart, StructField, TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType, EnumMember, ExactNumberInfo, ObjectNamePart, StructField, TimezoneInfo,
 };
 
 use super::Writer;
@@ -49,6 +49,15 @@ impl Writer<'_> {
                     part => part.to_string(),
                 });
                 parts.collect::<Vec<_>>().join(".")
+            }
+            DataType::Enum(members, _) => {
+                let text = |member: &EnumMember| match member {
+                    EnumMember::Name(text) | EnumMember::NamedValue(text, _) => {
+                        format!("'{}'", text.replace('\'', "''"))
+                    }
+                };
+                let members: Vec<String> = members.iter().map(text).collect();
+                format!("{}({})", self.spelled("ENUM"), members.join(", "))
             }
             data_type => self.spelled(&data_type.to_string()),
         }

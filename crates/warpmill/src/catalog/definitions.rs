@@ -1,0 +1,139 @@
+//! Macros and types: texts of CREATE MACRO and CREATE TYPE, kept as views are.
+
+use serde::{Deserialize, Serialize};
+use warpmill_format::FormatError;
+use warpmill_format::table::leftovers;
+
+use super::{Schema, create_directory, entries, plain};
+use crate::{Error, Result};
+
+const VERSION: u32 = 1;
+
+/// What a definition is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Defined {
+    Macro,
+    Type,
+}
+
+impl Defined {
+    pub(super) const ALL: [Self; 2] = [Self::Macro, Self::Type];
+
+    /// The word for it in statements, in lower case.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Macro => "macro",
+            Self::Type => "type",
+        }
+    }
+
+    /// The end of the name of its file.
+    pub(super) fn suffix(self) -> &'static str {
+        match self {
+            Self::Macro => ".macro",
+            Self::Type => ".type",
+        }
+    }
+
+    fn format(self) -> String {
+        format!("warpmill {}", self.word())
+    }
+}
+
+/// A definition as it is stored.
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    format: String,
+    version: u32,
+    /// The text of CREATE.
+    sql: String,
+}
+
+impl Schema {
+    /// Adds or replaces a definition: stored where there is a database, unless it is `temporary`.
+    pub(crate) fn put_definition(&self, of: Defined, name: &str, sql: &str, temporary: bool) -> Result<()> {
+        self.shared.check_no_transaction(&format!("CREATE {}", of.word().to_uppercase()))?;
+        let name = name.to_lowercase();
+        match self.folder.as_ref().filter(|_| !temporary) {
+            Some(folder) => {
+                let file = folder.join(format!("{}{}", plain(&name)?, of.suffix()));
+                create_directory(folder)?;
+                leftovers::clean(folder)?;
+                let stored = Stored { format: of.format(), version: VERSION, sql: sql.to_string() };
+                let bytes = serde_json::to_vec_pretty(&stored).map_err(|error| Error::Internal(error.to_string()))?;
+                leftovers::write_file(&file, &bytes)?;
+                self.definitions.write().remove(&(of, name));
+            }
+            None => drop(self.definitions.write().insert((of, name), sql.to_string())),
+        }
+        self.shared.changed();
+        Ok(())
+    }
+
+    /// The names of all macros, or of all types, in lower case.
+    pub(crate) fn defined_names(&self, of: Defined) -> Result<Vec<String>> {
+        let own = self.definitions.read();
+        let mut names: Vec<String> =
+            own.keys().filter(|(known, _)| *known == of).map(|(_, name)| name.clone()).collect();
+        drop(own);
+        if let Some(folder) = &self.folder {
+            let stored = entries(folder)?.into_iter().filter(|name| !name.starts_with('.'));
+            names.extend(stored.filter_map(|name| name.strip_suffix(of.suffix()).map(str::to_lowercase)));
+        }
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// The text of CREATE of the macro, or of the type, called `name`.
+    ///
+    /// # Errors
+    /// Its file cannot be read, or is none of one.
+    pub(crate) fn definition(&self, of: Defined, name: &str) -> Result<Option<String>> {
+        let name = name.to_lowercase();
+        if let Some(sql) = self.definitions.read().get(&(of, name.clone())) {
+            return Ok(Some(sql.clone()));
+        }
+        let Some(folder) = self.folder.as_ref().filter(|_| plain(&name).is_ok()) else { return Ok(None) };
+        let path = folder.join(format!("{name}{}", of.suffix()));
+        let bytes = match std::fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(|error| super::io_error("cannot read", &path, &error))?,
+        };
+        let corrupt = |detail: String| FormatError::Corrupt { path: path.clone(), segment: None, detail };
+        let stored: Stored =
+            serde_json::from_slice(&bytes).map_err(|error| corrupt(format!("not a {}: {error}", of.word())))?;
+        match stored.version {
+            _ if stored.format != of.format() => Err(corrupt(format!("not a {}", of.word())).into()),
+            VERSION => {
+                // Other processes change it: plans of it are not kept.
+                self.shared.stored_views.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+                Ok(Some(stored.sql))
+            }
+            version => Err(corrupt(format!("a {} of version {version}, which is not known here", of.word())).into()),
+        }
+    }
+
+    /// Removes a macro, or a type; `false`: there is none of that name.
+    pub(crate) fn remove_definition(&self, of: Defined, name: &str) -> Result<bool> {
+        self.shared.check_no_transaction(&format!("DROP {}", of.word().to_uppercase()))?;
+        let name = name.to_lowercase();
+        let mut removed = self.definitions.write().remove(&(of, name.clone())).is_some();
+        if !removed && let Some(folder) = self.folder.as_ref().filter(|_| plain(&name).is_ok()) {
+            let path = folder.join(format!("{name}{}", of.suffix()));
+            removed = match std::fs::remove_file(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+                gone => gone
+                    .map(|()| true)
+                    .map_err(|error| super::io_error(&format!("cannot drop {}", of.word()), &path, &error))?,
+            };
+            if removed {
+                leftovers::sync_folder_of(&path)?;
+            }
+        }
+        if removed {
+            self.shared.changed();
+        }
+        Ok(removed)
+    }
+}
