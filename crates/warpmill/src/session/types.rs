@@ -29,7 +29,7 @@ struct CreateType {
     definition: Definition,
 }
 
-/// What a type is.
+/// The definition of a type.
 enum Definition {
     /// The type of this name.
     Type(String),
@@ -114,7 +114,7 @@ impl Session {
             Definition::Members(members) => self.enum_of(&members, query).await?,
         };
         let plain = type_name(&self.type_called(&written).await?);
-        // What is kept has to be read again.
+        // The text that is kept has to name a type.
         type_of(&plain)?;
         schema.put_definition(Defined::Type, &name, &plain, temporary)?;
         Ok(Taken::Done(QueryResult::empty()))
