@@ -51,6 +51,16 @@ def assert_same(source: str) -> None:
         assert kinds[0] == kinds[1]
 
 
+def assert_both_refuse(query: str, pair: tuple[Any, Any]) -> None:
+    """Assert that both packages refuse `query`, ours not with an internal error."""
+    ours, theirs = pair
+    with pytest.raises(duckdb.Error):
+        theirs.sql(query).fetchall()
+    with pytest.raises(warpmill.Error) as refused:
+        ours.sql(query).fetchall()
+    assert not isinstance(refused.value, warpmill.InternalError)
+
+
 def assert_refused(source: str, culprit: str) -> None:
     """Assert that reading `source` is an error whose text has the pattern `culprit`."""
     with warpmill.connect() as con, pytest.raises(warpmill.Error, match=culprit):

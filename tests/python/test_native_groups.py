@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
 import pytest
 
-import warpmill
-from beside import pair_with
+from beside import assert_both_refuse, pair_with
 
 TABLES = """
     CREATE TABLE t (i INTEGER, j INTEGER, s VARCHAR);
@@ -70,8 +68,4 @@ def test_same_as_duckdb(pair: tuple[Any, Any], sql: str) -> None:
 
 @pytest.mark.parametrize("sql", REFUSED)
 def test_refused_as_by_duckdb(pair: tuple[Any, Any], sql: str) -> None:
-    ours, theirs = pair
-    with pytest.raises(duckdb.Error):
-        theirs.sql(sql).fetchall()
-    with pytest.raises(warpmill.Error):
-        ours.sql(sql).fetchall()
+    assert_both_refuse(sql, pair)

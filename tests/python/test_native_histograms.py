@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import warpmill
-from beside import normal, pair_with
+from beside import assert_both_refuse, normal, pair_with
 
 TABLE = """
     CREATE TABLE obs AS SELECT n::BIGINT AS n, n / 4 AS f, n::VARCHAR AS s, n % 3 AS g FROM (VALUES
@@ -166,11 +166,7 @@ def test_same_as_duckdb(pair: tuple[Any, Any], sql: str) -> None:
 
 @pytest.mark.parametrize("sql", REFUSED)
 def test_refused_as_by_duckdb(pair: tuple[Any, Any], sql: str) -> None:
-    ours, theirs = pair
-    with pytest.raises(duckdb.Error):
-        theirs.sql(sql).fetchall()
-    with pytest.raises(warpmill.Error):
-        ours.sql(sql).fetchall()
+    assert_both_refuse(sql, pair)
 
 
 @pytest.mark.parametrize(("sql", "message"), MESSAGES)

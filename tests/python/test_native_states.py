@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pytest
 
 import warpmill
-from beside import normal, pair_with
+from beside import assert_both_refuse, normal, pair_with
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,11 +192,7 @@ def test_same_as_duckdb(pair: tuple[Any, Any], sql: str) -> None:
 
 @pytest.mark.parametrize("sql", REFUSED)
 def test_refused_as_by_duckdb(pair: tuple[Any, Any], sql: str) -> None:
-    ours, theirs = pair
-    with pytest.raises(duckdb.Error):
-        theirs.sql(sql).fetchall()
-    with pytest.raises(warpmill.Error):
-        ours.sql(sql).fetchall()
+    assert_both_refuse(sql, pair)
 
 
 @pytest.mark.parametrize("call", AGGREGATES + ORDERED)

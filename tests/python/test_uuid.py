@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import warpmill
-from beside import pair_with
+from beside import assert_both_refuse, pair_with
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -252,12 +252,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("query", REFUSED)
 def test_refused_as_by_duckdb(query: str, pair: tuple[Any, Any]) -> None:
-    ours, theirs = pair
-    with pytest.raises(duckdb.Error):
-        theirs.sql(query).fetchall()
-    with pytest.raises(warpmill.Error) as refused:
-        ours.sql(query).fetchall()
-    assert not isinstance(refused.value, warpmill.InternalError)
+    assert_both_refuse(query, pair)
 
 
 def test_texts_that_are_none_are_named(con: warpmill.Connection) -> None:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 def test_policies_differ_in_what_goes_from_device_to_device(tmp_path: Path) -> None:
     saved = tmp_path / "lancelot.json"
     shown = ["bench", "lancelot", "--sf", "0.01", "--device", "sim", "--devices", "2", "--percents", "100"]
-    # Copies are made when a device begins with a query, while another may look for them: they are there in the pass after.
+    # Copies are made when a device begins with a query, while another may look for them: the pass after finds them.
     shown += ["--count", "3", "--seed", "2", "--runs", "2", "--data", str(tmp_path), "--json", str(saved)]
     done = CliRunner().invoke(app, shown)
     assert done.exit_code == 0, done.output

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 const VERSION: u32 = 1;
 
-/// What a definition is of.
+/// The kinds of definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Defined {
     Macro,

@@ -20,9 +20,8 @@ use super::{enums, own_casts};
 /// The function that calls in texts are planned with in the place of `function`: most of them are what they are. `has_enums`: values of the
 /// statement may be of ENUMs.
 pub(super) fn planned(function: Arc<ScalarUDF>, has_enums: bool) -> Arc<ScalarUDF> {
-    let is_known = matches!(function.name(), "coalesce" | "greatest" | "least" | "nullif" | "make_array");
     let takes_values = has_enums && !function.signature().type_signature.supports_zero_argument();
-    if !is_known && !makes_texts(function.name()) && !takes_values {
+    if !has_one_type(function.name()) && !makes_texts(function.name()) && !takes_values {
         return function;
     }
     let signature = Signature::user_defined(function.signature().volatility);
@@ -42,12 +41,16 @@ fn makes_texts(name: &str) -> bool {
     matches!(name, "concat" | "concat_ws" | "format" | "printf")
 }
 
+/// Whether all arguments of a function have one type.
+fn has_one_type(name: &str) -> bool {
+    matches!(name, "coalesce" | "greatest" | "least" | "nullif" | "make_array")
+}
+
 /// Whether arguments of a function whose arguments have one type, or which makes texts of them, have types that only [`Alike`] takes.
 fn has_own<'t>(name: &str, mut types: impl Iterator<Item = &'t DataType>) -> bool {
-    let of_one_type = matches!(name, "coalesce" | "greatest" | "least" | "nullif" | "make_array");
     types.any(|ty| match makes_texts(name) {
         true => own_casts::is_within(ty),
-        false => of_one_type && (*ty == UUID || own_casts::has_enums(ty)),
+        false => has_one_type(name) && (*ty == UUID || own_casts::has_enums(ty)),
     })
 }
 

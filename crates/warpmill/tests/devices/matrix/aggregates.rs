@@ -83,6 +83,11 @@ fn dense_groups_without_a_count_of_their_rows() {
             "SELECT i, count(x) FROM t WHERE id < 0 GROUP BY i",
         ];
         check(&session, &queries.map(String::from), false);
+        if nulls == Nulls::Some {
+            let text = session.explain_kernels(queries[0]).unwrap();
+            let parts = ["Params_groups_0", "bit_set(p.marks", "if (run != "];
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        }
     }
 }
 
