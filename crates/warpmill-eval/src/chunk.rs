@@ -79,7 +79,7 @@ impl std::fmt::Debug for LazyColumn {
 }
 
 /// Below one row in this many, values are extracted one by one; above, the whole run is decoded.
-const SPARSE: usize = 8;
+pub const SPARSE: usize = 8;
 /// The same for strings that are decoded, of which each row costs about the same either way.
 const SPARSE_STRINGS: usize = 2;
 
@@ -149,19 +149,18 @@ impl LazyColumn {
         let sparse = if self.decodes_strings() { SPARSE_STRINGS } else { SPARSE };
         if self.decoded.get().is_none() && rows.len() * sparse < self.rows {
             let mut text = Vec::new();
-            if let Some(vector) = decode::rows(self.segment(), self.start, rows, self.phys, &mut text) {
-                self.count(rows.len());
-                return match keeper {
-                    None => {
-                        if self.decodes_strings() {
-                            self.picked.lock().push(text);
-                        }
-                        vector
+            let vector = decode::rows(self.segment(), self.start, rows, self.phys, &mut text);
+            self.count(rows.len());
+            return match keeper {
+                None => {
+                    if self.decodes_strings() {
+                        self.picked.lock().push(text);
                     }
-                    Some(memory) if self.decodes_strings() => kept(vector, &text, memory),
-                    Some(memory) => owned(vector, memory),
-                };
-            }
+                    vector
+                }
+                Some(memory) if self.decodes_strings() => kept(vector, &text, memory),
+                Some(memory) => owned(vector, memory),
+            };
         }
         let gathered = self.decoded().vector.gather(rows);
         match keeper {

@@ -1,6 +1,6 @@
 //! Segments to vectors.
 
-use warpmill_format::{Segment, StrView};
+use warpmill_format::Segment;
 use warpmill_ir::Phys;
 
 use crate::vector::{Data, Vector};
@@ -22,19 +22,19 @@ pub fn run(segment: &Segment, start: usize, rows: usize, phys: Phys, text: &mut 
     Vector::with_validity(data, segment.validity(start, rows))
 }
 
-/// Rows `start + rows[i]` of `segment`, or `None` where single values cannot be extracted; strings as in [`run`].
-pub fn rows(segment: &Segment, start: usize, rows: &[u32], phys: Phys, text: &mut Vec<u8>) -> Option<Vector> {
-    if segment.stats().nulls > 0 {
-        return None;
-    }
+/// Rows `start + rows[i]` of `segment`, extracted one by one; strings as in [`run`].
+pub fn rows(segment: &Segment, start: usize, rows: &[u32], phys: Phys, text: &mut Vec<u8>) -> Vector {
     let at: Vec<u32> = rows.iter().map(|row| row + start as u32).collect();
     let mut data = Data::zeros(phys, rows.len());
     match &mut data {
+        Data::Bool(out) => segment.gather_bool(&at, out),
         Data::I32(out) => segment.gather_i32(&at, out),
         Data::I64(out) => segment.gather_i64(&at, out),
+        Data::I128(out) => segment.gather_i128(&at, out),
+        Data::F32(out) => segment.gather_f32(&at, out),
+        Data::F64(out) => segment.gather_f64(&at, out),
+        Data::Str(out) => segment.gather_str(&at, text, out),
         Data::Code(out) => segment.gather_codes(&at, out),
-        Data::Str(out) => segment.gather_str(&at, text, out as &mut [StrView]),
-        _ => return None,
     }
-    Some(Vector::new(data))
+    Vector::with_validity(data, segment.gather_validity(&at))
 }

@@ -1,9 +1,13 @@
 //! Filters made from build keys, with which scans drop rows before they decode other columns.
 
+use std::ops::Range;
+
+use warpmill_format::{Bitmap, Segment, mask_rows};
 use warpmill_ir::pruning::Ranges;
 
 use super::hash::mix;
 use super::keys::Word;
+use crate::chunk::SPARSE;
 use crate::vector::Data;
 
 /// Says of a value that it is certainly not, or may be, a key of a hash build.
@@ -12,6 +16,7 @@ pub struct KeyFilter {
     min: i64,
     /// Largest key minus `min`.
     span: u64,
+    keys: u64,
     set: Set,
 }
 
@@ -20,7 +25,7 @@ enum Set {
     /// (Nearly) every value of the range is a key: the bounds are all there is to check.
     Range,
     /// Bit `value - min`. Exact.
-    Bits(Vec<u64>),
+    Bits(Bitmap),
     /// Blocked Bloom filter: four bits in one word per key. `shift` leaves the hash bits that select the word.
     Bloom { words: Vec<u64>, shift: u32 },
     /// There are no keys.
@@ -46,7 +51,7 @@ impl KeyFilter {
 
     fn of<T: Word>(keys: &[T], (lo, hi): (i128, i128)) -> Option<Self> {
         if keys.is_empty() {
-            return Some(Self { min: 0, span: 0, set: Set::Nothing });
+            return Some(Self { min: 0, span: 0, keys: 0, set: Set::Nothing });
         }
         let (min, span) = (lo as i64, (hi - lo) as u64);
         if span < MAX_BITS {
@@ -56,15 +61,16 @@ impl KeyFilter {
                 words[bit as usize / 64] |= 1 << (bit % 64);
             }
             let ones: u64 = words.iter().map(|word| u64::from(word.count_ones())).sum();
-            let set = if ones * 10 > span * 9 { Set::Range } else { Set::Bits(words) };
-            return Some(Self { min, span, set });
+            let bits = || Set::Bits(Bitmap::from_words(words, span as usize + 1));
+            let set = if ones * 10 > span * 9 { Set::Range } else { bits() };
+            return Some(Self { min, span, keys: ones, set });
         }
         if keys.len() > MAX_KEYS {
             return None;
         }
         // About 16 bits a key: below 1% false positives.
         let bits = (keys.len() / 4).max(2).next_power_of_two().ilog2();
-        let mut filter = Self { min, span, set: Set::Range };
+        let mut filter = Self { min, span, keys: keys.len() as u64, set: Set::Range };
         let (mut words, shift) = (vec![0u64; 1 << bits], 64 - bits);
         for key in keys {
             let (at, mask) = bloom(key.word(), shift);
@@ -74,16 +80,9 @@ impl KeyFilter {
         Some(filter)
     }
 
-    /// Whether every value within `lo ..= hi` passes: then the filter need not be applied.
-    pub fn covers(&self, lo: i128, hi: i128) -> bool {
-        matches!(self.set, Set::Range)
-            && lo >= i128::from(self.min)
-            && hi <= i128::from(self.min) + i128::from(self.span)
-    }
-
-    /// Whether the filter passes no value that is not a key.
-    pub fn is_exact(&self) -> bool {
-        matches!(self.set, Set::Bits(_) | Set::Nothing)
+    /// The number of keys, at most: repeated ones are counted once where there is a bit for each value.
+    pub fn keys(&self) -> u64 {
+        self.keys
     }
 
     /// At most `count` ranges that all keys are in; `None` where more than `words` words of keys would have to be gone through, or they
@@ -91,42 +90,84 @@ impl KeyFilter {
     pub fn ranges(&self, words: u64, count: usize) -> Option<Ranges> {
         match &self.set {
             Set::Nothing => Some(Ranges::default()),
-            Set::Bits(bits) if bits.len() as u64 <= words => Some(Ranges::of_words(bits, self.min.into(), count)),
+            Set::Bits(bits) if bits.words().len() as u64 <= words => {
+                Some(Ranges::of_words(bits.words(), self.min.into(), count))
+            }
             Set::Bits(_) | Set::Range | Set::Bloom { .. } => None,
         }
     }
 
-    /// Appends to `rows`, ascending, each `i` whose `values[i]` may be a key.
-    pub fn select_i32(&self, values: &[i32], rows: &mut Vec<u32>) {
-        self.select(values, rows);
-    }
-
-    /// As [`KeyFilter::select_i32`].
-    pub fn select_i64(&self, values: &[i64], rows: &mut Vec<u32>) {
-        self.select(values, rows);
-    }
-
-    /// As [`KeyFilter::select_i32`], for dictionary codes.
-    pub fn select_codes(&self, values: &[u32], rows: &mut Vec<u32>) {
-        self.select(values, rows);
-    }
-
-    fn select<T: Word>(&self, values: &[T], rows: &mut Vec<u32>) {
-        let (min, span) = (self.min, self.span);
-        let offset = |value: T| value.word().wrapping_sub(min) as u64;
+    /// Clears in `mask` (bit `i` is row `rows.start + i`, least significant first, none past the end) the rows of `rows` whose value in `segment`,
+    /// of integers of at most 64 bits or codes, is no key. NULLs are compared as whatever is stored. Gives the number of values that were
+    /// decoded.
+    pub fn apply(&self, segment: &Segment, rows: Range<usize>, mask: &mut [u64]) -> usize {
+        let (start, len) = (rows.start, rows.len());
+        let left = count_rows(mask);
         match &self.set {
-            Set::Nothing => {}
-            Set::Range => keep(values, rows, |value| offset(value) <= span),
-            Set::Bits(words) => keep(values, rows, |value| {
-                let bit = offset(value);
-                bit <= span && words[bit as usize / 64] >> (bit % 64) & 1 != 0
-            }),
-            Set::Bloom { words, shift } => keep(values, rows, |value| {
-                let (at, mask) = bloom(value.word(), *shift);
-                offset(value) <= span && words[at] & mask == mask
-            }),
+            _ if left == 0 => return 0,
+            Set::Nothing => mask.fill(0),
+            Set::Range => {
+                let lo = i128::from(self.min);
+                segment.and_range(start, len, lo, lo + i128::from(self.span), mask);
+            }
+            Set::Bits(set) if left * SPARSE >= len => segment.and_members(start, len, self.min, set, mask),
+            Set::Bits(set) => {
+                let offset = |value: i64| value.wrapping_sub(self.min) as u64;
+                let is_key = |value| offset(value) <= self.span && set.get(offset(value) as usize);
+                return each(segment, rows, mask, is_key);
+            }
+            Set::Bloom { words, shift } => {
+                let offset = |value: i64| value.wrapping_sub(self.min) as u64;
+                return each(segment, rows, mask, |value| {
+                    let (at, bits) = bloom(value, *shift);
+                    offset(value) <= self.span && words[at] & bits == bits
+                });
+            }
         }
+        len
     }
+}
+
+/// The number of set bits.
+pub fn count_rows(mask: &[u64]) -> usize {
+    mask.iter().map(|word| word.count_ones() as usize).sum()
+}
+
+/// Clears in `mask` the rows whose value does not pass `test`, as [`KeyFilter::apply`] does.
+fn each(segment: &Segment, rows: Range<usize>, mask: &mut [u64], test: impl Fn(i64) -> bool) -> usize {
+    let mut left = Vec::new();
+    mask_rows(mask, rows.len(), &mut left);
+    let sparse = left.len() * SPARSE < rows.len();
+    let values = if sparse { picked(segment, rows.start, &left) } else { decoded(segment, &rows, &left) };
+    for (&row, value) in left.iter().zip(values) {
+        mask[row as usize / 64] &= !(u64::from(!test(value)) << (row % 64));
+    }
+    if sparse { left.len() } else { rows.len() }
+}
+
+/// The values of rows `start + rows[i]`, extracted one by one.
+fn picked(segment: &Segment, start: usize, rows: &[u32]) -> Vec<i64> {
+    let rows: Vec<u32> = rows.iter().map(|row| row + start as u32).collect();
+    if segment.is_dictionary() {
+        let mut codes = vec![0; rows.len()];
+        segment.gather_codes(&rows, &mut codes);
+        return codes.into_iter().map(i64::from).collect();
+    }
+    let mut values = vec![0; rows.len()];
+    segment.gather_i64(&rows, &mut values);
+    values
+}
+
+/// The values of rows `run.start + rows[i]`, of a run that is decoded.
+fn decoded(segment: &Segment, run: &Range<usize>, rows: &[u32]) -> Vec<i64> {
+    if segment.is_dictionary() {
+        let mut codes = vec![0; run.len()];
+        segment.decode_codes(run.start, &mut codes);
+        return rows.iter().map(|&row| codes[row as usize].into()).collect();
+    }
+    let mut values = vec![0; run.len()];
+    segment.decode_i64(run.start, &mut values);
+    rows.iter().map(|&row| values[row as usize]).collect()
 }
 
 #[inline(always)]
@@ -134,16 +175,4 @@ fn bloom(value: i64, shift: u32) -> (usize, u64) {
     let hash = mix(value as u64);
     let bit = |n: u32| 1u64 << (hash >> (6 * n) & 63);
     ((hash >> shift) as usize, bit(0) | bit(1) | bit(2) | bit(3))
-}
-
-/// Appends the positions that `test` passes, without branches on its outcome.
-#[inline(always)]
-fn keep<T: Copy>(values: &[T], rows: &mut Vec<u32>, test: impl Fn(T) -> bool) {
-    let mut len = rows.len();
-    rows.resize(len + values.len(), 0);
-    for (i, &value) in values.iter().enumerate() {
-        rows[len] = i as u32;
-        len += usize::from(test(value));
-    }
-    rows.truncate(len);
 }

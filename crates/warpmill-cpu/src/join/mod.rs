@@ -39,7 +39,7 @@ mod table;
 mod tests;
 
 pub use build::HashBuildSink;
-pub use filter::KeyFilter;
+pub use filter::{KeyFilter, count_rows};
 pub use probe::ProbeOperator;
 pub use table::{HashTable, SpilledBlock};
 

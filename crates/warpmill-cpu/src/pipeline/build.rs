@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use warpmill_eval::queue::SharedScan;
-use warpmill_ir::{Operator as PlanOperator, Pipeline, Scan, Sink as PlanSink, Source};
+use warpmill_ir::{Operator as PlanOperator, Phys, Pipeline, Scan, Sink as PlanSink, Source};
 
 use super::Run;
 use super::worker::Chain;
@@ -89,7 +89,9 @@ fn prunes(run: &Run<'_>, scan: &Scan) -> Result<Vec<KeyPrune>> {
         .iter()
         .map(|prune| {
             let table = run.hash(prune.build)?;
-            Ok(KeyPrune::new(prune.column, table.key_range(prune.key), table.filter(prune.key)))
+            let integers = matches!(scan.fields[prune.column].ty.phys, Phys::I32 | Phys::I64 | Phys::I128 | Phys::Code);
+            let filter = if integers { table.filter(prune.key) } else { None };
+            Ok(KeyPrune::new(prune.column, table.key_range(prune.key), filter))
         })
         .collect()
 }

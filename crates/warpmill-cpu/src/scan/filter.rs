@@ -1,6 +1,7 @@
 //! The predicates of a scan, and how each is evaluated: on encoded values, on decoded vectors, on statistics.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,8 +11,7 @@ use warpmill_ir::Expr;
 
 use crate::context::Result;
 use crate::expr::{PreparedExpr, TextTest};
-use crate::join::KeyFilter;
-use crate::vector::{Data, Vector};
+use crate::join::{KeyFilter, count_rows};
 
 /// One conjunct of a scan's WHERE clause.
 #[derive(Debug)]
@@ -113,10 +113,11 @@ impl TextFilter {
 }
 
 /// Splits a scan's filters into tests on encoded values, those of one column merged and the most selective first, and
-/// the rest. `symbols` says which columns have strings in symbols. Bounds of join keys are tests too where they cut off at least half of the column's range.
+/// the rest. `symbols` says which columns have strings in symbols. Bounds of join keys are tests too where they cut off at least half of the
+/// column's range; the most selective keys come first.
 pub fn split(
     filters: Vec<ScanFilter>,
-    prune: &[KeyPrune],
+    prune: &mut [KeyPrune],
     stats: impl Fn(usize) -> ColumnStats,
     symbols: impl Fn(usize) -> bool,
 ) -> (Vec<EncodedFilter>, Vec<ScanFilter>) {
@@ -127,7 +128,7 @@ pub fn split(
             None => rest.push(filter),
         }
     }
-    for key in prune {
+    for key in &*prune {
         if let (Some((lo, hi)), Some((min, max))) = (key.range, stats(key.column).int_range()) {
             let (lo, hi) = (lo.max(min), hi.min(max));
             if lo > hi || (hi - lo) < (max - min) / 2 {
@@ -136,6 +137,7 @@ pub fn split(
         }
     }
     encoded.sort_by(|a, b| a.fraction(&stats).total_cmp(&b.fraction(&stats)));
+    prune.sort_by(|a, b| a.fraction(&stats).total_cmp(&b.fraction(&stats)));
     (encoded, rest)
 }
 
@@ -151,6 +153,11 @@ fn merge(list: &mut Vec<EncodedFilter>, new: EncodedFilter) {
 }
 
 impl EncodedFilter {
+    /// Whether it reads texts, which takes longer than testing integers.
+    pub fn is_of_text(&self) -> bool {
+        matches!(self.test, Test::Text(_))
+    }
+
     /// The fraction of rows that pass if values are spread evenly.
     fn fraction(&self, stats: impl Fn(usize) -> ColumnStats) -> f64 {
         let stats = stats(self.column);
@@ -206,23 +213,25 @@ impl KeyPrune {
         tested < 32 * 1024 || self.passed.load(Ordering::Relaxed) * 4 < tested * 3
     }
 
-    /// Appends the rows of `keys` that may be among the build's keys.
-    pub fn select(filter: &KeyFilter, keys: &Vector, rows: &mut Vec<u32>) {
-        match &keys.data {
-            Data::I32(values) => filter.select_i32(values, rows),
-            Data::I64(values) => filter.select_i64(values, rows),
-            Data::Code(values) => filter.select_codes(values, rows),
-            other => rows.extend(0..other.len() as u32),
+    /// Clears in `mask` the rows of `rows` of `segment` that are not among the build's keys, as [`KeyFilter::apply`] does, or are NULL. Gives the
+    /// number of values that were decoded.
+    pub fn apply(&self, filter: &KeyFilter, segment: &Segment, rows: Range<usize>, mask: &mut [u64]) -> usize {
+        let tested = count_rows(mask);
+        let decoded = filter.apply(segment, rows.clone(), mask);
+        if let Some(validity) = segment.validity(rows.start, rows.len()) {
+            mask.iter_mut().zip(validity.words()).for_each(|(word, valid)| *word &= valid);
         }
-        if let Some(validity) = &keys.validity {
-            rows.retain(|&row| validity.get(row as usize));
-        }
+        self.tested.fetch_add(tested as u64, Ordering::Relaxed);
+        self.passed.fetch_add(count_rows(mask) as u64, Ordering::Relaxed);
+        decoded
     }
 
-    /// Notes the outcome of a test.
-    pub fn note(&self, tested: usize, passed: usize) {
-        self.tested.fetch_add(tested as u64, Ordering::Relaxed);
-        self.passed.fetch_add(passed as u64, Ordering::Relaxed);
+    /// The fraction of rows that pass if values are spread evenly.
+    fn fraction(&self, stats: impl Fn(usize) -> ColumnStats) -> f64 {
+        let Some(filter) = &self.filter else { return 1.0 };
+        let stats = stats(self.column);
+        let spread = stats.int_range().map(|(min, max)| (max - min + 1) as u64);
+        filter.keys() as f64 / stats.distinct.or(spread).unwrap_or(u64::MAX).max(1) as f64
     }
 
     /// Rows that the filter dropped.

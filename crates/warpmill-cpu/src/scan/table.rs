@@ -16,8 +16,10 @@ use warpmill_ir::{Field, Scan};
 use super::filter::{self, EncodedFilter, KeyPrune, ScanFilter};
 use super::open::RowSegment;
 use super::pruning::{BYTES_PER_NANO, key_ranges};
-use crate::chunk::{Chunk, Column, LazyColumn, Selection, Values};
+use crate::chunk::{Chunk, Column, LazyColumn, SPARSE, Selection, Values};
+use crate::compaction::Compaction;
 use crate::context::{QueryContext, Result, Worker};
+use crate::join::count_rows;
 use crate::operator::Emit;
 use crate::source::{ChunkSource, LocalSource};
 
@@ -66,7 +68,7 @@ fn in_morsels(rows: &[(usize, usize, usize)]) -> (Vec<RowSegment>, Vec<Morsel>) 
 
 impl TableSource {
     /// A scan of `scan` with the prunes of its finished hash builds.
-    pub fn new(scan: &Scan, prune: Vec<KeyPrune>) -> Result<Self> {
+    pub fn new(scan: &Scan, mut prune: Vec<KeyPrune>) -> Result<Self> {
         let filters = scan.filters.iter().map(ScanFilter::new).collect::<Result<Vec<_>>>()?;
         let table = &scan.table;
         let prepared: Vec<_> = filters.iter().map(|filter| &filter.expr).collect();
@@ -75,7 +77,7 @@ impl TableSource {
         let (segments, morsels) = in_morsels(&rows);
         let stats = |column: usize| table.column_stats(scan.columns[column]).clone();
         let symbols = |column: usize| table.has_encoding(scan.columns[column], Encoding::Symbols);
-        let (encoded, filters) = filter::split(filters, &prune, stats, symbols);
+        let (encoded, filters) = filter::split(filters, &mut prune, stats, symbols);
         Ok(Self {
             table: table.clone(),
             name: scan.name.clone(),
@@ -134,6 +136,12 @@ impl TableSource {
         self
     }
 
+    /// Counts the encoded bytes of `rows` rows of `segment` as read.
+    fn count(&self, segment: &Segment, rows: usize) {
+        let stats = segment.stats();
+        self.bytes_read.fetch_add(stats.stored_bytes * rows as u64 / stats.rows.max(1), Ordering::Relaxed);
+    }
+
     /// The morsel that comes next; `None` after the last.
     fn claim(&self) -> Option<usize> {
         if self.until.as_ref().is_some_and(|queue| queue.is_left_out(CPU)) {
@@ -182,7 +190,7 @@ impl ChunkSource for TableSource {
             query,
             worker,
             rows: Vec::new(),
-            spare: Vec::new(),
+            gathered: Gathered::default(),
             lends: false,
             lent: Vec::new(),
         })
@@ -218,7 +226,7 @@ struct LocalScan<'a> {
     query: Arc<QueryContext>,
     worker: Worker,
     rows: Vec<u32>,
-    spare: Vec<u32>,
+    gathered: Gathered,
     /// Whether strings need live only until a chunk has been emitted.
     lends: bool,
     /// The columns of the chunk that is being emitted, which have such strings.
@@ -233,13 +241,29 @@ impl LocalSource for LocalScan<'_> {
         let mut columns = Columns { scan, from: &scan.segments[segment], opened: vec![None; scan.columns.len()] };
         let chunk_rows = self.query.settings.chunk_rows;
         let step = chunk_rows.max(VECTOR_ROWS);
+        let mut emit = |scan: &mut Self, chunk: Chunk| {
+            emit_in_pieces(chunk, chunk_rows, emit)?;
+            scan.query.check_strings("Scan (strings of compressed segments)")
+        };
         for (i, offset) in (0..len).step_by(step).enumerate() {
             let rows = step.min(len - offset);
-            if let Some(mut chunk) = self.chunk(&mut columns, start + offset, rows)? {
-                chunk.sequence = (morsel as u64) << 32 | (i as u64) << 16;
-                emit_in_pieces(chunk, chunk_rows, emit)?;
-                self.query.check_strings("Scan (strings of compressed segments)")?;
+            let Some((block, mut chunk)) = self.select(&mut columns, start + offset, rows)? else { continue };
+            chunk.sequence = (morsel as u64) << 32 | (i as u64) << 16;
+            let few = self.gathers(&chunk, rows);
+            if !few || self.gathered.rows.len() + chunk.len() > chunk_rows {
+                if let Some(chunk) = self.take_gathered(&mut columns, start, len)? {
+                    emit(self, chunk)?;
+                }
             }
+            if few {
+                self.gathered.add(&chunk, offset);
+            } else {
+                let chunk = self.leave(&mut columns, block, chunk)?;
+                emit(self, chunk)?;
+            }
+        }
+        if let Some(chunk) = self.take_gathered(&mut columns, start, len)? {
+            emit(self, chunk)?;
         }
         drop(columns);
         self.lent.clear();
@@ -286,27 +310,90 @@ fn emit_in_pieces(chunk: Chunk, chunk_rows: usize, emit: Emit<'_>) -> Result<()>
     Ok(())
 }
 
-impl LocalScan<'_> {
-    /// The qualifying rows of `start .. start + len`, or `None` if there are none.
-    fn chunk(&mut self, columns: &mut Columns<'_>, start: usize, len: usize) -> Result<Option<Chunk>> {
-        let scan = self.scan;
-        if scan.columns.is_empty() {
-            return self.filter(columns, &[], Chunk::without_columns(len));
+/// The scan's columns over a run of rows of a row segment.
+struct Block {
+    columns: Vec<Arc<LazyColumn>>,
+}
+
+impl Block {
+    /// The `len` rows of `selection`.
+    fn chunk(&self, len: usize, selection: Selection) -> Chunk {
+        if self.columns.is_empty() {
+            return Chunk::without_columns(len);
         }
-        let all = !self.select_encoded(columns, start, len)?;
-        if !all && self.rows.is_empty() {
+        let column = |lazy: &Arc<LazyColumn>| Column { values: Values::Lazy(lazy.clone()), group: 0 };
+        Chunk::from_parts(len, self.columns.iter().map(column).collect(), vec![selection])
+    }
+}
+
+/// Qualifying rows of blocks of a morsel that have few each: one chunk in place of many small ones, without a copy of values (chunk
+/// compaction paper, section 5.1).
+#[derive(Default)]
+struct Gathered {
+    /// Rows from the first of the morsel on.
+    rows: Vec<u32>,
+    /// Of the first block that they are from.
+    sequence: u64,
+}
+
+impl Gathered {
+    /// Adds the rows of `chunk`, of a block that begins `offset` rows into the morsel.
+    fn add(&mut self, chunk: &Chunk, offset: usize) {
+        if self.rows.is_empty() {
+            self.sequence = chunk.sequence;
+        }
+        match &chunk.groups()[0] {
+            Selection::Rows(rows) => self.rows.extend(rows.iter().map(|row| row + offset as u32)),
+            _ => unreachable!("few rows are selected ones"),
+        }
+    }
+}
+
+impl LocalScan<'_> {
+    /// Rows `start .. start + rows` of the row segment, `start` a multiple of 1024.
+    fn block(&self, start: usize, rows: usize) -> Block {
+        let lazy = |field: &Field| Arc::new(LazyColumn::new(start, rows, field.ty.phys, self.scan.bytes_read.clone()));
+        Block { columns: self.scan.fields.iter().map(lazy).collect() }
+    }
+
+    /// The qualifying rows of `start .. start + len`, or `None` if there are none.
+    fn select(&mut self, columns: &mut Columns<'_>, start: usize, len: usize) -> Result<Option<(Block, Chunk)>> {
+        let left = self.select_encoded(columns, start..start + len)?;
+        if left == 0 {
             return Ok(None);
         }
-        let lazy = |field: &Field| Arc::new(LazyColumn::new(start, len, field.ty.phys, scan.bytes_read.clone()));
-        let lazy: Vec<Arc<LazyColumn>> = scan.fields.iter().map(lazy).collect();
-        let values = lazy.iter().map(|lazy| Column { values: Values::Lazy(lazy.clone()), group: 0 }).collect();
-        let mut chunk = Chunk::from_parts(len, values, vec![Selection::Range { start: 0 }]);
-        if !all {
+        let block = self.block(start, len);
+        let mut chunk = block.chunk(len, Selection::Range { start: 0 });
+        if left < len {
             chunk.select(&self.rows);
         }
-        let Some(chunk) = self.filter(columns, &lazy, chunk)? else { return Ok(None) };
-        let Some(mut chunk) = self.prune_keys(columns, &lazy, chunk)? else { return Ok(None) };
-        // These rows leave the scan: operators may ask for any column, and keep strings for as long as the query runs.
+        let chunk = self.filter(columns, &block.columns, chunk)?;
+        Ok(chunk.map(|chunk| (block, chunk)))
+    }
+
+    /// Whether the rows of `chunk`, of a block of `rows` rows, leave the scan with those of other blocks: as few as are extracted one by
+    /// one, where joins give full chunks, too.
+    fn gathers(&self, chunk: &Chunk, rows: usize) -> bool {
+        matches!(self.query.settings.compaction, Compaction::Logical | Compaction::Smart)
+            && !self.scan.columns.is_empty()
+            && chunk.len() * SPARSE < rows
+    }
+
+    /// The rows that were gathered of a morsel of `len` rows from `start` on, if there are any.
+    fn take_gathered(&mut self, columns: &mut Columns<'_>, start: usize, len: usize) -> Result<Option<Chunk>> {
+        let Gathered { rows, sequence } = std::mem::take(&mut self.gathered);
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let block = self.block(start, len);
+        let mut chunk = block.chunk(rows.len(), Selection::Rows(Arc::new(rows)));
+        chunk.sequence = sequence;
+        self.leave(columns, block, chunk).map(Some)
+    }
+
+    /// `chunk`, whose rows leave the scan: operators may ask for any column of `block`, and keep strings for as long as the query runs.
+    fn leave(&mut self, columns: &mut Columns<'_>, block: Block, mut chunk: Chunk) -> Result<Chunk> {
+        let (scan, lazy) = (self.scan, block.columns);
         let mut owned = false;
         for (index, lazy) in lazy.iter().enumerate() {
             lazy.open(columns.open(index, &self.query)?);
@@ -320,7 +407,7 @@ impl LocalScan<'_> {
         if owned {
             chunk.forget_dense();
         }
-        Ok(Some(chunk))
+        Ok(chunk)
     }
 
     /// The rows of `chunk` that pass the filters that need decoded values (or none: `WHERE false`).
@@ -345,48 +432,53 @@ impl LocalScan<'_> {
         Ok(Some(chunk))
     }
 
-    /// Evaluates the tests on encoded values into `self.rows`; false when there are none (all rows qualify).
-    fn select_encoded(&mut self, columns: &mut Columns<'_>, start: usize, len: usize) -> Result<bool> {
-        if self.scan.encoded.is_empty() {
-            return Ok(false);
-        }
+    /// Gives how many of `rows` are not ruled out by tests on encoded values and keys of hash builds and, where these are not all, leaves them in
+    /// `self.rows`, counted from the first. Tests of texts come last.
+    fn select_encoded(&mut self, columns: &mut Columns<'_>, rows: Range<usize>) -> Result<usize> {
+        let (scan, len) = (self.scan, rows.len());
         let mut mask = [u64::MAX; crate::CHUNK_ROWS / 64];
         let mask = &mut mask[..len.div_ceil(64)];
-        for filter in &self.scan.encoded {
-            let number = columns.from.segment;
-            let segment = columns.open(filter.column, &self.query)?;
-            filter.apply((number, segment), start, len, mask);
-            let stats = segment.stats();
-            self.scan.bytes_read.fetch_add(stats.stored_bytes * len as u64 / stats.rows.max(1), Ordering::Relaxed);
-            if mask.iter().all(|&word| word == 0) {
-                break;
-            }
+        if let (Some(last), 1..) = (mask.last_mut(), len % 64) {
+            *last = (1 << (len % 64)) - 1;
         }
+        let texts = scan.encoded.partition_point(|filter| !filter.is_of_text());
+        for filter in &scan.encoded[..texts] {
+            self.test(columns, filter, rows.clone(), mask)?;
+        }
+        for key in &scan.prune {
+            let filter = key.filter.as_ref().filter(|_| key.pays());
+            let Some(filter) = filter.filter(|_| mask.iter().any(|&word| word != 0)) else { continue };
+            let segment = columns.open(key.column, &self.query)?;
+            let decoded = key.apply(filter, segment, rows.clone(), mask);
+            scan.count(segment, decoded);
+        }
+        for filter in &scan.encoded[texts..] {
+            self.test(columns, filter, rows.clone(), mask)?;
+        }
+        let left = count_rows(mask);
         self.rows.clear();
-        mask_rows(mask, len, &mut self.rows);
-        Ok(true)
+        if left < len {
+            mask_rows(mask, len, &mut self.rows);
+        }
+        Ok(left)
     }
 
-    fn prune_keys(
-        &mut self,
+    /// Clears in `mask` the rows that fail `filter`.
+    fn test(
+        &self,
         columns: &mut Columns<'_>,
-        lazy: &[Arc<LazyColumn>],
-        mut chunk: Chunk,
-    ) -> Result<Option<Chunk>> {
-        for key in &self.scan.prune {
-            let Some(filter) = key.filter.as_ref().filter(|_| key.pays()) else { continue };
-            lazy[key.column].open(columns.open(key.column, &self.query)?);
-            self.spare.clear();
-            KeyPrune::select(filter, chunk.dense(key.column), &mut self.spare);
-            key.note(chunk.len(), self.spare.len());
-            if self.spare.is_empty() {
-                return Ok(None);
-            }
-            if self.spare.len() < chunk.len() {
-                chunk.select(&self.spare);
-            }
+        filter: &EncodedFilter,
+        rows: Range<usize>,
+        mask: &mut [u64],
+    ) -> Result<()> {
+        if mask.iter().all(|&word| word == 0) {
+            return Ok(());
         }
-        Ok(Some(chunk))
+        let number = columns.from.segment;
+        let segment = columns.open(filter.column, &self.query)?;
+        filter.apply((number, segment), rows.start, rows.len(), mask);
+        self.scan.count(segment, rows.len());
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@
 //! - `lane_for`, `lane_delta`, `lane_rle`: the default encodings of integers and dictionary codes;
 //! - `gpu`: GPU-FOR, GPU-DFOR and GPU-RFOR as published, on request;
 //! - `plain`: integers at their type's width, strings as offsets and bytes; `symbols`: strings as codes of what repeats in them;
+//! - `select`: masks of rows; `members_avx2`: rows whose values are in a set, with SIMD;
 //! - `column`: the dispatch over them; `choose`: which one a segment gets; `outline`: what that is decided from.
 //!
 //! To add an encoding: a variant of [`crate::segment::Encoding`] (at the end: its position is stored), a file here with
@@ -18,6 +19,8 @@ mod lane_avx2;
 pub(crate) mod lane_delta;
 pub(crate) mod lane_for;
 pub(crate) mod lane_rle;
+#[cfg(target_feature = "avx2")]
+mod members_avx2;
 pub(crate) mod outline;
 pub(crate) mod plain;
 pub(crate) mod select;

@@ -21,30 +21,48 @@ pub(crate) fn compare<T: Word>(values: &[T; VECTOR_ROWS], low: T, high: T, mask:
     }
 }
 
-/// Clears in `mask` the rows whose code is not set in `set` (codes past its end are not).
-pub(crate) fn and_members(codes: &[u32; VECTOR_ROWS], set: &Bitmap, mask: &mut [u64]) {
+/// Clears in `mask` the rows whose `value - min` (modulo 2^32) is not the number of a set bit of `set`, which has at most `i32::MAX` bits.
+/// Words of `mask` without a set bit are not looked at.
+pub(crate) fn and_members(values: &[u32; VECTOR_ROWS], min: u32, set: &Bitmap, mask: &mut [u64]) {
     let (words, bits) = (set.words(), set.len());
+    assert!(i32::try_from(bits).is_ok(), "a set of {bits} bits");
     if bits == 0 {
         return mask.fill(0);
     }
+    let words_of_rows = mask.iter_mut().zip(values.as_chunks::<64>().0).filter(|(word, _)| **word != 0);
     if bits <= 64 {
-        // One register holds the set: a shift per code, which vectorizes.
+        // One register holds the set: a shift per value, which vectorizes.
         let set = words[0];
-        let member = |code: u32| set >> (code & 63) & u64::from(code < 64);
-        for (word, chunk) in mask.iter_mut().zip(codes.chunks_exact(64)) {
-            *word &= chunk.iter().enumerate().fold(0, |w, (i, &code)| w | member(code) << i);
+        for (word, values) in words_of_rows {
+            let member = |value: u32| set >> (value & 63) & u64::from(value < 64);
+            let bits = values.iter().enumerate();
+            *word &= bits.fold(0, |w, (i, &value)| w | member(value.wrapping_sub(min)) << i);
         }
         return;
     }
-    let member = |code: u32| {
-        let at = code as usize;
-        // A code past the set reads its first word and is masked out: no branch per row.
-        let inside = at < bits;
-        words[if inside { at / 64 } else { 0 }] >> (at % 64) & u64::from(inside)
-    };
-    for (word, chunk) in mask.iter_mut().zip(codes.chunks_exact(64)) {
-        *word &= chunk.iter().enumerate().fold(0, |w, (i, &code)| w | member(code) << i);
+    for (word, values) in words_of_rows {
+        *word &= members(values, min, words, bits as u32);
     }
+}
+
+/// A bit for each value, see [`and_members`]. `bits` is neither 0 nor greater than there are in `words`.
+#[cfg(target_feature = "avx2")]
+#[inline(always)]
+fn members(values: &[u32; 64], min: u32, words: &[u64], bits: u32) -> u64 {
+    let eights = values.as_chunks::<8>().0.iter().enumerate();
+    eights.fold(0, |w, (i, values)| w | u64::from(super::members_avx2::members_8(values, min, words, bits)) << (8 * i))
+}
+
+/// The same without SIMD.
+#[cfg(not(target_feature = "avx2"))]
+#[inline(always)]
+fn members(values: &[u32; 64], min: u32, words: &[u64], bits: u32) -> u64 {
+    values.iter().enumerate().fold(0, |w, (i, &value)| {
+        let at = value.wrapping_sub(min);
+        // A value past the set reads its first word and is masked out: no branch per row.
+        let inside = at < bits;
+        w | (words[if inside { at as usize / 64 } else { 0 }] >> (at % 64) & u64::from(inside)) << i
+    })
 }
 
 /// Sets the bits of rows `from .. to`, clearing none.

@@ -1,5 +1,6 @@
 //! One column over the rows of a row segment: statistics, validity and encoded values.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -272,6 +273,13 @@ impl Segment {
         Some(Bitmap::from_words(words[start / 64..(start + len).div_ceil(64)].to_vec(), len))
     }
 
+    /// Validity of rows `rows` (any rows of the segment), or `None` where the whole segment has no nulls.
+    pub fn gather_validity(&self, rows: &[u32]) -> Option<Bitmap> {
+        let words = self.validity.as_ref()?;
+        self.check_rows(rows, rows.len());
+        Some(Bitmap::from_fn(rows.len(), |i| words[rows[i] as usize / 64] >> (rows[i] % 64) & 1 != 0))
+    }
+
     #[inline(always)]
     fn check(&self, start: usize, len: usize) {
         assert!(
@@ -484,17 +492,52 @@ impl Segment {
 
     /// As [`Segment::and_range`], for rows whose dictionary code is not set in `set` (codes past its end are not).
     pub fn and_codes(&self, start: usize, len: usize, set: &Bitmap, mask: &mut [u64]) {
+        self.and_members(start, len, 0, set, mask);
+    }
+
+    /// As [`Segment::and_range`], for rows whose value (an unscaled integer of at most 64 bits, or a code) is not `min + i` for a set bit `i` of
+    /// `set`, which has at most `i32::MAX` bits, all of them for values of 64 bits.
+    pub fn and_members(&self, start: usize, len: usize, min: i64, set: &Bitmap, mask: &mut [u64]) {
         self.check(start, len);
-        let codes = self.codes();
-        let mut scratch: Scratch<u32> = [0; crate::VECTOR_ROWS];
         for (from, words) in (0..len).step_by(crate::VECTOR_ROWS).zip(mask.chunks_mut(crate::VECTOR_ROWS / 64)) {
             if words.iter().all(|&word| word == 0) {
                 continue;
             }
-            let n = (len - from).min(crate::VECTOR_ROWS);
-            codes.decode(start + from, &mut scratch[..n]);
-            self.translate(&mut scratch[..n]);
-            crate::encoding::select::and_members(&scratch, set, words);
+            let rows = start + from..start + (from + crate::VECTOR_ROWS).min(len);
+            let mut offsets: Scratch<u32> = [0; crate::VECTOR_ROWS];
+            let first = self.offsets(rows, min, &mut offsets);
+            crate::encoding::select::and_members(&offsets, first, set, words);
+        }
+    }
+
+    /// Decodes up to a vector of rows into 32 bits. Gives `first`, of which `value - first` modulo 2^32 is the distance from `min` where that is
+    /// at least 0 and below 2^31, and otherwise 2^31 or more.
+    fn offsets(&self, rows: Range<usize>, min: i64, out: &mut Scratch<u32>) -> u32 {
+        let out = &mut out[..rows.len()];
+        let near = |bound: i128| (bound - i128::from(min)).unsigned_abs() < 1 << 31;
+        match &self.values {
+            // Codes are below 2^31, or damaged and past every set.
+            Values::Codes(codes) if near(0) && min >= 0 => {
+                codes.decode(rows.start, out);
+                self.translate(out);
+                min as u32
+            }
+            Values::Integers(values) if self.stats.int_range().is_some_and(|(lo, hi)| near(lo) && near(hi)) => {
+                values.decode(rows.start, out);
+                min as u32
+            }
+            Values::Integers(values) => {
+                let mut wide: Scratch<u64> = [0; crate::VECTOR_ROWS];
+                values.decode(rows.start, &mut wide[..rows.len()]);
+                let offset = |value: u64| value.wrapping_sub(min as u64).min(u32::MAX.into()) as u32;
+                out.iter_mut().zip(&wide).for_each(|(out, &value)| *out = offset(value));
+                0
+            }
+            Values::Codes(_) => {
+                out.fill(u32::MAX);
+                0
+            }
+            _ => panic!("not a segment of integers or codes"),
         }
     }
 }

@@ -101,6 +101,27 @@ fn check(name: &str, segment: &Segment, values: &[i128], valid: &dyn Fn(usize) -
                 .filter(|&r| valid(start + r as usize) && (lo..=hi).contains(&values[start + r as usize]));
             assert_eq!(out, expected.collect::<Vec<u32>>(), "{name} {lo} ..= {hi} of {start} + {len}");
         }
+        if values.iter().all(|&x| i64::try_from(x).is_ok()) {
+            let set = |random: &mut Random, bits| Bitmap::from_fn(bits, |_| random.below(3) == 0);
+            let mins = [pick(random) as i64, (pick(random) as i64).wrapping_sub(40), i64::MIN, i64::MAX, 1 << 32];
+            for (min, bits) in mins.into_iter().zip([50, 3000, 70_000, 64, 0]) {
+                let (min, set) = (min.min(i64::MAX - bits as i64), set(random, bits));
+                let before: Vec<u64> = (0..len.div_ceil(64)).map(|_| random.next() | random.next()).collect();
+                let mut mask = before.clone();
+                segment.and_members(start, len, min, &set, &mut mask);
+                for row in (0..len).filter(|&row| valid(start + row)) {
+                    let at = values[start + row] - i128::from(min);
+                    let expected = before[row / 64] >> (row % 64) & 1 != 0
+                        && (0..bits as i128).contains(&at)
+                        && set.get(at as usize);
+                    assert_eq!(
+                        mask[row / 64] >> (row % 64) & 1 != 0,
+                        expected,
+                        "{name}, {bits} keys from {min}, row {row}"
+                    );
+                }
+            }
+        }
     }
     let rows = all_rows(n, random);
     let mut wide = vec![0i128; rows.len()];
@@ -114,6 +135,7 @@ fn check(name: &str, segment: &Segment, values: &[i128], valid: &dyn Fn(usize) -
     rows.iter().zip(&wide).zip(&out).for_each(|((_, &x), &y)| assert_eq!(x as i32, y, "{name}"));
     let validity = segment.validity(0, n);
     (0..n).for_each(|row| assert_eq!(validity.as_ref().is_none_or(|v| v.get(row)), valid(row)));
+    assert_eq!(segment.gather_validity(&rows), validity.map(|validity| validity.gather(&rows)));
 }
 
 fn reread(segment: &Segment, data_type: &DataType) -> Segment {
