@@ -1,10 +1,10 @@
-//! The programs that run at once: each has a stream and a part of the processing region of its own, and starts when the memory that it
-//! needs is free.
+//! Admission of programs to a device. Each running program has its own stream and its own part of the processing region, and starts when the memory
+//! that it needs is free.
 //!
-//! Programs start in the order in which they asked. A program holds nothing while it waits, and once it runs it asks for nothing
-//! more: if it turns out to need more, it ends and asks again. So the first in the queue always gets its turn. While programs run,
-//! the caching region only grows; it is emptied when it is in the way of the first in the queue and nothing runs: first of what stayed
-//! of data that passed through, for which programs take room only where there is some, without waiting.
+//! Programs start in the order in which they asked. A waiting program holds no resources, and a running program never asks for more: if it turns out
+//! to need more, it ends and queues again. So the first in the queue always gets its turn. While programs run, the caching region only grows. It is
+//! emptied when it blocks the first program in the queue and nothing runs: kept chunks of streamed data first, for which programs take only spare
+//! room, without waiting.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,31 +19,32 @@ use super::kept::Kept;
 use super::store::Store;
 use crate::memory::regions::Cache;
 
-/// Programs that run at once at most.
+/// Largest number of programs that run at once.
 const MOST_RUNNING: usize = 16;
 
-/// The interval at which a program that waits looks whether it was cancelled.
+/// Interval at which a waiting program checks for cancellation.
 const CANCEL_POLL: Duration = Duration::from_millis(10);
 
-/// The data of a program, as far as it is to be in the caching region.
+/// The part of a program's data that is to be in the caching region.
 pub trait CachedData {
-    /// Bytes of all of it.
+    /// Bytes in total.
     fn bytes(&self) -> u64;
 
-    /// Bytes of what `cache` has not.
+    /// Bytes that `cache` does not hold yet.
     fn missing(&self, cache: &Cache) -> u64;
 }
 
 /// The resources that a program needs to run.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
-    /// Whose data must be in the caching region; `None`: nothing of it is used.
+    /// Data that must be in the caching region; `None`: the program uses no cached data.
     pub data: Option<&'a dyn CachedData>,
     /// Bytes of the processing region.
     pub processing: u64,
-    /// Whether nothing else may run, and everything that others left in device memory must go.
+    /// Whether the program needs the device to itself: nothing else may run, and all cached data is dropped.
     pub alone: bool,
-    /// Whether a program of the same query holds memory of this device meanwhile: nobody would make room.
+    /// Whether another program of the same query holds memory of this device meanwhile. It runs in that one's turn, and fails at once if there is no
+    /// room: the memory it would wait for is held by its own query.
     pub nested: bool,
 }
 
@@ -53,7 +54,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The queue.
+/// The queue of programs, and the accounting of running ones.
 #[derive(Default)]
 pub struct Admission {
     queue: Mutex<Queue>,
@@ -65,33 +66,33 @@ struct Queue {
     waiting: VecDeque<u64>,
     tickets: u64,
     running: usize,
-    /// Programs on other devices that copy from the caching region.
+    /// Number of programs on other devices that copy from the caching region.
     visitors: usize,
-    /// Whether what runs wants to be alone.
+    /// Whether a running program has the device to itself.
     alone: bool,
-    /// Bytes that running programs have, or are about to take.
+    /// Bytes that running programs hold, or are about to take.
     claimed: u64,
     idle: Vec<Lane>,
 }
 
-/// A program's turn: what it has until this is dropped.
+/// A program's turn: its stream and memory, given back on drop.
 pub struct Turn<'a> {
     admission: &'a Admission,
     lane: Option<Lane>,
     claimed: u64,
-    /// Bytes that it still has to load into the caching region.
+    /// Bytes that the program has yet to load into the caching region.
     missing: u64,
-    /// Set while work may be queued that nobody has waited for.
+    /// Whether queued work may still be running: then drop waits for it.
     pub busy: bool,
 }
 
 impl Turn<'_> {
-    /// Its resources.
+    /// The stream and memory of the turn.
     pub fn lane(&mut self) -> &mut Lane {
         self.lane.as_mut().expect("there until dropped")
     }
 
-    /// Its data is in the caching region, which counts it from now on.
+    /// Reports that the program's data is in the caching region, which accounts for it from now on.
     pub fn loaded(&mut self) {
         if self.missing > 0 {
             self.admission.queue.lock().claimed -= self.missing;
@@ -112,7 +113,7 @@ impl Drop for Turn<'_> {
         lane.mapped = None;
         let mut queue = self.admission.queue.lock();
         queue.running -= 1;
-        // Whoever wanted to be alone was.
+        // The program that ran alone, if any, is this one.
         queue.alone = false;
         queue.claimed -= self.claimed;
         queue.idle.push(lane);
@@ -121,7 +122,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The promise that nothing leaves the caching region, nor the copies of mirrored data, while somebody copies from it to another device.
+/// A guard that keeps the caching region and the mirrored copies in place while another device copies from them.
 pub(crate) struct Lent<'a>(&'a Admission);
 
 impl Drop for Lent<'_> {
@@ -132,7 +133,7 @@ impl Drop for Lent<'_> {
 }
 
 impl Admission {
-    /// Keeps all data that is in the device's memory there until the promise is dropped, which must not wait for a turn on any device.
+    /// Keeps all data in the device's memory until the guard is dropped. The holder must not wait for a turn on any device.
     pub(crate) fn lend(&self) -> Lent<'_> {
         self.queue.lock().visitors += 1;
         Lent(self)
@@ -141,7 +142,7 @@ impl Admission {
     /// Waits for a turn on the device of `store`.
     ///
     /// # Errors
-    /// [`Failure::Memory`] where there could never be one, or the device has less memory than it said; cancellation.
+    /// [`Failure::Memory`] if the request can never be met, or the device has less memory than it reported; cancellation.
     pub fn enter<'a>(&'a self, store: &Store, wanted: Wanted<'_>, cancel: &CancelToken) -> Result<Turn<'a>> {
         check_size(store, wanted)?;
         let mut queue = self.queue.lock();
@@ -172,8 +173,8 @@ impl Admission {
         outcome
     }
 
-    /// Takes room for data that stays, with `take`, which hears how many bytes the caching region may grow by for that: nobody waits for it,
-    /// and it is left to programs for as long as they need it. As much as those that run have is left to others.
+    /// Reserves room for kept chunks with `take`, which is given the bytes by which the caching region may grow. Never waits. Programs in the queue
+    /// have precedence: room for as much as running programs hold is left free.
     pub(crate) fn keep<T>(&self, store: &Store, take: impl FnOnce(&mut Kept, u64) -> T) -> T {
         let queue = self.queue.lock();
         let cached = store.cache.lock().used() + store.mirror.lock().held();
@@ -184,7 +185,7 @@ impl Admission {
         take(&mut kept, spare)
     }
 
-    /// The turn of the first in the queue, if it can have it now.
+    /// Admits the first program in the queue if its resources are available now.
     fn admit<'a>(&'a self, queue: &mut Queue, store: &Store, wanted: Wanted<'_>) -> Result<Option<Turn<'a>>> {
         let Wanted { processing, alone, .. } = wanted;
         // A nested program runs in the turn of the one that waits for it.
@@ -215,7 +216,7 @@ impl Admission {
             if queue.running > 0 || queue.visitors > 0 {
                 return Ok(None);
             }
-            // The memory that other queries left makes room: first what would only have to travel once more.
+            // Frees what other queries left in memory, cheapest to bring back first: mirrored copies, then kept chunks, then cached segments.
             queue.idle.clear();
             if alone || !fits(cache.used() + mirror.held() + missing, queue.claimed) {
                 mirror.clear();
@@ -258,7 +259,7 @@ fn cache_limit(store: &Store) -> u64 {
     store.memory / 4 * 3
 }
 
-/// Refuses what would not fit an empty device.
+/// Refuses a request that would not fit an empty device.
 ///
 /// # Errors
 /// [`Failure::Memory`].

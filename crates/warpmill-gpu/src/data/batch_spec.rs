@@ -1,14 +1,14 @@
-//! The work of the vendor's library for batches.
+//! Requests to the vendor's batch decompression library.
 
 use crate::device::batch::BatchFormat;
 
-/// Blocks of one format and the same greatest size.
+/// Blocks of one compression format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// The format.
+    /// Compression format.
     pub format: BatchFormat,
-    /// Blocks.
+    /// Number of blocks.
     pub count: u64,
-    /// Bytes of the largest, decompressed.
+    /// Decompressed bytes of the largest block.
     pub largest: u64,
 }

@@ -1,4 +1,4 @@
-//! Column chunks as a program reads them: a segment, or what a codec made of it, which the device or the host undoes.
+//! Column chunks as a program reads them: a segment, or its stored form under a codec, which the device or the host decompresses.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,17 +25,17 @@ const STORED: u8 = 5;
 /// One column of one row segment.
 #[derive(Debug)]
 pub struct Chunk {
-    /// The place where the values lie in the segment.
+    /// Positions of the parts of the segment: values, validity.
     pub layout: SegmentLayout,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Bytes of the segment.
+    /// Bytes of the decompressed segment.
     pub bytes: u64,
-    /// The segment that the device makes of it before it is read.
+    /// The plain segment that the device expands this one to before kernels read it.
     pub expanded: Option<Expanded>,
-    /// New dictionary code by the segment's code.
+    /// New dictionary codes, indexed by the segment's own codes.
     pub remap: Option<Arc<[u32]>>,
-    /// The reason why the host decodes what the device decodes of other Parquet columns.
+    /// The reason why the host decodes this Parquet column, if it does.
     pub decoded_by_host: Option<String>,
     data: Data,
 }
@@ -45,14 +45,14 @@ enum Data {
     Segment(Arc<Segment>),
     /// Decompressed by the device.
     Compressed(StoredChunk),
-    /// Decompressed by the host on the way.
+    /// Decompressed by the host before the copy.
     OnHost(StoredChunk),
     Parquet(Arc<ParquetSlice>),
-    /// Of Parquet, still to be read: sizes are bounds.
+    /// Parquet pages of a remote file that are not read yet: all sizes are upper bounds.
     Promised(Arc<ParquetPromise>),
 }
 
-/// The values of a segment that decodes vectors as a whole: signed values.
+/// The plain form of a segment whose encoding is decoded in whole vectors only: signed values of one width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expanded {
     /// Bytes of a value: 4 or 8.
@@ -62,12 +62,12 @@ pub struct Expanded {
 }
 
 impl Expanded {
-    /// For `segment`; `None` where it is read as it is, or cannot be expanded.
+    /// The plain form of `segment`; `None` if kernels read its rows directly, or values exceed 64 bits.
     pub fn of(segment: &Segment) -> Option<Self> {
         Self::with(&segment.layout()?, segment.is_dictionary(), segment.stats())
     }
 
-    /// The same for a segment of which these parts are known; `dictionary`: it holds codes.
+    /// The same from the segment's layout and statistics; `dictionary`: values are codes.
     fn with(layout: &SegmentLayout, dictionary: bool, stats: &ColumnStats) -> Option<Self> {
         if layout.values.has_single_rows() {
             return None;
@@ -85,10 +85,10 @@ impl Expanded {
 }
 
 impl Chunk {
-    /// A segment in an encoding that has a layout.
+    /// A chunk from a segment whose encoding has a layout.
     ///
     /// # Errors
-    /// [`Unsupported`] where it has none.
+    /// [`Unsupported`] for an encoding without a layout.
     pub fn of(segment: Arc<Segment>) -> Result<Self> {
         let layout = segment.layout().ok_or_else(|| Unsupported::new("segment", "an encoding without layout"))?;
         Ok(Self {
@@ -102,13 +102,13 @@ impl Chunk {
         })
     }
 
-    /// The same, of Parquet, decoded by the host for `reason`.
+    /// The same chunk, marked as a Parquet column that the host decoded for `reason`.
     pub fn because(self, reason: String) -> Self {
         Self { decoded_by_host: Some(reason), ..self }
     }
 
-    /// One that goes through a codec: `parts` tells where those of its segment are, `stats` are its statistics. The host decompresses it
-    /// on the way if it is to be done `on_host`. `None` where the device cannot read its encoding.
+    /// A chunk stored under a codec. `parts` locates the parts of its segment, `stats` are its statistics; `on_host`: the host decompresses it before
+    /// the copy. `None` if the device cannot read the encoding.
     pub fn stored(stored: StoredChunk, parts: SegmentParts, stats: &ColumnStats, on_host: bool) -> Option<Self> {
         let layout = parts.layout?;
         let expanded = Expanded::with(&layout, parts.dictionary, stats);
@@ -120,7 +120,7 @@ impl Chunk {
         Some(Self { layout, rows, bytes, expanded, remap, decoded_by_host: None, data })
     }
 
-    /// A column of Parquet that passes through device memory as it is stored.
+    /// Parquet pages that are streamed to the device as stored.
     pub fn parquet(slice: Arc<ParquetSlice>) -> Self {
         Self {
             layout: slice.layout(),
@@ -133,7 +133,7 @@ impl Chunk {
         }
     }
 
-    /// The same of a remote file that will be read later.
+    /// Parquet pages of a remote file that are read later.
     pub fn promised(promise: ParquetPromise) -> Self {
         Self {
             layout: promise.layout(),
@@ -146,7 +146,7 @@ impl Chunk {
         }
     }
 
-    /// The chunk that will be read later, and has to be opened before it travels.
+    /// The pages to be read later, if that is what this chunk is; they must be opened before the copy.
     pub fn promise(&self) -> Option<&Arc<ParquetPromise>> {
         match &self.data {
             Data::Promised(promise) => Some(promise),
@@ -154,10 +154,10 @@ impl Chunk {
         }
     }
 
-    /// This chunk, or what was promised, which is read unless that was done before.
+    /// This chunk; for pages to be read later, the chunk with the pages, which are read at the first call.
     ///
     /// # Errors
-    /// A file that cannot be read, or is damaged; [`Failure::Unforeseen`].
+    /// A file that cannot be read or is damaged; [`Failure::Unforeseen`] if the pages differ from what the footer promises.
     pub fn opened(self: &Arc<Self>) -> Result<Arc<Self>> {
         let Some(promise) = self.promise() else { return Ok(self.clone()) };
         match promise.open().map_err(ExecError::from)? {
@@ -166,7 +166,7 @@ impl Chunk {
         }
     }
 
-    /// The segment, where no codec is in between.
+    /// The segment, if no codec is involved.
     pub fn segment(&self) -> Option<&Arc<Segment>> {
         match &self.data {
             Data::Segment(segment) => Some(segment),
@@ -174,7 +174,7 @@ impl Chunk {
         }
     }
 
-    /// The stored form, where a codec is in between.
+    /// The stored form, if there is a codec.
     pub fn compressed(&self) -> Option<&StoredChunk> {
         match &self.data {
             Data::Segment(_) | Data::Parquet(_) | Data::Promised(_) => None,
@@ -182,12 +182,12 @@ impl Chunk {
         }
     }
 
-    /// Whether it is pages that the device decodes.
+    /// Whether this is Parquet pages that the device decodes.
     pub fn is_pages(&self) -> bool {
         matches!(&self.data, Data::Parquet(_) | Data::Promised(_))
     }
 
-    /// The codec of these pages.
+    /// The codec of the Parquet pages.
     fn page_codec(&self) -> PageCodec {
         match &self.data {
             Data::Parquet(slice) => slice.codec(),
@@ -196,7 +196,7 @@ impl Chunk {
         }
     }
 
-    /// The pages that the device decodes, once they are there.
+    /// The Parquet pages, if they have been read.
     pub fn pages(&self) -> Option<&Arc<ParquetSlice>> {
         match &self.data {
             Data::Parquet(slice) => Some(slice),
@@ -204,7 +204,7 @@ impl Chunk {
         }
     }
 
-    /// The stored form that the device decompresses.
+    /// The stored form, if the device decompresses it.
     pub fn for_device(&self) -> Option<&StoredChunk> {
         match &self.data {
             Data::Compressed(chunk) => Some(chunk),
@@ -212,12 +212,12 @@ impl Chunk {
         }
     }
 
-    /// Its codec.
+    /// The codec of the stored form.
     pub fn codec(&self) -> Codec {
         self.compressed().map_or(Codec::None, StoredChunk::codec)
     }
 
-    /// The format in which the vendor's library decompresses its blocks or pages on the device, if it does.
+    /// The format under which the vendor's library decompresses the blocks or pages on the device, if it does.
     pub fn batch_format(&self) -> Option<BatchFormat> {
         match &self.data {
             Data::Compressed(chunk) => batch_format(chunk.codec()),
@@ -228,7 +228,7 @@ impl Chunk {
         }
     }
 
-    /// Pages that the vendor's library decompresses, and the bytes of the largest.
+    /// Number of pages that the vendor's library decompresses, and the decompressed bytes of the largest.
     pub fn pages_of_batch(&self) -> (u64, u64) {
         match &self.data {
             Data::Parquet(slice) => {
@@ -240,7 +240,7 @@ impl Chunk {
         }
     }
 
-    /// The blocks that are decompressed that way.
+    /// The blocks or pages that the vendor's library decompresses.
     pub fn batch(&self) -> Option<Wanted> {
         let format = self.batch_format()?;
         let (count, largest) = if self.is_pages() {
@@ -251,7 +251,7 @@ impl Chunk {
         Some(Wanted { format, count, largest })
     }
 
-    /// Bytes that the device decompresses, and the codec whose rate that is.
+    /// Bytes that the device decompresses to, and the codec by whose rate.
     pub fn undone_bytes(&self) -> (Codec, u64) {
         match &self.data {
             Data::Compressed(chunk) => (chunk.codec(), self.bytes),
@@ -260,7 +260,7 @@ impl Chunk {
         }
     }
 
-    /// Bytes that travel to the device.
+    /// Bytes copied to the device.
     pub fn copied_bytes(&self) -> u64 {
         match &self.data {
             Data::Parquet(slice) => slice.image_bytes(),
@@ -269,12 +269,12 @@ impl Chunk {
         }
     }
 
-    /// Bytes that are read for it: those that travel; before these are known, those in the file.
+    /// Bytes read for it: those copied, or, for pages not read yet, those in the file.
     pub fn read_bytes(&self) -> u64 {
         self.promise().map_or(self.copied_bytes(), |promise| promise.stored_bytes())
     }
 
-    /// Bytes that the device decompresses it to.
+    /// Bytes of device memory for the decompressed data, if the device decompresses or decodes it.
     pub fn decompressed_bytes(&self) -> Option<u64> {
         match &self.data {
             Data::Parquet(slice) => Some(slice.work_bytes()),
@@ -283,7 +283,7 @@ impl Chunk {
         }
     }
 
-    /// Bytes as they are stored.
+    /// Bytes as stored.
     pub fn stored_bytes(&self) -> u64 {
         match &self.data {
             Data::Parquet(slice) => slice.stored_bytes(),
@@ -292,7 +292,7 @@ impl Chunk {
         }
     }
 
-    /// The place where its stored bytes are in a file.
+    /// The range of its stored bytes in a file.
     pub fn file(&self) -> Option<&FilePlace> {
         match &self.data {
             Data::Segment(segment) => segment.as_bytes().file(),
@@ -302,10 +302,10 @@ impl Chunk {
         }
     }
 
-    /// Whether `bytes`, read from its file, are what was written.
+    /// Verifies that `bytes`, read from the chunk's file, have the checksum that was written.
     ///
     /// # Errors
-    /// If not, naming file and chunk.
+    /// A mismatch; the error names file and chunk.
     pub fn check(&self, bytes: &[u8]) -> Result<()> {
         match (self.compressed(), self.file()) {
             (Some(stored), _) => stored.check(bytes).map_err(ExecError::from)?,
@@ -315,11 +315,11 @@ impl Chunk {
         Ok(())
     }
 
-    /// Writes what travels, which `out` has room for: from memory, or from `stored`, the chunk's bytes read again and checked. Notes
-    /// in `decoding` what was decompressed for it.
+    /// Writes the bytes to copy to `out`, whose size must match: from memory, or from `stored`, the verified bytes of the chunk. Records what the
+    /// host decompresses in `decoding`.
     ///
     /// # Errors
-    /// Damaged bytes.
+    /// Damaged data.
     pub fn write(&self, stored: Option<&[u8]>, out: &mut [u8], decoding: &Decoding) -> Result<()> {
         let chunk = match &self.data {
             Data::Segment(segment) => {
@@ -364,18 +364,18 @@ impl Chunk {
         Ok(())
     }
 
-    /// The key that finds its segment among places in memory.
+    /// The key of the segment among addresses in device memory.
     pub fn key(&self) -> Key {
         (self.address(), if self.for_device().is_some() { COMPRESSED } else { SEGMENT })
     }
 
-    /// The key that finds the bytes that travel of it: its segment, or, where the device decompresses that, what it is made from.
+    /// The key of the bytes that are copied: those of the segment, or of its stored form if the device decompresses that.
     pub fn travels_as(&self) -> Key {
         if self.for_device().is_some() { (self.address(), STORED) } else { self.key() }
     }
 
-    /// Whether what travels may stay in device memory: files of others may change, and strings must be on the host, too, for results
-    /// that refer to them.
+    /// Whether the copied bytes may be kept in device memory. Not those of external files, which may change, nor host-decompressed strings, which
+    /// results refer to in host memory.
     pub fn may_stay(&self) -> bool {
         let strings = matches!(self.layout.values, ValueLayout::Strings { .. });
         match &self.data {
@@ -385,12 +385,12 @@ impl Chunk {
         }
     }
 
-    /// The key that finds the segment that its own expands to.
+    /// The key of the expanded form.
     pub fn expanded_key(&self) -> Key {
         (self.address(), EXPANDED)
     }
 
-    /// An address that is its own as long as its owner lives.
+    /// Address of the owner, unique while that lives.
     fn address(&self) -> usize {
         match &self.data {
             Data::Segment(segment) => Arc::as_ptr(segment) as usize,
@@ -400,7 +400,7 @@ impl Chunk {
         }
     }
 
-    /// The owner that keeps that address its own.
+    /// The object whose lifetime keeps `Chunk::key` unique.
     pub fn owner(self: &Arc<Self>) -> Owner {
         match &self.data {
             Data::Segment(segment) => segment.clone(),
@@ -409,8 +409,7 @@ impl Chunk {
     }
 }
 
-/// Copies all of `from`: a string column may have a hundred megabytes where the batch's other chunks have ten, so that threads share
-/// one.
+/// Copies all of `from`, in parallel pieces: a string column of a batch may have 100 MB where the other chunks have 10.
 fn copy(from: &[u8], to: &mut [u8]) {
     const PIECE: usize = 2 << 20;
     if from.len() <= PIECE {

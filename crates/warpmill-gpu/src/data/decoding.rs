@@ -1,4 +1,4 @@
-//! The decompressing of the host's threads.
+//! Bytes and time of decompression on the host.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,27 +7,27 @@ use warpmill_format::Codec;
 
 pub(crate) const CODECS: usize = Codec::ALL.len();
 
-/// Bytes by codec.
+/// One value per codec.
 pub(crate) type ByCodec<T> = [T; CODECS];
 
-/// The chunks that the host's threads decompressed.
+/// Bytes decompressed by the host's threads and nanoseconds taken, by codec.
 #[derive(Debug, Default)]
 pub struct Decoding(ByCodec<(AtomicU64, AtomicU64)>);
 
 impl Decoding {
-    /// A thread took `time` for `bytes` bytes of `codec`.
+    /// Records that a thread decompressed `bytes` bytes of `codec` in `time`.
     pub fn add(&self, codec: Codec, bytes: u64, time: Duration) {
         let (all, nanos) = &self.0[codec as usize];
         all.fetch_add(bytes, Ordering::Relaxed);
         nanos.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Bytes of all codecs.
+    /// Decompressed bytes, all codecs.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|(bytes, _)| bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// Time of all threads together.
+    /// Time summed over threads and codecs.
     pub fn time(&self) -> Duration {
         Duration::from_nanos(self.0.iter().map(|(_, nanos)| nanos.load(Ordering::Relaxed)).sum())
     }

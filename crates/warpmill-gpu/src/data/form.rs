@@ -1,18 +1,17 @@
-//! The place that data comes from, and the form in which.
+//! The location that data comes from, and the form in which it is copied.
 
 use serde::Serialize;
 use warpmill_ir::{Program, Source};
 
-/// The way a column of a scan gets to the device.
+/// The form in which a column of a scan is copied to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// As it is encoded; where it is only stored through a codec, the host undoes that on the way.
+    /// As encoded; if it is stored under a codec only, the host decompresses it before the copy.
     Light,
-    /// Through its codec, which the device undoes where it can (LZ4, Snappy; others by a library, if there is one),
-    /// otherwise the host on the way.
+    /// Under its codec. The device decompresses it if it can (LZ4, Snappy; others with the vendor's library), otherwise the host before the copy.
     Heavy,
-    /// Read through its codec, which the host undoes on the way.
+    /// Read under its codec, which the host decompresses before the copy.
     #[serde(rename = "heavy_host")]
     HeavyOnHost,
 }
@@ -21,7 +20,7 @@ impl Form {
     /// All forms.
     pub const ALL: [Form; 3] = [Form::Light, Form::Heavy, Form::HeavyOnHost];
 
-    /// As the setting calls it.
+    /// The name in settings.
     pub fn name(self) -> &'static str {
         match self {
             Form::Light => "light",
@@ -31,10 +30,10 @@ impl Form {
     }
 }
 
-/// The representation that is read.
+/// The requested form of all columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Representation {
-    /// The forms that are predicted to be fastest.
+    /// The form predicted to be fastest, by column.
     #[default]
     Auto,
     /// All columns [`Form::Light`].
@@ -56,26 +55,25 @@ impl Representation {
     }
 }
 
-/// The place where data is when a program starts. What does not stay in device memory passes through it ([`crate::run::feed`]).
+/// The location of data when a program starts. Data that is not kept in device memory is streamed through it ([`crate::run::feed`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum DataSource {
-    /// In the device's caching region: copied there by the first program that reads it. What a program needs and does not fit there
-    /// comes from pageable host memory.
+    /// The device's caching region: copied there by the first program that reads it. Data that does not fit is streamed from pageable host memory.
     #[default]
     Cache,
-    /// In page-locked host memory, of which the caching region has copies of some segments: Mordred's data placement (thesis, section 4.1).
-    /// What has none is copied for every run.
+    /// Page-locked host memory; the caching region has copies of some segments (Mordred's data placement, thesis, section 4.1). Other segments are
+    /// copied for every run.
     Mirrored,
-    /// In page-locked host memory; copied for every run.
+    /// Page-locked host memory; copied for every run.
     Pinned,
-    /// In pageable host memory (a memory-mapped table: the page cache); copied for every run.
+    /// Pageable host memory (a memory-mapped table: the page cache); copied for every run.
     Host,
-    /// In the table's files; read past the page cache, and copied, for every run.
+    /// The table's files: read past the page cache and copied for every run.
     Disk,
 }
 
 impl DataSource {
-    /// Its name in profiles.
+    /// The name in profiles.
     pub(crate) fn name(self) -> &'static str {
         match self {
             DataSource::Cache => "the cache",
@@ -86,7 +84,7 @@ impl DataSource {
         }
     }
 
-    /// Where what passes through comes from: what does not fit the caching region comes from the host.
+    /// The source of streamed data: data that does not fit the caching region comes from the host.
     pub(crate) fn passing(self) -> Self {
         match self {
             DataSource::Cache => DataSource::Host,
@@ -95,10 +93,10 @@ impl DataSource {
         }
     }
 
-    /// Bytes that reach kernels in a nanosecond from there, at best: what finding out which need not may take depends on it.
+    /// Bytes per nanosecond that reach kernels from this source at best: bounds the time that pruning may take.
     pub(crate) fn bytes_per_nano(self) -> u64 {
         match self {
-            // Kernels read device memory at some terabytes a second, and have to be started.
+            // Device memory delivers a few TB/s.
             DataSource::Cache => 1000,
             DataSource::Mirrored | DataSource::Pinned => 50,
             DataSource::Host => 10,
@@ -116,7 +114,7 @@ impl DataSource {
         }
     }
 
-    /// The name of the host's work before them in profiles.
+    /// The name of the host's work before the copies in profiles.
     pub(crate) fn filling(self) -> &'static str {
         match self {
             DataSource::Disk => "read into pinned memory",
@@ -127,12 +125,12 @@ impl DataSource {
     }
 }
 
-/// The share of the data that passes through a device's memory which is on its way at once.
+/// The amount of streamed data in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Pipelines {
-    /// Batches that are on their way, each in a slot of its own; 0: as many as overlap.
+    /// Batches in flight, each in its own slot; 0: chosen by the engine.
     pub count: u32,
-    /// Bytes of a batch, where row segments are no larger; 0: what overlaps best.
+    /// Bytes of a batch, if row segments are no larger; 0: chosen by the engine.
     pub batch_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The parts of host objects that kernels read: segments and dictionaries, and where copies of them are in device memory.
+//! Host objects that kernels read copies of (segments, code tables, dictionaries), and the addresses of the copies in device memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::chunks::Chunk;
 use super::opened::ResidentRows;
 use crate::memory::regions::{self, Key, KeyMap, Owner, padded};
 
-/// Kinds of data.
+/// Kinds of data in a `Key`.
 const REMAP: u8 = 1;
 const DICTIONARY: u8 = 2;
 
@@ -21,14 +21,14 @@ const DICTIONARY: u8 = 2;
 pub enum Item {
     /// The bytes of a segment.
     Segment(Arc<Chunk>),
-    /// The table that turns segments' own codes into those of their column's dictionary.
+    /// The table from a segment's own codes to those of the column's dictionary.
     Remap(Arc<[u32]>),
-    /// A dictionary's strings: one `Str` per code, and one empty one, then the text that they point to.
+    /// The strings of a dictionary: one `Str` per code and an empty one, then the text that they point to.
     Dictionary(Arc<Dictionary>),
 }
 
 impl Item {
-    /// The key that finds it.
+    /// The key of the item.
     pub fn key(&self) -> Key {
         match self {
             Item::Segment(chunk) => chunk.key(),
@@ -37,30 +37,30 @@ impl Item {
         }
     }
 
-    /// Whether its copies on all devices are equal: none of its bytes depends on where it is.
+    /// Whether the copies on all devices are identical, that is, contain no addresses.
     pub fn is_same_everywhere(&self) -> bool {
         !matches!(self, Item::Dictionary(_))
     }
 
-    /// Bytes of its data.
+    /// Bytes of the data.
     pub fn bytes(&self) -> u64 {
         match self {
             Item::Segment(chunk) => chunk.bytes,
             Item::Remap(remap) => 4 * remap.len() as u64,
             Item::Dictionary(dictionary) => {
-                // All strings, without the offsets behind each.
+                // All strings, without the 4-byte offset of each.
                 let places = dictionary.len() as u64 + 1;
                 16 * places + dictionary.plain_bytes() - 4 * places
             }
         }
     }
 
-    /// The bytes that its copy takes of a region.
+    /// Bytes of a region that the copy takes.
     pub fn allocated(&self) -> u64 {
         regions::aligned(regions::padded(self.bytes()))
     }
 
-    /// The bytes to copy to device memory at `at`, which addresses in it are relative to, and keeps the item's key its own.
+    /// The bytes for a copy at `at`, which addresses in it are relative to. Their owner keeps the item's key unique.
     pub fn image(&self, at: DevicePtr) -> Owner {
         match self {
             Item::Segment(chunk) => chunk.owner(),
@@ -75,13 +75,13 @@ impl Item {
     }
 }
 
-/// Bytes made for device memory, and what they were made from.
+/// Bytes made for device memory, and the object that they were made from.
 struct Image {
     _of: Owner,
     bytes: Vec<u8>,
 }
 
-/// The bytes of what [`Item::image`] gave.
+/// The bytes of an owner returned by [`Item::image`].
 pub fn image_bytes(image: &Owner) -> &[u8] {
     match (image.downcast_ref::<Segment>(), image.downcast_ref::<Image>()) {
         (Some(segment), _) => segment.as_bytes(),
@@ -90,7 +90,7 @@ pub fn image_bytes(image: &Owner) -> &[u8] {
     }
 }
 
-/// The key of a table of codes.
+/// The key of a code table.
 pub fn remap_key(remap: &Arc<[u32]>) -> Key {
     (remap.as_ptr() as usize, REMAP)
 }
@@ -113,7 +113,7 @@ fn dictionary_bytes(dictionary: &Dictionary, base: DevicePtr) -> Vec<u8> {
     bytes
 }
 
-/// The items of chunks and dictionaries, each once.
+/// The items of chunks and dictionaries, without duplicates.
 pub fn collect<'a>(chunks: impl Iterator<Item = &'a Arc<Chunk>>, dictionaries: &[Arc<Dictionary>]) -> Vec<Item> {
     let mut items = vec![];
     for chunk in chunks {
@@ -126,59 +126,59 @@ pub fn collect<'a>(chunks: impl Iterator<Item = &'a Arc<Chunk>>, dictionaries: &
     items
 }
 
-/// The segments of a kernel as it sees them.
+/// Descriptors in device memory of the segments that a kernel reads.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Descriptors {
-    /// `SegmentColumn`s, span by span.
+    /// `SegmentColumn`s, grouped by span.
     pub columns: DevicePtr,
     /// Rows of each span.
     pub rows: DevicePtr,
-    /// Spans of row segments.
+    /// Number of spans.
     pub count: u64,
-    /// Each has at most 2 to the power of this many vectors.
+    /// A span has at most 2^`span_bits` vectors.
     pub span_bits: u32,
-    /// Vectors of 1024 rows.
+    /// Number of vectors of 1024 rows.
     pub vectors: u64,
-    /// Bytes of all columns, as far as spans reach.
+    /// Bytes of all columns within the spans.
     pub bytes: u64,
 }
 
-/// The case that all data of a program is in device memory.
+/// Addresses of a program's data, all of it in device memory.
 #[derive(Default)]
 pub struct Resident {
-    /// In which generation of the cache; of no meaning where the data was copied for one run.
+    /// Generation of the cache; meaningless if the data was copied for one run.
     pub generation: u64,
-    /// Addresses of items that are the program's own: what lies in no row segment, or where segments pass through.
+    /// Addresses of items that are the program's own: dictionaries, or segments that are streamed.
     pub places: KeyMap<DevicePtr>,
-    /// By pipeline, what it scans, where that does not pass through.
+    /// Row segments of the scan of each pipeline that is not streamed.
     pub rows: HashMap<usize, Arc<ResidentRows>>,
-    /// By kernel; empty ones where a kernel reads no segments.
+    /// Descriptors of each kernel; empty for kernels that read no segments.
     pub descriptors: Vec<Descriptors>,
-    /// The memory that strings of the program's own items may point into.
+    /// Host originals of the strings among the program's own items.
     pub mirrors: Mirrors,
-    /// Memory that copies still read.
+    /// Host memory that queued copies still read.
     pub sources: Vec<Owner>,
 }
 
 impl Resident {
-    /// The copy of `item` is at `at`, made from `image`.
+    /// Records that the copy of `item` is at `at`, made from `image`.
     pub fn add(&mut self, item: &Item, at: DevicePtr, image: &Owner) {
         add(item, (at, image), &mut self.places, &mut self.mirrors);
     }
 
-    /// Addresses of what the scan of `pipeline` reads.
+    /// Addresses of the items that the scan of `pipeline` reads.
     pub fn places_of(&self, pipeline: usize) -> &KeyMap<DevicePtr> {
         self.rows.get(&pipeline).map_or(&self.places, |rows| &rows.places)
     }
 
-    /// The memory that strings in device memory may point into.
+    /// Host originals of all strings in device memory.
     pub fn mirrors(&self) -> impl Iterator<Item = &Mirrors> {
         let rows = self.rows.values().map(|rows| &rows.mirrors);
         std::iter::once(&self.mirrors).chain(rows).filter(|mirrors| !mirrors.is_empty())
     }
 }
 
-/// Notes that the copy of `item` is at `at`, made from `image`.
+/// Records that the copy of `item` is at `at`, made from `image`; strings also get an entry in `mirrors`.
 pub(super) fn add(
     item: &Item,
     (at, image): (DevicePtr, &Owner),
@@ -196,7 +196,7 @@ pub(super) fn add(
     }
 }
 
-/// The bytes that descriptors, so many of each kind, take of a region.
+/// Bytes of a region for descriptors; `descriptors` has the bytes of each kind.
 pub(crate) fn descriptors_allocated(descriptors: &[u64]) -> u64 {
     descriptors.iter().map(|bytes| regions::aligned(padded(*bytes))).sum()
 }

@@ -1,9 +1,9 @@
-//! The part of data passing through that stays: chunks for which the caching region has room beside what programs have there as a whole.
+//! Chunks of streamed data that are kept in the caching region, in the room that fully cached programs leave.
 //!
-//! A chunk stays as it travels, so that the next run need not copy it. Every byte that stays saves about the same time whenever its
-//! column is read, so columns that are read more often come first. How often that is, is counted in runs in which data passes through,
-//! and fades. A column takes no room that columns which are read [`CLEARLY`] more often still want; and what stays is dropped
-//! only where something else could have saved [`WORTH_CHANGING`] times the bytes: queries that take turns do not drive each other's data out.
+//! A chunk is kept as it is copied, so that the next run need not copy it. Every kept byte saves about the same time at each read of its column, so
+//! columns that are read more often come first. Reads are counted in runs with streamed data, and decay. A column takes no room that columns read
+//! [`CLEARLY`] times as often still want. Kept chunks are dropped only if others would have saved [`WORTH_CHANGING`] times the bytes: queries that
+//! alternate do not evict each other's data.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,38 +12,38 @@ use crate::device::DevicePtr;
 
 use crate::memory::regions::{Cache, Key, Owner, Region};
 
-/// Uses count half after so many runs, and nothing where a column was not used in as many.
+/// Use counts halve after this many runs; a column that is unused for as many counts as unused.
 const FADES: u64 = 64;
 
-/// Columns that are read so many times as often come first.
+/// Ratio of use counts from which the more used column has precedence.
 const CLEARLY: f64 = 1.5;
 
-/// Chunks that stay make way for others that would save so many times the bytes.
+/// Ratio of saved bytes from which kept chunks are dropped for others.
 const WORTH_CHANGING: f64 = 2.0;
 
-/// A program that needed the room keeps it for so many runs: it may come again.
+/// Number of runs for which room that a program needed is left free: the program may run again.
 const LEAVES_ROOM: u64 = 16;
 
-/// A column in one form; programs tell tables by their names only, which is good enough for counting.
+/// A column in one form. Tables are identified by name, which is precise enough for counting.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ColumnId {
     /// The table.
     pub table: String,
     /// The column.
     pub column: String,
-    /// In which form it passes.
+    /// The form in which it is copied.
     pub form: Form,
 }
 
-/// The facts about a column.
+/// Statistics of a column.
 #[derive(Debug, Clone, Copy, Default)]
 struct Column {
-    /// At run `last`.
+    /// Decayed uses as of run `last`.
     uses: f64,
     last: u64,
-    /// Bytes of it that travel where nothing stays.
+    /// Bytes to copy if nothing is kept.
     bytes: u64,
-    /// Bytes of it that stay.
+    /// Bytes that are kept.
     kept: u64,
 }
 
@@ -54,31 +54,31 @@ impl Column {
     }
 }
 
-/// Chunks that stay, and what is known of their columns.
+/// The kept chunks, and statistics of their columns.
 #[derive(Debug)]
 pub struct Kept {
     cache: Cache,
-    /// Chunks that programs which run are copying here.
+    /// Chunks that running programs are copying into reserved room.
     coming: HashSet<Key>,
     columns: HashMap<ColumnId, Column>,
-    /// Runs in which data passed through.
+    /// Number of runs with streamed data.
     runs: u64,
-    /// Whether something found no room since everything was dropped.
+    /// Whether a chunk found no room since everything was last dropped.
     full: bool,
-    /// Whether other columns deserve the room more, by far.
+    /// Whether other columns would save far more bytes.
     stale: bool,
-    /// Bytes that may stay until a certain run: programs needed the rest.
+    /// Byte limit, and the last run for which it holds: programs needed the rest.
     most: (u64, u64),
 }
 
 impl Kept {
-    /// Nothing, in this region.
+    /// An empty cache in `region`.
     pub fn new(region: Region) -> Self {
         let (coming, columns) = Default::default();
         Self { cache: Cache::new(region), coming, columns, runs: 0, full: false, stale: false, most: (u64::MAX, 0) }
     }
 
-    /// The place where a chunk is that stayed.
+    /// The address of a kept chunk.
     pub fn get(&self, key: &Key) -> Option<DevicePtr> {
         self.cache.get(key).map(|(at, _)| *at)
     }
@@ -88,13 +88,13 @@ impl Kept {
         self.cache.held()
     }
 
-    /// Bytes that stay of a column, in any form.
+    /// Bytes kept of a column, in any form.
     pub fn bytes_of(&self, table: &str, column: &str) -> u64 {
         let same = |id: &&ColumnId| id.table == table && id.column == column;
         self.columns.iter().filter(|(id, _)| same(id)).map(|(_, column)| column.kept).sum()
     }
 
-    /// A run begins that reads these columns, of so many bytes. Gives the bytes of room that each leaves to others.
+    /// Begins a run that reads these columns, given with their bytes. Returns for each the bytes of room that it must leave to more used columns.
     pub fn begin(&mut self, read: &[(ColumnId, u64)]) -> Vec<u64> {
         self.runs += 1;
         let now = self.runs;
@@ -111,8 +111,8 @@ impl Kept {
         read.iter().map(|(id, _)| wanted(self.columns[id].uses(now))).collect()
     }
 
-    /// Room for `bytes` bytes of a chunk, of `spare` that there are, of which `left` are to be left to others. None where that is too much,
-    /// or the chunk is here or on its way.
+    /// Reserves `bytes` bytes for a chunk of column `id`, of which `copied` bytes are copied. `spare` bytes are free, of which `left` are for others.
+    /// `None` if there is not enough room, or the chunk is here or being copied.
     pub fn reserve(
         &mut self,
         key: Key,
@@ -125,7 +125,7 @@ impl Kept {
         }
         let spare = spare.min(self.most().saturating_sub(self.held()));
         let fits = self.cache.growth(bytes).saturating_add(left) <= spare;
-        // A device that has less memory than it said has no room either.
+        // A device with less memory than reported has no room either.
         let Some(at) = fits.then(|| self.cache.reserve(bytes).ok()).flatten() else {
             self.full = true;
             return None;
@@ -137,13 +137,13 @@ impl Kept {
         Some(at)
     }
 
-    /// The chunk for which there was room is there: others find it.
+    /// Makes a chunk whose copy has completed available.
     pub fn insert(&mut self, key: Key, at: DevicePtr, owner: Owner) {
         self.coming.remove(&key);
         self.cache.insert(key, at, owner);
     }
 
-    /// The chunk for which there was room has not come; its room is lost until everything is dropped.
+    /// Gives up a reserved chunk whose copy failed; its room is lost until everything is dropped.
     pub fn abandon(&mut self, key: &Key, (id, copied): (&ColumnId, u64)) {
         self.coming.remove(key);
         if let Some(column) = self.columns.get_mut(id) {
@@ -151,7 +151,7 @@ impl Kept {
         }
     }
 
-    /// A run ends, with `spare` bytes more that could be had: looks whether other columns deserve the room more.
+    /// Ends a run with `spare` free bytes: decides whether other columns would save far more.
     pub fn end(&mut self, spare: u64) {
         let (now, spare) = (self.runs, spare.min(self.most().saturating_sub(self.held())));
         let kept: u64 = self.columns.values().map(|column| column.kept).sum();
@@ -182,13 +182,13 @@ impl Kept {
         if self.runs <= until { most } else { u64::MAX }
     }
 
-    /// Makes way for a program beside which `most` bytes may stay. No queued work may use what is dropped.
+    /// Makes room for a program beside which at most `most` bytes may be kept. No queued work may use the dropped chunks.
     pub fn make_way(&mut self, most: u64) {
         self.clear();
         self.most = (most.min(self.most()), self.runs + LEAVES_ROOM);
     }
 
-    /// Drops everything. No queued work may use it. How often columns were read is not forgotten.
+    /// Drops all chunks, but keeps the statistics. No queued work may use them.
     pub fn clear(&mut self) {
         self.cache.clear();
         self.coming.clear();

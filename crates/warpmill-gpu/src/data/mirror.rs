@@ -1,7 +1,7 @@
-//! The mirrored part of data that is on the host ([`crate::data::form::DataSource::Mirrored`]): segments of which the caching region has copies,
-//! chosen by a policy and replaced every so many queries (Yogatama, thesis sections 4.1 and 4.3.1).
+//! Mirrored data ([`crate::data::form::DataSource::Mirrored`]): data in page-locked host memory, with copies of some segments in the caching region.
+//! A policy chooses the segments, and copies are replaced at fixed intervals of queries (Yogatama, thesis sections 4.1 and 4.3.1).
 //!
-//! What queries read is noted as they run; copies are made and dropped between queries only, when nothing runs that may use them.
+//! Reads are recorded while queries run; copies are made and dropped between queries only, when nothing runs that may use them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::memory::error::Result;
 use crate::memory::pool::Pool;
 use crate::memory::regions::{Key, KeyMap, padded};
 
-/// The way the mirrored part is chosen.
+/// Options of mirrored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MirrorOptions {
-    /// The policy.
+    /// Replacement policy.
     pub policy: Policy,
-    /// Bytes of copies at most; 0: as many as the caching region may have.
+    /// Largest number of bytes of copies; 0: the caching region's limit.
     pub limit: u64,
-    /// Queries between replacements.
+    /// Number of queries between replacements.
     pub every: u32,
-    /// Bytes of page-locked memory at most, which copies are made from; 0: as many as there are.
+    /// Largest number of bytes of page-locked memory, from which copies are made; 0: no limit.
     pub pinned_limit: u64,
-    /// The rule by which segments that several devices read have copies on all of them.
+    /// The rule that chooses the segments of which several devices each have a copy.
     pub replication: Replication,
 }
 
@@ -44,25 +44,25 @@ impl Default for MirrorOptions {
 /// Counts since the device was opened.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct MirrorProfile {
-    /// Bytes of copies that there are.
+    /// Bytes of current copies.
     pub bytes: u64,
-    /// Segments that queries read of which there was a copy.
+    /// Segment reads with a copy.
     pub hits: u64,
-    /// Those of which there was none.
+    /// Segment reads without a copy.
     pub misses: u64,
     /// Bytes of hits.
     pub hit_bytes: u64,
     /// Bytes of misses.
     pub miss_bytes: u64,
-    /// Copies that were made.
+    /// Copies made.
     pub copies: u64,
-    /// Bytes of them.
+    /// Bytes copied.
     pub copied_bytes: u64,
-    /// Copies that were dropped.
+    /// Copies dropped.
     pub evictions: u64,
     /// Replacements.
     pub replacements: u64,
-    /// Nanoseconds that they took.
+    /// Nanoseconds of all replacements.
     pub nanos: u64,
 }
 
@@ -73,41 +73,41 @@ struct Known {
     column: usize,
     segment: usize,
     history: History,
-    /// Of what all devices of a group read, as the last query did.
+    /// Share of the device group in the segment, if the last query read it on all devices.
     group: Option<GroupShare>,
 }
 
-/// The part of a device in a segment that all devices of a group read.
+/// A device's share of a segment that all devices of a group read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupShare {
-    /// The device's number.
+    /// The number of this device.
     pub own: usize,
-    /// Devices of the group.
+    /// Number of devices in the group.
     pub devices: usize,
-    /// The time that the segment takes from another device to this one, in seconds; of what is known of a segment: of all queries, aged.
+    /// Seconds to copy the segment from another device to this one; in `Known` the sum over queries, aged.
     pub seconds: f64,
 }
 
-/// A copy.
+/// A copy in device memory.
 #[derive(Debug)]
 struct Here {
     at: DevicePtr,
     bytes: u64,
-    /// As long as that lives, its key is of no other segment.
+    /// Keeps the key unique.
     _original: Arc<Chunk>,
 }
 
-/// The copies, and what is known of what could be copied.
+/// The copies, and the usage history of all segments that could have one.
 #[derive(Debug)]
 pub(crate) struct Mirror {
     pool: Pool,
-    /// The most that the pool may have.
+    /// Largest limit of the pool in bytes.
     most: u64,
     options: MirrorOptions,
     queries: u64,
     known: KeyMap<Known>,
     columns: HashMap<ColumnId, usize>,
-    /// Of each column.
+    /// Usage history by column number.
     histories: Vec<History>,
     here: KeyMap<Here>,
     due: bool,
@@ -120,35 +120,35 @@ pub(crate) struct Read<'a> {
     /// Its column, by number ([`Mirror::number`]).
     pub column: usize,
     pub segment: usize,
-    /// Whether there is a copy.
+    /// Whether it has a copy.
     pub here: bool,
     /// The seconds that a copy would save.
     pub weight: f64,
-    /// Where all devices of a group read it.
+    /// The share of the device group, if all its devices read the segment.
     pub group: Option<GroupShare>,
 }
 
 impl Mirror {
-    /// Nothing, of at most `most` bytes.
+    /// An empty mirror of at most `most` bytes.
     pub fn new(device: Arc<dyn Device>, most: u64) -> Self {
         let (queries, known, columns, histories, here, due, counts) = Default::default();
         let options = MirrorOptions::default();
         Self { pool: Pool::new(device, most), most, options, queries, known, columns, histories, here, due, counts }
     }
 
-    /// A query begins under `options`. Where they are others than before, everything is forgotten before the next query that runs alone.
+    /// Begins a query with `options`. If they have changed, all history is forgotten, and copies are replaced before the next query that runs alone.
     pub fn begin(&mut self, options: MirrorOptions) {
         if self.options != options {
             self.options = options;
             self.known.clear();
-            // Runs that have begun know columns by their numbers.
+            // Running queries hold column numbers, so histories are reset rather than removed.
             self.histories.fill(History::default());
             self.due = true;
         }
         self.queries += 1;
     }
 
-    /// The number of a column, for as long as the device is open.
+    /// The number of a column, valid while the device is open.
     pub fn number(&mut self, column: ColumnId) -> usize {
         *self.columns.entry(column).or_insert_with(|| {
             self.histories.push(History::default());
@@ -156,12 +156,12 @@ impl Mirror {
         })
     }
 
-    /// The place of the copy of a segment.
+    /// The address of a segment's copy.
     pub fn get(&self, key: &Key) -> Option<DevicePtr> {
         self.here.get(key).map(|here| here.at)
     }
 
-    /// Notes what the running query reads.
+    /// Records a segment that the running query reads.
     pub fn note(&mut self, read: &Read<'_>) {
         let &Read { chunk, column, segment, here, weight, group } = read;
         let bytes = chunk.copied_bytes();
@@ -181,7 +181,7 @@ impl Mirror {
         known.group = group.map(|now| GroupShare { seconds: before + now.seconds, ..now });
     }
 
-    /// A query ends: copies are replaced before the next one, if it is time for that.
+    /// Ends a query; schedules a replacement of copies every `MirrorOptions::every` queries.
     pub fn end(&mut self) {
         self.due |= self.queries.is_multiple_of(u64::from(self.options.every.max(1)));
     }
@@ -191,7 +191,7 @@ impl Mirror {
         self.due
     }
 
-    /// Bytes of the device's memory.
+    /// Bytes of device memory held.
     pub fn held(&self) -> u64 {
         self.pool.held()
     }
@@ -212,7 +212,7 @@ impl Mirror {
         if self.options.limit == 0 { self.most } else { self.options.limit.min(self.most) }
     }
 
-    /// The segments that are to have copies, those that rank highest first.
+    /// The segments that are to have copies: the highest ranked that fit.
     fn wanted(&self) -> Vec<Key> {
         let (unit, rank) = self.options.policy.parts();
         let room = |known: &Known| crate::memory::regions::aligned(padded(known.chunk.copied_bytes()));
@@ -242,7 +242,7 @@ impl Mirror {
                 columns.sort_by(|a, b| ranked(b).total_cmp(&ranked(a)));
                 for column in columns {
                     let own: Vec<_> = all.iter().filter(|(_, known)| known.column == column).collect();
-                    // A column is there as a whole, or not at all.
+                    // Columns are mirrored completely or not at all.
                     if let Some(rest) = left.checked_sub(own.iter().map(|(_, known)| room(known)).sum()) {
                         left = rest;
                         wanted.extend(own.into_iter().map(|(key, _)| **key));
@@ -253,14 +253,14 @@ impl Mirror {
         wanted
     }
 
-    /// The same where some are read by all of so many devices: those that this one has where each device gives its room so (thesis, Algorithm
-    /// 4). Others are taken to have as much room as this one.
+    /// The same for a group of `devices` devices that read some segments together: the segments placed on this device when each device fills its room
+    /// by Algorithm 4 of the thesis. The other devices are assumed to have as much room as this one.
     fn wanted_of_group(&self, all: &[(&Key, &Known)], devices: usize) -> Vec<Key> {
         let own = all.iter().find_map(|(_, known)| known.group).map_or(0, |group| group.own);
         let segment = |(_, known): &(&Key, &Known)| Segment {
             bytes: crate::memory::regions::aligned(padded(known.chunk.copied_bytes())),
             caching: known.history.weight,
-            // Of the copies on all other devices, of which each saves as much as this one's.
+            // Summed over the copies on all other devices, each of which saves as much as this one.
             replication: known.group.map_or(0.0, |group| group.seconds * (devices - 1) as f64),
             owner: if known.group.is_some() { known.segment % devices } else { own },
             shared: known.group.is_some(),
@@ -271,7 +271,7 @@ impl Mirror {
         here.map(|((key, _), _)| **key).collect()
     }
 
-    /// Drops the copies that others deserve the room of, and makes these, on `stream`. Nothing may run that uses them.
+    /// Replaces copies on `stream`: drops those that are no longer wanted, and makes the missing ones. Nothing may run that uses them.
     pub fn replace(&mut self, device: &dyn Device, pinned: &PinnedCopies, stream: Stream) {
         let started = Instant::now();
         self.due = false;
@@ -292,7 +292,7 @@ impl Mirror {
             match self.copy(keys, device, pinned, stream) {
                 Ok(true) => {}
                 Ok(false) => break,
-                // Who reads these segments is told what is wrong with them; a device without room has no copies.
+                // Programs that read these segments report the damage; a device without room has no copies.
                 Err(error) => {
                     tracing::warn!(%error, "segments were not copied to the device");
                     keys.iter().for_each(|key| drop(self.known.remove(key)));
@@ -310,7 +310,7 @@ impl Mirror {
         self.counts.nanos += started.elapsed().as_nanos() as u64;
     }
 
-    /// Copies segments; whether there was page-locked memory for that.
+    /// Copies segments to the device. Returns whether there was page-locked memory for that.
     fn copy(&mut self, keys: &[Key], device: &dyn Device, pinned: &PinnedCopies, stream: Stream) -> Result<bool> {
         let chunks: Vec<Arc<Chunk>> = keys.iter().map(|key| self.known[key].chunk.clone()).collect();
         let most = Some(if self.options.pinned_limit == 0 { u64::MAX } else { self.options.pinned_limit });
@@ -320,7 +320,7 @@ impl Mirror {
             let bytes = padded(chunk.copied_bytes());
             let at = match self.pool.allocate(bytes) {
                 Ok(Some(at)) => at,
-                // No piece is large enough where what is free is in many.
+                // The free room is fragmented: no piece is large enough.
                 Ok(None) => continue,
                 Err(error) => {
                     queued = Err(error);
@@ -342,10 +342,10 @@ impl Mirror {
     }
 }
 
-/// Copies that are queued before they are waited for.
+/// Largest number of copies queued before a synchronization.
 const AT_ONCE: usize = 256;
 
-/// Aged uses below which nothing is remembered.
+/// Aged uses below which a segment's history is forgotten.
 const FORGOTTEN: f64 = 1e-3;
 
 #[cfg(test)]

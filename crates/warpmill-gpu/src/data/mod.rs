@@ -1,13 +1,12 @@
-//! The data of programs: where it is, in which form it comes, and what of it is in device memory.
+//! Data of programs: its location, the form in which it is copied, and the part of it in device memory.
 //!
-//! - [`chunks`]: columns of row segments as they are stored; [`segments`]: as kernels see them; [`shape`]: as their texts depend on them;
-//!   [`spans`] of their rows, and `row_segment`: what a kernel reads; [`items`]: what of them, and of dictionaries, is copied to the
-//!   device;
-//! - [`form`]: where data comes from, and how; [`paths`] chooses the form; [`undone`]: what the device decompresses, with [`mod@parquet`]
-//!   where pages of Parquet are decoded, and [`batch_spec`] where the vendor's library does; [`decoding`]: what the host does;
-//! - `store`: the data in a device's memory: `kept` of what passes through, [`mirror`]: copies that a [`policy`] chooses, [`source`] for copies in page-locked memory; [`admission`]:
-//!   which programs run at once with it;
-//! - [`stream`]: slots for what passes through, and their layout; `slot`: the chunks of one; [`transfer`]: copies as profiles show them.
+//! - [`chunks`]: columns of row segments as stored; [`segments`]: their descriptors for kernels; [`shape`]: their encodings, as far as kernel texts
+//!   depend on them; [`spans`]: the rows that a kernel reads of them; [`items`]: the host objects that are copied to the device;
+//! - [`form`]: sources and forms of data; [`paths`]: the choice of the form; [`undone`]: the codecs that the device decompresses, with
+//!   [`mod@parquet`] for Parquet pages and [`batch_spec`] for the vendor's library; [`decoding`]: decompression on the host;
+//! - `store`: all data in a device's memory: `kept` chunks of streamed data, [`mirror`]: copies chosen by a [`policy`], [`source`]: copies in
+//!   page-locked memory; [`admission`]: programs that run at once;
+//! - [`stream`]: slots for streamed data, and their layout; `slot`: the chunks of one; [`transfer`]: copies in profiles.
 
 pub mod admission;
 pub mod batch_spec;

@@ -1,7 +1,7 @@
-//! The opened columns of row segments, which programs that read the same ones share: a statement with other literals opens, describes and
-//! looks up nothing again.
+//! Opened columns of row segments, shared by programs that read the same ones: a statement that differs in literals only opens, describes and looks
+//! up nothing again.
 //!
-//! Shared rows live as long as one of the programs that read them.
+//! They live as long as a program that reads them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -26,20 +26,20 @@ pub type Columns = Arc<[Arc<Chunk>]>;
 pub struct OpenRows {
     /// Row segments and shapes, for code generation.
     pub segments: ScanSegments,
-    /// The same by kernel.
+    /// Row segments grouped by kernel.
     pub alike: Vec<Alike>,
-    /// Per row segment (as in `segments`), each column.
+    /// The columns of each row segment, in the order of `segments`.
     pub columns: Vec<Columns>,
-    /// Whether some of the columns are of remote files, and still to be read.
+    /// Whether some columns are of remote files that are not read yet.
     pub to_come: bool,
     items: OnceLock<(Vec<Item>, u64)>,
     resident: Mutex<Option<Arc<ResidentRows>>>,
-    /// Keeps its address, by which these rows are found, its own.
+    /// Keeps the address unique by which these rows are found.
     table: Arc<TableSnapshot>,
 }
 
 impl OpenRows {
-    /// The row segments `segments` of `scan`, with these columns.
+    /// Opened rows of the row segments `segments` of `scan`, with these columns.
     pub fn new(scan: &Scan, segments: Vec<usize>, columns: Vec<Columns>, to_come: bool) -> Self {
         let shapes = |row: &Columns| {
             let shape = |(chunk, field): (&Arc<Chunk>, &warpmill_ir::Field)| {
@@ -54,17 +54,17 @@ impl OpenRows {
         Self { alike: segments.alike(), segments, columns, to_come, items, resident, table: scan.table.clone() }
     }
 
-    /// The encodings of the row segments of each kernel.
+    /// The column shapes of each kernel.
     pub fn shapes(&self) -> Vec<Vec<ColumnShape>> {
         self.alike.iter().map(|alike| alike.shapes.clone()).collect()
     }
 
-    /// The chunks and their tables of codes that device memory holds where the rows stay there, each once.
+    /// The chunks and code tables that device memory holds if the rows are cached, without duplicates.
     pub fn items(&self) -> &[Item] {
         &self.items_and_bytes().0
     }
 
-    /// The bytes that those take of a region.
+    /// Bytes of a region that the items take.
     pub fn item_bytes(&self) -> u64 {
         self.items_and_bytes().1
     }
@@ -82,12 +82,12 @@ impl OpenRows {
         Arc::ptr_eq(&self.table, &other.table) || self.table.continues(&other.table)
     }
 
-    /// Their places in the caching region, if they were there in generation `generation`.
+    /// The addresses in the caching region, if recorded in generation `generation`.
     pub fn resident(&self, generation: u64) -> Option<Arc<ResidentRows>> {
         self.resident.lock().clone().filter(|resident| resident.generation == generation)
     }
 
-    /// Notes that they are there.
+    /// Records the addresses in the caching region.
     pub fn keep(&self, resident: &Arc<ResidentRows>) {
         *self.resident.lock() = Some(resident.clone());
     }
@@ -98,47 +98,47 @@ impl OpenRows {
     }
 }
 
-/// Rows that are in the caching region as a whole.
+/// Addresses of rows that are in the caching region completely.
 #[derive(Default)]
 pub struct ResidentRows {
-    /// In which generation of the cache.
+    /// Generation of the cache.
     pub generation: u64,
     /// Addresses of items.
     pub places: KeyMap<DevicePtr>,
-    /// The memory that strings in device memory may point into.
+    /// Host originals of the strings in device memory.
     pub mirrors: Mirrors,
     described: Mutex<Vec<Described>>,
 }
 
 /// Descriptors in device memory.
 struct Described {
-    /// Of these row segments.
+    /// The row segments that are described.
     segments: Vec<usize>,
     spans: Spans,
     made: Descriptors,
 }
 
-/// Descriptors of the same rows that are looked up: those of other selections of zones.
+/// Largest number of descriptor sets kept for the same rows, each for another selection of zones.
 const MOST_DESCRIBED: usize = 16;
 
 impl ResidentRows {
-    /// Nothing yet, in generation `generation` of the cache.
+    /// No addresses yet, in generation `generation` of the cache.
     pub fn new(generation: u64) -> Self {
         Self { generation, ..Self::default() }
     }
 
-    /// The copy of `item` is at `at`, made from `image`.
+    /// Records that the copy of `item` is at `at`, made from `image`.
     pub fn add(&mut self, item: &Item, at: DevicePtr, image: &Owner) {
         items::add(item, (at, image), &mut self.places, &mut self.mirrors);
     }
 
-    /// The descriptors of these row segments, of which `spans` are looked at, if they are in device memory.
+    /// The descriptors of `spans` of these row segments, if they are in device memory.
     pub fn described(&self, segments: &[usize], spans: &Spans) -> Option<Descriptors> {
         let same = |known: &&Described| known.segments == segments && known.spans == *spans;
         self.described.lock().iter().find(same).map(|known| known.made)
     }
 
-    /// Notes that these are.
+    /// Records descriptors of `spans` of these row segments.
     pub fn describe(&self, segments: &[usize], spans: &Spans, made: Descriptors) {
         let mut described = self.described.lock();
         if described.len() >= MOST_DESCRIBED {
@@ -148,13 +148,13 @@ impl ResidentRows {
     }
 }
 
-/// The rows that programs have opened: by table, columns, how values are held, and the form in which columns pass through, if they do.
+/// Key of opened rows: table, columns, representations, and the form in which each column is streamed, if it is.
 type ScanKey = (usize, Vec<usize>, Vec<Phys>, Option<Vec<Form>>);
 
-/// Selections of row segments that are looked up for one scan.
+/// Largest number of selections of row segments kept for one scan.
 const MOST_SELECTIONS: usize = 8;
 
-/// Scans after which those are forgotten whose rows nobody has any more.
+/// Number of scans from which those without live rows are removed.
 const MOST_SCANS: usize = 512;
 
 /// The rows that programs have opened.
@@ -167,12 +167,12 @@ impl std::fmt::Debug for Opened {
     }
 }
 
-/// The rows of a scan that programs have opened.
+/// The opened rows of one scan.
 #[derive(Default)]
 pub struct KnownRows(Vec<Arc<OpenRows>>);
 
 impl KnownRows {
-    /// Exactly these row segments.
+    /// Opened rows of exactly these row segments.
     pub fn all(&self, segments: &[usize]) -> Option<Arc<OpenRows>> {
         self.0.iter().find(|rows| rows.segments.segments == segments).cloned()
     }
@@ -189,14 +189,14 @@ impl Opened {
         (Arc::as_ptr(&scan.table) as usize, scan.columns.clone(), phys, forms.map(<[Form]>::to_vec))
     }
 
-    /// The rows of `scan` that programs have opened which are still there.
+    /// The opened rows of `scan` that are still alive.
     pub fn find(&self, scan: &Scan, forms: Option<&[Form]>) -> KnownRows {
         let opened = self.0.lock();
         let rows = opened.get(&Self::key(scan, forms)).into_iter().flatten();
         KnownRows(rows.filter_map(Weak::upgrade).collect())
     }
 
-    /// Lets others find `rows`.
+    /// Makes `rows` available to other programs.
     pub fn keep(&self, scan: &Scan, forms: Option<&[Form]>, rows: &Arc<OpenRows>) {
         let mut opened = self.0.lock();
         if opened.len() >= MOST_SCANS {

@@ -1,4 +1,4 @@
-//! Pages of Parquet files: what decodes them when they have arrived in a slot, and what profiles say of it.
+//! Kernels that decode Parquet pages in a slot, and their counts in profiles.
 
 use std::sync::Arc;
 
@@ -14,19 +14,18 @@ use crate::memory::regions::KeyMap;
 /// Bytes of a `ParquetTask` (kernels/parquet.cuh).
 pub const TASK: usize = 24;
 
-/// The amount that there is to decode.
+/// Amount of pages to decode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pages {
-    /// Columns of row segments.
+    /// Column chunks.
     pub chunks: u32,
-    /// Their pages, dictionaries included.
+    /// Pages, dictionaries included.
     pub pages: u32,
     /// Tiles of 1024 values.
     pub tiles: u32,
 }
 
-/// The descriptors of those of `chunks` that are pages of Parquet, each given with where its image is. Their work areas are at
-/// `places`.
+/// The `ParquetTask` descriptors of the Parquet chunks among `chunks`, each given with the address of its image. `places` has their work areas.
 ///
 /// # Errors
 /// A chunk without a place.
@@ -49,7 +48,7 @@ pub fn describe<'a>(
     Ok((image, all))
 }
 
-/// Decompresses and decodes pages.
+/// Kernels that decompress and decode pages.
 #[derive(Clone)]
 pub struct Decoder {
     open: Kernel,
@@ -58,7 +57,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For `device`.
+    /// Compiles the kernels for `device`.
     ///
     /// # Errors
     /// The compiler's.
@@ -71,14 +70,14 @@ impl Decoder {
         Ok(Self { open, index, decode })
     }
 
-    /// Queues the decoding of the chunks that are described at `tasks`. Damage raises [`ERROR_DATA`](kernels::ERROR_DATA).
+    /// Queues the decoding of the chunks described at `tasks`. Damaged pages raise [`ERROR_DATA`](kernels::ERROR_DATA).
     ///
     /// # Errors
     /// The device's.
     ///
     /// # Safety
-    /// The descriptors, of so many chunks, pages and tiles, name images and work areas of the sizes that their slices say; `state` is
-    /// a `QueryState`.
+    /// `tasks` holds descriptors of `all` chunks, pages and tiles, whose images and work areas have the sizes that their slices report; `state` is a
+    /// `QueryState`.
     pub unsafe fn decode(&self, (tasks, all): (DevicePtr, Pages), state: DevicePtr, stream: Stream) -> Result<()> {
         let params = || ParamBytes::new().u64(state).u64(tasks).u32(all.chunks).u32(all.pages).u32(all.tiles).u32(0);
         let blocks = |kernel: &Kernel, warps: u32| u64::from(warps.div_ceil(kernel.threads() / 32));

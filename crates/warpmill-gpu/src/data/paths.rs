@@ -1,10 +1,9 @@
-//! The representation of a column that passes through device memory, and where its codec is undone.
+//! Choice of the form in which a column is streamed, and of the processor that decompresses it.
 //!
-//! A column may be stored as it is encoded (light), through a codec (heavy), or both (docs/format.md, section 2). Fewer bytes are read
-//! and copied sooner; decompressing them takes the device, or the host's threads, some time. All of that overlaps, so that the slowest
-//! stage decides: what Boeschen et al. (GOLAP, SIGMOD 2024) and the study of compression for out-of-memory data (DaMoN 2025) measure
-//! at fixed choices is predicted here, and the best choice taken, for each program. Rates are measured while programs run; before that
-//! they are those of the hardware profile. A choice never changes an answer.
+//! A column may be stored as encoded (light), under a codec (heavy), or both (docs/format.md, section 2). Fewer bytes are read and copied sooner;
+//! decompressing them takes time of the device or of the host's threads. All stages overlap, so the slowest one decides. Boeschen et al. (GOLAP,
+//! SIGMOD 2024) and the study of compression for out-of-memory data (DaMoN 2025) measure fixed choices; here each program gets the choice with the
+//! best prediction. Rates are measured while programs run; before that they are those of the hardware profile. A choice never changes an answer.
 
 pub(crate) mod measured;
 pub(crate) mod model;
@@ -25,20 +24,20 @@ use crate::device::DeviceKind;
 use measured::Measured;
 use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, predict, same, total};
 
-/// A choice, and why.
+/// A choice of forms, and its reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// By column.
+    /// The form of each column.
     pub forms: Forms,
-    /// The prediction for it.
+    /// The predicted times.
     pub predicted: Stages,
     /// The reason: `forced`, `only`, `predicted`, `measured`, `tried`.
     pub reason: &'static str,
-    /// The times of all columns in one form.
+    /// The times with all columns in one form, for each form.
     pub fixed: Vec<FixedForm>,
 }
 
-/// All columns in one form.
+/// Times with all columns in one form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FixedForm {
     /// The form.
@@ -49,52 +48,52 @@ pub struct FixedForm {
     pub measured: Option<f64>,
 }
 
-/// The time that a run of a program in some forms took.
+/// Times of a program's runs with one choice of forms.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Outcome {
-    /// The last two, in seconds; the later first.
+    /// Seconds of the last two runs, the later first.
     seconds: [f64; 2],
     runs: u32,
 }
 
 impl Outcome {
-    /// The first run in some forms may have had more to do: checksums, memory.
+    /// The better of the last two runs: the first may include checksums and allocation.
     fn best(&self) -> f64 {
         if self.runs > 1 { self.seconds[0].min(self.seconds[1]) } else { self.seconds[0] }
     }
 }
 
-/// The facts about a program.
+/// Measurements of a program.
 #[derive(Debug, Clone, Default)]
 struct Known {
     /// Seconds of its kernels.
     kernels: Option<f64>,
     outcomes: HashMap<(DataSource, u64, Forms), Outcome>,
-    /// Forms that were tried although they seemed slower, by where the data was.
+    /// Number of choices tried although predicted to be slower, by source and disk limit.
     tried: HashMap<(DataSource, u64), u32>,
-    /// Of the last choice.
+    /// Reason of the last choice.
     reason: &'static str,
 }
 
-/// Fixed forms are tried once where they are predicted to take no more than this many times the best.
+/// A fixed form is tried once if its prediction is at most this multiple of the best.
 const WORTH_TRYING: f64 = 1.25;
 
-/// The same where the prediction rests on guesses: for a new codec, or a disk that has always been waited for less than something else.
+/// The same if the prediction rests on guessed rates: of a new codec, or a disk that was never the slowest stage.
 const WORTH_FINDING_OUT: f64 = 2.0;
 
-/// As many of them, per program and place of its data.
+/// Largest number of tried forms per program and source.
 const MOST_TRIED: u32 = 2;
 
-/// A program has run in so many ways at most before only those are left to choose from.
+/// Number of measured choices from which only measured ones are considered.
 const MOST_MEASURED: usize = 6;
 
-/// A program stays with its forms unless others save this part of the time.
+/// Relative gain below which a program keeps its forms.
 const LEAST_GAIN: f64 = 0.03;
 
-/// Programs of which something is known.
+/// Number of programs from which those that are gone are removed.
 const MOST_KNOWN: usize = 1024;
 
-/// The measurements of a device.
+/// Measured rates of a device, and times of programs on it.
 #[derive(Debug)]
 pub struct Paths {
     /// The device's name in the hardware profile; `None` for the simulated device, whose times mean nothing.
@@ -114,7 +113,7 @@ impl Paths {
         Self { name, scanning: device.plain_bytes / 2.0, rates, programs }
     }
 
-    /// The forms in which `columns` of `program` pass through device memory, in `batches` batches or so.
+    /// Chooses the forms in which `columns` of `program` are streamed in about `batches` batches.
     pub fn choose(
         &self,
         program: &Arc<Program>,
@@ -129,7 +128,7 @@ impl Paths {
         })
     }
 
-    /// As [`Paths::choose`], for a program that is not run now: nothing is noted.
+    /// Like [`Paths::choose`], for a program that is not run now: records nothing.
     pub fn preview(
         &self,
         program: &Arc<Program>,
@@ -142,7 +141,7 @@ impl Paths {
         })
     }
 
-    /// The explanation of the forms that were chosen for `columns` of `program`.
+    /// Explains the forms that were chosen for `columns` of `program`.
     pub fn explain(
         &self,
         program: &Arc<Program>,
@@ -173,7 +172,7 @@ impl Paths {
         let entry = programs.entry(Arc::as_ptr(program) as usize);
         let (held, known) = entry.or_insert_with(|| (Arc::downgrade(program), Known::default()));
         if !held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) {
-            // Another program at the address of one that is gone.
+            // The address was reused: the earlier program is gone.
             (*held, *known) = (Arc::downgrade(program), Known::default());
         }
         let kernels = known.kernels.unwrap_or_else(|| self.guess_kernels(program, columns));
@@ -181,7 +180,7 @@ impl Paths {
         then(known, &rates, setting)
     }
 
-    /// Seconds of the kernels of a program that has not run: bytes at the rate of simple scans, less for every join.
+    /// Estimated seconds of the kernels of a program that has not run: bytes at the rate of simple scans, times 1 + the number of joins.
     fn guess_kernels(&self, program: &Program, columns: &[ScanColumn]) -> f64 {
         let bytes = |pipeline: usize| -> u64 {
             columns.iter().filter(|column| column.pipeline == pipeline).map(|column| decoded_bytes(&column.light)).sum()
@@ -195,14 +194,14 @@ impl Paths {
         seconds.sum()
     }
 
-    /// Forgets how long `program` took: it will run in another way.
+    /// Forgets the run times of `program`, which will run in another way.
     pub fn forget_outcomes(&self, program: &Arc<Program>) {
         if let Some((_, known)) = self.programs.lock().get_mut(&(Arc::as_ptr(program) as usize)) {
             known.outcomes.clear();
         }
     }
 
-    /// Learns from a run in which `program`'s columns had these forms: its rates, and, of a `whole` one, its time.
+    /// Learns from a run of `program` with these forms: the rates, and, if the run was `whole`, its time.
     pub fn learn(
         &self,
         program: &Arc<Program>,
@@ -215,7 +214,7 @@ impl Paths {
         for (which, (bytes, time)) in [measured.disk, measured.staging].into_iter().enumerate() {
             learnt.learn(which, bytes, seconds(time));
         }
-        // Copies of a simulated device stay in the host's caches: with their rate, no copy would be worth its room.
+        // Copies of a simulated device stay in the host's caches; with their rate, no copy would be worth its room.
         if measured.link > 0.0 && self.name.is_some() {
             let bytes = measured.copies.0;
             learnt.learn(2, bytes, bytes as f64 / measured.link);
@@ -223,7 +222,7 @@ impl Paths {
         learnt.disk = learnt.disk.max(measured.disk_least);
         let decoded: u64 = measured.on_device.0.iter().sum();
         for codec in 0..CODECS {
-            // Codecs that were decompressed together have the same rate, as far as that can be told.
+            // Codecs that were decompressed together share their time by bytes.
             let bytes = measured.on_device.0[codec];
             let part = bytes as f64 / decoded.max(1) as f64;
             if !measured.cold {
@@ -254,24 +253,24 @@ impl Paths {
         }
     }
 
-    /// The known rates of the device.
+    /// The current rates.
     pub fn rates(&self) -> Rates {
         self.rates.lock().clone()
     }
 }
 
-/// A limit of the disk's bandwidth means nothing where nothing is read from it.
+/// The disk's bandwidth limit, 0 if nothing is read from a disk.
 fn limit_of(source: DataSource, limit: u64) -> u64 {
     if source == DataSource::Disk { limit } else { 0 }
 }
 
-/// Bytes of the segments of a column.
+/// Encoded bytes of a column's segments.
 fn decoded_bytes(work: &Work) -> u64 {
     work.copied
 }
 
 impl Known {
-    /// The times of all columns in one form.
+    /// The times with all columns in one form, for each form.
     fn fixed(&self, columns: &[ScanColumn], rates: &Rates, setting: Setting) -> Vec<FixedForm> {
         let told = |form: Form| {
             let forms = vec![form; columns.len()];
@@ -296,7 +295,7 @@ impl Known {
         if forms.len() == 1 {
             return chosen(forms.remove(0), "only");
         }
-        // The part of a run's time that the stages do not tell is about the same whatever the forms.
+        // The part of a run's time that the model leaves out hardly depends on the forms.
         let off = |known: &Self, forms: &Forms| outcome(known, forms).map(|it| it.best() / predicted(forms).total);
         let offs: Vec<f64> = forms.iter().filter_map(|forms| off(self, forms)).collect();
         let usual =
@@ -315,14 +314,14 @@ impl Known {
         }
         forms.sort_by(|a, b| estimate(self, a).total_cmp(&estimate(self, b)));
         let best = estimate(self, &forms[0]);
-        // Of about equal ones the one that has run most.
+        // Of nearly equal choices, prefer the one with the most runs.
         let near = forms.iter().filter(|other| estimate(self, other) * (1.0 - LEAST_GAIN) <= best);
         let runs = |forms: &Forms| outcome(self, forms).map_or(0, |outcome| outcome.runs);
         let most = near.fold(&forms[0], |most, other| if runs(other) > runs(most) { other } else { most }).clone();
         if runs(&most) == 0 {
             return chosen(most, "predicted");
         }
-        // Page-locked copies are not made to try something.
+        // Trying a form is not worth making page-locked copies.
         let tried = self.tried.get(&place).copied().unwrap_or_default();
         if setting.source != DataSource::Pinned && tried < MOST_TRIED {
             let untried = forms.iter().find(|&forms| {

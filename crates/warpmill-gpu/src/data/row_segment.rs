@@ -12,6 +12,6 @@ pub struct RowSegment<'a> {
     pub number: usize,
     /// The columns that are read.
     pub columns: &'a [Arc<Chunk>],
-    /// The spans of them that are looked at.
+    /// The spans that are read.
     pub spans: &'a [Span],
 }

@@ -1,4 +1,4 @@
-//! Row segments as kernels see them: which ones a scan has to read, and descriptors of their bytes in device memory.
+//! The row segments that a scan has to read, and their descriptors for kernels.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -43,17 +43,18 @@ const KIND_UNSIGNED: u32 = 2;
 const KIND_LANE: u32 = 3;
 const KIND_VIEWS: u32 = 4;
 
-/// The segments of a scan, opened, in encodings that kernels read.
+/// Opened row segments of a scan, in encodings that kernels read.
 pub struct OpenScan {
-    /// The row segments, which other programs may read, too.
+    /// The opened row segments, shared with other programs.
     pub rows: Arc<OpenRows>,
-    /// The zones that metadata left.
+    /// The zones left after pruning.
     pub selected: Selected,
-    /// The same as kernels go through it.
+    /// The same zones as spans of vectors.
     pub spans: Spans,
 }
 
-/// The rows of `scan` that metadata does not rule out, where so many bytes are read in a nanosecond. `codes` evaluates predicates of dictionaries.
+/// The rows of `scan` that metadata does not rule out. `codes` evaluates predicates on dictionaries; `bytes_per_nano` is the rate of reading, which
+/// bounds the time worth spending.
 ///
 /// # Errors
 /// Damaged metadata.
@@ -61,11 +62,11 @@ pub fn select(scan: &Scan, codes: CodeSets<'_>, bytes_per_nano: u64) -> Result<S
     Ok(warpmill_ir::pruning::select(scan, &[], codes, bytes_per_nano).map_err(ExecError::from)?)
 }
 
-/// Opens the `selected` row segments of `scan`. `recoded` keeps segments whose encoding kernels do not
-/// read directly, in one that they do; those that pass through device memory are expanded there where that can be done.
+/// Opens the `selected` row segments of `scan`. Segments in encodings that kernels do not read are recoded and kept in `recoded`; streamed ones are
+/// expanded on the device where possible.
 ///
-/// `forms` has the form in which each column passes through; `None`: all is to stay in device memory. `later`: of remote files, only those
-/// columns are read now that have to be.
+/// `forms` has the form in which each column is streamed; `None`: all data is cached. `later`: columns of remote files are read only if they must be
+/// read now.
 pub fn open(
     scan: &Scan,
     selected: Selected,
@@ -76,7 +77,7 @@ pub fn open(
     let table = &scan.table;
     let segments = selected.segments();
     let spans = Spans::of(&selected, |segment| table.segment_rows(segment));
-    // Pages of Parquet are opened for the program that decodes them.
+    // Parquet pages are opened per program, which decodes them.
     let known = if table.is_parquet() { KnownRows::default() } else { recoded.opened.find(scan, forms) };
     if let Some(rows) = known.all(&segments) {
         return Ok(OpenScan { rows, selected, spans });
@@ -109,7 +110,7 @@ pub fn open(
     Ok(OpenScan { rows, selected, spans })
 }
 
-/// Those columns of row segments of a scan that need not be read yet, by segment and column.
+/// The columns of row segments that are read later, by segment and column.
 fn promised(
     scan: &Scan,
     segments: &[usize],
@@ -126,7 +127,7 @@ fn promised(
     all.filter_map(promised).collect()
 }
 
-/// The codecs that a device undoes of pages that pass in a form.
+/// The page codecs that the device decompresses for columns in `form`.
 fn page_codecs(form: Option<Form>, recoded: &Recoded) -> PageCodecs {
     match form {
         Some(Form::Heavy) => recoded.undone.pages(),
@@ -135,7 +136,7 @@ fn page_codecs(form: Option<Form>, recoded: &Recoded) -> PageCodecs {
     }
 }
 
-/// A column of a row segment, in an encoding that kernels read.
+/// Opens a column of a row segment, in an encoding that kernels read.
 fn chunk(
     table: &TableSnapshot,
     (segment, column): (usize, usize),
@@ -154,7 +155,7 @@ fn chunk(
         && let Some(stored) = table.stored(segment, column)
         && (form != Form::Light || !table.has_light(segment, column))
     {
-        // Codes are translated as the column's dictionary grows.
+        // The code table changes as the column's dictionary grows.
         let dictionary = table.dictionary(column).cloned();
         let on_host = form != Form::Heavy || !recoded.undone.has(stored.codec());
         let key = (stored.address(), dictionary.as_ref().map_or(0, |it| Arc::as_ptr(it) as usize), on_host);
@@ -172,11 +173,11 @@ fn chunk(
     Chunk::of(recoded.readable(opened, form.is_some())?).map(Arc::new)
 }
 
-/// The facts that have been found out about segments: those in another encoding, which all devices of the process share; and where the parts of compressed ones lie, by the addresses of their stored bytes and of their column's
-/// dictionary, which are kept, too, and by whether the host decompresses them.
+/// Shared caches of opened segments: recoded ones, for all devices of the process; and the layouts of compressed chunks, keyed by the addresses of
+/// their stored bytes and of the column's dictionary (both kept alive), and by whether the host decompresses.
 #[derive(Debug, Default)]
 pub struct Recoded {
-    /// The chunks that the device decompresses.
+    /// The codecs that the device decompresses.
     pub undone: Undone,
     /// The rows that programs have opened.
     pub opened: Opened,
@@ -185,20 +186,20 @@ pub struct Recoded {
 
 type Pair = (Arc<Segment>, Arc<Segment>);
 
-/// Segments in other encodings, of all devices: each is made once, and copies of it on several devices are of one segment.
+/// Recoded segments of all devices: each is made once, so that copies on several devices are of one segment.
 static PAIRS: LazyLock<Mutex<Pairs>> = LazyLock::new(Mutex::default);
 
-/// Segments in other encodings, by the addresses of those that they were made from, which are kept beside each.
+/// Recoded segments, keyed by the address of the original, which is kept alive beside each.
 #[derive(Debug, Default)]
 struct Pairs {
     all: HashMap<usize, Pair>,
-    /// Bytes of those that were made.
+    /// Bytes of the recoded segments.
     held: usize,
 }
 
 impl Pairs {
-    /// Keeps a pair, and forgets those that nobody uses where all together have more than `limit` bytes. Gives what was made of the first, by
-    /// whoever was the first to do so.
+    /// Adds a pair of original and recoded segment, unless there is one; returns the recoded segment. Drops unused pairs when the total exceeds
+    /// `limit` bytes.
     fn put(&mut self, pair: Pair, limit: usize) -> Arc<Segment> {
         let key = Arc::as_ptr(&pair.0) as usize;
         if let Some((_, made)) = self.all.get(&key) {
@@ -212,14 +213,14 @@ impl Pairs {
         self.all.entry(key).or_insert(pair).1.clone()
     }
 
-    /// Forgets those that nobody uses.
+    /// Drops pairs whose recoded segment is unused.
     fn forget_unused(&mut self) {
         self.all.retain(|_, (_, made)| Arc::strong_count(made) > 1);
         self.held = self.all.values().map(|(_, made)| made.as_bytes().len()).sum();
     }
 }
 
-/// Bytes of segments in other encodings that are kept although nobody uses them: an eighth of the memory that was free at first.
+/// Byte limit of unused recoded segments: an eighth of the memory that was free at first use.
 fn most_recoded() -> usize {
     static MOST: LazyLock<usize> = LazyLock::new(|| warpmill_eval::free_memory().map_or(usize::MAX, |free| free / 8));
     *MOST
@@ -228,7 +229,7 @@ fn most_recoded() -> usize {
 type Stored = (Arc<Chunk>, Option<Arc<Dictionary>>);
 
 impl Recoded {
-    /// Nothing, for a device that decompresses `undone`.
+    /// Empty caches, for a device that decompresses `undone`.
     pub fn new(undone: Undone) -> Self {
         Self { undone, ..Self::default() }
     }
@@ -247,7 +248,7 @@ impl Recoded {
         Ok(PAIRS.lock().put((segment, recoded), most_recoded()))
     }
 
-    /// Forgets all that nobody uses: other devices may hold copies of the rest, which are found by its addresses.
+    /// Drops all unused entries. The rest may have copies on other devices, which are found by its address.
     pub fn clear(&self) {
         self.stored.lock().clear();
         PAIRS.lock().forget_unused();
@@ -284,7 +285,7 @@ impl Column {
         }
     }
 
-    /// The same without the first vectors, so many.
+    /// The descriptor without the first `first` vectors.
     fn skipping(mut self, first: u64) -> Self {
         let skip = |address: &mut u64, bytes: u64| *address += if *address == 0 { 0 } else { first * bytes };
         let rows = VECTOR_ROWS as u64;
@@ -297,13 +298,13 @@ impl Column {
                 }
             }
             KIND_VIEWS => skip(&mut self.data, rows * STR),
-            // Offsets into the text of the whole segment.
+            // The data is offsets into the text of the whole segment.
             _ if self.more[0] != 0 => skip(&mut self.data, rows * 4),
             _ => skip(&mut self.data, rows * u64::from(self.width)),
         }
         skip(&mut self.valid, rows / 8);
         skip(&mut self.references, 16);
-        // Patches are found by where those of a vector start among all.
+        // Patches are found by the position of each vector's first patch.
         skip(&mut self.patches[0], 4);
         self
     }
@@ -325,16 +326,15 @@ fn missing() -> Failure {
     Failure::Unsupported(Unsupported::new("segment", "not in device memory"))
 }
 
-/// The place where what `key` names is.
+/// The address of the item with key `key`.
 pub(super) fn place(places: &KeyMap<DevicePtr>, key: Key) -> Result<DevicePtr> {
     places.get(&key).copied().ok_or_else(missing)
 }
 
-/// Appends the `SegmentColumn` of a chunk that is in device memory at one of `places`, what it expands to included, from vector `first`
-/// on: kernels count from there.
+/// Appends the `SegmentColumn` of a chunk whose data, expanded form included, is at `places`. Kernels count vectors from `first`.
 ///
 /// # Errors
-/// A chunk that is not there.
+/// A chunk without an address.
 pub fn describe(chunk: &Chunk, places: &KeyMap<DevicePtr>, first: u32, out: &mut Vec<u8>) -> Result<()> {
     let base = place(places, chunk.key())?;
     let at = |offset: usize| base + offset as u64;
@@ -359,11 +359,11 @@ pub fn describe(chunk: &Chunk, places: &KeyMap<DevicePtr>, first: u32, out: &mut
     Ok(())
 }
 
-/// Appends the `Expansion` of a chunk (kernels/expand.cuh) that comes after `vectors` vectors of others; gives its own vectors.
-/// Nothing, and none, for one that is read as it is.
+/// Appends the `Expansion` of a chunk (kernels/expand.cuh), which follows `vectors` vectors of others; returns the vectors of this one. Chunks that
+/// need no expansion append nothing and return 0.
 ///
 /// # Errors
-/// A chunk that is not at one of `places`.
+/// A chunk without an address.
 pub fn describe_expansion(chunk: &Chunk, places: &KeyMap<DevicePtr>, vectors: u32, out: &mut Vec<u8>) -> Result<u32> {
     let Some(expanded) = chunk.expanded else { return Ok(0) };
     let (base, to) = (place(places, chunk.key())?, place(places, chunk.expanded_key())?);
@@ -394,11 +394,11 @@ pub fn describe_expansion(chunk: &Chunk, places: &KeyMap<DevicePtr>, vectors: u3
     Ok(chunk.rows.div_ceil(1024) as u32)
 }
 
-/// Appends the `CompressedChunk` of a chunk (kernels/decompress.cuh) whose stored form is at `stored`, after `blocks` blocks of
-/// others; gives its own blocks. Nothing, and none, for one that the device does not decompress.
+/// Appends the `CompressedChunk` of a chunk (kernels/decompress.cuh) whose stored form is at `stored`, and which follows `blocks` blocks of others;
+/// returns the blocks of this one. Chunks that the device does not decompress append nothing and return 0.
 ///
 /// # Errors
-/// A chunk whose segment has no place among `places`.
+/// A chunk whose segment has no address.
 pub fn describe_compressed(
     chunk: &Chunk,
     stored: DevicePtr,

@@ -1,25 +1,25 @@
-//! The encodings of scans, as far as generated code depends on them.
+//! Encodings of scans, as far as generated code depends on them.
 
 use warpmill_format::{LaneLayout, ValueLayout};
 use warpmill_ir::Phys;
 
-/// The way the segments of a column that one launch reads are encoded.
+/// The encoding of a column, common to the segments that one launch reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnShape {
-    /// Lane-packed offsets of one width (at most 32 bits) in all segments, without patches or translated codes.
+    /// Lane-packed offsets of the same width (at most 32 bits) in all segments, without patches or remapped codes.
     Lane {
-        /// Bits.
+        /// Bits of an offset.
         width: u32,
-        /// The way values are held.
+        /// The representation of values.
         phys: Phys,
         /// Whether there are NULLs.
         nullable: bool,
-        /// Whether vectors have references of their own.
+        /// Whether each vector has its own reference.
         local: bool,
     },
-    /// Any encoding: looked up per row.
+    /// Any encoding, looked up per row.
     Any {
-        /// The way values are held.
+        /// The representation of values.
         phys: Phys,
         /// Whether there are NULLs.
         nullable: bool,
@@ -39,7 +39,7 @@ impl ColumnShape {
         }
     }
 
-    /// A shape for segments of this shape and of another of the same column.
+    /// The most specific shape that covers both shapes of a column.
     pub fn or(self, other: Self) -> Self {
         if self == other {
             return self;
@@ -50,7 +50,7 @@ impl ColumnShape {
         ColumnShape::Any { phys: self.phys(), nullable: self.nullable() || other.nullable() }
     }
 
-    /// The same, where vectors may have references of their own.
+    /// The same shape with a reference per vector.
     pub fn with_references(self) -> Self {
         match self {
             ColumnShape::Lane { width, phys, nullable, .. } => ColumnShape::Lane { width, phys, nullable, local: true },
@@ -58,7 +58,7 @@ impl ColumnShape {
         }
     }
 
-    /// Whether vectors have references of their own.
+    /// Whether each vector has its own reference.
     pub fn has_references(self) -> bool {
         matches!(self, ColumnShape::Lane { local: true, .. })
     }
@@ -76,7 +76,7 @@ impl ColumnShape {
     }
 }
 
-/// The knowledge that lowering has of a scan: for every row segment that statistics do not rule out, how each column is encoded.
+/// The row segments of a scan that statistics do not rule out, with the encoding of each column.
 pub struct ScanSegments {
     /// The row segments.
     pub segments: Vec<usize>,
@@ -84,7 +84,7 @@ pub struct ScanSegments {
     pub shapes: Vec<Vec<ColumnShape>>,
 }
 
-/// Row segments that are encoded alike: one kernel reads them.
+/// Row segments of the same shape, which one kernel reads.
 #[derive(Debug)]
 pub struct Alike {
     /// The shape of each of the scan's columns.
@@ -94,8 +94,7 @@ pub struct Alike {
 }
 
 impl ScanSegments {
-    /// The row segments grouped by how they are encoded: the most common shapes get a kernel of their own, all others share one
-    /// that looks encodings up.
+    /// Groups the row segments by shape: the most common one gets its own kernel, all others share a kernel that looks encodings up.
     pub fn alike(&self) -> Vec<Alike> {
         let mut groups: Vec<(Vec<ColumnShape>, Vec<usize>)> = vec![];
         for (segment, shapes) in self.segments.iter().zip(&self.shapes) {

@@ -1,4 +1,4 @@
-//! The chunks that travel in a slot.
+//! Chunks in a slot.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use super::row_segment::RowSegment;
 use crate::device::DevicePtr;
 use crate::memory::regions::KeyMap;
 
-/// The place where what travels of a chunk goes in its slot.
+/// The offset of a chunk's copied bytes in its slot.
 pub(crate) struct Part {
     pub(crate) offset: u64,
     pub(crate) chunk: Arc<Chunk>,
 }
 
-/// The place where chunks are that need not travel, by what they travel as.
+/// Addresses of chunks that are in device memory already, by `Chunk::travels_as`.
 pub type Found = KeyMap<DevicePtr>;
 
 pub(crate) fn chunks<'a>(rows: &'a [RowSegment<'_>]) -> impl Iterator<Item = &'a Arc<Chunk>> {

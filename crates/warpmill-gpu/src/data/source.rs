@@ -1,4 +1,4 @@
-//! The place where a program's data is before it runs: already on the device, or on the host or on disk, from where every run copies it.
+//! Copies of data in page-locked host memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use super::chunks::Chunk;
 use crate::memory::regions::{KeyMap, aligned, padded};
 
-/// Copies of what travels to the device in page-locked memory, kept until [`PinnedCopies::clear`].
+/// Page-locked copies of the bytes that are transferred to the device, kept until [`PinnedCopies::clear`].
 #[derive(Debug, Default)]
 pub(crate) struct PinnedCopies(Mutex<Copies>);
 
-/// Copies by the keys of their chunks, and the bytes of the allocations that they lie in.
+/// Copies by chunk key, and the bytes of their allocations.
 #[derive(Debug, Default)]
 struct Copies {
     by_key: KeyMap<PinnedCopy>,
@@ -23,7 +23,7 @@ struct Copies {
 }
 
 impl Copies {
-    /// Makes `wanted` bytes of room, of `limit`, by forgetting copies of what nobody else has any more; says whether there is room.
+    /// Makes `wanted` bytes of room under `limit` by dropping copies of chunks that nothing else holds. Returns whether there is room.
     fn room(&mut self, wanted: u64, limit: u64) -> bool {
         if self.bytes + wanted <= limit {
             return true;
@@ -36,35 +36,34 @@ impl Copies {
     }
 }
 
-/// The place where a chunk's copy is.
+/// A chunk's copy.
 #[derive(Debug, Clone)]
 pub(crate) struct PinnedCopy {
     memory: Arc<PinnedBuffer>,
     offset: usize,
     bytes: usize,
-    /// Keeps its address, which is the key, its own.
+    /// Keeps the address in the key unique.
     owner: Arc<Chunk>,
 }
 
 impl PinnedCopy {
-    /// The distance by which it lies behind `other` in the same allocation.
+    /// Offset from `other`; `None` if it lies before `other`, or in another allocation.
     pub(crate) fn offset_from(&self, other: &PinnedCopy) -> Option<u64> {
         let same = Arc::ptr_eq(&self.memory, &other.memory);
         same.then(|| self.offset.checked_sub(other.offset).map(|distance| distance as u64)).flatten()
     }
 
-    /// The bytes from its first to the last of `last`, which lies in the same allocation, and the zeros behind them.
+    /// The bytes from the start of this copy to the padded end of `last`, in the same allocation.
     pub(crate) fn through(&self, last: &PinnedCopy) -> &[u8] {
         &self.memory[self.offset..last.offset + padded(last.bytes as u64) as usize]
     }
 }
 
 impl PinnedCopies {
-    /// The copies of `chunks`, made now where there is none, and whether that was so. None where they have no room: all copies
-    /// together may take `limit` bytes, and none is made without one.
+    /// The copies of `chunks`, and whether some were made now. `None` if they would exceed `limit` bytes in total; without a limit no copy is made.
     ///
     /// # Errors
-    /// The device's, where there is no such memory; damaged data.
+    /// A device without page-locked memory; damaged data.
     pub(crate) fn copies(
         &self,
         device: &dyn Device,
@@ -77,7 +76,7 @@ impl PinnedCopies {
         let missing: Vec<&Arc<Chunk>> = chunks.iter().filter(is_missing).collect();
         let made = !missing.is_empty();
         if made {
-            // One allocation: each takes the driver a while.
+            // One allocation for all: each takes the driver long.
             let room = |chunk: &Arc<Chunk>| aligned(padded(chunk.copied_bytes())) as usize;
             let bytes = missing.iter().map(|chunk| room(chunk)).sum();
             if !limit.is_some_and(|limit| copies.room(bytes as u64, limit)) {
@@ -102,7 +101,7 @@ impl PinnedCopies {
         Ok(Some((chunks.iter().map(|chunk| copies.by_key[&chunk.key()].clone()).collect(), made)))
     }
 
-    /// Bytes that they take.
+    /// Bytes of all allocations.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.lock().bytes
     }

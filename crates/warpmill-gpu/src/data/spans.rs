@@ -1,49 +1,49 @@
-//! The parts of row segments that kernels go through: runs of vectors of which metadata left rows. What lies between them is in device memory like
-//! the rest, but no kernel looks at it.
+//! Spans: the parts of row segments that kernels read, runs of vectors in which pruning left rows. The vectors between them are in device memory, but
+//! no kernel reads them.
 
 use warpmill_format::VECTOR_ROWS;
 use warpmill_ir::pruning::Selected;
 
-/// Vectors of a row segment that a kernel sees as a row segment of their own.
+/// A run of vectors that a kernel treats as a row segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The first of its vectors.
+    /// The first vector.
     pub first: u32,
-    /// Rows from there on.
+    /// Number of rows from there.
     pub rows: u32,
 }
 
 impl Span {
-    /// The number of vectors it has.
+    /// Number of vectors.
     pub fn vectors(self) -> u64 {
         u64::from(self.rows).div_ceil(VECTOR_ROWS as u64)
     }
 }
 
-/// The rest of a scan's row segments.
+/// The spans of a scan.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Spans {
-    /// A span has at most 2 to the power of this many vectors, and takes as many places among a kernel's tasks.
+    /// A span has at most 2^`bits` vectors, and takes 2^`bits` tasks of a kernel.
     pub bits: u32,
-    /// Of all row segments of which rows are left, in order.
+    /// Spans of all row segments with rows left, in order.
     spans: Vec<Span>,
-    /// The end of each row segment's spans among them.
+    /// The end of each row segment's spans in `spans`.
     ends: Vec<usize>,
 }
 
-/// Vectors of the largest row segment, as a power of two.
+/// Binary logarithm of the vectors of the largest row segment.
 const MOST_BITS: u32 = 10;
 
-/// The costs of the descriptors of a span, in tasks without rows.
+/// Cost of a span's descriptors, in tasks without rows.
 const SPAN_COST: u64 = 8;
 
 impl Spans {
-    /// Those of `selected`, cut so that few tasks are empty and few descriptors are read. `rows_of` are the rows of a row segment.
+    /// The spans of `selected`, cut to balance empty tasks against descriptors. `rows_of` returns the rows of a row segment.
     pub fn of(selected: &Selected, rows_of: impl Fn(usize) -> usize) -> Self {
-        // Each with its row segment.
+        // Uncut spans, each with its row segment.
         let mut whole: Vec<(usize, Span)> = Vec::with_capacity(selected.rows.len());
         for &(segment, start, rows) in &selected.rows {
-            // Vectors are looked at as a whole, should rows end within one.
+            // Round to whole vectors.
             let (first, end) =
                 (start / VECTOR_ROWS, (start + rows).next_multiple_of(VECTOR_ROWS).min(rows_of(segment)));
             let span = |from: u32| Span { first: from, rows: (end - from as usize * VECTOR_ROWS) as u32 };
@@ -76,7 +76,7 @@ impl Spans {
         Self { bits, spans, ends }
     }
 
-    /// The spans of the row segment at `position` among those of which rows are left.
+    /// The spans of the row segment at index `position` among those with rows left.
     pub fn of_segment(&self, position: usize) -> &[Span] {
         let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.spans[start..self.ends[position]]
@@ -125,7 +125,7 @@ mod tests {
         };
         let mut seed = 7;
         for case in 0..200 {
-            // Zones of 2^11 to 2^16 rows, of which some are left; every third time bounds that are not those of vectors.
+            // Zones of 2^11 to 2^16 rows, some of them left; in every third case with bounds inside vectors.
             let zone = 2048 << (case % 6);
             let last = 1 + random(&mut seed) % SEGMENT;
             let mut rows = vec![];

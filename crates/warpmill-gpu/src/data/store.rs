@@ -1,4 +1,4 @@
-//! The memory of a device, and the data that is in it.
+//! The memory of a device, and the data in it.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use crate::memory::error::Result;
 use crate::memory::mapped::MappedPool;
 use crate::memory::regions::{Cache, Region};
 
-/// A device, and the data in its memory and in what memory of the host it reaches.
+/// A device with all data in its memory and in page-locked host memory.
 pub struct Store {
     pub(crate) device: Arc<dyn Device>,
-    /// Bytes of device memory, of both regions together.
+    /// Bytes of device memory, both regions together.
     pub(crate) memory: u64,
     pub(crate) cache: Mutex<Cache>,
-    /// The part of data that passes through which stays.
+    /// Kept chunks of streamed data.
     pub(crate) kept: Mutex<Kept>,
-    /// Copies of segments of mirrored data.
+    /// Copies of mirrored data.
     pub(crate) mirror: Mutex<Mirror>,
-    /// Held while data is copied into the caching region.
+    /// Lock held while data is copied into the caching region.
     pub(crate) loading: Mutex<()>,
     pub(crate) pinned: PinnedCopies,
-    /// The place where rows of hash builds are that do not fit.
+    /// Page-locked memory for rows of hash builds that do not fit the device.
     pub(crate) mapped: MappedPool,
     pub(crate) recoded: Recoded,
 }
 
 impl Store {
-    /// At most `memory` bytes of `device`, without data.
+    /// An empty store of at most `memory` bytes of `device`.
     ///
     /// # Errors
     /// The device's.

@@ -1,22 +1,22 @@
-//! Copies to and from the device.
+//! Profiles of copies to and from the device.
 
 use serde::Serialize;
 
-/// Copies between host and device of one kind.
+/// Copies of one kind between host and device.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TransferProfile {
-    /// The kind of data that was copied.
+    /// The kind of data.
     pub what: &'static str,
-    /// Bytes.
+    /// Bytes copied.
     pub bytes: u64,
-    /// Copies.
+    /// Number of copies.
     pub count: u64,
-    /// Time, in nanoseconds, where it was measured.
+    /// Nanoseconds, if measured.
     pub nanos: u64,
 }
 
 impl TransferProfile {
-    /// Whether segments of tables came to the device.
+    /// Whether these are copies of table segments to the device.
     pub fn is_of_segments(&self) -> bool {
         self.what.starts_with("segments ")
     }

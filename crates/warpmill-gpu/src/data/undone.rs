@@ -1,4 +1,4 @@
-//! The codecs that a device undoes: by kernels of ours, or by the vendor's library for batches, where it has one.
+//! Codecs that a device decompresses: with Warpmill's kernels, or with the vendor's batch library if there is one.
 
 use warpmill_format::Codec;
 use warpmill_format::parquet_file::{PageCodec, PageCodecs};
@@ -9,7 +9,7 @@ use crate::device::batch::BatchFormat;
 /// The alignment of blocks of stored chunks (docs/format.md, section 6).
 const BLOCK_ALIGN: u64 = 16;
 
-/// Codecs that a device undoes.
+/// The codecs that a device decompresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Undone {
     zstd: bool,
@@ -19,7 +19,7 @@ pub struct Undone {
 }
 
 impl Undone {
-    /// Those of `device`.
+    /// The codecs that `device` decompresses.
     pub fn of(device: &dyn Device) -> Self {
         let Ok(library) = device.batch_codec() else { return Self::default() };
         let takes = |format, align| library.input_alignment(format).is_some_and(|least| align % least == 0);
@@ -27,12 +27,12 @@ impl Undone {
             zstd: takes(BatchFormat::Zstd, BLOCK_ALIGN),
             deflate: takes(BatchFormat::Deflate, BLOCK_ALIGN),
             gdeflate: takes(BatchFormat::Gdeflate, BLOCK_ALIGN),
-            // Pages begin anywhere.
+            // Pages have no alignment.
             pages: PageCodecs { zstd: takes(BatchFormat::Zstd, 1), gzip: takes(BatchFormat::Gzip, 1), own: true },
         }
     }
 
-    /// Whether blocks of stored chunks are undone.
+    /// Whether the device decompresses blocks of `codec`.
     pub fn has(self, codec: Codec) -> bool {
         match codec {
             Codec::Lz4 | Codec::Snappy => true,
@@ -43,13 +43,13 @@ impl Undone {
         }
     }
 
-    /// Codecs of Parquet's pages.
+    /// The codecs of Parquet pages that the device decompresses.
     pub fn pages(self) -> PageCodecs {
         self.pages
     }
 }
 
-/// The library's name of a codec of stored chunks; `None` for those that kernels of ours undo.
+/// The library's format for a codec of stored chunks; `None` for those that Warpmill's kernels decompress.
 pub fn batch_format(codec: Codec) -> Option<BatchFormat> {
     match codec {
         Codec::Zstd => Some(BatchFormat::Zstd),
@@ -59,7 +59,7 @@ pub fn batch_format(codec: Codec) -> Option<BatchFormat> {
     }
 }
 
-/// The same of pages.
+/// The library's format for a codec of Parquet pages.
 pub fn page_format(codec: PageCodec) -> Option<BatchFormat> {
     match codec {
         PageCodec::Zstd => Some(BatchFormat::Zstd),
@@ -68,7 +68,7 @@ pub fn page_format(codec: PageCodec) -> Option<BatchFormat> {
     }
 }
 
-/// The codec of stored chunks that is decompressed at about the rate of one of pages: Gzip is Deflate with a checksum.
+/// The codec of stored chunks with about the same decompression rate as a page codec: Gzip is Deflate with a checksum.
 pub fn same_rate(codec: PageCodec) -> Codec {
     match codec {
         PageCodec::None => Codec::None,

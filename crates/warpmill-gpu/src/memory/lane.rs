@@ -1,4 +1,4 @@
-//! The resources of a running program.
+//! Resources of a running program.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use super::mapped::{Mapped, MappedPool};
 use super::regions::Region;
 use crate::device::{Device, DevicePtr, PinnedBuffer, Stream};
 
-/// The resources that a running program has for itself.
+/// The stream and memory that a running program has to itself.
 pub struct Lane {
     device: Arc<dyn Device>,
-    /// Its work.
+    /// The stream of its kernels.
     pub stream: Stream,
     /// Its part of the processing region.
     pub region: Region,
     /// Page-locked memory that results are copied to.
     pub host: Option<PinnedBuffer>,
-    /// Page-locked memory that segments pass through on their way to the device.
+    /// Page-locked memory for data on its way to the device.
     pub staging: Vec<PinnedBuffer>,
-    /// Page-locked memory that kernels of the program that runs reach over the link.
+    /// Page-locked memory that kernels of the program access over the link.
     pub(crate) mapped: Option<Mapped>,
-    /// The stream of their copies.
+    /// The stream for copies that overlap with kernels.
     copies: Option<Stream>,
 }
 
@@ -31,7 +31,7 @@ impl Lane {
         Ok(Self { device: device.clone(), stream, region, host: None, staging: vec![], mapped: None, copies: None })
     }
 
-    /// The stream for copies that overlap with other work.
+    /// The stream for copies that overlap with kernels.
     ///
     /// # Errors
     /// The device's.
@@ -42,10 +42,10 @@ impl Lane {
         Ok(self.copies.expect("made above"))
     }
 
-    /// Lets there be `count` pieces of staging memory of at least `bytes` bytes each.
+    /// Provides `count` pieces of staging memory of at least `bytes` bytes each.
     ///
     /// # Errors
-    /// The device's, where it cannot be had.
+    /// The device's, if it has no page-locked memory left.
     pub fn staging(&mut self, count: usize, bytes: usize) -> Result<()> {
         self.staging.retain(|memory| memory.len() >= bytes);
         while self.staging.len() < count {
@@ -54,11 +54,10 @@ impl Lane {
         Ok(())
     }
 
-    /// The place where kernels find `bytes` bytes of page-locked memory of the host until the program's turn ends, from `pool`, which may have `room`
-    /// bytes.
+    /// Takes `bytes` bytes of page-locked memory from `pool`, which may have `room` bytes, until the turn ends. Returns their address for kernels.
     ///
     /// # Errors
-    /// [`Failure::HostMemory`] where there is not as much.
+    /// [`Failure::HostMemory`] if there is not as much.
     pub fn map(&mut self, pool: &MappedPool, bytes: u64, room: u64) -> Result<DevicePtr> {
         self.mapped = None;
         let memory = pool.take(&*self.device, bytes, room)?;
@@ -67,19 +66,19 @@ impl Lane {
         Ok(at)
     }
 
-    /// Waits for all of its work.
+    /// Waits for all queued work.
     ///
     /// # Errors
-    /// The errors of its work.
+    /// Errors of the queued work.
     pub fn synchronize(&self) -> crate::device::Result<()> {
         let copies = self.copies.map_or(Ok(()), |copies| self.device.synchronize(copies));
         self.device.synchronize(self.stream).and(copies)
     }
 
-    /// Page-locked memory of at least `bytes` bytes.
+    /// Page-locked memory of at least `bytes` bytes for results.
     ///
     /// # Errors
-    /// The device's, where it cannot be had.
+    /// The device's, if it has no page-locked memory left.
     pub fn host(&mut self, bytes: usize) -> Result<&mut PinnedBuffer> {
         if self.host.as_ref().is_none_or(|host| host.len() < bytes) {
             self.host = Some(self.device.pinned(bytes.next_power_of_two())?);
@@ -90,7 +89,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        // The region goes back to the device: nothing queued may use it.
+        // The region goes back to the device: no queued work may use it.
         let _ = self.synchronize();
         self.device.destroy_stream(self.stream);
         if let Some(copies) = self.copies {

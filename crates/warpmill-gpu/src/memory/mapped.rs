@@ -9,24 +9,24 @@ use parking_lot::Mutex;
 use super::error::{Failure, Result};
 use crate::device::{Device, DeviceError, DeviceKind, PinnedBuffer};
 
-/// The contents of fresh memory on the simulated device, so that a read of what was not written shows.
+/// Fill of fresh memory on the simulated device, which exposes reads of unwritten bytes.
 const POISON: u8 = 0xcd;
 
-/// A piece that is so many times as large as what is asked for is left to others.
+/// An idle piece is reused if it is at most this many times the requested size.
 const MOST_TIMES: u64 = 4;
 
-/// Memory that programs take turns with: page-locking takes longer than what most of them do with it.
+/// A pool of page-locked memory: page-locking takes longer than most programs use the memory.
 #[derive(Debug, Default, Clone)]
 pub struct MappedPool(Arc<Mutex<Pieces>>);
 
 #[derive(Debug, Default)]
 struct Pieces {
     idle: Vec<PinnedBuffer>,
-    /// Bytes of all pieces, those that programs have included.
+    /// Bytes of all pieces, in use or idle.
     bytes: u64,
 }
 
-/// A piece, until it is dropped: nothing queued may use it then.
+/// A piece of page-locked memory, given back on drop. No queued work may use it then.
 #[derive(Debug)]
 pub struct Mapped {
     pool: MappedPool,
@@ -35,10 +35,10 @@ pub struct Mapped {
 }
 
 impl MappedPool {
-    /// At least `bytes` bytes, where all pieces together may have `room` bytes.
+    /// Takes at least `bytes` bytes; all pieces together may have `room` bytes.
     ///
     /// # Errors
-    /// [`Failure::HostMemory`] where there is not as much; the device's.
+    /// [`Failure::HostMemory`] if there is not as much; the device's.
     pub fn take(&self, device: &dyn Device, bytes: u64, room: u64) -> Result<Mapped> {
         let mut pieces = self.0.lock();
         let fits = |piece: &&PinnedBuffer| (bytes..=bytes.saturating_mul(MOST_TIMES)).contains(&(piece.len() as u64));
@@ -48,7 +48,7 @@ impl MappedPool {
         let mut memory = match found {
             Some(position) => pieces.idle.swap_remove(position),
             None => {
-                // Others of other sizes make way.
+                // Idle pieces of other sizes make room.
                 let idle: u64 = pieces.idle.drain(..).map(|piece| piece.len() as u64).sum();
                 pieces.bytes -= idle;
                 let available = room.saturating_sub(pieces.bytes);
@@ -72,7 +72,7 @@ impl MappedPool {
         Ok(Mapped { pool: self.clone(), memory: Some(memory) })
     }
 
-    /// Gives back what no program has.
+    /// Frees idle pieces.
     pub fn clear(&self) {
         let mut pieces = self.0.lock();
         let idle: u64 = pieces.idle.drain(..).map(|piece| piece.len() as u64).sum();
@@ -117,7 +117,7 @@ mod tests {
         }
         let at = second.as_ptr();
         drop(second);
-        // The same piece; for one of another size it makes way, as does everything for a smaller limit.
+        // The same piece is reused; it is freed for a request of another size, and for a smaller limit.
         let again = pool.take(&device, 1400, 3000).unwrap();
         assert_eq!((again.as_ptr(), again.len(), pool.bytes()), (at, 1500, 2500));
         drop(again);

@@ -1,15 +1,15 @@
-//! The originals of what is in device memory.
+//! Host originals of strings in device memory.
 
 use warpmill_format::StrView;
 
 use super::regions::Owner;
 use crate::device::DevicePtr;
 
-/// The host memory that is the original of device memory: what strings in device memory point into.
+/// Ranges of device memory with their host originals, which results point to instead of strings in device memory.
 #[derive(Default)]
 pub struct Mirrors {
     ranges: Vec<(DevicePtr, u64, *const u8)>,
-    /// Keeps the host memory where it is.
+    /// Keep the host memory alive.
     pub owners: Vec<Owner>,
 }
 
@@ -20,13 +20,13 @@ unsafe impl Send for Mirrors {}
 unsafe impl Sync for Mirrors {}
 
 impl Mirrors {
-    /// Device memory at `at` is a copy of `bytes`, which `owner` keeps.
+    /// Records that device memory at `at` is a copy of `bytes`, kept by `owner`.
     pub fn add(&mut self, at: DevicePtr, bytes: &[u8], owner: Owner) {
         self.ranges.push((at, bytes.len() as u64, bytes.as_ptr()));
         self.owners.push(owner);
     }
 
-    /// Whether there is none.
+    /// Whether there is no range.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -36,7 +36,7 @@ impl Mirrors {
         self.ranges.iter().map(|range| range.1 as usize).sum()
     }
 
-    /// Makes lookups possible.
+    /// Sorts the ranges, which lookups require.
     pub fn sort(&mut self) {
         self.ranges.sort_unstable_by_key(|range| range.0);
     }

@@ -1,9 +1,9 @@
-//! Memory of a device, and of the host where a device reaches it.
+//! Memory of a device, and host memory that a device accesses.
 //!
 //! - [`regions`]: the caching region (segments, dictionaries) and the processing region (a query's tables and rows);
-//! - `lane`: what a running program has for itself; [`mapped`]: page-locked memory that kernels reach over the link;
-//! - `mirrors`: the host's originals of what is in device memory;
-//! - [`error`]: why a program was not run to its end.
+//! - `lane`: resources of a running program; [`mapped`]: page-locked memory that kernels access over the link;
+//! - `mirrors`: host originals of strings in device memory;
+//! - [`error`]: reasons why a program did not complete.
 
 pub mod error;
 pub(crate) mod lane;

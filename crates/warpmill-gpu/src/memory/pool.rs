@@ -1,7 +1,7 @@
-//! Device memory of which single pieces are given back: what a cache with eviction is made of.
+//! A pool of device memory whose pieces are freed one by one, for a cache with eviction.
 //!
-//! On a GPU pieces are cut from few large allocations, first fit, and neighbours that are free become one; on the simulated device each
-//! is an allocation of its own, so that sanitizers see where it ends.
+//! On a GPU pieces are cut from a few large allocations, first fit, and adjacent free pieces are merged. On the simulated device each piece is its
+//! own allocation, so that sanitizers see its bounds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use super::error::Result;
 use super::regions::aligned;
 use crate::device::{Device, DeviceKind, DevicePtr};
 
-/// Bytes of an allocation that pieces are cut from: what is not needed stays with the device.
+/// Bytes of an allocation that pieces are cut from.
 const SLAB: u64 = 8 << 30;
 
-/// The pool.
+/// A pool of device memory.
 #[derive(Debug)]
 pub struct Pool {
     device: Arc<dyn Device>,
     limit: u64,
     used: u64,
-    /// The allocations that pieces are cut from: where they begin, and their bytes.
+    /// Allocations that pieces are cut from: bytes by address.
     slabs: BTreeMap<DevicePtr, u64>,
-    /// Free pieces of them: where they begin, and their bytes.
+    /// Free pieces of them: bytes by address.
     free: BTreeMap<DevicePtr, u64>,
-    /// Bytes of pieces that are allocations of their own.
+    /// Pieces that are their own allocations: bytes by address.
     single: BTreeMap<DevicePtr, u64>,
 }
 
@@ -34,7 +34,7 @@ impl Pool {
         Self { device, limit, used: 0, slabs, free, single }
     }
 
-    /// Bytes that it may have.
+    /// Byte limit.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -44,12 +44,12 @@ impl Pool {
         self.used
     }
 
-    /// Bytes of the device's memory that it has.
+    /// Bytes of device memory held.
     pub fn held(&self) -> u64 {
         self.slabs.values().chain(self.single.values()).sum()
     }
 
-    /// `bytes` bytes; `None` where there is no such piece.
+    /// Allocates `bytes` bytes; `None` if no free piece is large enough within the limit.
     ///
     /// # Errors
     /// The device's.
@@ -83,7 +83,7 @@ impl Pool {
         Ok(Some(at))
     }
 
-    /// A further allocation, which has at least `bytes` bytes; `None` where the limit leaves no room for one.
+    /// Makes a further allocation of at least `bytes` bytes; `None` if the limit does not allow it.
     fn grow(&mut self, bytes: u64) -> Result<Option<(DevicePtr, u64)>> {
         let size = aligned(self.limit).saturating_sub(self.held()).min(SLAB.max(bytes));
         if size < bytes {
@@ -95,7 +95,7 @@ impl Pool {
         Ok(Some((base, size)))
     }
 
-    /// Takes back the piece at `at`, which was handed out with `bytes` bytes. No queued work may use it.
+    /// Frees the piece at `at`, which was allocated with `bytes` bytes. No queued work may use it.
     pub fn free(&mut self, at: DevicePtr, bytes: u64) {
         let bytes = aligned(bytes);
         self.used -= bytes;
@@ -105,7 +105,7 @@ impl Pool {
             return;
         }
         let (mut begin, mut size) = (at, bytes);
-        // Two allocations may lie side by side: no piece is of both.
+        // Allocations may be adjacent by chance: pieces are not merged across them.
         if let Some((&before, &room)) = self.free.range(..at).next_back()
             && before + room == at
             && !self.slabs.contains_key(&at)
@@ -122,7 +122,7 @@ impl Pool {
         self.free.insert(begin, size);
     }
 
-    /// Takes everything back, and gives it back to the device. From now on there are at most `limit` bytes.
+    /// Frees everything, and sets the byte limit. No queued work may use any piece.
     pub fn clear(&mut self, limit: u64) {
         for at in std::mem::take(&mut self.single).into_keys().chain(std::mem::take(&mut self.slabs).into_keys()) {
             // SAFETY: allocated by this device; the caller promises that no queued work uses it.
@@ -185,7 +185,7 @@ mod tests {
         let device = device();
         let base = device.allocate(4096).unwrap();
         let mut pool = Pool::new(device, 4096);
-        // As if the device had put one right behind the other.
+        // As if the device had put two allocations side by side.
         for at in [base, base + 2048] {
             pool.slabs.insert(at, 2048);
             pool.free.insert(at, 2048);
@@ -199,7 +199,7 @@ mod tests {
             pool.free.iter().map(|(&at, &room)| (at, room)).collect::<Vec<_>>(),
             [(base, 2048), (base + 2048, 2048)]
         );
-        // One allocation here.
+        // As if they were one allocation.
         pool.slabs.remove(&(base + 2048));
     }
 }

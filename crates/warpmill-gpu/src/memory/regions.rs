@@ -1,4 +1,4 @@
-//! Device memory in two regions: cached data that outlives queries, and what a query uses while it runs.
+//! Device memory in two regions: cached data, which outlives queries, and the working memory of queries.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -10,23 +10,22 @@ use crate::device::{Device, DeviceKind, DevicePtr};
 /// Alignment of everything in device memory.
 const ALIGN: u64 = 256;
 
-/// Bytes that the caching region grows by at least.
+/// Least bytes by which the caching region grows.
 const CHUNK: u64 = 256 << 20;
 
-/// The least unit of a processing region's one allocation, and the part of it that is one: queries that need about as much take turns without a
-/// new one, which takes ten milliseconds and more.
+/// The allocation of a processing region is rounded up to a multiple of `GRAIN` and of a `PART`th of its power of two: similar queries reuse it
+/// instead of making a new one, which takes ten milliseconds or more.
 const GRAIN: u64 = 16 << 20;
 const PART: u64 = 8;
 
-/// The room that `bytes` bytes take in a region.
+/// Bytes of a region for `bytes` bytes of data.
 pub fn aligned(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(ALIGN)
 }
 
-/// Memory that is handed out piece by piece and taken back all at once.
+/// Memory that is allocated piece by piece and freed all at once.
 ///
-/// On a GPU pieces are cut from large allocations; on the simulated device each is an allocation of its own, so that
-/// sanitizers see where it ends.
+/// On a GPU pieces are cut from large allocations. On the simulated device each piece is its own allocation, so that sanitizers see its bounds.
 #[derive(Debug)]
 pub struct Region {
     device: Arc<dyn Device>,
@@ -49,7 +48,7 @@ impl Region {
         Self { device, what, limit, used: 0, chunks: vec![] }
     }
 
-    /// `bytes` bytes.
+    /// Allocates `bytes` bytes.
     ///
     /// # Errors
     /// [`Failure::Memory`] beyond the region's limit or the device's memory.
@@ -80,7 +79,7 @@ impl Region {
         Failure::Memory { what: self.what.into(), requested, available: self.limit - self.used }
     }
 
-    /// Takes everything back. No queued work may use it any more. Large allocations are kept for the next query.
+    /// Frees all pieces. No queued work may use them. On a GPU the large allocations are kept for the next query.
     pub fn reset(&mut self) {
         self.used = 0;
         match self.device.properties().kind {
@@ -89,7 +88,7 @@ impl Region {
         }
     }
 
-    /// Gives everything back to the device.
+    /// Gives all allocations back to the device.
     pub fn release(&mut self) {
         self.used = 0;
         for chunk in self.chunks.drain(..) {
@@ -98,7 +97,7 @@ impl Region {
         }
     }
 
-    /// Whether two pieces were cut from one allocation: others may lie side by side only by chance.
+    /// Whether two pieces were cut from one allocation; pieces of others are adjacent only by chance.
     pub fn together(&self, a: DevicePtr, b: DevicePtr) -> bool {
         let inside = |chunk: &Chunk, at: DevicePtr| (chunk.base..chunk.base + chunk.size).contains(&at);
         self.chunks.iter().any(|chunk| inside(chunk, a) && inside(chunk, b))
@@ -109,7 +108,7 @@ impl Region {
         self.used
     }
 
-    /// Bytes of the device's memory that the region needs more to hand out `bytes`.
+    /// Bytes of device memory that the region must add to allocate `bytes`.
     pub fn growth(&self, bytes: u64) -> u64 {
         let bytes = aligned(bytes);
         match self.chunks.iter().any(|chunk| chunk.size - chunk.used >= bytes) {
@@ -125,11 +124,11 @@ impl Region {
         }
     }
 
-    /// Lets the region have `bytes` bytes from now on; nothing must be handed out. On a GPU they are one allocation: the one that
-    /// is there, where it is large enough, or a new one with some more, of `most` bytes at most.
+    /// Sets the limit to `bytes` bytes; no piece may be allocated. On a GPU they are one allocation: the current one if it is large enough, or a new,
+    /// somewhat larger one of at most `most` bytes.
     ///
     /// # Errors
-    /// [`Failure::Memory`] where the device has not so much.
+    /// [`Failure::Memory`] if the device has less.
     pub fn provide(&mut self, bytes: u64, most: u64) -> Result<()> {
         self.limit = bytes;
         if self.device.properties().kind == DeviceKind::Sim || self.chunks.iter().any(|chunk| chunk.size >= bytes) {
@@ -147,7 +146,7 @@ impl Region {
         Ok(())
     }
 
-    /// Bytes of the device's memory that the region has, handed out or not.
+    /// Bytes of device memory held, allocated or not.
     pub fn held(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.size).sum()
     }
@@ -159,16 +158,16 @@ impl Drop for Region {
     }
 }
 
-/// Anything shared.
+/// An owner of shared memory of any type.
 pub type Owner = Arc<dyn std::any::Any + Send + Sync>;
 
-/// The host object that data in device memory was made from, by its address, and what kind of data it is.
+/// Key of data in device memory: the address of the host object it was made from, and the kind of data.
 pub type Key = (usize, u8);
 
 /// Values by keys.
 pub type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
 
-/// Hashes keys in few instructions: the addresses in them are nobody's choice.
+/// A cheap hash of keys. The addresses are not chosen by users, so collisions cannot be provoked.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct KeyHasher(u64);
 
@@ -197,11 +196,11 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// Data that stays in device memory between queries, found by the address of the host object it was made from.
+/// Data that stays in device memory between queries, by the address of the host object it was made from.
 #[derive(Debug)]
 pub struct Cache {
     region: Region,
-    /// The number of times that everything was dropped: what was put in before is gone when this has changed.
+    /// Number of times that everything was dropped: an address is valid in its own generation only.
     generation: u64,
     entries: KeyMap<(DevicePtr, Owner)>,
 }
@@ -212,12 +211,12 @@ impl Cache {
         Self { region, generation: 0, entries: KeyMap::default() }
     }
 
-    /// The place where the data of `key` is, and what it is a copy of, if it is here.
+    /// The address of the data of `key`, and the object that it is a copy of.
     pub fn get(&self, key: &Key) -> Option<&(DevicePtr, Owner)> {
         self.entries.get(key)
     }
 
-    /// Room for `bytes` bytes, until everything is dropped.
+    /// Reserves `bytes` bytes, until everything is dropped.
     ///
     /// # Errors
     /// [`Failure::Memory`] when the region is full.
@@ -225,8 +224,7 @@ impl Cache {
         self.region.allocate(padded(bytes))
     }
 
-    /// From now on the data of `key` is found at `at`, which was reserved and filled; `owner` keeps the key from being the
-    /// address of anything else.
+    /// Makes the data of `key` available at `at`, which was reserved and filled; `owner` keeps the key unique.
     pub fn insert(&mut self, key: Key, at: DevicePtr, owner: Owner) {
         self.entries.insert(key, (at, owner));
     }
@@ -238,7 +236,7 @@ impl Cache {
         self.region.release();
     }
 
-    /// Changes whenever everything was dropped.
+    /// The generation, which changes whenever everything is dropped.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -248,23 +246,23 @@ impl Cache {
         self.region.used()
     }
 
-    /// Bytes that it may have.
+    /// Byte limit.
     pub fn limit(&self) -> u64 {
         self.region.limit
     }
 
-    /// Bytes of the device's memory that it has.
+    /// Bytes of device memory held.
     pub fn held(&self) -> u64 {
         self.region.held()
     }
 
-    /// Bytes of the device's memory that it needs more for `bytes` bytes of data.
+    /// Bytes of device memory to add for `bytes` bytes of data.
     pub fn growth(&self, bytes: u64) -> u64 {
         self.region.growth(padded(bytes))
     }
 }
 
-/// The bytes that data of `bytes` bytes is allocated with: kernels may read whole words past the last byte.
+/// Allocated bytes for data of `bytes` bytes: kernels may read whole words past the last byte.
 pub fn padded(bytes: u64) -> u64 {
     bytes + 16
 }

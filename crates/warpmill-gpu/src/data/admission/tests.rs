@@ -1,4 +1,4 @@
-//! Turns on the simulated device.
+//! Admission on the simulated device.
 
 use std::sync::Arc;
 use std::sync::Barrier;
@@ -44,15 +44,14 @@ fn nobody_overtakes_and_all_get_their_turn() {
     };
     std::thread::scope(|scope| {
         let first = admission.enter(&store, wanted(MEMORY * 6 / 10), &CancelToken::default()).unwrap();
-        // The second waits for all of the memory; the others would fit beside the first, but come after the second, and do not fit
-        // beside it.
+        // The second needs all of the memory. The others would fit beside the first, but must not overtake the second.
         for (number, tenths) in [(2, 10), (3, 1), (4, 1)] {
             let (admission, store, sender, both) = (&admission, &store, sender.clone(), &both);
             scope.spawn(move || {
                 let turn = admission.enter(store, wanted(MEMORY * tenths / 10), &CancelToken::default()).unwrap();
                 sender.send(number).unwrap();
                 if number > 2 {
-                    // The last two have their turn at the same time.
+                    // The last two run at the same time.
                     both.wait();
                 }
                 drop(turn);
@@ -81,7 +80,7 @@ fn a_program_that_waits_can_be_cancelled() {
         assert!(matches!(waiting.join().unwrap(), Err(Failure::Exec(_))));
     });
     drop(running);
-    // It left the queue: the next one has its turn.
+    // It left the queue: the next program is admitted.
     drop(admission.enter(&store, wanted(MEMORY), &CancelToken::default()).unwrap());
 }
 

@@ -1,4 +1,4 @@
-//! Chunks that stay, on a device of a thousand bytes or so.
+//! Kept chunks on a device with a few kilobytes.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::*;
 use crate::device::sim::{SimDevice, SimOptions};
 
 const ROOM: u64 = 8 << 10;
-/// Bytes of a chunk, with what is around it.
+/// Bytes of a chunk, padding included.
 const CHUNK: u64 = 1 << 10;
 
-/// Columns of `width` chunks each, by number.
+/// A kept cache and columns of `width` chunks each, identified by number.
 struct Machine {
     kept: Kept,
     width: u64,
@@ -27,7 +27,7 @@ impl Machine {
         ColumnId { table: "t".into(), column: column.to_string(), form: Form::Light }
     }
 
-    /// A run that reads `columns`; gives how many chunks travelled.
+    /// Runs a program that reads `columns`; returns the number of copied chunks.
     fn run(&mut self, columns: &[usize]) -> u64 {
         if self.kept.is_stale() {
             self.kept.clear();
@@ -67,7 +67,7 @@ impl Machine {
 fn what_has_room_stays() {
     let mut machine = Machine::new(4);
     assert_eq!([machine.run(&[1]), machine.run(&[1])], [4, 0]);
-    // Half of what the others are.
+    // Half of the other columns fits.
     assert_eq!([machine.run(&[1, 2, 3]), machine.run(&[1, 2, 3])], [8, 4]);
     assert_eq!(machine.kept.bytes_of("t", "1"), 4 * CHUNK);
     machine.kept.clear();
@@ -82,7 +82,7 @@ fn queries_that_take_turns_leave_each_other_alone() {
         for _ in 0..12 {
             rounds.push((0..queries).map(|query| machine.run(&[query])).sum::<u64>());
         }
-        // A chunk that fits is there from the second round on.
+        // A kept chunk is there from the second round on.
         assert_eq!(rounds[1..], [6 * queries as u64 - 8; 11], "{queries} queries");
     }
 }
@@ -95,7 +95,7 @@ fn what_is_read_more_often_gets_the_room() {
     let changed = travelled.iter().position(|&chunks| chunks == 0).unwrap();
     assert!((4..20).contains(&changed), "{changed}");
     assert!(travelled[changed..].iter().all(|&chunks| chunks == 0));
-    // One that is read now and then takes nothing from it, even when all was dropped by others.
+    // A column that is read rarely takes no room from it, even after everything was dropped.
     machine.kept.clear();
     travelled = [[1], [2], [2], [1], [2]].iter().map(|columns| machine.run(columns)).collect();
     assert_eq!(travelled, [8, 8, 0, 8, 0]);
@@ -115,7 +115,7 @@ fn room_that_a_program_needed_is_left_to_it() {
     machine.run(&[1]);
     machine.kept.make_way(3 * CHUNK);
     assert_eq!([machine.run(&[1]), machine.run(&[1])], [8, 5]);
-    // Until it has not been seen for a while.
+    // Until the program has not run for a while.
     machine.repeat(LEAVES_ROOM, &[1]);
     assert_eq!(machine.run(&[1]), 0);
 }

@@ -1,4 +1,4 @@
-//! Tests of what a mirror knows of segments that devices of a group read.
+//! Mirrored segments that devices of a group read.
 
 use arrow::array::{ArrayRef, Int64Array};
 

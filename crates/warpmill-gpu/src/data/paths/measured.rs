@@ -1,46 +1,46 @@
-//! Measurements of the stages of a run's data.
+//! Measured times of the stages of streamed data.
 
 use std::time::Duration;
 
 use super::model::Stages;
 use crate::data::decoding::{ByCodec, Decoding};
 
-/// The measurements of a run.
+/// Measurements of one run.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// From the first batch to the last kernel.
     pub total: Duration,
-    /// Bytes and time of reading files in batches in which that, not the host's decompressing, took most of the time.
+    /// Bytes and time of file reads, in batches that reading, not decompression, dominated.
     pub disk: (u64, Duration),
-    /// Bytes per second that files can be read with at least: what they were in other batches.
+    /// Lower bound of the file read rate in bytes per second: the rate in the other batches.
     pub disk_least: f64,
-    /// The same of copying to page-locked memory.
+    /// Bytes and time of copies to page-locked memory.
     pub staging: (u64, Duration),
-    /// Bytes of copies to the device, and their time.
+    /// Bytes and time of copies to the device.
     pub copies: (u64, Duration),
-    /// Bytes per second of the fastest copy that was not short: what the link gives where nobody else uses it.
+    /// Bytes per second of the fastest long copy: the link's rate without other users.
     pub link: f64,
-    /// The time that the host waited for files, or for slower drives.
+    /// Time that the host waited for files or emulated drives.
     pub read: Duration,
-    /// The other time of the host.
+    /// Other time of the host.
     pub host: Duration,
-    /// Bytes that the device decompressed to, and the time of that.
+    /// Bytes that the device decompressed to, by codec, and the time.
     pub on_device: (ByCodec<u64>, Duration),
-    /// Bytes that the host decompressed to, and the time of all threads.
+    /// Bytes that the host decompressed to, and the time summed over threads.
     pub on_host: Decoding,
-    /// The query's kernels.
+    /// Time of the query's kernels.
     pub kernels: Duration,
-    /// Whether things were made that later runs find: their time says nothing.
+    /// Whether the run made objects that later runs reuse: its total time is not representative.
     pub first: bool,
-    /// Whether the device decompressed something for the first time: the time of that says nothing.
+    /// Whether the device decompressed a format for the first time: the time is not representative.
     pub cold: bool,
 }
 
-/// Bytes of a copy that is mostly that, not its beginning.
+/// Bytes from which the start-up time of a copy is negligible.
 const LONG_COPY: u64 = 1 << 20;
 
 impl Measured {
-    /// A copy to the device of `bytes` bytes took `time`.
+    /// Records a copy of `bytes` bytes to the device.
     pub fn copied(&mut self, bytes: u64, time: Duration) {
         self.copies = (self.copies.0 + bytes, self.copies.1 + time);
         if bytes >= LONG_COPY && !time.is_zero() {
@@ -48,7 +48,7 @@ impl Measured {
         }
     }
 
-    /// As stages.
+    /// The measured stages.
     pub fn stages(&self) -> Stages {
         let seconds = |duration: Duration| duration.as_secs_f64();
         Stages {

@@ -1,4 +1,4 @@
-//! The costs of bringing columns to the device: bytes, rates, and the stages that follow from them.
+//! Cost model of copying columns to the device: bytes, rates, and the times of the stages.
 
 use serde::Serialize;
 use warpmill_format::parquet_file::PageCodec;
@@ -10,18 +10,18 @@ use crate::data::decoding::{ByCodec, CODECS};
 use crate::data::form::{DataSource, Form};
 use crate::data::undone::{Undone, batch_format, same_rate};
 
-/// The costs of bringing some columns to the device.
+/// Amount of work to bring columns to the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Bytes as stored.
     pub read: u64,
-    /// Bytes that are copied to the device.
+    /// Bytes copied to the device.
     pub copied: u64,
     /// Bytes that the device decompresses to.
     pub on_device: ByCodec<u64>,
     /// Bytes that the host decompresses to.
     pub on_host: ByCodec<u64>,
-    /// Bytes of the largest block that a warp of the device decompresses, alone.
+    /// Bytes of the largest block that a single warp decompresses.
     pub largest: u64,
 }
 
@@ -37,16 +37,16 @@ impl Work {
     }
 }
 
-/// A column of a scan: the work that each form of it is, over the row segments that are read.
+/// A column of a scan with the work of each form, summed over the row segments that are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanColumn {
     /// The pipeline whose source the scan is.
     pub pipeline: usize,
     /// The table and the column.
     pub name: (String, String),
-    /// Its codec, of the first chunk that has one.
+    /// Codec of the first chunk that has one.
     pub codec: &'static str,
-    /// Whether the device undoes it.
+    /// Whether the device decompresses that codec.
     pub undone: bool,
     pub(super) light: Work,
     pub(super) heavy: Work,
@@ -54,7 +54,7 @@ pub struct ScanColumn {
 }
 
 impl ScanColumn {
-    /// Of `pipeline`'s scan, column `position`, of row segments `segments`, for a device that undoes these codecs.
+    /// Column `position` of `pipeline`'s scan, over the row segments `segments`, for a device that decompresses the codecs `undone`.
     pub fn new(pipeline: usize, scan: &Scan, position: usize, segments: &[usize], undone: Undone) -> Self {
         let (table, column) = (&scan.table, scan.columns[position]);
         let name = (scan.name.clone(), table.schema().field(column).name().clone());
@@ -63,7 +63,7 @@ impl ScanColumn {
         for &segment in segments {
             let stats = table.segment_stats(segment, column);
             let (read, copied) = match table.segment_encoding(segment, column) {
-                // The host decodes them.
+                // The host decodes symbols to plain strings.
                 Encoding::Symbols => (stats.stored_bytes, stats.plain_bytes),
                 _ => (stats.stored_bytes, stats.stored_bytes),
             };
@@ -90,7 +90,7 @@ impl ScanColumn {
         found
     }
 
-    /// The work of a form.
+    /// The work in form `form`.
     pub fn work(&self, form: Form) -> &Work {
         match form {
             Form::Light => &self.light,
@@ -100,25 +100,24 @@ impl ScanColumn {
     }
 }
 
-/// Bytes of a page of Parquet, where there are more (of PyArrow and Java; DuckDB makes one of a row group of 122,880 rows, which is about
-/// the same).
+/// Typical uncompressed bytes of a large Parquet page (PyArrow, Java; about that of DuckDB's single page per row group of 122,880 rows).
 const USUAL_PAGE: u64 = 1 << 20;
 
-/// Bytes of a block of a chunk, where there are more.
+/// Typical uncompressed bytes of a block of a large chunk.
 const USUAL_BLOCK: u64 = 64 << 10;
 
-/// A column of a row segment that has a codec.
+/// A compressed column of a row segment.
 struct Compressed {
     name: &'static str,
-    /// By whose rate it is decompressed.
+    /// The codec whose rate applies.
     codec: Codec,
     stored: u64,
     decompressed: u64,
-    /// Bytes of the largest block that a warp decompresses, about; 0: none does.
+    /// Approximate bytes of the largest block that a single warp decompresses; 0: the vendor's library decompresses.
     largest: u64,
-    /// Whether the device undoes it.
+    /// Whether the device decompresses it.
     undone: bool,
-    /// Whether it is there without the codec as well.
+    /// Whether it is also stored without the codec.
     light: bool,
 }
 
@@ -143,29 +142,29 @@ impl Compressed {
     }
 }
 
-/// Bytes per second (seconds, where that is said) of everything that happens on the way.
+/// Rates of the stages, in bytes per second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates {
-    /// Reading from files, past the page cache.
+    /// File reads past the page cache.
     pub disk: f64,
-    /// Copying to page-locked memory.
+    /// Copies to page-locked memory.
     pub staging: f64,
-    /// Copying from there to the device.
+    /// Copies from page-locked memory to the device.
     pub link: f64,
-    /// The rates of the device, by codec.
+    /// Decompression on the device, by codec.
     pub on_device: ByCodec<f64>,
-    /// The rates of one thread of the host, by codec.
+    /// Decompression by one host thread, by codec.
     pub on_host: ByCodec<f64>,
-    /// The bytes that a warp of the device decompresses per second by itself, by kernels of ours.
+    /// Decompression by a single warp, with Warpmill's own kernels.
     pub warp: f64,
-    /// Threads of the host.
+    /// Number of host threads.
     pub threads: usize,
-    /// The stages that were measured: disk, staging, link, then codecs on the device, then on the host.
+    /// Which rates were measured: disk, staging, link, then codecs on the device, then codecs on the host.
     pub measured: [bool; 3 + 2 * CODECS],
 }
 
 impl Rates {
-    /// Of a device of these rates, and a host of `threads` threads: what was measured there or is assumed.
+    /// Measured or assumed rates from the hardware profile, for a host of `threads` threads.
     pub fn new(host: &HardwareProfile, device: &DeviceRates, threads: usize) -> Self {
         let threads = threads.max(1);
         let mut measured = [false; 3 + 2 * CODECS];
@@ -201,25 +200,25 @@ fn by_codec(rates: &CodecRates) -> ByCodec<f64> {
     rates
 }
 
-/// Times of what happens while data passes through, in seconds.
+/// Times of the stages of streamed data, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Stages {
-    /// Reading files.
+    /// File reads.
     pub read: f64,
-    /// The other work of the host: copying to page-locked memory, decompressing.
+    /// Other work of the host: copies to page-locked memory, decompression.
     pub host: f64,
-    /// Copying to the device.
+    /// Copies to the device.
     pub copy: f64,
-    /// Decompressing on the device.
+    /// Decompression on the device.
     pub decompress: f64,
     /// The query's kernels.
     pub kernels: f64,
-    /// All of it, overlapping.
+    /// Total, with stages overlapped.
     pub total: f64,
 }
 
 impl Stages {
-    /// Adds what comes before or after.
+    /// Adds the times of stages that run before or after.
     pub fn add(&mut self, other: &Self) {
         self.read += other.read;
         self.host += other.host;
@@ -230,20 +229,20 @@ impl Stages {
     }
 }
 
-/// Everything else that a prediction depends on.
+/// Inputs of a prediction besides work and rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// The place where the data is.
+    /// Location of the data.
     pub source: DataSource,
-    /// Bytes per second that files are read with at most; 0: as fast as drives are.
+    /// Limit of the file read rate in bytes per second; 0: none.
     pub disk_limit: u64,
     /// Seconds of the query's kernels.
     pub kernels: f64,
-    /// Batches: what is done of the first overlaps with nothing.
+    /// Number of batches: the first batch overlaps with nothing.
     pub batches: u64,
 }
 
-/// Predicts the stages of `work`: the host, the link and the device work at the same time, each on another batch.
+/// Predicts the times of `work`: host, link and device work at the same time, each on another batch.
 pub fn predict(work: &Work, rates: &Rates, setting: Setting) -> Stages {
     let sum = |bytes: &ByCodec<u64>, rates: &ByCodec<f64>| -> f64 {
         bytes.iter().zip(rates).map(|(&bytes, &rate)| if bytes == 0 { 0.0 } else { bytes as f64 / rate }).sum()
@@ -253,15 +252,15 @@ pub fn predict(work: &Work, rates: &Rates, setting: Setting) -> Stages {
     let decoded: u64 = work.on_host.iter().sum();
     let (read, host) = match setting.source {
         DataSource::Disk => (work.read as f64 / rates.disk.min(limit), decoding),
-        // Decompressed bytes are written where they are wanted; the rest is copied there.
+        // The host decompresses straight to page-locked memory; the rest is copied there.
         DataSource::Host | DataSource::Cache => {
             (0.0, decoding + work.copied.saturating_sub(decoded) as f64 / rates.staging)
         }
-        // Copied and decompressed once.
+        // Was copied and decompressed once, before.
         DataSource::Mirrored | DataSource::Pinned => (0.0, 0.0),
     };
     let copy = work.copied as f64 / rates.link;
-    // Batches are decompressed one after the other, and each takes as long as its largest block.
+    // Batches are decompressed in sequence, each at least as long as its largest block.
     let alone = setting.batches.max(1) as f64 * work.largest as f64 / rates.warp;
     let decompress = sum(&work.on_device, &rates.on_device).max(alone);
     let kernels = setting.kernels;
@@ -272,11 +271,10 @@ pub fn predict(work: &Work, rates: &Rates, setting: Setting) -> Stages {
     Stages { read, host, copy, decompress, kernels, total: slowest + fill }
 }
 
-/// The forms of a program's columns.
+/// The form of each column.
 pub type Forms = Vec<Form>;
 
-/// Assignments of forms that can be the best: as many columns compressed as the stages balance, those first that save the most
-/// bytes for the time that decompressing them takes.
+/// Assignments of forms that can be optimal: growing sets of compressed columns, ordered by bytes saved per second of decompression.
 pub fn candidates(columns: &[ScanColumn], rates: &Rates) -> Vec<Forms> {
     let mut found = vec![vec![Form::Light; columns.len()]];
     for form in [Form::Heavy, Form::HeavyOnHost] {
@@ -302,7 +300,7 @@ pub fn candidates(columns: &[ScanColumn], rates: &Rates) -> Vec<Forms> {
     found
 }
 
-/// The work of all columns.
+/// The summed work of all columns.
 pub fn total(columns: &[ScanColumn], forms: &[Form]) -> Work {
     let mut work = Work::default();
     columns.iter().zip(forms).for_each(|(column, form)| work.add(column.work(*form)));
@@ -310,8 +308,7 @@ pub fn total(columns: &[ScanColumn], forms: &[Form]) -> Work {
 }
 
 impl Rates {
-    /// Whether what is predicted for `work` depends on a guess: of what a codec's decompression takes, of the disk, or of
-    /// copying to page-locked memory.
+    /// Whether the prediction for `work` depends on a guessed rate of a codec, the disk, or copies to page-locked memory.
     pub(super) fn guesses(&self, work: &Work, source: DataSource) -> bool {
         let codecs = (0..CODECS).any(|codec| {
             (work.on_device[codec] > 0 && !self.measured[3 + codec])
@@ -323,7 +320,7 @@ impl Rates {
             || (source == DataSource::Host && staged && !self.measured[1])
     }
 
-    /// Takes what runs have measured for the rates of the hardware profile, where they differ much from it.
+    /// Updates the hardware profile with measured rates that differ much from it.
     pub(super) fn refine(&self, device: &str) {
         let profile = warpmill_machine::current();
         let (known, differ) = (profile.device(device), |found: f64, known: f64| (found / known - 1.0).abs() > MUCH);
@@ -347,11 +344,11 @@ impl Rates {
         });
     }
 
-    /// Notes that `bytes` bytes took `seconds`, of the rate at position `which` of [`Rates::measured`]. A rate is what can be reached: others
-    /// that use the same link, threads or memory, and beginnings, make it seem slower, nothing makes it seem faster. So it falls slowly, and
-    /// the less the fewer bytes there were.
+    /// Records that `bytes` bytes took `seconds`, for the rate at index `which` of [`Rates::measured`]. The rate models what is reachable: other
+    /// users of the link, threads or memory, and start-up times, only make it seem slower. So it falls slowly, and in proportion to the bytes of the
+    /// measurement.
     pub(super) fn learn(&mut self, which: usize, bytes: u64, seconds: f64) {
-        // A measurement of little work is mostly overhead.
+        // Small measurements are mostly overhead.
         if bytes < LEAST_BYTES || seconds <= 0.0 {
             return;
         }
@@ -374,19 +371,19 @@ impl Rates {
     }
 }
 
-/// The part of a rate by which another one differs much.
+/// Relative difference from which the profile is updated.
 const MUCH: f64 = 0.1;
 
-/// Fewer bytes tell nothing of a rate.
+/// Bytes below which a measurement is ignored.
 const LEAST_BYTES: u64 = 64 << 10;
 
-/// So many bytes tell all that one run can.
+/// Bytes from which a measurement has full weight.
 const MANY_BYTES: u64 = 16 << 20;
 
-/// The share of the difference that a rate follows that was measured before follows, where it was better.
+/// Fraction of the difference by which a measured rate rises.
 const RISING: f64 = 0.5;
 
-/// The same where it was worse.
+/// Fraction of the difference by which a measured rate falls.
 const FALLING: f64 = 0.2;
 
 /// Whether two assignments are the same work.

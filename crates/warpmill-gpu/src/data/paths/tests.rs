@@ -1,4 +1,4 @@
-//! The choices for given rates, and what must always hold.
+//! Choices for given rates, and properties of the model.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::data::undone::Undone;
 const LZ4: usize = Codec::Lz4 as usize;
 const ZSTD: usize = Codec::Zstd as usize;
 
-/// A column of `light` bytes that `codec` makes `heavy` bytes of; `both`: it is stored in both forms.
+/// A column of `light` bytes that `codec` compresses to `heavy` bytes; `both`: stored in both forms.
 fn column(light: u64, codec: Codec, heavy: u64, both: bool) -> ScanColumn {
     let as_it_is = Work { read: light, copied: light, ..Work::default() };
     let mut on_host = Work { read: heavy, copied: light, ..Work::default() };
@@ -31,7 +31,7 @@ fn column(light: u64, codec: Codec, heavy: u64, both: bool) -> ScanColumn {
     }
 }
 
-/// A gigabyte, of which LZ4 leaves 40%.
+/// A column of a gigabyte that LZ4 compresses to 40%.
 fn gigabyte() -> Vec<ScanColumn> {
     vec![column(1 << 30, Codec::Lz4, (1 << 30) / 5 * 2, true)]
 }
@@ -58,24 +58,24 @@ fn choice(columns: &[ScanColumn], rates: &Rates, setting: Setting) -> Choice {
 fn the_slowest_stage_decides() {
     use DataSource::{Disk, Host, Pinned};
     let (light, heavy, on_host) = (vec![Form::Light], vec![Form::Heavy], vec![Form::HeavyOnHost]);
-    // A disk is slow: fewer bytes, whoever decompresses them.
+    // A slow disk: fewer bytes win, wherever they are decompressed.
     let chosen = choice(&gigabyte(), &rates(), setting(Disk, 0, 0.01));
     assert_ne!(chosen.forms, light);
-    // A disk as fast as the link, kernels as slow as both: decompressing on the device would make it the slowest.
+    // A disk as fast as the link, and kernels as slow as both: decompression would make the device the slowest stage.
     let fast = Rates { disk: 50e9, on_device: [10e9; CODECS], on_host: [0.1e9; CODECS], ..rates() };
     assert_eq!(choice(&gigabyte(), &fast, setting(Disk, 0, 0.02)).forms, light);
-    // The same disk, emulated with a tenth of the bandwidth.
+    // The same disk with a tenth of the bandwidth.
     assert_ne!(choice(&gigabyte(), &fast, setting(Disk, 1_000_000_000, 0.02)).forms, light);
-    // Pinned copies: the link decides, as long as kernels leave the device time.
+    // Page-locked copies: the link decides, if the device is idle otherwise.
     let idle = Rates { on_device: [200e9; CODECS], ..rates() };
     assert_eq!(choice(&gigabyte(), &idle, setting(Pinned, 0, 0.001)).forms, heavy);
     assert_eq!(choice(&gigabyte(), &idle, setting(Pinned, 0, 0.5)).forms, light);
-    // A device that decompresses badly, and a host that has threads to spare.
+    // A device that decompresses slowly, and a host with idle threads.
     let weak = Rates { on_device: [1e9; CODECS], ..rates() };
     assert_eq!(choice(&gigabyte(), &weak, setting(Disk, 0, 0.01)).forms, on_host);
     let alone = Rates { threads: 1, on_host: [0.2e9; CODECS], ..rates() };
     assert_eq!(choice(&gigabyte(), &alone, setting(Disk, 0, 0.01)).forms, heavy);
-    // From the host's memory, LZ4 that the host would undo saves nothing.
+    // From the host's memory, LZ4 that the host decompresses saves nothing.
     assert_ne!(choice(&gigabyte(), &rates(), setting(Host, 0, 0.01)).forms, on_host);
 }
 
@@ -103,7 +103,7 @@ fn a_library_undoes_zstd_where_that_is_faster() {
     assert_eq!(choice(&columns, &weak, setting(DataSource::Disk, 0, 0.01)).forms, [Form::HeavyOnHost]);
 }
 
-/// The time that the device needs to decompress for the first time is not its rate.
+/// The time of a first decompression does not count.
 #[test]
 fn a_cold_library_is_not_judged() {
     let paths = Paths::new(DeviceKind::Cuda, &DeviceRates::assumed("gpu"));
@@ -123,7 +123,7 @@ fn what_is_stored_once_can_still_be_undone_in_two_places() {
     let weak = Rates { on_device: [0.1e9; CODECS], ..rates() };
     let forms = choice(&columns, &weak, setting(DataSource::Disk, 0, 0.0)).forms;
     assert_eq!((total(&columns, &forms).on_host[LZ4], total(&columns, &forms).on_device[LZ4]), (1 << 30, 0));
-    // Nothing to choose: no codec at all.
+    // Without a codec there is no choice.
     let plain = [column(1 << 30, Codec::None, 1 << 30, true)];
     let plain = vec![ScanColumn { heavy: plain[0].light, on_host: plain[0].light, ..plain[0].clone() }];
     assert_eq!(choice(&plain, &rates(), setting(DataSource::Disk, 0, 0.0)).reason, "only");
@@ -131,7 +131,7 @@ fn what_is_stored_once_can_still_be_undone_in_two_places() {
 
 #[test]
 fn columns_are_chosen_one_by_one() {
-    // One that compresses well, one that does not: the device has time for one.
+    // One column compresses well, the other does not: the device has time for one.
     let columns = vec![column(1 << 30, Codec::Lz4, 9 << 26, true), column(1 << 30, Codec::Lz4, 1 << 26, true)];
     let rates = Rates { disk: 10e9, on_device: [10e9; CODECS], on_host: [0.01e9; CODECS], ..rates() };
     let chosen = choice(&columns, &rates, setting(DataSource::Disk, 0, 0.0));
@@ -139,7 +139,7 @@ fn columns_are_chosen_one_by_one() {
     assert!(chosen.fixed.iter().all(|fixed| chosen.predicted.total < fixed.predicted));
 }
 
-/// A small generator, so that failures can be repeated.
+/// A random number generator with a fixed seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -193,7 +193,7 @@ fn predictions_are_monotonous_and_choices_no_worse_than_fixed_forms() {
         let before = predict(&work, &rates, setting);
         let slowest = (before.read.max(before.host)).max(before.copy).max(before.decompress + before.kernels);
         assert!(before.total >= slowest && before.total <= 3.0 * slowest + 1e-12);
-        // Whatever becomes faster, nothing takes longer.
+        // A faster rate never makes a prediction slower.
         let faster = [
             predict(&work, &Rates { disk: 2.0 * rates.disk, ..rates.clone() }, setting),
             predict(&work, &Rates { staging: 2.0 * rates.staging, ..rates.clone() }, setting),
@@ -205,13 +205,13 @@ fn predictions_are_monotonous_and_choices_no_worse_than_fixed_forms() {
             predict(&work, &rates, Setting { disk_limit: 0, ..setting }),
         ];
         assert!(faster.iter().all(|after| after.total <= before.total * (1.0 + 1e-9)), "{before:?} {faster:?}");
-        // More to read takes no less time.
+        // More bytes never take less time.
         let more = Work { read: 2 * work.read, copied: 2 * work.copied, ..work };
         assert!(predict(&more, &rates, setting).total >= before.total);
     }
 }
 
-/// A machine of `truth`'s rates, which are not known: how often it runs something slower than 5% above the best fixed form, in 12 runs.
+/// Simulates a machine of unknown rates `truth` for 12 runs: lists the runs that are more than 5% slower than the best fixed form.
 fn missed(columns: &[ScanColumn], truth: &Rates, setting: Setting, overhead: f64) -> Vec<usize> {
     let paths = Paths::new(DeviceKind::Cuda, &DeviceRates::assumed("gpu"));
     let program = program();
@@ -262,7 +262,7 @@ fn choices_settle_within_five_percent_of_the_best_fixed_form() {
     let cases = 400;
     for _ in 0..cases {
         let (columns, _, setting) = made_up(&mut numbers);
-        // Guesses that are wrong by a factor of up to five.
+        // Guesses are wrong by a factor of up to five.
         let guess = Rates::new(&HardwareProfile::default(), &DeviceRates::assumed("gpu"), rayon::current_num_threads());
         let mut near = |rate: f64| rate * numbers.between(0.2, 5.0);
         let truth = Rates {
@@ -280,7 +280,7 @@ fn choices_settle_within_five_percent_of_the_best_fixed_form() {
         late += usize::from(missed.iter().any(|&run| run >= 6));
         many += usize::from(missed.len() > 3);
     }
-    // Forms that can be missed were never run, because they were predicted to be far slower, by such guesses.
+    // Missed forms were never run, because the wrong guesses predicted them to be far slower.
     assert!(late <= cases / 20, "{late} of {cases} are not there after six runs, {many} miss it often");
     assert!(many <= cases / 20, "{many} of {cases} miss it more than three times");
 }
@@ -301,7 +301,7 @@ fn settings_force_a_form_and_previews_leave_no_trace() {
     let seen = paths.preview(&program, &columns, place, (Representation::Auto, 8));
     let chosen = paths.choose(&program, &columns, place, (Representation::Auto, 8));
     assert_eq!(seen, chosen);
-    // Of another program nothing is known.
+    // Another program has no measurements.
     let other = self::program();
     assert_eq!(paths.preview(&other, &columns, place, (Representation::Auto, 8)).fixed[0].measured, None);
 }
@@ -329,7 +329,7 @@ fn rates_are_those_of_what_was_done() {
     paths.learn(&program, &forms, place, (&measured(true), true));
     let rates = paths.rates();
     assert_eq!((rates.disk, rates.on_device[LZ4]), ((16 << 20) as f64, (1 << 30) as f64));
-    // Too few bytes to tell.
+    // Too few bytes to learn from.
     assert_eq!((rates.link, rates.on_host), (guess.link, guess.on_host));
     let known = |paths: &Paths| paths.explain(&program, &columns, place, (&forms, 8));
     assert_eq!(known(&paths).fixed[1].measured, None, "a first run says nothing of the next");
@@ -351,12 +351,12 @@ fn a_rate_falls_slowly_and_by_as_much_as_was_done() {
         rates.link
     };
     assert_eq!(link(&mut rates, 16 << 20, 40e9), 40e9, "a guess counts for nothing");
-    // Short copies are mostly overhead: a hundred of them are no reason to take the link for a slow one.
+    // A hundred short copies, which are mostly overhead, hardly lower the link's rate.
     for _ in 0..100 {
         link(&mut rates, 64 << 10, 1e9);
     }
     assert!(rates.link > 35e9, "{}", rates.link);
-    // One run while others use the link is not either; a link that stays slow is found to be so.
+    // Nor does one run with other users of the link; a link that stays slow is learnt.
     assert!(link(&mut rates, 1 << 30, 10e9) > 25e9);
     for _ in 0..20 {
         link(&mut rates, 1 << 30, 10e9);
@@ -368,7 +368,7 @@ fn a_rate_falls_slowly_and_by_as_much_as_was_done() {
     assert!(rates.link > 49e9, "{}", rates.link);
 }
 
-/// Copies that are short, or wait for others, say nothing of the link.
+/// Short copies, and copies that wait for others, do not count for the link's rate.
 #[test]
 fn the_link_is_as_fast_as_its_fastest_long_copy() {
     let mut measured = Measured::default();
@@ -380,7 +380,7 @@ fn the_link_is_as_fast_as_its_fastest_long_copy() {
     assert_eq!(measured.copies, ((8 << 20) + 1000, Duration::from_nanos(5_000_001)));
 }
 
-/// Few large blocks occupy few warps.
+/// A few large blocks occupy a few warps only.
 #[test]
 fn large_blocks_of_a_small_table_are_the_hosts() {
     let mut pages = column(64 << 20, Codec::Snappy, 32 << 20, false);

@@ -2,7 +2,7 @@
 
 use super::history::History;
 
-/// The number of uses.
+/// Ranks by the number of uses.
 pub(super) fn rank(history: &History, _bytes: u64) -> f64 {
     history.uses
 }

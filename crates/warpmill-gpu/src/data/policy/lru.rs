@@ -2,7 +2,7 @@
 
 use super::history::History;
 
-/// The time of the last use.
+/// Ranks by the last use.
 pub(super) fn rank(history: &History, _bytes: u64) -> f64 {
     history.last as f64
 }

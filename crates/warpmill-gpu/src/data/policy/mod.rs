@@ -1,7 +1,7 @@
-//! Policies of the mirrored cache: which segments the caching region has copies of (Yogatama, thesis section 4.1).
+//! Policies of mirrored data: the choice of the segments that the caching region has copies of (Yogatama, thesis section 4.1).
 //!
-//! Every policy ranks what it has seen; the segments, or whole columns, that rank highest are mirrored as far as there is room. A policy is a
-//! file of this folder, and a variant of [`Policy`] with its lines in [`Policy::ALL`] and `parts`.
+//! A policy ranks the segments, or whole columns, by their history; the highest ranked are mirrored as far as there is room. A policy is a file of
+//! this folder, and a variant of [`Policy`] with its lines in [`Policy::ALL`] and `parts`.
 
 mod history;
 mod lfu;
@@ -12,7 +12,7 @@ pub(crate) mod semantic;
 
 pub(crate) use history::{AGING, History};
 
-/// The unit that is mirrored or not.
+/// The unit that a policy ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// All segments of a column that queries have used.
@@ -21,7 +21,7 @@ pub(crate) enum Unit {
     Segment,
 }
 
-/// The rank of what has this history and takes so many bytes: greater ones are mirrored first.
+/// Rank of a unit by its history and bytes: the highest are mirrored first.
 type Rank = fn(&History, u64) -> f64;
 
 /// A policy.
@@ -56,7 +56,7 @@ impl Policy {
         ("semantic", Policy::Semantic),
     ];
 
-    /// What it mirrors, and how it ranks that.
+    /// The unit that the policy ranks, and its rank function.
     pub(crate) fn parts(self) -> (Unit, Rank) {
         match self {
             Policy::LruColumn => (Unit::Column, lru::rank),

@@ -1,10 +1,10 @@
-//! The uses that a pipeline makes of the columns of its scan.
+//! Roles that a pipeline gives the columns of its scan.
 
 use warpmill_ir::{AggregateExpr, Expr, ExprKind, Operator, Pipeline, Sink, Source};
 
 use super::semantic::Role;
 
-/// The use of each column of the scan of `pipeline`, which feeds `sink`: of several uses, the one that costs the CPU most.
+/// The role of each column of the scan of `pipeline`, which feeds `sink`; of several roles, the one that costs the CPU most.
 pub(crate) fn roles(pipeline: &Pipeline, sink: &Sink) -> Vec<Role> {
     let Source::Scan(scan) = &pipeline.source else { return vec![] };
     let mut tracer = Tracer {
@@ -41,9 +41,9 @@ pub(crate) fn roles(pipeline: &Pipeline, sink: &Sink) -> Vec<Role> {
 }
 
 struct Tracer {
-    /// Of the scan's columns.
+    /// By column of the scan.
     roles: Vec<Role>,
-    /// The scan's columns behind each column.
+    /// The scan's columns that each current column is computed from.
     origins: Vec<Vec<usize>>,
 }
 

@@ -1,26 +1,26 @@
-//! Semantic-aware weights (Algorithm 2): the time that a query would take without a segment's copy, less the time with it and those that are
+//! Semantic-aware weights (Algorithm 2): the time that a query takes without a segment's copy, less the time with copies of it and of the segments
 //! correlated with it.
 //!
-//! The model (section 4.1.2.2) is one of bytes and bandwidths. A row segment is run by the device, to which the columns without a copy travel,
-//! or by the CPU; both work at the same time, so that a row segment takes as long as if each did its share of it.
+//! The model (section 4.1.2.2) is one of bytes and bandwidths. A row segment runs on the device, to which the columns without a copy are transferred,
+//! or on the CPU. Both work at the same time, so the time of a row segment is that of the combined rate.
 
 use super::history::History;
 
-/// Seconds saved per byte.
+/// Ranks by seconds saved per byte.
 pub(super) fn rank(history: &History, bytes: u64) -> f64 {
     history.weight / bytes.max(1) as f64
 }
 
-/// The use that a query makes of a column.
+/// The role of a column in a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// In the conjunct of a filter with this number.
+    /// Operand of the filter conjunct with this number.
     Filter(usize),
-    /// A key of a join.
+    /// Join key.
     Join,
-    /// A group key, or the argument of an aggregate.
+    /// Group key, or argument of an aggregate.
     Group,
-    /// Another one.
+    /// Any other role.
     #[default]
     Other,
 }
@@ -32,29 +32,28 @@ pub(crate) struct ColumnUse {
     pub bytes: u64,
     /// Whether the caching region has a copy.
     pub cached: bool,
-    /// The use.
     pub role: Role,
 }
 
-/// Bytes per second.
+/// Bandwidths in bytes per second.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bandwidths {
-    /// That the CPU decodes and works on, with all threads.
+    /// Decoding and processing on the CPU, all threads.
     pub cpu: f64,
-    /// That the device reads of its memory.
+    /// Reads of the device's memory.
     pub device: f64,
-    /// Of the link.
+    /// Transfers over the link.
     pub link: f64,
 }
 
-/// Bytes of cache lines that a probe reads, in the CPU's memory and in the device's, times the part of them that no cache has.
+/// Expected bytes from memory per probe, on the CPU and on the device: a cache line times the cache miss rate.
 const PROBE: (f64, f64) = (64.0 * 0.25, 128.0 * 0.25);
 
-/// A row segment of a query.
+/// Cost of a row segment.
 struct Work {
-    /// Row segments of its kind that the CPU does in a second.
+    /// Row segments of this kind that the CPU processes per second.
     cpu_rate: f64,
-    /// Seconds that the device takes, where nothing travels.
+    /// Seconds on the device, without transfers.
     device: f64,
     link: f64,
 }
@@ -67,7 +66,7 @@ impl Work {
         Self { cpu_rate: 1.0 / cpu, device: (all + probes * PROBE.1) / rates.device, link: rates.link }
     }
 
-    /// Seconds where so many bytes travel.
+    /// Seconds if `travelling` bytes are transferred.
     fn seconds(&self, travelling: u64) -> f64 {
         let device = self.device.max(travelling as f64 / self.link);
         1.0 / (self.cpu_rate + 1.0 / device)
@@ -133,7 +132,7 @@ mod tests {
         assert!(weights[0] > weights[2] && (weights[0] - weights[1]).abs() < 1e-12);
     }
 
-    /// The weights as the algorithm has them: the time with each set of copies, looked at as a whole.
+    /// Weights by the definition of the algorithm: the times with each set of copies, computed from scratch.
     fn by_definition(columns: &[ColumnUse], rows: u64) -> Vec<f64> {
         let seconds = |cached: &dyn Fn(usize) -> bool| {
             let travelling = (0..columns.len()).filter(|&column| !cached(column)).map(|column| columns[column].bytes);

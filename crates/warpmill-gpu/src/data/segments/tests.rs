@@ -1,4 +1,4 @@
-//! Segments in other encodings, of which several devices hold copies.
+//! Recoded segments, of which several devices hold copies.
 
 use arrow::array::{ArrayRef, Int64Array};
 
@@ -16,12 +16,12 @@ fn what_is_in_use_is_not_forgotten() {
     let (origin, used) = (segment(0), pairs.put((segment(1), segment(2)), usize::MAX));
     drop(pairs.put((origin.clone(), segment(3)), usize::MAX));
     assert_eq!(pairs.all.len(), 2);
-    // Where one device drops its data, others still hold copies.
+    // One device drops its data; others still hold copies.
     pairs.forget_unused();
     let (_, left) = pairs.all.values().next().unwrap();
     assert!(pairs.all.len() == 1 && Arc::ptr_eq(left, &used));
     assert_eq!(pairs.held, bytes(&used));
-    // So it is where there is no room.
+    // The same when the limit is reached.
     let other = pairs.put((origin, segment(4)), 0);
     assert_eq!((pairs.all.len(), pairs.held), (2, bytes(&used) + bytes(&other)));
     drop((used, other));

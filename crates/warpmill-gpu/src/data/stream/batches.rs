@@ -1,7 +1,8 @@
-//! Blocks and pages that the vendor's library for batches decompresses when they have arrived in a slot.
+//! Batch decompression of blocks and pages in a slot by the vendor's library.
 //!
-//! The library takes arrays by block. Those of stored chunks are made on the device, from the chunks' own tables of blocks; those
-//! of Parquet's pages come with a batch's descriptors. What it says of each block is looked at on the device, too. Its memory for
+//! The library takes arrays with an entry per block. Those of stored chunks are made on the device from the chunks' block tables; those of Parquet
+//! pages come with a batch's descriptors. Its status of each block is checked on the device, too. All slots share one scratch area, since batches are
+//! decompressed in sequence; if it is too small for a batch, the blocks are decompressed in several calls.
 //! intermediate results is one for all slots, since batches are decompressed one after the other; where it is too small for all
 //! blocks of a batch, they are decompressed in several goes.
 
@@ -20,27 +21,26 @@ use crate::kernels::{ERROR_DATA, ERROR_HOST};
 use crate::memory::error::{Failure, Result};
 use crate::memory::regions::aligned;
 
-/// Bytes of a page among the descriptors of a batch: four arrays of u64.
+/// Bytes of a page in a batch's descriptors: an entry in four arrays of u64.
 pub const PAGE_ENTRY: usize = 32;
 
-/// Most bytes for intermediate results: enough for Zstandard to decompress a slot of blocks at once.
+/// Limit of scratch bytes: enough for Zstandard to decompress a slot of blocks at once.
 const MOST_TEMP: u64 = 256 << 20;
 
-/// The divisor that gives the part of the memory of data passing through which they take at most.
+/// The scratch area takes at most one `MOST_PART`th of the memory for streamed data.
 const MOST_PART: u64 = 3;
 
-/// The memory that decompressing takes, beside slots.
+/// Memory for decompression, besides slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scratch {
-    /// Blocks that are decompressed at once, at most.
+    /// Largest number of blocks decompressed at once.
     pub entries: u64,
-    /// Bytes for intermediate results.
+    /// Scratch bytes for the library.
     pub temp: u64,
 }
 
 impl Scratch {
-    /// Most bytes for intermediate results where data that passes through takes `most`: a part of these, and enough for one block
-    /// of all that are `wanted`.
+    /// Limit of scratch bytes if streamed data has `most` bytes: a fraction of these, but enough for one block of each format `wanted`.
     ///
     /// # Errors
     /// The library's.
@@ -52,7 +52,7 @@ impl Scratch {
         Ok((most / MOST_PART).min(MOST_TEMP).max(least))
     }
 
-    /// Makes room for `wanted`, of at most `most` bytes for intermediate results.
+    /// Grows to hold `wanted`, with at most `most` scratch bytes.
     ///
     /// # Errors
     /// The library's.
@@ -62,7 +62,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Bytes of all of it.
+    /// Bytes in total.
     pub fn bytes(&self) -> u64 {
         if self.entries == 0 {
             0
@@ -71,7 +71,7 @@ impl Scratch {
         }
     }
 
-    /// The arrays of up to [`Scratch::entries`] blocks in memory at `at`.
+    /// The arrays for up to [`Scratch::entries`] blocks, in memory at `at`.
     fn at(&self, at: DevicePtr) -> Batch {
         let array = aligned(8 * self.entries);
         let start = at + aligned(self.temp);
@@ -88,22 +88,22 @@ impl Scratch {
     }
 }
 
-/// Decompresses batches of blocks.
+/// Batch decompression of blocks and pages.
 #[derive(Clone)]
 pub struct Batches {
     device: Arc<dyn Device>,
     library: Arc<dyn BatchCodec>,
-    /// Formats that were decompressed before, a bit each.
+    /// Bit set of the formats that were decompressed before.
     used: Arc<AtomicU32>,
     list: Kernel,
     check: Kernel,
 }
 
 impl Batches {
-    /// For `device`.
+    /// Compiles the kernels for `device`.
     ///
     /// # Errors
-    /// The compiler's; a device without such a library.
+    /// The compiler's; a device without a batch library.
     pub fn compile(device: &Arc<dyn Device>) -> Result<Self> {
         let library = device.batch_codec().map_err(|reason| Unsupported::new("codec", reason))?;
         let parts = [Library::Value, Library::Lane].map(Library::text);
@@ -112,20 +112,20 @@ impl Batches {
         Ok(Self { device: device.clone(), library, used: Arc::default(), list, check })
     }
 
-    /// Whether `format` has not been decompressed before: the library loads its kernels then, which takes much longer than they do.
+    /// Whether `format` is decompressed for the first time: the library then loads kernels, which takes much longer than they run.
     pub fn is_first(&self, format: BatchFormat) -> bool {
         let bit = 1 << format as u32;
         self.used.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
-    /// Queues the decompression of `count` chunks, described at `chunks`, of `wanted` blocks together.
+    /// Queues the decompression of `count` chunks, described at `chunks`, with `wanted` blocks in total.
     ///
     /// # Errors
     /// The device's and the library's.
     ///
     /// # Safety
-    /// The descriptors name stored chunks of the format and room for their segments in device memory; `state` is a `QueryState`;
-    /// `scratch` is at an address with that much memory, which nothing else uses that is not on `stream`.
+    /// The descriptors name stored chunks of the format and memory for their segments; `state` is a `QueryState`; `scratch` describes memory at `at`
+    /// that only work on `stream` uses.
     pub unsafe fn chunks(
         &self,
         (chunks, count): (DevicePtr, u32),
@@ -150,14 +150,14 @@ impl Batches {
         Ok(())
     }
 
-    /// Queues the decompression of pages, of which four arrays are at `pages`: where they are and their bytes, the bytes that they
-    /// decompress to, and where they go, each of `wanted` entries.
+    /// Queues the decompression of pages. `pages` is the address of four arrays of `wanted` entries: address, stored bytes, decompressed bytes,
+    /// destination.
     ///
     /// # Errors
     /// The device's and the library's.
     ///
     /// # Safety
-    /// As of [`Batches::chunks`]: of the entries.
+    /// As for [`Batches::chunks`], for the entries.
     pub unsafe fn pages(
         &self,
         pages: DevicePtr,
@@ -175,7 +175,7 @@ impl Batches {
             let batch = Batch { count, stored, stored_bytes, room, out, ..scratch.at(at) };
             // SAFETY: the caller's promise.
             unsafe {
-                // A block of which the library says nothing went wrong.
+                // A status other than success, for blocks that the library does not report on.
                 self.device.fill(batch.statuses, 0xFF, 4 * count, stream)?;
                 self.decompress(wanted.format, &batch, (state, ERROR_DATA, true), stream)?;
             }
@@ -184,7 +184,7 @@ impl Batches {
         Ok(())
     }
 
-    /// The number of blocks of `wanted` that there is memory for at once.
+    /// The number of blocks of `wanted` that the scratch memory allows at once.
     fn at_once(&self, wanted: &Wanted, scratch: &Scratch) -> Result<u64> {
         let mut count = wanted.count.min(scratch.entries);
         loop {
@@ -200,7 +200,7 @@ impl Batches {
         }
     }
 
-    /// Queues the decompression of `batch`, and a look at what became of it.
+    /// Queues the decompression of `batch`, and the check of its statuses.
     ///
     /// # Safety
     /// See [`BatchCodec::decompress`]; `state` is a `QueryState`.

@@ -1,4 +1,4 @@
-//! The layout of a slot: descriptors first, then what travels, then what becomes of it.
+//! The layout of a slot: descriptors, then the copied bytes, then the decompressed and expanded data.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::memory::regions::{KeyMap, aligned, padded};
 
 use super::batches::PAGE_ENTRY;
 
-/// The bytes that row segments and their descriptors take of a slot.
+/// Bytes of a slot for row segments and their descriptors.
 pub(crate) fn slot_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
     together(parts_of_slot(rows, found))
 }
 
-/// Bytes of descriptors, by kind, and of everything else: what row segments have together is the sum of what each has.
+/// Bytes of descriptors, by kind, and of everything else. Both are additive over row segments.
 pub(super) fn parts_of_slot(rows: &[RowSegment<'_>], found: &Found) -> ([u64; KINDS], u64) {
     let made = chunks(rows).map(|chunk| made_bytes(chunk).iter().sum::<u64>()).sum::<u64>();
     (descriptor_bytes(rows), data_bytes(rows, found) + made)
@@ -31,37 +31,36 @@ pub(super) fn together((descriptors, others): ([u64; KINDS], u64)) -> u64 {
     descriptors.map(aligned).iter().sum::<u64>() + others
 }
 
-/// The bytes of a slot that are copied, descriptors included.
+/// Bytes copied to a slot, descriptors included.
 pub(crate) fn copied_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
     head_bytes(rows) + data_bytes(rows, found)
 }
 
-/// The bytes of chunks that travel.
+/// Bytes of chunks that are copied.
 pub(super) fn data_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
     let travelling = chunks(rows).filter(|chunk| !found.contains_key(&chunk.travels_as()));
     travelling.map(|chunk| room(chunk.copied_bytes())).sum()
 }
 
-/// The bytes that the descriptors of row segments take of a slot.
+/// Bytes of a slot for the descriptors of row segments.
 pub(crate) fn head_bytes(rows: &[RowSegment<'_>]) -> u64 {
     descriptor_bytes(rows).map(aligned).iter().sum()
 }
 
-/// The room that `bytes` bytes of data take.
+/// Bytes of a slot for `bytes` bytes of data.
 pub(super) fn room(bytes: u64) -> u64 {
     aligned(padded(bytes))
 }
 
-/// The bytes of a slot for the segment that the device decompresses a chunk to, and what that expands to.
+/// Bytes of a slot for the segment that the device decompresses a chunk to, and for its expanded form.
 pub(super) fn made_bytes(chunk: &Chunk) -> [u64; 2] {
     [chunk.decompressed_bytes().map_or(0, room), chunk.expanded.map_or(0, |expanded| room(expanded.bytes))]
 }
 
-/// Kinds of descriptors.
+/// Number of kinds of descriptors.
 pub(super) const KINDS: usize = 6;
 
-/// Bytes of the descriptors of columns, of row counts, of expansions, of compressed chunks, of columns of Parquet, and of those of its
-/// pages that the vendor's library decompresses.
+/// Bytes of the descriptors of columns, row counts, expansions, compressed chunks, Parquet columns, and Parquet pages for the vendor's library.
 pub(super) fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; KINDS] {
     let count = |which: fn(&Chunk) -> bool| chunks(rows).filter(|chunk| which(chunk)).count();
     let expansions = count(|chunk| chunk.expanded.is_some()) * EXPANSION;
@@ -74,20 +73,19 @@ pub(super) fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; KINDS] {
     [columns, counts, expansions, compressed, parquet, pages].map(|bytes| bytes as u64)
 }
 
-/// The place where row counts, expansions, compressed chunks, columns of Parquet and their pages begin in a slot.
+/// Offsets in a slot of all kinds of descriptors but the first.
 pub(crate) fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; KINDS - 1] {
     let bytes = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
     std::array::from_fn(|kind| bytes[..=kind].iter().sum())
 }
 
-/// The parts of row segments that the vendor's library decompresses, by format, each once.
+/// Blocks and pages that the vendor's library decompresses, summed by format.
 pub(super) fn wanted_of(rows: &[RowSegment<'_>]) -> Vec<Wanted> {
     wanted(chunks(rows).filter_map(|chunk| chunk.batch()))
 }
 
-/// Chunks in the order in which they lie in a slot. Copies in page-locked memory are made in this order: column by column, what
-/// programs with some columns in common read stays one range, long enough for the link's full bandwidth. In files, too, neighbours are
-/// chunks of a column.
+/// Chunks in their order in a slot. For page-locked memory the order is by column: data that programs with common columns read stays one range, long
+/// enough for the link's full bandwidth. In files, too, chunks of a column are neighbours.
 pub(super) fn in_order<'a>(rows: &'a [RowSegment<'_>], source: DataSource) -> Vec<&'a Arc<Chunk>> {
     if !matches!(source, DataSource::Pinned | DataSource::Disk) {
         return chunks(rows).collect();
@@ -97,8 +95,8 @@ pub(super) fn in_order<'a>(rows: &'a [RowSegment<'_>], source: DataSource) -> Ve
     (0..columns).flat_map(column).collect()
 }
 
-/// The place where each chunk of some row segments that was not found goes in a slot at `at`, where what they are made from is of all chunks,
-/// and what becomes of it.
+/// Assigns places in a slot at `at` to all chunks that were not `found`, and records the addresses of readable data in `places`. Returns the copied
+/// parts, and all chunks with the addresses of their stored bytes.
 pub(crate) fn place<'r>(
     rows: &'r [RowSegment<'_>],
     (source, found): (DataSource, &Found),
@@ -132,7 +130,7 @@ pub(crate) fn place<'r>(
     (parts, stored)
 }
 
-/// The descriptors of what segments expand to, and the vectors of all of these.
+/// The descriptors of expansions, and the vectors of all of them.
 pub(crate) fn expansions(stored: &[(&Arc<Chunk>, DevicePtr)], places: &KeyMap<DevicePtr>) -> Result<(Vec<u8>, u32)> {
     let (mut image, mut vectors) = (vec![], 0);
     for (chunk, _) in stored {
@@ -141,15 +139,15 @@ pub(crate) fn expansions(stored: &[(&Arc<Chunk>, DevicePtr)], places: &KeyMap<De
     Ok((image, vectors))
 }
 
-/// Chunks that are decompressed together: how many, and what the vendor's library, or a kernel of ours, has to do.
+/// Chunks that are decompressed together, by the vendor's library or by Warpmill's kernel.
 pub(crate) struct Group {
     pub chunks: u32,
     pub wanted: Option<Wanted>,
-    /// Blocks, where it is a kernel of ours.
+    /// Number of blocks for Warpmill's kernel; 0 for the library.
     pub own: u32,
 }
 
-/// The descriptors of chunks that the device decompresses, in groups: those of kernels of ours, then those of the library by format.
+/// The descriptors of chunks that the device decompresses, in groups: those for Warpmill's kernel, then those for the library by format.
 pub(crate) fn compressed(
     stored: &[(&Arc<Chunk>, DevicePtr)],
     places: &KeyMap<DevicePtr>,
@@ -175,8 +173,7 @@ pub(crate) fn compressed(
     Ok((image, groups))
 }
 
-/// The entries of pages that the library decompresses: per format four arrays of u64 (where each is, its bytes, those that it
-/// decompresses to, where it goes).
+/// The entries of pages for the library: per format four arrays of u64 (address, stored bytes, decompressed bytes, destination).
 pub(crate) fn batched_pages(
     stored: &[(&Arc<Chunk>, DevicePtr)],
     places: &KeyMap<DevicePtr>,
@@ -199,7 +196,7 @@ pub(crate) fn batched_pages(
     Ok((image, formats))
 }
 
-/// Adds up what is of the same format.
+/// Sums requests by format.
 pub(super) fn wanted(all: impl Iterator<Item = Wanted>) -> Vec<Wanted> {
     let mut formats: Vec<Wanted> = vec![];
     for own in all {

@@ -1,7 +1,7 @@
-//! Slots in device memory that data passes through.
+//! Slots in device memory for streamed data.
 //!
-//! - `plan`: how many there are, and how large; `head`: the layout of one;
-//! - `open`, `batches`: what makes segments readable that have arrived, by own kernels and by the vendor's library.
+//! - `plan`: number and size of slots; `head`: the layout of a slot;
+//! - `open`, `batches`: decompression and expansion in a slot, with Warpmill's kernels and the vendor's library.
 
 pub(crate) mod batches;
 pub(crate) mod head;

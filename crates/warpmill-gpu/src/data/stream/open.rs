@@ -1,4 +1,4 @@
-//! Kernels that make segments readable when they have arrived in a slot.
+//! Kernels that decompress and expand segments in a slot.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::kernels;
 use crate::kernels::library::Library;
 use crate::memory::error::Result;
 
-/// The helpers that make segments readable when they have arrived.
+/// Kernels that decompress and expand segments in a slot.
 #[derive(Clone)]
 pub struct Openers {
     /// Decompresses blocks of chunks.
@@ -18,7 +18,7 @@ pub struct Openers {
 }
 
 impl Openers {
-    /// For `device`.
+    /// Compiles the kernels for `device`.
     ///
     /// # Errors
     /// The compiler's.
@@ -30,10 +30,10 @@ impl Openers {
         Ok(Self { decompress, expand })
     }
 
-    /// Queues the decompression of `count` chunks, described at `chunks`, of `blocks` blocks together.
+    /// Queues the decompression of `count` chunks, described at `chunks`, with `blocks` blocks in total.
     ///
     /// # Safety
-    /// The descriptors name stored chunks and room for their segments in device memory; `state` is a `QueryState`.
+    /// The descriptors name stored chunks and memory for their segments; `state` is a `QueryState`.
     pub unsafe fn decompress(
         &self,
         (chunks, count, blocks): (DevicePtr, u32, u32),
@@ -47,10 +47,10 @@ impl Openers {
         Ok(())
     }
 
-    /// Queues the expansion of `count` segments, described at `expansions`, of `vectors` vectors together.
+    /// Queues the expansion of `count` segments, described at `expansions`, with `vectors` vectors in total.
     ///
     /// # Safety
-    /// The descriptors name segments and room for their values in device memory.
+    /// The descriptors name segments and memory for their values.
     pub unsafe fn expand(&self, (expansions, count, vectors): (DevicePtr, u32, u32), stream: Stream) -> Result<()> {
         let params = ParamBytes::new().u64(expansions).u32(count).u32(vectors);
         let grid = u64::from(vectors.div_ceil(self.expand.threads() / 32));

@@ -1,4 +1,4 @@
-//! The way a program's segments are cut into batches, and what memory those take.
+//! Plan of streamed data: the cut into batches, and the memory of slots.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,56 +15,55 @@ use crate::memory::regions::aligned;
 use super::batches::Scratch;
 use super::head::{KINDS, data_bytes, head_bytes, made_bytes, parts_of_slot, slot_bytes, together, wanted_of};
 
-/// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
+/// Batches in flight: one read by a kernel, one being copied, one prepared by the host.
 const SLOTS: u64 = 3;
 
-/// Bytes of a slot, where memory allows: long enough copies for full bandwidth, short enough to overlap.
+/// Bytes of a slot if memory allows: copies long enough for full bandwidth, short enough to overlap.
 const SLOT_BYTES: u64 = 64 << 20;
 
-/// A scan is cut into so many batches at least, where its row segments allow: the first copy overlaps with nothing.
+/// Least number of batches of a scan, if its row segments allow: the first copy overlaps with nothing.
 const LEAST_BATCHES: u64 = 8;
 
-/// The bytes that are read from a disk at once, where there are as many: the host waits for the slowest request of a batch before it begins the next one,
-/// so that batches of 8 MiB come at three quarters of a disk's rate. What is copied while nothing is read hardly matters beside.
+/// Least bytes of a read from a disk: the host waits for the slowest request of a batch before it begins the next, so batches of 8 MiB reach three
+/// quarters of a disk's rate. Copies are short beside such reads.
 const READ_BYTES: u64 = 16 << 20;
 
-/// Bytes of a slot of pages of Parquet, each of which a warp goes through from its beginning to its end, however large it is: there have to be
-/// many at once.
+/// Bytes of a slot of Parquet pages. A single warp decodes a page of any size, so there must be many at once.
 const SLOT_BYTES_OF_PAGES: u64 = 256 << 20;
 
-/// A scan of pages of Parquet is cut into so many batches at least.
+/// Least number of batches of a scan of Parquet pages.
 const LEAST_BATCHES_OF_PAGES: u64 = 3;
 
-/// Descriptors take this part of a slot at most, unless those of a batch that fills a slot take more.
+/// Descriptors take at most one `DESCRIPTOR_SHARE`th of a slot, unless those of a full batch take more.
 const DESCRIPTOR_SHARE: u64 = 8;
 
-/// Bytes of a slot for what segments expand to, beside those that travel: of what was found there, many are read by one launch.
+/// Largest number of bytes of a slot for expanded data besides copied bytes: of segments found in device memory, one launch reads many.
 const MADE_BYTES: u64 = 192 << 20;
 
-/// The way a program's segments travel.
+/// The plan of a program's streamed data.
 #[derive(Debug, Default)]
 pub struct StreamPlan {
-    /// Slots.
+    /// Number of slots.
     pub slots: u64,
     /// Bytes of each.
     pub slot_bytes: u64,
-    /// Bytes that travel in a batch at most, unless a row segment has more.
+    /// Largest number of copied bytes of a batch, unless a single row segment has more.
     batch_bytes: u64,
-    /// Bytes of descriptors that a batch has at most.
+    /// Largest number of descriptor bytes of a batch.
     pub(crate) descriptor_bytes: u64,
-    /// Segments that a batch has at most, but for those that are found on the device and need not be decompressed.
+    /// Largest number of segments of a batch, without those found in device memory that need no decompression.
     pub(crate) segments: u64,
-    /// Batches of all scans, where nothing is left out.
+    /// Number of batches of all scans, if none is pruned.
     pub batches: u64,
-    /// Whether there is something to decompress or to expand when it has arrived.
+    /// Whether segments need to be decompressed or expanded.
     pub(crate) opens: bool,
-    /// The memory that the vendor's library takes to decompress a batch, behind the slots.
+    /// The vendor library's memory, behind the slots.
     pub(crate) scratch: Scratch,
 }
 
 impl StreamPlan {
-    /// For kernels that read these row segments from `source`, with slots of `most` bytes together, where row segments are no larger, and as
-    /// many of them as `asked` says. `library` decompresses what kernels of ours do not.
+    /// Plans slots of at most `most` bytes in total for kernels that read these row segments from `source`, with the count and batch size of `asked`,
+    /// unless row segments are larger. `library` decompresses the formats that Warpmill's kernels do not.
     ///
     /// # Errors
     /// The library's.
@@ -98,7 +97,7 @@ impl StreamPlan {
         let expanded = |chunk: &Arc<Chunk>| made_bytes(chunk)[1];
         let made = kernels.iter().map(|rows| chunks(rows).map(expanded).sum::<u64>());
         let room = (most / count_of_slots).saturating_sub(batch_bytes);
-        // Pages, and segments that are read from a disk, have no copies on the device.
+        // No chunk is found in device memory if it is Parquet pages or read from a disk.
         let found = source != DataSource::Disk && !pages;
         let made = if found { made.max().unwrap_or(0).min(MADE_BYTES).min(room) } else { 0 };
         let mut plan = Self { slot_bytes: batch_bytes + made / 256 * 256, batch_bytes, ..Self::default() };
@@ -117,7 +116,7 @@ impl StreamPlan {
                 count += 1;
             }
             if found {
-                // One launch for all row segments that have nothing to bring.
+                // Room for one launch over all row segments that need no copies.
                 let all = head_bytes(rows).min(plan.slot_bytes / DESCRIPTOR_SHARE);
                 plan.descriptor_bytes = plan.descriptor_bytes.max(all);
             }
@@ -127,12 +126,12 @@ impl StreamPlan {
         Ok(plan)
     }
 
-    /// The bytes that all slots take of a region, and what is behind them.
+    /// Bytes of a region for all slots and the scratch memory.
     pub fn bytes(&self) -> u64 {
         self.slots * self.slot_bytes + self.scratch.bytes()
     }
 
-    /// The row segments that travel together, but for those of their chunks that were found in device memory.
+    /// Cuts `rows` into batches. Chunks `found` in device memory are not copied.
     pub fn batches(&self, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
         let mut batches: Vec<Range<usize>> = vec![];
         let mut size = Size::default();
@@ -150,8 +149,8 @@ impl StreamPlan {
         batches
     }
 
-    /// Whether a batch may have so much. Where only small row segments are left of some, more of them fit into a slot than the memory beside it was
-    /// made for.
+    /// Whether a batch of this size fits a slot, and the descriptor and mirror memory planned per batch: more of small pruned row segments fit into a
+    /// slot than that memory was made for.
     fn holds(&self, size: &Size) -> bool {
         let unknown = self.batches == 0;
         let head: u64 = size.descriptors.map(aligned).iter().sum();
@@ -161,16 +160,16 @@ impl StreamPlan {
     }
 }
 
-/// The size of row segments in a slot.
+/// Bytes and counts of row segments in a slot.
 #[derive(Default)]
 struct Size {
     /// Bytes of descriptors, by kind.
     descriptors: [u64; KINDS],
     /// Bytes of everything else.
     others: u64,
-    /// Bytes of segments that travel; a part of `others`.
+    /// Bytes of copied segments, included in `others`.
     travelling: u64,
-    /// Segments that travel, or that the device decompresses.
+    /// Number of segments that are copied, or that the device decompresses.
     opened: u64,
 }
 
