@@ -2,8 +2,7 @@
 //!
 //! - [`device`]: memory, copies, kernels and streams behind one trait; the real GPU and the simulated device;
 //! - [`kernels`]: hand-written device functions that kernels are composed of;
-//! - [`memory`], [`data`], [`compile`], [`run`]: memory of a device, the data of programs in it, programs compiled for it, and running
-//!   them; each knows those before it, and none of those behind it.
+//! - [`memory`], [`data`], [`compile`], [`run`]: device memory, data of programs, compilation, execution; each depends only on those before it.
 
 pub mod compile;
 pub mod data;

@@ -7,19 +7,19 @@ use crate::device::{Device, DeviceKind, DevicePtr, Result, Stream};
 
 const TEXT: &str = include_str!("../../kernels/peak.cuh");
 
-/// Threads of a block, and pairs of words that each reads at least.
+/// Threads of a block, and least number of pairs of words that each thread reads.
 const THREADS: u32 = 512;
 const PAIRS: u64 = 4;
 
-/// The bytes that are read at most, and must be free at least: much more than the L2 cache has.
+/// Largest number of bytes read, and least number of free bytes: much more than the L2 cache holds.
 const BYTES: u64 = 1 << 30;
 const LEAST_BYTES: u64 = 256 << 20;
 
 /// Timed runs, after one to warm up.
 const RUNS: usize = 5;
 
-/// Bytes per second, measured by a kernel that reads a buffer from end to end; `None` on the simulated device, whose times mean
-/// nothing, and where not enough memory is free.
+/// Measures the read bandwidth in bytes per second with a kernel that reads a buffer from end to end. `None` on the simulated device, whose times
+/// mean nothing, and if too little memory is free.
 ///
 /// # Errors
 /// The device's.
@@ -32,7 +32,7 @@ pub(crate) fn read_bandwidth(device: &Arc<dyn Device>) -> Result<Option<f64>> {
     Ok(Some(bytes as f64 / (ms / 1e3)))
 }
 
-/// A stream and memory to measure with, given back when dropped.
+/// A stream and buffers for measurements, freed on drop.
 struct Bench<'a> {
     device: &'a dyn Device,
     stream: Stream,
@@ -40,7 +40,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// `bytes` bytes, poisoned.
+    /// Allocates `bytes` bytes, poisoned.
     fn buffer(&mut self, bytes: u64) -> Result<DevicePtr> {
         let bytes = bytes.max(256).next_multiple_of(256);
         let at = self.device.allocate(bytes)?;
@@ -63,7 +63,7 @@ impl Drop for Bench<'_> {
     }
 }
 
-/// Least milliseconds of `runs` runs, and the sum that was made last. Between runs the L2 cache is emptied of what they read.
+/// The shortest time of `runs` runs in milliseconds, and the last sum. Between runs the L2 cache is flushed.
 fn read(device: &Arc<dyn Device>, bytes: u64, runs: usize) -> Result<(f64, u64)> {
     let [kernel] = Kernel::compile(device, TEXT.to_string(), [("peak_read", THREADS, 0)])?;
     let mut bench = Bench { device: &**device, stream: device.stream()?, buffers: vec![] };

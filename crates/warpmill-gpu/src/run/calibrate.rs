@@ -1,4 +1,4 @@
-//! Measures a device for the hardware profile.
+//! Measures rates of a device for the hardware profile.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,10 +8,10 @@ use warpmill_machine::{Curve, DeviceRates, Rate};
 use super::bandwidth::read_bandwidth;
 use crate::device::{Device, DeviceKind, DevicePtr, PinnedBuffer, Result, Stream};
 
-/// Bytes of copies.
+/// Sizes of the copies in bytes.
 const COPIES: [usize; 7] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20];
 
-/// Timed copies of each size, the fastest of which counts: other work makes them slower, nothing makes them faster.
+/// Timed copies of each size. The fastest counts: other work only makes copies slower.
 const RUNS: usize = 7;
 
 /// The direction of a copy.
@@ -21,8 +21,8 @@ enum Way {
     ToHost,
 }
 
-/// The rates of a device: copies between its memory and page-locked memory of the host, by their sizes and with the time of the call, and reading its memory. The
-/// other rates stay assumptions.
+/// Measures the rates of a device: copies between its memory and page-locked host memory, as a function of size, call overhead included; and reads of
+/// its memory. Other rates stay assumptions.
 ///
 /// # Errors
 /// The device's: no memory, a lost device.
@@ -51,7 +51,7 @@ pub fn device_rates(device: &Arc<dyn Device>) -> Result<DeviceRates> {
     Ok(rates)
 }
 
-/// Memory on both sides of the link, given back when dropped.
+/// A stream and memory on both sides of the link, freed on drop.
 struct Copier<'a> {
     device: &'a dyn Device,
     stream: Stream,
@@ -60,7 +60,7 @@ struct Copier<'a> {
 }
 
 impl Copier<'_> {
-    /// Seconds of the fastest copy of so many bytes, after one to warm up.
+    /// Seconds of the fastest copy of `bytes` bytes, after one to warm up.
     fn fastest(&mut self, way: Way, bytes: usize) -> Result<f64> {
         let Some(at) = self.at else { return Ok(f64::INFINITY) };
         let mut least = f64::INFINITY;

@@ -1,6 +1,6 @@
-//! Runs programs that are split ([`crate::compile::split`]): the device's pieces one after the other, and then the CPU back end goes on with their rows,
-//! all of which are on the host by then. A piece that has to be run again, because a size was guessed too small, takes back what it gave, so that
-//! nothing can go on with rows of a run that has not ended.
+//! Runs split programs ([`crate::compile::split`]): the device runs its pieces one after the other, then the CPU back end continues with their rows,
+//! all of which are on the host by then. A piece that is run again, because a size was guessed too small, discards its earlier rows, so the CPU never
+//! continues with rows of an incomplete run.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -19,20 +19,20 @@ use super::executor::Executor;
 use super::profile::DeviceProfile;
 use crate::compile::split::{Piece, Split};
 
-/// A split program, and why it is.
+/// A split program, and the reason for the split.
 pub(super) struct Known {
     split: Split,
     plan: JoinPlan,
-    /// Rows of each input, and bytes of rows for the host, that this was decided for.
+    /// The input row counts and the limit of host bytes that the decision is valid for.
     inputs: Vec<u64>,
     host_bytes: Option<u64>,
 }
 
-/// By the program's address, and what was asked for.
+/// Split programs by program address and requested options.
 pub(super) type Splits = Mutex<HashMap<(usize, Asked), (Weak<Program>, Arc<Known>)>>;
 
 impl Executor {
-    /// The way `program` is split, where that has been decided before, or somebody asks for it whatever its size.
+    /// The known split of `program`: decided by an earlier run, or requested by the join strategy whatever the sizes.
     pub(super) fn known_split(
         &self,
         program: &Arc<Program>,
@@ -61,7 +61,7 @@ impl Executor {
         self.split(program, (&deferred, plan), inputs, options).map(Some)
     }
 
-    /// Splits `program`, which is run as `deferred` says, as `plan` says, from now on.
+    /// Splits `program`, whose lowered form is `deferred`, by `plan`; later runs find the split.
     pub(super) fn split(
         &self,
         program: &Arc<Program>,
@@ -84,8 +84,8 @@ impl Executor {
         Ok(known)
     }
 
-    /// Runs what the device runs of a split program; or all of it in another way, where more rows come back than the host may hold, and nobody
-    /// asked for just this one.
+    /// Runs the device's part of a split program. If more rows come back than the host may hold, and the split was not requested, runs the whole
+    /// program in another way.
     pub(super) fn split_or_other(
         &self,
         program: &Arc<Program>,
@@ -102,7 +102,7 @@ impl Executor {
         }
     }
 
-    /// Runs what the device runs of a split program.
+    /// Runs the device's part of a split program.
     fn execute_split(&self, known: &Known, inputs: &[Vec<RecordBatch>], options: &Options) -> Result<DeviceOutput> {
         let Known { split, plan, .. } = known;
         let placed = |side: &Side| if *side == Side::Cpu { Placed::Here } else { Placed::Elsewhere };
@@ -116,7 +116,7 @@ impl Executor {
         let limit = options.host_bytes.unwrap_or(u64::MAX).min(most_host_rows());
         for (number, piece) in split.pieces.iter().enumerate() {
             options.cancel.check()?;
-            // The device makes the joins that a piece itself needs.
+            // Joins within a piece run on the device.
             let join = JoinStrategy::Auto;
             let left = limit.saturating_sub(output.host_bytes);
             let own = Options { join, cpu_threads: 0, piece_bytes: Some(left), ..options.clone() };
@@ -137,7 +137,7 @@ impl Executor {
     }
 }
 
-/// The rows that a piece gave.
+/// The rows that a piece returned.
 fn rows_of(piece: &Piece, placed: Vec<Placed>) -> Result<RowSet> {
     let mut all = RowSet::default();
     for placed in placed {
@@ -155,7 +155,7 @@ fn rows_of(piece: &Piece, placed: Vec<Placed>) -> Result<RowSet> {
     Ok(all)
 }
 
-/// Bytes of rows, strings included.
+/// Bytes of rows, including strings.
 fn bytes(rows: &RowSet) -> u64 {
     let of = |vector: &Arc<Vector>| {
         let text = match &vector.data {

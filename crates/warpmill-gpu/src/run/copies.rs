@@ -9,16 +9,16 @@ use crate::memory::regions::aligned;
 
 /// Bytes in page-locked memory that are copied to a slot.
 pub(crate) enum Ready {
-    /// The slot's image.
+    /// The image of the whole slot.
     Whole,
-    /// Ranges of the staging memory, and where in the slot each goes.
+    /// Ranges of the staging memory, and their offsets in the slot.
     Pieces(Vec<(Range<usize>, u64)>),
-    /// Copies that stay in page-locked memory.
+    /// Page-locked copies, and their offsets in the slot.
     Pinned(Vec<(PinnedCopy, u64)>),
 }
 
 impl Ready {
-    /// Queues the copies to the slot at `at`, of whose image the first `head` bytes are descriptors; gives their number.
+    /// Queues the copies to the slot at `at`, whose image has `head` bytes of descriptors and `bytes` bytes in total. Returns the number of copies.
     pub fn queue(
         self,
         device: &dyn Device,
@@ -40,7 +40,7 @@ impl Ready {
                 let mut count = 0;
                 let mut next = pieces.iter().peekable();
                 while let Some((from, to)) = next.next() {
-                    // Bytes that lie behind each other in both memories, with nothing between, are one copy.
+                    // Adjacent ranges, in both memories, are one copy.
                     let mut end = from.end;
                     let near = |end: usize, other: usize| other >= end && other as u64 <= aligned(end as u64);
                     while let Some((other, _)) = next.next_if(|(other, there)| {
@@ -59,7 +59,7 @@ impl Ready {
                 let mut count = 0;
                 let mut next = copies.iter().peekable();
                 while let Some((copy, to)) = next.next() {
-                    // Segments that lie behind each other in both memories are one copy.
+                    // Adjacent segments, in both memories, are one copy.
                     let mut last = copy;
                     while let Some((_, _)) = next.peek().filter(|(other, there)| {
                         other.offset_from(copy).is_some_and(|distance| to + distance == *there)

@@ -1,4 +1,4 @@
-//! Reading table files past the page cache.
+//! Direct reads of table files, past the page cache.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,17 +19,17 @@ use crate::memory::regions::{aligned, padded};
 /// The alignment of offsets, lengths and addresses of direct reads.
 const BLOCK: usize = 4096;
 
-/// Bytes more than its own that a chunk takes of the memory that it is read into.
+/// Extra bytes of memory for a chunk that is read, for alignment.
 pub const SLACK: u64 = 3 * BLOCK as u64;
 
-/// Bytes between chunks that are read with them: a request of its own takes a disk longer. Within [`SLACK`].
+/// Largest gap in bytes across which chunks are read by one request: a separate request takes longer. Within [`SLACK`].
 const GAP: u64 = 2 * BLOCK as u64;
 
-/// Bytes of a request: enough for a disk's full speed, few enough for several at a time.
+/// Bytes of a request: enough for a disk's full rate, small enough for several at a time.
 const REQUEST: usize = 1 << 20;
 
-/// Files that a run keeps open. Others are opened for each request: tables of many small appends have more than a process may open, 1024
-/// mostly, and several programs run at once.
+/// Largest number of files that a run keeps open. Others are opened per request: tables of many small appends have more files than a process may open
+/// (usually 1024), and several programs run at once.
 const MOST_FILES: usize = 32;
 
 /// Linux's `O_DIRECT`.
@@ -39,39 +39,39 @@ const O_DIRECT: i32 = if cfg!(any(target_arch = "aarch64", target_arch = "arm"))
 #[derive(Default)]
 pub struct Files(HashMap<PathBuf, File>);
 
-/// Chunks next to each other in a file.
+/// Adjacent chunks in a file, read together.
 struct Run<'a> {
-    /// The place where the first is.
+    /// The range of the first chunk in the file.
     place: &'a FilePlace,
-    /// From the first block of the first to the end of the last.
+    /// The bytes to read, from a block boundary to the end of the last chunk.
     bytes: Range<u64>,
-    /// The place where each begins in the file, where it is wanted, and what it is.
+    /// The chunks, each with its offset in the file and its offset in the slot.
     chunks: Vec<(u64, u64, &'a Chunk)>,
 }
 
 impl<'a> Run<'a> {
-    /// A chunk of `bytes` bytes at `place` alone, wanted at `to`.
+    /// A run of the chunk at `place` with `bytes` bytes, for offset `to` in the slot.
     fn of(place: &'a FilePlace, bytes: u64, to: u64, chunk: &'a Chunk) -> Self {
         let first = place.offset - place.offset % BLOCK as u64;
         Self { place, bytes: first..place.offset + bytes, chunks: vec![(place.offset, to, chunk)] }
     }
 
-    /// Whether `next`, which does not begin before this, is so near that it is read with it.
+    /// Whether `next`, which does not begin before this run, is close enough to be read with it.
     fn reaches(&self, next: &Self) -> bool {
         self.file() == next.file() && next.chunks[0].0 <= self.bytes.end + GAP
     }
 
-    /// What tells files apart: their names, and which of those that have had one.
+    /// Identity of the file: its path, and its state, which differs when the path names another file.
     fn file(&self) -> (&Path, FileState) {
         (&self.place.path, self.place.state)
     }
 
-    /// The memory that it takes: its blocks, and what may be read past the last chunk's end.
+    /// Bytes of memory for the run: whole blocks, and padding behind the last chunk.
     fn room(&self) -> usize {
         padded(self.bytes.end - self.bytes.start).next_multiple_of(BLOCK as u64) as usize
     }
 
-    /// The requests that read it into `room`.
+    /// The requests that read the run into `room`.
     fn requests<'r>(&self, room: &'r mut [u8]) -> Vec<Request<'r>>
     where
         'a: 'r,
@@ -86,7 +86,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Chunks in files, neighbours together.
+/// The runs of chunks in files.
 fn runs<'a>(chunks: &[(u64, &'a Chunk)]) -> Vec<Run<'a>> {
     let run = |&(to, chunk): &(u64, &'a Chunk)| Some(Run::of(chunk.file()?, chunk.stored_bytes(), to, chunk));
     let mut alone: Vec<Run<'a>> = chunks.iter().filter_map(run).collect();
@@ -104,23 +104,23 @@ fn runs<'a>(chunks: &[(u64, &'a Chunk)]) -> Vec<Run<'a>> {
     runs
 }
 
-/// Blocks that are read at once.
+/// A read of consecutive blocks.
 struct Request<'a> {
-    /// A place in the file.
+    /// A range of the file.
     place: &'a FilePlace,
     start: u64,
-    /// At the end of a file there are fewer than there is room for: so many bytes are needed.
+    /// Number of bytes that must be read: the file may end within `room`.
     needed: usize,
     room: &'a mut [u8],
 }
 
 impl Files {
-    /// Reads what travels of chunks into `memory` behind its first `head` bytes, several at a time: those that are in files from there,
-    /// neighbours together, the others, which were made in memory or which the host decompresses, one by one. Each comes with where it
-    /// is wanted; with the bytes that were read.
+    /// Reads the bytes of chunks into `memory`, behind its first `head` bytes, several at a time. Each chunk is given with its offset in the slot.
+    /// Chunks that are copied as stored are read from their files, neighbours together; the others (made in memory, or decompressed by the host) one
+    /// by one. Returns the ranges, and the number of bytes read.
     ///
     /// # Errors
-    /// Files that cannot be read, or whose file system has no direct reads; bytes that are not what was written.
+    /// Files that cannot be read, or whose file system has no direct reads; checksum mismatches.
     pub fn read_all(
         &mut self,
         memory: &mut [u8],
@@ -142,7 +142,7 @@ impl Files {
         }
         let mut bytes: usize = requests.iter().map(|request: &Request<'_>| request.needed).sum();
         for &(to, chunk) in &others {
-            // As in the slot, so that neighbours there are one copy.
+            // Aligned like the slot, so that adjacent chunks are one copy.
             let wanted = padded(chunk.copied_bytes());
             let room = take(&mut rest, aligned(wanted) as usize);
             pieces.push((start..start + wanted as usize, to));
@@ -161,7 +161,7 @@ impl Files {
         Ok((Ready::Pieces(pieces), bytes as u64))
     }
 
-    /// Opens the files of chunks, as far as so many are kept open. What cannot be opened now is opened for each request, which says why not.
+    /// Opens the files of chunks, up to `MOST_FILES`. A file that fails to open is opened again for each request, which reports the error.
     fn open(&mut self, chunks: &[(u64, &Chunk)]) {
         let mut wanted: Vec<&FilePlace> = chunks.iter().filter_map(|(_, chunk)| chunk.file()).collect();
         wanted.sort_unstable_by_key(|place| &place.path);
@@ -199,7 +199,7 @@ impl Files {
                 Ok(0) => break,
                 Ok(bytes) => done += bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // The last block of a file is short: what follows it does not begin at a block.
+                // The last block of a file is short, and the rest of it cannot be read at an aligned offset.
                 Err(_) if done >= needed => break,
                 Err(error) => return Err(failed(path, error)),
             }
@@ -211,12 +211,12 @@ impl Files {
         Ok(())
     }
 
-    /// Writes what travels of a chunk that does not lie in its file as it travels, and zeros behind it.
+    /// Writes the bytes of a chunk that are not in its file as copied, and zero padding behind them.
     fn make(&self, chunk: &Chunk, room: &mut [u8], decoding: &Decoding) -> Result<()> {
         let (room, padding) = room.split_at_mut(chunk.copied_bytes() as usize);
         padding.fill(0);
         let Some(place) = chunk.file() else { return chunk.write(None, room, decoding) };
-        // The host decompresses it on the way.
+        // The host decompresses the stored bytes.
         let stored = chunk.stored_bytes();
         let run = Run::of(place, stored, 0, chunk);
         let mut scratch = vec![0; run.room() + BLOCK];
@@ -230,12 +230,12 @@ impl Files {
     }
 }
 
-/// Whether what travels is what is in a file.
+/// Whether the copied bytes of a chunk are those in its file.
 fn is_direct(chunk: &Chunk) -> bool {
     chunk.file().is_some() && (chunk.compressed().is_none() || chunk.for_device().is_some())
 }
 
-/// Opens the file that a place is in for direct reads.
+/// Opens the file of `place` for direct reads.
 fn open(place: &FilePlace) -> Result<File> {
     let path = &place.path;
     let file = File::options().read(true).custom_flags(O_DIRECT).open(path).map_err(|error| failed(path, error))?;

@@ -1,4 +1,4 @@
-//! Facts for plans of exchanges: what devices lack, and what they have.
+//! Facts for planning exchanges: the data that a device lacks or holds.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::peers::PeerGroup;
 use crate::memory::error::Result;
 use crate::memory::regions::{Key, KeyMap, Owner};
 
-/// Data of a program that is not in a device's caching region, and that other devices could bring.
+/// Data of a program that is not in the device's caching region, and that other devices can provide.
 pub struct Lacking {
-    /// Each with its bytes.
+    /// Keys and bytes of the items.
     pub items: Vec<(Key, u64)>,
-    /// The owners of the data, for whose lifetime the keys are those of this data.
+    /// Keeps the keys unique.
     pub owner: Owner,
 }
 
 impl Executor {
-    /// The data that `program` would have to load into the caching region; `None` where its data passes through.
+    /// The data that `program` has to load into the caching region; `None` if its data is streamed.
     ///
     /// # Errors
     /// Operations that the device cannot do, unreadable data.
@@ -31,7 +31,7 @@ impl Executor {
         let cache = self.shared.store.cache.lock();
         let generation = cache.generation();
         let is_there = prepared.resident.lock().as_ref().is_some_and(|resident| resident.generation == generation);
-        // In an order that every device has.
+        // Order by pipeline, the same on every device.
         let mut scans: Vec<_> = prepared.scans.iter().collect();
         scans.sort_by_key(|(pipeline, _)| **pipeline);
         let scans = scans.into_iter().map(|(_, scan)| scan);
@@ -45,7 +45,8 @@ impl Executor {
         Ok(Some(Lacking { items, owner: prepared }))
     }
 
-    /// Whether `program` is known to lack no data that other devices could bring: asks for nothing that takes long.
+    /// Whether `program` is known to have all data that other devices could provide. Answers from what earlier runs recorded, without preparing the
+    /// program.
     pub fn has_data(&self, program: &Arc<Program>, options: &Options) -> bool {
         let Some(prepared) = self.last_prepared(program, options) else { return false };
         let generation = self.shared.store.cache.lock().generation();
@@ -58,7 +59,7 @@ impl Executor {
         self.shared.store.cache.lock().get(key).is_some()
     }
 
-    /// A group of executors, numbered in their order, over direct links, or, if it is to be `staged`, through the host.
+    /// A group of executors, numbered in order, over direct links, or, if `staged`, through the host.
     pub fn group(executors: &[Arc<Executor>], staged: bool) -> Arc<PeerGroup> {
         Arc::new(PeerGroup::new(executors.iter().map(|executor| executor.shared.clone()).collect(), staged))
     }

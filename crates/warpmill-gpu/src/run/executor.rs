@@ -1,4 +1,4 @@
-//! Runs programs on one device, several at once, and each again with more room where a size was guessed too small.
+//! Runs programs on one device, several at once. A program in which a size was guessed too small is run again with more room.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -36,10 +36,10 @@ use crate::data::admission::{self, CachedData, Wanted};
 use crate::data::paths::Choice;
 use crate::memory::regions::aligned;
 
-/// A program is not run more often than this, each time with more room.
+/// Largest number of runs of a program, each with more room.
 const MOST_RUNS: u32 = 16;
 
-/// Runs programs on one device: as many at once as its memory has room for, in the order in which they come.
+/// Runs programs on one device: as many at once as its memory has room for, in order of arrival.
 pub struct Executor {
     pub(super) shared: Arc<Shared>,
     pub(super) limits: Limits,
@@ -49,10 +49,10 @@ pub struct Executor {
     pub(super) splits: Splits,
 }
 
-/// By the program's address, and what was asked for; those of other forms of its columns come after the one that ran last.
+/// Prepared programs by program address and requested options. Several for different forms of the columns, the last used first.
 type PreparedPrograms = HashMap<(usize, Asked), (Weak<Program>, Vec<Arc<Prepared>>)>;
 
-/// A program is kept prepared for so many forms of its columns.
+/// Largest number of column forms for which a program is kept prepared.
 const MOST_FORMS: usize = 6;
 
 impl std::fmt::Debug for Executor {
@@ -80,16 +80,16 @@ impl Executor {
         &self.shared.store.device
     }
 
-    /// Bytes per second that kernels can read of the device's memory, measured when first asked for; `None` on the simulated
-    /// device, and where measuring fails.
+    /// Measured read bandwidth of device memory in bytes per second, measured at the first call; `None` on the simulated device, and if the
+    /// measurement fails.
     pub fn peak_bandwidth(&self) -> Option<f64> {
         self.shared.peak_bandwidth()
     }
 
-    /// The texts of the kernels that `program` needs, with what each does, as they were laid out at first.
+    /// The labels and texts of the kernels of `program`, in its first layout.
     ///
     /// # Errors
-    /// Operations that the device cannot do.
+    /// Operations that the device does not support.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
         let prepared = self.prepared(program, inputs, &Options::default())?;
         prepared.compiled(&self.loaded)?;
@@ -97,16 +97,16 @@ impl Executor {
         Ok(prepared.kernels().iter().map(text).collect())
     }
 
-    /// Whether the kernels of `program` are compiled, in this process or on disk, or the device cannot run it anyway.
+    /// Whether the kernels of `program` are compiled, in this process or on disk, or the device does not support it anyway.
     pub fn has_kernels(&self, program: &Arc<Program>, options: &Options) -> bool {
         let Ok(prepared) = self.prepared(program, &[], options) else { return true };
         prepared.is_compiled() || prepared.kernels().iter().all(|kernel| self.loaded.has_code(kernel))
     }
 
-    /// Forgets all copies of data: queries read host memory again. Waits for programs that run.
+    /// Drops all copies of data. Waits for running programs.
     pub fn clear_cache(&self) {
         let wanted = Wanted { data: None, processing: 0, alone: true, nested: false };
-        // Whoever is alone finds the caching region empty.
+        // A turn alone on the device empties the caching region.
         if let Err(error) = self.shared.admission.enter(&self.shared.store, wanted, &CancelToken::default()) {
             tracing::warn!(%error, "the device's data was not dropped");
         }
@@ -114,10 +114,10 @@ impl Executor {
         self.shared.store.mapped.clear();
     }
 
-    /// Runs `program` up to the point where the host goes on.
+    /// Runs `program` up to the rows that the host continues with.
     ///
     /// # Errors
-    /// [`Failure`]: nothing of a failed run is given, and the program can be run elsewhere.
+    /// [`Failure`]: a failed run has no results, and the program can be run elsewhere.
     pub fn execute(
         &self,
         program: &Arc<Program>,
@@ -125,7 +125,7 @@ impl Executor {
         options: &Options,
     ) -> Result<DeviceOutput> {
         if options.profile || options.data == DataSource::Mirrored {
-            // Measured now if it never was: not while the program runs.
+            // Measure before the program runs, not while it does.
             self.shared.peak_bandwidth();
         }
         let rows: Vec<u64> =
@@ -155,22 +155,22 @@ impl Executor {
                 Ok(Outcome::Again(_)) => {
                     return Err(warpmill_ir::Unsupported::new("program", "sizes could not be found in 16 runs").into());
                 }
-                // The rows that are sent take their memory twice: once more with room for as many as there are.
+                // Rows to be sent take twice their memory. Run again with room for fewer, then for the counted number.
                 Err(Failure::Memory { .. }) if options.may_send_fewer(prepared.hints(), program.sinks.len() - 1) => {
                     let mut hints = prepared.hints().clone();
                     hints.capacity.insert(program.sinks.len() - 1, FIRST_SENT);
                     prepared = self.prepare(program, &rows, hints, options)?;
                 }
-                // Constants of others may have needed more.
+                // Hints learnt with other constants may ask for too much memory.
                 Err(Failure::Memory { .. }) if prepared.has_others_hints => {
                     let first = Asked::of(program, options).hints();
                     prepared.unteach(&first);
                     prepared = self.prepare(program, &rows, first, options)?;
                 }
-                // Others may have copied what it has sent, and left.
+                // Other devices may have copied the rows already, and left.
                 Err(failure) if options.shuffle.is_some() => return Err(failure),
                 Err(failure @ Failure::Memory { .. }) => {
-                    // It would fit: allocations of other sizes, left by other queries or held by other processes, are in the way.
+                    // An empty device would have room: allocations of other queries or processes fragment the memory.
                     if !alone && self.fits(&prepared, &inputs) {
                         alone = true;
                         continue;
@@ -180,7 +180,7 @@ impl Executor {
                         None => prepared.without_rows_on_host(self.shared.store.memory, taken, &means)?,
                         less => less,
                     };
-                    // Remote files that are to come take less room than footers let expect.
+                    // Pages of remote files take less room than their footers promise.
                     let read_first = || Hints { unforeseen: u32::MAX, ..prepared.hints().clone() };
                     let to_come = prepared.scans.values().any(|scan| scan.rows.to_come);
                     let Some(hints) = less.or_else(|| to_come.then(read_first)) else { return Err(failure) };
@@ -214,9 +214,9 @@ impl Executor {
         }
     }
 
-    /// The means for joins larger than device memory.
+    /// Cost inputs of the choice of a join strategy.
     pub(super) fn means(&self, options: &Options) -> Means {
-        // The simulated device's measurements of itself say nothing.
+        // Measured rates of the simulated device are meaningless.
         let rates = match self.shared.store.device.properties().kind {
             DeviceKind::Cuda => self.shared.paths.rates(),
             DeviceKind::Sim => Rates::new(&HardwareProfile::default(), &DeviceRates::assumed("gpu"), 16),
@@ -227,14 +227,14 @@ impl Executor {
             DataSource::Mirrored | DataSource::Pinned => rates.link,
         };
         let (strategy, cpu_threads) = (options.join, options.cpu_threads);
-        // Rows on the CPU take memory, too.
+        // Host memory holds the rows and what the CPU back end makes of them.
         let half = options.host_bytes.map_or(u64::MAX, |limit| limit / 2);
         let (host_room, row_room) = (self.shared.room_on_host(options.pinned_memory_limit), half.min(most_host_rows()));
         let (cpu, scattered) = (warpmill_machine::current().cpu, self.shared.device_rates().scattered);
         Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link, scattered, cpu }
     }
 
-    /// The program as it was prepared last.
+    /// The prepared program that was used last.
     pub(super) fn last_prepared(&self, program: &Arc<Program>, options: &Options) -> Option<Arc<Prepared>> {
         let prepared = self.prepared.lock();
         let (held, known) = prepared.get(&(Arc::as_ptr(program) as usize, Asked::of(program, options)))?;
@@ -242,7 +242,7 @@ impl Executor {
         known.first().cloned()
     }
 
-    /// Lets the kernels of a program that goes on with rows of other devices be compiled, if it never was prepared.
+    /// Starts to compile the kernels of the program that continues with rows of other devices, if it was never prepared.
     pub(super) fn compile_ahead(&self, program: &Arc<Program>, options: &Options) {
         if self.last_prepared(program, options).is_none()
             && let Ok(prepared) = self.prepare(program, &[GUESSED_ROWS], Asked::of(program, options).hints(), options)
@@ -251,10 +251,10 @@ impl Executor {
         }
     }
 
-    /// Runs `program` on rows that have come from other devices.
+    /// Runs `program` on rows received from other devices.
     ///
     /// # Errors
-    /// As [`Executor::execute`]; memory that is not free now.
+    /// As for [`Executor::execute`]; too little free memory.
     pub(super) fn execute_received(
         &self,
         program: &Arc<Program>,
@@ -282,7 +282,7 @@ impl Executor {
         alone: bool,
     ) -> Result<Outcome> {
         prepared.compile(&self.loaded);
-        // Kernels are compiled while data is copied. Whoever copies nothing takes no room before it can run.
+        // Kernels are compiled while data is copied. A program without copies waits for them before it takes memory.
         if !prepared.is_compiled()
             && (prepared.stream.is_some() || prepared.missing(&self.shared.store.cache.lock()) == 0)
         {
@@ -317,7 +317,7 @@ impl Executor {
         profile.prepare_nanos = prepared.all_nanos();
         profile.found_kernels = prepared.found_kernels();
         let outcome = Run::new(&self.shared, turn.lane(), (program, prepared), resident, options, profile).run(inputs);
-        // A run that succeeded has waited for its work.
+        // A successful run has waited for its work.
         turn.busy = outcome.is_err();
         outcome
     }
@@ -327,7 +327,7 @@ impl Executor {
         admission::check_size(&self.shared.store, wanted(prepared, inputs)).is_ok()
     }
 
-    /// The program as it ran last, in the forms that are the best now.
+    /// The program prepared in the forms that are best now, with the hints of its last run.
     pub(super) fn prepared(&self, program: &Arc<Program>, inputs: &[u64], options: &Options) -> Result<Arc<Prepared>> {
         let asked = Asked::of(program, options);
         let key = (Arc::as_ptr(program) as usize, asked);
@@ -340,7 +340,7 @@ impl Executor {
             let by = Preparing { first: true, ..self.preparing(options, &forms) };
             return self.prepare_as(program, inputs, &asked.hints(), options, &by);
         };
-        // Not held while the program is prepared: others that run it end meanwhile.
+        // The lock is not held during preparation, so that concurrent runs of the program can end.
         let learnt = last.learnt.lock().take();
         if let Some(hints) = learnt {
             self.shared.paths.forget_outcomes(program);
@@ -374,7 +374,7 @@ impl Executor {
         self.prepare_as(program, inputs, &hints, options, &self.preparing(options, &forms))
     }
 
-    /// The means of this executor; hints are not the first ones.
+    /// Inputs of a preparation whose hints are not the first ones.
     fn preparing<'a>(&'a self, options: &Options, forms: &'a ChooseForms<'a>) -> Preparing<'a> {
         Preparing {
             limits: self.limits,
@@ -399,8 +399,7 @@ impl Executor {
         Ok(self.keep(program, Asked::of(program, options), Arc::new(prepared)))
     }
 
-    /// The way the data of `program` would pass through, as far as that is known before it runs; `None` where it may stay in device
-    /// memory. Reads metadata only.
+    /// The predicted streaming of `program`'s data; `None` if the data may be cached. Reads metadata only.
     ///
     /// # Errors
     /// Filters that cannot be evaluated, damaged metadata.
@@ -408,7 +407,7 @@ impl Executor {
         if !Asked::of(program, options).streamed {
             return Ok(None);
         }
-        // Numbered as it will be run.
+        // Numbered like the program that will be run.
         let deferred = crate::compile::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let columns = scan_columns(
             &deferred,
@@ -425,7 +424,7 @@ impl Executor {
         self.shared.paths.choose(program, columns, place, (options.representation, batches))
     }
 
-    /// The way the data of `prepared` passes through, and why.
+    /// The forms in which the data of `prepared` is streamed, and the reason.
     fn path(&self, program: &Arc<Program>, prepared: &Prepared, options: &Options) -> PathProfile {
         let source = options.data.passing();
         let place = (source, options.io_bandwidth_limit);
@@ -434,14 +433,14 @@ impl Executor {
         PathProfile::new(source, &prepared.columns, &choice, &self.library())
     }
 
-    /// The name of the vendor's library that decompresses; or why there is none.
+    /// The name of the vendor's decompression library; the error is the reason why there is none.
     fn library(&self) -> Result<String, String> {
         self.shared.store.device.batch_codec().map(|library| library.name())
     }
 
-    /// `prepared` is what ran last.
+    /// Records `prepared` as the last used.
     fn keep(&self, program: &Arc<Program>, asked: Asked, prepared: Arc<Prepared>) -> Arc<Prepared> {
-        // Dropped after the lock is released: freeing kernels may wait for the device.
+        // Dropped after the lock is released: unloading kernels may wait for the device.
         let mut gone = vec![];
         let mut all = self.prepared.lock();
         if all.len() >= MOST_PREPARED {
@@ -453,7 +452,7 @@ impl Executor {
         let entry = all.entry((Arc::as_ptr(program) as usize, asked));
         let (held, known) = entry.or_insert_with(|| (Arc::downgrade(program), vec![]));
         if !held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) {
-            // Another program at the address of one that is gone.
+            // The address was reused: the earlier program is gone.
             *held = Arc::downgrade(program);
             gone.push(std::mem::take(known));
         }
@@ -468,16 +467,16 @@ impl Executor {
     }
 }
 
-/// Rows that are sent to other devices at first, where memory does not suffice for as many as there may be.
+/// First guess of the rows that are sent to other devices, if memory does not allow for all.
 const FIRST_SENT: u64 = 1 << 20;
 
-/// Rows that come from other devices, before they are counted.
+/// Assumed number of rows received from other devices before they are counted.
 const GUESSED_ROWS: u64 = 1 << 20;
 
-/// Batches of a program that has not been laid out yet.
+/// Assumed number of batches of a program that is not laid out yet.
 const GUESSED_BATCHES: u64 = 8;
 
-/// The bytes of the device's memory that a run needs.
+/// The device memory that a run needs.
 fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs) -> Wanted<'a> {
     let own = prepared.stream.as_ref().map_or(0, |stream| aligned(stream.bytes()) + prepared.data_bytes);
     let processing = prepared.memory.bytes + inputs.allocated() + own;
@@ -485,7 +484,7 @@ fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs) -> Wanted<'a> {
     Wanted { data, processing, alone: false, nested: false }
 }
 
-/// Bytes of device memory that an executor takes when nothing else is said.
+/// Default limit of an executor's device memory in bytes.
 pub fn default_memory(device: &dyn Device) -> Result<u64> {
     let free = device.free_memory()?;
     Ok(match device.properties().kind {

@@ -1,13 +1,12 @@
-//! Segments that pass through device memory: they do not fit, or are not to stay there.
+//! Streamed data: segments that do not fit device memory, or are not to be kept there.
 //!
-//! Row segments travel in batches, each into one of a few slots of the processing region. While a kernel reads one slot, the next
-//! batch is copied to another, and the host makes the one after that ready: the pipelines of GOLAP (Boeschen et al., section 4),
-//! with fixed buffers. Copies have a stream of their own; events keep both in order, and the host waits only for page-locked
-//! memory that it wants to fill again.
+//! Row segments are copied in batches to a few slots of the processing region. While a kernel reads one slot, the next batch is copied to another,
+//! and the host prepares the one after that: the pipelines of GOLAP (Boeschen et al., section 4), with fixed buffers. Copies have their own stream,
+//! ordered by events; the host waits only for page-locked memory that it is about to refill.
 //!
-//! `plan` cuts scans into batches, `head` places what a slot has, `open` and `batches` decompress what has arrived (all in
-//! [`crate::data::stream`]); `ready` and `disk` bring data into page-locked memory, `ahead` reads remote files before their turn, `keep`
-//! lets some stay; `mirrored` finds copies, `remote` those on other devices.
+//! `plan` cuts scans into batches, `head` lays out a slot, `open` and `batches` decompress in a slot (all in [`crate::data::stream`]). `ready` and
+//! `disk` bring data into page-locked memory, `ahead` prefetches remote files, `keep` retains chunks; `mirrored` finds copies on this device,
+//! `remote` copies on others.
 
 mod ahead;
 mod keep;
@@ -56,64 +55,64 @@ use remote::Remote;
 /// A slot of a run.
 struct Slot {
     at: DevicePtr,
-    /// The time when its last copy was done: the page-locked memory beside it can be filled again.
+    /// Event after its last copy: then its page-locked memory can be refilled.
     copied: Option<Event>,
-    /// The time when the last kernel that reads it was done.
+    /// Event after the last kernel that reads it.
     read: Option<Event>,
 }
 
-/// Brings the batches of a run to the device.
+/// Streams the batches of a run to the device.
 pub struct Feed<'a> {
     shared: &'a Shared,
     source: DataSource,
     throttle: Throttle,
     files: Files,
-    /// The bytes that all copies in page-locked memory may take; none once there was no room: this run looks for it no more.
+    /// Byte limit of all page-locked copies; `None` once a copy had no room: this run makes no more.
     pinned_limit: Option<u64>,
-    /// The program's `QueryState`, which hears of damage.
+    /// The program's `QueryState`, which receives errors of damaged data.
     state: DevicePtr,
     base: DevicePtr,
     slot_bytes: u64,
     scratch: Scratch,
     slots: Vec<Slot>,
     next: usize,
-    /// The time when copies began and ended.
+    /// Begin, end and bytes of each copy.
     copies: Vec<(Event, Event, u64)>,
-    /// The time when batches were there, when they were decompressed, and when their kernels were done.
+    /// Events of each batch: copied, decompressed, kernels done.
     work: Vec<[Event; 3]>,
-    /// The first two of the batch whose kernels are being queued.
+    /// The first two events of the batch whose kernels are being queued.
     arrived: Option<[Event; 2]>,
     transfer: TransferProfile,
-    /// The host's work to make batches ready.
+    /// The host's work of preparing batches.
     filling: TransferProfile,
-    /// The measurements.
+    /// Measurements for the cost model.
     measured: Measured,
     started: Instant,
     openers: Option<Openers>,
-    /// None where nothing is to stay.
+    /// Keeps chunks; `None` if nothing is to be kept.
     keeper: Option<Keeper<'a>>,
-    /// None where data is not mirrored.
+    /// Finds mirrored copies; `None` if data is not mirrored.
     mirrored: Option<Mirrored<'a>>,
-    /// None where other devices have no copies of it for this run.
+    /// Finds copies on other devices; `None` if they have none for this run.
     remote: Option<Remote<'a>>,
-    /// Whether batches are made ready while kernels work.
+    /// Whether batches are prepared while kernels run.
     overlap: bool,
-    /// The reader of remote files ahead of the batches of a kernel.
+    /// Prefetches remote files for the batches of a kernel.
     ahead: Option<Ahead>,
 }
 
-/// A batch that is on its way; work queued on the lane's stream from now on finds it.
+/// A batch whose copy is queued; work queued on the lane's stream from now on finds it.
 pub struct Arrival {
     slot: usize,
-    /// Its row segments.
+    /// Descriptors of its row segments.
     pub descriptors: Descriptors,
 }
 
 impl<'a> Feed<'a> {
-    /// The slots of a run, and `behind` bytes for others right behind them.
+    /// Allocates the slots of a run, and `behind` bytes right behind them for other uses.
     ///
     /// # Errors
-    /// The device's, where it has no room for them.
+    /// The device's, if there is no room for them.
     pub fn new(
         shared: &'a Shared,
         plan: &StreamPlan,
@@ -126,7 +125,7 @@ impl<'a> Feed<'a> {
         let bytes = plan.bytes() + behind;
         let base = if bytes > 0 { lane.region.allocate(bytes)? } else { 0 };
         if plan.slots > 0 {
-            // One range: kernels tell by it which strings have to be copied.
+            // One range, by which kernels recognize strings that must be copied.
             slots.extend((0..plan.slots).map(|slot| Slot {
                 at: base + slot * plan.slot_bytes,
                 copied: None,
@@ -142,7 +141,7 @@ impl<'a> Feed<'a> {
         let filling = TransferProfile { what: source.filling(), ..TransferProfile::default() };
         let transfer = TransferProfile { what: source.transfer(), ..TransferProfile::default() };
         let openers = plan.opens.then(|| shared.openers()).transpose()?;
-        // Work that runs do once is done by now.
+        // One-time work is done by now.
         let started = Instant::now();
         let throttle = Throttle { limit: options.io_bandwidth_limit, started, bytes: 0 };
         let (next, copies, work, arrived, measured) = (0, vec![], vec![], None, Measured::default());
@@ -177,13 +176,12 @@ impl<'a> Feed<'a> {
         })
     }
 
-    /// Lets what `prepared` reads be looked for in the caching region, and stay there as far as there is room.
+    /// Enables lookup of `prepared`'s data in the caching region, and keeping of chunks for which there is room.
     pub fn keep(&mut self, prepared: &Prepared) {
         self.keeper = Some(Keeper::new(self.shared, prepared));
     }
 
-    /// Lets copies of mirrored data be looked for, also on other devices if `options` name them, and the policy hear of what `prepared`
-    /// reads.
+    /// Enables lookup of mirrored copies, also on other devices if `options` name them, and records for the policy what `prepared` reads.
     ///
     /// # Errors
     /// The device's.
@@ -197,7 +195,7 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// The place where chunks of these row segments of `pipeline` are that need not travel. `mirrors` hears of strings in them.
+    /// The addresses of chunks of these row segments of `pipeline` that need no copy. Host originals of their strings are added to `mirrors`.
     pub fn find(&mut self, pipeline: usize, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
         match (&mut self.mirrored, &mut self.keeper) {
             (Some(mirrored), _) => {
@@ -211,40 +209,39 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// The place where chunks of these row segments are now, as far as that is known before they are read: of mirrored data.
+    /// The addresses of mirrored copies of these row segments, without recording a read.
     pub fn look(&self, rows: &[RowSegment<'_>]) -> Found {
         self.mirrored.as_ref().map_or_else(Found::default, |mirrored| mirrored.look(rows))
     }
 
-    /// Bytes that were found, and those that stay from now on.
+    /// Bytes found in device memory, and bytes newly kept there.
     pub fn kept(&self) -> (u64, u64) {
         let found = self.mirrored.as_ref().map_or(0, |mirrored| mirrored.found);
         self.keeper.as_ref().map_or((found, 0), |keeper| (keeper.found, keeper.kept))
     }
 
-    /// Bytes that were to be copied from other devices, those that were, and in how many copies; `None` where there are none.
+    /// Planned and actual traffic from other devices, and the number of copies; `None` if data is not read from other devices.
     pub fn exchanged(&self) -> Option<(Traffic, Traffic, u64)> {
         self.remote.as_ref().map(|remote| (remote.planned.clone(), remote.traffic.clone(), remote.copies))
     }
 
-    /// The place where the slots begin.
+    /// The address of the first slot.
     pub fn base(&self) -> DevicePtr {
         self.base
     }
 
-    /// Begins to read what is to come of these row segments of kernel `kernel`, which will be brought in this order.
+    /// Starts to prefetch the remote columns of these row segments of kernel `kernel`, in the order in which they will be brought.
     pub fn expect(&mut self, prepared: &Prepared, kernel: usize, rows: &[RowSegment<'_>]) {
-        // The one before ends first: it gives its memory back.
+        // The previous prefetch ends first, and frees its memory.
         self.ahead = None;
         let scan = prepared.scans.get(&prepared.kernels()[kernel].pipeline);
         self.ahead = scan.filter(|scan| scan.rows.to_come).and_then(|_| Ahead::of(rows));
     }
 
-    /// Brings row segments of kernel `kernel` into the next slot. `kept` is where dictionaries are, `found` where chunks are that need not
-    /// travel.
+    /// Copies row segments of kernel `kernel` to the next slot. `kept` has the addresses of dictionaries, `found` those of chunks that need no copy.
     ///
     /// # Errors
-    /// The device's; data that cannot be read.
+    /// The device's; unreadable data.
     pub fn bring(
         &mut self,
         lane: &mut Lane,
@@ -260,9 +257,9 @@ impl<'a> Feed<'a> {
         let rows = read.as_deref().unwrap_or(rows);
         if read.is_some() {
             self.measured.read += waiting.elapsed();
-            // How long a network takes says nothing of forms.
+            // Network time does not depend on forms.
             self.measured.first = true;
-            // Whatever a footer said: nothing is written beyond a slot.
+            // Actual sizes may exceed the footer's: never write beyond a slot.
             if slot_bytes(rows, found) > self.slot_bytes {
                 return Err(Failure::Unforeseen);
             }
@@ -326,8 +323,7 @@ impl<'a> Feed<'a> {
         }
         let there = device.record(lane.stream)?;
         let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
-        // SAFETY: the descriptors that were just copied name ranges of this slot: chunks and pages that are there in full, and room
-        // for what becomes of them.
+        // SAFETY: the descriptors that were just copied name complete chunks and pages in this slot, and room for their decompressed data.
         unsafe {
             self.decompress((at + compressed_at as u64, &groups), lane.stream)?;
             self.decompress_pages((at + pages_at as u64, &formats), lane.stream)?;
@@ -343,17 +339,16 @@ impl<'a> Feed<'a> {
             self.measured.on_device.0[codec as usize] += bytes;
         }
         if pages.pages > 0 {
-            // SAFETY: the descriptors that were just copied name images that are there in full, and work areas of the size that they
-            // ask for, both in this slot.
+            // SAFETY: the descriptors that were just copied name complete images and work areas of the required size, both in this slot.
             unsafe { self.shared.parquet()?.decode((at + parquet_at as u64, pages), self.state, lane.stream)? };
         }
         Ok(Arrival { slot: number, descriptors })
     }
 
-    /// Queues the decompression of chunks, described at `at`, one group after the other.
+    /// Queues the decompression of chunks, described at `at`, group by group.
     ///
     /// # Safety
-    /// The descriptors name stored chunks of these groups and room for their segments in device memory.
+    /// The descriptors name stored chunks of these groups and device memory for their segments.
     unsafe fn decompress(&mut self, (at, groups): (DevicePtr, &[Group]), stream: Stream) -> Result<()> {
         let mut at = at;
         for &Group { chunks, wanted, own } in groups {
@@ -371,10 +366,10 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// Queues the decompression of pages, listed at `at`, one format after the other.
+    /// Queues the decompression of pages, listed at `at`, format by format.
     ///
     /// # Safety
-    /// The entries name pages and room for them in device memory.
+    /// The entries name pages and device memory for them.
     unsafe fn decompress_pages(&mut self, (at, formats): (DevicePtr, &[Wanted]), stream: Stream) -> Result<()> {
         let mut at = at;
         for wanted in formats {
@@ -394,12 +389,12 @@ impl<'a> Feed<'a> {
         Ok(batches)
     }
 
-    /// The memory that the vendor's library may use, and where it is.
+    /// The scratch memory of the vendor's library, and its address.
     fn scratch(&self) -> (&Scratch, DevicePtr) {
         (&self.scratch, self.base + self.slots.len() as u64 * self.slot_bytes)
     }
 
-    /// Lets what travels be in page-locked memory.
+    /// Brings the parts into page-locked memory.
     fn make_ready(&mut self, staging: &mut [u8], head: u64, parts: &[Part]) -> Result<Ready> {
         let (started, decoding) = (Instant::now(), &self.measured.on_host);
         let (decoded, busy) = (decoding.bytes(), decoding.time());
@@ -435,7 +430,7 @@ impl<'a> Feed<'a> {
                 ready
             }
         };
-        // Threads decompress side by side; what is left of the time they read, or the host waited.
+        // Threads decompress in parallel; in the remaining time they read, or the host waited.
         let all = started.elapsed();
         let decoding = (decoding.time() - busy).div_f64(rayon::current_num_threads() as f64).min(all);
         match self.source {
@@ -448,8 +443,8 @@ impl<'a> Feed<'a> {
         Ok(ready)
     }
 
-    /// Queues the copies to slot `number`, behind what reads it still; the lane's stream waits for them. The image of the slot has
-    /// `bytes` bytes, of which the first `head` are descriptors.
+    /// Queues the copies to slot `number`, after the kernels that still read it; the lane's stream waits for them. The slot's image has `bytes`
+    /// bytes, of which the first `head` are descriptors.
     fn copy(
         &mut self,
         lane: &mut Lane,
@@ -467,7 +462,7 @@ impl<'a> Feed<'a> {
         let queued = ready.queue(device, &lane.staging[number], (at, head, bytes), copies);
         let copied = queued.and_then(|count| {
             self.transfer.count += count;
-            // Behind what came from the host, which may be the image of all of the slot.
+            // After the copies from the host, which may overwrite the whole slot.
             if let Some(remote) = self.remote.as_mut().filter(|_| !elsewhere.is_empty()) {
                 remote.pull(elsewhere, at, copies)?;
             }
@@ -480,7 +475,7 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// Notes that the readers of `arrival` have been queued on the lane's stream: its slot can be taken when that is done.
+    /// Marks the slot of `arrival` as free once the work queued on the lane's stream so far is done.
     ///
     /// # Errors
     /// The device's.
@@ -493,7 +488,7 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// The bytes that were copied, how the host made them ready, and how long all of that took, when all of it is done.
+    /// Waits for all copies. Returns their profiles, and the measurements for the cost model.
     ///
     /// # Errors
     /// The device's.
@@ -508,7 +503,7 @@ impl<'a> Feed<'a> {
         Ok((profiles.into_iter().filter(|transfer| transfer.count > 0).collect(), measured))
     }
 
-    /// Adds up how long copies and kernels took, all of which are done.
+    /// Sums the times of copies and kernels, all of which are done.
     ///
     /// # Errors
     /// The device's.
@@ -517,7 +512,7 @@ impl<'a> Feed<'a> {
         let elapsed =
             |from, to| Ok::<_, Failure>(Duration::from_secs_f64(f64::from(device.elapsed_ms(from, to)?) / 1e3));
         for (before, after, bytes) in std::mem::take(&mut self.copies) {
-            // The lane waited for the copy, not for this event just behind it.
+            // The lane waited for the copy, not for this event after it.
             device.finish(after)?;
             let time = elapsed(before, after)?;
             self.transfer.nanos += time.as_nanos() as u64;

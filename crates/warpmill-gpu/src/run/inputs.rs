@@ -1,4 +1,4 @@
-//! Rows from outside (of DataFusion's operators below) and constant rows, made ready for device memory.
+//! Input rows from DataFusion's operators, and constant rows, in the form of device memory.
 
 use std::sync::Arc;
 
@@ -17,38 +17,38 @@ use crate::memory::error::Result;
 use crate::memory::mirrors::Mirrors;
 use crate::memory::regions::{Region, aligned};
 
-/// The rows of a program's sources that are no scans.
+/// The rows of a program's sources other than scans.
 #[derive(Default)]
 pub struct Inputs {
-    /// The names of each source among the query's buffers, its rows and its arrays.
+    /// Per source: its prefix of buffer names, number of rows, and arrays.
     pub sources: Vec<(String, u64, Vec<InputArray>)>,
-    /// The traffic between devices, where the rows come from others.
+    /// Traffic between devices, for rows received from other devices.
     pub shuffled: Option<ExchangeProfile>,
-    /// The memory of other devices that their strings point into.
+    /// Memory of other devices that strings of received rows point into.
     pub(super) texts: Vec<Arc<Texts>>,
 }
 
-/// An array of rows that is to be in device memory.
+/// An array of rows to be copied to device memory.
 pub enum InputArray {
-    /// Made on the host.
+    /// In host memory.
     Host(HostArray),
     /// In pieces on other devices.
     Peers(PeerArray),
 }
 
-/// An array in pieces on devices of a group.
+/// An array whose pieces are on devices of a group.
 pub struct PeerArray {
-    /// Its name among the query's buffers.
+    /// Buffer name.
     name: String,
     group: Arc<PeerGroup>,
-    /// The number in the group of the device that gets it.
+    /// Number in the group of the receiving device.
     number: usize,
-    /// With their bytes, in their order.
+    /// The pieces in order, with their bytes.
     pieces: Vec<(Place, u64)>,
 }
 
 impl Inputs {
-    /// The rows of `batches`, by number of the input, and the constant rows of `program`.
+    /// Encodes the rows of `batches`, by input number, and the constant rows of `program`.
     ///
     /// # Errors
     /// Values that the program's types cannot hold.
@@ -77,10 +77,10 @@ impl Inputs {
         Ok(Self { sources, ..Self::default() })
     }
 
-    /// The rows that have come from other devices, the one input of `program`, and its constant rows.
+    /// The rows received from other devices as input 0 of `program`, and its constant rows.
     ///
     /// # Errors
-    /// Rows of other columns.
+    /// Rows with other columns.
     pub(super) fn received(program: &Program, received: &Received) -> Result<Self> {
         let mut inputs = Self::default();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
@@ -105,13 +105,13 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// The bytes that they take of a region.
+    /// Bytes of a region for all arrays.
     pub fn allocated(&self) -> u64 {
         self.sources.iter().flat_map(|(_, _, arrays)| arrays).map(InputArray::allocated).sum()
     }
 }
 
-/// The arrays of `fields` of received rows, which are called `owner`.
+/// The arrays of `fields` of received rows, with buffer names prefixed by `owner`.
 fn peer_arrays(owner: &str, fields: &[Field], received: &Received) -> Result<Vec<InputArray>> {
     let columns = FlatColumn::all(owner, fields);
     let arrays = columns.iter().flat_map(|column| {
@@ -130,7 +130,7 @@ fn peer_arrays(owner: &str, fields: &[Field], received: &Received) -> Result<Vec
 }
 
 impl InputArray {
-    /// Its name among the query's buffers.
+    /// Buffer name.
     pub fn name(&self) -> &str {
         match self {
             Self::Host(array) => &array.name,
@@ -138,7 +138,7 @@ impl InputArray {
         }
     }
 
-    /// The bytes that it takes of a region.
+    /// Bytes of a region.
     fn allocated(&self) -> u64 {
         match self {
             Self::Host(array) => array.allocated(),
@@ -146,7 +146,7 @@ impl InputArray {
         }
     }
 
-    /// Bytes that are copied.
+    /// Bytes to copy.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Host(array) => array.bytes(),
@@ -154,10 +154,10 @@ impl InputArray {
         }
     }
 
-    /// Queues what brings it to the device, and gives its address there.
+    /// Queues the copy to the device, and returns the address there.
     ///
     /// # Errors
-    /// The device's, and [`Failure::Memory`](crate::Failure::Memory) where the region is full.
+    /// The device's, and [`Failure::Memory`](crate::Failure::Memory) if the region is full.
     pub fn upload(
         &self,
         device: &dyn Device,
@@ -171,11 +171,11 @@ impl InputArray {
         };
         let at = region.allocate(self.bytes())?;
         let mut moves: Vec<Move> = gather(&array.pieces, Place { device: array.number, at });
-        // Not every device begins with the same one.
+        // Start with the successor, so that devices do not all read the same one.
         let next = (array.number + 1) % moves.len().max(1);
         moves.rotate_left(next);
-        // SAFETY: just allocated with the bytes of all pieces; sources hold theirs until this device leaves the shuffle, which is after the
-        // run that waits for `stream`.
+        // SAFETY: just allocated with the bytes of all pieces; sources keep theirs until this device leaves the shuffle, after the run that waits for
+        // `stream`.
         unsafe { array.group.devices().pull(&moves, array.number, stream)? };
         Ok(at)
     }

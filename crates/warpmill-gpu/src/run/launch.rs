@@ -1,5 +1,4 @@
-//! Launches with their parameters, made once per place in memory: a query that runs again finds its memory where it was, and only has
-//! to launch.
+//! Launches and their parameters. They are made once per set of addresses: a repeated query that gets the same addresses only has to launch.
 
 use std::collections::HashMap;
 
@@ -14,20 +13,20 @@ use crate::compile::plan::{QUERY_STATE, SINK_STATE, STATES};
 use crate::compile::prepared::Prepared;
 use crate::data::items::{Descriptors, Resident};
 
-/// Vectors that a warp takes at a time, at most: 2 to the power of this.
+/// Binary logarithm of the largest number of vectors that a warp takes at a time.
 const MOST_VECTORS: u64 = 2;
 
-/// The names that kernels give addresses and counts: `inputs` has those of rows from outside.
+/// Values of all names that kernel parameters refer to: addresses and counts. `inputs` has those of input rows.
 pub(super) fn names(prepared: &Prepared, places: &Places, inputs: HashMap<String, u64>) -> HashMap<String, u64> {
     let mut names = inputs;
     name_places(prepared, places, &mut names);
     names
 }
 
-/// The launches of all kernels that have something to do.
+/// The launches of all kernels that have work.
 ///
 /// # Errors
-/// A buffer that a kernel asks for and nobody made: a defect.
+/// A buffer that a kernel asks for and no sink has: a defect.
 pub(super) fn launches(
     device: &dyn Device,
     prepared: &Prepared,
@@ -42,7 +41,7 @@ pub(super) fn launches(
     launches.filter_map(Result::transpose).collect()
 }
 
-/// The launch of a kernel over spans of some segments (none, where it reads other rows); `None` where there is nothing to do.
+/// The launch of a kernel over `segments`, unused by kernels that read other rows; `None` if there is no work.
 ///
 /// # Errors
 /// As [`launches`].
@@ -78,7 +77,7 @@ pub(super) fn launch(
     }
 }
 
-/// The names that kernels give the states and buffers.
+/// Adds the addresses of states and buffers to `names`.
 fn name_places(prepared: &Prepared, places: &Places, names: &mut HashMap<String, u64>) {
     let sinks = prepared.program.sinks.len() as u64;
     let state = |number: u64| places.states + QUERY_STATE + SINK_STATE * number;
@@ -94,17 +93,17 @@ fn name_places(prepared: &Prepared, places: &Places, names: &mut HashMap<String,
     names.extend(prepared.memory.buffers.iter().map(|buffer| buffer.name.clone()).zip(places.buffers.iter().copied()));
 }
 
-/// Warps' (or rows') worth of work, bytes read, and the parameters that are this kernel's own.
+/// Number of tasks (warps of work), bytes read, and the values of this kernel's own names.
 fn work(device: &dyn Device, kernel: &Kernel, segments: Descriptors) -> (u64, u64, HashMap<&'static str, u64>) {
     match kernel.work {
         Work::Rows(rows) => return (rows.div_ceil(32), 0, HashMap::new()),
         Work::Blocks(blocks) => return (blocks * u64::from(kernel.threads / 32), 0, HashMap::new()),
         Work::Segments(_) => {}
     }
-    // Small tables are split finer, so that all multiprocessors have something to do.
+    // Small tables are split more finely, to occupy all multiprocessors.
     let warps = u64::from(device.properties().multiprocessors) * 32;
     let split = (0..4).find(|split| segments.vectors << split >= warps).unwrap_or(4);
-    // Of large ones a warp takes several vectors at a time, of which few rows may be left.
+    // In large tables a warp takes several vectors at a time, few of whose rows may be left.
     let most = MOST_VECTORS.min(segments.span_bits.into());
     let run = (0..=most).rev().find(|run| segments.vectors >> run >= 16 * warps).unwrap_or(0);
     let named = HashMap::from([
@@ -122,7 +121,7 @@ fn shape(device: &dyn Device, kernel: &Kernel, function: &Function, tasks: u64) 
     let shared = kernel.shared as u32;
     let resident = device.occupancy(function, kernel.threads, shared)?;
     let most = u64::from(device.properties().multiprocessors * resident.max(1));
-    // Each block has work of its own there.
+    // Each block has its own work.
     let most = if matches!(kernel.work, Work::Blocks(_)) { u64::MAX } else { most };
     let blocks = tasks.div_ceil(u64::from(kernel.threads / 32)).clamp(1, most.max(1));
     Ok(LaunchShape { blocks: blocks as u32, threads: kernel.threads, shared })

@@ -1,5 +1,5 @@
-//! Brings a program's data into device memory: into the caching region, once, or, where segments pass through, what else it reads into
-//! the run's own memory. Some of it comes from other devices.
+//! Loads a program's data into device memory: into the caching region, once; for streamed programs only the items besides segments, into the run's
+//! own memory. Some of it comes from other devices.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,10 +20,10 @@ use crate::data::opened::ResidentRows;
 use crate::data::store::Store;
 use crate::memory::regions::{KeyMap, Owner, padded};
 
-/// The place where the data of `prepared` is: in the caching region, or, of a program whose segments pass through, copied for this run.
+/// Loads the data of `prepared` into the caching region, or, if its segments are streamed, its other data for this run.
 ///
 /// # Errors
-/// [`crate::memory::error::Failure::Memory`] where it does not fit, the device's errors, unreadable files.
+/// [`crate::memory::error::Failure::Memory`] if it does not fit, the device's errors, unreadable files.
 pub(super) fn load(
     store: &Store,
     turn: &mut Turn<'_>,
@@ -43,7 +43,7 @@ pub(super) fn load(
     if let Some(peers) = peers {
         exchange(store, turn.lane(), prepared, (peers, options, profile))?;
     }
-    // One program at a time: what two need is copied once.
+    // One program at a time, so that shared data is copied once.
     let _loading = store.loading.lock();
     let resident = match resident(store, prepared) {
         Some(resident) => resident,
@@ -53,7 +53,7 @@ pub(super) fn load(
     Ok(resident)
 }
 
-/// The data that an earlier run loaded, if it is still there: nothing is dropped while a program runs.
+/// The addresses of data that an earlier run loaded, if it is still there: nothing is dropped while a program runs.
 fn resident(store: &Store, prepared: &Prepared) -> Option<Arc<Resident>> {
     let generation = store.cache.lock().generation();
     prepared.resident.lock().clone().filter(|resident| resident.generation == generation)
@@ -93,7 +93,7 @@ fn fill_cache(
     resident.mirrors.sort();
     let described = describe(store, lane, prepared, &mut resident)?;
     if copies.count > 0 || !described.is_empty() {
-        // Other programs find the data from here on, whatever their stream.
+        // The data is complete before programs on other streams find it.
         store.device.synchronize(lane.stream)?;
     }
     fresh.iter().for_each(|(scan, rows)| scan.rows.keep(rows));
@@ -108,8 +108,8 @@ fn fill_cache(
     Ok(resident)
 }
 
-/// Brings what the device lacks as it was planned: its part from the host, which others find then, and the rest from them. What does not
-/// come is left.
+/// Carries out the planned exchange: loads the device's part from the host, makes it available to others, and copies the rest from them. Data that
+/// others fail to provide stays missing.
 fn exchange(
     store: &Store,
     lane: &mut Lane,
@@ -126,14 +126,14 @@ fn exchange(
     let started = Instant::now();
     peers.begin();
     let own = items.iter().filter(|(_, origin)| *origin == Origin::Host).map(|(item, _)| *item);
-    // Nobody waits for a device that may have to wait for another turn.
+    // On failure, the others must not wait for this device.
     let copies = load_own(store, lane, own).inspect_err(|_| peers.leave())?;
     peers.loaded();
     copies.note(started, profile);
     let devices = peers.planned().rows().len();
     let mut traffic = Traffic::new(devices);
     let deadline = PeerPart::deadline();
-    // Each begins with the device after it: not all with one.
+    // Each device starts with its successor, to spread the load.
     for source in (1..devices).map(|next| (peers.number() + next) % devices) {
         let own = items.iter().filter(|(_, origin)| *origin == Origin::Peer(source)).map(|(item, _)| *item).collect();
         traffic.add_all(&fetch(store, lane, own, (peers, source, deadline), (options, profile))?);
@@ -143,7 +143,7 @@ fn exchange(
     Ok(())
 }
 
-/// Copies `items` from the host, and lets others find them.
+/// Copies `items` from the host, and makes them available.
 fn load_own<'a>(store: &Store, lane: &mut Lane, items: impl Iterator<Item = &'a Item>) -> Result<Copies> {
     let _loading = store.loading.lock();
     let mut copies = Copies::default();
@@ -155,8 +155,8 @@ fn load_own<'a>(store: &Store, lane: &mut Lane, items: impl Iterator<Item = &'a 
     Ok(copies)
 }
 
-/// Copies those of `items` from device `source` that are there once it has loaded its part, or does not come by the deadline; gives the bytes.
-/// What it cannot give after all comes from the host.
+/// Copies `items` from device `source`, after waiting until it has loaded its part or the deadline passes. Items that it does not have are skipped;
+/// those that cannot be copied come from the host. Returns the traffic.
 fn fetch(
     store: &Store,
     lane: &mut Lane,
@@ -169,7 +169,7 @@ fn fetch(
     if items.is_empty() {
         return Ok(Traffic::new(devices));
     }
-    // Data that was there before the run is not waited for.
+    // No wait if the data was there before the run.
     if !items.iter().all(is_there) {
         peers.wait(source, deadline, &options.cancel)?;
     }
@@ -186,9 +186,9 @@ fn fetch(
         moved.push(item);
         copies.made.insert(item.key(), (at, owner));
     }
-    // SAFETY: just reserved; the source's data was complete before others found it, and stays while it is lent.
+    // SAFETY: just reserved; the source's data was complete before it was found, and stays while it is lent.
     let pulled = unsafe { peers.group().devices().pull(&moves, peers.number(), lane.stream) };
-    // Also where a copy failed: what was queued before reads memory that is only lent.
+    // Also after an error: queued copies read memory that is only lent.
     store.device.synchronize(lane.stream)?;
     if let Err(error) = pulled {
         tracing::warn!(source, %error, "data of another device could not be copied, and is read from the host");
@@ -206,7 +206,7 @@ fn fetch(
     Ok(traffic)
 }
 
-/// The copies that a program makes in the caching region.
+/// Copies that a program makes in the caching region.
 #[derive(Default)]
 struct Copies {
     made: KeyMap<(DevicePtr, Owner)>,
@@ -215,7 +215,7 @@ struct Copies {
 }
 
 impl Copies {
-    /// The place where `item` is in the caching region, and what it was made from; it is copied there if it is not there yet.
+    /// The address of `item` in the caching region, and its image; copies it there first if necessary.
     fn bring(&mut self, store: &Store, lane: &mut Lane, item: &Item) -> Result<(DevicePtr, Owner)> {
         let key = item.key();
         let known = store.cache.lock().get(&key).or_else(|| self.made.get(&key)).cloned();
@@ -227,7 +227,7 @@ impl Copies {
         Ok((at, image))
     }
 
-    /// Copies `item` to `at`, which is reserved for it; gives what it was made from.
+    /// Copies `item` to `at`, which is reserved for it; returns its image.
     fn copy(&mut self, store: &Store, lane: &mut Lane, item: &Item, at: DevicePtr) -> Result<Owner> {
         let (key, image) = (item.key(), item.image(at));
         // SAFETY: reserved with the size of the image and the padding behind it.
@@ -241,13 +241,13 @@ impl Copies {
         Ok(image)
     }
 
-    /// Notes that they were made since `started`.
+    /// Adds the copies made since `started` to the profile.
     fn note(&self, started: Instant, profile: &mut DeviceProfile) {
         let (bytes, count, nanos) = (self.bytes, self.count, started.elapsed().as_nanos() as u64);
         profile.add_transfer(TransferProfile { what: "segments to the device", bytes, count, nanos });
     }
 
-    /// They are there: other programs find them.
+    /// Makes the completed copies available to other programs.
     fn publish(&mut self, store: &Store) {
         let mut cache = store.cache.lock();
         for (key, (at, image)) in self.made.drain() {
@@ -256,7 +256,7 @@ impl Copies {
     }
 }
 
-/// Copies what kernels read beside the segments, which pass through, into the lane's own region.
+/// Copies the items other than segments, which are streamed, into the lane's own region.
 fn copy_for_run(store: &Store, lane: &mut Lane, prepared: &Prepared, profile: &mut DeviceProfile) -> Result<Resident> {
     let mut resident = Resident::default();
     let (mut bytes, mut count) = (0, 0);
@@ -276,7 +276,7 @@ fn copy_for_run(store: &Store, lane: &mut Lane, prepared: &Prepared, profile: &m
     Ok(resident)
 }
 
-/// Makes the descriptors of all kernels' segments that are not in the caching region yet; gives the kernels of those.
+/// Makes the descriptors that are not in the caching region yet, for all kernels; returns the kernels of those made.
 fn describe(store: &Store, lane: &mut Lane, prepared: &Prepared, resident: &mut Resident) -> Result<Vec<usize>> {
     let mut fresh = vec![];
     for kernel in 0..prepared.kernels().len() {

@@ -1,14 +1,14 @@
 //! Runs compiled programs on a device.
 //!
-//! - [`executor`]: runs programs, again with more room where a size was guessed too small, as [`options`] say; `shared`: what all
-//!   runs share; `coexecution`: what is below the joins of a program that is split between both back ends;
-//! - [`preview`]: how all of that is expected to turn out;
-//! - `load`: brings a program's data to the device, some of it from other devices ([`peers`], [`exchange`]); [`feed`]: where it passes through, from table files past the page cache (`disk`) or
-//!   from the host's memory, by `copies`; `prune`: without segments of which no row finds a partner;
-//! - [`shuffle`]: rows that devices send to each other between two programs, divided by `scatter`; `shuffled`: such programs;
+//! - [`executor`]: runs programs with [`options`], and again with more room if a size was guessed too small; `shared`: state that all runs share;
+//!   `coexecution`: programs that are split between both back ends;
+//! - [`preview`]: the expected way of running a program;
+//! - `load`: brings a program's data to the device, some of it from other devices ([`peers`], [`exchange`]); [`feed`]: streams it, from table files
+//!   past the page cache (`disk`) or from host memory, by `copies`; `prune`: skips segments without join partners;
+//! - [`shuffle`]: rows sent between devices in the middle of a query, divided by `scatter`; `shuffled`: such programs;
 //! - `once`: one run; `launch`: its launches; [`inputs`], [`rows`]: rows to and from device memory;
-//! - [`profile`]: what a run took, with `scan_profiles`; `bandwidth`: what the device's memory could give; [`calibrate`]:
-//!   rates for the hardware profile.
+//! - [`profile`]: profile of a run, with `scan_profiles`; `bandwidth`: measured bandwidth of device memory; [`calibrate`]: rates for the hardware
+//!   profile.
 
 pub(crate) mod bandwidth;
 pub mod calibrate;

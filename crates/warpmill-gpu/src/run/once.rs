@@ -1,4 +1,4 @@
-//! One run of a program: memory, launches, checks, and the rows that the host goes on with.
+//! One run of a program: memory, launches, checks, and the rows that the host continues with.
 
 mod claims;
 mod parts;
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
         Ok(places)
     }
 
-    /// Fills buffers: those that lie side by side by one call.
+    /// Fills buffers, adjacent ones by one call.
     fn fill(&self, places: &Places) -> Result<()> {
         let mut fills: Vec<(DevicePtr, u64, u8)> = vec![];
         for (buffer, &at) in self.prepared.memory.buffers.iter().zip(&places.buffers) {
@@ -171,13 +171,13 @@ impl<'a> Run<'a> {
             }
         }
         for (at, bytes, value) in fills {
-            // SAFETY: allocated; what lies between two buffers is nobody's.
+            // SAFETY: allocated; gaps between two buffers are unused.
             unsafe { self.device().fill(at, value, bytes, self.lane.stream)? };
         }
         Ok(())
     }
 
-    /// Uploads rows from outside and constant rows; gives what kernels call their arrays and counts.
+    /// Uploads input rows and constant rows; returns the addresses and counts by name.
     fn upload(&mut self, inputs: &Inputs) -> Result<HashMap<String, u64>> {
         let mut names = HashMap::new();
         for (owner, rows, arrays) in &inputs.sources {
@@ -195,7 +195,7 @@ impl<'a> Run<'a> {
         Ok(names)
     }
 
-    /// Queues all kernels; gives when each began and ended.
+    /// Queues all kernels; returns their timings.
     fn launch_all(&mut self, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings<'a>> {
         let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
         if let Some(stream) = &prepared.stream {
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
         if self.options.shared.is_some() {
             return self.launch_claimed(places, inputs);
         }
-        // Rows from outside are somewhere else every time.
+        // Input rows are at other addresses each time.
         let again = inputs.is_empty();
         let found = again.then(|| prepared.replays.find(places, &resident)).flatten();
         let (replay, made);
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
         Ok(timings)
     }
 
-    /// Queues all kernels, each as often as it has batches, while the batches arrive.
+    /// Queues all kernels, once per batch, while batches arrive.
     fn launch_streamed(
         &mut self,
         plan: &StreamPlan,
@@ -295,22 +295,22 @@ impl<'a> Run<'a> {
             }
             self.claim_others(kernel, &rows);
         }
-        // Results are fetched in one go: what was copied is known then.
+        // Results are fetched in one go; their sizes are known after the copy of the states.
         self.device().synchronize(self.lane.stream)?;
         self.note_passed(feed, true)?;
         Ok(timings)
     }
 
-    /// The place where what passes through comes from.
+    /// The source of streamed data.
     fn source(&self) -> DataSource {
         match self.options.data.passing() {
-            // Copies of files are not kept: they may change.
+            // Page-locked copies of external files are not kept: the files may change.
             DataSource::Pinned if is_scanned(&self.prepared.program) => DataSource::Host,
             other => other,
         }
     }
 
-    /// Notes what `feed` has brought, once all of it is done; `whole`: of the whole program.
+    /// Records the work of `feed` in the profile, once it is done; `whole`: it covers the whole program.
     fn note_passed(&mut self, feed: Feed<'_>, whole: bool) -> Result<()> {
         let (found, kept) = feed.kept();
         if let (Some((planned, traffic, count)), Some(reads)) = (feed.exchanged(), &self.options.reads) {
@@ -325,12 +325,12 @@ impl<'a> Run<'a> {
             path.measured = Some(measured.stages());
             (path.found_bytes, path.kept_bytes) = (found, kept);
         }
-        // Where kernels reach host memory by themselves, or rows come back meanwhile, copies share the link, and the host's memory, with them: such runs
-        // say nothing of their rates.
+        // Copies of such a run share the link and the host's memory with kernels that access host memory, or with rows on their way back: the
+        // measured rates are not representative.
         let shared = self.prepared.memory.on_host() > 0 || self.options.piece_bytes.is_some() && self.flushed_bytes > 0;
-        // Bytes of other devices did not come over the link to the host.
+        // Bytes from other devices did not use the link to the host.
         let from_others = self.profile.exchange.as_ref().is_some_and(|exchange| exchange.traffic.total() > 0);
-        // What a part takes says nothing of the whole.
+        // The time of a part does not represent the program.
         if !shared && !from_others && self.options.shared.is_none() {
             let place = (self.source(), self.options.io_bandwidth_limit);
             self.shared.paths.learn(self.asked, &self.prepared.forms, place, (&measured, whole));
@@ -338,12 +338,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Brings the segments that pass through.
+    /// Prepares the streaming of segments.
     fn feed(&mut self, plan: &StreamPlan, places: &Places) -> Result<Feed<'a>> {
         let source = self.source();
         let texts = self.prepared.memory.texts.iter().map(|(_, bytes)| bytes).sum();
         let mut feed = Feed::new(self.shared, plan, self.lane, (source, self.options), places.states, texts)?;
-        // Data that the user wants to be copied for every run is.
+        // The other sources are copied for every run by definition.
         match self.options.data {
             DataSource::Cache => feed.keep(self.prepared),
             DataSource::Mirrored => feed.mirror(self.prepared, self.lane, self.options)?,
@@ -357,7 +357,7 @@ impl<'a> Run<'a> {
         crate::compile::buffers::bytes_of_sink(id, &self.prepared.layouts()[id])
     }
 
-    /// Notes in the profile that, of row segments `all`, those but `rows` need not be read by kernel `kernel`.
+    /// Records in the profile that kernel `kernel` skips the row segments in `all` that are not in `rows`.
     fn note_pruned(&mut self, kernel: usize, all: Vec<usize>, rows: &[RowSegment<'_>]) {
         let prepared = self.prepared;
         let pipeline = prepared.kernels()[kernel].pipeline;
@@ -370,7 +370,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Queues a kernel, which `timings` times if that is asked for.
+    /// Queues a kernel, timed by `timings` if profiling is on.
     fn launch(&mut self, launch: &Launch, timings: &mut Timings<'_>) -> Result<()> {
         self.options.cancel.check()?;
         let (device, prepared, stream) = (self.device(), self.prepared, self.lane.stream);
@@ -388,8 +388,8 @@ impl<'a> Run<'a> {
             });
         }
         let queue = || {
-            // SAFETY: every address in the parameter was allocated for this run or lies in the cache, with the sizes that
-            // the layouts, from which the kernel was generated, say.
+            // SAFETY: every address in the parameters was allocated for this run or lies in the cache, with the sizes of the layouts from which the
+            // kernel was generated.
             unsafe { device.launch(function, launch.shape, &launch.params, stream).map_err(Failure::from) }
         };
         if self.options.profile {
@@ -403,7 +403,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The states, when all work is done.
+    /// The states of all sinks. All work is done.
     fn words(&self) -> Vec<u64> {
         let bytes = self.lane.host.as_deref().unwrap_or_default();
         let states = &bytes[..self.prepared.memory.read_bytes as usize];
@@ -423,7 +423,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Fails where a value raised an error.
+    /// Fails if a value raised an error.
     fn check_values(&self, words: &[u64]) -> Result<()> {
         match words[0] as u32 {
             0 => Ok(()),
@@ -431,7 +431,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The verdict of the states: go on (`None`), run again, or fail.
+    /// Evaluates the states: continue (`None`), run again with new hints, or fail.
     fn check(&self, words: &[u64]) -> Result<Option<Outcome>> {
         self.check_values(words)?;
         let mut hints = self.prepared.hints().clone();
@@ -440,10 +440,10 @@ impl<'a> Run<'a> {
         }
         for (id, layout) in self.prepared.layouts().iter().enumerate() {
             let state = self.state(words, id, Stage::Own);
-            // Twice the last guess at least: a table that is too small is never taken for one that suffices.
+            // At least twice the last guess, so that guesses always grow.
             let twice = 2 * hints.capacity.get(&id).copied().unwrap_or(0);
             if layout.partition().is_some() {
-                // Each part was looked at when it had been made.
+                // Parts are checked one by one when they are made.
                 continue;
             }
             match layout {
@@ -492,14 +492,14 @@ impl<'a> Run<'a> {
         Ok((hints != *self.prepared.hints()).then(|| Outcome::Again(Box::new(hints))))
     }
 
-    /// The state of some rows of sink `id`.
+    /// The state of stage `stage` of sink `id`.
     fn state(&self, words: &[u64], id: usize, stage: Stage) -> SinkWords {
         SinkWords::of(words, stage as usize * self.program.sinks.len() + id)
     }
 }
 
 impl SinkWords {
-    /// The state at position `number` among all of sinks.
+    /// The state at index `number`.
     fn of(words: &[u64], number: usize) -> Self {
         let at = ((QUERY_STATE + SINK_STATE * number as u64) / 8) as usize;
         Self {

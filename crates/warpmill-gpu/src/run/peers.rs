@@ -1,8 +1,8 @@
-//! Data that devices which run parts of one query bring to each other, in the place of reading it from the host each for itself.
+//! Exchange of cached data between devices that run parts of one query, instead of each reading it from the host.
 //!
-//! The planned exchange of data before the parts begin. A device loads what is planned to come from the host, lets others find it, and only
-//! then waits for what is planned to come from them: nobody waits for a device that waits itself. What does not come (a device that failed,
-//! has not begun, or has dropped it) is read from the host.
+//! The exchange is planned before the parts begin. A device loads its part from the host, makes it available to others, and only then waits for their
+//! parts, so that no device waits for one that waits itself. Data that does not come (the device failed, has not begun, or dropped it) is read from
+//! the host.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::device::group::{DeviceGroup, Link};
 use crate::memory::error::Result;
 use crate::memory::regions::{Key, KeyMap, Owner};
 
-/// The time that a device waits for those that have not begun: they may wait for their turn behind a program that waits for this one.
+/// Limit of the wait for devices that have not begun: they may queue behind a program that waits for this one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The interval at which a device that waits looks whether its query was cancelled.
+/// Interval at which a waiting device checks for cancellation.
 const CANCEL_POLL: Duration = Duration::from_millis(10);
 
-/// Executors of one process that bring data to each other.
+/// Executors of one process that exchange data.
 pub struct PeerGroup {
     members: Vec<Arc<Shared>>,
     devices: DeviceGroup,
@@ -37,7 +37,7 @@ impl std::fmt::Debug for PeerGroup {
 }
 
 impl PeerGroup {
-    /// Of these members, over direct links, or, if it is to be `staged`, through the host.
+    /// A group of `members`, over direct links, or, if `staged`, through the host.
     pub(super) fn new(members: Vec<Arc<Shared>>, staged: bool) -> Self {
         let devices = members.iter().map(|member| member.store.device.clone()).collect();
         Self { devices: if staged { DeviceGroup::staged(devices) } else { DeviceGroup::new(devices) }, members }
@@ -53,7 +53,7 @@ impl PeerGroup {
         self.members.len()
     }
 
-    /// Whether there are none.
+    /// Whether the group is empty.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -62,7 +62,7 @@ impl PeerGroup {
         &self.members[number]
     }
 
-    /// The links that are not direct, in words.
+    /// Descriptions of the links that are not direct.
     pub fn staged_links(&self) -> Vec<String> {
         let count = self.members.len();
         let pairs = (0..count).flat_map(|source| (0..count).map(move |destination| (source, destination)));
@@ -74,18 +74,18 @@ impl PeerGroup {
     }
 }
 
-/// Copies of mirrored data on other devices of a group, of which a device reads what it has no copy of itself.
+/// Access to mirrored copies on other devices of a group, for data of which the device has no copy.
 #[derive(Debug, Clone)]
 pub struct PeerReads {
     group: Arc<PeerGroup>,
     number: usize,
     staged: bool,
-    /// Addresses of the tables that every device reads as a whole.
+    /// Addresses of the tables that every device reads completely.
     whole: Arc<HashSet<usize>>,
 }
 
 impl PeerReads {
-    /// Of device `number`; if they may be `staged`, over links that are not direct, too.
+    /// Reads of device `number`; `staged`: also over links that are not direct.
     pub fn new(group: Arc<PeerGroup>, number: usize, (whole, staged): (Arc<HashSet<usize>>, bool)) -> Self {
         Self { group, number, staged, whole }
     }
@@ -99,7 +99,7 @@ impl PeerReads {
         self.number
     }
 
-    /// Devices of the group.
+    /// Number of devices in the group.
     pub(super) fn devices(&self) -> usize {
         self.group.members.len()
     }
@@ -115,16 +115,16 @@ impl PeerReads {
     }
 }
 
-/// The place where a device gets data from.
+/// The source of data for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The host.
     Host,
-    /// Another device, by its number in the group.
+    /// Another device, by number in the group.
     Peer(usize),
 }
 
-/// How far a device is with its part of an exchange.
+/// Progress of a device in an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Coming,
@@ -133,16 +133,16 @@ enum Progress {
     Gone,
 }
 
-/// An exchange before one run of a query.
+/// The exchange before one run of a query.
 pub struct RunExchange {
     group: Arc<PeerGroup>,
-    /// By device: the origin of what it lacks.
+    /// Sources of the data that each device lacks.
     origins: Vec<KeyMap<Origin>>,
-    /// The bytes that are planned to go between devices.
+    /// Planned bytes between devices.
     planned: Traffic,
     progress: Mutex<Vec<Progress>>,
     changed: Condvar,
-    /// The owners of the data, for whose lifetime the keys are those of the same data.
+    /// Keep the keys unique.
     _keeps: Vec<Owner>,
 }
 
@@ -153,8 +153,8 @@ impl std::fmt::Debug for RunExchange {
 }
 
 impl RunExchange {
-    /// An exchange in which each device gets what it lacks from `origins`, which makes `planned` bytes between devices. `keeps` keeps the
-    /// keys those of the same data.
+    /// An exchange in which each device gets the data that it lacks from `origins`, with `planned` bytes between devices. `keeps` keeps the keys
+    /// unique.
     pub fn new(group: Arc<PeerGroup>, origins: Vec<KeyMap<Origin>>, planned: Traffic, keeps: Vec<Owner>) -> Arc<Self> {
         let progress = Mutex::new(vec![Progress::Coming; origins.len()]);
         Arc::new(Self { group, origins, planned, progress, changed: Condvar::new(), _keeps: keeps })
@@ -167,7 +167,7 @@ impl RunExchange {
 
     fn set(&self, number: usize, progress: Progress) {
         let mut all = self.progress.lock();
-        // Loaded data stays to be found.
+        // Loaded data stays available.
         if all[number] != Progress::Loaded {
             all[number] = progress;
         }
@@ -193,12 +193,12 @@ impl PeerPart {
         &self.exchange.group
     }
 
-    /// The origin of data that the device lacks; `None`: it was not planned, and comes from the host.
+    /// The planned source of data; `None` if it was not planned: then it comes from the host.
     pub(super) fn origin(&self, key: &Key) -> Option<Origin> {
         self.exchange.origins[self.number].get(key).copied()
     }
 
-    /// The bytes that are planned to come from other devices.
+    /// Planned bytes from other devices.
     pub(super) fn planned(&self) -> Traffic {
         let rows = self.exchange.planned.rows();
         let mut own = Traffic::new(rows.len());
@@ -206,27 +206,27 @@ impl PeerPart {
         own
     }
 
-    /// The device has begun to load its part from the host, in which it waits for nobody.
+    /// Reports that the device has begun to load its part from the host, which waits for no other device.
     pub(super) fn begin(&self) {
         self.exchange.set(self.number, Progress::Loading);
     }
 
-    /// All that was planned to come from the host is there for others.
+    /// Reports that the device's part is available to others.
     pub(super) fn loaded(&self) {
         self.exchange.set(self.number, Progress::Loaded);
     }
 
-    /// The device brings nothing any more.
+    /// Reports that the device provides nothing more.
     pub fn leave(&self) {
         self.exchange.set(self.number, Progress::Gone);
     }
 
-    /// The time until which the device waits for those that have not begun, if it starts now: for all of them together.
+    /// The deadline for devices that have not begun, if the wait starts now; one for all of them.
     pub(super) fn deadline() -> Instant {
         Instant::now() + PATIENCE
     }
 
-    /// Waits until device `source` has loaded its part, or is not to be counted on: at `deadline` it has not begun.
+    /// Waits until device `source` has loaded its part, has left, or has not begun by `deadline`.
     ///
     /// # Errors
     /// Cancellation.
@@ -243,7 +243,7 @@ impl PeerPart {
         }
     }
 
-    /// The place where device `source` has the data of `key` in its caching region, and its owner.
+    /// The address of the data of `key` in the caching region of device `source`, and its owner.
     pub(super) fn find(&self, source: usize, key: &Key) -> Option<(Place, Owner)> {
         let cache = self.group().member(source).store.cache.lock();
         cache.get(key).map(|(at, owner)| (Place { device: source, at: *at }, owner.clone()))

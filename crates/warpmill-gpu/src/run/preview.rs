@@ -1,4 +1,4 @@
-//! The way a program is expected to fit a device, before it runs: from statistics and estimates alone.
+//! Predicts how a program fits a device, from statistics and estimates alone.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,34 +17,34 @@ use crate::compile::joins;
 use crate::compile::plan::first_arena;
 use crate::compile::shares::{bytes, rows_of, share_out};
 
-/// The way a program is expected to be run.
+/// The predicted way of running a program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Strategy {
-    /// Bytes of the columns that it reads, as they are stored.
+    /// Stored bytes of the columns that it reads.
     pub data: u64,
-    /// Bytes of its tables and rows, whole.
+    /// Bytes of its hash tables and rows, without parts.
     pub sinks: u64,
-    /// Whether its segments pass through, because they do not fit beside its tables.
+    /// Whether its segments are streamed, because they do not fit beside its tables.
     pub streamed: bool,
-    /// Bytes of its columns that stayed in the caching region when earlier programs read them.
+    /// Bytes of its columns that are kept in the caching region.
     pub kept: u64,
-    /// Sinks that are made in parts: what they are, their numbers, and how many parts.
+    /// Sinks that are built in parts: kind, number, and number of parts.
     pub parts: Vec<(&'static str, usize, u64)>,
-    /// Whether rows of the result go to the host while others are still made.
+    /// Whether rows of the result are flushed to the host while others are still made.
     pub flushes: bool,
-    /// The way joins are done of which hash builds do not fit, and why.
+    /// Strategy for joins whose hash builds do not fit, and the reason.
     pub join: Option<JoinPlan>,
-    /// Bytes of device memory that it would need more than there are; 0: it fits.
+    /// Bytes of device memory that are missing; 0: it fits.
     pub lacks: u64,
 }
 
 impl Strategy {
-    /// Whether the CPU is to run it because of joins.
+    /// Whether the CPU runs the whole program because of joins.
     pub fn is_for_cpu(&self) -> bool {
         self.join.as_ref().is_some_and(|plan| plan.strategy == JoinStrategy::Cpu)
     }
 
-    /// Whether the CPU is to run a part of it because of joins.
+    /// Whether the CPU runs a part of the program because of joins.
     pub fn is_split(&self) -> bool {
         self.join.as_ref().is_some_and(|plan| plan.strategy.splits())
     }
@@ -82,10 +82,10 @@ impl std::fmt::Display for Strategy {
 }
 
 impl Executor {
-    /// The way `program`, with inputs of so many rows, is expected to fit. Sizes that turn out to be others change it.
+    /// Predicts how `program`, with inputs of these row counts, fits. Actual sizes may change it.
     ///
     /// # Errors
-    /// Operations that the device cannot do.
+    /// Operations that the device does not support.
     pub fn strategy(&self, program: &Arc<Program>, inputs: &[u64], options: &Options) -> Result<Strategy> {
         let program = crate::compile::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let limits = self.limits;
@@ -129,7 +129,7 @@ impl Executor {
         Ok(strategy)
     }
 
-    /// Bytes of the columns that a program reads which stayed in the caching region.
+    /// Bytes of the columns that a program reads which are kept in the caching region.
     fn kept_bytes(&self, program: &Program) -> u64 {
         let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
             Source::Scan(scan) => Some(scan),
@@ -144,7 +144,7 @@ impl Executor {
     }
 }
 
-/// Bytes of the columns that a program reads, each once.
+/// Stored bytes of the columns that a program reads, without duplicates.
 fn data_bytes(program: &Program) -> u64 {
     let mut seen = HashSet::new();
     let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {

@@ -13,108 +13,108 @@ use crate::device::exchange::Traffic;
 
 use crate::data::paths::{Choice, FixedForm};
 
-/// A kernel launch.
+/// Launches of a kernel.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct KernelProfile {
-    /// Its name.
+    /// Name of the kernel.
     pub label: String,
-    /// The pipeline that it belongs to.
+    /// Its pipeline.
     pub pipeline: usize,
-    /// The number of times that it was launched: once for each batch of segments that passed through.
+    /// Number of launches: one per batch if segments are streamed.
     pub launches: u32,
-    /// Time on the device of all launches, in nanoseconds; 0 where it was not measured.
+    /// Device time of all launches in nanoseconds; 0 if not measured.
     pub nanos: u64,
-    /// Encoded bytes of what it went through of segments (all of its scan's columns), by rows; 0 for other sources.
+    /// Encoded bytes of the rows processed, of all columns of its scan; 0 for other sources.
     pub bytes: u64,
     /// Blocks and threads per block.
     pub shape: (u32, u32),
     /// Registers per thread.
     pub registers: u32,
-    /// Bytes of local memory per thread: spills and indexed arrays.
+    /// Bytes of local memory per thread: register spills and indexed arrays.
     pub local: u32,
-    /// The part of the bandwidth measured on this device that its bytes and time are; `None` where either is not known.
-    /// More than 1 where the bytes come from the L2 cache, or columns are not read where no row is left.
+    /// Fraction of the measured bandwidth that `bytes` and `nanos` amount to; `None` if either is unknown. More than 1 if bytes come from the L2
+    /// cache, or columns are not read because no rows are left.
     pub peak_fraction: Option<f64>,
 }
 
-/// The rows that a scan left out.
+/// Pruning of a scan.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ScanProfile {
-    /// The pipeline that it is the source of.
+    /// The pipeline whose source it is.
     pub pipeline: usize,
     /// The table.
     pub table: String,
-    /// Bytes of its columns, uncompressed, rows that are skipped included.
+    /// Uncompressed bytes of its columns, skipped rows included.
     pub plain_bytes: u64,
-    /// The zones that metadata ruled out, and, of segments that pass through, the keys of joins. Kernels look at no zone that is ruled out; segments
-    /// are copied as a whole, unless they are among the `segments_pruned`.
+    /// The zones ruled out by metadata, and, for streamed segments, by join keys. Kernels skip these zones; segments are copied completely unless
+    /// they are among the `segments_pruned`.
     pub pruning: PruningReport,
-    /// The decoder of columns of Parquet files; `None` where the table is of another kind.
+    /// Decoding of Parquet columns; `None` for other tables.
     pub parquet: Option<ParquetProfile>,
 }
 
-/// The decoder of the columns of a scan of Parquet files.
+/// Decoding of the columns of a Parquet scan.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ParquetProfile {
-    /// Columns of row segments whose pages the device decodes.
+    /// Column chunks whose pages the device decodes.
     pub by_device: u64,
-    /// Bytes of these pages in the files; of remote ones with their headers.
+    /// Bytes of these pages in the files; for remote files including headers.
     pub stored_bytes: u64,
-    /// Bytes of the values that become of them.
+    /// Bytes of their decoded values.
     pub decoded_bytes: u64,
-    /// Pages of the columns that filters name of which indexes say that no row is wanted: nothing of them is read.
+    /// Pages of filtered columns that page indexes rule out; they are not read.
     pub pages_left_out: u64,
-    /// Columns of row segments that the host decodes.
+    /// Column chunks that the host decodes.
     pub by_host: u64,
-    /// The reason why it does, each reason once.
+    /// Distinct reasons why the host decodes them.
     pub reasons: Vec<String>,
 }
 
-/// A column of data that passed through device memory.
+/// A column of streamed data.
 #[derive(Debug, Clone, Serialize)]
 pub struct PassedColumn {
     /// The table.
     pub table: String,
     /// The column.
     pub column: String,
-    /// In which form it passed.
+    /// The form in which it was streamed.
     pub form: Form,
-    /// The codec of its compressed form; `none`: it has none.
+    /// Codec of its compressed form; `none` without one.
     pub codec: &'static str,
-    /// The one who undoes it: `device` (a kernel of ours), the vendor's library by name, or `host`; nobody where it passed without.
+    /// The decompressor: `device` (Warpmill's kernels), the name of the vendor's library, or `host`; `None` if it was not compressed.
     pub undone_by: Option<String>,
-    /// Bytes that are read of it where it is stored.
+    /// Bytes read from storage.
     pub stored_bytes: u64,
-    /// Bytes that are copied to the device.
+    /// Bytes copied to the device.
     pub copied_bytes: u64,
 }
 
-/// The way data passed through device memory.
+/// Streaming of a program's data.
 #[derive(Debug, Clone, Serialize)]
 pub struct PathProfile {
-    /// The place where it was: `pinned`, `host` or `disk`.
+    /// Source: `pinned`, `host` or `disk`.
     pub source: &'static str,
-    /// Its columns, in which form each was read and where its codec was undone.
+    /// Its columns, with form and decompressor.
     pub columns: Vec<PassedColumn>,
-    /// The reason: `forced` (by the setting), `only` (there is no other way), `predicted` (to be fastest), `measured` (fastest in earlier runs),
-    /// `tried` (to see whether it is).
+    /// Reason of the choice: `forced` (by the setting), `only` (no alternative), `predicted` (predicted to be fastest), `measured` (fastest in
+    /// earlier runs), `tried` (as an experiment).
     pub reason: &'static str,
-    /// The prediction for these forms.
+    /// Predicted times of these forms.
     pub predicted: Stages,
-    /// The measurements of this run; nothing before it.
+    /// Measured times of this run; `None` before it.
     pub measured: Option<Stages>,
-    /// The times of all columns in one form.
+    /// Times with all columns in one form.
     pub fixed: Vec<FixedForm>,
-    /// Bytes that did not travel: they were in the caching region.
+    /// Bytes found in the caching region, not copied.
     pub found_bytes: u64,
-    /// Bytes that travelled, and stay there from this run on.
+    /// Bytes copied and newly kept there.
     pub kept_bytes: u64,
-    /// The reason why the device has no library that undoes codecs, where one of a column's would need it.
+    /// The reason why the device has no decompression library, if a column needs one.
     pub no_library: Option<String>,
 }
 
 impl PathProfile {
-    /// Of a choice for `columns` on a device with `library`, or without one, for a reason.
+    /// The profile of a choice for `columns` on a device with a library, or the reason why it has none.
     pub fn new(source: DataSource, columns: &[ScanColumn], choice: &Choice, library: &Result<String, String>) -> Self {
         let undone_by = |column: &ScanColumn, form: Form| {
             let work = column.work(form);
@@ -218,7 +218,7 @@ impl std::fmt::Display for PathProfile {
 }
 
 impl PathProfile {
-    /// Adds what passed through before or after this.
+    /// Adds the streaming of another program of the same query.
     fn add(&mut self, other: Self) {
         self.columns.extend(other.columns);
         self.predicted.add(&other.predicted);
@@ -240,31 +240,31 @@ impl PathProfile {
     }
 }
 
-/// A sink that was made in parts, because all of it did not fit.
+/// A sink that was built in parts, because it did not fit.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct PartProfile {
     /// The sink.
     pub sink: usize,
-    /// Its kind: a hash build, or groups.
+    /// Its kind: hash build, or groups.
     pub what: &'static str,
-    /// Its parts.
+    /// Number of parts.
     pub parts: u64,
-    /// The number of times that a part was made: some are made again for every part of another sink.
+    /// Number of parts built; some are rebuilt for every part of another sink.
     pub made: u64,
-    /// The number of times that a part turned out too large, and was cut into smaller ones.
+    /// Number of parts that were too large and were split.
     pub cut: u64,
-    /// Bytes of device memory that a part may take.
+    /// Limit of device memory of a part in bytes.
     pub bytes: u64,
 }
 
-/// Data that devices brought to each other before a run. Of a device: what came to it; of several: of all.
+/// Data exchanged between devices before a run: for one device, the data that it received; for several, the sum.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ExchangeProfile {
-    /// Bytes that were planned to be copied, by source and destination.
+    /// Planned bytes, by source and destination.
     pub planned: Traffic,
-    /// Bytes that were copied, by source and destination. Less than planned where a device has failed, or was late.
+    /// Copied bytes, by source and destination; less than planned if a device failed or was late.
     pub traffic: Traffic,
-    /// Links between the devices over which data is staged through the host, and why.
+    /// Links over which data is staged through the host, and the reasons.
     pub staged_links: Vec<String>,
 }
 
@@ -273,53 +273,53 @@ pub struct ExchangeProfile {
 pub struct DeviceProfile {
     /// The device's name.
     pub device: String,
-    /// By pipeline.
+    /// Scans, by pipeline.
     pub scans: Vec<ScanProfile>,
-    /// Sinks that were made in parts.
+    /// Sinks that were built in parts.
     pub parts: Vec<PartProfile>,
-    /// The way joins were done of which hash builds did not fit, and why.
+    /// Strategy for joins whose hash builds did not fit, and the reason.
     pub join: Option<JoinPlan>,
-    /// Bytes of page-locked memory of the host for rows of hash builds, strings included.
+    /// Bytes of page-locked host memory for rows of hash builds, strings included.
     pub mapped_bytes: u64,
-    /// Bytes of segments that were read more than once for that.
+    /// Bytes of segments that were read repeatedly for parts.
     pub bytes_again: u64,
-    /// Rows of the result that went to the host while others were still made.
+    /// Result rows flushed to the host while others were still made.
     pub flushed_rows: u64,
-    /// In order.
+    /// Kernels in launch order.
     pub kernels: Vec<KernelProfile>,
-    /// The way data passed through device memory; nothing where all of it was there.
+    /// Streaming of the data; `None` if all of it was in device memory.
     pub path: Option<PathProfile>,
-    /// To the device and back.
+    /// Copies to and from the device.
     pub transfers: Vec<TransferProfile>,
-    /// Data that came from other devices; `None` where nothing was planned to.
+    /// Data received from other devices; `None` if none was planned.
     pub exchange: Option<ExchangeProfile>,
-    /// Device memory of the query's tables and rows.
+    /// Bytes of device memory for the query's tables and rows.
     pub processing_bytes: u64,
-    /// Device memory of cached data.
+    /// Bytes of device memory for cached data.
     pub cached_bytes: u64,
-    /// Counts of copies of mirrored data, since the device was opened; `None` where data is not mirrored. Of several devices: of one of them.
+    /// Counts of mirrored copies since the device was opened; `None` if data is not mirrored. For several devices, those of one of them.
     pub mirror: Option<MirrorProfile>,
-    /// The number of times that the program was run, because a size was guessed too small.
+    /// Number of runs of the program; more than one if a size was guessed too small.
     pub runs: u32,
-    /// Whether all of its kernels were those of programs before it: nothing was compiled, and no text looked up.
+    /// Whether all kernels were found loaded: none was compiled, and no text was looked up.
     pub found_kernels: bool,
-    /// Row segments, or runs of their vectors, that were described to the device for this run; none where a program before it had read the same.
+    /// Row segments or spans for which descriptors were made for this run; 0 if an earlier program read the same.
     pub described_segments: u64,
-    /// Time to generate, compile and load kernels (0 when the program was prepared before), in nanoseconds.
+    /// Nanoseconds to generate, compile and load kernels; 0 if the program was prepared before.
     pub prepare_nanos: u64,
-    /// Time that the program waited for other programs, in nanoseconds.
+    /// Nanoseconds of waiting for other programs.
     pub wait_nanos: u64,
-    /// Time until all work was queued, in nanoseconds.
+    /// Nanoseconds until all work was queued.
     pub queue_nanos: u64,
-    /// Time that the host then waited for the device, in nanoseconds.
+    /// Nanoseconds that the host then waited for the device.
     pub sync_nanos: u64,
-    /// Time to read the rows, and to copy those that did not come with the states, in nanoseconds.
+    /// Nanoseconds to decode the rows, and to copy those that did not come with the states.
     pub fetch_nanos: u64,
-    /// Time until the device was done and its results were on the host, in nanoseconds: queueing, waiting and reading.
+    /// Nanoseconds until results were on the host: queueing, waiting and reading.
     pub device_nanos: u64,
-    /// Time of what the host did with the rows, in nanoseconds.
+    /// Nanoseconds of the host's work on the rows.
     pub host_nanos: u64,
-    /// The part of it that made Arrow batches.
+    /// Nanoseconds thereof to make Arrow batches.
     pub arrow_nanos: u64,
 }
 
@@ -329,7 +329,7 @@ impl DeviceProfile {
         self.kernels.iter().map(|kernel| kernel.nanos).sum()
     }
 
-    /// The same of a program of which this one is a piece: `pipelines` and `sinks` are its numbers of the piece's.
+    /// Renumbers the profile of a piece for the whole program: `pipelines` and `sinks` map the piece's numbers.
     pub(super) fn renumbered(mut self, pipelines: &[usize], sinks: &[usize]) -> Self {
         for scan in &mut self.scans {
             scan.pipeline = pipelines[scan.pipeline];
@@ -359,7 +359,7 @@ impl DeviceProfile {
         }
     }
 
-    /// Adds bytes between devices.
+    /// Adds traffic between devices.
     pub(super) fn add_exchange(&mut self, moved: ExchangeProfile) {
         match &mut self.exchange {
             Some(all) => {
@@ -370,7 +370,7 @@ impl DeviceProfile {
         }
     }
 
-    /// Adds what the device did for the same program after this.
+    /// Adds the profile of later work for the same program.
     pub fn add(&mut self, other: Self) {
         self.scans.extend(other.scans);
         self.parts.extend(other.parts);

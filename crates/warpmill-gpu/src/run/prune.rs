@@ -1,5 +1,5 @@
-//! The row segments that a scan need not read because none of their rows finds a partner in a join: known when the hash build before it
-//! is done. Worth a word from the device where segments have to travel.
+//! Row segments without join partners, which a scan can skip: known when the hash build is done. The keys are fetched from the device only if
+//! segments have to be copied.
 
 use std::collections::HashMap;
 
@@ -14,16 +14,16 @@ use crate::memory::error::Result;
 
 use crate::compile::prepared::Prepared;
 
-/// Bitmaps of more keys are left on the device: fetching them would take longer than a batch.
+/// Limit of the bits of a fetched bitmap: fetching more would take longer than a batch.
 const MOST_KEYS: u64 = 1 << 25;
 
-/// The keys of finished hash builds, fetched when first asked for.
+/// Key bitmaps of finished hash builds, fetched on first use.
 #[derive(Default)]
 pub struct KeyBitmaps(HashMap<String, Vec<u32>>);
 
 impl KeyBitmaps {
-    /// Those of the row segments of a kernel that may hold rows with a partner in all inner joins that prune its scan. `names` has
-    /// the addresses of the program's buffers.
+    /// The row segments of a kernel that may have rows with a partner in all inner joins that prune its scan. `names` has the addresses of the
+    /// program's buffers.
     ///
     /// # Errors
     /// The device's.
@@ -62,13 +62,13 @@ impl KeyBitmaps {
     }
 }
 
-/// The name of the bitmap of the keys that prune a scan, and which values its bits stand for.
+/// The buffer name of the bitmap of keys that prune a scan, and the key range of its bits.
 fn key_bits(prepared: &Prepared, prune: &PruneKey) -> Option<(String, KeyPart)> {
     let SinkLayout::Build(layout) = &prepared.layouts()[prune.build] else { return None };
     layout.key_bits(prune.build, prune.key).filter(|(_, part)| part.size <= MOST_KEYS)
 }
 
-/// Whether a bit from `least` to `greatest` is set; there are none before the first and behind the last.
+/// Whether a bit from `least` to `greatest` is set; bits beyond the bitmap are not.
 fn any_between(bits: &[u32], least: i128, greatest: i128) -> bool {
     let end = 32 * bits.len() as i128;
     let (least, greatest) = (least.max(0), greatest.min(end - 1));

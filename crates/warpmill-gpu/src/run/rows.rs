@@ -15,11 +15,11 @@ use crate::memory::mirrors::Mirrors;
 
 use crate::memory::regions::{self, Region};
 
-/// The rows of `columns`, held as `fields` say. `arrays` has the bytes of each column's values and of its validity; strings point
-/// into one of `mirrors`.
+/// Decodes rows of `columns` to the representations of `fields`. `arrays` has the bytes of each column's values and validity; strings point into one
+/// of `mirrors`.
 ///
 /// # Errors
-/// [`Failure::Value`] where a string is in none of them.
+/// [`Failure::Value`] if a string points into none of them.
 pub fn decode(
     columns: &[FlatColumn],
     fields: &[Field],
@@ -82,31 +82,31 @@ fn values(column: &FlatColumn, phys: Phys, bytes: &[u8], valid: Option<&Bitmap>,
     })
 }
 
-/// An array made on the host for device memory.
+/// An array in host memory, to be copied to device memory.
 pub struct HostArray {
-    /// Its name among the query's buffers.
+    /// Buffer name.
     pub name: String,
     bytes: Vec<u8>,
-    /// For strings: the text that `bytes`, which hold offsets instead of addresses, point into.
+    /// For strings: the text that `bytes`, with offsets instead of addresses, refers to.
     text: Option<Arc<Vec<u8>>>,
 }
 
 impl HostArray {
-    /// The bytes that it takes of a region.
+    /// Bytes of a region.
     pub fn allocated(&self) -> u64 {
         let text = self.text.as_ref().map_or(0, |text| regions::aligned(text.len() as u64));
         regions::aligned(self.bytes.len() as u64) + text
     }
 
-    /// Bytes that are copied.
+    /// Bytes to copy.
     pub fn bytes(&self) -> u64 {
         self.bytes.len() as u64 + self.text.as_ref().map_or(0, |text| text.len() as u64)
     }
 
-    /// Copies it to the device, and gives its address there.
+    /// Copies the array to the device, and returns its address there.
     ///
     /// # Errors
-    /// The device's, and [`Failure::Memory`] where the region is full.
+    /// The device's, and [`Failure::Memory`] if the region is full.
     pub fn upload(
         &self,
         device: &dyn Device,
@@ -133,7 +133,7 @@ impl HostArray {
     }
 }
 
-/// Columns of `rows` for device memory, under the names that [`FlatColumn::all`] gives the columns of `owner`.
+/// Encodes the columns of `rows` for device memory, under the names that [`FlatColumn::all`] gives the columns of `owner`.
 pub fn encode(owner: &str, fields: &[Field], rows: &RowSet) -> Vec<HostArray> {
     let mut arrays = vec![];
     for (index, column) in FlatColumn::all(owner, fields).iter().enumerate() {
@@ -152,7 +152,7 @@ pub fn encode(owner: &str, fields: &[Field], rows: &RowSet) -> Vec<HostArray> {
     arrays
 }
 
-/// Appends values as an array of `storage` holds them; strings as offset and length of what is appended to `text`.
+/// Appends values in the format of `storage`; strings as offset and length in `text`.
 fn bytes_of(data: &Data, storage: Storage, out: &mut Vec<u8>, text: &mut Vec<u8>) {
     let integers: Option<Vec<i64>> = match (storage, data) {
         (Storage::Whole(_), _) => None,

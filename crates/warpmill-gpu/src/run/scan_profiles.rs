@@ -1,4 +1,4 @@
-//! The scans of a program in profiles.
+//! Profiles of scans.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::profile::{ParquetProfile, ScanProfile};
 use crate::compile::prepared::Prepared;
 use crate::data::segments::OpenScan;
 
-/// The decoder of the columns of `scan`, which is of the Parquet files of `table`.
+/// The Parquet profile of `scan`, whose files are those of `table`.
 fn profile_of(scan: &OpenScan, table: &TableSnapshot) -> ParquetProfile {
     let (mut profile, mut reasons) = (ParquetProfile::default(), BTreeSet::new());
     profile.pages_left_out = table.left_out().pages;
@@ -27,7 +27,7 @@ fn profile_of(scan: &OpenScan, table: &TableSnapshot) -> ParquetProfile {
     profile
 }
 
-/// The rows that its scans leave out.
+/// The profiles of all scans of `prepared`.
 pub(super) fn scan_profiles(prepared: &Prepared) -> Vec<ScanProfile> {
     let profile = |(pipeline, scan): (&usize, &OpenScan)| {
         let Source::Scan(source) = &prepared.program.pipelines[*pipeline].source else { return None };

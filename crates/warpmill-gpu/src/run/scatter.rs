@@ -1,4 +1,4 @@
-//! Rows divided into the parts that go to devices, by kernels.
+//! Kernels that divide rows into one part per device.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ const TEXT: &str = concat!(include_str!("../../kernels/hash.cuh"), include_str!(
 const THREADS: u32 = 256;
 const TILE: u64 = 2048;
 
-/// Parts at most.
+/// Largest number of parts.
 pub(crate) const MOST_PARTS: usize = 16;
 
 /// Bytes of a `ShuffleArray` (kernels/shuffle.cuh).
 const ARRAY_BYTES: usize = 32;
 
-/// An array of which each row has an element (kernels/shuffle.cuh).
+/// An array with an element per row (kernels/shuffle.cuh).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowArray {
-    /// Its address.
+    /// The address of the elements.
     pub from: DevicePtr,
-    /// The address of the parts, one behind the other.
+    /// The address of the divided elements, part after part.
     pub to: DevicePtr,
     /// Bytes of an element.
     pub width: u64,
@@ -36,7 +36,7 @@ pub(crate) struct RowArray {
     role: u32,
 }
 
-/// The arrays of the rows of a result at `buffers`, of which `route` looks at some; the addresses of parts are still open.
+/// The arrays of a result's rows at `buffers`, with their roles in `route`; the addresses `to` are not set yet.
 pub(crate) fn row_arrays(result: &ResultRows, buffers: &[DevicePtr], route: &Route) -> Vec<RowArray> {
     let mut arrays = vec![];
     for (index, (column, &(data, valid))) in result.columns.iter().zip(&result.arrays).enumerate() {
@@ -57,19 +57,19 @@ pub(crate) fn row_arrays(result: &ResultRows, buffers: &[DevicePtr], route: &Rou
     arrays
 }
 
-/// Bytes of device memory that dividing rows of so many arrays takes beside the parts.
+/// Bytes of device memory for dividing rows of `arrays` arrays, besides the parts.
 pub(crate) fn tables_bytes(arrays: usize) -> u64 {
     (arrays * ARRAY_BYTES + 2 * 8 * MOST_PARTS) as u64
 }
 
-/// Bytes of the processing region that dividing the rows of the results of a run takes at most.
+/// Largest number of bytes of the processing region for dividing the result rows of a run.
 pub(crate) fn divided_bytes(memory: &MemoryPlan) -> u64 {
     let arrays: Vec<u64> =
         memory.results.iter().flat_map(ResultRows::parts).map(|(buffer, _)| memory.buffers[buffer].bytes).collect();
     arrays.iter().map(|&bytes| aligned(bytes)).sum::<u64>() + aligned(tables_bytes(arrays.len()))
 }
 
-/// The kernels.
+/// Compiled kernels.
 #[derive(Debug, Clone)]
 pub(crate) struct Scatter {
     device: Arc<dyn Device>,
@@ -82,11 +82,11 @@ pub(crate) struct Scatter {
 pub(crate) struct Rows<'a> {
     /// Their arrays.
     pub arrays: &'a [RowArray],
-    /// Their number.
+    /// Number of rows.
     pub count: u64,
-    /// Parts, at most [`MOST_PARTS`].
+    /// Number of parts, at most [`MOST_PARTS`].
     pub parts: usize,
-    /// The part of each row.
+    /// The rule that assigns rows to parts.
     pub route: &'a Route,
 }
 
@@ -97,7 +97,7 @@ impl Scatter {
         Ok(Self { device: device.clone(), count, scatter })
     }
 
-    /// Copies rows to their parts; gives the first row of each, and their number. All of it is done then.
+    /// Copies rows to their parts, and waits. Returns the first row of each part, and the number of rows.
     ///
     /// # Errors
     /// The device's.

@@ -1,4 +1,4 @@
-//! The state that all runs of an executor share.
+//! State that all runs of an executor share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,15 +25,15 @@ fn rates_of(properties: &DeviceProperties) -> DeviceRates {
     }
 }
 
-/// The device that programs are run on, what is in its memory, and what runs leave for the next.
+/// A device, the data in its memory, and objects that runs reuse.
 pub struct Shared {
-    /// Before the store: idle lanes go before the memory that they worked on.
+    /// Declared before the store: idle lanes are dropped before the memory that they worked on.
     pub(crate) admission: Admission,
     pub(crate) store: Store,
-    /// The lessons about data that passes through.
+    /// Measurements of streamed data.
     pub(crate) paths: Paths,
     peak: OnceLock<Option<f64>>,
-    /// Made when they are first needed.
+    /// Kernels compiled at first use.
     openers: Mutex<Option<Openers>>,
     batches: Mutex<Option<Batches>>,
     parquet: Mutex<Option<Decoder>>,
@@ -41,7 +41,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// On `device`, of which at most `memory` bytes are used.
+    /// State for `device`, using at most `memory` bytes.
     ///
     /// # Errors
     /// The device's.
@@ -59,8 +59,8 @@ impl Shared {
         })
     }
 
-    /// Bytes per second that kernels can read of the device's memory, measured when first asked for; `None` on the simulated
-    /// device, and where measuring fails.
+    /// Measured read bandwidth of device memory in bytes per second, measured at the first call; `None` on the simulated device, and if the
+    /// measurement fails.
     pub(crate) fn peak_bandwidth(&self) -> Option<f64> {
         *self.peak.get_or_init(|| read_bandwidth(&self.store.device).ok().flatten())
     }
@@ -70,7 +70,7 @@ impl Shared {
         rates_of(self.store.device.properties())
     }
 
-    /// The helpers that make segments readable when they have arrived.
+    /// The kernels that decompress and expand segments in a slot.
     pub(crate) fn openers(&self) -> Result<Openers> {
         let mut openers = self.openers.lock();
         match &*openers {
@@ -79,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// The decompressor through the vendor's library.
+    /// The kernels and library for batch decompression.
     pub(crate) fn batches(&self) -> Result<Batches> {
         let mut batches = self.batches.lock();
         match &*batches {
@@ -88,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// The decoder of pages of Parquet that have arrived.
+    /// The kernels that decode Parquet pages.
     pub(crate) fn parquet(&self) -> Result<Decoder> {
         let mut decoder = self.parquet.lock();
         match &*decoder {
@@ -97,7 +97,7 @@ impl Shared {
         }
     }
 
-    /// The kernels that divide rows into the parts of devices.
+    /// The kernels that divide rows into parts for devices.
     pub(crate) fn scatter(&self) -> Result<Scatter> {
         let mut scatter = self.scatter.lock();
         match &*scatter {
@@ -106,8 +106,7 @@ impl Shared {
         }
     }
 
-    /// Bytes of page-locked memory that kernels may reach: what copies of data leave of `limit`, or, where that is 0, half of what the host
-    /// has.
+    /// Bytes of page-locked memory that kernels may access: `limit` less the copies of data, or, without a limit, half of the host's free memory.
     pub(crate) fn room_on_host(&self, limit: u64) -> u64 {
         match limit {
             0 => available_host_memory().map_or(u64::MAX, |free| free / 2 + self.store.mapped.bytes()),

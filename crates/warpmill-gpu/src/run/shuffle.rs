@@ -1,9 +1,9 @@
-//! Rows that devices send to each other in the middle of a query: each device runs a first program on its part of the data, divides the rows by
-//! a key, and goes on with the rows of its own part of the keys, from all devices, in a second program.
+//! Rows sent between devices in the middle of a query: each device runs a first program on its part of the data, divides the rows by a key, and
+//! continues with the rows of its own part of the keys, from all devices, in a second program.
 //!
-//! A device holds the memory of its first program until all others have copied their rows from it. It runs the second one meanwhile, for
-//! which it asks for memory only once: where there is none, the device fails, and with it the query's parts, instead of waiting for programs
-//! that may wait for this one.
+//! A device holds the memory of its first program until all others have copied their rows. It runs the second program meanwhile, for which it
+//! requests memory without waiting: if there is none, the device and with it the query's parts fail, since programs that it would wait for may wait
+//! for this one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,30 +20,30 @@ use crate::device::exchange::{Place, Traffic};
 use crate::memory::error::{Failure, Result};
 use crate::memory::mirrors::Mirrors;
 
-/// The time that a device waits for those that wait for their turn, maybe behind a program that waits for this one.
+/// Limit of the wait for devices in a queue, perhaps behind a program that waits for this one.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The interval at which a device that waits looks whether its query was cancelled.
+/// Interval at which a waiting device checks for cancellation.
 const CANCEL_POLL: Duration = Duration::from_millis(10);
 
 /// Rows of one device, divided into parts.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
-    /// The place of each array, and bytes of an element.
+    /// Address and element bytes of each array.
     pub arrays: Vec<(DevicePtr, u64)>,
-    /// The first row of each part, and the number of all rows.
+    /// The first row of each part, and the number of rows.
     pub starts: Vec<u64>,
-    /// Rows that the aggregates of the first program have taken in.
+    /// Number of input rows of the first program's aggregates.
     pub input: u64,
-    /// The memory that strings point into, where there are any: rows that are sent have their addresses.
+    /// The memory that strings point into, if there are any: sent rows contain addresses in it.
     pub texts: Option<Arc<Texts>>,
 }
 
-/// The memory of a device that strings of its rows point into, which others read over their links.
+/// Memory of a device that strings of its rows point into; other devices read it over their links.
 pub(crate) struct Texts {
-    /// The originals of strings of the run.
+    /// Host originals of strings made by the run.
     pub own: Mirrors,
-    /// The originals of strings of its data.
+    /// Host originals of strings of the data.
     pub resident: Arc<Resident>,
 }
 
@@ -54,29 +54,29 @@ impl std::fmt::Debug for Texts {
 }
 
 impl Texts {
-    /// All originals.
+    /// All host originals.
     pub fn mirrors(&self) -> impl Iterator<Item = &Mirrors> {
         std::iter::once(&self.own).chain(self.resident.mirrors())
     }
 }
 
-/// How far a device is.
+/// Progress of a device.
 #[derive(Debug, Clone)]
 enum Progress {
     Coming,
-    /// For its turn, since then.
+    /// In the queue since this time.
     Waiting(Instant),
     Running,
     Sent(Arc<Sent>),
     Failed,
 }
 
-/// A shuffle of one run of a query.
+/// The shuffle of one run of a query.
 #[derive(Debug)]
 pub struct Shuffle {
     group: Arc<PeerGroup>,
     route: Route,
-    /// Rows that the aggregates of all first programs together may take in before their accumulators could overflow.
+    /// Number of input rows of all first programs together from which accumulators could overflow.
     safe_rows: Option<u64>,
     state: Mutex<State>,
     changed: Condvar,
@@ -85,9 +85,9 @@ pub struct Shuffle {
 #[derive(Debug)]
 struct State {
     progress: Vec<Progress>,
-    /// By device: whether it may copy from others.
+    /// By device: whether it has begun to copy from others.
     is_copying: Vec<bool>,
-    /// By device: whether it copies nothing any more.
+    /// By device: whether it has finished copying.
     is_done: Vec<bool>,
 }
 
@@ -116,25 +116,25 @@ pub struct ShufflePart {
     number: usize,
 }
 
-/// Rows that are on several devices.
+/// Rows on several devices, to be copied to one.
 #[derive(Debug)]
 pub(crate) struct Received {
-    /// The group that the devices are of.
+    /// The group of devices.
     pub group: Arc<PeerGroup>,
-    /// The number in it of the device that gets the rows.
+    /// Number in the group of the receiving device.
     pub number: usize,
-    /// Their number.
+    /// Number of rows.
     pub rows: u64,
-    /// By array: the pieces that it is made of, with their bytes.
+    /// By array: its pieces, with their bytes.
     pub arrays: Vec<Vec<(Place, u64)>>,
     /// By array: bytes of an element.
     pub widths: Vec<u64>,
-    /// The memory that strings point into.
+    /// Memory that strings point into.
     pub texts: Vec<Arc<Texts>>,
 }
 
 impl Received {
-    /// The bytes that come from each device.
+    /// Bytes from each device.
     pub fn traffic(&self) -> Traffic {
         let mut traffic = Traffic::new(self.group.len());
         for (place, bytes) in self.arrays.iter().flatten().filter(|(place, _)| place.device != self.number) {
@@ -145,7 +145,7 @@ impl Received {
 }
 
 impl ShufflePart {
-    /// Whether every device of the shuffle reads the memory of all others.
+    /// Whether every device can read the memory of all others.
     pub(crate) fn is_direct(&self) -> bool {
         self.shuffle.group.staged_links().is_empty()
     }
@@ -154,7 +154,7 @@ impl ShufflePart {
         &self.shuffle.route
     }
 
-    /// Whether the device may get rows: all others end with the rows that they send.
+    /// Whether the device receives rows: under `Route::First` only the first does.
     pub(super) fn goes_on(&self) -> bool {
         self.shuffle.route != Route::First || self.number == 0
     }
@@ -169,30 +169,30 @@ impl ShufflePart {
         self.shuffle.changed.notify_all();
     }
 
-    /// Whether others may have seen rows of this device, or have been told that there are none.
+    /// Whether others may have seen rows of this device, or its failure.
     pub(super) fn has_sent(&self) -> bool {
         matches!(self.shuffle.state.lock().progress[self.number], Progress::Sent(_) | Progress::Failed)
     }
 
-    /// The device waits for its turn.
+    /// Reports that the device waits for its turn.
     pub(super) fn wait_for_turn(&self) {
         self.set(Progress::Waiting(Instant::now()));
     }
 
-    /// The device has its turn: it ends by itself.
+    /// Reports that the device runs, and so will end without waiting.
     pub(super) fn begin(&self) {
         self.set(Progress::Running);
     }
 
-    /// The device's rows, from which others copy until [`Self::wait_until_copied`] returns.
+    /// Offers the device's rows, which others copy until [`Self::wait_until_copied`] returns.
     pub(super) fn send(&self, sent: Sent) {
         self.set(Progress::Sent(Arc::new(sent)));
     }
 
-    /// Waits for the rows of all devices, and gives where those of this one's part are: they stay there until this device has left.
+    /// Waits for the rows of all devices, and returns the places of this device's part; they stay valid until it leaves.
     ///
     /// # Errors
-    /// Another device that has failed, or does not come to its turn; too many rows for the accumulators; cancellation.
+    /// A failure of another device, or one that is not admitted; too many rows for the accumulators; cancellation.
     pub(super) fn receive(&self, cancel: &CancelToken) -> Result<Received> {
         let sent = self.wait_for_all(cancel)?;
         let input: u64 = sent.iter().map(|sent| sent.input).sum();
@@ -235,10 +235,10 @@ impl ShufflePart {
         }
     }
 
-    /// Leaves, and waits until nobody copies the device's rows any more: their memory must not be used again before.
+    /// Leaves the shuffle, and waits until no device copies the rows any more: their memory must not be reused before.
     ///
-    /// Once a device has received, all others have sent, and end by themselves. One that has not takes its rows back: some may still wait for
-    /// their turn, behind programs that wait for this one.
+    /// Once a device has received, all others have sent, and end without waiting. A device that has not received withdraws its rows: others may still
+    /// queue behind programs that wait for this one.
     pub(super) fn wait_until_copied(&self) {
         self.leave();
         let mut state = self.shuffle.state.lock();
@@ -253,7 +253,7 @@ impl ShufflePart {
         }
     }
 
-    /// The device copies nothing any more, and brings nothing if it has sent nothing yet.
+    /// Reports that the device copies nothing more, and, if it has sent nothing, will send nothing.
     pub fn leave(&self) {
         let mut state = self.shuffle.state.lock();
         if !matches!(state.progress[self.number], Progress::Sent(_)) {
@@ -265,7 +265,7 @@ impl ShufflePart {
     }
 }
 
-/// Rows that others may copy: waits for them when dropped, whatever has happened until then.
+/// A guard for rows that others may copy: drop waits for them.
 pub(super) struct Lent<'a>(pub &'a ShufflePart);
 
 impl Drop for Lent<'_> {

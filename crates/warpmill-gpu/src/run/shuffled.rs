@@ -1,4 +1,4 @@
-//! Programs in two steps, between which devices send rows to each other.
+//! Two-step programs, between which devices send rows to each other.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::options::{DeviceOutput, Options, ShuffleEnd};
 use super::shuffle::ShufflePart;
 use crate::memory::error::Result;
 
-/// Leaves a shuffle however a device's part of it ends.
+/// A guard that leaves the shuffle on drop.
 struct Leaving<'a>(&'a ShufflePart);
 
 impl Drop for Leaving<'_> {
@@ -19,11 +19,11 @@ impl Drop for Leaving<'_> {
 }
 
 impl Executor {
-    /// Runs the first of two programs, sends its rows to the devices of their parts, and runs the second one on the rows that come, its input 0.
-    /// Where all rows go to one device, the others have no rows of the second program.
+    /// Runs the first of two programs, sends its rows to the devices of their parts, and runs the second one with the received rows as input 0. If
+    /// all rows go to one device, the others return no rows of the second program.
     ///
     /// # Errors
-    /// As [`Executor::execute`]; rows with strings over links that are not direct; another device of the shuffle that has failed.
+    /// As for [`Executor::execute`]; strings over links that are not direct; the failure of another device in the shuffle.
     pub fn execute_shuffled(
         self: &Arc<Self>,
         (first, second): (&Arc<Program>, &Arc<Program>),

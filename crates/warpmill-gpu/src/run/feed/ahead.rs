@@ -1,7 +1,7 @@
-//! Columns of remote files that are read while the device works on those before them.
+//! Prefetching of remote columns while the device processes earlier ones.
 //!
-//! Row segments are read in groups, several at a time, in the order in which they are brought to the device. What the query has room to keep
-//! stays on the host until its end; of the rest, so much is ahead as fits a window, and is forgotten once it has been written to a slot.
+//! Row segments are read in groups, several at a time, in the order in which they are brought to the device. Data that the query has room to keep
+//! stays on the host until the query ends. Other data is read ahead within a window of bytes, and dropped once it has been written to a slot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::data::chunks::Chunk;
 use crate::data::row_segment::RowSegment;
 use crate::memory::error::Result;
 
-/// Bytes of a group, at most, where it has several row segments: enough for several requests.
+/// Largest number of bytes of a group of several row segments: enough for several requests.
 const GROUP: u64 = 32 << 20;
 
-/// Groups that are read at the same time.
+/// Number of groups that are read at the same time.
 const READERS: usize = 4;
 
-/// The columns of some row segments.
+/// Columns of row segments.
 type Rows = Vec<Vec<Arc<Chunk>>>;
 
-/// Reads what is to come of the row segments of a kernel. Dropping it waits for what has been begun: whoever reads the same next finds it.
+/// Reads the remote columns of the row segments of a kernel. Drop waits for reads in progress, so that the next reader of the same data finds it.
 pub(super) struct Ahead {
     work: Arc<Work>,
     readers: Vec<JoinHandle<()>>,
-    /// By the number of a row segment: its group, and its place there.
+    /// The group of each row segment, by its number, and its position in the group.
     places: HashMap<usize, (usize, usize)>,
 }
 
 struct Work {
     groups: Vec<Rows>,
-    /// Bytes that may be ahead, beyond what there is room to keep; more where the next batch has more.
+    /// Bytes that may be read ahead without being kept; exceeded if the next batch needs more.
     window: u64,
     state: Mutex<State>,
     changed: Condvar,
@@ -42,29 +42,29 @@ struct Work {
 
 #[derive(Default)]
 struct State {
-    /// The group that is read next.
+    /// The group to read next.
     next: usize,
-    /// The last one that somebody waits for.
+    /// The last group that a caller waits for.
     wanted: usize,
-    /// Bytes of groups that there is no room to keep, until they have been written.
+    /// Bytes of groups that are not kept and not yet written.
     window: u64,
-    /// Those of each, and which of its promises they are.
+    /// Bytes of each such group, and the positions of its promises that are not kept.
     passing: HashMap<usize, (u64, Vec<usize>)>,
-    /// The rows that were read.
+    /// Opened rows of groups.
     ready: HashMap<usize, Result<Rows>>,
-    /// Row segments that have been written, by group.
+    /// Number of written row segments, by group.
     written: HashMap<usize, usize>,
     stopped: bool,
 }
 
 impl Ahead {
-    /// For these row segments; `None` where nothing of them is to come.
+    /// Starts to read these row segments; `None` if all have been read.
     pub fn of(rows: &[RowSegment<'_>]) -> Option<Self> {
         let window = rows.iter().flat_map(|row| promises(row.columns)).map(ParquetPromise::window).next()?;
         Self::with(rows, window, GROUP)
     }
 
-    /// The same with a window and groups of other sizes.
+    /// The same with another window and group size.
     fn with(rows: &[RowSegment<'_>], window: u64, group_bytes: u64) -> Option<Self> {
         let to_come = |row: &&RowSegment<'_>| row.columns.iter().any(|chunk| chunk.promise().is_some());
         let (mut groups, mut places, mut bytes) = (Vec::<Rows>::new(), HashMap::new(), 0);
@@ -93,7 +93,7 @@ impl Ahead {
         Some(Self { readers: (0..count).map(reader).collect(), work, places })
     }
 
-    /// The columns of `rows`, for which it waits.
+    /// Waits for the columns of `rows`.
     ///
     /// # Errors
     /// Files that cannot be read, have changed, or are damaged; [`Failure::Unforeseen`](crate::memory::error::Failure::Unforeseen).
@@ -123,7 +123,7 @@ impl Ahead {
         Ok(opened)
     }
 
-    /// `rows` are no longer needed.
+    /// Reports that `rows` have been written to a slot.
     pub fn written(&self, rows: &[RowSegment<'_>]) {
         let mut state = self.work.state.lock();
         for (group, _) in rows.iter().filter_map(|row| self.places.get(&row.number)) {
@@ -143,7 +143,7 @@ impl Drop for Ahead {
         self.work.state.lock().stopped = true;
         self.work.changed.notify_all();
         for reader in self.readers.drain(..) {
-            // Whoever waited for one that panicked has heard of it.
+            // The caller that waited for a panicked reader got an error.
             let _ = reader.join();
         }
         let mut state = self.work.state.lock();
@@ -153,7 +153,7 @@ impl Drop for Ahead {
 }
 
 impl Work {
-    /// The work of each reader.
+    /// The loop of a reader thread.
     fn read(&self) {
         while let Some(group) = self.next() {
             let mut done = Done { work: self, group, found: None };
@@ -161,7 +161,7 @@ impl Work {
         }
     }
 
-    /// The group to read next, once there is room for it.
+    /// Waits for room, and claims the next group to read.
     fn next(&self) -> Option<usize> {
         let mut state = self.state.lock();
         loop {
@@ -195,7 +195,7 @@ impl Work {
         self.groups[group].iter().flat_map(|columns| promises(columns)).collect()
     }
 
-    /// Gives the memory of a group back that there is no room to keep.
+    /// Frees the data of a group that is not kept.
     fn forget(&self, group: usize, state: &mut State) {
         if let Some((bytes, passing)) = state.passing.remove(&group) {
             state.window -= bytes;
@@ -205,7 +205,7 @@ impl Work {
     }
 }
 
-/// A group that a reader has begun: whoever waits for it hears of its end, also where the reader panics.
+/// A group that a reader has begun. Drop hands over the result to waiting callers, an error if the reader panicked.
 struct Done<'a> {
     work: &'a Work,
     group: usize,

@@ -1,4 +1,4 @@
-//! The data that a run finds in the caching region, and the part of it that stays there.
+//! Lookup and retention of streamed chunks in the caching region.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,28 +15,28 @@ use crate::run::shared::Shared;
 
 use warpmill_format::ValueLayout;
 
-/// A chunk that this run has copied to the caching region.
+/// A chunk that this run has copied into the caching region.
 struct Fresh {
     at: DevicePtr,
     owner: Owner,
-    /// Its column's position, and its bytes.
+    /// The position of its column, and its bytes.
     column: (usize, u64),
 }
 
-/// Lets some of what a run brings stay for the next ones.
+/// Keeps chunks that a run copies for later runs.
 pub(super) struct Keeper<'a> {
     shared: &'a Shared,
-    /// By position among the columns of the program's scans, and what each leaves to others.
+    /// Columns of the program's scans, each with the bytes that it must leave to others.
     columns: Vec<(ColumnId, u64)>,
-    /// The first of them of each pipeline.
+    /// Position of the first column of each pipeline.
     first: HashMap<usize, usize>,
-    /// Not known to other programs before it is known to be there.
+    /// Kept chunks that other programs cannot find yet, as their copies may not have completed.
     fresh: KeyMap<Fresh>,
-    /// Strings that the host knows the addresses of.
+    /// Addresses of string segments whose host originals are recorded.
     mirrored: HashSet<DevicePtr>,
-    /// Bytes of chunks that did not travel.
+    /// Bytes of chunks that needed no copy.
     pub found: u64,
-    /// Bytes of chunks that stay from now on.
+    /// Bytes of newly kept chunks.
     pub kept: u64,
 }
 
@@ -55,8 +55,8 @@ impl<'a> Keeper<'a> {
         Self { shared, columns, first, fresh, mirrored, found: 0, kept: 0 }
     }
 
-    /// The place where chunks of these row segments are in the caching region: those that stayed, and segments of programs whose data is there as
-    /// a whole. Rows may refer to strings in them: `mirrors` hears where these are on the host.
+    /// The addresses of chunks of these row segments in the caching region: kept ones, and segments of fully cached programs. Host originals of
+    /// strings are added to `mirrors`, as rows may refer to them.
     pub fn find(&mut self, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
         let (cache, kept) = (self.shared.store.cache.lock(), self.shared.store.kept.lock());
         let place = |chunk: &Chunk| {
@@ -79,8 +79,8 @@ impl<'a> Keeper<'a> {
         found
     }
 
-    /// Queues copies of those of `parts`, which are in the slot at `slot`, for which there is room. They are columns of row segments `rows`
-    /// of `pipeline`.
+    /// Queues copies into the caching region of the `parts` for which there is room. They are in the slot at `slot`, and columns of row segments
+    /// `rows` of `pipeline`.
     pub fn keep(
         &mut self,
         (pipeline, rows): (usize, &[RowSegment<'_>]),
@@ -109,7 +109,7 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// All that was queued is done: other programs find what stays.
+    /// Makes the kept chunks available to other programs. All queued work is done.
     pub fn publish(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
         let shared = self.shared;

@@ -1,4 +1,4 @@
-//! The copies that a run finds of mirrored data, and what it tells about its use of the rest.
+//! Lookup of mirrored copies, and recording of reads for the policy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use crate::run::shared::Shared;
 
 use warpmill_format::ValueLayout;
 
-/// The rate of a link between two devices, in links to the host: NVLink 4 beside PCIe 5, of which no rate is measured.
+/// Assumed rate of a link between two devices, as a multiple of the link to the host: NVLink 4 beside PCIe 5.
 const PEER_LINKS: f64 = 6.7;
 
-/// Finds copies for a run.
+/// Mirrored copies for a run.
 pub(super) struct Mirrored<'a> {
     shared: &'a Shared,
-    /// By position among the columns of the program's scans: the mirror's number of each, and what it is used for.
+    /// By position among the columns of the program's scans: the mirror's number of the column, and its role.
     columns: Vec<(usize, Role)>,
-    /// The first of them of each pipeline.
+    /// Position of the first column of each pipeline.
     first: HashMap<usize, usize>,
     rates: Bandwidths,
-    /// The device's number among those that read parts of the same, and how many these are.
+    /// The device's number in its group, and the number of devices, if a group runs the query.
     member: Option<(usize, usize)>,
-    /// Bytes that did not travel.
+    /// Bytes that needed no copy.
     pub found: u64,
 }
 
 impl<'a> Mirrored<'a> {
-    /// For a run of `prepared`, beside which the CPU has so many threads.
+    /// For a run of `prepared`, with `cpu_threads` threads of the CPU back end.
     pub fn new(
         shared: &'a Shared,
         prepared: &Prepared,
@@ -66,15 +66,15 @@ impl<'a> Mirrored<'a> {
         Self { shared, columns, first, rates, member, found: 0 }
     }
 
-    /// The copies of row segments.
+    /// The addresses of copies of row segments, without recording a read.
     pub fn look(&self, rows: &[RowSegment<'_>]) -> Found {
         let mirror = self.shared.store.mirror.lock();
         let there = |chunk: &Arc<Chunk>| Some((chunk.travels_as(), mirror.get(&chunk.travels_as())?));
         chunks(rows).filter(|chunk| chunk.may_stay()).filter_map(there).collect()
     }
 
-    /// The copies of row segments of `pipeline`, and notes that they are read, by all devices of a group if the pipeline's table is read as a
-    /// whole.
+    /// The addresses of copies of row segments of `pipeline`; records the reads. `is_whole`: all devices of the group read the pipeline's table
+    /// completely.
     pub fn find(
         &mut self,
         (pipeline, is_whole): (usize, bool),

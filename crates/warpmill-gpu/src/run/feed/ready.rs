@@ -1,4 +1,4 @@
-//! Bytes of a batch in page-locked memory, and how fast they may come.
+//! Preparation of a batch in page-locked memory, and emulation of slower drives.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,16 +13,16 @@ use crate::memory::error::Result;
 use crate::memory::regions::padded;
 use crate::run::copies::Ready;
 
-/// Keeps reads at the speed of slower drives.
+/// Limits the rate of reads, to emulate slower drives.
 pub(super) struct Throttle {
-    /// Bytes per second; 0: as fast as they are.
+    /// Bytes per second; 0: unlimited.
     pub limit: u64,
     pub started: Instant,
     pub bytes: u64,
 }
 
 impl Throttle {
-    /// `bytes` more were read: waits until slower drives would have, too.
+    /// Waits after `bytes` more bytes were read, as slower drives would have taken.
     pub fn wait(&mut self, bytes: u64) {
         self.bytes += bytes;
         if self.limit > 0 {
@@ -32,7 +32,7 @@ impl Throttle {
     }
 }
 
-/// Writes what travels of chunks into the image of a slot, several at a time.
+/// Writes the bytes of chunks into the image of a slot, in parallel.
 pub(super) fn fill(staging: &mut [u8], parts: &[Part], decoding: &Decoding) -> Result<Ready> {
     let mut rest = staging;
     let mut done = 0;
@@ -52,8 +52,8 @@ pub(super) fn fill(staging: &mut [u8], parts: &[Part], decoding: &Decoding) -> R
     Ok(Ready::Whole)
 }
 
-/// The copies of chunks that stay in page-locked memory, and whether some were made now; none where all that do would take more
-/// than `limit` bytes, or, without a limit, some would have to be made.
+/// The page-locked copies of chunks, and whether some were made now. `None` if all copies together would exceed `limit` bytes, or, without a limit,
+/// some would have to be made.
 pub(super) fn pinned(
     store: &Store,
     parts: &[Part],

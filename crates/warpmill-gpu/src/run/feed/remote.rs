@@ -1,4 +1,4 @@
-//! Copies of mirrored data on other devices, which are read there in the place of the host's memory.
+//! Reads of mirrored copies on other devices, instead of host memory.
 
 use std::collections::HashSet;
 
@@ -14,25 +14,25 @@ use crate::run::peers::PeerReads;
 
 use warpmill_ir::Source;
 
-/// The data of other devices that a run reads.
+/// Copies on other devices that a run reads.
 pub(super) struct Remote<'a> {
     reads: &'a PeerReads,
-    /// The pipelines whose tables all devices read.
+    /// Pipelines whose tables all devices read completely.
     pipelines: HashSet<usize>,
-    /// The place where others have chunks, by what they travel as.
+    /// Addresses of copies on other devices, by `Chunk::travels_as`.
     found: KeyMap<Place>,
-    /// Bytes that are to come, and those that were queued, by source and destination, and their copies.
+    /// Bytes to copy and bytes queued, by source and destination, and the number of copies.
     pub planned: Traffic,
     pub traffic: Traffic,
     pub copies: u64,
-    /// Waited for before anything may leave the others' memory.
+    /// The stream that drop waits for before the lending devices may drop data.
     device: &'a dyn Device,
     stream: Stream,
     _lent: Vec<Lent<'a>>,
 }
 
 impl<'a> Remote<'a> {
-    /// For a run of `prepared` on `device`, whose copies have a stream of their own.
+    /// For a run of `prepared` on `device`, whose copies use `stream`.
     pub fn new(reads: &'a PeerReads, prepared: &Prepared, (device, stream): (&'a dyn Device, Stream)) -> Self {
         let is_whole = |pipeline: &usize| match &prepared.program.pipelines[*pipeline].source {
             Source::Scan(scan) => reads.is_whole(&scan.table),
@@ -53,13 +53,12 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// Whether all devices read what `pipeline` does.
+    /// Whether all devices read the table of `pipeline` completely.
     pub fn is_whole(&self, pipeline: usize) -> bool {
         self.pipelines.contains(&pipeline)
     }
 
-    /// Looks for those chunks of row segments of `pipeline` that are not among `here`. Each device begins with the one behind it: not all with
-    /// one.
+    /// Looks up the chunks of row segments of `pipeline` that are not `here`. Each device asks its successor first, to spread the load.
     pub fn find(&mut self, pipeline: usize, rows: &[RowSegment<'_>], here: &Found) {
         if !self.is_whole(pipeline) {
             return;
@@ -67,7 +66,7 @@ impl<'a> Remote<'a> {
         let (own, devices) = (self.reads.number(), self.reads.devices());
         let mut found = KeyMap::<(Place, u64)>::default();
         for source in (1..devices).map(|next| (own + next) % devices).filter(|&source| self.reads.reaches(source)) {
-            // One lock at a time.
+            // Holds one lock at a time.
             let mirror = self.reads.group().member(source).store.mirror.lock();
             for chunk in chunks(rows).filter(|chunk| chunk.may_stay()) {
                 let key = chunk.travels_as();
@@ -82,7 +81,7 @@ impl<'a> Remote<'a> {
         }
     }
 
-    /// The parts that come from the host, and the parts that come from other devices.
+    /// Splits `parts` into those from the host and those from other devices.
     pub fn split(&self, parts: Vec<Part>) -> (Vec<Part>, Vec<Part>) {
         parts.into_iter().partition(|part| !self.found.contains_key(&part.chunk.travels_as()))
     }
@@ -97,7 +96,7 @@ impl<'a> Remote<'a> {
             // SAFETY: the slot has the padding behind the chunk.
             unsafe { self.device.fill(at + bytes, 0, padded(bytes) - bytes, stream)? };
         }
-        // SAFETY: the slot has room for the parts; what others have was complete before it was found, and stays until `self` is dropped.
+        // SAFETY: the slot has room for the parts; copies were complete before they were found, and stay until `self` is dropped.
         unsafe { self.reads.group().devices().pull(&moves, self.reads.number(), stream)? };
         self.traffic.add_all(&Traffic::of(self.reads.devices(), &moves));
         self.copies += moves.len() as u64;
@@ -107,7 +106,7 @@ impl<'a> Remote<'a> {
 
 impl Drop for Remote<'_> {
     fn drop(&mut self) {
-        // Whatever it was, its error is met by those who wait for the same stream.
+        // Others that wait for the same stream get the error.
         let _ = self.device.synchronize(self.stream);
     }
 }

@@ -1,4 +1,4 @@
-//! Data that another device was to give.
+//! Data expected from another device.
 
 use super::*;
 use crate::device::sim::{SimDevice, SimOptions};
@@ -16,7 +16,7 @@ fn what_another_device_cannot_give_comes_from_the_host() {
     let (own, source) = (&members[0].store, &members[1].store);
     let codes: [Arc<[u32]>; 2] = [(0..1000).collect(), (7..70).collect()];
     let items = codes.map(Item::Remap);
-    // The first is there; the second is where the device has no memory.
+    // The first address is valid; the second is outside the device's memory.
     let mut lane = Lane::new(&source.device).unwrap();
     let mut copies = Copies::default();
     copies.bring(source, &mut lane, &items[0]).unwrap();

@@ -1,4 +1,4 @@
-//! The row segments of a shared scan that a run has claimed.
+//! Row segments of a shared scan that a run has claimed.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -13,30 +13,30 @@ use crate::memory::error::Result;
 use crate::run::feed::Feed;
 use crate::run::options::{ClaimUnit, SharedPart};
 
-/// What became of each row segment that the run asked for: kernels of one pipeline see the same rows, however often they read them.
+/// The outcome of each claim. All kernels of a pipeline see the same claimed row segments, however often they read them.
 #[derive(Default)]
 pub(super) struct Claims {
     rows: HashMap<usize, bool>,
-    /// Whether the device takes part, once that is decided: one decision for all kernels.
+    /// Whether the device takes part; decided once for all kernels.
     takes_part: Option<bool>,
 }
 
 impl Claims {
-    /// Whether row segment `number` is this run's.
+    /// Claims row segment `number`; returns whether it is this run's.
     fn claim(&mut self, shared: &SharedPart, number: usize) -> bool {
         *self.rows.entry(number).or_insert_with(|| shared.queue.claim(shared.party, number))
     }
 }
 
 impl<'a> Run<'a> {
-    /// The shared scan, where kernel `kernel` reads it.
+    /// The shared scan, if kernel `kernel` reads it.
     pub(super) fn shared_by(&self, kernel: usize) -> Option<&'a SharedPart> {
         let options = self.options;
         let pipeline = self.prepared.kernels()[kernel].pipeline;
         options.shared.as_ref().filter(|shared| shared.pipeline == pipeline && self.prepared.scan(kernel).is_some())
     }
 
-    /// Those of row segments of kernel `kernel` that are this run's: all, where no other site reads them.
+    /// Claims row segments of kernel `kernel`, and returns those that are this run's; all of them if the scan is not shared.
     pub(super) fn claimed<'r>(&mut self, kernel: usize, rows: &[RowSegment<'r>]) -> Vec<RowSegment<'r>> {
         match self.shared_by(kernel) {
             None => rows.to_vec(),
@@ -44,7 +44,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Claims the row segments that metadata or the keys of joins have ruled out: nobody has to read them.
+    /// Claims the row segments that metadata or join keys rule out, so that no site reads them.
     pub(super) fn claim_others(&mut self, kernel: usize, rows: &[RowSegment<'_>]) {
         let (Some(shared), Some(scan)) = (self.shared_by(kernel), self.prepared.scan(kernel)) else { return };
         let pipeline = shared.pipeline;
@@ -60,7 +60,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The descriptors of kernel `kernel` where the data is in the caching region: of the row segments that are this run's.
+    /// The descriptors of cached data for kernel `kernel`: of the row segments that are this run's.
     pub(super) fn resident_descriptors(&mut self, kernel: usize, resident: &Resident) -> Result<Descriptors> {
         let prepared: &'a Prepared = self.prepared;
         let (all, pipeline) = (resident.descriptors[kernel], prepared.kernels()[kernel].pipeline);
@@ -88,8 +88,8 @@ impl<'a> Run<'a> {
 }
 
 impl Run<'_> {
-    /// Whether the device takes part in a shared scan of these row segments, of which `found` need not travel; the CPU, which has waited for
-    /// that where the device takes all or nothing, may have the rest from now on, or once the device has claimed everything.
+    /// Decides whether the device takes part in a shared scan of these row segments, of which `found` need no copy. Afterwards the CPU may claim the
+    /// rest; for all-or-nothing units it waits for this decision.
     pub(super) fn takes_part(&mut self, kernel: usize, rows: &[RowSegment<'_>], found: &Found) -> bool {
         let Some(shared) = self.shared_by(kernel) else { return true };
         if let Some(decided) = self.claims.takes_part {
@@ -107,7 +107,7 @@ impl Run<'_> {
                 travelling as f64 / self.shared.paths.rates().link < on_cpu
             }
         };
-        // What an earlier run of the same part has claimed is nobody else's.
+        // Row segments claimed by an earlier run of the same part belong to this device.
         let takes = takes || shared.queue.count(shared.party).1 > 0;
         if let (true, Some(scan)) = (takes, self.prepared.scan(kernel)) {
             for number in 0..scan.table.num_segments() {
@@ -121,15 +121,15 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
-    /// Decides what the CPU may have of a shared scan, before anything is launched: claims the row segments that need not travel, which takes
-    /// next to no time, and announces how long each of the others takes.
+    /// Claims row segments before the first launch: those that need no copy, which take almost no time. Announces the time that each other one takes,
+    /// by which the CPU decides what to leave to the device.
     pub(super) fn claim_first(&mut self, feed: &Feed<'_>) {
         let Some(shared) = self.options.shared.as_ref().filter(|shared| shared.unit == ClaimUnit::Groups) else {
             return;
         };
         let kernels: Vec<usize> =
             (0..self.prepared.kernels().len()).filter(|&it| self.shared_by(it).is_some()).collect();
-        // Where there are several, for several encodings, each row segment is read by one of them: what is left says nothing of one.
+        // With several kernels for several encodings, the remaining rows of one kernel do not tell the pace.
         if let [kernel] = kernels[..] {
             let rows = self.prepared.row_segments(kernel).unwrap_or_default();
             let found = feed.look(&rows);
@@ -153,13 +153,13 @@ impl Run<'_> {
     }
 }
 
-/// Bytes of a row segment that are not among `found`.
+/// Bytes of a row segment that must be copied.
 fn travelling(row: &RowSegment<'_>, found: &Found) -> u64 {
     let absent = chunks(std::slice::from_ref(row)).filter(|chunk| !found.contains_key(&chunk.travels_as()));
     absent.map(|chunk| chunk.copied_bytes()).sum()
 }
 
-/// Row segments of which less has to travel come first.
+/// Sorts row segments by the bytes that must be copied.
 pub(super) fn nearest_first(rows: &mut [RowSegment<'_>], found: &Found) {
     rows.sort_by_cached_key(|row| travelling(row, found));
 }

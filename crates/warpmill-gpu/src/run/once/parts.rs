@@ -1,12 +1,12 @@
-//! Runs of programs with sinks that are made in parts.
+//! Runs of programs with sinks that are built in parts.
 //!
-//! A sink that is made as a whole is made once, and stays. A part is made when a pipeline that reads or probes its sink is run, for all
-//! parts one after the other; that pipeline's own sink takes in the rows of all of them. A pipeline that uses several such sinks is run for
-//! every combination of their parts that have rows in common, and what feeds a part may itself use sinks that are made in parts. Scans read only row segments which
-//! may have rows of the parts: of tables in the order of the keys, all parts together read the data about once.
+//! A sink without parts is built once, and stays. A part is built when a pipeline that reads or probes the sink is run, for all parts one after the
+//! other; that pipeline's own sink collects the rows of all of them. A pipeline that uses several such sinks is run for every combination of parts
+//! that may have rows in common, and pipelines that feed a part may themselves use sinks in parts. Scans read only row segments that may have rows of
+//! the parts: if a table is ordered by the keys, all parts together read the data about once.
 //!
-//! A part that turns out too large before anybody has seen it is cut into smaller ones. What the cuts were is kept for the next run; where
-//! parts turn out much smaller than expected, it has fewer ([`learn`]).
+//! A part that turns out too large is split, as long as no pipeline has used it. The ranges are kept for the next run; if parts turn out much smaller
+//! than expected, the next run has fewer ([`learn`]).
 
 mod flush;
 mod learn;
@@ -44,14 +44,14 @@ use state::{Divided, Parts, Step, Stop, row_text};
 
 use super::piece::Piece;
 
-/// The number of times that a part is cut into smaller ones: keys that are still together then are one key.
+/// Largest number of splits of a part: keys that are still together then are equal.
 const MOST_CUTS: u32 = 12;
 
-/// Parts that a part is cut into at most.
+/// Largest number of parts that a split makes.
 const MOST_PIECES: u64 = 64;
 
 impl<'a> Run<'a> {
-    /// Queues all kernels, those of sinks in parts as often as they have parts. Gives when each began and ended, or what was learnt.
+    /// Queues all kernels, those that feed parts once per part. Returns the timings, or hints for another run.
     pub(super) fn run_parts(
         &mut self,
         plan: &StreamPlan,
@@ -62,7 +62,7 @@ impl<'a> Run<'a> {
         let feed = self.feed(plan, places)?;
         let mut named = launch::names(prepared, places, inputs);
         named.insert(SLOTS.into(), feed.base());
-        // Strings of parts are gone as soon as those that passed through.
+        // Strings of parts are as short-lived as streamed ones: rows that are kept must copy them.
         named.insert(SLOT_BYTES.into(), plan.bytes() + prepared.memory.read_texts);
         named.insert(HOSTED.into(), places.hosted);
         named.insert(HOSTED_BYTES.into(), prepared.memory.host_text_bytes());
@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
             *prepared.learnt.lock() = parts.learnt();
         }
         let Parts { feed, divided, timings, again, .. } = parts;
-        // Results are fetched in one go, or memory is used again: what was copied is known then.
+        // Results are fetched in one go, or memory is reused; all copies must be complete.
         self.lane.synchronize()?;
         self.note_passed(feed, ended.is_ok())?;
         self.profile.bytes_again = again;
@@ -129,7 +129,7 @@ impl<'a> Parts<'_, 'a> {
         self.run.prepared
     }
 
-    /// Runs everything: what feeds parts, when they are asked for.
+    /// Runs all pipelines; those that feed parts are run on demand.
     fn all(&mut self) -> Step {
         for index in 0..self.structure.places.len() {
             let Some(bundle) = self.bundle_ending_with(index) else { continue };
@@ -148,7 +148,7 @@ impl<'a> Parts<'_, 'a> {
                 }
             }
         }
-        // The rest of rows that are flushed goes the same way.
+        // Flush the remaining rows of sinks that flush.
         for (sink, rows) in std::mem::take(&mut self.filled) {
             if rows > 0 {
                 self.flush(sink, rows)?;
@@ -157,14 +157,14 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// The pipelines that must see the same part of a build whose rows remember that they found a partner.
+    /// The build in parts whose rows are flagged when they find a partner, and the pipelines that must see the same part of it.
     fn flagged_by(&self, pipeline: usize) -> Option<(SinkId, Vec<usize>)> {
         let flagged = |id: &SinkId| self.divided.contains_key(id) && self.structure.is_flagged(*id);
         let id = self.structure.uses(pipeline).into_iter().find(flagged)?;
         Some((id, self.structure.using(id).collect()))
     }
 
-    /// The pipelines that are run together, of which pipeline `index` is the last; `None`: another one is, or the host runs it.
+    /// The pipelines that are run together and end with pipeline `index`; `None` if they end with another one, or the host runs it.
     fn bundle_ending_with(&self, index: usize) -> Option<Vec<usize>> {
         if self.structure.places[index] == Place::Host {
             return None;
@@ -175,7 +175,7 @@ impl<'a> Parts<'_, 'a> {
         }
     }
 
-    /// Runs pipelines for all parts of what they use.
+    /// Runs pipelines for all parts of the sinks that they use.
     fn run_bundle(&mut self, bundle: &[usize]) -> Step {
         let Some((flagged, _)) = self.flagged_by(bundle[0]) else {
             let used = self.parts_used(bundle[0]);
@@ -194,7 +194,7 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// The sinks in parts that a pipeline uses; those first that take the most work to make.
+    /// The sinks in parts that a pipeline uses, the most expensive to build first.
     fn parts_used(&self, pipeline: usize) -> Vec<SinkId> {
         let mut used = self.structure.uses(pipeline);
         used.retain(|id| self.divided.contains_key(id));
@@ -202,7 +202,7 @@ impl<'a> Parts<'_, 'a> {
         used
     }
 
-    /// Bytes of segments that are read to make sink `id`, but for those of other sinks below it.
+    /// Bytes of segments that are read to build sink `id`, without those of the sinks that its pipelines use.
     fn work(&self, id: SinkId) -> u64 {
         let kernels = self.prepared().kernels().iter().enumerate();
         let own = kernels.filter(|(_, kernel)| self.structure.program.pipelines[kernel.pipeline].sink == id);
@@ -210,11 +210,11 @@ impl<'a> Parts<'_, 'a> {
         rows.flat_map(|row| row.columns).map(|chunk| chunk.bytes).sum()
     }
 
-    /// Runs a pipeline for every combination of the parts of `others` with those that are `chosen`.
+    /// Runs a pipeline for every combination of parts of `others` with the `chosen` ones.
     fn combine(&mut self, pipeline: usize, others: &[SinkId], chosen: &mut Vec<(SinkId, usize)>) -> Step {
         let Some((&id, others)) = others.split_first() else { return self.run_pipeline(pipeline, chosen) };
         let mut number = 0;
-        // Parts may be cut on the way.
+        // The loop may split parts.
         while number < self.divided[&id].ranges.len() {
             chosen.push((id, number));
             if self.may_meet(pipeline, chosen) {
@@ -226,13 +226,13 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// The position of the last pipeline that feeds sink `id`: what feeds it uses sinks with lower ones only.
+    /// The index of the last pipeline that feeds sink `id`; its pipelines use only sinks with lower ranks.
     fn rank(&self, id: SinkId) -> usize {
         self.structure.feeding(id).last().unwrap_or(0)
     }
 
     fn run_pipeline(&mut self, pipeline: usize, chosen: &[(SinkId, usize)]) -> Step {
-        // Making a part may take others away of sinks that feed it.
+        // Building a part may evict parts of sinks that feed it, so higher ranks come first.
         let mut wanted = chosen.to_vec();
         wanted.sort_by_key(|&(id, _)| std::cmp::Reverse(self.rank(id)));
         for (id, number) in wanted {
@@ -255,7 +255,7 @@ impl<'a> Parts<'_, 'a> {
         kernels.filter(|(_, kernel)| wanted(kernel)).map(|(index, _)| index).collect()
     }
 
-    /// Lets part `number` of sink `id` be there.
+    /// Builds part `number` of sink `id`, unless it is in memory.
     fn hold(&mut self, id: SinkId, number: usize) -> Step {
         let divided = &self.divided[&id];
         if divided.held == Some(divided.ranges[number]) {
@@ -281,7 +281,7 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// Makes part `number` of sink `id`, which nobody can use before it is known to be complete.
+    /// Builds part `number` of sink `id`; it must not be used before its size has been checked.
     fn make(&mut self, id: SinkId, number: usize) -> Step {
         let divided = self.divided.get_mut(&id).expect("a sink in parts");
         let range = divided.ranges[number];
@@ -306,7 +306,7 @@ impl<'a> Parts<'_, 'a> {
         self.finish(id)
     }
 
-    /// Lets the buffers and states of sink `id` be as they are at first.
+    /// Resets the buffers and states of sink `id`.
     fn clear(&mut self, id: SinkId) -> Step {
         let (device, stream) = (self.run.device(), self.run.lane.stream);
         let prefix = format!("sink{id}.");
@@ -324,7 +324,7 @@ impl<'a> Parts<'_, 'a> {
         self.clear_text(id)
     }
 
-    /// Fails where a value raised an error.
+    /// Fails if a value raised an error.
     fn check_values(&self, words: &[u64]) -> Result<()> {
         self.run.check_values(words)?;
         let memory = &self.prepared().memory;
@@ -333,7 +333,7 @@ impl<'a> Parts<'_, 'a> {
         own.chain(on_host).try_for_each(|at| self.run.check_values(&words[at as usize / 8..]))
     }
 
-    /// Runs what is left to do when everything that feeds sink `id` has been run.
+    /// Queues the finishing kernels of sink `id`, after all pipelines that feed it.
     fn finish(&mut self, id: SinkId) -> Step {
         let pipelines = &self.structure.program.pipelines;
         for kernel in self.kernels(|kernel| kernel.finishes && pipelines[kernel.pipeline].sink == id) {
@@ -342,7 +342,7 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// The number of rows or groups that the part of sink `id`, of `size` values of keys, would have had to have room for, if those were too many.
+    /// The number of rows or groups in the part of sink `id`, with `size` key values, if they did not fit.
     fn too_many(&self, (id, size): (SinkId, u64), words: &[u64]) -> Step<Option<u64>> {
         self.check_values(words)?;
         let state = self.run.state(words, id, Stage::Own);
@@ -370,7 +370,7 @@ impl<'a> Parts<'_, 'a> {
             SinkLayout::Groups(groups) => {
                 self.check_sums(id, &state)?;
                 let room = groups.rows.capacity;
-                // An open-addressing table that is full does not know by how much.
+                // A full open-addressing table does not know the number of groups.
                 let over = if state.overflow { Some(4 * room) } else { None };
                 Ok(over.or((state.count > room).then_some(state.count)))
             }
@@ -386,14 +386,14 @@ impl<'a> Parts<'_, 'a> {
         }
     }
 
-    /// Cuts part `number` of sink `id`, for which `rows` rows came, into smaller ones.
+    /// Splits part `number` of sink `id`, which had `rows` rows.
     fn cut(&mut self, id: SinkId, number: usize, rows: u64) -> Step {
         let mut hints = self.prepared().hints().clone();
         let divided = self.divided.get_mut(&id).expect("a sink in parts");
         let Range { from, size, cuts } = divided.ranges[number];
         let room = divided.partition.room;
         if size <= 1 || cuts >= MOST_CUTS || number < divided.seen {
-            // One key, or a table that was full by chance.
+            // A single key, or a hash table that overflowed by chance.
             hints.least_part.insert(id, rows.max(room + room / 2));
             return Err(Stop::Again(Box::new(hints)));
         }
@@ -406,7 +406,7 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// Runs a kernel over the row segments that may have rows of the parts that there are.
+    /// Runs a kernel over the row segments that may have rows of the current parts.
     fn scan(&mut self, kernel: usize, rows: Vec<RowSegment<'_>>) -> Step {
         let prepared = self.prepared();
         let all: Vec<usize> = rows.iter().map(|row| row.number).collect();
@@ -439,7 +439,7 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// The tests that the present parts put on the columns of a pipeline's scan.
+    /// The range tests of the current parts on the columns of a pipeline's scan.
     fn range_tests(&self, pipeline: usize) -> Vec<RangeTest<'a>> {
         let sinks = (self.structure.program, self.structure.layouts);
         let mut tests = vec![];
@@ -448,7 +448,7 @@ impl<'a> Parts<'_, 'a> {
             let Some(range) = divided.held else { continue };
             tests.extend(RangeTest::of_probe(sinks, pipeline, id, range.values()));
         }
-        // A row that is left out must not be missed by anything else than the part that is being made.
+        // The part being built may restrict the scan only if no other sink needs the skipped rows.
         let pure = !self.structure.sets_flags(pipeline) && !self.structure.asks_for_nulls(sink);
         if pure && self.divided.contains_key(&sink) {
             let [from, size] = names(sink).map(|name| self.names[&name]);
@@ -457,8 +457,8 @@ impl<'a> Parts<'_, 'a> {
         tests
     }
 
-    /// Runs a kernel over a piece of what it goes through. Where its sink's rows go to the host when there is no room for more, the piece is
-    /// run again after that, or in smaller ones.
+    /// Runs a kernel over a piece of its input. If its sink flushes rows to the host and has no room left, the piece is run again after a flush, or
+    /// in halves.
     fn launch(&mut self, kernel: usize, piece: Piece) -> Step {
         let sink = self.structure.program.pipelines[self.prepared().kernels()[kernel].pipeline].sink;
         let capacity = match &self.prepared().layouts()[sink] {
@@ -516,7 +516,7 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// The states of all sinks, when what is queued is done.
+    /// The states of all sinks, after all queued work.
     fn states(&mut self) -> Step<Vec<u64>> {
         let (device, stream) = (self.run.device(), self.run.lane.stream);
         let bytes = self.prepared().memory.read_bytes as usize;

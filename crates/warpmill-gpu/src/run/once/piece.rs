@@ -1,19 +1,19 @@
-//! Parts of sinks, and pieces of what a kernel goes through.
+//! Pieces of a kernel's input.
 
 use crate::data::items::Descriptors;
 use crate::data::segments::DESCRIPTOR;
 
-/// The work of a launch.
+/// The input of a launch.
 #[derive(Clone, Copy)]
 pub(super) enum Piece {
-    /// Spans of row segments of so many columns.
+    /// Spans of row segments with this number of columns.
     Segments(Descriptors, u64),
-    /// Rows in device memory: the first, and the first one behind them.
+    /// A half-open range of rows in device memory.
     Rows(u64, u64),
 }
 
 impl Piece {
-    /// Both halves, where there is more than one row or span.
+    /// Splits the piece in halves, if it has more than one span or 32 rows.
     pub(super) fn halves(self) -> Option<[Piece; 2]> {
         match self {
             Piece::Segments(all, columns) if all.count > 1 => {

@@ -1,4 +1,4 @@
-//! The rows that the host goes on with: how they come there.
+//! Copies of result rows to the host.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::memory::mirrors::Mirrors;
 use crate::memory::regions::aligned;
 use crate::run::rows;
 
-/// Page-locked memory for results is kept up to this size; larger results are copied to pageable memory.
+/// Limit of page-locked memory for results in bytes; larger results are copied to pageable memory.
 const MOST_HOST: u64 = 64 << 20;
 
-/// Rows that a thread decodes at once; with strings, each of which is looked up and read where it is, fewer.
+/// Rows that a thread decodes at once; fewer with strings, each of which is looked up and read.
 const DECODED_ROWS: u64 = 1 << 16;
 const DECODED_STRINGS: u64 = 1 << 11;
 
 impl Run<'_> {
-    /// Queues copies of the states, and of the first rows of each result, to the lane's host memory. Gives where there each array
-    /// of each result is, and the first text that kernels made.
+    /// Queues copies of the states, and of the first rows of each result, to the lane's host memory. Returns the offsets there of each result's
+    /// arrays, and of the first strings that kernels made.
     pub(super) fn queue_results(&mut self, places: &Places) -> Result<HostPlaces> {
         let (device, plan) = (self.device(), &self.prepared.memory);
         let mut copies: Vec<(DevicePtr, u64, u64)> = vec![(places.states, plan.read_bytes, 0)];
-        // As far from the states as on the device, if the arrays follow them there.
+        // At the same distance from the states as on the device, so that adjacent arrays are one copy.
         let mut end = aligned(plan.states_at + plan.states_bytes) - plan.states_at;
         let mut host = HostPlaces::default();
         for result in &plan.results {
@@ -66,7 +66,7 @@ impl Run<'_> {
         Ok(host)
     }
 
-    /// The place where each pipeline ran, with the rows that the host goes on with.
+    /// Fetches the results, and returns how each pipeline was run.
     pub(super) fn fetch(&mut self, words: &[u64], places: &Places, host: &HostPlaces) -> Result<Vec<Placed>> {
         let prepared = self.prepared;
         self.fetch_text(words, places, host)?;
@@ -75,7 +75,7 @@ impl Run<'_> {
         let count = |result: &ResultRows| self.state(words, result.sink, result.stage).count;
         let results: Vec<(&ResultRows, u64)> =
             prepared.memory.results.iter().map(|result| (result, count(result))).collect();
-        // Rows that came with the states are read before their memory is used again.
+        // Rows that came with the states are decoded before the memory is reused.
         let mut flushed = self.decode_flushed()?;
         for ((result, rows), offsets) in results.iter().zip(&host.arrays) {
             if *rows <= result.first_rows {
@@ -105,19 +105,19 @@ impl Run<'_> {
         Ok(placed.collect())
     }
 
-    /// The originals of memory that strings of results point into.
+    /// Host originals of strings in results.
     fn originals(&self) -> Vec<&Mirrors> {
         let received = self.texts.iter().flat_map(|texts| texts.mirrors());
         std::iter::once(&self.mirrors).chain(self.resident.mirrors()).chain(received).collect()
     }
 
-    /// The rows of a result whose arrays are in `memory` at `offsets`.
+    /// Decodes the rows of a result whose arrays are in `memory` at `offsets`.
     fn decode(&self, result: &ResultRows, rows: u64, memory: &[u8], offsets: &[u64]) -> Result<RowSet> {
         let fields = self.program.sinks[result.sink].fields();
         decode_all(result, fields, rows, (memory, offsets), &self.originals())
     }
 
-    /// The rows that went to the host before, by the pipeline of their result.
+    /// The flushed rows, by the pipeline of their result.
     fn decode_flushed(&mut self) -> Result<HashMap<usize, RowSet>> {
         let mut sets: HashMap<usize, RowSet> = HashMap::new();
         let results = &self.prepared.memory.results;
@@ -140,8 +140,8 @@ impl Run<'_> {
         Ok(sets)
     }
 
-    /// Copies the first rows of a result without strings, as many at once as page-locked memory has room for, and decodes them with all
-    /// threads; gives them, and their bytes.
+    /// Copies the first rows of a result without strings in chunks of page-locked memory, and decodes them with all threads. Returns the rows and
+    /// their bytes.
     pub(super) fn copy_decoded(&mut self, result: &ResultRows, rows: u64, places: &Places) -> Result<(RowSet, u64)> {
         let (device, stream) = (&*self.shared.store.device, self.lane.stream);
         let fields = self.program.sinks[result.sink].fields();
@@ -167,7 +167,7 @@ impl Run<'_> {
         Ok((all, result.bytes(rows)))
     }
 
-    /// Copies the first rows of a result, array by array; gives where each of them is.
+    /// Copies the first rows of a result; returns the bytes, and the offset of each array.
     pub(super) fn copy_rows(&mut self, result: &ResultRows, rows: u64, places: &Places) -> Result<(Vec<u8>, Vec<u64>)> {
         let (device, stream) = (self.device(), self.lane.stream);
         let (mut bytes, mut offsets) = (vec![0u8; result.bytes(rows) as usize], vec![]);
@@ -186,7 +186,7 @@ impl Run<'_> {
         Ok((bytes, offsets))
     }
 
-    /// Copies more rows of a result than came with the states.
+    /// Copies the rows of a result that has more than came with the states.
     fn fetch_rows(&mut self, result: &ResultRows, rows: u64, places: &Places) -> Result<RowSet> {
         if !result.has_strings() && rows > DECODED_ROWS {
             return Ok(self.copy_decoded(result, rows, places)?.0);
@@ -211,7 +211,7 @@ impl Run<'_> {
         self.decode(result, rows, memory, &offsets)
     }
 
-    /// The strings that kernels made, where rows may point into them.
+    /// Fetches the strings that kernels made, which rows may point to.
     pub(super) fn fetch_text(&mut self, words: &[u64], places: &Places, host: &HostPlaces) -> Result<()> {
         let (used, first) = (words[1], self.prepared.memory.first_text);
         if first == 0 || used == 0 {
@@ -233,7 +233,7 @@ impl Run<'_> {
     }
 }
 
-/// The rows of a result, held as `fields` say, whose arrays are in `memory` at `offsets`; many are decoded by all threads.
+/// Decodes the rows of a result with types `fields`, whose arrays are in `memory` at `offsets`; many rows are decoded by all threads.
 fn decode_all(
     result: &ResultRows,
     fields: &[Field],
@@ -259,7 +259,7 @@ fn decode_all(
     Ok(RowSet { batches: decoded.into_iter().flat_map(|set| set.batches).collect() })
 }
 
-/// The place where the pipeline of a result ran.
+/// The outcome of the pipeline that made a result.
 fn placed(result: &ResultRows, rows: RowSet) -> Placed {
     let rows = Arc::new(rows);
     match result.stage {
@@ -268,7 +268,7 @@ fn placed(result: &ResultRows, rows: RowSet) -> Placed {
     }
 }
 
-/// The place in the lane's host memory where the first rows and strings are.
+/// Offsets of the first rows and strings in the lane's host memory.
 #[derive(Default)]
 pub(super) struct HostPlaces {
     /// By result and array.

@@ -1,4 +1,4 @@
-//! The end of a program whose rows go to other devices.
+//! The end of a program whose rows are sent to other devices.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::run::scatter::{Rows, row_arrays, tables_bytes};
 use crate::run::shuffle::{Lent, Sent, Texts};
 
 impl Run<'_> {
-    /// Divides the rows of the result, lets other devices copy theirs, and gives the output of what goes on with the rows that come.
+    /// Divides the rows of the result, lets other devices copy theirs, and returns the output of the program that continues with the received rows.
     pub(super) fn shuffle(
         mut self,
         end: &ShuffleEnd,
@@ -28,7 +28,7 @@ impl Run<'_> {
             let (own, resident) = (std::mem::take(&mut self.mirrors), self.resident.clone());
             sent.texts = Some(Arc::new(Texts { own, resident }));
         }
-        // From here on others copy from this run's memory.
+        // From here on other devices copy from this run's memory.
         let lent = Lent(&end.part);
         end.part.send(sent);
         let output = end.part.receive(&self.options.cancel).and_then(|received| (end.go_on)(received));
@@ -68,7 +68,7 @@ impl Run<'_> {
         Ok(Sent { arrays: arrays.iter().map(|array| (array.to, array.width)).collect(), starts, input, texts: None })
     }
 
-    /// The rows that the last aggregation has taken in.
+    /// Number of input rows of the last aggregation.
     fn input_rows(&self, words: &[u64]) -> u64 {
         let last = self.program.sinks.iter().rposition(|sink| matches!(sink, Sink::Aggregate { .. }));
         last.map_or(0, |id| self.state(words, id, Stage::Own).input)

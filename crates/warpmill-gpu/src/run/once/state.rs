@@ -23,48 +23,48 @@ pub(crate) struct Run<'a> {
     pub(super) shared: &'a Shared,
     pub(super) lane: &'a mut Lane,
     pub(super) program: &'a Arc<Program>,
-    /// The program as it was asked for.
+    /// The program that was requested; `program` may defer its sorts.
     pub(super) asked: &'a Arc<Program>,
     pub(super) prepared: &'a Arc<Prepared>,
     pub(super) resident: Arc<Resident>,
     pub(super) options: &'a Options,
-    /// The memory that strings may point into, beside what `resident` has.
+    /// Host originals of strings, besides those of `resident`.
     pub(super) mirrors: Mirrors,
-    /// The memory of other devices that strings of received rows point into.
+    /// Memory of other devices that strings of received rows point into.
     pub(super) texts: Vec<Arc<Texts>>,
     pub(super) profile: DeviceProfile,
-    /// The place in the profile where each kernel is that was launched.
+    /// The index in the profile of each launched kernel.
     pub(super) profiled: HashMap<usize, usize>,
-    /// Rows that went to the host while others were still made.
+    /// Rows that were flushed to the host while others were still made.
     pub(super) flushed: Vec<Flushed>,
     pub(super) flushed_bytes: u64,
-    /// Of a scan that other sites read, too.
+    /// Claims of a shared scan.
     pub(super) claims: Claims,
     pub(super) started: Instant,
 }
 
-/// Rows of a result on the host.
+/// Flushed rows of a result.
 pub(super) enum Flushed {
-    /// Without strings: decoded.
+    /// Rows without strings, decoded.
     Decoded { result: usize, rows: RowSet },
-    /// As they were on the device.
+    /// Rows with strings, in the device's format.
     Copied(Copied),
 }
 
-/// Rows of a result as they were on the device.
+/// Rows of a result in the device's format.
 pub(super) struct Copied {
-    /// The result of the plan.
+    /// The result's index in the plan.
     pub result: usize,
     pub rows: u64,
     pub bytes: Vec<u8>,
-    /// The place in `bytes` where each array is.
+    /// Offset of each array in `bytes`.
     pub offsets: Vec<u64>,
-    /// Their strings, which were made again after that.
+    /// Their strings, as the device reuses the memory.
     pub text: Mirrors,
 }
 
 impl Flushed {
-    /// The owners of memory that its strings point into.
+    /// Owners of the memory that strings point into.
     pub(super) fn owners(self) -> Vec<Owner> {
         match self {
             Flushed::Decoded { .. } => vec![],

@@ -1,20 +1,20 @@
-//! The time when launches began and ended.
+//! Timings of launches.
 
 use crate::device::{Device, Event, Stream};
 use crate::memory::error::Result;
 
-/// The launches of a run that are timed. Whatever becomes of the run, their events are given back.
+/// The timed launches of a run. Drop frees their events.
 pub(super) struct Timings<'a> {
     device: &'a dyn Device,
     launches: Vec<Timed>,
 }
 
-/// A launch.
+/// A timed launch.
 struct Timed {
-    /// The place in the profile where its kernel is.
+    /// The index of its kernel in the profile.
     kernel: usize,
     start: Event,
-    /// `None`: the launch failed.
+    /// `None` if the launch failed.
     end: Option<Event>,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Timings<'a> {
         Self { device, launches: vec![] }
     }
 
-    /// Times the work that `launch` queues on `stream`, as one of kernel `kernel` of the profile.
+    /// Times the work that `launch` queues on `stream`, for kernel `kernel` of the profile.
     ///
     /// # Errors
     /// The device's, and those of `launch`.
@@ -43,7 +43,7 @@ impl<'a> Timings<'a> {
         self.launches.is_empty()
     }
 
-    /// The kernel and the milliseconds of each launch, all of which are done.
+    /// The kernel and the milliseconds of each launch. All launches are done.
     ///
     /// # Errors
     /// The device's.

@@ -1,4 +1,4 @@
-//! Tests of the waits of devices for each other.
+//! Waits of devices for each other.
 
 use super::*;
 use crate::device::sim::{SimDevice, SimOptions, SimPeers};
@@ -52,14 +52,14 @@ fn nobody_waits_for_those_that_are_gone_or_late() {
         second.loaded();
         waiting.join().unwrap().unwrap();
     });
-    // Loaded data is there after its run.
+    // Loaded data stays available after the run.
     second.leave();
     first.wait(1, PeerPart::deadline(), &cancel).unwrap();
-    // One that has not begun, for a while; one that has left, not at all.
+    // A device that has not begun is waited for; one that has left is not.
     let (started, deadline) = (Instant::now(), PeerPart::deadline());
     second.wait(0, deadline, &cancel).unwrap();
     assert!(started.elapsed() >= PATIENCE);
-    // Not once more for the next.
+    // The deadline covers all devices together.
     let started = Instant::now();
     second.wait(0, deadline, &cancel).unwrap();
     assert!(started.elapsed() < PATIENCE);
@@ -67,7 +67,7 @@ fn nobody_waits_for_those_that_are_gone_or_late() {
     let started = Instant::now();
     second.wait(0, PeerPart::deadline(), &cancel).unwrap();
     assert!(started.elapsed() < PATIENCE);
-    // One that tries again.
+    // The device tries again.
     first.begin();
     cancel.cancel();
     assert!(matches!(second.wait(0, PeerPart::deadline(), &cancel), Err(Failure::Exec(_))));

@@ -1,9 +1,9 @@
-//! Rows divided on the simulated device against the same on the host.
+//! Rows divided on the simulated device, compared with the host.
 
 use super::*;
 use crate::device::sim::{SimDevice, SimOptions};
 
-/// Columns on a device: elements of so many bytes each.
+/// Columns on a device, given by element bytes.
 struct Columns {
     device: Arc<dyn Device>,
     stream: Stream,
@@ -27,7 +27,7 @@ impl Columns {
         Self { device, stream, arrays, tables }
     }
 
-    /// Divides the rows; gives the starts of the parts, and each array's parts.
+    /// Divides the rows; returns the starts of the parts, and the divided arrays.
     fn divide(&self, count: u64, parts: usize, route: &Route) -> (Vec<u64>, Vec<Vec<u8>>) {
         let scatter = Scatter::compile(&self.device).unwrap();
         let rows = Rows { arrays: &self.arrays, count, parts, route };
@@ -48,7 +48,7 @@ fn bytes<const N: usize, T: Copy>(values: &[T], of: impl Fn(T) -> [u8; N]) -> Ve
     values.iter().flat_map(|&value| of(value)).collect()
 }
 
-/// Rows of columns of all widths, whose second column numbers them.
+/// Columns of all widths; the second numbers the rows.
 fn numbered(keys: &[i64]) -> Vec<(u64, u32, Vec<u8>)> {
     let numbers: Vec<u32> = (0..keys.len() as u32).collect();
     vec![

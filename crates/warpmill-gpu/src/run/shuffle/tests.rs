@@ -1,4 +1,4 @@
-//! Tests of the waits of devices for each other's rows.
+//! Waits of devices for each other's rows.
 
 use super::super::shared::Shared;
 use super::*;
@@ -32,7 +32,7 @@ fn a_device_gets_its_part_of_all_rows() {
     assert_eq!(received.arrays[1], [(place(0, 6003), 7), (place(1, 8000), 4)]);
     assert_eq!(received.traffic().rows(), [[0, 63], [0, 0]]);
     assert_eq!(first.receive(&cancel).unwrap().rows, 3);
-    // Nobody's memory is used again before both have copied.
+    // No memory is reused before both have copied.
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| first.wait_until_copied());
         std::thread::sleep(Duration::from_millis(30));
@@ -63,7 +63,7 @@ fn failures_and_cancellation_end_the_wait() {
     second.leave();
     let refused = first.receive(&CancelToken::default()).unwrap_err().to_string();
     assert!(refused.contains("another device has failed"), "{refused}");
-    // Its rows are nobody's: the third one has not come, and cannot have begun to copy.
+    // Its rows are free: the third device has not come, so it cannot have begun to copy.
     first.wait_until_copied();
     third.send(sent(0, &[0, 0, 0, 0], 0));
     assert!(third.receive(&CancelToken::default()).is_err());
@@ -79,7 +79,7 @@ fn a_device_that_waits_for_its_turn_is_waited_for_a_while() {
     let started = Instant::now();
     let refused = first.receive(&CancelToken::default()).unwrap_err().to_string();
     assert!(refused.contains("busy") && started.elapsed() >= PATIENCE, "{refused}");
-    // One that has its turn ends by itself, however long that takes.
+    // A running device ends without waiting, however long it takes.
     second.begin();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| first.receive(&CancelToken::default()));

@@ -17,7 +17,7 @@ use crate::memory::error::Failure;
 const GROUPS: usize = 12;
 const ROWS: usize = 1000;
 
-/// A file in memory of which reads behind `end` fail.
+/// A file in memory; reads beyond `end` fail.
 #[derive(Debug)]
 struct Memory {
     bytes: Vec<u8>,
@@ -56,7 +56,7 @@ impl RemoteFile for Memory {
     }
 }
 
-/// A column of a thousand values in each of some row groups; of a page each, or of a page a value.
+/// A file with a column of a thousand values in each row group, as one page, or one page per value.
 fn file(small_pages: bool) -> Arc<Memory> {
     let values: ArrayRef = Arc::new(Int64Array::from_iter_values((0..(GROUPS * ROWS) as i64).map(|row| row * row)));
     let rows = RecordBatch::try_from_iter([("k", values)]).unwrap();
@@ -104,7 +104,7 @@ impl Fixture {
         self.file.read.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many bytes have been asked for; then a little longer: nobody asks for more.
+    /// Waits until `bytes` bytes have been requested, and a little longer: no more must be.
     fn settles_at(&self, bytes: u64) {
         let started = Instant::now();
         while self.read() < bytes && started.elapsed() < Duration::from_secs(30) {
@@ -115,7 +115,7 @@ impl Fixture {
     }
 }
 
-/// The values of a column, as its image has them.
+/// The values of a column, from its image.
 fn values(chunk: &Chunk) -> Vec<i64> {
     let mut image = vec![0; chunk.copied_bytes() as usize];
     chunk.write(None, &mut image, &Default::default()).unwrap();
@@ -138,7 +138,7 @@ fn what_comes_is_what_is_stored() {
             ahead.written(&rows[batch]);
         }
         assert_eq!(fixture.read(), fixture.bytes.iter().sum::<u64>(), "each byte once");
-        // Once more, as parts of sinks do: what there was room for is not read again.
+        // A second pass, as for parts of sinks: kept data is not read again.
         drop(ahead);
         let ahead = Ahead::with(&rows, 10_000, group).unwrap();
         ahead.open(&rows).unwrap();
@@ -152,7 +152,7 @@ fn what_comes_is_what_is_stored() {
     }
 }
 
-/// Rows that are kept stay so whatever is read beside them.
+/// Kept rows stay, whatever is read beside them.
 #[test]
 fn passes_over_other_row_segments_keep_what_is_kept() {
     let fixture = Fixture::new(file(false), 30_000);
@@ -170,14 +170,14 @@ fn passes_over_other_row_segments_keep_what_is_kept() {
     };
     pass(&rows);
     for _ in 0..5 {
-        // One that is kept and one that is not, in one group.
+        // A kept and a dropped row segment in one group.
         assert_eq!(pass(&rows[kept - 1..=kept]), bytes[kept]);
         assert_eq!(pass(&rows[..kept]), 0);
     }
     assert_eq!(pass(&rows), bytes[kept..].iter().sum::<u64>());
 }
 
-/// Whoever reads again what was being read when a run was given up finds it.
+/// Data that was being read when a run was given up is found by the next reader.
 #[test]
 fn what_was_begun_is_found() {
     for _ in 0..20 {
@@ -190,7 +190,7 @@ fn what_was_begun_is_found() {
     }
 }
 
-/// Without room to keep anything, one group is ahead where the window has room for none, and more where there is room to keep them.
+/// Without room to keep data, one group is read ahead even if the window is too small; more with room for them.
 #[test]
 fn so_much_is_ahead_as_there_is_room_for() {
     let fixture = Fixture::new(file(false), 0);
@@ -201,7 +201,7 @@ fn so_much_is_ahead_as_there_is_room_for() {
     fixture.settles_at(bytes[0]);
     ahead.written(&rows[..1]);
     fixture.settles_at(bytes[..2].iter().sum());
-    // A batch of more than the window.
+    // A batch larger than the window.
     ahead.open(&rows[1..5]).unwrap();
     fixture.settles_at(bytes[..5].iter().sum());
     ahead.written(&rows[1..5]);
@@ -209,7 +209,7 @@ fn so_much_is_ahead_as_there_is_room_for() {
     drop(ahead);
     fixture.settles_at(bytes[..6].iter().sum());
     let wide = Ahead::with(&rows, bytes[..3].iter().sum(), 1).unwrap();
-    // Rows that were ahead have been forgotten.
+    // Rows read ahead have been dropped.
     fixture.settles_at(bytes[..6].iter().sum::<u64>() + bytes[..3].iter().sum::<u64>());
     drop(wide);
     let fixture = Fixture::new(file(false), u64::MAX);
@@ -237,7 +237,7 @@ fn what_was_not_foreseen_is_said() {
     assert!(matches!(ahead.open(&rows[..1]), Err(Failure::Unforeseen)));
 }
 
-/// Whoever leaves early does not wait for readers, and these end.
+/// A reader that is dropped early does not wait for queued groups, and its threads end.
 #[test]
 fn readers_end() {
     for _ in 0..20 {

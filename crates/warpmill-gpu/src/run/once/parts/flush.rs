@@ -1,4 +1,4 @@
-//! Strings of sinks that are made in parts, and rows and strings that leave the device while others are still made.
+//! Strings of sinks in parts, and rows that are flushed to the host while others are still made.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::memory::mirrors::Mirrors;
 use crate::run::once::state::{Copied, Flushed, Run};
 
 impl Run<'_> {
-    /// Lets the strings of sinks that have some of their own be at `base`, or on the host.
+    /// Assigns memory for the strings of sinks in parts: device memory from `base`, or host memory.
     pub(super) fn place_texts(&self, places: &Places, base: u64, names: &mut HashMap<String, u64>) -> Result<()> {
         let memory = &self.prepared.memory;
         let mut texts = vec![];
@@ -42,23 +42,23 @@ impl Run<'_> {
 }
 
 impl Parts<'_, '_> {
-    /// Drops the strings of sink `id`.
+    /// Discards the strings of sink `id`.
     pub(super) fn clear_text(&mut self, id: SinkId) -> Step {
         let memory = &self.prepared().memory;
         for at in memory.text_state(id).into_iter().chain(memory.host_text_state(id)) {
-            // SAFETY: the first words of a `QueryState`: errors, which have been looked at, and the bytes used.
+            // SAFETY: the first words of a `QueryState`: errors, which have been checked, and the bytes used.
             unsafe { self.run.device().fill(self.places.states + at, 0, 16, self.run.lane.stream)? };
         }
         Ok(())
     }
 
-    /// The bytes of strings of sink `id` that there were, if those were too many.
+    /// Bytes of the strings of sink `id`, if they did not fit.
     pub(super) fn full_text(&self, id: SinkId, words: &[u64]) -> Option<u64> {
         let at = self.prepared().memory.text_state(id)? as usize / 8;
         (words[at] >> 32 != 0).then(|| words[at + 1])
     }
 
-    /// Ends the run where the strings of build `id` on the host had too little room: the next one makes more.
+    /// Requests another run with more room if the strings of build `id` on the host did not fit.
     pub(super) fn check_host_text(&self, id: SinkId, words: &[u64]) -> Step {
         let prepared = self.prepared();
         let Some(at) = prepared.memory.host_text_state(id).map(|at| at as usize / 8) else { return Ok(()) };
@@ -73,7 +73,7 @@ impl Parts<'_, '_> {
         Err(Stop::Again(Box::new(hints)))
     }
 
-    /// Lets a sink whose rows are flushed have none.
+    /// Removes all rows of a sink that flushes.
     pub(super) fn empty(&mut self, sink: SinkId) -> Step {
         let (device, stream) = (self.run.device(), self.run.lane.stream);
         // SAFETY: a `SinkState`.
@@ -123,8 +123,8 @@ impl Parts<'_, '_> {
         Ok(mirrors)
     }
 
-    /// The number of rows that the part of sink `id` should count as, of whose `rows` rows (0: nobody knows) the strings take `bytes` bytes: too
-    /// many.
+    /// The number of rows that a split of a part of sink `id` should assume because its strings, of `bytes` bytes, did not fit. `rows` is its number
+    /// of rows, 0 if unknown.
     pub(super) fn too_long(&self, id: SinkId, bytes: u64, rows: u64) -> Step<u64> {
         let prepared = self.prepared();
         let room = prepared.layouts()[id].partition().map_or(1, |partition| partition.room);

@@ -1,8 +1,8 @@
-//! The parts that have rows in common.
+//! Parts of different sinks that may have rows in common.
 //!
-//! A pipeline that uses several sinks in parts is run for combinations of their parts. Where sinks have the same column of its source as their
-//! key, a row is in one part of each: those with its value. Of such sinks, only parts with values in common are combined, about as many as
-//! they have parts together, not as many as the product.
+//! A pipeline that uses several sinks in parts is run for combinations of their parts. If sinks have the same column of its source as their key, a
+//! row belongs to one part of each: the part with its value. Of such sinks only parts with common values are combined; their number is about the sum,
+//! not the product, of the numbers of parts.
 
 use warpmill_ir::{Expr, ExprKind, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
 
@@ -12,20 +12,20 @@ use crate::compile::keys::KeyShape;
 use crate::compile::layout::SinkLayout;
 use crate::compile::ranges::Range;
 
-/// The values of a key column whose rows are in a part, or look into it.
+/// The key values whose rows belong to a part, or probe it.
 struct Values {
-    /// The least, and the first one behind them.
+    /// Half-open range of values.
     part: [i128; 2],
-    /// The same of all parts together.
+    /// Half-open range of all parts together.
     all: [i128; 2],
-    /// Whether values outside of all parts belong to this one.
+    /// Whether the part includes values outside of all ranges.
     rest: bool,
-    /// Whether NULL does.
+    /// Whether the part includes NULL.
     null: bool,
 }
 
 impl Values {
-    /// Of the part `range` of the sink laid out as `layout`; `None`: parts are not ranges of one column.
+    /// The values of part `range` of a sink with layout `layout`; `None` if parts are not ranges of a single column.
     fn of(layout: &SinkLayout, range: Range) -> Option<Self> {
         let keys = match layout {
             SinkLayout::Build(build) => &build.keys,
@@ -35,7 +35,7 @@ impl Values {
         let KeyShape::Packed { parts, cells } = keys else { return None };
         let [key] = parts[..] else { return None };
         let (from, to) = (range.from, range.from + range.size);
-        // NULL has the last value, or, where it is no key, the first.
+        // NULL has the last slot, or, if the key has no slot for it, belongs to the first part.
         let null = if key.null_slot { to == *cells } else { from == 0 };
         let at = |value: u64| key.min + i128::from(value.min(cells - u64::from(key.null_slot)));
         Some(Self { part: [at(from), at(to)], all: [key.min, at(*cells)], rest: from == 0, null })
@@ -53,11 +53,11 @@ impl Values {
 }
 
 impl Parts<'_, '_> {
-    /// Whether a row of pipeline `number` may be in all parts that are `chosen`, and in the part of its own sink that is being made.
+    /// Whether a row of pipeline `number` may be in all `chosen` parts, and in the part of its own sink that is being built.
     pub(super) fn may_meet(&self, number: usize, chosen: &[(SinkId, usize)]) -> bool {
         let pipeline = &self.structure.program.pipelines[number];
         let parts = chosen.iter().map(|&(id, part)| (id, self.divided[&id].ranges[part]));
-        // Rows beyond the part of their own sink must not be missed by anything else.
+        // The own sink's part may restrict the pipeline only if no other sink needs the skipped rows.
         let pure = !self.structure.sets_flags(number) && !self.structure.asks_for_nulls(pipeline.sink);
         let own = self.divided.get(&pipeline.sink).filter(|_| pure).and_then(|divided| divided.making);
         let parts: Vec<(SinkId, Range)> = parts.chain(own.map(|range| (pipeline.sink, range))).collect();
@@ -76,10 +76,10 @@ impl Parts<'_, '_> {
     }
 }
 
-/// The sinks that have one column of the pipeline's source as their key, and which: those that it reads and probes, and its own.
+/// The sinks that the pipeline reads, probes or feeds and whose only key is a column of its source, with that column.
 pub(super) fn keys(program: &Program, pipeline: &Pipeline) -> Vec<(SinkId, usize)> {
     let mut found = vec![];
-    // Rows of a part have its values, too.
+    // Rows read from a part have its key values.
     if let Source::Build { sink, .. } = &pipeline.source
         && let Sink::HashBuild { keys, payload, .. } = &program.sinks[*sink]
         && let [key] = &keys[..]
@@ -108,7 +108,7 @@ pub(super) fn keys(program: &Program, pipeline: &Pipeline) -> Vec<(SinkId, usize
     found
 }
 
-/// The column of the pipeline's source that column `column` before operator `end` is, or equals.
+/// The column of the pipeline's source that equals column `column` before operator `end`.
 fn source_column(program: &Program, pipeline: &Pipeline, end: usize, mut column: usize) -> Option<usize> {
     for at in (0..end).rev() {
         match &pipeline.operators[at] {
@@ -123,7 +123,7 @@ fn source_column(program: &Program, pipeline: &Pipeline, end: usize, mut column:
     Some(column)
 }
 
-/// The column that `probe` compares with column `payload` of its build: in all pairs both are equal.
+/// The probe-side column that `probe` compares with column `payload` of its build, if it is a key of an inner pair.
 fn partner(program: &Program, probe: &Probe, payload: usize) -> Option<usize> {
     let Sink::HashBuild { keys, payload: kept, .. } = &program.sinks[probe.build] else { return None };
     if !matches!(probe.kind, JoinKind::Inner | JoinKind::BuildOuter) {
@@ -134,7 +134,7 @@ fn partner(program: &Program, probe: &Probe, payload: usize) -> Option<usize> {
     column_of(&probe.keys[number])
 }
 
-/// The column that a key is, widened or not: its values are the same.
+/// The column that a key expression is, possibly widened.
 fn column_of(expr: &Expr) -> Option<usize> {
     match &expr.kind {
         ExprKind::Column(column) => Some(*column),

@@ -1,4 +1,4 @@
-//! The state of a run with sinks that are made in parts.
+//! State of a run with sinks in parts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,15 +17,15 @@ use crate::run::once::state::Run;
 use crate::run::once::timings::Timings;
 use crate::run::profile::PartProfile;
 
-/// Bytes of strings to make room for in each row, where those of `rows` rows take `bytes`.
+/// Estimated bytes of strings per row, with some spare, if `rows` rows have `bytes` bytes.
 pub(super) fn row_text(bytes: u64, rows: u64) -> u64 {
     let each = bytes / rows.max(1);
     each + each / 8 + 1
 }
 
-/// The reason why a run ends before its end.
+/// The reason why a run ends early.
 pub(super) enum Stop {
-    /// Another one, with what was learnt, may get further.
+    /// Run again with these hints.
     Again(Box<Hints>),
     Failed(Failure),
 }
@@ -44,17 +44,17 @@ impl From<DeviceError> for Stop {
 
 pub(super) type Step<T = ()> = Result<T, Stop>;
 
-/// A sink that is made in parts.
+/// A sink that is built in parts.
 pub(super) struct Divided {
     pub(super) partition: Partition,
     pub(super) ranges: Vec<Range>,
-    /// The number of first ranges that somebody has seen: they stay as they are.
+    /// Number of leading ranges that pipelines have used; they are not split any more.
     pub(super) seen: usize,
-    /// The part that there is.
+    /// The part in memory.
     pub(super) held: Option<Range>,
-    /// The part that is being made.
+    /// The part being built.
     pub(super) making: Option<Range>,
-    /// Rows or groups of parts that were there.
+    /// Rows or groups of the parts built so far.
     pub(super) counts: Vec<(Range, u64)>,
     pub(super) profile: PartProfile,
 }
@@ -65,21 +65,21 @@ pub(super) struct Parts<'r, 'a> {
     pub(super) places: &'r Places,
     pub(super) plan: &'r StreamPlan,
     pub(super) feed: Feed<'a>,
-    /// The names that kernels give addresses and counts, and the bounds of parts.
+    /// Values of the names of kernel parameters, the bounds of parts included.
     pub(super) names: HashMap<String, u64>,
     pub(super) divided: HashMap<SinkId, Divided>,
     pub(super) structure: Structure<'a>,
-    /// By pipeline: the sinks whose parts may be told apart by a column of its source, and which.
+    /// By pipeline: sinks whose key is a column of the pipeline's source, with that column.
     pub(super) keys: Vec<Vec<(SinkId, usize)>>,
     pub(super) timings: Timings<'a>,
-    /// The row segments that each kernel has read.
+    /// Pairs of kernel and row segment that have been read.
     pub(super) read: HashSet<(usize, usize)>,
-    /// Rows in sinks that are flushed.
+    /// Number of rows in sinks that flush.
     pub(super) filled: HashMap<SinkId, u64>,
-    /// Parts that were made.
+    /// Number of parts built.
     pub(super) made: u64,
-    /// Bytes of segments that kernels were run over.
+    /// Bytes of segments read by kernels, repeated reads included.
     pub(super) passed: u64,
-    /// Bytes of segments that were read again.
+    /// Bytes of segments copied for repeated reads.
     pub(super) again: u64,
 }
