@@ -1,32 +1,32 @@
-//! The accumulators of an aggregation.
+//! Accumulators of an aggregation.
 
 use warpmill_functions::aggregate::Input;
 use warpmill_ir::{AggregateExpr, AggregateFunction, Expr, Phys, Unsupported};
 
 use super::layout::{Accumulator, DistinctSet, Output, Slot};
 
-/// The accumulators behind some aggregates, shared where aggregates overlap.
+/// The accumulators of several aggregates, shared where aggregates overlap.
 #[derive(Default)]
 pub struct Aggregates {
-    /// Arguments, each once.
+    /// Distinct argument expressions.
     pub arguments: Vec<Expr>,
-    /// Filters, each once.
+    /// Distinct filter expressions.
     pub filters: Vec<Expr>,
-    /// Sets of different values.
+    /// Sets of distinct values.
     pub distinct: Vec<DistinctSet>,
     /// The accumulators.
     pub slots: Vec<Slot>,
-    /// One per aggregate.
+    /// One output per aggregate.
     pub outputs: Vec<Output>,
-    /// Words of a record.
+    /// Words of a group's record.
     pub words: usize,
 }
 
 impl Aggregates {
-    /// Adds an aggregate over at most `rows` rows; `grouped`: there are groups, which exist because they have rows.
+    /// Adds an aggregate over at most `rows` rows. `grouped`: there are group keys, so every group has a row.
     ///
     /// # Errors
-    /// Expressions that the device cannot compute.
+    /// Expressions that the device does not support.
     pub fn add(&mut self, aggregate: &AggregateExpr, rows: u64, grouped: bool) -> Result<(), Unsupported> {
         use AggregateFunction as F;
         let argument = aggregate.argument.as_ref().map(|expr| index_of(&mut self.arguments, expr));
@@ -84,7 +84,7 @@ impl Aggregates {
             F::Count => self.count(input),
             _ => self.slot(accumulator, input),
         };
-        // A group has a row, and where none of its values can be missing, a value.
+        // A group has a row, and, if none of its values can be NULL, a value.
         let some = argument.is_some_and(|argument| !self.arguments[argument].ty.nullable)
             && grouped
             && filter.is_none()
@@ -99,7 +99,7 @@ impl Aggregates {
         Ok(())
     }
 
-    /// The accumulator that tells whether a group has rows: their count or a sum of positive values where it is asked for, otherwise a mark.
+    /// The accumulator whose first word tells whether a group has rows: an existing count or sum of positive values, otherwise a mark of its own.
     pub fn presence(&mut self) -> usize {
         match self.slots.iter().position(|slot| self.is_presence(slot)) {
             Some(slot) => slot,
@@ -107,12 +107,12 @@ impl Aggregates {
         }
     }
 
-    /// Whether there is such an accumulator without a mark.
+    /// Whether an accumulator already tells that, without a mark.
     pub fn tells_presence(&self) -> bool {
         self.slots.iter().any(|slot| self.is_presence(slot))
     }
 
-    /// Whether the first word of an accumulator is zero for groups without rows only.
+    /// Whether the first word of an accumulator is zero only for groups without rows.
     fn is_presence(&self, slot: &Slot) -> bool {
         let positive = |argument: usize| {
             let ty = &self.arguments[argument].ty;
@@ -127,7 +127,7 @@ impl Aggregates {
             }
     }
 
-    /// The count of the rows that an aggregate takes in: of all rows where its argument is never NULL.
+    /// The count of the rows that an aggregate takes in; the count of all rows if its argument is never NULL.
     fn count(&mut self, input: Input) -> usize {
         let nullable = input.argument.is_some_and(|argument| self.arguments[argument].ty.nullable);
         let argument = input.argument.filter(|_| nullable || input.distinct.is_some());
@@ -145,13 +145,13 @@ impl Aggregates {
     }
 }
 
-/// What no sum of an argument over `rows` rows is greater than, nor its opposite; `None` where that is beyond 128 bits.
+/// Upper bound of the absolute value of an argument's sum over `rows` rows; `None` if it exceeds 128 bits.
 fn largest_sum(argument: Option<&Expr>, rows: u64) -> Option<i128> {
     let (lo, hi) = argument?.ty.range?;
     lo.checked_abs()?.max(hi.checked_abs()?).checked_mul(rows.max(1).into())
 }
 
-/// The accumulator of a sum that may leave 64 bits.
+/// The accumulator of a sum that may exceed 64 bits.
 fn wide_sum(argument: Option<&Expr>, rows: u64) -> Accumulator {
     if largest_sum(argument, rows).is_some() { Accumulator::SumI128 } else { Accumulator::SumWide }
 }

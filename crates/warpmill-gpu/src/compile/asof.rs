@@ -1,7 +1,7 @@
-//! ASOF joins on the device. The rows of a build are appended with the number of their key (its place in the table) and their time, and
-//! their numbers are sorted by both ([`super::sort`]). A kernel then notes where the run of each key begins and ends, and copies times
-//! into that order, as narrow as they are; a probe finds the run of its key in the table, and searches its value among the run's times
-//! (`kernels/asof.cuh`). Payload stays where it was appended.
+//! ASOF joins on the device. The rows of a build are appended with their key number (the slot in the key table) and their time, and their row numbers
+//! are sorted by both ([`super::sort`]). A kernel then records where the run of each key begins and ends, and copies the times into that order, in
+//! their narrowest representation. A probe finds the run of its key in the table, and searches its value among the run's times (`kernels/asof.cuh`).
+//! The payload is not moved.
 
 use arrow::datatypes::DataType;
 use warpmill_ir::{ColType, Expr, JoinKind, Nearest, Phys, Probe, Sink, SinkId, SortKey};
@@ -22,12 +22,12 @@ use super::source;
 use super::storage::{FlatColumn, Storage};
 use crate::kernels::library::Library;
 
-/// Rows that a build can have: slots of its table are numbers of 32 bits.
+/// Largest number of rows of a build: slots of its table are 32-bit numbers.
 pub const MOST_ROWS: u64 = 1 << 30;
 
 impl KeyOrder {
-    /// The order of the rows of build `id`, at most `capacity`, by `time`. In its table, `table`, keys have numbers below `keys`, where there are
-    /// keys; `text_words` words of strings count.
+    /// The order by `time` of the rows of build `id`, at most `capacity`. Key numbers in its table are below `keys`; `None`: it has no keys. Sorting
+    /// looks at `text_words` words of strings.
     pub fn of(id: SinkId, time: &Expr, (table, keys): (Table, Option<u64>), capacity: u64, text_words: u32) -> Self {
         let ty = time.ty.with_nullable(false);
         let times = FlatColumn::new(&format!("sink{id}.times"), 0, &ty);
@@ -35,7 +35,7 @@ impl KeyOrder {
         if let Some((search, bits)) = Search::distances(&ty, keys.unwrap_or(1)) {
             let words = vec![Word { images: vec![], bits }];
             let sorted = Sorted { words, ..Sorted::in_place(id, &[], capacity, text_words) };
-            // Numbers of keys that are known late need times until then.
+            // With a wide table key numbers are known only after all rows have arrived; the times are kept until then.
             let columns = if table == Table::Wide { vec![times] } else { vec![] };
             return Self { has_keys, columns, keys: vec![], sorted, search };
         }
@@ -54,18 +54,18 @@ impl KeyOrder {
         Self { has_keys, columns, keys, sorted, search }
     }
 
-    /// The same with room for `capacity` rows.
+    /// The same with capacity for `capacity` rows.
     pub fn with_capacity(&self, capacity: u64) -> Self {
         let sorted = Sorted { capacity, ..self.sorted.clone() };
         Self { sorted, ..self.clone() }
     }
 
-    /// Whether times are strings: how many of their bytes tell them apart turns out when they are sorted.
+    /// Whether times are strings: then the number of words needed to order them is found when they are sorted.
     pub fn is_text(&self) -> bool {
         self.columns.last().is_some_and(|column| column.ty == CType::Str)
     }
 
-    /// Whether rows arrive as words: then warps may take positions for several rows at once.
+    /// Whether rows are appended as sort words: then warps may reserve positions for several rows.
     pub fn marks_rows(&self) -> bool {
         self.columns.is_empty()
     }
@@ -74,14 +74,15 @@ impl KeyOrder {
         self.has_keys || matches!(self.search, Search::Distances { .. })
     }
 
-    /// The times, where they are kept by row.
+    /// The column of times, if they are kept by row.
     fn times(&self) -> &[FlatColumn] {
         &self.columns[self.columns.len().saturating_sub(1)..]
     }
 }
 
 impl Search {
-    /// Distances of times of a type, and the bits of a word of one and the number of one of `keys` keys, where a word holds both.
+    /// The search over distances of times of type `ty`, and the bits of a word that holds a distance and the number of one of `keys` keys; `None` if
+    /// these do not fit one word.
     fn distances(ty: &ColType, keys: u64) -> Option<(Self, u32)> {
         if matches!(ty.phys, Phys::F32 | Phys::F64 | Phys::Str) {
             return None;
@@ -89,18 +90,18 @@ impl Search {
         let (least, most) = bounds(ty);
         let span = u64::try_from(most.max(least).checked_sub(least)?).ok()?.checked_add(1)?;
         let words = span.checked_mul(keys).filter(|&words| words <= 1 << 63)?;
-        // None has all bits: that is no row.
+        // The word with all bits set is reserved: it marks an unused row.
         let bits = u64::BITS - words.leading_zeros();
         Some((Search::Distances { least, most: least + i128::from(span) - 1, span }, bits))
     }
 
-    /// The type of the numbers that are searched.
+    /// The C++ type of the numbers that are searched.
     fn element(self) -> &'static str {
         if matches!(self, Search::Distances { span, .. } if span <= 1 << 32) { "u32" } else { "u64" }
     }
 }
 
-/// Name of the numbers of the keys of a build's rows.
+/// Buffer name of the key numbers of a build's rows.
 fn numbers(id: SinkId) -> String {
     format!("sink{id}.numbers")
 }
@@ -109,17 +110,17 @@ fn named(id: SinkId, what: &str) -> Binding {
     Binding::Named(format!("sink{id}.{what}"))
 }
 
-/// The times in order, which lie where the sort has left nothing.
+/// The ordered times, in the buffer that the sort has left free.
 fn times_in_order(id: SinkId, side: u32) -> Binding {
     named(id, &format!("sorted.words{}", 1 - side))
 }
 
-/// The numbers of rows in order.
+/// The row numbers in order.
 fn rows_in_order(id: SinkId, side: u32) -> Binding {
     named(id, &format!("sorted.order{side}"))
 }
 
-/// Adds the rows that arrive to build `id`, `sink`: those that a probe can find.
+/// Appends the active rows to build `id`, described by `sink`; rows with a NULL key or time are dropped, as no probe finds them.
 pub fn append(g: &mut Generator, id: SinkId, layout: &BuildLayout, order: &KeyOrder, sink: &Sink) -> Result<()> {
     let Sink::HashBuild { keys, payload, order: Some(time), .. } = sink else { unreachable!("a build with an order") };
     let keys = g.eval_all(keys)?;
@@ -158,7 +159,7 @@ pub fn append(g: &mut Generator, id: SinkId, layout: &BuildLayout, order: &KeyOr
     Ok(())
 }
 
-/// Takes a position for each active row; gives the `u64` variable.
+/// Reserves a position for each active row; returns the `u64` variable.
 fn append_marked(g: &mut Generator, id: SinkId, layout: &BuildLayout) -> String {
     g.params.require(Library::Asof);
     let (state, active) = (g.sink_state(id), g.active.clone());
@@ -168,14 +169,14 @@ fn append_marked(g: &mut Generator, id: SinkId, layout: &BuildLayout) -> String 
     g.code.define(CType::U64, "at", at)
 }
 
-/// The code after the row loop of a build whose warps take positions for several rows at once.
+/// Generates the code after the row loop of a build whose warps reserve positions for several rows.
 pub fn epilogue(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
     let words = g.params.output("u64", "words", named(id, "sorted.words0"));
     let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
     g.code.line(format!("mark_unused({words}, {capacity}, &reserved, lane);"));
 }
 
-/// Stores the word by which row `at` is sorted, of the number of its key, if it has one, and its time.
+/// Stores the sort word of row `at`: its key number, if there are keys, and its time.
 fn store_word(g: &mut Generator, id: SinkId, search: Search, (number, time): (Option<&str>, &str), at: &str) {
     let Search::Distances { least, span, .. } = search else { unreachable!("times that words hold") };
     let words = g.params.output("u64", "words", named(id, "sorted.words0"));
@@ -190,7 +191,7 @@ fn store_word(g: &mut Generator, id: SinkId, search: Search, (number, time): (Op
     g.code.line(format!("{rows}[{at}] = (u32){at};"));
 }
 
-/// The number of a row's key, where it is known before all rows are there.
+/// The key number of a row, if it is known before all rows have arrived.
 fn number(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value]) -> Option<String> {
     match layout.table {
         Table::Direct => {
@@ -211,7 +212,7 @@ fn number(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value]) -
     }
 }
 
-/// The kernels that put the rows of build `id` into order once all are there.
+/// The kernels that order the rows of build `id` after all have arrived.
 pub fn kernels(id: SinkId, layout: &BuildLayout, order: &KeyOrder, pipeline: usize) -> Result<Vec<Kernel>> {
     let finishing = Finishing { id, layout, order, pipeline };
     let mut kernels = vec![];
@@ -229,7 +230,7 @@ pub fn kernels(id: SinkId, layout: &BuildLayout, order: &KeyOrder, pipeline: usi
     Ok(kernels)
 }
 
-/// The kernels of a build that are not a sort's.
+/// The kernels of a build besides those of the sort.
 struct Finishing<'a> {
     id: SinkId,
     layout: &'a BuildLayout,
@@ -250,7 +251,7 @@ impl Finishing<'_> {
         kernel(g, format!("{entry}_{}", self.id), BLOCK, Work::Rows(self.layout.capacity), self.pipeline, label)
     }
 
-    /// Gives the rows of a [`Table::Wide`] build the numbers of their keys: slots of a table of the first row of each.
+    /// Numbers the keys of a [`Table::Wide`] build by the slots of a table of each key's first row.
     fn number_keys(&self) -> Result<Kernel> {
         let id = self.id;
         let mut g = Generator::new();
@@ -283,7 +284,7 @@ impl Finishing<'_> {
         Ok(self.finish(g, "asof_keys", "numbers of keys"))
     }
 
-    /// Notes the run of each key, and copies times into order.
+    /// Records the run of each key, and copies the times into order.
     fn runs(&self, side: u32) -> Result<Kernel> {
         let (id, order) = (self.id, self.order);
         let mut g = Generator::new();
@@ -316,7 +317,7 @@ impl Finishing<'_> {
     }
 }
 
-/// Generates `probe` of the build laid out as `build`, whose rows lie in `order`: straight code, as each row has one partner at most.
+/// Generates `probe` of the build with layout `build`, ordered by `order`: code without loops over partners, as each row has one at most.
 pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout, order: &KeyOrder) -> Result<()> {
     let Some(asof) = &probe.asof else { unreachable!("a probe for the nearest row") };
     g.params.require(Library::Asof);
@@ -351,7 +352,7 @@ pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout, order: &KeyO
     Ok(())
 }
 
-/// The run of the keys of a row, as a variable: an empty one where there is none, or `value` is NULL.
+/// A variable with the run of a row's key: empty if there is none, or `value` is NULL.
 fn find_run(
     g: &mut Generator,
     probe: &Probe,
@@ -394,7 +395,7 @@ fn find_run(
     run
 }
 
-/// The number of times of a run before a row's value, as an expression; `equal`: those equal to it, too.
+/// An expression for the number of times in a run that are less than a row's value, or equal if `equal` is set.
 fn place(
     g: &mut Generator,
     id: SinkId,

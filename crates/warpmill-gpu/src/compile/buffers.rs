@@ -1,4 +1,4 @@
-//! The buffers that each sink needs in device memory, by name.
+//! Device memory buffers of each sink, by name.
 
 use super::layout::{BuildLayout, GroupLayout, GroupTable, RowsLayout, SinkLayout, Table};
 use super::storage::FlatColumn;
@@ -12,13 +12,13 @@ const KEY_BOUNDS: u64 = 24;
 /// An array in device memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Buffer {
-    /// As `Binding::Named` calls it.
+    /// Name in `Binding::Named`.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The value of all its bytes at first; `None`: whatever was there.
+    /// Initial value of all bytes; `None`: uninitialized.
     pub fill: Option<u8>,
-    /// Whether it is in page-locked memory of the host.
+    /// Whether it is in page-locked host memory.
     pub on_host: bool,
 }
 
@@ -43,7 +43,7 @@ fn of_sink(id: usize, layout: &SinkLayout, buffers: &mut Vec<Buffer>) {
     }
 }
 
-/// The bytes that the buffers of sink `id` take of a region.
+/// Bytes of a region for the buffers of sink `id`.
 pub fn bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
     let mut buffers = vec![];
     of_sink(id, layout, &mut buffers);
@@ -51,20 +51,20 @@ pub fn bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
     on_device.map(|buffer| aligned(buffer.bytes)).fold(0, u64::saturating_add)
 }
 
-/// The bytes that the buffers of sink `id` take of the host's memory.
+/// Bytes of host memory for the buffers of sink `id`.
 pub fn host_bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
     let mut buffers = vec![];
     of_sink(id, layout, &mut buffers);
     host_bytes(&buffers)
 }
 
-/// The bytes that those of `buffers` take that are in the host's memory.
+/// Bytes of the `buffers` in host memory.
 pub fn host_bytes(buffers: &[Buffer]) -> u64 {
     let on_host = buffers.iter().filter(|buffer| buffer.on_host);
     on_host.map(|buffer| aligned(buffer.bytes)).fold(0, u64::saturating_add)
 }
 
-/// The arrays of columns of `capacity` rows.
+/// The buffers of columns of `capacity` rows.
 pub fn of_columns(columns: &[FlatColumn], capacity: u64, buffers: &mut Vec<Buffer>) {
     for column in columns {
         buffers.push(Buffer::new(column.buffer.clone(), capacity * column.storage.size() as u64, None));
@@ -96,12 +96,12 @@ fn of_rows(rows: &RowsLayout, buffers: &mut Vec<Buffer>) {
     }
 }
 
-/// A buffer of a sort or a window, of its name, its bytes, and whether it is zero at first.
+/// A buffer of a sort or a window, from its name, bytes, and whether it is zero initially.
 fn of_sort((name, bytes, zero): (String, u64, bool)) -> Buffer {
     Buffer::new(name, bytes, zero.then_some(0))
 }
 
-/// A bitmap's bytes, with a zero bit past its last: what stands for keys that it has no bit for.
+/// Bytes of a bitmap with one more bit, always zero, for keys out of range.
 fn bitmap_bytes(bits: u64) -> u64 {
     (bits / 32 + 1) * 4
 }
@@ -118,7 +118,7 @@ fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
         add(&format!("bounds{key}"), KEY_BOUNDS, Some(0));
     }
     match build.table {
-        // Of each key the places of its rows in order.
+        // By key: the positions of its rows in order.
         Table::All if build.order.is_some() => add("runs", 8, Some(0)),
         Table::Direct if build.order.is_some() => add("runs", 8 * cells, Some(0)),
         Table::Hash if build.order.is_some() => {

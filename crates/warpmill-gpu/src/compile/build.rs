@@ -1,4 +1,4 @@
-//! Sinks that keep rows: hash builds, collected and sorted rows.
+//! Sinks that store rows: hash builds, collected and sorted rows.
 
 use warpmill_ir::{Expr, Field, SinkId};
 
@@ -9,7 +9,7 @@ use super::layout::{BuildLayout, RowsLayout, Table};
 use super::params::Binding;
 use super::partition;
 
-/// Appends the rows that arrive to `rows` of sink `id`.
+/// Appends the active rows to `rows` of sink `id`.
 pub fn append_rows(g: &mut Generator, id: SinkId, rows: &RowsLayout, fields: &[Field]) -> Result<()> {
     let values = g.all_columns(fields)?;
     let at = append(g, id);
@@ -17,23 +17,23 @@ pub fn append_rows(g: &mut Generator, id: SinkId, rows: &RowsLayout, fields: &[F
     Ok(())
 }
 
-/// Appends the rows that arrive, each at the position that its rank among all of them (a `u64` operand) says.
+/// Appends the active rows, each at the position `rank`, a `u64` operand.
 pub fn append_in_order(g: &mut Generator, id: SinkId, rows: &RowsLayout, fields: &[Field], rank: &str) -> Result<()> {
     let values = g.all_columns(fields)?;
-    // Only counts.
+    // Only to count the rows.
     append(g, id);
     append_at(g, rows, &values, rank);
     Ok(())
 }
 
-/// Takes a position for each active row; gives the `u64` variable.
+/// Reserves a position for each active row; returns the `u64` variable.
 pub fn append(g: &mut Generator, id: SinkId) -> String {
     let state = g.sink_state(id);
     let active = g.active.clone();
     g.code.define(CType::U64, "at", format!("append({state}, {active}, lane)"))
 }
 
-/// The code before the row loop of a build.
+/// Generates the code before the row loop of a build.
 pub fn prologue(g: &mut Generator, layout: &BuildLayout) {
     if layout.reserves {
         g.code.line("Reserved reserved = {0, 0};");
@@ -43,7 +43,7 @@ pub fn prologue(g: &mut Generator, layout: &BuildLayout) {
     }
 }
 
-/// The code after the row loop of build `id`.
+/// Generates the code after the row loop of build `id`.
 pub fn epilogue(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
     for (key, ..) in &layout.bounds {
         let bounds = g.params.output("KeyBounds", "bounds", Binding::Named(format!("sink{id}.bounds{key}")));
@@ -51,14 +51,14 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
     }
 }
 
-/// As [`append`], where unused positions do no harm.
+/// Like [`append`], for layouts that tolerate unused positions.
 fn append_reserved(g: &mut Generator, id: SinkId) -> String {
     let state = g.sink_state(id);
     let active = g.active.clone();
     g.code.define(CType::U64, "at", format!("append_reserved({state}, {active}, lane, &reserved)"))
 }
 
-/// Stores `values` at position `at` where there is room.
+/// Stores `values` at position `at`, if it is within the capacity.
 pub fn append_at(g: &mut Generator, rows: &RowsLayout, values: &[Value], at: &str) {
     let capacity = g.params.value(CType::U64, "capacity", rows.capacity.to_le_bytes().to_vec());
     let depth = g.code.depth();
@@ -67,7 +67,7 @@ pub fn append_at(g: &mut Generator, rows: &RowsLayout, values: &[Value], at: &st
     g.code.close_to(depth);
 }
 
-/// Adds the rows that arrive to the hash build `id`. `payload` are input columns.
+/// Adds the active rows to hash build `id`. `payload` are input columns.
 pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr], payload: &[usize]) -> Result<()> {
     let key_values = g.eval_all(keys)?;
     let scope = g.scope();
@@ -84,7 +84,7 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
         }
     }
     if let Some(partition) = &layout.partition {
-        // Whether there is any row, and any NULL, is known of all parts.
+        // Existence of rows, and of NULLs, is recorded for all parts together.
         g.code.line(format!("if ({active} && !{state}->seen) {state}->seen = 1;"));
         let had = keyed != active;
         partition.keep_own(g, id, &layout.keys, &key_values, &keyed);
@@ -124,7 +124,7 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
     Ok(())
 }
 
-/// Notes the keys of a row that has some, for scans that they prune.
+/// Records the keys of a row whose keys are not NULL, for scans that they prune.
 pub fn note_keys(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value], keyed: &str) {
     for (key, part) in &layout.bitmaps {
         let bits = g.params.output("u32", "bits", Binding::Named(format!("sink{id}.bits{key}")));
@@ -143,14 +143,14 @@ pub fn note_keys(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Va
     }
 }
 
-/// Stores the payload of each active row at its position, `at`, where there is room. A block is open for what else there is of the row.
+/// Stores the payload of each active row at position `at`, if it is within the capacity. Leaves the block open for the row's other data.
 pub fn store_row(g: &mut Generator, id: SinkId, layout: &BuildLayout, at: &str, payload: &[Value]) {
     let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
     g.code.open(format!("if ({} && {at} < {capacity})", g.active));
     g.store_in(&layout.payload, payload, at, layout.on_host.then_some(id));
 }
 
-/// Puts row `at` in front of the rows of its key.
+/// Inserts row `at` at the head of its key's list.
 fn link(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value], keyed: &str, at: &str) {
     let named = |what: &str| Binding::Named(format!("sink{id}.{what}"));
     let state = g.sink_state(id);
@@ -178,7 +178,7 @@ fn link(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value], key
     g.code.close_to(depth);
 }
 
-/// Links the rows of a [`Table::Wide`] build after all of them have been appended: a loop over its rows has been opened.
+/// Links the rows of a [`Table::Wide`] build, after all have been appended. The caller has opened a loop over its rows.
 pub fn link_wide(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
     let named = |what: &str| Binding::Named(format!("sink{id}.{what}"));
     let state = g.sink_state(id);

@@ -1,4 +1,4 @@
-//! The constants of a program: literals, texts and sets of codes, in one block of device memory that its kernels read.
+//! Constants of a program: literals, texts and code sets, in one block of device memory that its kernels read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::memory::regions::KeyMap;
 /// The literals and tables of a program's kernels, as one block of device memory.
 #[derive(Debug, Default)]
 pub struct Constants {
-    /// Everything but addresses.
+    /// The block, with zeros for addresses.
     bytes: Vec<u8>,
-    /// Addresses within the block: the position of each in `bytes`, and the offset that it points to.
+    /// Addresses within the block: the position of each in `bytes`, and the offset that it refers to.
     pointers: Vec<(usize, usize)>,
     data: HashMap<Vec<u8>, usize>,
     strings: HashMap<Vec<String>, usize>,
     dictionaries: Vec<Arc<Dictionary>>,
-    /// Tests of packed values, by pipeline and number.
+    /// Tests of packed values, by pipeline and test number.
     tests: HashMap<(usize, usize), Test>,
 }
 
@@ -69,7 +69,7 @@ impl Constants {
         }
         let at = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
-        // Words may be read whole past the last byte.
+        // Kernels may read a whole word past the last byte.
         self.bytes.resize((self.bytes.len() + 8).next_multiple_of(16), 0);
         self.data.insert(bytes.to_vec(), at);
         at
@@ -95,12 +95,12 @@ impl Constants {
         &self.dictionaries
     }
 
-    /// Size of the block.
+    /// Bytes of the block.
     pub fn len(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Whether there is none.
+    /// Whether the block is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -114,12 +114,12 @@ impl Constants {
         image
     }
 
-    /// The bytes, without addresses: what strings that kernels give out point into.
+    /// The bytes of the block without addresses: the host original of strings that kernels return.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes of a member, if it is a constant; the block is at `base`, dictionaries are at `places`.
+    /// The value of a parameter, if it is a constant. The block is at `base`; `places` has the addresses of dictionaries.
     pub fn value(&self, binding: &Binding, base: DevicePtr, places: &KeyMap<DevicePtr>) -> Option<Vec<u8>> {
         let address = |offset: usize| (base + offset as u64).to_le_bytes().to_vec();
         Some(match binding {

@@ -65,7 +65,7 @@ impl CType {
         }
     }
 
-    /// A value of no meaning, of this type: what a NULL holds.
+    /// A placeholder value, for NULLs.
     pub fn zero(self) -> &'static str {
         match self {
             CType::Bool => "false",
@@ -88,7 +88,7 @@ pub struct Value {
     pub text: String,
     /// Its type.
     pub ty: CType,
-    /// A `bool` operand that says whether the value is not NULL; `None`: it never is NULL. What a NULL holds is unspecified.
+    /// A `bool` operand: whether the value is not NULL; `None`: it never is NULL. The value of a NULL is unspecified.
     pub valid: Option<String>,
 }
 
@@ -111,13 +111,13 @@ impl Value {
         }
     }
 
-    /// The validity as an operand: `true` where it is never NULL.
+    /// The validity as an operand: `true` if the value is never NULL.
     pub fn valid_text(&self) -> &str {
         self.valid.as_deref().unwrap_or("true")
     }
 }
 
-/// C++ statements, indented by block, with fresh names.
+/// C++ statements, indented by block, with unique names.
 #[derive(Debug, Default)]
 pub struct Code {
     text: String,
@@ -126,18 +126,18 @@ pub struct Code {
 }
 
 impl Code {
-    /// No statements, with `depth` levels of indentation.
+    /// Empty code at indentation `depth`.
     pub fn at_depth(depth: usize) -> Self {
         Self { depth, ..Self::default() }
     }
 
-    /// A name that no other variable of this code has: `prefix` and a number.
+    /// A name that is unique in this code: `prefix` and a number.
     pub fn fresh(&mut self, prefix: &str) -> String {
         self.names += 1;
         format!("{prefix}{}", self.names)
     }
 
-    /// A line as it is.
+    /// Adds a line unchanged.
     pub fn line(&mut self, text: impl AsRef<str>) {
         for line in text.as_ref().lines() {
             if !line.is_empty() {
@@ -155,7 +155,7 @@ impl Code {
         }
     }
 
-    /// `const TYPE name = init;` with a fresh name, which is given back.
+    /// Adds `const TYPE name = init;` with a unique name, which it returns.
     pub fn define(&mut self, ty: CType, prefix: &str, init: impl AsRef<str>) -> String {
         let name = self.fresh(prefix);
         self.line(format!("const {} {name} = {};", ty.name(), init.as_ref()));

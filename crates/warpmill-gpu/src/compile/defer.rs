@@ -1,12 +1,11 @@
-//! Sorts that need not be where they are.
+//! Removal and deferral of sorts.
 //!
-//! DataFusion moves a sort below a join that keeps the order of its probe side. A device keeps no order while it appends rows:
-//! where the sort keys are still there at the end, the rows are sorted there instead; where what follows has no use for an
-//! order, they are not sorted at all.
+//! DataFusion moves a sort below a join that keeps the order of its probe side. A device does not keep an order while it appends rows. If the sort
+//! keys are still available at the end, the rows are sorted there instead; if later operators do not need an order, they are not sorted.
 
 use warpmill_ir::{Expr, ExprKind, Operator, Pipeline, Program, Sink, SinkId, SortKey, Source};
 
-/// `program` without sorts in between; `None` where there is none that can go.
+/// `program` with intermediate sorts removed or deferred; `None` if there are none.
 pub fn defer_sorts(program: &Program) -> Option<Program> {
     let mut changed = drop_useless(program);
     if let Some(moved) = move_to_end(changed.as_ref().unwrap_or(program)) {
@@ -25,7 +24,7 @@ fn joins(pipeline: &Pipeline) -> bool {
     pipeline.operators.iter().any(|operator| matches!(operator, Operator::Probe(_)))
 }
 
-/// Sorts of which all readers join and end in a sink that keeps no order become plain rows.
+/// Turns sorts into plain rows if all readers join and end in a sink without an order.
 fn drop_useless(program: &Program) -> Option<Program> {
     let useless = |id: SinkId, sink: &Sink| {
         let readers = readers(program, id);
@@ -47,7 +46,7 @@ fn drop_useless(program: &Program) -> Option<Program> {
     })
 }
 
-/// Moves a sort that only orders the final rows to the end.
+/// Defers a sort that only orders the final rows to the end.
 fn move_to_end(program: &Program) -> Option<Program> {
     let last = program.sinks.len() - 1;
     let Sink::Collect { fields: result } = &program.sinks[last] else { return None };
@@ -67,7 +66,7 @@ fn move_to_end(program: &Program) -> Option<Program> {
     Some(Program::new(program.pipelines.clone(), sinks.collect(), program.schema.clone()))
 }
 
-/// The key, over the columns that reach the sink of `pipeline`.
+/// The sort key in terms of the columns at the end of `pipeline`.
 fn key_at_end(key: &SortKey, pipeline: &Pipeline) -> Option<SortKey> {
     let ExprKind::Column(mut column) = key.expr.kind else { return None };
     for operator in &pipeline.operators {

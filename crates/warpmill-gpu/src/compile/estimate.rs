@@ -1,17 +1,17 @@
-//! The numbers of rows and groups to expect: for sizes and for the order of tests, never for correctness.
+//! Estimates of numbers of rows and groups. They affect sizes and the order of tests, never correctness.
 
 use warpmill_ir::{Expr, ExprKind, JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source};
 
 use super::scan_shape::PackedTest;
 
-/// The share of rows that pass a condition of which nothing is known.
+/// Selectivity of a condition without statistics.
 pub const UNKNOWN: f64 = 0.4;
 
-/// The share of groups that pass a condition on groups: it is there to pick a few.
+/// Selectivity of a condition on groups: HAVING usually selects a few.
 const HAVING: f64 = 0.05;
 
-/// Rows that are expected to reach the end of `pipeline`, where the filters of its scan let so large a part of the rows pass. `sinks` are the rows
-/// of the sinks before it, `fraction` what part of its source's rows a hash build holds.
+/// Estimated rows at the end of `pipeline`, whose scan filters have selectivity `selectivity`. `sinks` has the rows of earlier sinks; `fraction`
+/// returns the fraction of its source's rows that a hash build holds.
 pub fn rows(
     pipeline: &Pipeline,
     selectivity: f64,
@@ -43,7 +43,7 @@ pub fn rows(
     rows
 }
 
-/// The part of a table's rows that a test of column `column` of its scan lets pass.
+/// Selectivity of a test on column `column` of a scan.
 pub fn packed_fraction(scan: &Scan, column: usize, test: &PackedTest) -> f64 {
     match test {
         PackedTest::Codes(set) => set.count_ones() as f64 / set.len().max(1) as f64,
@@ -57,7 +57,7 @@ pub fn packed_fraction(scan: &Scan, column: usize, test: &PackedTest) -> f64 {
     }
 }
 
-/// The column of the source that `key`, over the columns at the end of `pipeline`, is.
+/// The column of the source that equals `key`, an expression over the columns at the end of `pipeline`.
 pub fn source_column(pipeline: &Pipeline, key: &Expr) -> Option<usize> {
     let ExprKind::Column(mut column) = key.kind else { return None };
     for (position, operator) in pipeline.operators.iter().enumerate().rev() {
@@ -79,13 +79,13 @@ pub fn source_column(pipeline: &Pipeline, key: &Expr) -> Option<usize> {
     Some(column)
 }
 
-/// Columns that reach operator `position` of `pipeline`.
+/// Number of columns before operator `position` of `pipeline`.
 pub fn width_before(pipeline: &Pipeline, position: usize) -> usize {
     let before = Pipeline { operators: pipeline.operators[..position].to_vec(), ..pipeline.clone() };
     before.fields().len()
 }
 
-/// The number of groups to expect of `groups` at the end of `pipeline`; `None` where a key's number of values is not known.
+/// Estimated number of groups by keys `groups` at the end of `pipeline`; `None` if a key's number of values is unknown.
 pub fn groups(program: &Program, pipeline: &Pipeline, groups: &[Expr]) -> Option<f64> {
     let values = |key: &Expr| {
         let range = match (&key.ty.dictionary, key.ty.range) {

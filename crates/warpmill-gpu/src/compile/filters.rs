@@ -1,4 +1,4 @@
-//! The filters of scans: which of them packed values decide, and how many rows they are expected to let pass.
+//! Filters of scans: which of them are decided on packed values, and their estimated selectivity.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ pub struct ColumnTest {
     pub column: usize,
     /// The test.
     pub test: PackedTest,
-    /// The part of the table's rows that is expected to pass.
+    /// Estimated selectivity.
     pub fraction: f64,
 }
 
-/// The predicates of a scan: tests of packed values, and the rest.
+/// The predicates of a scan: tests of packed values, and all others.
 #[derive(Debug, Default)]
 pub struct ScanFilters {
-    /// The codes for which each is true, where it is one of a dictionary's codes.
+    /// The matching codes of each predicate that is over one dictionary.
     sets: Vec<Option<CodeSet>>,
-    /// Tests of packed values: predicates that need no decoded value.
+    /// Tests of packed values, which need no decoding.
     pub packed: Vec<ColumnTest>,
     /// Positions of the other predicates, which are evaluated per row.
     pub rest: Vec<usize>,
@@ -49,11 +49,11 @@ impl ScanFilters {
             let test = match (range, &set) {
                 (Some((column, least, greatest)), _) => Some((column, test_of_range(least, greatest))),
                 (None, Some(set)) if !set.null => Some((set.column, test_of_set(&set.codes, expr))),
-                // Kernels have to do what the CPU can.
+                // Refuse expressions that the CPU cannot evaluate.
                 (None, None) => PreparedExpr::new(expr).map(|_| None).map_err(|error| Unsupported::new(expr, error))?,
                 _ => None,
             };
-            // Bounds of tests are 64 bits.
+            // Bounds of tests have 64 bits.
             let narrow = |(column, _): &(usize, PackedTest)| scan.fields[*column].ty.phys != Phys::I128;
             match test.filter(narrow) {
                 Some((column, test)) => {
@@ -79,12 +79,12 @@ impl ScanFilters {
         scans.collect()
     }
 
-    /// The part of the table's rows that they let pass, taken to be independent.
+    /// The combined selectivity, assuming independence.
     pub fn selectivity(&self) -> f64 {
         self.packed.iter().map(|test| test.fraction).product::<f64>() * UNKNOWN.powi(self.rest.len() as i32)
     }
 
-    /// The shape of a scan with these filters, whose row segments are encoded as `kernels` say: all that its kernels depend on.
+    /// The shape of a scan with these filters and the column shapes `kernels`: everything that its kernels depend on.
     pub fn shape(&self, kernels: Vec<Vec<ColumnShape>>) -> ScanShape {
         let test = |(number, test): (usize, &ColumnTest)| TestShape {
             number,
@@ -104,15 +104,15 @@ fn test_of_range(least: i128, greatest: i128) -> PackedTest {
     }
 }
 
-/// The test of a column for the codes of `set`, for which `expr` is true.
+/// The test for the codes in `set`, for which `expr` is true.
 fn test_of_set(set: &Bitmap, expr: &Expr) -> PackedTest {
-    // Kernels do not depend on which of a list's codes happen to be in a row.
+    // Kernel texts must not depend on whether the codes of an IN list are consecutive.
     let is_list = matches!(expr.kind, ExprKind::InList { .. });
     let mut codes = (0..set.len()).filter(|&code| set.get(code));
     let (first, count) = (codes.next(), set.count_ones());
     match first {
         None => PackedTest::Range(1, 0),
-        // Codes in a row are a range.
+        // Consecutive codes are a range.
         Some(first) if !is_list && (first..first + count).all(|code| code < set.len() && set.get(code)) => {
             PackedTest::Range(first as i64, (first + count) as i64 - 1)
         }
@@ -120,7 +120,7 @@ fn test_of_set(set: &Bitmap, expr: &Expr) -> PackedTest {
     }
 }
 
-/// The codes for which `expr` is true, if it is a predicate of one dictionary's codes. Sets that `filters` of `program` have are not computed again.
+/// The codes for which `expr` is true, if it is a predicate over one dictionary. Reuses the sets in `filters` of `program`.
 pub fn codes_of(expr: &Expr, program: &Program, filters: &Filters) -> Option<CodeSet> {
     let known = filters.iter().find_map(|(&index, filters)| {
         let Source::Scan(scan) = &program.pipelines[index].source else { return None };
@@ -130,7 +130,7 @@ pub fn codes_of(expr: &Expr, program: &Program, filters: &Filters) -> Option<Cod
     known.cloned().unwrap_or_else(|| code_set(expr))
 }
 
-/// The part of the rows of each pipeline's scan that its filters let pass, taken to be independent; 1 where it scans nothing.
+/// The selectivity of each pipeline's scan filters; 1 for other sources.
 pub fn selectivities(program: &Program, filters: &Filters) -> Vec<f64> {
     (0..program.pipelines.len()).map(|index| filters.get(&index).map_or(1.0, ScanFilters::selectivity)).collect()
 }

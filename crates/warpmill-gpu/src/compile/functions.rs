@@ -1,4 +1,4 @@
-//! Kernels of a program, compiled on threads that the end of the process waits for.
+//! Compilation of a program's kernels, on threads that process exit waits for.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,55 +15,55 @@ use crate::device::{Device, DeviceError, Function, KernelSource};
 use crate::kernels::library::Library;
 use crate::memory::error::Result;
 
-/// Functions that are kept for other programs with the same kernels: as many as a device keeps modules loaded.
+/// Number of functions kept for other programs with the same kernels; equals the number of modules that a device keeps loaded.
 const MOST_LOADED: usize = 1024;
 
-/// The functions of a device that programs have loaded, by all that their code depends on: a program whose kernels are here neither puts their
-/// text together nor hashes it.
+/// Loaded functions of a device, keyed by everything that their code depends on. A program whose kernels are here neither assembles nor hashes their
+/// text.
 pub struct Loaded {
     device: Arc<dyn Device>,
     functions: Mutex<Recent<Function>>,
 }
 
 impl Loaded {
-    /// None yet of `device`.
+    /// An empty cache for `device`.
     pub fn new(device: &Arc<dyn Device>) -> Self {
         Self { device: device.clone(), functions: Mutex::new(Recent::default()) }
     }
 
-    /// The functions of `kernels`, as far as they are loaded.
+    /// The loaded functions among `kernels`.
     fn find(&self, kernels: &[Kernel]) -> Vec<Option<Function>> {
         let keys: Vec<Key> = kernels.iter().map(key).collect();
         let mut functions = self.functions.lock();
         keys.into_iter().map(|key| functions.get(key)).collect()
     }
 
-    /// Keeps the functions of `kernels`.
+    /// Adds the functions of `kernels`.
     fn keep(&self, kernels: &[Kernel], made: &[Function]) {
         let mut functions = self.functions.lock();
         let gone = kernels.iter().zip(made).flat_map(|(kernel, made)| functions.insert(key(kernel), made.clone()));
         let gone: Vec<Function> = gone.collect();
         drop(functions);
-        // Unloading may wait for the device: not under the lock.
+        // Unloading may wait for the device, so the lock is released first.
         drop(gone);
     }
 
-    /// Whether the kernel is loaded, or the device has its code.
+    /// Whether the kernel is loaded, or the device has compiled code of it.
     pub fn has_code(&self, kernel: &Kernel) -> bool {
         let loaded = self.functions.lock().get(key(kernel));
         loaded.is_some() || self.device.has_code(&source(kernel))
     }
 }
 
-/// The key of all that the code of a kernel depends on beside the device.
+/// The cache key of a kernel: everything that its code depends on, except the device.
 fn key(kernel: &Kernel) -> Key {
     let libraries: Vec<u8> = kernel.params.libraries().map(|part| part as u8).collect();
     Key::of([&libraries[..], kernel.text.as_bytes(), kernel.entry.as_bytes()])
 }
 
-/// Values, of which those used least recently go first.
+/// A least-recently-used cache.
 struct Recent<T> {
-    /// Each with the time of its last use.
+    /// Values with the time of their last use.
     values: HashMap<Key, (T, u64)>,
     clock: u64,
 }
@@ -82,7 +82,7 @@ impl<T: Clone> Recent<T> {
         Some(value.clone())
     }
 
-    /// Gives the value that has to go for it.
+    /// Inserts a value; returns the evicted one.
     fn insert(&mut self, key: Key, value: T) -> Option<T> {
         self.clock += 1;
         let before = self.values.insert(key, (value, self.clock));
@@ -94,21 +94,21 @@ impl<T: Clone> Recent<T> {
     }
 }
 
-/// The result of a thread that compiles kernels: these, and the time that it took.
+/// Result of a compiling thread: the functions, and the time taken.
 type Compiled = (Result<Vec<Function>>, Duration);
 
-/// The kernels, once they are compiled.
+/// The kernels of a program, compiled or being compiled.
 #[derive(Default)]
 pub(super) struct Functions {
     made: OnceLock<Vec<Function>>,
     running: Mutex<Option<JoinHandle<Compiled>>>,
     nanos: AtomicU64,
-    /// Whether the device was asked for them.
+    /// Whether any kernel had to be compiled or looked up on the device.
     asked: AtomicBool,
 }
 
 impl Functions {
-    /// Begins to compile `kernels`, if nobody has; takes those that are loaded.
+    /// Starts to compile `kernels`, unless that has begun; reuses loaded ones.
     pub fn start(&self, kernels: &[Kernel], loaded: &Arc<Loaded>) {
         let mut running = self.running.lock();
         if self.are_made() || running.is_some() {
@@ -126,11 +126,11 @@ impl Functions {
         self.asked.store(true, Ordering::Relaxed);
         let loaded = loaded.clone();
         let compile = move || (compile(&missing, &loaded.device).map(|made| together(found, made)), begun.elapsed());
-        // Without a thread, whoever waits compiles.
+        // If no thread can be started, the waiting caller compiles.
         *running = std::thread::Builder::new().name("warpmill-compile".into()).spawn(compile).ok();
     }
 
-    /// Waits until they are there.
+    /// Waits until all kernels are compiled.
     ///
     /// # Errors
     /// Compiler errors.
@@ -145,7 +145,7 @@ impl Functions {
                 self.nanos.store(time.as_nanos() as u64, Ordering::Relaxed);
                 made?
             }
-            // Nobody has begun, or it failed before: the error again, unless that has passed.
+            // Not begun, or failed before: compile again, which reports the error unless it was temporary.
             None => compile(&sources(kernels), &loaded.device)?,
         };
         loaded.keep(kernels, &made);
@@ -153,7 +153,7 @@ impl Functions {
         Ok(())
     }
 
-    /// Whether they are known to be compiled.
+    /// Whether compilation is known to have completed.
     pub fn are_made(&self) -> bool {
         self.made.get().is_some()
     }
@@ -163,18 +163,18 @@ impl Functions {
         &self.made.get().expect("kernels are compiled before they run")[kernel]
     }
 
-    /// Whether the device was asked for them: no program before had loaded all of them.
+    /// Whether the device was asked for kernels, because no earlier program had loaded all of them.
     pub fn were_asked_for(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Nanoseconds that compiling took.
+    /// Nanoseconds taken by compilation.
     pub fn nanos(&self) -> u64 {
         self.nanos.load(Ordering::Relaxed)
     }
 }
 
-/// All functions: those that were found, and in place of the others those that were made, in order.
+/// Merges found functions with the compiled ones for the gaps, in order.
 fn together(found: Vec<Option<Function>>, made: Vec<Function>) -> Vec<Function> {
     let mut made = made.into_iter();
     found.into_iter().filter_map(|found| found.or_else(|| made.next())).collect()
@@ -196,7 +196,7 @@ pub fn source(kernel: &Kernel) -> KernelSource {
     KernelSource { text, entries: vec![kernel.entry.clone()] }
 }
 
-/// Compiles kernels: those of the same text once.
+/// Compiles kernels; equal texts are compiled once.
 fn compile(sources: &[KernelSource], device: &Arc<dyn Device>) -> Result<Vec<Function>> {
     let distinct: HashSet<&KernelSource> = sources.iter().collect();
     let compiled = distinct
@@ -209,7 +209,7 @@ fn compile(sources: &[KernelSource], device: &Arc<dyn Device>) -> Result<Vec<Fun
     Ok(sources.iter().map(|source| compiled[source].clone()).collect())
 }
 
-/// The kernels that are being compiled in this process, and whether no more may be.
+/// Number of kernels being compiled in this process, and whether new ones are refused.
 #[derive(Default)]
 struct All {
     state: Mutex<(usize, bool)>,
@@ -218,7 +218,7 @@ struct All {
 
 static ALL: LazyLock<All> = LazyLock::new(All::default);
 
-/// A kernel that is being compiled.
+/// A guard for a kernel being compiled.
 struct Compiling;
 
 impl Compiling {
@@ -239,8 +239,8 @@ impl Drop for Compiling {
     }
 }
 
-/// Lets no kernel be compiled any more, and waits for those that are being compiled, `limit` at most; whether none is: for the end of a process,
-/// before which the compiler is unloaded.
+/// Refuses new compilations, and waits at most `limit` for those in progress; returns whether none is left. For process exit, when the compiler is
+/// unloaded.
 pub fn end_compiling(limit: Duration) -> bool {
     let mut state = ALL.state.lock();
     state.1 = true;

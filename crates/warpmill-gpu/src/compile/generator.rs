@@ -1,5 +1,5 @@
-//! The state of generating one kernel: statements, parameters, and the columns of each operator's input, loaded when an
-//! expression first asks for them.
+//! State of generating one kernel: statements, parameters, and the columns of each operator's input, which are loaded when an expression first needs
+//! them.
 
 use warpmill_ir::{Expr, Field, Phys, SinkId, Unsupported};
 
@@ -13,104 +13,104 @@ use super::storage::FlatColumn;
 use crate::data::shape::ColumnShape;
 use crate::kernels::library::Library;
 
-/// The executors' name of the memory that segments pass through, and its size in bytes.
+/// Name of the memory for streamed segments, and of its size in bytes.
 pub const SLOTS: &str = "slots";
 /// See [`SLOTS`].
 pub const SLOT_BYTES: &str = "slots.bytes";
 
-/// The executors' name of the host's memory that strings of hash builds are in, and its size in bytes.
+/// Name of the host memory for strings of hash builds, and of its size in bytes.
 pub const HOSTED: &str = "hosted";
 /// See [`HOSTED`].
 pub const HOSTED_BYTES: &str = "hosted.bytes";
 
-/// The executors' name of the `QueryState` of the strings of build `id` that are in the host's memory.
+/// Name of the `QueryState` for the strings of build `id` in host memory.
 pub fn host_text(id: SinkId) -> String {
     format!("sink{id}.texts")
 }
 
-/// The way a column's value is loaded.
+/// The source of a column's value.
 #[derive(Debug, Clone)]
 pub enum Load {
     /// A column of a scan's segments; see [`super::source`].
     Segment {
         /// Index among the scan's columns.
         column: usize,
-        /// The way it is encoded.
+        /// Encoding of the column.
         shape: ColumnShape,
     },
-    /// `data[row]`, if `present` (a `bool` operand): otherwise NULL.
+    /// `data[row]`, or NULL unless `present` (a `bool` operand) holds.
     Flat {
         /// The column.
         column: FlatColumn,
-        /// The array.
+        /// Operand of the data array.
         data: String,
-        /// The validity array.
+        /// Operand of the validity array.
         valid: Option<String>,
-        /// The row's number.
+        /// Operand of the row number.
         row: String,
-        /// Whether there is a row; `None`: wherever the thread has one.
+        /// Operand for whether there is a row; `None`: wherever the thread has one.
         present: Option<String>,
     },
 }
 
-/// A column of an operator's input.
+/// A column of an operator's input, in its current state.
 #[derive(Debug, Clone)]
 enum Slot {
     /// Loaded or computed.
     Ready(Value),
     /// Not loaded yet.
     Load(Load),
-    /// Not computed yet: over the columns of an earlier scope.
+    /// Not computed yet: an expression over an earlier scope.
     Expr(Expr, usize),
-    /// A column of an earlier scope.
+    /// A column of another scope.
     Same(usize, usize),
 }
 
-/// A test that all rows of a kernel have passed: their value in a column of the scan has its bit set.
+/// A bitmap test that all remaining rows of a kernel have passed: the bit of their value in a column of the scan is set.
 #[derive(Debug, Clone)]
 pub struct Tested {
     /// The scan's column.
     pub column: usize,
-    /// The bitmap.
+    /// Buffer name of the bitmap.
     pub buffer: String,
-    /// A `bool` operand that says whether the bitmap was not looked at.
+    /// A `bool` operand: whether the test was skipped.
     pub unless: Option<String>,
 }
 
-/// The columns of an operator's input, and what has been computed of them.
+/// The columns of an operator's input, and expressions computed over them.
 #[derive(Default)]
 struct Scope {
     slots: Vec<Slot>,
-    /// The scan's column that each of them is, if it is one.
+    /// For each slot, the scan's column that it equals, if any.
     origins: Vec<Option<usize>>,
     memo: Memo,
 }
 
 /// Generates one kernel.
 pub struct Generator {
-    /// Its statements.
+    /// Statements.
     pub code: Code,
-    /// Its parameter.
+    /// Parameters.
     pub params: Params,
-    /// The columns of each operator's input, in order.
+    /// Scopes from the outermost to the innermost.
     scopes: Vec<Scope>,
     /// A `bool` operand: whether this thread has a row here.
     pub active: String,
-    /// Tests of keys against bitmaps that every row has passed.
+    /// Bitmap tests that every remaining row has passed.
     pub tested: Vec<Tested>,
-    /// Whether strings of the scan are gone when the kernel has ended.
+    /// Whether strings of the scan are invalid after the kernel, because segments are streamed.
     pub passing: bool,
-    /// Whether there are strings in the host's memory, which are gone when the query is done with its hash builds.
+    /// Whether there are strings of hash builds in host memory, invalid after the query is done with the builds.
     pub hosted: bool,
-    /// Dynamic shared memory, in bytes.
+    /// Bytes of dynamic shared memory.
     pub shared: usize,
     /// Threads of a block.
     pub threads: u32,
-    /// Blocks that registers must leave room for on a multiprocessor; 0: as the compiler sees fit.
+    /// Blocks per multiprocessor that register allocation must allow; 0: no constraint.
     pub min_blocks: u32,
 }
 
-/// The result of generating.
+/// Result of generating code.
 pub type Result<T, E = Unsupported> = std::result::Result<T, E>;
 
 impl Default for Generator {
@@ -120,7 +120,7 @@ impl Default for Generator {
 }
 
 impl Generator {
-    /// Nothing generated yet.
+    /// A generator without code.
     pub fn new() -> Self {
         Self {
             code: Code::at_depth(1),
@@ -141,7 +141,7 @@ impl Generator {
         self.scopes.len() - 1
     }
 
-    /// Begins a scope of columns that are loaded on demand.
+    /// Opens a scope of columns that are loaded on demand.
     pub fn push_loads(&mut self, loads: impl IntoIterator<Item = Load>) {
         let slots = loads.into_iter().map(Slot::Load).collect();
         self.push_scope(slots);
@@ -157,12 +157,12 @@ impl Generator {
         self.scopes.push(Scope { slots, origins, memo: Memo::default() });
     }
 
-    /// The scan's column that column `index` of the innermost scope is, if it is one.
+    /// The scan's column that column `index` of the innermost scope equals, if any.
     pub fn origin(&self, index: usize) -> Option<usize> {
         self.scopes.last().and_then(|scope| scope.origins[index])
     }
 
-    /// Begins the scope of a projection.
+    /// Opens the scope of a projection.
     pub fn push_exprs<'a>(&mut self, exprs: impl IntoIterator<Item = &'a Expr>) {
         let from = self.scope();
         let slot = |expr: &Expr| match expr.kind {
@@ -173,7 +173,7 @@ impl Generator {
         self.push_scope(slots);
     }
 
-    /// Begins the scope of a probe's pairs: the columns of the scope before, then `payload`.
+    /// Opens the scope of a probe's pairs: the columns of the current scope, then `payload`.
     pub fn push_pairs(&mut self, payload: impl IntoIterator<Item = Load>) {
         let from = self.scope();
         let input = (0..self.width()).map(|i| Slot::Same(from, i));
@@ -181,24 +181,24 @@ impl Generator {
         self.push_scope(slots);
     }
 
-    /// Columns of the innermost scope.
+    /// Number of columns of the innermost scope.
     pub fn width(&self) -> usize {
         self.scopes.last().map_or(0, |scope| scope.slots.len())
     }
 
-    /// Ends the scopes after `scope`.
+    /// Closes the scopes after `scope`.
     pub fn pop_to(&mut self, scope: usize) {
         self.scopes.truncate(scope + 1);
     }
 
-    /// Loads the columns of the innermost scope that `expr` reads; columns past its end are somebody else's.
+    /// Loads the columns of the innermost scope that `expr` reads; indexes beyond its width are ignored.
     pub fn load_columns(&mut self, expr: &Expr) -> Result<()> {
         let mut read = vec![];
         expr.visit_columns(&mut |index| read.push(index));
         self.load_output(&read, None)
     }
 
-    /// Loads some columns of the innermost scope, and those that `expr` reads.
+    /// Loads `columns` of the innermost scope, and those that `expr` reads.
     pub fn load_output(&mut self, columns: &[usize], expr: Option<&Expr>) -> Result<()> {
         let mut read = columns.to_vec();
         if let Some(expr) = expr {
@@ -218,14 +218,14 @@ impl Generator {
         scope.origins.push(None);
     }
 
-    /// Begins a scope of some columns of the innermost one.
+    /// Opens a scope of some columns of the innermost one.
     pub fn push_selection(&mut self, columns: &[usize]) {
         let from = self.scope();
         let slots = columns.iter().map(|&column| Slot::Same(from, column)).collect();
         self.push_scope(slots);
     }
 
-    /// The value of column `index` of `scope`: loaded or computed now if it was not before.
+    /// The value of column `index` of `scope`, loaded or computed on first use.
     pub fn column(&mut self, scope: usize, index: usize) -> Result<Value> {
         let value = match self.scopes[scope].slots[index].clone() {
             Slot::Ready(value) => return Ok(value),
@@ -274,7 +274,7 @@ impl Generator {
         self.over_columns(expr, scope, |expr, context| context.emit(expr))
     }
 
-    /// Loads the columns that `expr` reads and generates it.
+    /// Loads the columns that `expr` reads, and generates it.
     fn over_columns<T>(
         &mut self,
         expr: &Expr,
@@ -297,7 +297,7 @@ impl Generator {
         result
     }
 
-    /// Narrows `active` to the rows for which `condition` holds, and skips what follows where no lane has one.
+    /// Restricts `active` to rows for which `condition` holds; the following code is skipped by warps without such a row.
     pub fn filter(&mut self, condition: &str) {
         let init = format!("{} && {condition}", self.active);
         self.active = self.code.define(CType::Bool, "row", init);
@@ -305,8 +305,8 @@ impl Generator {
         self.code.open(header);
     }
 
-    /// The packed key of `values`, and a `bool` operand that says whether all of them are in range (and not NULL).
-    /// `checked`: the values may lie outside the shape's ranges.
+    /// The packed key of `values`, and a `bool` operand for whether all of them are in range and not NULL. `checked`: values may be out of the
+    /// shape's ranges.
     pub fn packed_key(&mut self, shape: &KeyShape, values: &[Value], checked: bool) -> (String, String) {
         let KeyShape::Packed { parts, .. } = shape else { unreachable!("keys that are packed") };
         let mut conditions = vec![];
@@ -352,7 +352,7 @@ impl Generator {
         (key, inside)
     }
 
-    /// `bytes` bytes of dynamic shared memory: the offset in 8-byte words from `shared`, as an operand.
+    /// Reserves `bytes` bytes of dynamic shared memory; returns an operand for the offset from `shared` in 8-byte words.
     pub fn shared_memory(&mut self, bytes: usize) -> String {
         let offset = (self.shared / 8) as u32;
         self.shared += bytes.next_multiple_of(16);
@@ -380,7 +380,7 @@ impl Generator {
             .collect()
     }
 
-    /// `columns` as loads of row `row`.
+    /// Loads of row `row` of `columns`.
     pub fn flat_loads(&mut self, columns: &[FlatColumn], row: &str, present: Option<&str>) -> Vec<Load> {
         let arrays = self.arrays(columns, false);
         columns
@@ -396,12 +396,12 @@ impl Generator {
             .collect()
     }
 
-    /// Stores `values` as row `row` of `columns`; the caller has made sure that there is one.
+    /// Stores `values` as row `row` of `columns`; the caller has checked that it is within the capacity.
     pub fn store(&mut self, columns: &[FlatColumn], values: &[Value], row: &str) {
         self.store_in(columns, values, row, None);
     }
 
-    /// As [`Generator::store`]; strings are kept where those of build `on_host` are, if one is named.
+    /// Like [`Generator::store`]; strings are copied to the memory of build `on_host`, if given.
     pub fn store_in(&mut self, columns: &[FlatColumn], values: &[Value], row: &str, on_host: Option<SinkId>) {
         let arrays = self.arrays(columns, true);
         for ((column, value), (data, valid)) in columns.iter().zip(values).zip(arrays) {
@@ -414,12 +414,12 @@ impl Generator {
         }
     }
 
-    /// The `Keep` (kernels/text.cuh) with which strings outlive the kernel, where they do not anyway.
+    /// The `Keep` (kernels/text.cuh) that copies strings so that they outlive the kernel; `None` if they do anyway.
     pub fn keep(&mut self) -> Option<String> {
         self.keep_in(None)
     }
 
-    /// As [`Generator::keep`], in the memory for the strings of build `on_host`, if one is named.
+    /// Like [`Generator::keep`], with the copies in the memory of build `on_host`, if given.
     fn keep_in(&mut self, on_host: Option<SinkId>) -> Option<String> {
         if !self.passing {
             return None;
@@ -444,13 +444,13 @@ impl Generator {
         Some(format!("Keep{{{state}, {slots}, {bytes}, {hosted}, {host_bytes}}}"))
     }
 
-    /// The operand of a value that outlives the kernel; evaluated where the row is wanted only.
+    /// An operand for a value that outlives the kernel. It may copy a string, so it is evaluated only for rows that are stored.
     pub fn lasting(&mut self, value: &Value) -> String {
         let keep = if value.ty == CType::Str { self.keep() } else { None };
         keep.map_or_else(|| value.text.clone(), |keep| format!("keep_text({}, {keep})", value.text))
     }
 
-    /// The columns of the innermost scope, all loaded.
+    /// All columns of the innermost scope, loaded.
     pub fn all_columns(&mut self, fields: &[Field]) -> Result<Vec<Value>> {
         let scope = self.scope();
         (0..fields.len())
@@ -467,7 +467,7 @@ impl Generator {
     }
 }
 
-/// `value` as `phys`, where a sink's field is held wider than the column that feeds it.
+/// `value` in representation `phys`, if a sink's field is wider than the column that feeds it.
 pub(super) fn widened(code: &mut Code, value: Value, phys: Phys) -> Value {
     let ty = CType::of(phys);
     if value.ty == ty || ty == CType::Str {

@@ -1,4 +1,4 @@
-//! Aggregation: accumulators in registers, shared or global memory, and the kernel that turns them into rows.
+//! Aggregation: accumulators in registers, shared or global memory, and the kernel that turns records into rows.
 
 use arrow::datatypes::DataType;
 use warpmill_ir::{AggregateFunction, ColType, Expr, Field, PairFunction, Phys, SinkId, Unsupported};
@@ -14,10 +14,10 @@ use super::updates::{self, PAIR_COUNT};
 use super::wide::{self, WideSet};
 use crate::kernels::library::Library;
 
-/// Threads of a block that keeps a record per thread: few, so that the records fit.
+/// Threads of a block with a record per thread: few enough for the records to fit.
 pub const PRIVATE_BLOCK: u32 = 128;
 
-/// The code before the row loop: accumulators in registers or shared memory.
+/// Generates the code before the row loop: accumulators in registers or shared memory.
 pub fn prologue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
     let records = g.params.output("u64", "groups", Binding::Named(format!("sink{id}.groups")));
     g.code.line(format!("u64* const groups = {records};"));
@@ -57,7 +57,7 @@ pub fn prologue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
     }
 }
 
-/// Takes in the rows that arrive.
+/// Adds the active rows to their groups.
 pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Expr]) -> Result<()> {
     let mut active = g.active.clone();
     if let Some(partition) = &layout.partition {
@@ -115,7 +115,7 @@ pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &
     Ok(())
 }
 
-/// The record of each active row's group (a `u64` variable); rows without room become inactive.
+/// The record index of each active row's group, a `u64` variable; rows without room become inactive.
 fn find_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, keys: &[Value]) -> String {
     let active = g.active.clone();
     match layout.table {
@@ -146,7 +146,7 @@ fn find_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, keys: &[Value
     }
 }
 
-/// For each distinct set: whether the row's value is new to its group (a `bool` variable).
+/// For each distinct set, a `bool` variable: whether the row's value is new to its group.
 fn distinct(
     g: &mut Generator,
     id: SinkId,
@@ -176,7 +176,7 @@ fn distinct(
     fresh
 }
 
-/// Whether a value that packs into an integer with its group `cell` is new to distinct set `index`.
+/// Whether a value is new to distinct set `index`, for values that pack into an integer with their group `cell`.
 fn packed_member(
     g: &mut Generator,
     id: SinkId,
@@ -201,7 +201,7 @@ fn packed_member(
     flag
 }
 
-/// The code after the row loop: registers and shared memory are added to the records in global memory.
+/// Generates the code after the row loop: adds registers and shared memory to the records in global memory.
 pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
     let state = g.sink_state(id);
     g.code.line("input = warp_sum(input);");
@@ -255,7 +255,7 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
     }
 }
 
-/// Adds a thread's sums over consecutive rows of a group to the group's record.
+/// Adds a thread's sums over consecutive rows of one group to the group's record.
 fn end_run(g: &mut Generator, layout: &GroupLayout) {
     let depth = g.code.depth();
     g.code.open("if (run != EMPTY_KEY)");
@@ -271,7 +271,7 @@ fn end_run(g: &mut Generator, layout: &GroupLayout) {
     g.code.close_to(depth);
 }
 
-/// The kernel that turns records into rows: one thread per record.
+/// Generates the kernel that turns records into rows, one thread per record.
 pub fn finish(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Expr], fields: &[Field]) -> Result<()> {
     let words = layout.words;
     let records = g.params.pointer("u64", "records", Binding::Named(format!("sink{id}.groups")));
@@ -314,7 +314,7 @@ pub fn finish(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Exp
     for (output, field) in layout.outputs.iter().zip(&fields[groups.len()..]) {
         let argument = output.argument.map(|argument| layout.arguments[argument].ty.clone());
         let count = output.count.map(|slot| format!("record[{}]", layout.slots[slot].word));
-        // A sample of one value has no variance.
+        // The variance of a sample of one value is NULL.
         let least = u32::from(matches!(output.function, AggregateFunction::VarSamp | AggregateFunction::StddevSamp));
         let enough = |count: &String| g.code.define(CType::Bool, "any", format!("{active} && {count} > {least}"));
         let valid = count.as_ref().map(enough);
@@ -454,7 +454,7 @@ fn result(
     Ok(Value { text, ty, valid })
 }
 
-/// The value of a function of pairs: NULL over none.
+/// The value of a function of pairs; NULL without pairs.
 fn of_pairs(g: &mut Generator, slot: Slot, function: PairFunction, ty: CType) -> Value {
     g.params.require(Library::Pairs);
     let name = match function {
@@ -495,7 +495,7 @@ pub(super) fn extreme(g: &mut Generator, bits: &str, argument: Option<&ColType>,
     })
 }
 
-/// As the CPU back end: of decimals, the exact sum scaled up, over the count, truncated; of other integers, floats.
+/// An average, as on the CPU: for decimals, the scaled exact sum divided by the count, truncated; for other integers, a float.
 pub(super) fn average(
     g: &mut Generator,
     slot: Slot,
@@ -532,7 +532,7 @@ pub(super) fn average(
     let (lo, hi) = ColType::range_of(&field.ty.logical).unwrap_or((i128::MIN, i128::MAX));
     let whole = [lo / up, hi / up].map(|end| g.params.value(CType::I128, "whole", end.to_le_bytes().to_vec()));
     let up = g.params.value(CType::I128, "up", up.to_le_bytes().to_vec());
-    // Quotient and remainder have the sum's sign, so truncation agrees.
+    // Quotient and remainder have the sign of the sum, so both truncate in the same direction.
     let quotient = g.code.define(CType::I128, "quotient", format!("{sum} / {count}"));
     let average = format!("{quotient} * {up} + {sum} % {count} * {up} / {count}");
     let average = g.code.define(CType::I128, "avg", average);
@@ -548,7 +548,7 @@ pub(super) fn average(
     Ok(Value::new(text, ty))
 }
 
-/// Digits after the point.
+/// Decimal scale.
 fn scale(ty: &ColType) -> i32 {
     match ty.logical {
         DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => scale.into(),

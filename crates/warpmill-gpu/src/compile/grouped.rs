@@ -1,12 +1,13 @@
-//! Functions of groups on the device: texts that the host's language was translated to ([`crate::kernels::functions`]), over the rows of each group.
+//! Group functions on the device: C++ texts that functions of the host's language were translated to ([`crate::kernels::functions`]), applied to the
+//! rows of each group.
 //!
-//! Rows are appended with their keys and arguments. Their numbers are sorted by the keys, and the groups found in that order, as the
-//! partitions of a window are ([`super::window`]). Arguments are copied into it, so that the rows of a group lie next to each other.
-//! Groups are listed by their sizes (`kernels/groups.cuh`): a thread runs a function for each of few rows, a warp for each of more, a block
-//! for each large one. Loops of the host's language go through rows one after the other: a function that is nothing else has a thread for
-//! each group, whatever its size. At last the groups become rows: their keys, and the results.
+//! Rows are appended with their keys and arguments. Their row numbers are sorted by the keys, and groups are found in that order like the partitions
+//! of a window ([`super::window`]). Arguments are copied into that order, so that the rows of a group are adjacent. Groups are listed by size
+//! (`kernels/groups.cuh`): a function runs on a thread for a small group, on a warp for a medium one, on a block for a large one. Loops in a function
+//! process rows sequentially, so a function that consists of loops only has one thread per group of any size. Finally the groups become rows of keys
+//! and results.
 //!
-//! A function that gives a group up makes the host run all of it.
+//! If a function gives up on a group, the host runs the whole program.
 
 use warpmill_ir::{Expr, Phys, Sink, SinkId, SortKey, Unsupported};
 
@@ -23,25 +24,25 @@ use crate::kernels::ERROR_GROUP;
 use crate::kernels::functions::{has_loop, has_reduction};
 use crate::kernels::library::Library;
 
-/// Rows of the groups that a thread, and that a warp runs a function for, at most.
+/// Largest number of rows of a group for a thread (`FEW`) and for a warp (`SOME`).
 const FEW: u64 = 32;
 const SOME: u64 = 2048;
 
-/// The lists of groups by size, and the rows that the groups of each have at least.
+/// The lists of groups by size, and the least number of rows of their groups.
 const LISTS: [(&str, u64); 3] = [("few", 1), ("some", FEW + 1), ("many", SOME + 1)];
 
-/// The threads that run a function for one group.
+/// The threads that run a function on one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Team {
     Thread,
-    /// One thread of a warp: each waits for its own rows, and the threads of a warp would wait for those of all.
+    /// One thread of a warp: the loops of several groups in one warp would all wait for each other's memory accesses.
     Lane,
     Warp,
     Block,
 }
 
 impl Team {
-    /// The threads for each group of list `list` of a function.
+    /// The team for each group of list `list`, by the text of the function.
     fn of(text: &str, list: usize) -> Self {
         match (list, has_loop(text), has_reduction(text)) {
             (2, true, false) => Team::Lane,
@@ -51,7 +52,7 @@ impl Team {
         }
     }
 
-    /// Its name in `kernels/udf/rows.cuh`.
+    /// C++ name in `kernels/udf/rows.cuh`.
     fn name(self) -> &'static str {
         match self {
             Team::Thread | Team::Lane => "udf::OneThread",
@@ -60,7 +61,7 @@ impl Team {
         }
     }
 
-    /// Threads of a block. Few, where they wait for memory each for itself: their blocks are on more multiprocessors.
+    /// Threads of a block. Few for sequential loops, to spread their memory latency over more multiprocessors.
     fn block(self) -> u32 {
         match self {
             Team::Thread | Team::Lane => 64,
@@ -69,7 +70,7 @@ impl Team {
         }
     }
 
-    /// Threads for a group.
+    /// Threads per group.
     fn threads(self) -> u64 {
         match self {
             Team::Thread => 1,
@@ -79,11 +80,11 @@ impl Team {
     }
 }
 
-/// Rows of a group that a loop goes through on a device, one after the other, at most.
+/// Largest number of rows of a group that a loop processes sequentially on a device.
 const MOST_ROWS_IN_TURN: u64 = 1 << 20;
 
-/// Refuses loops of the functions of `sink` that a device takes longer for than the host: over `rows` rows in `groups` groups, which are expected to
-/// be alike.
+/// Refuses loops in the functions of `sink` that would run longer on a device than on the host, for `rows` rows in `groups` groups of about equal
+/// size.
 pub fn check_loops(sink: &Sink, rows: f64, groups: f64) -> Result<(), Unsupported> {
     let Sink::Functions { calls, .. } = sink else { return Ok(()) };
     let in_turn = rows / groups;
@@ -97,11 +98,11 @@ pub fn check_loops(sink: &Sink, rows: f64, groups: f64) -> Result<(), Unsupporte
 }
 
 impl Grouped {
-    /// The way the functions of `sink` are computed, with room for `capacity` rows, and the columns that rows are appended to. `text_words` words
-    /// of strings count when rows are sorted.
+    /// The layout of the functions of `sink` for `capacity` rows, and the columns that rows are appended to. Sorting looks at `text_words` words of
+    /// strings.
     ///
     /// # Errors
-    /// More rows than are numbered.
+    /// More rows than 32-bit row numbers allow.
     pub fn of(id: SinkId, sink: &Sink, capacity: u64, text_words: u32) -> Result<(Vec<FlatColumn>, Self), Unsupported> {
         let Sink::Functions { groups, calls, fields } = sink else { unreachable!("called for functions of groups") };
         if capacity >= u64::from(u32::MAX) {
@@ -133,7 +134,7 @@ impl Grouped {
         Ok((columns, Self { partitions, keys, calls, rows, owner }))
     }
 
-    /// The buffers that it needs beside its columns: names, bytes, and whether they are zero at first.
+    /// The buffers besides the columns: names, bytes, and whether they are zero initially.
     pub fn buffers(&self) -> Vec<(String, u64, bool)> {
         let rows = self.partitions.capacity;
         let mut buffers = self.partitions.buffers();
@@ -158,12 +159,12 @@ impl Grouped {
         buffers
     }
 
-    /// Groups of at least so many rows, at most; the only one of all rows may have none.
+    /// Largest number of groups of at least `least` rows, plus one for a single group without rows.
     fn most_groups(&self, least: u64) -> u64 {
         self.partitions.capacity / least + 1
     }
 
-    /// The operands that are arguments.
+    /// Operands that are arguments, without duplicates.
     fn arguments(&self) -> Vec<usize> {
         let mut all: Vec<usize> = self.calls.iter().flatten().copied().collect();
         all.sort_unstable();
@@ -180,7 +181,7 @@ impl Grouped {
     }
 }
 
-/// The type in texts of an argument that is held as `ty`, and its bytes.
+/// C++ type and bytes of an argument of type `ty` in function texts.
 fn in_text(ty: CType) -> (&'static str, u64) {
     match ty {
         CType::Bool => ("u8", 1),
@@ -189,7 +190,7 @@ fn in_text(ty: CType) -> (&'static str, u64) {
     }
 }
 
-/// Appends the rows that arrive; each at the position that `rank` says, where rows have one.
+/// Appends the active rows, each at position `rank` if given.
 pub fn append(g: &mut Generator, id: SinkId, layout: &RowsLayout, grouped: &Grouped, rank: Option<&str>) -> Result<()> {
     let mut values = vec![];
     for operand in &grouped.partitions.operands {
@@ -201,7 +202,7 @@ pub fn append(g: &mut Generator, id: SinkId, layout: &RowsLayout, grouped: &Grou
     Ok(())
 }
 
-/// The kernels that make groups, and the results of functions, of the rows of sink `id` once all are there.
+/// The kernels that make groups and function results from the rows of sink `id`, after all have arrived.
 pub fn kernels(id: SinkId, layout: &RowsLayout, sink: &Sink, pipeline: usize) -> Result<Vec<Kernel>> {
     let Some(grouped) = &layout.grouped else { return Ok(vec![]) };
     let (mut kernels, side) = window::partitions(id, &grouped.partitions, (layout, sink), pipeline)?;
@@ -221,7 +222,7 @@ struct Finishing<'a> {
     layout: &'a RowsLayout,
     grouped: &'a Grouped,
     sink: &'a Sink,
-    /// The side that row numbers in order are on.
+    /// The side of the sort buffers with the ordered row numbers.
     side: u32,
     pipeline: usize,
 }
@@ -239,18 +240,18 @@ impl Finishing<'_> {
         self.finish(g, format!("{entry}_{}", self.id), work, what)
     }
 
-    /// The number of rows, as an operand.
+    /// An operand for the number of rows.
     fn row_count(&self, g: &mut Generator) -> String {
         state_count(g, &format!("sink{}.state", self.id), self.layout.capacity)
     }
 
-    /// The first positions of groups, where there are keys.
+    /// The first positions of groups, if there are keys.
     fn starts(&self, g: &mut Generator) -> Option<String> {
         let starts = self.grouped.partitions.partition_starts()?;
         Some(g.params.pointer("u32", "starts", starts))
     }
 
-    /// The text of the row at a position.
+    /// A C++ expression for the row number at a position.
     fn row_at(&self, g: &mut Generator, position: &str) -> String {
         match &self.grouped.partitions.sorted {
             Some(sorted) => {
@@ -314,7 +315,7 @@ impl Finishing<'_> {
         self.by_row(g, "group_lists", "groups by size")
     }
 
-    /// Copies arguments into the order of groups.
+    /// Copies the arguments into group order.
     fn arguments(&self) -> Result<Kernel> {
         let mut g = Generator::new();
         g.code.line("const u32 lane = threadIdx.x & 31;");
@@ -340,7 +341,7 @@ impl Finishing<'_> {
         Ok(self.by_row(g, "group_arguments", "arguments in order"))
     }
 
-    /// Runs a call's function for the groups of a list. Its text depends on the function, the types and the threads only.
+    /// Runs a call's function on the groups of a list. The kernel text depends only on the function, the types and the team.
     fn call(&self, call: usize, list: usize) -> Kernel {
         let Sink::Functions { calls, .. } = self.sink else { unreachable!("called for functions of groups") };
         let (function, grouped) = (&calls[call].function, self.grouped);
@@ -372,7 +373,7 @@ impl Finishing<'_> {
         let (name, least) = LISTS[list];
         let groups = g.params.pointer("u32", "list", grouped.named(name));
         let counts = g.params.pointer("u32", "counts", grouped.named("counts"));
-        // A number that is no part of the text: kernels for the groups of other lists, and of other queries, are the same where threads are.
+        // A parameter, so that kernels for other lists and queries have the same text if the team is the same.
         let number = g.params.value(CType::U32, "number", (list as u32).to_le_bytes().to_vec());
         g.code.line(format!("const u64 count = {counts}[{number}];"));
         g.code.line(format!(
@@ -397,7 +398,7 @@ impl Finishing<'_> {
         Kernel { text: format!("{}\n{}", function.text, kernel.text), ..kernel }
     }
 
-    /// Makes rows of the groups, with the results.
+    /// Makes rows of the groups' keys and results.
     fn rows(&self) -> Result<Kernel> {
         let Sink::Functions { groups, fields, .. } = self.sink else { unreachable!("called for functions of groups") };
         let (grouped, mut g) = (self.grouped, Generator::new());

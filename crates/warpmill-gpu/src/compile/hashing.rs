@@ -1,15 +1,15 @@
-//! Hashes of keys, and keys compared column by column.
+//! Hashes and column-wise comparison of keys.
 
 use super::cpp::{CType, Value};
 use super::generator::Generator;
 use super::layout::BuildLayout;
 
-/// The operand of an open-addressing table's mask.
+/// An operand for the mask of an open-addressing table.
 pub fn slot_mask(g: &mut Generator, build: &BuildLayout) -> String {
     g.params.value(CType::U64, "mask", (build.slots - 1).to_le_bytes().to_vec())
 }
 
-/// The hash of key values, NULLs included, as a `u64` variable.
+/// A `u64` variable with the hash of key values, NULLs included.
 pub fn wide_hash(g: &mut Generator, values: &[Value]) -> String {
     let mut hash = "0x9E3779B97F4A7C15ull".to_string();
     for value in values {
@@ -22,7 +22,7 @@ pub fn wide_hash(g: &mut Generator, values: &[Value]) -> String {
     hash
 }
 
-/// Whether `values` equal stored keys, NULL equal to NULL: `read` gives the element of an array.
+/// A condition: `values` equal stored keys, where NULL equals NULL. `read` returns the element of an array.
 pub fn same_keys(arrays: &[(String, Option<String>)], values: &[Value], read: impl Fn(&str) -> String) -> String {
     let same = values.iter().zip(arrays).map(|(value, (data, valid))| {
         let equal = format!("same_value({}, ({}){})", value.text, value.ty.name(), read(data));

@@ -1,4 +1,4 @@
-//! Hints and limits: the sizes that earlier runs found, and the limits of the device, by which layouts are chosen besides the program.
+//! Hints and limits: sizes found by earlier runs, and limits of the device. Together with the program they determine layouts.
 
 use std::collections::HashMap;
 
@@ -7,88 +7,88 @@ use warpmill_ir::SinkId;
 use super::join::JoinPlan;
 use crate::data::form::Pipelines;
 
-/// The lessons of an earlier run of the program.
+/// Hints from earlier runs of the program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hints {
-    /// Hash builds whose keys turned out to repeat.
+    /// Hash builds in which a key was found to repeat.
     pub repeated_keys: Vec<SinkId>,
-    /// Rows or groups that a sink must have room for.
+    /// Required capacity of sinks, in rows or groups.
     pub capacity: HashMap<SinkId, u64>,
-    /// Sinks in parts whose capacity is what was counted, or is likely by that: less than had been expected.
+    /// Sinks in parts whose capacity was reduced from the estimate to a counted or likely number.
     pub counted: Vec<SinkId>,
-    /// Sorts of which the first rows are not told apart well enough by their first key.
+    /// Top-k sorts whose first key does not separate enough rows: all rows must be sorted.
     pub all_rows: Vec<SinkId>,
-    /// The number of words of strings that sorts look at.
+    /// Number of words of strings that sorts compare.
     pub text_words: HashMap<SinkId, u32>,
-    /// Sorts that are left to the host.
+    /// Sorts that the host does.
     pub host_sorts: Vec<SinkId>,
-    /// Sinks get room for few rows until their sizes are known: guesses did not fit.
+    /// Whether sinks start with a small capacity, because guesses did not fit.
     pub frugal: bool,
-    /// The segments of scans pass through device memory, because they do not fit or are not to stay there.
+    /// Whether segments are streamed, because they do not fit or may not be cached.
     pub streamed: bool,
-    /// Bytes that the buffers of all sinks may take: those that would take more are made in parts, one after the other.
+    /// Limit of bytes for the buffers of all sinks; larger sinks are built in parts, one after the other.
     pub partitioned: Option<u64>,
-    /// Parts that every sink is made in which can be, whatever its size; 0: as few as fit (for tests).
+    /// Number of parts of every sink that can have parts, for tests; 0: as few as fit.
     pub forced_partitions: u32,
-    /// Rows or groups that a part of a sink must have room for: they have one key.
+    /// Required capacity of one part of a sink, whose rows or groups cannot be separated by key.
     pub least_part: HashMap<SinkId, u64>,
-    /// Bytes of strings of a row of a sink that is made in parts, where they were counted.
+    /// Counted bytes of strings per row, for sinks in parts.
     pub row_text: HashMap<SinkId, u64>,
-    /// The way joins are done of which hash builds do not fit, once that has been decided.
+    /// Strategy for joins whose hash builds do not fit, once decided.
     pub join: Option<JoinPlan>,
-    /// Bytes of strings of a row of a hash build on the host, where they were counted.
+    /// Counted bytes of strings per row, for hash builds on the host.
     pub host_text: HashMap<SinkId, u64>,
-    /// The way data passes through.
+    /// Amount of streamed data in flight.
     pub pipelines: Pipelines,
-    /// The number of times that remote files were not what their footers let expect.
+    /// Number of times that a remote file differed from what its footer promised.
     pub unforeseen: u32,
 }
 
 impl Hints {
-    /// Whether they differ from `first`, with which programs begin, by sizes and repeated keys only: such is worth trying for a program with
-    /// other constants. All else was learnt where memory did not suffice.
+    /// Whether the hints differ from the initial ones, `first`, only in sizes and repeated keys: such hints also suit a program with other constants.
+    /// All others were learnt because memory did not suffice.
     pub(crate) fn are_sizes(&self, first: &Self) -> bool {
         let Self { repeated_keys, capacity, all_rows, text_words, .. } = first.clone();
         self != first && Self { repeated_keys, capacity, all_rows, text_words, ..self.clone() } == *first
     }
 
-    /// Whether sinks may be made in parts.
+    /// Whether sinks may be built in parts.
     pub fn makes_parts(&self) -> bool {
         self.partitioned.is_some() || self.forced_partitions > 1
     }
 
-    /// Whether columns of remote files may be read while the program runs. A file of which one was not what was expected is read before; where
-    /// several are such, all are.
+    /// Whether columns of remote files may be read while the program runs. After the first surprise that file is read before the run; after the
+    /// second, all are.
     pub fn may_read_later(&self) -> bool {
         self.unforeseen < 2
     }
 
-    /// The way the program is split between device and CPU, where it is to be.
+    /// The plan for splitting the program between device and CPU, if it is to be split.
     pub fn split(&self) -> Option<JoinPlan> {
         self.join.clone().filter(|plan| plan.strategy.splits())
     }
 
-    /// Whether the payload of build `id` is on the host.
+    /// Whether the payload of build `id` is in host memory.
     pub fn is_on_host(&self, id: SinkId) -> bool {
         self.join.as_ref().is_some_and(|plan| plan.is_on_host(id))
     }
 }
 
-/// Limits that follow from the device.
+/// Limits of the device.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes of device memory that one table may take.
+    /// Largest number of bytes of one table.
     pub table_bytes: u64,
-    /// Bytes of shared memory that a block may use for groups.
+    /// Bytes of shared memory per block for groups.
     pub shared_bytes: u32,
-    /// Bytes of device memory that segments pass through.
+    /// Bytes of device memory for streamed segments.
     pub stream_bytes: u64,
-    /// Room for so many rows is made without looking at estimates.
+    /// Capacity that sinks get without regard to estimates.
     pub few_rows: u64,
 }
 
 impl Limits {
-    /// For a device of which `memory` bytes may be used, and whose blocks may use `shared_bytes` bytes of shared memory.
+    /// Limits for a device with `memory` bytes in use and `shared_bytes` bytes of shared memory per block.
     pub fn new(memory: u64, shared_bytes: u32) -> Self {
         let few_rows = (memory >> 12).clamp(1 << 10, 1 << 20);
         Self { table_bytes: memory / 5, shared_bytes, stream_bytes: memory / 4, few_rows }

@@ -1,8 +1,8 @@
-//! The identity of a program for code generation: bytes that are equal where lowering cannot tell two programs apart.
+//! Identity of a program for code generation: byte strings that are equal for programs that lowering cannot tell apart.
 //!
-//! All of a program is in them but what lowering does not see ([`seen`]): the filters of scans that packed values decide, whose constants are
-//! parameters, filters of other tables, by which metadata prunes only, and the schema of the result. Patterns name every field, so that none
-//! that is added is forgotten.
+//! They cover all of a program except the parts that lowering does not see ([`seen`]): filters of scans that are decided on packed values, whose
+//! constants are parameters; filters of other tables, used for pruning by metadata only; and the schema of the result. Patterns name every field, so
+//! that a new one is not forgotten.
 
 use std::sync::{Arc, Weak};
 
@@ -38,7 +38,7 @@ pub struct Identity<'a> {
     dictionaries: Vec<&'a Arc<Dictionary>>,
 }
 
-/// Tables and dictionaries that an identity names by their addresses, which are nobody else's as long as this lives.
+/// Weak references to the tables and dictionaries that an identity names by address. They keep the addresses unique.
 #[derive(Debug)]
 pub struct Named {
     tables: Vec<Weak<TableSnapshot>>,
@@ -46,14 +46,14 @@ pub struct Named {
 }
 
 impl Named {
-    /// Whether there are all of the tables: there can be another program with the identity.
+    /// Whether all tables still exist, so that another program may have the identity.
     pub fn are_there(&self) -> bool {
         self.tables.iter().all(|table| table.strong_count() > 0)
     }
 }
 
 impl<'a> Identity<'a> {
-    /// The identity of `program`, whose scans have `filters`.
+    /// The identity of `program`, whose scans have filters `filters`.
     pub fn of(program: &'a Program, filters: &Filters) -> Self {
         let mut identity = Self { bytes: Vec::with_capacity(4096), ..Self::default() };
         let Program { pipelines, sinks, schema: _, derived: _ } = program;
@@ -67,7 +67,7 @@ impl<'a> Identity<'a> {
         identity
     }
 
-    /// The bytes.
+    /// The identity's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -125,7 +125,7 @@ impl<'a> Identity<'a> {
         self.list(list, Self::expr);
     }
 
-    /// Adds a source; `seen` are the positions of the filters of a scan that lowering sees.
+    /// Adds a source; `seen` are the positions of the scan's filters that lowering sees.
     fn source(&mut self, source: &'a Source, seen: &[usize]) {
         match source {
             Source::Scan(scan) => {
@@ -389,7 +389,7 @@ impl<'a> Identity<'a> {
                 self.tag(*precision);
                 self.tag(*scale as u8);
             }
-            // Rare ones, by the text that tells them apart.
+            // Rare types, by their debug text, which is unique.
             other => {
                 self.tag(8);
                 self.text(&format!("{other:?}"));

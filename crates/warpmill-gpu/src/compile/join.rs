@@ -1,29 +1,29 @@
-//! Joins whose hash builds do not fit the device's memory: how they are done, and why. `joins` decides.
+//! Strategies for joins whose hash builds do not fit the device's memory; `joins` chooses.
 
 use serde::Serialize;
 use warpmill_ir::{SinkId, Unsupported};
 
-/// The way joins are done whose hash builds do not fit.
+/// A strategy for joins whose hash builds do not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JoinStrategy {
-    /// As is predicted to be the fastest.
+    /// The strategy that is predicted to be fastest.
     #[default]
     Auto,
-    /// Builds are made in parts, for each of which the data passes through once more.
+    /// Builds are built in parts; the data is streamed once more for each.
     Partitioned,
-    /// Keys, and what finds them, are in device memory, what probes read of their rows in page-locked memory of the host.
+    /// Keys and lookup structures are in device memory; the columns that probes read are in page-locked host memory.
     Hybrid,
-    /// The device runs what is below these joins, on both sides; its rows go to the CPU back end, which makes the builds and goes on.
+    /// The device runs everything below these joins, on both sides; the CPU back end builds from its rows and continues.
     Fallback,
-    /// As `Fallback`, but the CPU back end runs all that the builds are made of.
+    /// Like `Fallback`, but the CPU back end also runs everything that feeds the builds.
     Naive,
-    /// The CPU back end runs the program.
+    /// The CPU back end runs the whole program.
     Cpu,
 }
 
 impl JoinStrategy {
-    /// Its name in settings and profiles.
+    /// The name in settings and profiles.
     pub fn name(self) -> &'static str {
         match self {
             JoinStrategy::Auto => "auto",
@@ -41,35 +41,35 @@ impl JoinStrategy {
     }
 }
 
-/// The runner of a pipeline of a program that is split.
+/// The processor that runs a pipeline of a split program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// The device, as often as something else on the device needs it.
+    /// The device, as often as its other pipelines need the result.
     Device,
-    /// The device up to so many of its operators, the CPU from there.
+    /// The device up to this operator, the CPU from there.
     Split(usize),
     /// The CPU.
     Cpu,
 }
 
-/// Seconds that a program is predicted to take; `None`: it cannot be run so.
+/// Predicted seconds of a program by strategy; `None`: not possible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct JoinTimes {
     /// With builds in parts.
     pub partitioned: Option<f64>,
     /// With rows of builds on the host.
     pub hybrid: Option<f64>,
-    /// With the joins, and what is above them, on the CPU.
+    /// With the joins, and everything above them, on the CPU.
     pub fallback: Option<f64>,
-    /// With what the builds are made of there, too.
+    /// With everything that feeds the builds on the CPU, too.
     pub naive: Option<f64>,
-    /// On the CPU; none where it may not go there.
+    /// With the whole program on the CPU; `None` if it may not run there.
     pub cpu: Option<f64>,
 }
 
 impl JoinTimes {
-    /// By strategy.
+    /// The times with their strategies.
     pub fn all(&self) -> [(JoinStrategy, Option<f64>); 5] {
         [
             (JoinStrategy::Partitioned, self.partitioned),
@@ -91,41 +91,41 @@ impl std::fmt::Display for JoinTimes {
     }
 }
 
-/// The way the joins of a program are done of which hash builds do not fit.
+/// The chosen strategy for a program's joins whose hash builds do not fit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JoinPlan {
-    /// Not `Auto`.
+    /// The strategy, never `Auto`.
     pub strategy: JoinStrategy,
-    /// `forced` (by a setting), `only` (nothing else is possible) or `predicted`.
+    /// `forced` (by a setting), `only` (no alternative) or `predicted`.
     pub reason: &'static str,
-    /// The hash builds that do not fit: of `Hybrid`, those whose rows are on the host. None: all (for tests).
+    /// The hash builds that do not fit; for `Hybrid`, those with rows on the host. Empty: all, for tests.
     pub builds: Vec<SinkId>,
-    /// Bytes of page-locked memory that `Hybrid` is expected to take.
+    /// Estimated bytes of page-locked memory for `Hybrid`.
     pub mapped_bytes: u64,
-    /// Of `Fallback` and `Naive`: who runs each pipeline of the program.
+    /// For `Fallback` and `Naive`: the processor of each pipeline.
     pub sides: Vec<Side>,
     /// The predicted times.
     pub predicted: JoinTimes,
 }
 
 impl JoinPlan {
-    /// All hash builds hybrid, whether they fit or not.
+    /// A plan in which all hash builds are hybrid, whether they fit or not.
     pub fn all_hybrid() -> Self {
         Self::forced(JoinStrategy::Hybrid, vec![])
     }
 
-    /// The strategy that the user asked for, of these hash builds.
+    /// A plan with the requested strategy for these hash builds.
     pub fn forced(strategy: JoinStrategy, builds: Vec<SinkId>) -> Self {
         let (sides, predicted) = Default::default();
         Self { strategy, reason: "forced", builds, mapped_bytes: 0, sides, predicted }
     }
 
-    /// The reason why the device does not run the program, where the CPU is to.
+    /// The reason why the device refuses the program, if the strategy is `Cpu`.
     pub fn refusal(&self) -> Unsupported {
         Unsupported::new("joins larger than device memory", self.to_string())
     }
 
-    /// Whether what probes read of the rows of build `id` is on the host.
+    /// Whether the payload of build `id` is in host memory.
     pub fn is_on_host(&self, id: SinkId) -> bool {
         self.strategy == JoinStrategy::Hybrid && (self.builds.is_empty() || self.builds.contains(&id))
     }

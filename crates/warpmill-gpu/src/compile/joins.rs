@@ -1,15 +1,15 @@
-//! The ways of joins whose hash builds do not fit the device's memory.
+//! Choice of the strategy for joins whose hash builds do not fit the device's memory.
 //!
-//! - In parts ([`super::shares`]): the data passes through once more for every part but the first.
-//! - Hybrid: keys, and what finds them, stay in device memory as a whole; what probes read of the rows is in page-locked memory of the
-//!   host, where kernels write it as the build is made, and read it for rows that found a partner. It is the hybrid join of GOLAP (Boeschen et
-//!   al., SIGMOD 2024, section 5.3) without managed memory, and with the probe on the device.
-//! - Fallback, and naive: the device runs what is below these joins, on both sides or on the probe side only, and the CPU the rest
+//! - Partitioned ([`super::shares`]): the data is streamed once more for every part but the first.
+//! - Hybrid: keys and lookup structures stay in device memory completely; the columns that probes read are in page-locked host memory, which kernels
+//!   write while the build is made, and read for rows with a partner. It is the hybrid join of GOLAP (Boeschen et al., SIGMOD 2024, section 5.3)
+//!   without managed memory, and with the probe on the device.
+//! - Fallback and naive: the device runs everything below these joins, on both sides or on the probe side only, and the CPU the rest
 //!   ([`super::split`]).
-//! - On the CPU: the whole program.
+//! - CPU: the whole program.
 //!
-//! The time of each is predicted from the bytes that travel, the rows of estimates, and rates; see [`JoinTimes`]. Of what the device does in its own
-//! memory, and of launches, nothing is counted: links and memory of the host are slower by far.
+//! The time of each is predicted from transferred bytes, estimated rows, and rates; see [`JoinTimes`]. Work within device memory and launches are
+//! ignored: links and host memory are far slower.
 
 use warpmill_ir::{Pipeline, Program, Scan, Sink, SinkId, Source};
 use warpmill_machine::CpuRates;
@@ -29,46 +29,46 @@ use super::shares::{Structure, bytes, host_text_of_sink, rows_of, share_out};
 use super::split::Split;
 use warpmill_ir::graph::probes;
 
-/// Bytes that kernels move over the link for a value that they reach there by itself.
+/// Bytes moved over the link for each value that kernels access randomly.
 const SECTOR: f64 = 32.0;
 
-/// Tests of row segments against parts that are worth knowing how many pass.
+/// Largest number of tests of row segments against parts for which passing segments are counted exactly.
 const MOST_TESTS: usize = 1 << 20;
 
-/// The strategies to choose from, and how fast they are.
+/// Cost inputs: the allowed strategies, and the rates.
 #[derive(Debug, Clone, Copy)]
 pub struct Means {
-    /// The strategy that the user asked for.
+    /// The requested strategy.
     pub strategy: JoinStrategy,
-    /// Threads of the CPU back end, where it may run the program; 0: it may not.
+    /// Threads of the CPU back end if it may run the program; 0: it may not.
     pub cpu_threads: usize,
-    /// Bytes of page-locked memory that kernels may reach.
+    /// Bytes of page-locked memory that kernels may access.
     pub host_room: u64,
-    /// Bytes of rows that the CPU back end may go on with.
+    /// Bytes of rows that the CPU back end may continue with.
     pub row_room: u64,
-    /// Bytes per second of data that passes through.
+    /// Rate of streamed data in bytes per second.
     pub passing: f64,
-    /// Bytes per second of the link to the host's memory.
+    /// Rate of the link to host memory in bytes per second.
     pub link: f64,
-    /// The part of it for single values that kernels reach there.
+    /// Fraction of the link's rate that random accesses reach.
     pub scattered: f64,
     /// The CPU back end's rates.
     pub cpu: CpuRates,
 }
 
-/// The way the sinks of a program share the room that there is.
+/// Layouts of a program's sinks within the available memory.
 struct Shared {
     layouts: Vec<SinkLayout>,
     places: Vec<Place>,
-    /// Whether they all get what they need.
+    /// Whether all sinks get the memory that they need.
     fits: bool,
 }
 
-/// The way the joins of `program` with hash builds that do not fit are to be done, where the sinks may take what `hints` say; `None`: all
-/// builds fit. `hints` say nothing of joins yet.
+/// Chooses the strategy for `program`'s joins whose hash builds do not fit the memory that `hints` allow for sinks; `None`: all builds fit. `hints`
+/// must not contain a join plan.
 ///
 /// # Errors
-/// Operations that the device cannot do.
+/// Operations that the device does not support.
 pub fn choose(
     program: &Program,
     inputs: &[u64],
@@ -107,7 +107,7 @@ pub fn choose(
     }
     let structure = Structure { program, layouts: &whole, places: &[] };
     let split = |strategy| {
-        // The CPU runs no functions of groups.
+        // The CPU back end has no group functions.
         let possible = (means.cpu_threads > 0 || means.strategy == strategy) && !program.calls_functions();
         possible.then(|| Split::new(program, &plan.builds, strategy))
     };
@@ -128,8 +128,8 @@ pub fn choose(
 }
 
 impl Split {
-    /// Seconds that the program is predicted to take so: the scans of pieces, then the rows over the link, then the CPU. `None` where there would be
-    /// more rows than the CPU back end may hold.
+    /// Predicted seconds of the split program: the scans of the pieces, then the rows over the link, then the CPU. `None` if there are more rows than
+    /// the CPU back end may hold.
     fn seconds(&self, structure: &Structure<'_>, inputs: &[u64], means: &Means) -> Option<f64> {
         let (mut passing, mut bytes) = (0.0, 0.0);
         for piece in &self.pieces {
@@ -151,19 +151,19 @@ impl Split {
     }
 }
 
-/// Bytes of the columns of a scan, as they are stored.
+/// Stored bytes of the columns of a scan.
 fn stored_bytes(scan: &Scan) -> f64 {
     scan.columns.iter().map(|&column| scan.table.column_stats(column).stored_bytes as f64).sum()
 }
 
-/// Settles the strategy of `plan`, by what was predicted unless `asked` says it.
+/// Sets the strategy of `plan` to `asked`, or to the one with the best prediction.
 fn decide(plan: &mut JoinPlan, asked: JoinStrategy) {
     (plan.strategy, plan.reason) = match asked {
         JoinStrategy::Auto => {
             let times = plan.predicted.all();
             let possible = times.iter().filter_map(|(strategy, time)| Some((*strategy, (*time)?)));
             let best = possible.clone().min_by(|(_, a), (_, b)| a.total_cmp(b));
-            // Where nothing is possible, making parts finds out what lacks.
+            // If nothing is possible, try parts: the run will report which memory is missing.
             let best = best.map_or(JoinStrategy::Partitioned, |(strategy, _)| strategy);
             (best, if possible.count() > 1 { "predicted" } else { "only" })
         }
@@ -183,7 +183,7 @@ impl Shared {
         Structure { program, layouts: &self.layouts, places: &self.places }
     }
 
-    /// Seconds that the program is predicted to take; `None` where it does not fit.
+    /// Predicted seconds of the program; `None` if it does not fit.
     fn seconds(&self, program: &Program, inputs: &[u64], means: &Means) -> Option<f64> {
         let parts: u64 = self.layouts.iter().filter_map(|layout| layout.partition()).map(|part| part.parts).sum();
         if !self.fits || parts > MOST_PARTS {
@@ -196,7 +196,7 @@ impl Shared {
     }
 }
 
-/// Bytes of segments that a pipeline reads, for all parts of what it uses and feeds.
+/// Bytes of segments that a pipeline reads, over all parts of the sinks that it uses and feeds.
 fn bytes_read(structure: &Structure<'_>, pipeline: usize) -> f64 {
     let Source::Scan(scan) = &structure.program.pipelines[pipeline].source else { return 0.0 };
     let segments = scan.table.num_segments();
@@ -231,7 +231,7 @@ fn bytes_read(structure: &Structure<'_>, pipeline: usize) -> f64 {
     total * times.product::<f64>()
 }
 
-/// The part of a hash build's rows that travels over the link: bytes one behind the other, and values that are reached by themselves.
+/// Traffic of a hash build over the link: sequential bytes, and randomly accessed values.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 struct Traffic {
     bytes: f64,
@@ -239,7 +239,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// `rows` rows of build `build`, in the order in which they lie, or not.
+    /// Adds `rows` rows of build `build`, accessed sequentially or randomly.
     fn add(&mut self, build: &BuildLayout, rows: f64, ordered: bool) {
         let arrays: usize = build.payload.iter().map(|column| 1 + usize::from(column.nullable)).sum();
         let bytes: usize = build.payload.iter().map(|column| column.row_bytes()).sum();
@@ -254,14 +254,14 @@ impl Traffic {
     }
 }
 
-/// The part of the rows of build `id` that travels; nothing where they are in device memory.
+/// The traffic of build `id` over the link; none if its rows are in device memory.
 fn over_the_link(structure: &Structure<'_>, id: SinkId, inputs: &[u64]) -> Traffic {
     let mut traffic = Traffic::default();
     let SinkLayout::Build(build) = &structure.layouts[id] else { return traffic };
     if !build.on_host {
         return traffic;
     }
-    // By the place of their keys, or one behind the other.
+    // Rows are stored by key, or in order of arrival.
     let by_key = build.table == Table::Bitmap;
     let whole = build.partition.map_or(build.capacity, |partition| {
         if by_key { partition.total } else { partition.parts * partition.room.min(build.capacity) }
@@ -292,7 +292,7 @@ fn over_the_link(structure: &Structure<'_>, id: SinkId, inputs: &[u64]) -> Traff
     traffic
 }
 
-/// Rows that are expected behind the first `count` operators of a pipeline.
+/// Estimated rows after the first `count` operators of a pipeline.
 fn arriving(structure: &Structure<'_>, pipeline: usize, count: usize, inputs: &[u64]) -> f64 {
     let rows: Vec<f64> = structure.layouts.iter().map(|layout| rows_of(layout) as f64).collect();
     let fraction = |id: SinkId| match &structure.layouts[id] {
@@ -308,7 +308,7 @@ fn arriving(structure: &Structure<'_>, pipeline: usize, count: usize, inputs: &[
     estimate::rows(&Pipeline { operators, ..pipeline.clone() }, selectivity, inputs, &rows, fraction)
 }
 
-/// Whether the row segments of a pipeline's scan are in the order of a column of it, more or less: each begins where the one before ends.
+/// Whether the row segments of a pipeline's scan are roughly ordered by a column: each begins at or after the end of the one before.
 fn is_ordered(program: &Program, pipeline: usize, column: usize) -> bool {
     let Source::Scan(scan) = &program.pipelines[pipeline].source else { return false };
     let range = |segment| scan.table.segment_stats(segment, scan.columns[column]).int_range();
@@ -320,7 +320,7 @@ fn is_ordered(program: &Program, pipeline: usize, column: usize) -> bool {
         })
 }
 
-/// Seconds that the CPU back end is predicted to take with so many threads for what of the program is its own, all data in memory.
+/// Predicted seconds of the CPU back end with `threads` threads for its part of the program, with all data in memory.
 fn on_cpu(structure: &Structure<'_>, sides: &[Side], inputs: &[u64], (cpu, threads): (&CpuRates, usize)) -> f64 {
     let (program, layouts) = (structure.program, structure.layouts);
     let is_far = |id: SinkId| {

@@ -1,4 +1,4 @@
-//! Kernels as generators end them.
+//! Generated kernels.
 
 use warpmill_ir::SinkId;
 
@@ -7,53 +7,53 @@ use super::generator::Generator;
 use super::params::{Binding, Params};
 use crate::kernels::library::Library;
 
-/// A kernel: the text of its parameter's struct and its function, without the device functions that it calls.
+/// A kernel: the text of its parameter struct and its function, without the library functions that it calls.
 #[derive(Debug)]
 pub struct Kernel {
     /// Name of the function.
     pub entry: String,
-    /// The text.
+    /// Text without the library.
     pub text: String,
-    /// Its parameter.
+    /// Members of the parameter struct.
     pub params: Params,
     /// Threads of a block.
     pub threads: u32,
-    /// Dynamic shared memory of a block, in bytes.
+    /// Bytes of dynamic shared memory per block.
     pub shared: usize,
-    /// Its work.
+    /// The input that the grid is sized for.
     pub work: Work,
-    /// The pipeline that it belongs to.
+    /// The pipeline.
     pub pipeline: usize,
-    /// As profiles show it.
+    /// Label in profiles.
     pub label: String,
-    /// Whether it finishes the sink, after all pipelines that feed it.
+    /// Whether it finishes the sink, after all pipelines that feed it have run.
     pub finishes: bool,
 }
 
-/// The work of a kernel's loop.
+/// The input of a kernel's loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// Row segments of the pipeline's scan: those of this number that are encoded alike ([`crate::data::shape::Alike`]).
+    /// Row segments of the pipeline's scan: group number among those encoded alike ([`crate::data::shape::Alike`]).
     Segments(usize),
-    /// At most so many rows.
+    /// Largest number of rows.
     Rows(u64),
-    /// Nothing that is shared out: so many blocks, each of which knows what to do.
+    /// Fixed number of blocks, each with its own task.
     Blocks(u64),
 }
 
-/// The rows that sink `id` holds, as an operand: not more than fit.
+/// An operand for the number of rows in sink `id`, at most `capacity`.
 pub fn sink_count(g: &mut Generator, id: SinkId, capacity: u64) -> String {
     state_count(g, &format!("sink{id}.state"), capacity)
 }
 
-/// The rows that `state`, the name of a `SinkState`, counts, as an operand: not more than `capacity`.
+/// An operand for the count in the `SinkState` named `state`, at most `capacity`.
 pub fn state_count(g: &mut Generator, state: &str, capacity: u64) -> String {
     let state = g.params.pointer("SinkState", "from", Binding::Named(state.into()));
     let capacity = g.params.value(CType::U64, "most", capacity.to_le_bytes().to_vec());
     format!("{state}->count < {capacity} ? {state}->count : {capacity}")
 }
 
-/// The kernel that a generator has generated.
+/// Completes a kernel from its generator.
 pub fn kernel(g: Generator, entry: String, threads: u32, work: Work, pipeline: usize, label: String) -> Kernel {
     let Generator { code, mut params, shared, min_blocks, .. } = g;
     [Library::Scan, Library::Table, Library::Aggregate].into_iter().for_each(|part| params.require(part));

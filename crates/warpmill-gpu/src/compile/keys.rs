@@ -1,38 +1,38 @@
-//! Keys of joins and groups: packed into one integer where their proven ranges allow, compared column by column otherwise.
+//! Keys of joins and groups: packed into one integer if their proven ranges allow, otherwise compared column by column.
 
 use warpmill_ir::{ColType, Phys};
 
-/// The way several key columns become one.
+/// The representation of several key columns as one key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyShape {
-    /// There are none.
+    /// No key columns.
     None,
     /// `sum((key[i] - min[i]) * stride[i])`, below `cells`.
     Packed {
         /// One per key.
         parts: Vec<KeyPart>,
-        /// The number of values the packed key can have (at most 2^63).
+        /// Number of values of the packed key (at most 2^63).
         cells: u64,
     },
-    /// By hash, with the columns compared.
+    /// Hashed, with column-wise comparison.
     Wide,
 }
 
 /// A key in a packed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyPart {
-    /// The least value.
+    /// Least value.
     pub min: i128,
-    /// The number of its values, NULL among them if `null_slot`.
+    /// Number of values, including NULL if `null_slot`.
     pub size: u64,
-    /// Product of the sizes before it.
+    /// Product of the sizes of earlier parts.
     pub stride: u64,
     /// Whether the last value stands for NULL.
     pub null_slot: bool,
 }
 
 impl KeyShape {
-    /// The shape of keys of these types; with `nulls`, NULL is a value like any other.
+    /// The shape of keys of these types; `nulls`: NULL is a value like any other.
     pub fn of<'a>(types: impl IntoIterator<Item = &'a ColType>, nulls: bool) -> Self {
         let mut parts = vec![];
         let mut cells: u64 = 1;
@@ -56,7 +56,7 @@ impl KeyShape {
         if parts.is_empty() { KeyShape::None } else { KeyShape::Packed { parts, cells } }
     }
 
-    /// The number of values a packed key can have.
+    /// Number of values of the packed key.
     pub fn cells(&self) -> Option<u64> {
         match self {
             KeyShape::Packed { cells, .. } => Some(*cells),
@@ -66,11 +66,11 @@ impl KeyShape {
     }
 }
 
-/// Values that keys without strings have to have together, so that groups are looked for by these keys first: by then few groups differ in
-/// strings only, as a rule.
+/// Least number of combined values of the non-string keys for which groups are first looked up by these keys alone: then few groups differ in strings
+/// only.
 const QUICK_VALUES: u64 = 1 << 16;
 
-/// The keys of these types that are no strings, where some are: `None` where they have few values together.
+/// The non-string keys among these types, if there are string keys too; `None` if they have few combined values.
 pub fn quick_columns<'a>(types: impl Iterator<Item = &'a ColType> + Clone) -> Option<Vec<usize>> {
     let is_string = |ty: &ColType| ty.phys == Phys::Str;
     let others: Vec<usize> = types.clone().enumerate().filter(|(_, ty)| !is_string(ty)).map(|(at, _)| at).collect();
@@ -82,7 +82,7 @@ pub fn quick_columns<'a>(types: impl Iterator<Item = &'a ColType> + Clone) -> Op
     (many && types.into_iter().any(is_string)).then_some(others)
 }
 
-/// The least and the greatest value of a type, as integers; of floats and strings, anything.
+/// The least and the greatest value of a type as integers; unspecified for floats and strings.
 pub fn bounds(ty: &ColType) -> (i128, i128) {
     match ty.phys {
         Phys::Bool => (0, 1),

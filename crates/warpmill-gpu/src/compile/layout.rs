@@ -1,4 +1,4 @@
-//! The way each sink of a program lies in device memory; [`super::planner`] decides.
+//! Layouts of sinks in device memory; [`super::planner`] chooses them.
 
 use warpmill_functions::aggregate::Input;
 use warpmill_ir::{AggregateFunction, Expr, SinkId, SortKey};
@@ -8,14 +8,14 @@ use super::keys::{KeyPart, KeyShape};
 use super::storage::FlatColumn;
 use crate::kernels::library::Library;
 
-/// The place where a sink's rows are.
+/// The layout of a sink.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SinkLayout {
-    /// Of a hash build.
+    /// A hash build.
     Build(BuildLayout),
-    /// Of an aggregation.
+    /// An aggregation.
     Groups(GroupLayout),
-    /// Of collected or sorted rows: columns in device memory.
+    /// Collected or sorted rows: columns in device memory.
     Rows(RowsLayout),
 }
 
@@ -24,34 +24,34 @@ pub enum SinkLayout {
 pub struct RowsLayout {
     /// The columns.
     pub columns: Vec<FlatColumn>,
-    /// The number of rows that fit.
+    /// Number of rows that fit.
     pub capacity: u64,
-    /// Whether warps reserve positions for several rows at once: then `{owner}.live` says which positions hold a row.
+    /// Whether warps reserve positions for several rows: then `{owner}.live` marks the positions with a row.
     pub reserves: bool,
-    /// The way the first rows in a sort order are found, where only those are wanted and they are few.
+    /// Selection of the first rows in a sort order, if only a few are wanted.
     pub top: Option<Box<Top>>,
-    /// The way the device sorts them (or those first ones), where it does.
+    /// The sort of the rows (or of the first ones), if the device does it.
     pub sorted: Option<Box<Sorted>>,
-    /// Whether rows go to the host when the columns are full.
+    /// Whether rows are flushed to the host when the columns are full.
     pub flushes: bool,
-    /// The way window functions of them are computed, where they are a window's.
+    /// Evaluation of window functions, if the sink is a window.
     pub window: Option<Box<Windowed>>,
-    /// The way functions of groups of them are computed, where they are those of one: then who reads the sink gets the groups.
+    /// Evaluation of group functions, if there are any: then readers of the sink get the groups.
     pub grouped: Option<Box<Grouped>>,
 }
 
-/// The way probes find a build's rows.
+/// The lookup structure of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// A bit per possible key; payload at the key's own position. Keys do not repeat (or nobody minds).
+    /// A bit per possible key; payload at the position of the key. Keys are unique, or duplicates are irrelevant.
     Bitmap,
-    /// A row per possible key, further rows of the key chained.
+    /// A head row per possible key; other rows of the key are chained.
     Direct,
-    /// Open addressing on the packed key, rows chained.
+    /// Open addressing on the packed key; rows of a key are chained.
     Hash,
-    /// Open addressing on a hash of the key columns, rows chained; linked after all rows have been appended.
+    /// Open addressing on a hash of the key columns; rows of a key are chained, after all rows have been appended.
     Wide,
-    /// There is no key: all rows.
+    /// No key: every row matches.
     All,
 }
 
@@ -60,91 +60,91 @@ pub enum Table {
 pub struct BuildLayout {
     /// The key.
     pub keys: KeyShape,
-    /// The way rows are found.
+    /// The lookup structure.
     pub table: Table,
-    /// The columns that probes read.
+    /// Columns that probes read.
     pub payload: Vec<FlatColumn>,
-    /// The key columns of [`Table::Wide`].
+    /// Key columns of [`Table::Wide`].
     pub key_columns: Vec<FlatColumn>,
-    /// Rows (or, for [`Table::Bitmap`], keys) that fit.
+    /// Number of rows (for [`Table::Bitmap`]: of keys) that fit.
     pub capacity: u64,
-    /// Slots of an open-addressing table: a power of two.
+    /// Slots of an open-addressing table, a power of two.
     pub slots: u64,
     /// Whether every build row has a match flag.
     pub track_matches: bool,
-    /// Whether probes ask for nothing but whether a key exists: rows of equal keys are as good as one.
+    /// Whether probes only ask whether a key exists, so that duplicates are irrelevant.
     pub only_exists: bool,
     /// Whether NULL keys equal each other.
     pub null_equals_null: bool,
-    /// The part of its source's rows that is expected to arrive: what a test of its keys lets pass.
+    /// Estimated fraction of the source's rows that arrive: the selectivity of a test against the keys.
     pub fraction: f64,
-    /// Keys of which there is a bitmap beside the table, because scans are pruned by them.
+    /// Keys for which there is a bitmap beside the table, to prune scans.
     pub bitmaps: Vec<(usize, KeyPart)>,
-    /// Keys whose least and greatest value are kept, because scans are pruned by them; and the part of the values between
-    /// any two that exist in their table, so that a build can tell whether it has nearly all of these.
+    /// Keys whose least and greatest value are recorded, to prune scans; with the expected density of keys between any two if none is missing, by
+    /// which kernels decide whether the range can replace the bitmap.
     pub bounds: Vec<(usize, KeyPart, f64)>,
-    /// Whether warps reserve positions for several rows at once, so that some stay unused.
+    /// Whether warps reserve positions for several rows, so that some stay unused.
     pub reserves: bool,
-    /// The way it is made in parts, where all of it does not fit.
+    /// Division into parts, if the build does not fit.
     pub partition: Option<Partition>,
-    /// Whether the payload, strings included, is in page-locked memory of the host, which kernels write to and read from over the link.
+    /// Whether the payload, strings included, is in page-locked host memory, which kernels access over the link.
     pub on_host: bool,
-    /// The way the rows of each key are put into order, where ASOF joins look for the nearest: then the table has a run for each key.
+    /// Order of the rows of each key, for ASOF joins: then the table has a run for each key.
     pub order: Option<Box<KeyOrder>>,
 }
 
 /// The order of the rows of each key of a build.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyOrder {
-    /// Whether there are keys: each has a number, which is its place in the table.
+    /// Whether there are keys; a key's number is its position in the table.
     pub has_keys: bool,
-    /// The columns that are sorted: the number of a row's key, where there are keys, and its time, last. None where rows arrive as words.
+    /// The sorted columns: the key number, if there are keys, and the time. Empty if rows are appended as sort words.
     pub columns: Vec<FlatColumn>,
-    /// The keys of the sort, over these columns; none where rows are words.
+    /// Sort keys over these columns; empty if rows are appended as sort words.
     pub keys: Vec<SortKey>,
-    /// The way the numbers of the rows are put into that order.
+    /// The sort of the row numbers.
     pub sorted: Sorted,
-    /// The numbers that are searched.
+    /// The representation of times that is searched.
     pub search: Search,
 }
 
-/// The numbers that stand for times in order, among which the place of a value is searched.
+/// The representation of ordered times in which a probe's value is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {
-    /// Distances from the least time: rows are sorted by a word, the number of the key times the span, and the distance.
+    /// Distances from the least time; rows are sorted by one word: key number times span, plus distance.
     Distances {
         /// The least time.
         least: i128,
         /// The greatest time.
         most: i128,
-        /// Times from one to the other.
+        /// Number of times from `least` to `most`.
         span: u64,
     },
-    /// `order_bits`.
+    /// `order_bits` of the times.
     Images,
-    /// None: times that are no numbers of 64 bits are compared where they were appended.
+    /// The times themselves, where they were appended: they do not fit 64 bits.
     Values,
 }
 
 impl BuildLayout {
-    /// Strings of a row that are in the host's memory.
+    /// Number of string columns of the payload in host memory.
     pub fn host_strings(&self) -> u64 {
         let strings = self.payload.iter().filter(|column| column.ty == CType::Str);
         if self.on_host { strings.count() as u64 } else { 0 }
     }
 
-    /// The bounds of key `key` of this build, `id`: their name, and how dense keys are where none is missing.
+    /// The bounds of key `key` of this build, `id`: buffer name, and density if no key is missing.
     pub fn key_bounds(&self, id: SinkId, key: usize) -> Option<(String, f64)> {
         let (_, _, density) = self.bounds.iter().find(|(other, ..)| *other == key)?;
         Some((format!("sink{id}.bounds{key}"), *density))
     }
 
-    /// The bitmap of key `key` of this build, `id`: its name, and which values its bits stand for.
+    /// The bitmap of key `key` of this build, `id`: buffer name, and the key range of its bits.
     pub fn key_bits(&self, id: SinkId, key: usize) -> Option<(String, KeyPart)> {
         match &self.keys {
-            // NULL keys find each other, and have no bit.
+            // NULL keys match each other, but have no bit.
             _ if self.null_equals_null => None,
-            // Its bits stand for other values in every part.
+            // The bits stand for other values in each part.
             _ if self.partition.is_some() => None,
             KeyShape::Packed { parts, .. } if self.table == Table::Bitmap && parts.len() == 1 => {
                 Some((format!("sink{id}.bits"), parts[0]))
@@ -157,10 +157,10 @@ impl BuildLayout {
     }
 }
 
-/// The way rows find their group.
+/// The lookup structure of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupTable {
-    /// There is one group: accumulators in registers.
+    /// A single group: accumulators in registers.
     One,
     /// A record per possible key and thread, in shared memory.
     Private,
@@ -174,41 +174,41 @@ pub enum GroupTable {
     Wide,
 }
 
-/// An accumulator: 64-bit words of a group's record, zero at first.
+/// An accumulator: 64-bit words of a group's record, initially zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accumulator {
-    /// Rows.
+    /// Number of rows.
     Count,
-    /// Whether there is a row: 1, or 0.
+    /// 1 if there is a row, otherwise 0.
     Presence,
     /// A sum that is proven to fit 64 bits.
     SumI64,
     /// A sum that is proven to fit 128 bits.
     SumI128,
-    /// A sum that may leave 128 bits.
+    /// A sum that may exceed 128 bits.
     SumWide,
     /// A sum of floats.
     SumF64,
-    /// The greatest complement of `order_bits`.
+    /// The maximum of the complement of `order_bits`.
     Min,
-    /// The greatest `order_bits`.
+    /// The maximum of `order_bits`.
     Max,
-    /// As `Min`, of 128 bits, with a lock.
+    /// Like `Min`, for 128 bits, with a lock.
     MinWide,
-    /// As `Max`, of 128 bits, with a lock.
+    /// Like `Max`, for 128 bits, with a lock.
     MaxWide,
     /// The least string (kernels/best_string.cuh).
     MinText,
     /// The greatest string.
     MaxText,
-    /// The sums that variances follow from (kernels/moments.cuh).
+    /// Sums for variances (kernels/moments.cuh).
     Moments,
-    /// The sums that functions of pairs follow from (kernels/pairs.cuh).
+    /// Sums for functions of pairs (kernels/pairs.cuh).
     Pairs,
 }
 
 impl Accumulator {
-    /// Words of a record.
+    /// Words in a record.
     pub fn words(self) -> usize {
         match self {
             Accumulator::SumI128 => 2,
@@ -219,7 +219,7 @@ impl Accumulator {
         }
     }
 
-    /// Words of those that matter to a thread that shares them with no other: the rest are locks.
+    /// Words that a single thread needs; the others are locks.
     pub fn own_words(self) -> usize {
         match self {
             Accumulator::MinWide | Accumulator::MaxWide => 2,
@@ -228,13 +228,13 @@ impl Accumulator {
         }
     }
 
-    /// Whether a thread may keep it in registers: one or two words, without a lock or a string.
+    /// Whether a thread may keep it in registers: one or two words, no lock, no string.
     pub fn is_plain(self) -> bool {
         use Accumulator as A;
         matches!(self, A::Count | A::SumI64 | A::SumI128 | A::SumF64 | A::Min | A::Max)
     }
 
-    /// The parts of the device library that it needs.
+    /// The library that it needs.
     pub fn library(self) -> Option<Library> {
         match self {
             Accumulator::MinText | Accumulator::MaxText => Some(Library::BestString),
@@ -245,38 +245,38 @@ impl Accumulator {
     }
 }
 
-/// An accumulator.
+/// An accumulator of an aggregation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// Its computation.
+    /// The kind of accumulator.
     pub accumulator: Accumulator,
     /// The rows that it takes in.
     pub input: Input,
-    /// First word of the record.
+    /// Its first word in the record.
     pub word: usize,
 }
 
-/// The way an aggregate's result follows from accumulators.
+/// An aggregate's result, computed from accumulators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
     /// The function.
     pub function: AggregateFunction,
     /// Its accumulator.
     pub slot: usize,
-    /// The count without which there is no value.
+    /// Slot of the count that must be positive for a non-NULL result.
     pub count: Option<usize>,
     /// Index of the argument.
     pub argument: Option<usize>,
 }
 
-/// Different values of an argument.
+/// The set of distinct values of an argument, per group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DistinctSet {
     /// Index of the argument.
     pub argument: usize,
     /// Index of the filter.
     pub filter: Option<usize>,
-    /// The columns of group and value, which are compared where a value does not pack into 64 bits with its group.
+    /// Columns of group and value, for comparison, if they do not pack into 64 bits together.
     pub columns: Vec<FlatColumn>,
 }
 
@@ -285,42 +285,42 @@ pub struct DistinctSet {
 pub struct GroupLayout {
     /// The group keys.
     pub keys: KeyShape,
-    /// The way rows find their group.
+    /// The lookup structure.
     pub table: GroupTable,
-    /// The key columns of [`GroupTable::Wide`].
+    /// Key columns of [`GroupTable::Wide`].
     pub key_columns: Vec<FlatColumn>,
-    /// The key columns whose hash says where a group is looked for first ([`super::keys::quick_columns`]).
+    /// The key columns by whose hash a group is first looked up ([`super::keys::quick_columns`]).
     pub quick: Option<Vec<usize>>,
-    /// Distinct arguments.
+    /// Distinct argument expressions.
     pub arguments: Vec<Expr>,
-    /// Distinct filters.
+    /// Distinct filter expressions.
     pub filters: Vec<Expr>,
-    /// Sets of different values.
+    /// Sets of distinct values.
     pub distinct: Vec<DistinctSet>,
-    /// Slots of each distinct set's table: a power of two.
+    /// Slots of each distinct set's table, a power of two.
     pub distinct_slots: u64,
     /// The accumulators.
     pub slots: Vec<Slot>,
-    /// One per aggregate.
+    /// One output per aggregate.
     pub outputs: Vec<Output>,
-    /// Index of the slot that counts all rows of a group: groups without rows do not exist.
+    /// The slot that tells whether a group has rows; groups without rows do not exist.
     pub presence: Option<usize>,
-    /// Whether a bitmap beside the records, `sink{id}.marks`, says which of them have rows: records are a word smaller then.
+    /// Whether the bitmap `sink{id}.marks` tells which records have rows; records are then a word smaller.
     pub marked: bool,
-    /// Whether each thread adds up consecutive rows of a group before it updates the group's record.
+    /// Whether each thread sums consecutive rows of a group before it updates the group's record.
     pub combined: bool,
     /// Words of a record.
     pub words: usize,
-    /// Records (slots of an open-addressing table).
+    /// Number of records (slots of an open-addressing table).
     pub cells: u64,
     /// The result's columns.
     pub rows: RowsLayout,
-    /// The way it is made in parts, where all of it does not fit.
+    /// Division into parts, if the groups do not fit.
     pub partition: Option<Partition>,
 }
 
 impl SinkLayout {
-    /// The way the sink is made in parts; `None`: as a whole.
+    /// The division into parts; `None`: the sink is built as a whole.
     pub fn partition(&self) -> Option<&Partition> {
         match self {
             SinkLayout::Build(build) => build.partition.as_ref(),
@@ -330,74 +330,74 @@ impl SinkLayout {
     }
 }
 
-/// Values that a hash can have.
+/// Number of values of a hash.
 pub const HASHES: u64 = 1 << 63;
 
-/// The way a sink is made in parts.
+/// Division of a sink into parts by ranges of key values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    /// Values of keys: `0 .. total`.
+    /// Number of key values, `0 .. total`.
     pub total: u64,
-    /// Values that a part has at most: tables that are indexed by keys have no room for more.
+    /// Largest number of values of a part: the size of tables that are indexed by key.
     pub most: u64,
-    /// Parts that are expected to suffice.
+    /// Expected number of parts.
     pub parts: u64,
-    /// Rows or groups that a part has room for.
+    /// Capacity of a part in rows or groups.
     pub room: u64,
 }
 
-/// The executors' names of the least value of the part of sink `id` that there is, and how many values it has.
+/// Names of the first value and the number of values of the current part of sink `id`.
 pub fn names(id: SinkId) -> [String; 2] {
     [format!("sink{id}.part.from"), format!("sink{id}.part.size")]
 }
 
-/// The way the first rows of a sort are found.
+/// Selection of the first rows of a sort.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Top {
-    /// The number of rows that are wanted, with those that are skipped.
+    /// Number of wanted rows, skipped ones included.
     pub limit: u64,
-    /// No further bits are looked at when so few rows are left.
+    /// Number of remaining rows at which the selection stops early.
     pub enough: u64,
     /// The image of each row's first sort key.
     pub order: FlatColumn,
-    /// Upper bits of the images in which rows differ.
+    /// Number of upper image bits in which rows can differ.
     pub bits: u32,
-    /// The rows that can be in the result.
+    /// The rows that may be in the result.
     pub rows: RowsLayout,
     pub(super) owner: String,
 }
 
-/// A digit of the images.
+/// A digit of the images in radix selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digit {
-    /// Its lowest bit.
+    /// Lowest bit.
     pub shift: u32,
-    /// Its bits.
+    /// Number of bits.
     pub bits: u32,
     /// Whether rows do not differ in lower bits.
     pub last: bool,
 }
 
-/// The way a sort's rows are put into order.
+/// The sort of a sink's rows on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sorted {
-    /// Rows that are dropped first.
+    /// Number of leading rows to drop.
     pub skip: u64,
-    /// Rows that are kept after them.
+    /// Number of rows to keep after them.
     pub fetch: Option<u64>,
-    /// The words, most significant first.
+    /// Sort words, most significant first.
     pub words: Vec<Word>,
-    /// The rows in order.
+    /// The ordered rows.
     pub rows: RowsLayout,
-    /// Rows that there is room for before the sort.
+    /// Capacity before the sort, in rows.
     pub capacity: u64,
     pub(super) owner: String,
 }
 
-/// The way functions of the rows of groups are computed.
+/// Evaluation of group functions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouped {
-    /// The groups, as partitions of a window; its operands are the columns that rows are appended to.
+    /// The groups, as partitions of a window, whose operands are the appended columns.
     pub partitions: Windowed,
     /// The operand of each group key.
     pub keys: Vec<usize>,
@@ -405,31 +405,30 @@ pub struct Grouped {
     pub calls: Vec<Vec<usize>>,
     /// The groups with the results.
     pub rows: RowsLayout,
-    /// The prefix of the names of its buffers.
+    /// Prefix of its buffer names.
     pub owner: String,
 }
 
-/// The way window functions are computed. Rows stay where they are: functions are computed in the order of partitions, and their values
-/// go to the rows.
+/// Evaluation of window functions. Rows are not moved: functions are computed in the order of partitions, and their values are written to the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Windowed {
-    /// The expressions of keys and arguments, each once.
+    /// Distinct key and argument expressions.
     pub operands: Vec<Operand>,
-    /// The keys of partitions, then those of the order, over the operands.
+    /// Partition keys, then order keys, as columns over the operands.
     pub keys: Vec<SortKey>,
-    /// The number of keys of partitions.
+    /// Number of partition keys.
     pub partition: usize,
-    /// The way rows are put into order; `None`: there are no keys.
+    /// The sort; `None`: there are no keys.
     pub sorted: Option<Sorted>,
-    /// Whether a function asks for the partition of a row: without keys there is only one.
+    /// Whether a function needs the partition of a row; without keys there is only one.
     pub has_partitions: bool,
-    /// Whether a function asks for groups of peers.
+    /// Whether a function needs groups of peers.
     pub has_groups: bool,
-    /// The arrays that frames are summed over.
+    /// Argument series over which frames are summed.
     pub series: Vec<Series>,
-    /// Operands of which NULLs are passed over: the positions of their values are listed.
+    /// Operands whose NULLs are ignored: the positions of their values are listed.
     pub listed: Vec<usize>,
-    /// Rows that there is room for.
+    /// Capacity in rows.
     pub capacity: u64,
     pub(super) owner: String,
 }
@@ -437,91 +436,91 @@ pub struct Windowed {
 /// A key or an argument of window functions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operand {
-    /// Over the columns that arrive.
+    /// The expression over the input columns.
     pub expr: Expr,
-    /// Where its values are kept.
+    /// The column with its values.
     pub column: FlatColumn,
-    /// Whether that is a column of its own, none of the output.
+    /// Whether the column is separate, not an output column.
     pub own: bool,
 }
 
-/// The values of an operand that an accumulator takes in, by position.
+/// Values of an operand in order of position, as input of an accumulator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The operand.
     pub operand: usize,
     /// `Count` (of values), a sum or an extreme.
     pub accumulator: Accumulator,
-    /// The way frames are summed.
+    /// The method by which frames are summed.
     pub way: Way,
 }
 
-/// The way sums of frames follow from a series.
+/// A method of computing sums of frames from a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// Differences of sums from the first position on, which are exact.
+    /// Differences of exact prefix sums from the first position.
     Differences,
-    /// Sums from a partition's first position on, of frames that begin there.
+    /// Prefix sums from the partition's first position, for frames that begin there.
     Running,
-    /// Sums of 16, 256, ... values, of so many levels.
+    /// A tree of partial sums of 16, 256, ... values, with this number of levels.
     Tree(u32),
-    /// None: the series has numbers that order as a key does, among which ends of frames are searched.
+    /// No sums: the series holds ordered images of a key, in which frame ends are searched.
     Search {
-        /// Whether the key descends: then the numbers are complements.
+        /// Whether the key is descending: then the images are complements.
         descending: bool,
     },
 }
 
-/// Images that are sorted together.
+/// Images that are sorted as one word.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Word {
-    /// Most significant first.
+    /// Images, most significant first.
     pub images: Vec<Image>,
-    /// Bits of all of them.
+    /// Number of bits in total.
     pub bits: u32,
 }
 
-/// An image of a sort key, in its lowest bits.
+/// An ordered unsigned image of a sort key, in its lowest bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image {
-    /// The key.
+    /// Index of the sort key.
     pub key: usize,
-    /// The way it follows from the value.
+    /// The mapping from the value.
     pub kind: ImageKind,
-    /// Its bits.
+    /// Number of bits.
     pub bits: u32,
 }
 
-/// The way an image follows from a value.
+/// The mapping of a value to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageKind {
     /// Whether there is a value.
     Null,
-    /// The distance from the first value in order. With `null` NULL is one more value, before or behind all others.
+    /// The distance from the first value in order. With `null`, NULL is one more value, before or after all others.
     Distance {
         /// The least value.
         least: i128,
         /// The greatest value.
         most: i128,
-        /// Whether NULL is one of the values.
+        /// Whether NULL is among the values.
         null: bool,
     },
-    /// Bits from `shift` on of a distance of up to 128 bits.
+    /// The bits from `shift` of a distance of up to 128 bits.
     Wide {
         /// The least value.
         least: i128,
         /// The greatest value.
         most: i128,
-        /// Its lowest bit.
+        /// Lowest bit.
         shift: u32,
     },
-    /// `order_bits`; NULL is beyond those of all values.
+    /// `order_bits`; NULL is beyond all values.
     Float,
-    /// 8 bytes of a string.
+    /// A word of 8 bytes of a string.
     Text {
-        /// The first.
+        /// Offset of the first byte.
         from: u32,
     },
-    /// Bytes of a string, up to 255: tells apart strings of which one is the other with zeros behind it.
+    /// Length of a string in bytes, up to 255: separates strings that differ in trailing zero bytes.
     Length,
 }

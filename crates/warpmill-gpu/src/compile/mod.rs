@@ -1,21 +1,20 @@
-//! Programs compiled for a device: how their sinks are laid out, and the code generator, by which a pipeline becomes one CUDA C++ kernel.
+//! Compilation of programs for a device: layouts of sinks, and the code generator that turns each pipeline into a CUDA C++ kernel.
 //!
-//! - [`prepared`]: a program lowered and compiled (by [`functions`]), with its [`constants`], and `replay` for launches that were made before;
-//!   [`shapes`]: what programs that differ in constants share of it, found by their [`identity`] and what is expected of their [`filters`];
-//! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
-//! - `shares`: how much of it each sink gets where they do not all fit, and which of them are made in parts, over `ranges` of keys;
-//!   `joins`: or have their rows on the host instead; `split`: or leave the joins to the CPU back end;
-//! - [`defer`]: sorts below joins, moved to the end;
+//! - [`prepared`]: a lowered and compiled program (compilation by [`functions`]), with its [`constants`], and `replay` of earlier launches;
+//!   [`shapes`]: parts shared by programs that differ in constants, found by their [`identity`] and the selectivity of their [`filters`];
+//! - [`buffers`]: device memory of each sink; [`plan`]: order of allocations, and results;
+//! - `shares`: division of memory among sinks that do not all fit, some of which are built in parts, over `ranges` of keys; `joins`: or have their
+//!   rows on the host; `split`: or leave the joins to the CPU back end;
+//! - [`defer`]: deferral of sorts below joins;
 //! - [`cpp`]: a typed builder of C++ statements and values;
-//! - [`params`]: the kernel's one parameter, a struct whose members are literals, addresses and tables, so that a kernel's
-//!   text depends on the shape of a query only;
-//! - [`layout`], [`keys`], [`storage`], [`join`]: how sinks lie in device memory, by [`hints`]; [`planner`], [`aggregates`], [`estimate`],
-//!   [`order`], [`partition`] decide;
-//! - [`program`]: from a program to kernels, by way of the [`generator`]: [`scan`], [`source`], [`expr`], [`probe`], [`build`],
-//!   [`asof`], [`group`], [`grouped`], [`wide`] with [`hashing`], [`top`], [`sort`], [`window`]; each ends in a [`mod@kernel`].
+//! - [`params`]: the kernel's parameter, a struct of literals, addresses and tables, so that a kernel's text depends only on the shape of a query;
+//! - [`layout`], [`keys`], [`storage`], [`join`]: layouts of sinks, influenced by [`hints`]; [`planner`], [`aggregates`], [`estimate`], [`order`],
+//!   [`partition`] choose them;
+//! - [`program`]: lowers a program to kernels with the [`generator`]: [`scan`], [`source`], [`expr`], [`probe`], [`build`], [`asof`], [`group`],
+//!   [`grouped`], [`wide`] with [`hashing`], [`top`], [`sort`], [`window`]; the result is a [`mod@kernel`].
 //!
-//! Generated code handles one row per thread. All lanes of a warp stay together: a row that is not there, or that a
-//! predicate dropped, runs along with its `active` flag down, so that warp collectives always name the full mask.
+//! Generated code handles one row per thread. All lanes of a warp stay together: a lane without a row, or whose row was filtered out, runs along with
+//! its `active` flag down, so that warp collectives always name the full mask.
 
 pub mod aggregates;
 pub mod asof;

@@ -1,7 +1,7 @@
-//! The sorts that a device does itself, and the readers of their rows.
+//! Which sorts the device does, and which readers keep the order.
 //!
-//! A device appends rows in any order. Rows that it has sorted lie in order, and a pipeline that neither drops nor joins rows
-//! keeps their ranks; behind other operators the order is lost.
+//! A device appends rows in any order. Rows that it has sorted are stored in order, and a pipeline that neither drops nor joins rows keeps their
+//! ranks; after other operators the order is lost.
 
 use warpmill_ir::{Operator, Pipeline, Program, Sink, SinkId, Source};
 
@@ -12,7 +12,7 @@ pub fn feeds_alone(program: &Program, id: SinkId) -> bool {
     program.pipelines.iter().filter(|pipeline| pipeline.sink == id).count() == 1
 }
 
-/// Whether the device can go on with the rows of sort `id` in order.
+/// Whether the device can process the rows of sort `id` in order.
 pub fn device_reads(program: &Program, id: SinkId) -> bool {
     readers(program, id).all(|pipeline| {
         let mut ordered = true;
@@ -26,7 +26,7 @@ pub fn device_reads(program: &Program, id: SinkId) -> bool {
         });
         let last = pipeline.sink + 1 == program.sinks.len();
         let shows = last && matches!(program.sinks[pipeline.sink], Sink::Collect { .. });
-        // Rows of a window lie as they came.
+        // Rows of a window stay in order of arrival.
         let windows = ordered && is_window(program, pipeline.sink) && feeds_alone(program, pipeline.sink);
         possible
             && (ordered || !(shows && feeds_alone(program, pipeline.sink)))
@@ -38,8 +38,7 @@ fn is_window(program: &Program, id: SinkId) -> bool {
     matches!(program.sinks[id], Sink::Window { .. })
 }
 
-/// Whether the rows that a pipeline reads lie in an order that matters: the device has sorted them, or they are those of a window that gets
-/// such rows.
+/// Whether a pipeline reads rows whose order matters: rows that the device has sorted, or rows of a window over such rows.
 pub fn reads_sorted(program: &Program, layouts: &[SinkLayout], pipeline: &Pipeline) -> bool {
     let Source::Rows { sink, .. } = &pipeline.source else { return false };
     let SinkLayout::Rows(rows) = &layouts[*sink] else { return false };
@@ -49,7 +48,7 @@ pub fn reads_sorted(program: &Program, layouts: &[SinkLayout], pipeline: &Pipeli
     rows.sorted.is_some() || is_window(program, *sink) && feeds_alone(program, *sink) && feeding.all(ordered)
 }
 
-/// Whether the host can go on with the rows of sort `id`: it does not join them.
+/// Whether the host can process the rows of sort `id`: it does not join them.
 pub fn host_reads(program: &Program, id: SinkId) -> bool {
     let mut on_host = vec![false; program.sinks.len()];
     on_host[id] = true;
@@ -63,7 +62,7 @@ pub fn host_reads(program: &Program, id: SinkId) -> bool {
                 return false;
             }
         }
-        // Nobody but the device computes functions of groups.
+        // Group functions run on the device only.
         if reads && matches!(program.sinks[pipeline.sink], Sink::Functions { .. }) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! The parameter of a kernel: a struct of literals, addresses and tables, filled in before each launch.
+//! The parameter of a kernel: a struct of literals, addresses and tables, filled before each launch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use warpmill_format::Dictionary;
 use super::cpp::CType;
 use crate::kernels::library::Library;
 
-/// The place where the value of a parameter comes from when the kernel is launched.
+/// The source of a parameter's value at launch.
 #[derive(Debug, Clone)]
 pub enum Binding {
-    /// These bytes (a literal of the query, a bound): the C++ type's little-endian image.
+    /// These bytes (a literal, a bound): little-endian, of the C++ type.
     Bytes(Vec<u8>),
-    /// The address of these bytes in device memory, aligned to 16, uploaded once per query (a lookup table, an IN list).
+    /// The address of these bytes in device memory, 16-byte aligned, uploaded once per query (a lookup table, an IN list).
     Data(Arc<[u8]>),
-    /// The address of an array of `Str`, uploaded once per query: the strings' bytes lie in device memory.
+    /// The address of an array of `Str`, uploaded once per query with the strings' bytes.
     Strings(Arc<Vec<String>>),
-    /// The address of an array of `Str`, one per code: the strings of a dictionary.
+    /// The address of an array of `Str` with the strings of a dictionary, by code.
     Dictionary(Arc<Dictionary>),
-    /// A `Str` by value: the text lies in device memory.
+    /// A `Str` by value, whose text is in device memory.
     Text(Arc<str>),
     /// The address of the query's `QueryState` (errors, string arena; kernels/value.cuh).
     State,
-    /// An executor's value of this name: segments, sinks, tables.
+    /// A named value of the executor: segments, sinks, tables.
     Named(String),
-    /// A constant of a test of packed values: statements that differ in it have the same kernels.
+    /// A constant of a test of packed values: statements that differ in it share kernels.
     Test {
         /// The pipeline of the scan.
         pipeline: usize,
@@ -43,28 +43,28 @@ pub enum TestPart {
     Least,
     /// The greatest value of a range.
     Greatest,
-    /// The address of a set of codes: words of 32 bits.
+    /// The address of a code set: words of 32 bits.
     Set,
-    /// The number of codes that the set has bits for.
+    /// Number of codes that the set has bits for.
     Codes,
 }
 
-/// A member of the struct.
+/// A member of the parameter struct.
 #[derive(Debug, Clone)]
 pub struct Member {
     /// Its name.
     pub name: String,
     /// Its C++ type.
     pub ty: String,
-    /// Bytes of it.
+    /// Bytes.
     pub size: usize,
     /// Its alignment.
     pub align: usize,
-    /// Its value.
+    /// Source of its value.
     pub binding: Binding,
 }
 
-/// The members of a kernel's parameter, in order, and the parts of the device library that the kernel asks for.
+/// The members of a kernel's parameter struct, in order, and the libraries that the kernel needs.
 #[derive(Debug, Default)]
 pub struct Params {
     members: Vec<Member>,
@@ -72,7 +72,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Adds a member of a plain type; gives the operand that reads it (`p.name`).
+    /// Adds a member of a plain type; returns the operand that reads it (`p.name`).
     pub fn value(&mut self, ty: CType, prefix: &str, bytes: Vec<u8>) -> String {
         debug_assert_eq!(bytes.len(), ty.size());
         self.add(ty.name().to_string(), ty.size(), prefix, Binding::Bytes(bytes))
@@ -83,17 +83,17 @@ impl Params {
         self.add("Str".into(), 16, prefix, Binding::Text(text))
     }
 
-    /// Adds a pointer to `const element`s; gives the operand.
+    /// Adds a pointer to `const element`; returns the operand.
     pub fn pointer(&mut self, element: &str, prefix: &str, binding: Binding) -> String {
         self.add(format!("const {element}*"), 8, prefix, binding)
     }
 
-    /// Adds a pointer to `element`s that the kernel writes.
+    /// Adds a pointer to `element` for writing; returns the operand.
     pub fn output(&mut self, element: &str, prefix: &str, binding: Binding) -> String {
         self.add(format!("{element}*"), 8, prefix, binding)
     }
 
-    /// The query's state, one member however often it is asked for.
+    /// The operand of the query's state; all calls share one member.
     pub fn state(&mut self) -> String {
         if !self.members.iter().any(|member| matches!(member.binding, Binding::State)) {
             let member =
@@ -103,26 +103,26 @@ impl Params {
         "p.state".into()
     }
 
-    /// Makes `library`, and what it uses, part of the kernel's text.
+    /// Adds `library`, and the libraries that it uses, to the kernel's text.
     pub fn require(&mut self, library: Library) {
         if self.libraries.insert(library) {
             library.uses().iter().for_each(|&used| self.require(used));
         }
     }
 
-    /// The parts of the library that the kernel asks for.
+    /// The libraries that the kernel needs.
     pub fn libraries(&self) -> impl Iterator<Item = Library> + '_ {
         self.libraries.iter().copied()
     }
 
-    /// The text of the library that the kernel asks for; goes before [`Params::definition`].
+    /// The text of these libraries, which precedes [`Params::definition`].
     pub fn library_text(&self) -> String {
         let wanted = |part: &&Library| **part == Library::Value || self.libraries.contains(part);
         let parts: Vec<&str> = Library::ALL.iter().filter(wanted).map(|part| part.text()).collect();
         parts.join("\n")
     }
 
-    /// Adds a member whose type and alignment are those of its size (at most 16).
+    /// Adds a member whose alignment equals its size (at most 16; 8 for `Str`); returns the operand.
     pub fn add(&mut self, ty: String, size: usize, prefix: &str, binding: Binding) -> String {
         let name = format!("{prefix}_{}", self.members.len());
         let operand = format!("p.{name}");
@@ -149,7 +149,7 @@ impl Params {
         text
     }
 
-    /// The struct's bytes, given the bytes of each member.
+    /// The struct's bytes, from the bytes of each member.
     pub fn image(&self, mut value: impl FnMut(&Member) -> Vec<u8>) -> Vec<u8> {
         let mut bytes = Vec::new();
         for member in &self.members {

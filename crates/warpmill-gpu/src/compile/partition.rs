@@ -1,9 +1,9 @@
-//! Sinks that are made in parts, one after the other, because all of them does not fit the device's memory.
+//! Sinks that are built in parts, one after the other, because they do not fit the device's memory.
 //!
-//! Every key has a value: its packed key, or, of keys that are compared column by column, a hash. A part is a range of values, which
-//! kernels get with their parameter, so that all parts have the same kernels. Rows outside the part are dropped before they are put into
-//! the sink, and rows that look for a partner before they look: each finds its partners in exactly one part. Keys that no row of the build
-//! can have (NULL, or beyond its range) belong to the part that has value 0.
+//! Every key has a value: the packed key, or a hash of keys that are compared column by column. A part is a range of values, which kernels receive as
+//! parameters, so that all parts have the same kernels. Rows outside the part are dropped before they enter the sink, and probe rows before the
+//! lookup: each finds its partners in exactly one part. Keys that no row of the build can have (NULL, or out of range) belong to the part with value
+//! 0.
 
 use warpmill_ir::SinkId;
 
@@ -15,7 +15,7 @@ use super::layout::{BuildLayout, Partition, names};
 use super::params::Binding;
 
 impl Partition {
-    /// The least value of the part of sink `id`, and how many it has, as operands.
+    /// Operands for the first value and the number of values of the current part of sink `id`.
     pub fn bounds(&self, g: &mut Generator, id: SinkId) -> (String, String) {
         let [from, size] = names(id).map(|name| {
             let same = |binding: &Binding| matches!(binding, Binding::Named(other) if *other == name);
@@ -28,7 +28,7 @@ impl Partition {
         (from, size)
     }
 
-    /// Keeps the rows that are to be put into the part of sink `id`: those whose keys are `values`. `keyed`: which rows have keys.
+    /// Keeps the rows that belong to the current part of sink `id`, by key values `values`. `keyed`: operand for whether a row has keys.
     pub fn keep_own(&self, g: &mut Generator, id: SinkId, keys: &KeyShape, values: &[Value], keyed: &str) {
         let value = match keys {
             KeyShape::Packed { .. } => {
@@ -40,7 +40,7 @@ impl Partition {
         self.keep(g, id, &value);
     }
 
-    /// Keeps the rows that find their partners, if they have any, in the part of build `id`.
+    /// Keeps the rows whose partners, if any, are in the current part of build `id`.
     pub fn keep_probed(&self, g: &mut Generator, id: SinkId, build: &BuildLayout, values: &[Value]) {
         let value = match &build.keys {
             KeyShape::Packed { .. } => {
@@ -58,7 +58,7 @@ impl Partition {
     }
 }
 
-/// A hash of keys below [`HASHES`], as a `u64` variable.
+/// A `u64` variable with a hash of keys, below [`HASHES`].
 fn hash(g: &mut Generator, values: &[Value]) -> String {
     let part = g.code.variable(CType::U64, "part", "0");
     let depth = g.code.depth();
@@ -69,7 +69,7 @@ fn hash(g: &mut Generator, values: &[Value]) -> String {
     part
 }
 
-/// The place where in a table that is indexed by keys of sink `id` the packed key `key` is: in a part, from its least value on.
+/// The index of packed key `key` in a table of sink `id` that is indexed by key: relative to the part's first value.
 pub fn within(g: &mut Generator, partition: Option<&Partition>, id: SinkId, key: String) -> String {
     let Some(partition) = partition else { return key };
     let (from, _) = partition.bounds(g, id);

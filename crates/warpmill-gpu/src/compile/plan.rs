@@ -1,7 +1,7 @@
-//! The memory that a program allocates in the processing region, in which order, and what of it the host reads.
+//! The allocations of a program in the processing region, their order, and the results that the host reads.
 //!
-//! The order makes work for few calls: constants and states are one copy to the device; the arrays of small results lie behind the
-//! states, so that both are one copy back; arrays that are filled with the same byte lie side by side.
+//! The order minimizes calls: constants and states are one copy to the device; arrays of small results follow the states, so that both are one copy
+//! back; arrays with the same fill are adjacent.
 
 use warpmill_ir::{Program, Sink};
 
@@ -21,52 +21,52 @@ pub const QUERY_STATE: u64 = 32;
 /// See [`QUERY_STATE`].
 pub const SINK_STATE: u64 = 40;
 
-/// `SinkState`s of a sink, each of which stands with those of the other sinks: as in [`Stage`].
+/// Number of `SinkState`s per sink, as in [`Stage`]; those of one stage are adjacent for all sinks.
 pub const STATES: u64 = 3;
 
-/// Bytes of rows that come to the host together with the states.
+/// Largest number of bytes of result rows that are copied together with the states.
 const FIRST_BYTES: u64 = 64 << 10;
 
-/// A result of more arrays, not all of which fit into [`FIRST_BYTES`], comes alone: so many copies take longer than another round trip.
+/// A result with more arrays than this that does not fit [`FIRST_BYTES`] is copied separately: this many copies take longer than a round trip.
 const FIRST_ARRAYS: usize = 8;
 
-/// Bytes of strings made by kernels that come with the states.
+/// Largest number of bytes of kernel-made strings that are copied together with the states.
 const FIRST_TEXT: u64 = 16 << 10;
 
-/// Bytes for strings that kernels make, until a run teaches better; less where tables may not have much either.
+/// Initial bytes for strings that kernels make; less if tables are limited as well.
 const ARENA: u64 = 16 << 20;
 const LEAST_ARENA: u64 = 4 << 10;
 
-/// The rows of a sink that a `SinkState` is about.
+/// The rows of a sink that a `SinkState` counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// All that arrived.
+    /// All rows that arrived.
     Own,
-    /// Those that may be among the first of a sort order.
+    /// Rows that may be among the first of a sort order.
     First,
-    /// The rows that the device has put into order.
+    /// Rows in sort order.
     Sorted,
 }
 
-/// Rows that the host goes on with.
+/// Result rows that the host continues with.
 #[derive(Debug)]
 pub struct ResultRows {
     /// The pipeline after which they are complete.
     pub pipeline: usize,
     /// Their sink.
     pub sink: usize,
-    /// Its rows that are meant.
+    /// The rows of the sink.
     pub stage: Stage,
-    /// Their columns.
+    /// Columns of the rows.
     pub columns: Vec<FlatColumn>,
     /// The buffers of each column's values and validity, by position.
     pub arrays: Vec<(usize, Option<usize>)>,
-    /// The number of rows that come to the host together with the states.
+    /// Number of rows that are copied together with the states.
     pub first_rows: u64,
 }
 
 impl ResultRows {
-    /// Each array: its buffer and the bytes of a row.
+    /// Each array: buffer index, and bytes per row.
     pub fn parts(&self) -> impl Iterator<Item = (usize, u64)> {
         let columns = self.columns.iter().zip(&self.arrays);
         columns.flat_map(|(column, &(data, valid))| {
@@ -88,41 +88,41 @@ impl ResultRows {
 /// Memory of a run.
 #[derive(Debug, Default)]
 pub struct MemoryPlan {
-    /// The first allocation: constants, then states.
+    /// Bytes of the first allocation: constants, then states.
     pub block_bytes: u64,
-    /// The place in it where the states are.
+    /// Offset of the states.
     pub states_at: u64,
     /// Bytes of all states.
     pub states_bytes: u64,
     /// Bytes of the states that the host reads.
     pub read_bytes: u64,
-    /// The allocations that follow, in their order.
+    /// The following allocations, in order.
     pub buffers: Vec<Buffer>,
-    /// Bytes for strings that kernels make; 0: they make none. The last allocation.
+    /// Bytes for strings that kernels make; 0: none. The last allocation.
     pub arena: u64,
-    /// Bytes of those strings that come to the host together with the states.
+    /// Bytes of these strings that are copied together with the states.
     pub first_text: u64,
-    /// Sinks with strings of their own, which go with their parts, and bytes for them; those that others read come first.
+    /// Sinks with their own string memory, which is reset with each part, and its bytes; sinks that other pipelines read come first.
     pub texts: Vec<(usize, u64)>,
-    /// Bytes of those that others read.
+    /// Bytes of string memory of sinks that other pipelines read.
     pub read_texts: u64,
-    /// Hash builds whose strings are in page-locked memory of the host, and bytes for them.
+    /// Hash builds with strings in page-locked host memory, and the bytes.
     pub host_texts: Vec<(usize, u64)>,
     /// The rows that the host reads.
     pub results: Vec<ResultRows>,
-    /// Bytes of the processing region that all of it takes.
+    /// Bytes of the processing region in total.
     pub bytes: u64,
-    /// Bytes of host memory for what comes with the states.
+    /// Bytes of host memory for copies together with the states.
     pub host_bytes: u64,
 }
 
-/// Bytes for strings that kernels make, at first.
+/// Initial bytes for strings that kernels make.
 pub fn first_arena(limits: Limits) -> u64 {
     ARENA.min(limits.table_bytes / 4).max(LEAST_ARENA)
 }
 
 impl MemoryPlan {
-    /// For a lowered program with so many bytes of constants.
+    /// For a lowered program with `constants` bytes of constants.
     pub fn new(
         program: &Program,
         layouts: &[SinkLayout],
@@ -153,7 +153,7 @@ impl MemoryPlan {
         plan
     }
 
-    /// Gives the sinks that are made in parts, and those that are flushed, strings of their own.
+    /// Gives sinks in parts, and sinks that flush, their own string memory.
     fn place_texts(&mut self, program: &Program, layouts: &[SinkLayout], lowered: &Lowered, hints: &Hints) {
         let flushes = |layout: &SinkLayout| matches!(layout, SinkLayout::Rows(rows) if rows.flushes);
         for (kind, (id, layout)) in
@@ -180,13 +180,13 @@ impl MemoryPlan {
         }
     }
 
-    /// The place among the states where that of the strings of sink `id` is, if it has some of its own.
+    /// Offset within the states of the string state of sink `id`, if it has its own string memory.
     pub fn text_state(&self, id: usize) -> Option<u64> {
         let number = self.texts.iter().position(|(other, _)| *other == id)?;
         Some(self.states_bytes - QUERY_STATE * (self.texts.len() + self.host_texts.len() - number) as u64)
     }
 
-    /// The place among the states where that of the strings of build `id` is which are on the host, if there are some.
+    /// Offset within the states of the state of build `id`'s strings in host memory, if there are any.
     pub fn host_text_state(&self, id: usize) -> Option<u64> {
         let number = self.host_texts.iter().position(|(other, _)| *other == id)?;
         Some(self.states_bytes - QUERY_STATE * (self.host_texts.len() - number) as u64)
@@ -197,17 +197,17 @@ impl MemoryPlan {
         self.host_texts.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// The bytes that the buffers of sinks take of that.
+    /// Bytes of a region for the buffers of all sinks.
     pub fn sinks(&self) -> u64 {
         self.buffers.iter().filter(|buffer| !buffer.on_host).map(|buffer| aligned(buffer.bytes)).sum()
     }
 
-    /// The bytes that they take of page-locked memory that kernels reach over the link.
+    /// Bytes of page-locked host memory that kernels access over the link.
     pub fn on_host(&self) -> u64 {
         buffers::host_bytes(&self.buffers) + self.host_text_bytes()
     }
 
-    /// The arrays of results first, then those that are filled, byte by byte.
+    /// Orders buffers: arrays of results, then buffers with a fill, by its value, then the others.
     fn order_buffers(&mut self) {
         let names: Vec<String> = self.results.iter().flat_map(ResultRows::names).collect();
         self.buffers.sort_by_key(|buffer| {
@@ -224,7 +224,7 @@ impl MemoryPlan {
         }
     }
 
-    /// The number of rows that come with the states, and the host memory for them.
+    /// Determines the number of rows that are copied with the states, and the host memory for them.
     fn place_results(&mut self) {
         self.host_bytes = aligned(self.read_bytes);
         let strings = self.results.iter().any(ResultRows::has_strings);
@@ -249,7 +249,7 @@ impl ResultRows {
     }
 }
 
-/// The rows that the host goes on with: those that it sorts, and those of the last sink.
+/// The result rows that the host continues with: rows that it sorts, and rows of the last sink.
 fn results(program: &Program, layouts: &[SinkLayout], lowered: &Lowered) -> Vec<ResultRows> {
     let last = program.sinks.len() - 1;
     let on_device = |pipeline: usize| lowered.places[pipeline] == Place::Device;
@@ -265,7 +265,7 @@ fn results(program: &Program, layouts: &[SinkLayout], lowered: &Lowered) -> Vec<
             (None, Some(top)) => (&top.rows, Stage::First),
             (None, None) => (layout, Stage::Own),
         };
-        // Other pipelines of the device go on with what it has sorted.
+        // Device pipelines read what the device has sorted.
         if !on_device(index) || more || !wanted || (stage == Stage::Sorted && sink != last) {
             continue;
         }

@@ -1,5 +1,4 @@
-//! Decides how each sink of a program lies in device memory, before code is generated: from types, row bounds, estimates and
-//! what earlier runs taught.
+//! Chooses the layout of each sink in device memory before code is generated: from types, row bounds, estimates, and hints of earlier runs.
 
 use warpmill_ir::{
     AggregateExpr, Expr, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source, Unsupported,
@@ -22,18 +21,18 @@ use super::sort::{FEW_ROWS, TEXT_WORDS};
 use super::storage::{FlatColumn, Storage};
 use super::top::is_computable;
 
-/// Decides for all sinks of `program`. `inputs` are the rows of each external input.
+/// Lays out all sinks of `program`. `inputs` has the rows of each external input.
 ///
 /// # Errors
-/// Operations that the device cannot do, filters that cannot be evaluated.
+/// Operations that the device does not support, filters that cannot be evaluated.
 pub fn sinks(program: &Program, inputs: &[u64], hints: &Hints, limits: Limits) -> Result<Vec<SinkLayout>, Unsupported> {
     lay_out(program, &selectivities(program, &ScanFilters::of_program(program)?), inputs, hints, limits)
 }
 
-/// The same, where the filters of each pipeline's scan let such a part of the rows pass: nothing else of them is looked at.
+/// The same with the selectivity of each pipeline's scan filters; the filters themselves are not looked at.
 ///
 /// # Errors
-/// Operations that the device cannot do.
+/// Operations that the device does not support.
 pub fn lay_out(
     program: &Program,
     selectivities: &[f64],
@@ -78,7 +77,7 @@ pub fn lay_out(
     layouts.into_iter().collect::<Option<_>>().ok_or_else(|| Unsupported::new("program", "a sink that nothing feeds"))
 }
 
-/// At most (where no join multiplies rows) how many rows a pipeline starts with.
+/// Upper bound of the rows that a pipeline starts with, if no join multiplies rows.
 fn source_rows(pipeline: &Pipeline, inputs: &[u64], bounds: &[u64]) -> u64 {
     match &pipeline.source {
         Source::Scan(scan) => scan.table.num_rows(),
@@ -93,38 +92,38 @@ struct Planner<'a> {
     hints: &'a Hints,
     limits: Limits,
     id: SinkId,
-    /// Rows that reach the sink, unless a join multiplies them.
+    /// Upper bound of the rows that reach the sink, if no join multiplies them.
     rows: u64,
-    /// Rows that are expected to.
+    /// Estimated rows that reach the sink.
     estimate: f64,
-    /// Whether some come from the host.
+    /// Whether some rows come from the host.
     on_host: bool,
 }
 
-/// Keys at least so dense are numbers without a meaning.
+/// Density from which keys are considered surrogate numbers, of which a condition rarely selects a range.
 const NUMBERED: f64 = 0.5;
 
-/// The part of the keys between the least and the greatest that counts as all of them.
+/// Fraction of the keys between the least and the greatest that counts as all of them.
 const NEARLY_ALL: f64 = 0.7;
 
-/// Rows of which this part or more reaches an aggregation justify a table in shared memory that leaves less to the cache.
+/// Fraction of rows reaching an aggregation that justifies a large table in shared memory, at the expense of the cache.
 const MANY: f64 = 0.02;
 
-/// Bytes of shared memory that a table of groups takes without a second thought.
+/// Bytes of shared memory that a group table may always take.
 const SMALL_SHARED: u64 = 16 << 10;
 
-/// Most words of a record of which each thread has its own in registers.
+/// Largest number of words of a record that each thread sums in registers.
 const MOST_COMBINED: usize = 4;
 
-/// Slots of an open-addressing table for so many rows.
+/// Slots of an open-addressing table for `rows` rows.
 fn slots_for(rows: u64) -> u64 {
     (2 * rows).next_power_of_two().max(1024)
 }
 
-/// Sinks of so many rows reserve positions for warps.
+/// Number of rows from which sinks reserve positions per warp.
 const MANY_ROWS: u64 = 1 << 20;
 
-/// Rows to make room for where warps may reserve positions of `rows` rows.
+/// Capacity for `rows` rows, including positions that warps may reserve in vain.
 pub fn with_reserved(rows: u64) -> u64 {
     if rows > MANY_ROWS { rows.saturating_add(1 << 21) } else { rows }
 }
@@ -141,7 +140,7 @@ impl Planner<'_> {
             sink @ Sink::Window { fields, .. } => {
                 let columns = FlatColumn::all(&self.owner(), fields);
                 let capacity = self.capacity();
-                // Where rows come from the host, it computes the functions, too.
+                // Rows that come from the host get their window functions there, too.
                 let window = (!self.on_host).then(|| self.windowed(sink, &columns, capacity)).transpose()?;
                 let window = window.map(Box::new);
                 (SinkLayout::Rows(RowsLayout { columns, capacity, window, ..RowsLayout::default() }), capacity)
@@ -169,8 +168,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The way the device sorts the rows of the sink, of which there is room for `capacity`; `None`: it does not, because there are
-    /// few of them, or it cannot.
+    /// The sort of the sink's rows on the device, with capacity `capacity`; `None`: the host sorts, because there are few rows or the device cannot.
     fn sorted(&self, capacity: u64) -> Option<Sorted> {
         let Sink::Sort { keys, skip, fetch, fields } = &self.program.sinks[self.id] else { return None };
         let possible = !self.on_host
@@ -187,7 +185,7 @@ impl Planner<'_> {
         Some(Sorted::of(self.id, (keys, fields), (*skip, *fetch), capacity, self.text_words()))
     }
 
-    /// The way the functions of a window are computed, of which the output has `columns`.
+    /// The evaluation of a window's functions; `columns` are the output columns.
     fn windowed(&self, sink: &Sink, columns: &[FlatColumn], capacity: u64) -> Result<Windowed, Unsupported> {
         if self.hints.host_sorts.contains(&self.id) {
             return Err(Unsupported::new("window", "by strings that differ behind 248 bytes only"));
@@ -199,7 +197,7 @@ impl Planner<'_> {
         format!("sink{}", self.id)
     }
 
-    /// Rows to make room for.
+    /// Capacity of the sink in rows.
     fn capacity(&self) -> u64 {
         let few = self.limits.few_rows;
         let guess = match (self.rows <= few, self.hints.frugal) {
@@ -210,7 +208,7 @@ impl Planner<'_> {
         self.hints.capacity.get(&self.id).copied().unwrap_or(guess).max(1)
     }
 
-    /// Rows that certainly are all that reach the sink: joins may repeat rows.
+    /// Strict upper bound of the rows that reach the sink, joins included.
     fn most_rows(&self) -> u64 {
         let multiplies = |operator: &Operator| {
             matches!(operator, Operator::Probe(probe)
@@ -230,7 +228,7 @@ impl Planner<'_> {
         else {
             unreachable!("called for hash builds")
         };
-        // Ranges are in conditions as well.
+        // Ordered builds also serve range conditions, which devices evaluate as residuals.
         let time = order.as_ref().filter(|_| self.probes().any(|probe| probe.asof.is_some()));
         let shape = KeyShape::of(keys.iter().map(|key| &key.ty), *null_equals_null);
         let capacity = self.capacity();
@@ -247,20 +245,20 @@ impl Planner<'_> {
                 if fits && *cells < u64::from(u32::MAX) { Table::Direct } else { Table::Hash }
             }
             KeyShape::Packed { cells, .. } => {
-                // NULL keys have no place in a bitmap, but their rows are asked for.
+                // NULL keys have no bit in a bitmap, but their rows may be needed.
                 let null_rows = *track_matches && keys.iter().any(|key| key.ty.nullable) && !null_equals_null;
                 let few = *cells <= 16 * self.rows + (1 << 16);
-                // Beside rows on the host, the smaller table leaves more room for keys.
+                // With rows on the host, a smaller table leaves more room for keys.
                 let direct_bytes = match on_host {
                     true => self.limits.table_bytes.max(slots_for(capacity).saturating_mul(12)),
                     false => self.limits.table_bytes,
                 };
-                // Rows on the host may lie at their keys' places where few of these stay empty.
+                // Rows on the host may be stored at the positions of their keys if few positions stay empty.
                 let bitmap_bytes = match on_host && *cells <= 2 * self.rows {
                     true => cells / 8,
                     false => cells / 8 + cells.saturating_mul(payload_bytes),
                 };
-                // Places are 32-bit numbers, of which the last one says that there is none.
+                // Positions are 32-bit numbers, the last of which means none.
                 let numbered = *cells < u64::from(u32::MAX);
                 let marks = only_exists
                     && numbered
@@ -295,7 +293,7 @@ impl Planner<'_> {
             _ => slots_for(rows),
         };
         let order = time.map(|time| self.key_order(time, (table, &shape, slots), rows)).transpose()?;
-        // Positions stay unused where warps reserve them: nobody may go through all rows then.
+        // Reserved positions may stay unused, so the rows must not be read sequentially.
         let chained = match &order {
             Some(order) => order.marks_rows(),
             None => matches!(table, Table::Direct | Table::Hash),
@@ -329,7 +327,7 @@ impl Planner<'_> {
         Ok((SinkLayout::Build(layout), rows))
     }
 
-    /// The order of the rows of each key, for ASOF joins, of a build with so many slots and room for `capacity` rows.
+    /// The order of the rows of each key for ASOF joins, for a table with `slots` slots and `capacity` rows.
     fn key_order(
         &self,
         time: &Expr,
@@ -354,7 +352,7 @@ impl Planner<'_> {
         Ok(KeyOrder::of(self.id, time, (table, keys), capacity, self.text_words()))
     }
 
-    /// Groups that functions are expected to be computed of.
+    /// Estimated number of groups of group functions.
     fn expected_groups(&self) -> f64 {
         let Sink::Functions { groups, .. } = &self.program.sinks[self.id] else { return self.estimate };
         let mut feeding = self.program.pipelines.iter().filter(|pipeline| pipeline.sink == self.id);
@@ -365,7 +363,7 @@ impl Planner<'_> {
         expected.unwrap_or(self.estimate).min(self.estimate).max(1.0)
     }
 
-    /// Keys to make room for, of at most `rows` rows: numbers of few keys are sorted by few digits.
+    /// Capacity in keys for at most `rows` rows: numbers of few keys have few digits to sort by.
     fn keys_of(&self, keys: &[Expr], rows: u64) -> u64 {
         let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
         let expected = match feeding.as_slice() {
@@ -375,12 +373,12 @@ impl Planner<'_> {
         expected.map_or(rows, |keys| rows.min((1.3 * keys) as u64 + 64))
     }
 
-    /// The number of words of strings that sorts look at.
+    /// Number of words of strings that sorts compare.
     fn text_words(&self) -> u32 {
         self.hints.text_words.get(&self.id).copied().unwrap_or(TEXT_WORDS)
     }
 
-    /// The keys by which a scan is pruned.
+    /// Keys by which scans are pruned.
     fn wanted_keys(&self) -> Vec<usize> {
         let scans = self.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
             Source::Scan(scan) => Some(scan),
@@ -393,7 +391,7 @@ impl Planner<'_> {
         wanted
     }
 
-    /// The keys by which a scan is pruned, where a bitmap of their values is small.
+    /// Keys by which scans are pruned, with a bitmap of their values if it is small.
     fn bitmaps(&self, keys: &[Expr]) -> Vec<(usize, KeyPart)> {
         let bitmap = |key: usize| match KeyShape::of([&keys[key].ty.with_nullable(false)], false) {
             KeyShape::Packed { parts, cells } if cells <= 1 << 28 => Some((key, parts[0])),
@@ -402,7 +400,7 @@ impl Planner<'_> {
         self.wanted_keys().into_iter().filter_map(bitmap).collect()
     }
 
-    /// The keys by which a scan is pruned, where statistics say how dense their values lie in their table.
+    /// Keys by which scans are pruned whose density in their table is known from statistics.
     fn bounds(&self, keys: &[Expr]) -> Vec<(usize, KeyPart, f64)> {
         let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
         let [pipeline] = feeding.as_slice() else { return vec![] };
@@ -414,13 +412,13 @@ impl Planner<'_> {
             let stats = scan.table.column_stats(scan.columns[column]);
             let ((least, greatest), distinct) = (stats.int_range()?, stats.distinct?);
             let density = distinct as f64 / (greatest - least + 1).max(1) as f64;
-            // Of keys that are numbered through, a condition rarely leaves a range.
+            // Conditions rarely select a range of surrogate numbers.
             (density < NUMBERED).then_some((key, parts[0], density * NEARLY_ALL))
         };
         self.wanted_keys().into_iter().filter_map(bounds).collect()
     }
 
-    /// Whether a pipeline's source is this build.
+    /// Whether a pipeline reads this build as its source.
     fn is_read_as_rows(&self) -> bool {
         let reads = |pipeline: &Pipeline| matches!(pipeline.source, Source::Build { sink, .. } if sink == self.id);
         self.program.pipelines.iter().any(reads)
@@ -436,7 +434,7 @@ impl Planner<'_> {
         rows.sum()
     }
 
-    /// The probes of this build.
+    /// Probes of this build.
     fn probes(&self) -> impl Iterator<Item = &Probe> {
         self.program.pipelines.iter().flat_map(|pipeline| &pipeline.operators).filter_map(|operator| match operator {
             Operator::Probe(probe) if probe.build == self.id => Some(probe),
@@ -444,7 +442,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Whether someone reads its rows.
+    /// Whether probes read rows of the build.
     fn has_residual(&self) -> bool {
         let only_exists = |probe: &Probe| {
             probe.residual.is_none()
@@ -453,7 +451,7 @@ impl Planner<'_> {
         !self.probes().all(only_exists)
     }
 
-    /// Whether the keys are expected not to repeat; a wrong guess is found out and the query run again.
+    /// Whether keys are expected to be unique; a wrong guess is detected, and the query run again.
     fn is_unique(&self, keys: &[Expr]) -> bool {
         if self.hints.repeated_keys.contains(&self.id) {
             return false;
@@ -463,13 +461,13 @@ impl Planner<'_> {
         source_is_unique(self.program, pipeline, key)
     }
 
-    /// Whether groups of so many bytes are worth a table in every block's shared memory.
+    /// Whether a group table of `bytes` bytes in each block's shared memory is worth it.
     fn shares(&self, bytes: u64) -> bool {
         bytes <= SMALL_SHARED
             || (bytes <= self.limits.shared_bytes.into() && self.estimate >= MANY * self.source_rows())
     }
 
-    /// Groups to make room for.
+    /// Capacity in groups.
     fn groups_capacity(&self, groups: &[Expr]) -> u64 {
         if let Some(&capacity) = self.hints.capacity.get(&self.id) {
             return capacity.max(1);
@@ -513,7 +511,7 @@ impl Planner<'_> {
             (_, Some(_)) => GroupTable::Hash,
             (_, None) => GroupTable::Wide,
         };
-        // Groups without rows do not exist; open addressing knows by its keys.
+        // Groups without rows do not exist; open addressing recognizes them by empty keys.
         let marked = marked && table == GroupTable::Dense;
         let indexed = matches!(table, GroupTable::Private | GroupTable::Shared | GroupTable::Dense);
         let presence = (indexed && !marked).then(|| plan.presence());
@@ -577,8 +575,8 @@ impl Planner<'_> {
     }
 }
 
-/// Whether the values of `key` at the end of `pipeline` are likely different in all rows: the column they come from is a
-/// key of its table. Joins are taken not to repeat rows.
+/// Whether the values of `key` at the end of `pipeline` are probably unique: the column that they come from is a key of its table. Joins are assumed
+/// not to repeat rows.
 fn source_is_unique(program: &Program, pipeline: &Pipeline, key: &Expr) -> bool {
     let Some(column) = estimate::source_column(pipeline, key) else { return false };
     match &pipeline.source {

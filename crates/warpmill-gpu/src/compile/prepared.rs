@@ -1,4 +1,4 @@
-//! A program made ready for a device: sinks laid out, kernels generated, compiled and loaded, constants uploaded.
+//! A program prepared for a device: sinks laid out, kernels generated, compiled and loaded, constants collected.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,80 +35,80 @@ use crate::data::segments::{self, OpenScan, Recoded};
 use crate::data::undone::Undone;
 use crate::memory::regions::{Cache, KeyMap, aligned};
 
-/// A program made ready.
+/// A program prepared for a device.
 pub struct Prepared {
-    /// The program, in an order that the device can keep.
+    /// The program, with sorts deferred.
     pub program: Arc<Program>,
     shape: Arc<Shape>,
-    /// Whether its hints are those of a program with other constants.
+    /// Whether its hints were learnt by a program with other constants.
     pub(crate) has_others_hints: bool,
-    /// The way sinks lie in memory, and what for.
+    /// Layouts of sinks, and their inputs.
     laid_out: Arc<LaidOut>,
     /// Kernels and their functions.
     made: Arc<Made>,
-    /// Whether these were compiled before.
+    /// Whether the kernels were compiled before.
     found: bool,
     /// The scans, by pipeline.
     pub scans: HashMap<usize, OpenScan>,
     /// Literals and tables.
     pub constants: Constants,
-    /// Time that it took, in nanoseconds, without compilation.
+    /// Nanoseconds taken, without compilation.
     nanos: u64,
-    /// The host objects that its kernels read and that are in no row segment that stays.
+    /// Host objects that its kernels read, other than cached row segments.
     pub items: Vec<Item>,
-    /// The way segments pass through device memory; `None`: they are among the items.
+    /// Plan of streamed segments; `None`: segments are cached.
     pub stream: Option<StreamPlan>,
-    /// The columns that pass through, and the form of each.
+    /// Columns of streamed data.
     pub columns: Vec<ScanColumn>,
-    /// See there.
+    /// The form of each column.
     pub forms: Forms,
-    /// The bytes that items and descriptors take of a region.
+    /// Bytes of a region for items and descriptors.
     pub data_bytes: u64,
-    /// Bytes of descriptors: of columns, and of row counts, by kernel.
+    /// Bytes of the descriptors of each kernel: of columns, and of row counts.
     descriptors: Vec<u64>,
-    /// The other memory that it allocates.
+    /// Plan of all other memory.
     pub memory: Arc<MemoryPlan>,
-    /// The place where its data is in the caching region, once it was there.
+    /// Addresses of its data in the caching region, once loaded.
     pub resident: Mutex<Option<Arc<Resident>>>,
-    /// Limits that it was laid out for.
+    /// The limits that it was laid out for.
     pub limits: Limits,
     /// Launches of earlier runs.
     pub(crate) replays: Replays,
-    /// The parts of sinks, as the last run left them.
+    /// The ranges of sinks in parts after the last run.
     pub(crate) ranges: Mutex<HashMap<usize, Vec<Range>>>,
-    /// The hints of the next run, where the last one found that fewer parts would do.
+    /// Hints for the next run, if the last one found that fewer parts suffice.
     pub(crate) learnt: Mutex<Option<Hints>>,
 }
 
-/// Chooses the forms in which columns pass through.
+/// Chooses the forms in which columns are streamed.
 pub type ChooseForms<'a> = dyn Fn(&[ScanColumn]) -> Forms + 'a;
 
-/// The means by which programs are made ready.
+/// Inputs of a preparation.
 pub struct Preparing<'a> {
-    /// The limits of the device.
+    /// Limits of the device.
     pub limits: Limits,
     /// The device.
     pub device: &'a Arc<dyn Device>,
-    /// Layouts and kernels of earlier programs, which programs that differ in constants share.
+    /// Layouts and kernels of earlier programs, shared by programs that differ in constants.
     pub shapes: &'a Shapes,
-    /// Segments that programs have opened.
+    /// Opened segments of all programs.
     pub recoded: &'a Recoded,
-    /// Chooses the forms in which columns pass through.
+    /// Chooses the forms in which columns are streamed.
     pub forms: &'a ChooseForms<'a>,
-    /// The place where data comes from that does not stay in device memory.
+    /// Source of streamed data.
     pub data: DataSource,
-    /// Whether hints are the first ones: those that programs with other constants have learnt are better.
+    /// Whether hints are the initial ones: then hints learnt by programs with other constants are preferred.
     pub first: bool,
 }
 
-/// Descriptors, and the bytes of those of columns and of row counts.
+/// Descriptors, with the images of those of columns and of row counts.
 type DescriptorImages = (Descriptors, Vec<u8>, Vec<u8>);
 
 impl Prepared {
-    /// Prepares `program` for inputs of so many rows.
+    /// Prepares `program` for inputs of these row counts.
     ///
     /// # Errors
-    /// Operations that the device cannot do, unreadable segments, compiler errors.
+    /// Operations that the device does not support, unreadable segments, compiler errors.
     pub fn new(program: &Arc<Program>, inputs: &[u64], hints: &Hints, by: &Preparing<'_>) -> Result<Self> {
         let started = Instant::now();
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
@@ -155,7 +155,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Finds out which data it reads, and how much that is.
+    /// Determines the data that the program reads, and its bytes.
     fn find_data(&mut self, by: &Preparing<'_>) -> Result<()> {
         let streamed = self.hints().streamed;
         let passing = self.scans.values().filter(|_| streamed);
@@ -180,22 +180,22 @@ impl Prepared {
         Ok(())
     }
 
-    /// The way sinks lie in memory.
+    /// Layouts of sinks.
     pub fn layouts(&self) -> &[SinkLayout] {
         &self.laid_out.layouts
     }
 
-    /// Lets programs with other constants that would begin with `first` begin with its hints, with which it has ended.
+    /// Passes the hints with which the program has completed to programs with other constants that start with `first`.
     pub(crate) fn teach(&self, first: &Hints) {
         self.shape.learn(first, self.hints());
     }
 
-    /// Lets programs with other constants that would begin with `first` begin with these again.
+    /// Makes programs with other constants that start with `first` use these again.
     pub(crate) fn unteach(&self, first: &Hints) {
         self.shape.forget(first);
     }
 
-    /// The hints that it was laid out with.
+    /// Hints of the layout.
     pub fn hints(&self) -> &Hints {
         &self.laid_out.hints
     }
@@ -210,12 +210,12 @@ impl Prepared {
         &self.made.lowered.kernels
     }
 
-    /// Where each pipeline runs.
+    /// The processor of each pipeline.
     pub fn places(&self) -> &[Place] {
         &self.made.lowered.places
     }
 
-    /// Begins to compile its kernels, if nobody has: data can be copied meanwhile.
+    /// Starts to compile the kernels, unless that has begun; data can be copied meanwhile.
     pub fn compile(&self, loaded: &Arc<Loaded>) {
         self.made.functions.start(self.kernels(), loaded);
     }
@@ -243,26 +243,26 @@ impl Prepared {
         self.found || self.is_compiled() && !self.made.functions.were_asked_for()
     }
 
-    /// Time that preparing took, compilation included, in nanoseconds.
+    /// Nanoseconds taken, compilation included.
     pub(crate) fn all_nanos(&self) -> u64 {
         self.nanos + if self.found { 0 } else { self.made.functions.nanos() }
     }
 
-    /// The row segments of kernel `kernel`, and their columns; `None` where it reads other rows.
+    /// The row segments of kernel `kernel` with their columns; `None` if it reads other rows.
     pub(crate) fn row_segments(&self, kernel: usize) -> Option<Vec<RowSegment<'_>>> {
         let kernel = &self.kernels()[kernel];
         let Work::Segments(number) = kernel.work else { return None };
         let scan = self.scans.get(&kernel.pipeline)?;
         let rows = &scan.rows;
         let row_segment = |&number: &usize| {
-            // Row segments are in order.
+            // Row segments are sorted by number.
             let position = rows.segments.segments.binary_search(&number).expect("a row segment of its scan");
             RowSegment { number, columns: &rows.columns[position], spans: scan.spans.of_segment(position) }
         };
         Some(rows.alike[number].segments.iter().map(row_segment).collect())
     }
 
-    /// Bytes of a region for descriptors of any of its row segments.
+    /// Bytes of a region for descriptors of any subset of its row segments.
     pub(crate) fn claimed_bytes(&self) -> u64 {
         self.descriptors.iter().copied().map(aligned).sum()
     }
@@ -275,13 +275,13 @@ impl Prepared {
         })
     }
 
-    /// The descriptors of kernel `kernel` that an earlier program has left in device memory.
+    /// The descriptors of kernel `kernel` that an earlier program left in device memory.
     pub(crate) fn known_descriptors(&self, kernel: usize, resident: &Resident) -> Option<Descriptors> {
         let pipeline = self.kernels()[kernel].pipeline;
         self.described(kernel, |_| resident.rows.get(&pipeline).cloned()).flatten()
     }
 
-    /// Notes that the descriptors of kernel `kernel` in `resident` are in device memory.
+    /// Records the descriptors of kernel `kernel` in `resident` for later programs.
     pub(crate) fn keep_described(&self, kernel: usize, resident: &Resident) {
         let (made, kernel) = (resident.descriptors[kernel], &self.kernels()[kernel]);
         if let (Work::Segments(number), Some(scan), Some(rows)) =
@@ -291,7 +291,7 @@ impl Prepared {
         }
     }
 
-    /// Whether descriptors of kernel `kernel` are in device memory, where `resident` tells what of its scan is; `None` where it scans nothing.
+    /// The descriptors of kernel `kernel` that are in device memory; `resident` returns the cached rows of its scan. `None` if it does not scan.
     fn described(
         &self,
         kernel: usize,
@@ -303,7 +303,7 @@ impl Prepared {
         Some(resident(scan).and_then(|rows| rows.described(&scan.rows.alike[number].segments, &scan.spans)))
     }
 
-    /// The bytes of a region that those of its scans' items take for which `which` holds, each once; of rows of which `known` tells, so many.
+    /// Bytes of a region for distinct items of its scans for which `which` holds; `known` returns the bytes of rows for which they are known.
     fn segment_bytes(&self, known: impl Fn(&OpenRows) -> Option<u64>, which: impl Fn(&Item) -> bool) -> u64 {
         let mut scans: Vec<&Arc<OpenRows>> = vec![];
         for scan in self.scans.values() {
@@ -323,11 +323,11 @@ impl Prepared {
         scans.iter().map(bytes).sum()
     }
 
-    /// The descriptors of what is looked at of some row segments of kernel `kernel`, still without addresses of their own: those of columns
-    /// and of row counts.
+    /// The descriptors of spans of row segments of kernel `kernel`, without addresses of their own, and the images of those of columns and of row
+    /// counts.
     ///
     /// # Errors
-    /// Segments that are not at one of `places`.
+    /// Segments without an address in `places`.
     pub(crate) fn describe(
         &self,
         kernel: usize,
@@ -352,7 +352,7 @@ impl Prepared {
         Ok((made, image, counts))
     }
 
-    /// The scan of kernel `kernel`; `None` where it reads other rows.
+    /// The scan of kernel `kernel`; `None` if it reads other rows.
     pub(crate) fn scan(&self, kernel: usize) -> Option<&Scan> {
         match &self.program.pipelines[self.kernels()[kernel].pipeline].source {
             Source::Scan(scan) => Some(scan),
@@ -360,14 +360,13 @@ impl Prepared {
         }
     }
 
-    /// The hints of the next layout where memory does not suffice: segments pass through, sizes are found out instead
-    /// of guessed, the host sorts the result.
+    /// The hints for another layout when memory is insufficient: streamed segments, small initial capacities, the result sorted by the host.
     ///
-    /// `limit` are the bytes that the device has for it, `inputs` those of them that rows from outside take.
-    /// How joins go on of which hash builds do not fit, `means` say.
+    /// `limit` are the bytes that the device has for the program, `inputs` those of them for input rows. `means` are the cost inputs for joins whose
+    /// hash builds do not fit.
     ///
     /// # Errors
-    /// [`crate::memory::error::Failure::Unsupported`] where the CPU is to run it.
+    /// [`crate::memory::error::Failure::Unsupported`] if the CPU is to run the program.
     pub fn with_less_memory(&self, limit: u64, inputs: u64, means: &Means) -> Result<Option<Hints>> {
         let room = self.room_for_sinks(limit, inputs);
         let hopeless = self.hints().streamed && self.memory.sinks() / 2 > room.unwrap_or(0);
@@ -379,10 +378,10 @@ impl Prepared {
         }
     }
 
-    /// The hints of the next layout where there is too little page-locked memory for rows of hash builds: without such.
+    /// The hints for another layout, without rows of hash builds on the host, when page-locked memory is insufficient.
     ///
     /// # Errors
-    /// As [`Prepared::with_less_memory`].
+    /// As for [`Prepared::with_less_memory`].
     pub fn without_rows_on_host(&self, limit: u64, inputs: u64, means: &Means) -> Result<Option<Hints>> {
         if means.strategy != JoinStrategy::Auto || !self.is_hybrid() {
             return Ok(None);
@@ -398,7 +397,7 @@ impl Prepared {
         self.hints().join.as_ref().is_some_and(|plan| plan.strategy == JoinStrategy::Hybrid)
     }
 
-    /// The way joins are done of which hash builds do not fit.
+    /// Chooses the strategy for joins whose hash builds do not fit.
     fn joins(&self, hints: &Hints, means: &Means) -> Result<Option<JoinPlan>> {
         match joins::choose(&self.program, self.inputs(), (hints, self.limits), means)? {
             Some(plan) if plan.strategy == JoinStrategy::Cpu => Err(plan.refusal().into()),
@@ -406,17 +405,17 @@ impl Prepared {
         }
     }
 
-    /// Bytes that all sinks may take beside what else there is.
+    /// Bytes available for all sinks besides everything else.
     fn room_for_sinks(&self, limit: u64, inputs: u64) -> Option<u64> {
         let own = self.stream.as_ref().map_or(0, |stream| aligned(stream.bytes())) + self.data_bytes;
         let texts: u64 = self.memory.texts.iter().map(|(_, bytes)| bytes).sum();
         let rest = self.memory.bytes - self.memory.sinks() - texts - aligned(self.memory.arena);
-        // Most strings will be those of parts.
+        // With parts, most strings are in the sinks' own string memory.
         let arena = if self.hints().makes_parts() { self.memory.arena } else { first_arena(self.limits) };
         limit.checked_sub(rest + aligned(arena) + inputs + own)
     }
 
-    /// Sinks of `room` bytes together: those that would take more are made in parts, or flushed to the host.
+    /// Hints for sinks of `room` bytes in total: larger ones are built in parts, or flushed to the host.
     fn with_parts(&self, room: u64, means: &Means) -> Result<Option<Hints>> {
         let mut hints = self.hints().clone();
         if !hints.makes_parts() {
@@ -469,7 +468,7 @@ impl CachedData for Prepared {
     }
 }
 
-/// The scans of `program` by pipeline, which have `filters`, with the rows that metadata does not rule out; their data comes from `data`.
+/// The scans of `program` with `filters`, by pipeline, with the rows that metadata does not rule out. `data` is the source of the data.
 ///
 /// # Errors
 /// Damaged metadata.
@@ -484,7 +483,7 @@ pub(crate) fn selected_scans(program: &Program, filters: &Filters, data: DataSou
     scans.collect()
 }
 
-/// Opens the `selected` scans of `program`, whose columns pass through in `forms` where they do.
+/// Opens the `selected` scans of `program`; `forms` are those of streamed columns.
 ///
 /// # Errors
 /// Unreadable segments.

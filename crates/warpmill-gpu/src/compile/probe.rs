@@ -1,8 +1,7 @@
 //! Probes of hash builds.
 //!
-//! A probe that gives at most one output row per input row is straight code. One that may give several is a loop in which
-//! every lane takes one step per iteration: a pair, or the row's NULL-extended copy once no pair is left. All that follows in
-//! the pipeline lies inside that loop, once.
+//! A probe with at most one output row per input row is straight-line code. Other probes are a loop in which every lane takes one step per iteration:
+//! a pair, or the row's NULL-extended copy once no pair is left. The rest of the pipeline is inside that loop.
 
 use warpmill_ir::{ExprKind, JoinKind, Probe};
 
@@ -13,20 +12,20 @@ use super::layout::{BuildLayout, Table};
 use super::params::Binding;
 use super::partition;
 
-/// No row.
+/// The row number that means no row.
 pub(super) const NONE: &str = "0xFFFFFFFFu";
 
-/// The operands that name a build's table in a kernel.
+/// Operands for a build's lookup structure.
 struct Names {
     state: String,
-    /// `heads` or `bits`, by table.
+    /// `heads` or `bits`, depending on the table.
     table: String,
     next: String,
     keys: String,
     flags: Option<String>,
 }
 
-/// Generates `probe` of the build laid out as `build`.
+/// Generates `probe` of the build with layout `build`.
 pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout) -> Result<()> {
     let matches = matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly);
     let names = Names::new(g, probe, build, matches);
@@ -78,7 +77,7 @@ impl Names {
     }
 }
 
-/// The first candidate row for the keys (a `u32` variable), or none.
+/// A `u32` variable with the first candidate row for the keys, or `NONE`.
 fn find(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, values: &[Value]) -> String {
     let active = g.active.clone();
     match build.table {
@@ -93,7 +92,7 @@ fn find(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, va
             let table = &names.table;
             let found = match build.table {
                 Table::Bitmap => match tested(g, probe) {
-                    // The scan has looked at the same bit.
+                    // The scan has tested the same bit.
                     Some(None) => format!("{ok} ? (u32){key} : {NONE}"),
                     Some(Some(unless)) => {
                         format!("{ok} && (!{unless} || bit_test({table}, {key})) ? (u32){key} : {NONE}")
@@ -119,7 +118,7 @@ fn find(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, va
     }
 }
 
-/// Whether all rows have passed the bitmap of this probe's build already, and unless what.
+/// Whether all rows have passed the bitmap of this probe's build already; the inner value is the condition under which that test was skipped.
 fn tested(g: &Generator, probe: &Probe) -> Option<Option<String>> {
     let [key] = probe.keys.as_slice() else { return None };
     let ExprKind::Column(index) = key.kind else { return None };
@@ -129,8 +128,8 @@ fn tested(g: &Generator, probe: &Probe) -> Option<Option<String>> {
     Some(test.unless.clone())
 }
 
-/// Looks for the keys of rows that are `active` in the table of hashes `heads`. Gives a `u32` variable: `found`, an expression over the `slot`
-/// and its `head`, or none.
+/// Looks up the keys of rows for which `active` holds in the hash table `heads`. Returns a `u32` variable: the value of `found`, an expression over
+/// `slot` and its `head`, or `NONE`.
 pub(super) fn find_wide(
     g: &mut Generator,
     build: &BuildLayout,
@@ -162,7 +161,7 @@ pub(super) fn find_wide(
     m
 }
 
-/// The row after `m` with the same key.
+/// The row after `m` with the same key, or `NONE`.
 fn following(build: &BuildLayout, names: &Names, m: &str) -> String {
     match build.table {
         Table::All => format!("({m} + 1 < {}->count ? {m} + 1 : {NONE})", names.state),
@@ -171,7 +170,7 @@ fn following(build: &BuildLayout, names: &Names, m: &str) -> String {
     }
 }
 
-/// Begins the scope of pairs with row `m` of the build.
+/// Opens the scope of pairs with row `m` of the build.
 pub(super) fn pairs(
     g: &mut Generator,
     probe: &Probe,
@@ -223,7 +222,7 @@ fn residual(g: &mut Generator, probe: &Probe) -> Result<()> {
     Ok(())
 }
 
-/// Whether any build row matches, as a `bool` operand.
+/// A `bool` operand: whether any build row matches.
 fn exists(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, head: &str) -> Result<String> {
     let Some(residual) = &probe.residual else {
         return Ok(g.code.define(CType::Bool, "match", format!("{head} != {NONE}")));
@@ -246,14 +245,14 @@ fn exists(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, 
     Ok(matched)
 }
 
-/// Whether a probe without a match has to look at the build's rows to know that it has none: then the build is
-/// [`Table::Wide`], which keeps the keys of all of them.
+/// Whether a probe without a match must look at the build's rows to decide between false and NULL: then the build is [`Table::Wide`], which keeps all
+/// keys.
 pub fn compares_unknown(probe: &Probe) -> bool {
     probe.null_aware && !probe.keys.is_empty() && (probe.residual.is_some() || probe.keys.len() > 1)
 }
 
-/// Of a row without a match, whether `IN` is NULL: some pair passes the condition, and its keys are not known to differ. Rows
-/// without NULLs are compared with the build's rows that have some.
+/// For rows without a match, whether `IN` is NULL: some pair passes the condition, and its keys are not known to differ. Rows without NULLs are
+/// compared only with build rows that have NULLs.
 fn unknown(
     g: &mut Generator,
     probe: &Probe,
@@ -301,7 +300,7 @@ fn unknown(
     Ok(unknown)
 }
 
-/// Semi, anti and mark joins: the input row, or not. `unknown` where that was looked for.
+/// Semi, anti and mark joins, with at most one output row. `unknown`: the operand for a NULL result, if it was computed.
 fn one_row(
     g: &mut Generator,
     (probe, build): (&Probe, &BuildLayout),
@@ -323,7 +322,7 @@ fn one_row(
                 g.push_selection(&probe.output);
                 return;
             }
-            // NOT IN: of an empty list everything, with a NULL on either side nothing that is not known.
+            // NOT IN: true for an empty list; otherwise NULL, so filtered out, if there is a NULL on either side and no match.
             g.filter(&format!("({empty} || ({key_valid} && !{matched} && !{state}->has_null))"));
         }
         JoinKind::ProbeAnti => g.filter(&format!("!{matched}")),
@@ -337,7 +336,7 @@ fn one_row(
             });
             let mark = Value::new(matched, CType::Bool).with_valid(valid);
             g.push_pairs([]);
-            // The mark's index comes after the payload, of which a mark join gives out none.
+            // The mark's index comes after the payload, of which a mark join outputs nothing.
             let width = g.width();
             g.push_value(mark);
             let output: Vec<usize> = probe.output.iter().map(|&i| i.min(width)).collect();
@@ -348,10 +347,10 @@ fn one_row(
     g.push_selection(&probe.output);
 }
 
-/// Joins that give every pair: a loop over each row's matches.
+/// Joins that output every pair: a loop over each row's matches.
 fn each_pair(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, head: &str) -> Result<()> {
     let outer = matches!(probe.kind, JoinKind::ProbeOuter | JoinKind::Full);
-    // An expression of the input row is computed once, not once per pair.
+    // Expressions over the input row are computed once, not once per pair.
     g.load_output(&probe.output, probe.residual.as_ref())?;
     let input = g.active.clone();
     let m = g.code.variable(CType::U32, "m", head);
@@ -369,7 +368,7 @@ fn each_pair(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Name
         emit = g.code.define(CType::Bool, "emit", format!("{pair} && {}", value.is_true()));
     }
     if let Some(flags) = &names.flags {
-        // Most rows that are found are found again: a load costs less than a store.
+        // Most flags are set already, and a load is cheaper than a store.
         g.code.line(format!("if ({emit} && !{flags}[{row}]) {flags}[{row}] = 1;"));
     }
     g.code.line(format!("if ({pair}) {m} = {next};"));
@@ -377,10 +376,10 @@ fn each_pair(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Name
         Some(any) => {
             g.code.line(format!("if ({emit}) {any} = true;"));
             let extend = g.code.define(CType::Bool, "extend", format!("{open} && !{pair} && !{any}"));
-            // A row without a match stays for one more step; the others end with their last candidate.
+            // A row without a match stays for one more step; others end with their last candidate.
             g.code.line(format!("{open} = {pair} && ({m} != {NONE} || !{any});"));
             g.active = g.code.define(CType::Bool, "row", format!("{emit} || {extend}"));
-            // Payload of the extended row is NULL: the pairs were loaded for `pair` only, a residual may have dropped them.
+            // The payload of the extended row is NULL, but pairs were loaded where `pair` holds, and the residual may have rejected them.
             if probe.residual.is_some() {
                 pairs_again(g, probe, build, &row, &emit)?;
             }
@@ -401,7 +400,7 @@ fn each_pair(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Name
     Ok(())
 }
 
-/// A fresh scope of pairs, whose payload is NULL where `emit` does not hold.
+/// Reopens the scope of pairs, with payload NULL where `emit` does not hold.
 fn pairs_again(g: &mut Generator, probe: &Probe, build: &BuildLayout, row: &str, emit: &str) -> Result<()> {
     let scope = g.scope();
     g.pop_to(scope - 1);

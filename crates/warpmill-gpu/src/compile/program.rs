@@ -1,5 +1,5 @@
-//! From a program to kernels: one per pipeline and group of segments that are encoded alike, one to link each wide hash
-//! table, one to turn each aggregation into rows.
+//! Lowering of a program to kernels: one per pipeline and group of equally encoded segments, one to link each wide hash table, one to turn each
+//! aggregation into rows.
 
 use std::collections::BTreeMap;
 
@@ -17,29 +17,29 @@ use super::top;
 use super::{asof, build, group, grouped, order, probe, sort, source, window};
 use crate::data::shape::ColumnShape;
 
-/// The place where a pipeline runs.
+/// The processor of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// All of it on the device.
+    /// The device.
     Device,
-    /// On the host: it reads rows that the host sorts.
+    /// The host, since the pipeline reads rows that the host sorts.
     Host,
 }
 
-/// A program, ready to be compiled.
+/// A lowered program, ready to be compiled.
 #[derive(Debug)]
 pub struct Lowered {
-    /// In order of execution.
+    /// Kernels in order of execution.
     pub kernels: Vec<Kernel>,
-    /// One per pipeline.
+    /// The processor of each pipeline.
     pub places: Vec<Place>,
 }
 
-/// Generates the kernels of `program`, whose scans have no filters but those that packed values do not decide. `scans` describes the scan of each
-/// pipeline that has one; `streamed`: its segments are gone when the kernel that reads them has ended.
+/// Generates the kernels of `program`, whose scans have only the filters that are not decided on packed values. `scans` describes the scan of each
+/// scanning pipeline; `streamed`: segments are invalid after the kernel that reads them.
 ///
 /// # Errors
-/// Operations that the device cannot do.
+/// Operations that the device does not support.
 pub fn lower(
     program: &Program,
     sinks: &[SinkLayout],
@@ -71,7 +71,7 @@ pub fn lower(
     Ok(Lowered { kernels, places })
 }
 
-/// The host takes over where rows are read that it sorts.
+/// Assigns pipelines to processors: those that read rows which the host sorts run on the host.
 pub fn places(program: &Program, layouts: &[SinkLayout]) -> Result<Vec<Place>> {
     let by_host = |(sink, layout): (&Sink, &SinkLayout)| {
         matches!(sink, Sink::Sort { .. }) && !matches!(layout, SinkLayout::Rows(rows) if rows.sorted.is_some())
@@ -102,10 +102,10 @@ pub fn places(program: &Program, layouts: &[SinkLayout]) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// Bytes of tables in shared memory from which on a multiprocessor runs one block only.
+/// Bytes of tables in shared memory from which only one block runs per multiprocessor.
 const LARGE_SHARED: u64 = 8 << 10;
 
-/// Bytes of a bitmap that is copied into shared memory, and of all that a kernel copies.
+/// Largest number of bytes of a bitmap that is copied into shared memory (`SHARED_BITMAP`), and of all in a kernel (`SHARED_BITMAPS`).
 const SHARED_BITMAP: u32 = 32 << 10;
 const SHARED_BITMAPS: u32 = 40 << 10;
 
@@ -118,7 +118,7 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    /// Kernel `number` of a scan.
+    /// Generates kernel `number` of a scan.
     fn scan(&self, number: usize, shape: &ScanShape) -> Result<Kernel> {
         let Source::Scan(scan) = &self.pipeline.source else { unreachable!("a scan's pipeline") };
         let mut g = Generator::new();
@@ -136,12 +136,12 @@ impl Lowering<'_> {
         self.finish(g, name, Work::Segments(number), format!("pipeline {}: scan {}", self.index, scan.name))
     }
 
-    /// Whether it reads or probes a sink that is made in parts: strings are gone when the next part is made.
+    /// Whether the pipeline reads or probes a sink in parts, whose strings are invalid after the part.
     fn uses_parts(&self) -> bool {
         self.uses(|sink| sink.partition().is_some())
     }
 
-    /// Whether it reads or probes a hash build with strings in the host's memory: the query after it gets that memory.
+    /// Whether the pipeline reads or probes a hash build with strings in host memory, which is reused after the query.
     fn uses_host_text(&self) -> bool {
         self.uses(|sink| matches!(sink, SinkLayout::Build(build) if build.host_strings() > 0))
     }
@@ -155,8 +155,8 @@ impl Lowering<'_> {
         reads || self.pipeline.operators.iter().any(probes)
     }
 
-    /// Threads of a block, and blocks that a multiprocessor must have room for. Large tables in shared memory are shared by
-    /// as many threads as there can be, which leaves the most to the cache.
+    /// Threads of a block, and least number of resident blocks per multiprocessor. Large tables in shared memory are shared by as many threads as
+    /// possible, which leaves most memory to the cache.
     fn block(&self, choice: &Choice<'_>) -> (u32, u32) {
         let bitmaps: u64 = choice.keys().filter(|test| test.shared).map(|test| u64::from(test.keys / 8)).sum();
         let groups = match &self.sinks[self.pipeline.sink] {
@@ -172,7 +172,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The bitmaps that decide which rows of `scan` can find a partner, in the order of what they save for what they cost.
+    /// Tests of scan rows against key bitmaps of builds, ordered by savings per cost.
     fn prunes(&self, scan: &Scan) -> Vec<KeyTest> {
         let mut tests: Vec<(f64, KeyTest)> = vec![];
         for prune in &scan.prune {
@@ -180,7 +180,7 @@ impl Lowering<'_> {
             let Some((buffer, part)) = layout.key_bits(prune.build, prune.key) else { continue };
             let Ok(keys) = u32::try_from(part.size) else { continue };
             let Some(fraction) = coarse_of_keys(layout.fraction) else { continue };
-            // Of a build in parts nobody knows here which part there will be.
+            // The part of a build in parts is not known at this point.
             if layout.partition.is_some() || tests.iter().any(|(_, test)| test.column == prune.column) {
                 continue;
             }
@@ -203,7 +203,7 @@ impl Lowering<'_> {
         tests.into_iter().map(|(_, test)| test).map(fits).collect()
     }
 
-    /// The kernel of a pipeline over rows in device memory.
+    /// Generates the kernel of a pipeline over rows in device memory.
     fn flat(&self, inputs: &[u64]) -> Result<Kernel> {
         let mut g = Generator::new();
         g.hosted = self.uses_host_text();
@@ -253,7 +253,7 @@ impl Lowering<'_> {
         self.finish(g, name, Work::Rows(most), format!("pipeline {}: {from}", self.index))
     }
 
-    /// Opens the loop over `count` rows in device memory: in windows, where those that the sink gets may be too many.
+    /// Opens the loop over `count` rows in device memory; in windows, if the sink may overflow.
     fn rows_loop(&self, g: &mut Generator, count: &str) {
         match &self.sinks[self.pipeline.sink] {
             SinkLayout::Rows(rows) if rows.flushes => source::window(g, count),
@@ -277,7 +277,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The operators and the sink, inside the loop over rows.
+    /// Generates the operators and the sink, inside the loop over rows.
     fn operators(&self, g: &mut Generator) -> Result<()> {
         let mut rank = self.reads_sorted().then(|| "row".to_string());
         for operator in &self.pipeline.operators {
@@ -334,12 +334,12 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether the rows come in an order that matters.
+    /// Whether the input rows are in an order that matters.
     fn reads_sorted(&self) -> bool {
         order::reads_sorted(self.program, self.sinks, self.pipeline)
     }
 
-    /// Lets some rows pass: those of certain ranks where rows have one, which then have others.
+    /// Generates a limit, by rank if rows have one; returns the rank of remaining rows.
     fn limit(&self, g: &mut Generator, rank: Option<String>, skip: u64, fetch: Option<u64>) -> Option<String> {
         let ordered = rank.is_some();
         let at = rank.unwrap_or_else(|| {
@@ -376,7 +376,7 @@ impl Lowering<'_> {
         Ok(kernel(g, entry, threads, work, self.index, label))
     }
 
-    /// The kernels that finish the sink when all of the device's pipelines of the sink have run.
+    /// The kernels that finish the sink after all its device pipelines.
     fn end(&self) -> Result<Vec<Kernel>> {
         let id = self.pipeline.sink;
         match (&self.program.sinks[id], &self.sinks[id]) {
@@ -425,7 +425,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Finds the first rows of a sort, digit by digit of their order images, and copies them.
+    /// Selects the first rows of a sort, digit by digit of their order images, and copies them.
     fn top(&self, id: SinkId, layout: &RowsLayout, top: &Top) -> Result<Vec<Kernel>> {
         let label = format!("pipeline {}: top {}", self.index, top.limit);
         let finish = |g: Generator, entry: String, label: String| {

@@ -1,4 +1,4 @@
-//! Parts of sinks: their keys, and which rows may belong to them.
+//! Ranges of key values: the parts of sinks, and tests of which row segments belong to them.
 
 use warpmill_ir::{Expr, JoinKind, Phys, Pipeline, Program, Scan, Sink, SinkId, Source};
 
@@ -7,44 +7,44 @@ use super::keys::KeyShape;
 use super::layout::{Partition, SinkLayout};
 use warpmill_ir::graph::{probes, sets_flags};
 
-/// Values of keys: a part of a sink.
+/// A range of key values: a part of a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) from: u64,
     pub(crate) size: u64,
-    /// The number of times that it was cut out of a larger one.
+    /// Number of splits that it results from.
     pub(crate) cuts: u32,
 }
 
 impl Range {
-    /// The least value, and how many there are.
+    /// The first value, and the number of values.
     pub(crate) fn values(&self) -> (u64, u64) {
         (self.from, self.size)
     }
 }
 
-/// The parts of a sink that are expected to be small enough.
+/// The initial division of a sink into parts.
 pub(crate) fn expected(partition: &Partition) -> Vec<Range> {
     let size = partition.total.div_ceil(partition.parts).clamp(1, partition.most);
     let starts = (0..partition.total.div_ceil(size)).map(|number| number * size);
     starts.map(|from| Range { from, size: size.min(partition.total - from), cuts: 0 }).collect()
 }
 
-/// Parts that are made in a run at most: beyond, the CPU is faster.
+/// Largest number of parts that a run builds: with more, the CPU is faster.
 pub(crate) const MOST_PARTS: u64 = 2048;
 
-/// The test of the rows of a scan by a part of a sink: only those with certain values in a column belong to it.
+/// A test of a scan's row segments against a part: only rows with certain values in a column belong to it.
 pub struct RangeTest<'p> {
     scan: &'p Scan,
     column: usize,
-    /// The least and the greatest value.
+    /// Least and greatest value.
     values: (i128, i128),
-    /// Whether NULLs may belong to it too.
+    /// Whether NULLs may belong to the part too.
     nulls: bool,
 }
 
 impl<'p> RangeTest<'p> {
-    /// For the rows that are put into the part with `size` values of keys from `from` on of the sink of a pipeline.
+    /// The test for rows that enter the part with `size` key values from `from` of a pipeline's sink.
     pub fn of_sink(
         (program, layouts): (&'p Program, &[SinkLayout]),
         pipeline: usize,
@@ -61,12 +61,12 @@ impl<'p> RangeTest<'p> {
             SinkLayout::Groups(groups) => &groups.keys,
             SinkLayout::Rows(_) => return None,
         };
-        // Rows of which another key is NULL belong to the part with value 0.
+        // Rows with NULL in another key belong to the part with value 0.
         let elsewhere = from == 0 && keys.len() > 1 && keys.iter().any(|key| key.ty.nullable);
         if elsewhere { None } else { Self::new(pipeline, keys, shape, (from, size), true) }
     }
 
-    /// For the rows of a pipeline that find their partners in that part of build `id`.
+    /// The test for rows of a pipeline whose partners are in that part of build `id`.
     pub fn of_probe(
         (program, layouts): (&'p Program, &[SinkLayout]),
         pipeline: usize,
@@ -78,7 +78,7 @@ impl<'p> RangeTest<'p> {
         let (position, probe) = probes(pipeline).find(|(_, probe)| probe.build == id)?;
         let needs_partner =
             matches!(probe.kind, JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter | JoinKind::BuildOnly);
-        // The marks of rows without a partner that other builds have set must not be lost.
+        // Flags set in earlier builds for rows without a partner here must not be lost.
         let tells = probes(pipeline).take_while(|(other, _)| *other < position).any(|(_, probe)| sets_flags(probe));
         if tells {
             return None;
@@ -93,7 +93,7 @@ impl<'p> RangeTest<'p> {
         Some(Self { scan, column: test.column, values: test.values, nulls: test.nulls })
     }
 
-    /// The key with the largest stride decides.
+    /// The test on the key with the largest stride.
     fn new<'a>(
         pipeline: &'a Pipeline,
         keys: &[Expr],
@@ -113,7 +113,7 @@ impl<'p> RangeTest<'p> {
         Some(RangeTest { scan, column, values: (value(from), value(from + size - 1)), nulls })
     }
 
-    /// Whether a row segment may have rows that belong to the part.
+    /// Whether a row segment may have rows of the part.
     pub fn may_pass(&self, segment: usize) -> bool {
         let stats = self.scan.table.segment_stats(segment, self.scan.columns[self.column]);
         let Some((least, greatest)) = stats.int_range() else { return true };

@@ -1,4 +1,4 @@
-//! Launches of earlier runs: a query that runs again finds its memory where it was, and only has to launch.
+//! Replay of earlier launches: a repeated query that gets the same addresses only has to launch.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::data::items::Resident;
 use crate::device::{DevicePtr, LaunchShape};
 
-/// Places in memory for which a program's launches are kept: programs that run at once take turns with a few.
+/// Largest number of address sets for which a program's launches are kept; concurrent runs alternate among a few.
 const MOST_REPLAYS: usize = 4;
 
 /// A launch.
@@ -15,44 +15,44 @@ const MOST_REPLAYS: usize = 4;
 pub(crate) struct Launch {
     pub kernel: usize,
     pub shape: LaunchShape,
-    /// The bytes of the parameter.
+    /// Bytes of the parameter struct.
     pub params: Vec<u8>,
-    /// Bytes of the segments that it reads.
+    /// Bytes of segments read.
     pub bytes: u64,
 }
 
-/// The place where a run's memory is.
+/// Addresses of a run's memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Places {
-    /// Constants, and behind them the states.
+    /// Constants, followed by states.
     pub block: DevicePtr,
     pub states: DevicePtr,
     pub arena: DevicePtr,
-    /// Strings in the host's memory.
+    /// Strings in host memory.
     pub hosted: DevicePtr,
-    /// As in the plan.
+    /// Buffers, in the order of the plan.
     pub buffers: Vec<DevicePtr>,
 }
 
-/// The launches of a program for one place of its memory.
+/// A program's launches for one set of addresses.
 pub(crate) struct Replay {
     places: Places,
     resident: Arc<Resident>,
     pub launches: Vec<Launch>,
 }
 
-/// The launches of earlier runs.
+/// Launches of earlier runs.
 #[derive(Default)]
 pub(crate) struct Replays(Mutex<Vec<Arc<Replay>>>);
 
 impl Replays {
-    /// The launches for `places` and `resident`, if there are some.
+    /// The launches for these addresses, if known.
     pub fn find(&self, places: &Places, resident: &Arc<Resident>) -> Option<Arc<Replay>> {
         let same = |replay: &&Arc<Replay>| Arc::ptr_eq(&replay.resident, resident) && replay.places == *places;
         self.0.lock().iter().find(same).cloned()
     }
 
-    /// Keeps launches.
+    /// Records launches.
     pub fn keep(&self, places: Places, resident: Arc<Resident>, launches: Vec<Launch>) -> Arc<Replay> {
         let replay = Arc::new(Replay { places, resident, launches });
         let mut replays = self.0.lock();

@@ -1,8 +1,8 @@
 //! The loop over the rows of a scan's segments.
 //!
-//! A warp takes a few vectors of 1024 rows. Of each it decides the predicates that packed values decide, for 32 rows per
-//! lane, as a mask: ranges, sets of codes, and keys that a hash build must have. Where few rows are left they go to a queue,
-//! so that later columns are loaded for them only and every lane has one; the queue outlives the vector, not the task.
+//! A warp takes a few vectors of 1024 rows. In each it decides the predicates on packed values (ranges, code sets, keys of hash builds) as a mask of
+//! 32 rows per lane. If few rows are left they are queued, so that later columns are loaded for them only and every lane has one. The queue persists
+//! across the vectors of a task.
 
 use warpmill_ir::{Phys, Scan};
 
@@ -17,26 +17,25 @@ use crate::data::shape::ColumnShape;
 pub struct KeyTest {
     /// The scan's column.
     pub column: usize,
-    /// The bitmap.
+    /// Buffer name of the bitmap.
     pub buffer: String,
-    /// The key of the first bit.
+    /// Key of the first bit.
     pub min: i64,
     /// The number of bits.
     pub keys: u32,
-    /// Whether statistics prove that all rows' keys have a bit.
+    /// Whether statistics prove that all keys are within the bitmap.
     pub within: bool,
-    /// Whether each block copies it into shared memory.
+    /// Whether each block copies the bitmap into shared memory.
     pub shared: bool,
-    /// The part of the rows that is expected to pass, as far as kernels depend on it.
+    /// Coarse estimated selectivity.
     pub fraction: f64,
-    /// The least and greatest key in device memory, and how dense keys lie between them where none is missing: if none is,
-    /// a range stands for the bitmap.
+    /// Buffer with the least and greatest key, and the density of keys between them if none is missing: if none is, a range test replaces the bitmap.
     pub bounds: Option<(String, f64)>,
 }
 
 impl KeyTest {
-    /// Its costs, in tests of a range. Reads of other rows' bits from a cache take about eight times as long as from
-    /// shared memory, where a range is likely to do it is nearly one.
+    /// Cost in units of a range test. Reads of bits from a cache take about eight times as long as from shared memory; where a range probably
+    /// suffices, the cost is nearly one.
     pub fn cost(&self) -> f64 {
         match (&self.bounds, self.shared) {
             (Some(_), true) => 1.2,
@@ -46,24 +45,24 @@ impl KeyTest {
     }
 }
 
-/// The part of a scan's rows below which a column is not worth loading for all rows: the rest of the tests is for single
-/// rows. Keys take longer to test than ranges.
+/// Remaining fraction of rows below which a further column is not loaded for whole vectors: later tests are done row by row. Key tests take longer
+/// than range tests.
 const FEW_IN_RANGE: f64 = 0.02;
 const FEW_KEYS: f64 = 0.06;
 
-/// Threads of a block that shares large tables: one block to a multiprocessor, one copy.
+/// Threads of a block that shares large tables: one block, and one copy, per multiprocessor.
 pub const WIDE_BLOCK: u32 = 1024;
 
-/// The same where two columns of keys are in registers at once: more threads would have too few of them.
+/// The same if two key columns are in registers at once: more threads would have too few registers.
 pub const TWO_KEYS_BLOCK: u32 = 768;
 
-/// Entries of a warp's queue: less than half a vector joins less than a batch that is waiting.
+/// Entries of a warp's queue: less than a batch that is waiting, plus less than half a vector.
 const QUEUE: usize = 544;
 
-/// Words of a lane that are loaded before the first of them is needed; registers are few.
+/// Number of words per lane that are loaded ahead of use; limited by registers.
 const STAGE_WORDS: u32 = 40;
 
-/// The test that decides a row's fate before its other columns are loaded.
+/// A test that is decided before a row's other columns are loaded.
 enum Test<'a> {
     Packed(&'a TestShape),
     Key(&'a KeyTest, KeyOperands),
@@ -78,16 +77,16 @@ impl Test<'_> {
     }
 }
 
-/// The names of the parts of a [`KeyTest`] in a kernel.
+/// Operands of a [`KeyTest`] in a kernel.
 struct KeyOperands {
     bits: String,
     min: String,
     keys: String,
-    /// Whether the range `lo ..= hi` decides, its ends.
+    /// Operands for whether a range test replaces the bitmap, and its ends `lo ..= hi`.
     range: Option<[String; 3]>,
 }
 
-/// Opens the loop over the rows of a scan whose segments are encoded as `shapes`. The filters of `scan` are those that packed values do not decide.
+/// Opens the loop over the rows of a scan with segments of shapes `shapes`. `scan` has only the filters that are not decided on packed values.
 pub fn scan(g: &mut Generator, scan: &Scan, shapes: &[ColumnShape], choice: &Choice<'_>) -> Result<()> {
     let tests = choice.tests(g);
     let [segments, rows, count, bits, split, run] = operands(g);
@@ -176,12 +175,11 @@ fn operands(g: &mut Generator) -> [String; 6] {
     ]
 }
 
-/// The choice of the rows of a scan that are looked at.
+/// The order and place of a scan's tests.
 pub struct Choice<'a> {
     /// The pipeline of the scan.
     pipeline: usize,
-    /// The tests that are decided for whole vectors, those that save the most for what they cost first, until few rows are
-    /// expected to be left. Keys are left to their joins then.
+    /// Tests on whole vectors, by savings per cost, until few rows are expected to be left. Remaining key tests are left to the joins.
     whole: Vec<Condition<'a>>,
     /// Filters that are decided row by row.
     rest: Vec<&'a TestShape>,
@@ -193,7 +191,7 @@ enum Condition<'a> {
 }
 
 impl<'a> Choice<'a> {
-    /// Chooses for the scan of `pipeline`, of segments encoded as `shapes`.
+    /// Orders the tests for the scan of `pipeline` with segments of shapes `shapes`.
     pub fn new(pipeline: usize, tests: &'a [TestShape], shapes: &[ColumnShape], prunes: &'a [KeyTest]) -> Self {
         let packed = tests.iter().map(|test| (Condition::Packed(test), test.column, test.fraction, 1.0));
         let keys = prunes.iter().map(|prune| (Condition::Key(prune), prune.column, prune.fraction, prune.cost()));
@@ -214,7 +212,7 @@ impl<'a> Choice<'a> {
         choice
     }
 
-    /// The tests of keys among those of whole vectors.
+    /// Key tests among those on whole vectors.
     pub fn keys(&self) -> impl Iterator<Item = &'a KeyTest> + '_ {
         self.whole.iter().filter_map(|condition| match condition {
             Condition::Key(test) => Some(*test),
@@ -231,7 +229,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// Narrows `mask` by the tests. Columns are loaded together as long as it is likely that all of them are looked at.
+/// Narrows `mask` by the tests. Columns are loaded together as long as all of them are likely to be needed.
 fn narrow(g: &mut Generator, pipeline: usize, tests: &[Test<'_>], shapes: &[ColumnShape]) {
     if tests.is_empty() {
         return;
@@ -274,7 +272,7 @@ fn narrow(g: &mut Generator, pipeline: usize, tests: &[Test<'_>], shapes: &[Colu
     g.code.close_to(depth);
 }
 
-/// Narrows `mask` by one test, whose column's words are in registers.
+/// Narrows `mask` by one test, with its column's words in registers.
 fn apply(g: &mut Generator, pipeline: usize, test: &Test<'_>, shapes: &[ColumnShape]) {
     let column = test.column();
     let ColumnShape::Lane { width, nullable, local, .. } = shapes[column] else {
@@ -317,8 +315,7 @@ fn apply(g: &mut Generator, pipeline: usize, test: &Test<'_>, shapes: &[ColumnSh
     }
 }
 
-/// The code before the loop for test `number` of keys: its bitmap, copied into shared memory where it is small, and the
-/// range that may stand for it.
+/// Generates the code before the loop for key test `number`: copies a small bitmap into shared memory, and computes the range that may replace it.
 fn key_operands(g: &mut Generator, number: usize, test: &KeyTest) -> KeyOperands {
     let mut bits = g.params.pointer("u32", "bits", Binding::Named(test.buffer.clone()));
     let min = g.params.value(CType::I64, "min", test.min.to_le_bytes().to_vec());
@@ -343,7 +340,7 @@ fn key_operands(g: &mut Generator, number: usize, test: &KeyTest) -> KeyOperands
     KeyOperands { bits, min, keys, range }
 }
 
-/// The ends of a range.
+/// Operands for the ends of a range.
 fn range(g: &mut Generator, pipeline: usize, test: &TestShape) -> [String; 2] {
     let mut end = |name, part| {
         let binding = Binding::Test { pipeline, number: test.number, part };
@@ -352,7 +349,7 @@ fn range(g: &mut Generator, pipeline: usize, test: &TestShape) -> [String; 2] {
     [end("lo", TestPart::Least), end("hi", TestPart::Greatest)]
 }
 
-/// The bits of a set of codes, and their number.
+/// Operands for the bits of a code set, and the number of codes.
 fn code_set(g: &mut Generator, pipeline: usize, test: &TestShape) -> [String; 2] {
     let binding = |part| Binding::Test { pipeline, number: test.number, part };
     let bits = g.params.pointer("u32", "set", binding(TestPart::Set));
@@ -375,7 +372,7 @@ fn row_test(g: &mut Generator, pipeline: usize, test: &TestShape) -> Result<()> 
     Ok(())
 }
 
-/// The value of a scan's column at `row`, counted from vector `base`.
+/// The value of a scan's column at `row`, relative to vector `base`.
 pub fn load_segment(g: &mut Generator, column: usize, shape: &ColumnShape) -> Value {
     let (phys, active) = (shape.phys(), g.active.clone());
     let ty = CType::of(phys);

@@ -1,8 +1,8 @@
-//! Shapes of programs: layouts of sinks, kernels with their functions and plans of memory, shared by statements that differ in constants which are
-//! parameters of kernels.
+//! Shapes of programs: layouts of sinks, kernels with their functions, and memory plans, shared by statements that differ only in constants that are
+//! kernel parameters.
 //!
-//! The key of each is everything that it is made from, compared as a whole. Lowering gets only the part of the program that is compared
-//! ([`identity::seen`]), so that no text can depend on anything else; sinks are laid out by the estimates of filters, never by these themselves.
+//! Cache keys consist of everything that an entry is made from, compared in full. Lowering gets only the part of the program that is compared
+//! ([`identity::seen`]), so that kernel texts cannot depend on anything else; layouts depend on the selectivity of filters, never on the filters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use super::{planner, shares};
 use crate::data::shape::ColumnShape;
 use crate::memory::error::Result;
 
-/// Most shapes that are kept: those used least recently go first.
+/// Largest number of shapes; the least recently used are dropped.
 const MOST_SHAPES: usize = 256;
 
-/// Most layouts, kernels and plans of memory that are kept of a shape: those made first go first.
+/// Largest number of layouts, kernels and memory plans per shape; the oldest are dropped.
 const MOST_MADE: usize = 32;
 
-/// Whether what is shared is made anew each time, too, and compared: for tests.
+/// Whether cached entries are always remade and compared, for tests.
 static VERIFIED: AtomicBool = AtomicBool::new(cfg!(debug_assertions));
 
-/// Lets all that programs share in this process be made anew each time, too, and compared: a difference panics. For tests.
+/// Makes cached entries of this process be remade each time and compared; a difference panics. For tests.
 pub fn verify() {
     VERIFIED.store(true, Ordering::Relaxed);
 }
@@ -41,45 +41,45 @@ fn is_verified() -> bool {
     VERIFIED.load(Ordering::Relaxed)
 }
 
-/// The shapes of programs that were made ready for a device.
+/// Cache of the shapes of programs prepared for a device.
 #[derive(Default)]
 pub struct Shapes(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// By identity, with the time of the last use.
+    /// Shapes by identity, with the time of the last use.
     shapes: HashMap<Box<[u8]>, (Arc<Shape>, u64)>,
     clock: u64,
 }
 
-/// Programs that lowering cannot tell apart but by the estimates of filters.
+/// The shared state of programs that lowering can distinguish only by the selectivity of filters.
 pub struct Shape {
     named: Named,
-    /// Hints that the last of its programs that needed others than the first ones has ended with, by those that it began with.
+    /// Learnt hints by initial hints: those with which the last program completed that needed others than the initial ones.
     learnt: Mutex<Vec<(Hints, Hints)>>,
     laid_out: Mutex<Vec<(Vec<u64>, Arc<LaidOut>)>>,
     made: Mutex<Vec<Arc<Made>>>,
 }
 
-/// A program whose sinks are laid out.
+/// The layouts of a program's sinks.
 pub struct LaidOut {
     /// Rows of each input that it was laid out for.
     pub inputs: Vec<u64>,
-    /// By these hints.
+    /// The hints that it was laid out with.
     pub hints: Hints,
-    /// The way sinks lie in memory.
+    /// Layouts of sinks.
     pub layouts: Vec<SinkLayout>,
 }
 
-/// Kernels, as programs share them.
+/// Kernels, shared among programs.
 pub struct Made {
     laid_out: Arc<LaidOut>,
     scans: BTreeMap<usize, ScanShape>,
-    /// Kernels and places.
+    /// Kernels, and the processor of each pipeline.
     pub lowered: Lowered,
-    /// One per kernel, once they are compiled.
+    /// One function per kernel, once compiled.
     pub(super) functions: Functions,
-    /// By the bytes of constants.
+    /// Memory plans by bytes of constants.
     memory: Mutex<Vec<(u64, Arc<MemoryPlan>)>>,
 }
 
@@ -103,7 +103,7 @@ impl Shapes {
         let (learnt, laid_out, made) = Default::default();
         let shape = Arc::new(Shape { named: identity.named(), learnt, laid_out, made });
         known.shapes.insert(identity.bytes().into(), (shape.clone(), clock));
-        // Functions may be unloaded with it, for which the device is waited: not under the lock.
+        // Unloading functions may wait for the device, so the lock is released first.
         drop(known);
         drop(gone);
         shape
@@ -111,12 +111,12 @@ impl Shapes {
 }
 
 impl Shape {
-    /// The hints that a program begins with after others have learnt them; `None` where `first` have been good enough.
+    /// The hints learnt by earlier programs that started with `first`; `None` if `first` sufficed.
     pub fn learnt(&self, first: &Hints) -> Option<Hints> {
         self.learnt.lock().iter().find(|(other, _)| other == first).map(|(_, learnt)| learnt.clone())
     }
 
-    /// Notes that a program that began with `first` has ended with `hints`.
+    /// Records that a program that started with `first` completed with `hints`.
     pub fn learn(&self, first: &Hints, hints: &Hints) {
         if !hints.are_sizes(first) {
             return;
@@ -128,15 +128,15 @@ impl Shape {
         }
     }
 
-    /// Forgets what was learnt for programs that begin with `first`: it does not fit one of them.
+    /// Forgets the hints learnt for `first`: they do not suit some program.
     pub fn forget(&self, first: &Hints) {
         self.learnt.lock().retain(|(other, _)| other != first);
     }
 
-    /// Lays out the sinks of `program`, whose scans have `filters`, for inputs of so many rows.
+    /// Lays out the sinks of `program` with `filters`, for inputs of these row counts.
     ///
     /// # Errors
-    /// Operations that the device cannot do.
+    /// Operations that the device does not support.
     pub fn lay_out(
         &self,
         program: &Program,
@@ -170,10 +170,10 @@ impl Shape {
         Ok(laid_out)
     }
 
-    /// The kernels of `program`, whose scans have `filters`, with sinks that were laid out like that.
+    /// The kernels of `program` with `filters` and these layouts.
     ///
     /// # Errors
-    /// Operations that the device cannot do.
+    /// Operations that the device does not support.
     pub fn lower(
         &self,
         program: &Program,
@@ -202,7 +202,7 @@ impl Shape {
 }
 
 impl Made {
-    /// The memory of `program`, with so many bytes of constants.
+    /// The memory plan of `program` with `constants` bytes of constants.
     pub fn memory(&self, program: &Program, limits: Limits, constants: u64) -> Arc<MemoryPlan> {
         let mut known = self.memory.lock();
         if let Some((_, plan)) = known.iter().find(|(bytes, _)| *bytes == constants) {
@@ -215,10 +215,10 @@ impl Made {
     }
 }
 
-/// The places where the pipelines of `program` run. Generates its kernels, for row segments in any encoding, to find out whether that works.
+/// The processors of the pipelines of `program`. Generates its kernels, for row segments of any encoding, to check that they are supported.
 ///
 /// # Errors
-/// Operations that the device cannot do.
+/// Operations that the device does not support.
 pub fn places(program: &Program, inputs: &[u64], limits: Limits) -> Result<Vec<Place>, Unsupported> {
     let (filters, hints) = (ScanFilters::of_program(program)?, Hints::default());
     let layouts = planner::lay_out(program, &selectivities(program, &filters), inputs, &hints, limits)?;
@@ -231,14 +231,14 @@ pub fn places(program: &Program, inputs: &[u64], limits: Limits) -> Result<Vec<P
     Ok(program::lower(&identity::seen(program, &filters), &layouts, &scans, inputs, hints.streamed)?.places)
 }
 
-/// Appends `one`; gives what has to go for it.
+/// Appends `one`; returns the dropped entry.
 fn push<T>(all: &mut Vec<T>, one: T) -> Option<T> {
     let gone = (all.len() >= MOST_MADE).then(|| all.remove(0));
     all.push(one);
     gone
 }
 
-/// The layouts of the sinks of `program`, whose scans let such parts of their rows pass.
+/// The layouts of the sinks of `program` with these selectivities.
 fn layouts(
     program: &Program,
     selectivities: &[f64],
@@ -251,7 +251,7 @@ fn layouts(
         let places = program::places(program, &layouts)?;
         shares::share_out(program, &mut layouts, &places, hints);
     }
-    // Kernels depend on the coarse fraction only.
+    // Kernels depend on the coarse selectivity only.
     for layout in &mut layouts {
         if let SinkLayout::Build(build) = layout {
             build.fraction = coarse_of_keys(build.fraction).unwrap_or(1.0);

@@ -1,6 +1,5 @@
-//! The way the processing region is shared out where the sinks of a program do not all fit: the small ones get what they want, the others equal
-//! shares. A hash build or a table of groups that gets less than it wants is made in parts, one after the other; rows for the host are
-//! flushed whenever their share is full.
+//! Division of the processing region among sinks that do not all fit: small ones get what they want, the others equal shares. A hash build or a group
+//! table that gets less than it wants is built in parts, one after the other; rows for the host are flushed whenever their share is full.
 
 use std::collections::HashSet;
 
@@ -20,16 +19,16 @@ use crate::compile::order;
 use super::buffers;
 use crate::memory::regions::aligned;
 
-/// Slots that a table of a part has at least.
+/// Least number of slots of a part's table.
 const LEAST_SLOTS: u64 = 64;
 
-/// Bytes of a string that is not known.
+/// Assumed bytes of a string.
 const STRING: u64 = 24;
 
-/// Bytes for strings that sinks in parts have at least: conditions may make some.
+/// Least number of bytes for strings of a sink in parts: conditions may make some.
 const LEAST_TEXT: u64 = 4 << 10;
 
-/// Strings of a row.
+/// Number of strings per row.
 fn strings_of(layout: &SinkLayout) -> u64 {
     let strings = |columns: &[FlatColumn]| columns.iter().filter(|column| column.ty == CType::Str).count() as u64;
     match layout {
@@ -47,13 +46,13 @@ fn strings_of(layout: &SinkLayout) -> u64 {
     }
 }
 
-/// Bytes for the strings of sink `id`, which it has for itself where it is made in parts, or flushed.
+/// Bytes of the string memory of sink `id`, if it is built in parts or flushed.
 pub fn text_of_sink(id: SinkId, layout: &SinkLayout, hints: &Hints) -> u64 {
     let row = hints.row_text.get(&id).copied().unwrap_or(STRING * strings_of(layout));
     aligned(rows_of(layout).saturating_mul(row).max(LEAST_TEXT))
 }
 
-/// Bytes for the strings of sink `id` that are on the host.
+/// Bytes of the strings of sink `id` in host memory.
 pub fn host_text_of_sink(id: SinkId, layout: &SinkLayout, hints: &Hints) -> u64 {
     let SinkLayout::Build(build) = layout else { return 0 };
     if build.host_strings() == 0 {
@@ -64,7 +63,7 @@ pub fn host_text_of_sink(id: SinkId, layout: &SinkLayout, hints: &Hints) -> u64 
 }
 
 impl Hints {
-    /// Leaves sorts to the host of which rows take much of `room` bytes, where it can go on with them.
+    /// Leaves sorts to the host whose rows take much of `room` bytes, if the host can process them.
     pub(crate) fn give_up_sorts(&mut self, program: &Program, layouts: &[SinkLayout], room: u64) {
         for (id, layout) in layouts.iter().enumerate() {
             let SinkLayout::Rows(rows) = layout else { continue };
@@ -80,12 +79,12 @@ impl Hints {
     }
 }
 
-/// Lets the buffers of all sinks take no more than `hints` say, as far as that can be. `places` says where pipelines run.
+/// Reduces layouts until the buffers of all sinks take no more than `hints` allow, as far as possible. `places` has the processors of pipelines.
 pub fn share_out(program: &Program, layouts: &mut [SinkLayout], places: &[Place], hints: &Hints) {
     if !hints.makes_parts() {
         return;
     }
-    // Sinks that only the host fills take nothing here.
+    // Sinks that only the host fills need no device memory.
     let pipelines = program.pipelines.iter().zip(places);
     for (id, layout) in layouts.iter_mut().enumerate() {
         let mut feeding = pipelines.clone().filter(|(pipeline, _)| pipeline.sink == id);
@@ -100,12 +99,12 @@ pub fn share_out(program: &Program, layouts: &mut [SinkLayout], places: &[Place]
     let structure = Structure { program, layouts, places };
     let mut shrinking = structure.shrinking();
     let fixed: u64 = (0..layouts.len()).filter(|id| !shrinking.contains(id)).map(|id| wants[id]).sum();
-    // Those of which a part has a least size take theirs first.
+    // Sinks with a least part size take their share first.
     shrinking.sort_by_key(|id| (!hints.least_part.contains_key(id), wants[*id]));
     let mut left = hints.partitioned.unwrap_or(u64::MAX).saturating_sub(fixed);
     for (position, &id) in shrinking.iter().enumerate() {
         let share = left / (shrinking.len() - position) as u64;
-        // Strings are known to fit when they are there: what has some can be cut.
+        // The size of strings is known only when they are there, so sinks with strings must be divisible.
         if wants[id] > share || hints.forced_partitions > 1 || strings_of(&layouts[id]) > 0 {
             let least = hints.least_part.get(&id).copied().unwrap_or(0);
             layouts[id] = shrunk(id, &layouts[id], share, least, hints);
@@ -114,12 +113,12 @@ pub fn share_out(program: &Program, layouts: &mut [SinkLayout], places: &[Place]
     }
 }
 
-/// The bytes that a sink takes, its strings included.
+/// Bytes of a sink, strings included.
 pub fn bytes(id: SinkId, layout: &SinkLayout, hints: &Hints) -> u64 {
     buffers::bytes_of_sink(id, layout) + text_of_sink(id, layout, hints)
 }
 
-/// The layout for `share` bytes, with room for `least` rows.
+/// The layout for `share` bytes, with a capacity of at least `least` rows.
 fn shrunk(id: SinkId, layout: &SinkLayout, share: u64, least: u64, hints: &Hints) -> SinkLayout {
     let forced = u64::from(hints.forced_partitions);
     let (mut low, mut high) = (0.0, if forced > 1 { 1.0 / forced as f64 } else { 1.0 });
@@ -142,7 +141,7 @@ fn shrunk(id: SinkId, layout: &SinkLayout, share: u64, least: u64, hints: &Hints
     found
 }
 
-/// Rows or groups that there is room for.
+/// Capacity in rows or groups.
 pub fn rows_of(layout: &SinkLayout) -> u64 {
     match layout {
         SinkLayout::Build(build) => build.capacity,
@@ -156,7 +155,7 @@ fn part_of(count: u64, factor: f64) -> u64 {
     ((count as f64 * factor).ceil() as u64).max(1)
 }
 
-/// The layout with that part of its room.
+/// The layout with `factor` times the capacity.
 fn scaled(layout: &SinkLayout, factor: f64, forced: u64) -> SinkLayout {
     match layout {
         SinkLayout::Build(build) => SinkLayout::Build(scaled_build(build, factor, forced)),
@@ -177,10 +176,10 @@ fn scaled_build(build: &BuildLayout, factor: f64, forced: u64) -> BuildLayout {
     let slots = (2 * capacity).next_power_of_two().max(LEAST_SLOTS);
     BuildLayout {
         capacity,
-        // Slots are numbers that rows may be sorted by.
+        // Slots are key numbers, which may be sort keys, so their number must not grow.
         slots: if build.order.is_some() { slots.min(build.slots) } else { slots },
         reserves: false,
-        // Parts prune scans by their range.
+        // Parts prune scans by their range instead.
         bitmaps: vec![],
         bounds: vec![],
         partition: Some(partition(total, (most, room), build.capacity, forced)),
@@ -208,7 +207,7 @@ fn scaled_groups(groups: &GroupLayout, factor: f64, forced: u64) -> GroupLayout 
     }
 }
 
-/// Parts with room for `room` rows each that are likely to do for `expected` rows: they are not of the same size to the row.
+/// Number of parts of capacity `room` that probably suffice for `expected` rows; parts vary in size.
 pub fn parts_for(expected: u64, room: u64) -> u64 {
     if room >= expected { 1 } else { (expected as f64 * 1.02 / room.max(1) as f64).ceil() as u64 }
 }
@@ -219,13 +218,13 @@ fn partition(total: u64, (most, room): (u64, u64), expected: u64, forced: u64) -
     Partition { total, most, parts, room }
 }
 
-/// The pipelines that feed and read the sinks of a program.
+/// Pipelines that feed, read and probe the sinks of a program.
 pub struct Structure<'a> {
     /// The program.
     pub program: &'a Program,
-    /// The way its sinks are laid out.
+    /// Layouts of its sinks.
     pub layouts: &'a [SinkLayout],
-    /// The place where its pipelines run.
+    /// Processors of its pipelines.
     pub places: &'a [Place],
 }
 
@@ -261,26 +260,26 @@ impl Structure<'_> {
         uses
     }
 
-    /// Whether rows from outside come into sink `id`, directly or through others: another run may have others.
+    /// Whether external rows reach sink `id`, directly or through others: the next run may have other rows.
     pub fn depends_on_input(&self, id: SinkId) -> bool {
         self.feeding(id).any(|index| {
             let comes_from_outside = matches!(self.program.pipelines[index].source, Source::Input { .. });
-            // Sinks that a pipeline uses come before its own.
+            // Sinks that a pipeline uses precede its own.
             comes_from_outside || self.uses(index).into_iter().any(|used| self.depends_on_input(used))
         })
     }
 
-    /// Whether rows of sink `id` remember that they found a partner: then all that use it must see the same part.
+    /// Whether rows of sink `id` are flagged when they find a partner: then all pipelines that use it must see the same part.
     pub fn is_flagged(&self, id: SinkId) -> bool {
         matches!(&self.layouts[id], SinkLayout::Build(build) if build.track_matches)
     }
 
-    /// Whether a pipeline lets rows of hash builds remember that they found a partner.
+    /// Whether a pipeline flags rows of hash builds that find a partner.
     pub fn sets_flags(&self, pipeline: usize) -> bool {
         probes(&self.program.pipelines[pipeline]).any(|(_, probe)| sets_flags(probe))
     }
 
-    /// Whether some probe of build `id` asks whether there is any row, and any NULL, in all of it.
+    /// Whether some probe of build `id` asks whether it has any row, or any NULL, in any part.
     pub fn asks_for_nulls(&self, id: SinkId) -> bool {
         self.probes_of(id).any(|probe| probe.null_aware)
     }
@@ -290,7 +289,7 @@ impl Structure<'_> {
         all.map(|(_, probe)| probe).filter(move |probe| probe.build == id)
     }
 
-    /// The sinks that can do with less memory than they want.
+    /// Sinks that can be reduced.
     fn shrinking(&self) -> Vec<SinkId> {
         let mut taken = HashSet::new();
         let mut shrinking = vec![];
@@ -310,10 +309,10 @@ impl Structure<'_> {
         shrinking
     }
 
-    /// Whether what feeds and reads sink `id` can be run once for every part.
+    /// Whether the pipelines that feed and read sink `id` can be run once per part.
     fn can_be_parts(&self, id: SinkId) -> bool {
         let used = self.using(id).next().is_some();
-        // Another run would take other rows.
+        // A repeated run with a limit would keep other rows.
         let limits = |index: usize| has_limit(&self.program.pipelines[index]);
         let limited = |index: usize| {
             let pipeline = &self.program.pipelines[index];
@@ -325,9 +324,9 @@ impl Structure<'_> {
             && self.feeding(id).all(|index| self.on_device(index) && !limits(index))
     }
 
-    /// `taken`: pipelines that all parts of another build with flags belong together with.
+    /// Whether build `id` can be built in parts. `taken` are the pipelines that are bound to the parts of another build with flags.
     fn build_can_be_parts(&self, id: SinkId, build: &BuildLayout, taken: &mut HashSet<usize>) -> bool {
-        // How many bytes of strings have to be sorted by is learnt of all rows.
+        // The number of string words to sort by is learnt from all rows.
         let sorts_text = build.order.as_ref().is_some_and(|order| order.is_text());
         if build.table == Table::All || sorts_text || self.probes_of(id).any(compares_unknown) {
             return false;
@@ -336,7 +335,7 @@ impl Structure<'_> {
             return true;
         }
         let using: Vec<usize> = self.using(id).collect();
-        // Some pipelines only set flags: nobody reads their sinks.
+        // Pipelines that only set flags have unread sinks.
         let sinks = using.iter().map(|&index| self.program.pipelines[index].sink);
         let mut read = sinks.filter(|&sink| sink + 1 == self.layouts.len() || self.using(sink).next().is_some());
         let first = read.next();
@@ -347,7 +346,7 @@ impl Structure<'_> {
         possible
     }
 
-    /// Whether the rows of sink `id` can go to the host before all of them are there.
+    /// Whether the rows of sink `id` can be flushed to the host before all of them are there.
     fn can_flush(&self, id: SinkId, rows: &RowsLayout) -> bool {
         let last = id + 1 == self.layouts.len();
         let for_host = last || matches!(self.program.sinks[id], Sink::Sort { .. });

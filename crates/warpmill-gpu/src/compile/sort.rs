@@ -1,9 +1,9 @@
-//! Sorts on the device. Each sort key becomes one or more images, unsigned numbers of known widths that order as the key does;
-//! images that fit together share a 64-bit word. Row numbers are sorted stably by one word after the other, the least
-//! significant first (`kernels/radix_sort.cuh`), and the rows are copied in that order.
+//! Sorts on the device. Each sort key becomes one or more images, unsigned numbers of known widths in the order of the key; images that fit together
+//! share a 64-bit word. Row numbers are sorted stably by one word after the other, the least significant first (`kernels/radix_sort.cuh`), and the
+//! rows are copied in that order.
 //!
-//! Of a string the first [`TEXT_WORDS`] words count at first. Neighbours are compared when all is sorted: where they are in
-//! the wrong order, the program is run again with more words.
+//! Initially only the first [`TEXT_WORDS`] words of a string are sorted by. Afterwards neighbours are compared; if two are in the wrong order, the
+//! program is run again with more words.
 
 use warpmill_ir::{Expr, Field, Phys, SinkId, SortKey};
 
@@ -21,10 +21,10 @@ use super::storage::FlatColumn;
 use super::top;
 use crate::kernels::library::Library;
 
-/// So few rows are sorted on the host where they are the result: a device needs ten to forty launches for a sort.
+/// Results of at most this many rows are sorted on the host: a device sort takes ten to forty launches.
 pub const FEW_ROWS: u64 = 4 << 10;
 
-/// Words of strings that count at first, and how many there may be; the words of longer strings are sorted on the host.
+/// Initial number of words of strings that are sorted by, and the limit beyond which the host sorts.
 pub const TEXT_WORDS: u32 = 2;
 const MOST_TEXT_WORDS: u32 = 31;
 
@@ -45,7 +45,7 @@ impl Word {
 }
 
 impl Sorted {
-    /// The way the rows of sort `id`, at most `capacity`, are put into order. `text_words` words of strings count.
+    /// The sort of the rows of sort `id`, at most `capacity`, by `text_words` words of strings.
     pub fn of(
         id: SinkId,
         (keys, fields): (&[SortKey], &[Field]),
@@ -59,29 +59,29 @@ impl Sorted {
         Self { skip, fetch, rows, ..Self::in_place(id, keys, capacity, text_words) }
     }
 
-    /// The way the numbers of the rows of sink `id` are put into order, without the rows.
+    /// The sort of the row numbers of sink `id`, without copying the rows.
     pub fn in_place(id: SinkId, keys: &[SortKey], capacity: u64, text_words: u32) -> Self {
         let images = keys.iter().enumerate().flat_map(|(key, sort)| images(key, sort, text_words)).collect();
         let rows = RowsLayout::default();
         Self { skip: 0, fetch: None, words: words(images), rows, capacity, owner: owner(id) }
     }
 
-    /// The row numbers in order, which are on side `side`.
+    /// The ordered row numbers, on side `side`.
     pub fn numbers(&self, side: u32) -> Binding {
         Binding::Named(format!("{}.order{side}", self.owner))
     }
 
-    /// The number of words of strings that count next, where `text_words` did not tell all of them apart; `None`: no more.
+    /// The next number of string words if `text_words` did not suffice; `None`: the limit is reached.
     pub fn more_text_words(text_words: u32) -> Option<u32> {
         (text_words < MOST_TEXT_WORDS).then(|| (4 * text_words).min(MOST_TEXT_WORDS))
     }
 
-    /// The side that row numbers, and the most significant word, are on in the end.
+    /// The side on which the ordered row numbers, and the most significant word, end up.
     pub fn side(&self) -> u32 {
         self.words.iter().map(Word::places).sum::<u32>() % 2
     }
 
-    /// Look-back words of one pass: a type, and its bytes.
+    /// C++ type and bytes of a pass's look-back words.
     fn state(&self) -> (&'static str, u64) {
         if self.capacity < 1 << 30 { ("u32", 4) } else { ("u64", 8) }
     }
@@ -90,7 +90,7 @@ impl Sorted {
         self.capacity.div_ceil(TILE)
     }
 
-    /// The buffers that it needs beside [`Sorted::rows`]: names, bytes, and whether they are zero at first.
+    /// The buffers besides [`Sorted::rows`]: names, bytes, and whether they are zero initially.
     pub fn buffers(&self) -> Vec<(String, u64, bool)> {
         let name = |what: &str| format!("{}.{what}", self.owner);
         let mut buffers = vec![];
@@ -108,7 +108,7 @@ impl Sorted {
 }
 
 impl Hints {
-    /// Has sink `id` sorted by more words of strings, or, where there are no more, by the host.
+    /// Makes sink `id` be sorted by more string words, or by the host if the limit is reached.
     pub fn more_text(&mut self, id: SinkId) {
         let looked_at = self.text_words.get(&id).copied().unwrap_or(TEXT_WORDS);
         match Sorted::more_text_words(looked_at) {
@@ -122,7 +122,7 @@ fn owner(id: SinkId) -> String {
     format!("sink{id}.sorted")
 }
 
-/// Name of the `SinkState` of the sorted rows of sink `id`. `overflow` says that rows are not in order.
+/// Name of the `SinkState` of the sorted rows of sink `id`; its `overflow` means that rows are out of order.
 pub fn state(id: SinkId) -> String {
     format!("sink{id}.sorted.state")
 }
@@ -158,7 +158,7 @@ fn images(key: usize, sort: &SortKey, text_words: u32) -> Vec<Image> {
     images
 }
 
-/// Puts images that fit together into words, both most significant first.
+/// Packs images into words, both most significant first.
 fn words(images: Vec<Image>) -> Vec<Word> {
     let mut words: Vec<Word> = vec![];
     for image in images.into_iter().rev() {
@@ -174,21 +174,21 @@ fn words(images: Vec<Image>) -> Vec<Word> {
     words
 }
 
-/// A sort's kernels.
+/// Generation of a sort's kernels.
 pub(super) struct Sorting<'a> {
     pub id: SinkId,
     pub sorted: &'a Sorted,
     pub keys: &'a [SortKey],
-    /// The columns before the sort, how many rows fit, and the name of their `SinkState`.
+    /// Columns before the sort.
     pub columns: &'a [FlatColumn],
-    /// Whether the least significant word of each row, and its number, are there already.
+    /// Whether the least significant word of each row, and its number, are already stored.
     pub has_words: bool,
     pub capacity: u64,
     pub input: String,
     pub pipeline: usize,
 }
 
-/// The kernels that sort the rows of sink `id`, of which `layout` holds all or the first.
+/// The kernels that sort the rows of sink `id`, or the first ones selected from it.
 pub fn kernels(id: SinkId, layout: &RowsLayout, keys: &[SortKey], pipeline: usize) -> Result<Vec<Kernel>> {
     let Some(sorted) = &layout.sorted else { return Ok(vec![]) };
     let (rows, input) = match &layout.top {
@@ -203,7 +203,7 @@ pub fn kernels(id: SinkId, layout: &RowsLayout, keys: &[SortKey], pipeline: usiz
 }
 
 impl Sorting<'_> {
-    /// The kernels that put row numbers into order, and the side that they leave them, and the most significant word, on.
+    /// The kernels that sort the row numbers, and the side with the ordered row numbers and the most significant word.
     pub fn order(&self) -> Result<(Vec<Kernel>, u32)> {
         let mut kernels = vec![];
         let mut side = 0;
@@ -224,12 +224,12 @@ impl Sorting<'_> {
         Ok((kernels, side))
     }
 
-    /// The row numbers in order, which are on side `side`.
+    /// The ordered row numbers, on side `side`.
     pub fn numbers(&self, side: u32) -> Binding {
         self.sorted.numbers(side)
     }
 
-    /// The words in order, which are on side `side`.
+    /// The ordered words, on side `side`.
     pub fn sorted_words(&self, side: u32) -> Binding {
         self.named(&format!("words{side}"))
     }
@@ -243,12 +243,12 @@ impl Sorting<'_> {
         kernel(g, entry, threads, work, self.pipeline, format!("pipeline {}: sort: {what}", self.pipeline))
     }
 
-    /// The rows to be sorted, as an operand.
+    /// An operand for the number of rows to sort.
     fn rows(&self, g: &mut Generator) -> String {
         state_count(g, &self.input, self.capacity)
     }
 
-    /// Writes a word of every row, in the order of the words sorted before.
+    /// Writes a word of every row, in the current order.
     fn images(&self, index: usize, word: &Word, side: u32) -> Result<Kernel> {
         let mut g = Generator::new();
         let first = index + 1 == self.sorted.words.len();
@@ -290,7 +290,7 @@ impl Sorting<'_> {
         self.finish(g, "sort_count".into(), COUNT_THREADS, Work::Rows(self.capacity), "digits")
     }
 
-    /// Turns counts into positions.
+    /// Turns counts of digits into positions.
     fn starts(&self, index: usize, word: &Word) -> Kernel {
         let mut g = Generator::new();
         let counts = g.params.output("u64", "counts", self.named(&format!("counts{index}")));
@@ -327,7 +327,7 @@ impl Sorting<'_> {
         self.finish(g, "sort_pass".into(), PASS_THREADS, Work::Blocks(self.sorted.tiles()), "by a digit")
     }
 
-    /// Looks for neighbours in the wrong order: strings that differ behind the words that were sorted.
+    /// Checks for neighbours in the wrong order: strings that differ only beyond the sorted words.
     fn check(&self, side: u32) -> Result<Kernel> {
         let mut g = Generator::new();
         g.code.line("const u32 lane = threadIdx.x & 31;");
@@ -391,7 +391,7 @@ impl Sorting<'_> {
     }
 }
 
-/// The image of a key's value, as a `u64` expression.
+/// A `u64` expression for the image of a key's value.
 fn bits_of(g: &mut Generator, image: &Image, key: &SortKey, value: &Value) -> String {
     let x = &value.text;
     let there = value.valid.as_ref().map_or(g.active.clone(), |valid| format!("{} && {valid}", g.active));

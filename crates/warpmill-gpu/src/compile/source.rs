@@ -1,4 +1,4 @@
-//! Sources: loops over the rows of sinks and of uploaded columns. Those over segments are in [`super::scan`].
+//! Sources: loops over the rows of sinks and of uploaded columns. Loops over segments are in [`super::scan`].
 
 use warpmill_ir::{BuildRows, Field, SinkId};
 
@@ -8,7 +8,7 @@ use super::kernel::sink_count;
 use super::layout::{BuildLayout, Table};
 use super::params::Binding;
 
-/// As [`flat`], over some of the rows only, which the executor chooses for each launch.
+/// Like [`flat`], over the range of rows that the executor passes to each launch.
 pub fn window(g: &mut Generator, count: &str) {
     let from = g.params.add("u64".into(), 8, "from", Binding::Named(FROM.into()));
     let to = g.params.add("u64".into(), 8, "to", Binding::Named(TO.into()));
@@ -16,12 +16,12 @@ pub fn window(g: &mut Generator, count: &str) {
     flat_between(g, &from, &format!("all < {to} ? all : {to}"));
 }
 
-/// The executors' names of the first row of a window, and the first one behind it.
+/// Names of the half-open range of rows of a window.
 pub const FROM: &str = "window.from";
 /// See [`FROM`].
 pub const TO: &str = "window.to";
 
-/// Opens the loop over `count` rows (a `u64` operand) of columns in device memory: `row` is a thread's row.
+/// Opens the loop over `count` rows (a `u64` operand) of columns in device memory; `row` is the thread's row.
 pub fn flat(g: &mut Generator, count: &str) {
     flat_between(g, "", count);
 }
@@ -39,8 +39,8 @@ fn flat_between(g: &mut Generator, from: &str, count: &str) {
     g.active = "present".into();
 }
 
-/// Opens the loop over the rows of a hash build that `rows` selects: its payload, NULLs for what `fields` has more, and the
-/// mark of [`BuildRows::Marked`]. `open` opens the loop over so many rows.
+/// Opens the loop over the rows of a hash build that `rows` selects, with its payload, NULLs for the other `fields`, and the mark of
+/// [`BuildRows::Marked`]. `open` opens the loop over a number of rows.
 pub fn build_rows(
     g: &mut Generator,
     (id, layout): (SinkId, &BuildLayout),

@@ -1,9 +1,9 @@
-//! Programs of which the device runs what is below the joins that are larger than its memory, and the CPU back end the rest: the two CPU
+//! Split programs: the device runs everything below the joins that are larger than its memory, the CPU back end the rest. These are the two CPU
 //! strategies of GOLAP (Boeschen et al., SIGMOD 2024, section 5).
 //!
-//! A program is cut where rows meet something that only the host has: a hash build that does not fit, what such joins give, a sort. What is
-//! below a cut becomes a program of its own, a [`Piece`], whose result is the rows there, of the columns that somebody reads; the device runs one
-//! piece after the other. The CPU back end runs the program as it is, but that pipelines begin where rows arrive.
+//! A program is cut where rows meet a sink that only the host has: a hash build that does not fit, results of such joins, a sort. The part below a
+//! cut becomes a program of its own, a [`Piece`], whose result is the rows at the cut with the columns that are read later; the device runs one piece
+//! after the other. The CPU back end runs the original program, except that pipelines start from the received rows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,39 +18,39 @@ use warpmill_ir::{
 
 use super::join::{JoinStrategy, Side};
 
-/// A program that is cut.
+/// A split program.
 #[derive(Debug)]
 pub struct Split {
-    /// The program that the CPU runs: no scan is pruned by builds that it has not.
+    /// The program of the CPU: without pruning by builds that it does not have.
     pub program: Arc<Program>,
-    /// The runner of each pipeline.
+    /// The processor of each pipeline.
     pub sides: Vec<Side>,
-    /// The pieces that the device runs, one after the other.
+    /// The pieces, in the order in which the device runs them.
     pub pieces: Vec<Piece>,
 }
 
-/// The part of a program that the device runs, up to a cut.
+/// The part of a program below a cut, run by the device.
 #[derive(Debug)]
 pub struct Piece {
     /// A program whose result is the rows at the cut.
     pub program: Arc<Program>,
-    /// The whole program's number of each of its pipelines.
+    /// The number of each of its pipelines in the whole program.
     pub pipelines: Vec<usize>,
-    /// The whole program's number of each of its sinks but the last.
+    /// The number of each of its sinks except the last in the whole program.
     pub sinks: Vec<SinkId>,
-    /// The pipelines that are cut, and how many of their operators are done: their rows are together.
+    /// The cut pipelines, each with the number of operators that the device runs; all return rows of the same types.
     pub cut: Vec<(usize, usize)>,
     /// The columns at the cut.
     fields: Vec<Field>,
-    /// Those of them that there are rows of.
+    /// Indexes of the columns that the piece returns.
     columns: Vec<usize>,
 }
 
 impl Split {
-    /// `program`, cut below hash builds `builds`.
+    /// Cuts `program` below hash builds `builds`.
     ///
     /// # Errors
-    /// Where the device has nothing to run then, or the CPU would have to scan what only devices can.
+    /// The device would have nothing to run, or the CPU would have to scan Parquet files.
     pub fn new(program: &Program, builds: &[SinkId], strategy: JoinStrategy) -> Result<Self, Unsupported> {
         let mut cutter = Cutter::new(program, builds, strategy);
         let pieces = loop {
@@ -77,14 +77,14 @@ impl Split {
     }
 }
 
-/// The pipelines that feed, read and probe each sink.
+/// State of cutting a program.
 struct Cutter<'a> {
     program: &'a Program,
-    /// Pipelines that the CPU runs as a whole.
+    /// Pipelines that the CPU runs completely.
     whole: Vec<bool>,
     /// Sinks that only the host has.
     host: Vec<bool>,
-    /// Sinks that the host needs: it has them, too.
+    /// Sinks that the host needs as well.
     needed: Vec<bool>,
     sides: Vec<Side>,
 }
@@ -99,7 +99,7 @@ impl<'a> Cutter<'a> {
         let mut whole = vec![false; program.pipelines.len()];
         if strategy == JoinStrategy::Naive {
             let mut wanted: Vec<bool> = (0..=last).map(|id| builds.contains(&id)).collect();
-            // A pipeline uses sinks that are fed by earlier ones.
+            // Sinks are fed by earlier pipelines than those that use them.
             for (index, pipeline) in program.pipelines.iter().enumerate().rev() {
                 whole[index] = wanted[pipeline.sink];
                 if whole[index] {
@@ -110,7 +110,7 @@ impl<'a> Cutter<'a> {
         Self { program, whole, host, needed, sides }
     }
 
-    /// The operator at which a pipeline meets something that only the host has; `None`: it does not. Its source is before all operators.
+    /// The point at which a pipeline meets a sink that only the host has; `None`: it does not. The source precedes all operators.
     fn meets(&self, pipeline: &Pipeline) -> Option<Side> {
         if read(pipeline).is_some_and(|id| self.host[id]) {
             return Some(Side::Cpu);
@@ -118,7 +118,7 @@ impl<'a> Cutter<'a> {
         probes(pipeline).find(|(_, probe)| self.host[probe.build]).map(|(at, _)| Side::Split(at))
     }
 
-    /// Says who runs each pipeline.
+    /// Assigns each pipeline to a processor.
     fn assign(&mut self) {
         let pipelines = &self.program.pipelines;
         for pipeline in pipelines {
@@ -152,7 +152,7 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// The programs of the device: rows for the same sink are of one, where they are alike.
+    /// The pieces; equal kinds of rows for one sink come from one piece.
     fn pieces(&self) -> Vec<Piece> {
         let mut groups: Vec<Vec<(usize, usize)>> = vec![];
         for (index, side) in self.sides.iter().enumerate() {
@@ -166,7 +166,7 @@ impl<'a> Cutter<'a> {
         groups.into_iter().map(|cut| self.piece(cut)).collect()
     }
 
-    /// Whether two pipelines are cut at the sink that both feed, with rows of the same types.
+    /// Whether two pipelines are cut at their common sink, with rows of the same types.
     fn arrive_alike(&self, (index, at): (usize, usize), (other, end): (usize, usize)) -> bool {
         let (pipeline, other) = (&self.program.pipelines[index], &self.program.pipelines[other]);
         let (fields, others) = (pipeline.fields(), other.fields());
@@ -177,7 +177,7 @@ impl<'a> Cutter<'a> {
             && fields.iter().zip(&others).all(|(a, b)| a.ty == b.ty)
     }
 
-    /// The pipelines that are not cut, and the sinks, that make the rows at cuts.
+    /// The uncut pipelines, and the sinks, that the rows at cuts depend on.
     fn below(&self, cut: &[(usize, usize)]) -> (BTreeSet<usize>, BTreeSet<SinkId>) {
         let pipelines = &self.program.pipelines;
         let (mut below, mut sinks) = (BTreeSet::new(), BTreeSet::new());
@@ -187,7 +187,7 @@ impl<'a> Cutter<'a> {
                 continue;
             }
             for (index, pipeline) in pipelines.iter().enumerate() {
-                // Who reads a build may ask which of its rows have found a partner.
+                // Readers of a build may need to know which of its rows have found a partner.
                 let flags = probes(pipeline).any(|(_, probe)| probe.build == sink && sets_flags(probe));
                 let is_cut = cut.iter().any(|(other, _)| *other == index);
                 if !is_cut && (pipeline.sink == sink || flags) && below.insert(index) {
@@ -226,7 +226,7 @@ impl<'a> Cutter<'a> {
         Piece { program: Arc::new(program), pipelines, sinks, cut, fields, columns }
     }
 
-    /// The columns, of so many, that are read from operator `at` of a pipeline on: at least one.
+    /// The columns among the first `width` that are read from operator `at` of a pipeline on; at least one.
     fn columns(&self, pipeline: &Pipeline, at: usize, width: usize) -> Vec<usize> {
         let mut columns = BTreeSet::new();
         let mut add = |expr: &Expr| expr.visit_columns(&mut |column| columns.extend([column]));
@@ -253,8 +253,7 @@ impl<'a> Cutter<'a> {
         columns.into_iter().collect()
     }
 
-    /// A sink that would be made more than once, and need not be the same each time, or whose rows would not all hear of their partners: the
-    /// host makes it instead.
+    /// A sink that must be built once, but would be built by several pieces, or whose match flags would be incomplete: the host builds it instead.
     fn shared(&self, pieces: &[Piece]) -> Option<SinkId> {
         let pipelines = &self.program.pipelines;
         (0..self.program.sinks.len()).filter(|&id| !self.host[id]).find(|&id| {
@@ -269,7 +268,7 @@ impl<'a> Cutter<'a> {
         })
     }
 
-    /// The program without pruning by builds that the host has not.
+    /// The program without pruning by builds that the host does not have.
     fn for_host(&self) -> Program {
         let mut pipelines = self.program.pipelines.clone();
         for pipeline in &mut pipelines {
@@ -281,26 +280,26 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// Whether the device has something to do before operator `at` of a pipeline.
+/// Whether the device has work before operator `at` of a pipeline.
 fn is_worth_it(pipeline: &Pipeline, at: usize) -> bool {
     let given = matches!(pipeline.source, Source::Input { .. } | Source::Values { .. });
     let joins = probes(pipeline).any(|(position, _)| position < at);
     (!given || joins) && !before(pipeline, at).fields().is_empty()
 }
 
-/// The first operators of a pipeline.
+/// The pipeline up to operator `at`.
 fn before(pipeline: &Pipeline, at: usize) -> Pipeline {
     Pipeline { operators: pipeline.operators[..at].to_vec(), source: pipeline.source.clone(), sink: pipeline.sink }
 }
 
-/// A column that holds values of either of two of the same type.
+/// A column that can hold the values of either of two columns of the same type.
 fn common(a: Field, b: &Field) -> Field {
     let range = a.ty.range.zip(b.ty.range).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1)));
     let nullable = a.ty.nullable || b.ty.nullable;
     Field { ty: ColType { range, nullable, ..a.ty }, ..a }
 }
 
-/// A pipeline that ends with these of its columns, in sink `sink`.
+/// The pipeline reduced to some of its columns, with sink `sink`.
 fn picking(mut pipeline: Pipeline, columns: &[usize], sink: SinkId) -> Pipeline {
     let fields = pipeline.fields();
     let pick = |&column: &usize| (fields[column].clone(), Expr::column(column, fields[column].ty.clone()));
@@ -308,26 +307,26 @@ fn picking(mut pipeline: Pipeline, columns: &[usize], sink: SinkId) -> Pipeline 
     Pipeline { sink, ..pipeline }
 }
 
-/// The sinks that a pipeline uses from operator `from - 1` on; 0: and its source.
+/// The sinks that a pipeline uses from operator `from - 1` on; if `from` is 0, including its source.
 fn used(pipeline: &Pipeline, from: usize) -> Vec<SinkId> {
     let source = read(pipeline).filter(|_| from == 0);
     let probed = probes(pipeline).filter(|(at, _)| at + 1 >= from).map(|(_, probe)| probe.build);
     source.into_iter().chain(probed).collect()
 }
 
-/// The sinks that a pipeline uses before operator `at`.
+/// The sinks that a pipeline uses before operator `at`, including its source.
 fn used_before(pipeline: &Pipeline, at: usize) -> Vec<SinkId> {
     let probed = probes(pipeline).filter(|(position, _)| *position < at).map(|(_, probe)| probe.build);
     read(pipeline).into_iter().chain(probed).collect()
 }
 
 impl Piece {
-    /// The columns that there are rows of.
+    /// The columns that the piece returns.
     pub fn taken(&self) -> &[Field] {
         self.program.sinks.last().map(Sink::fields).unwrap_or_default()
     }
 
-    /// The piece's rows, with all columns of the cut: those that nothing reads are zeros.
+    /// Extends the piece's rows to all columns at the cut, with zeros for unread ones.
     pub fn spread(&self, rows: RowSet) -> RowSet {
         let longest = rows.batches.iter().map(|(_, rows)| *rows).max().unwrap_or(0);
         let mut zeros: HashMap<Phys, Arc<Vector>> = HashMap::new();

@@ -1,5 +1,5 @@
-//! The way the columns of sinks lie in device memory: one array of values per column, as narrow as the column's proven range
-//! allows, and one byte per row for validity.
+//! Storage of sink columns in device memory: one array of values per column, as narrow as the column's proven range allows, and one byte per row for
+//! validity.
 
 use warpmill_ir::{ColType, Field, Phys};
 
@@ -18,10 +18,10 @@ pub enum Storage {
 }
 
 impl Storage {
-    /// The narrowest for values of a type.
+    /// The narrowest storage for values of a type.
     pub fn of(ty: &ColType) -> Self {
         let range = match (ty.phys, &ty.dictionary) {
-            // NULL rows may hold any code of the narrow type: they are never looked at.
+            // NULL rows may hold any code of the narrow type; it is never read.
             (Phys::Code, Some(dictionary)) => Some((0, dictionary.len() as i128)),
             (Phys::I32 | Phys::I64, _) => ty.range,
             _ => None,
@@ -64,7 +64,7 @@ impl Storage {
 /// A column of a sink (or of uploaded rows) in device memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlatColumn {
-    /// Name of the array among the query's buffers; validity is `{name}.valid`.
+    /// Buffer name of the array; the validity array is `{name}.valid`.
     pub buffer: String,
     /// The type of values.
     pub ty: CType,
@@ -75,7 +75,7 @@ pub struct FlatColumn {
 }
 
 impl FlatColumn {
-    /// Column `index` of what is called `owner`.
+    /// Column `index`, with buffer names prefixed by `owner`.
     pub fn new(owner: &str, index: usize, ty: &ColType) -> Self {
         Self {
             buffer: format!("{owner}.{index}"),

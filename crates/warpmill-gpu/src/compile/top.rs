@@ -1,6 +1,6 @@
-//! The first rows of a sort. With each appended row goes an image of its first sort key that orders as the key does. The
-//! image of the last wanted rank bounds those of all rows that can be in the result; these are copied to columns of their
-//! own, which the host fetches and sorts. Rows with equal images all survive: the host decides between them.
+//! Top-k: the first rows of a sort. Each appended row has an image of its first sort key, an unsigned number in the order of the key. The image at
+//! the last wanted rank is a threshold for all rows that may be in the result; these are copied to separate columns, which the host fetches and
+//! sorts. Rows with equal images are all kept: the host decides between them.
 
 use warpmill_ir::{ColType, Expr, ExprKind, Field, Phys, Sink, SinkId, SortKey};
 
@@ -18,18 +18,18 @@ use crate::kernels::library::Library;
 /// Bytes of a `Selection` (kernels/topk.cuh).
 pub const SELECTION_BYTES: u64 = 24 + 8 * (1 << DIGIT_BITS);
 
-/// Bits that one launch of a radix select looks at (kernels/topk.cuh).
+/// Bits per launch of a radix select (kernels/topk.cuh).
 const DIGIT_BITS: u32 = 11;
 
-/// Fewer rows than this are fetched and sorted as they are.
+/// Number of rows up to which all rows are fetched and sorted.
 const FEW_ROWS: u64 = 16 << 10;
 
-/// Room for this many first rows is always made.
+/// Least capacity for selected rows.
 const ROOM: u64 = 64 << 10;
 
 impl Top {
-    /// The way the first rows of `sink`, which has room for `capacity` rows, are found; `None`: it is no sort with a small
-    /// limit, its rows are few, or its first key is not computed on the device.
+    /// The selection for sort `sink` of capacity `capacity`; `None` if it is not a sort with a small limit, has few rows, or its first key is not
+    /// computed on the device.
     pub fn of(id: SinkId, sink: &Sink, capacity: u64) -> Option<Self> {
         let Sink::Sort { keys, skip, fetch: Some(fetch), fields } = sink else { return None };
         let limit = skip.saturating_add(*fetch);
@@ -46,12 +46,12 @@ impl Top {
         };
         let columns = FlatColumn::all(&owner, fields);
         let rows = RowsLayout { columns, capacity: ROOM.max(4 * limit).min(capacity), ..RowsLayout::default() };
-        // Not so few that another launch costs more than their copy to the host.
+        // Enough rows that another launch would cost more than copying them to the host.
         let enough = (2 * limit).max(256);
         Some(Self { limit, enough, order, bits: Image::of(&key.expr.ty).bits(), rows, owner })
     }
 
-    /// Name of the buffer that holds the `Selection`.
+    /// Name of the buffer of the `Selection`.
     pub fn selection(&self) -> String {
         format!("{}.selection", self.owner)
     }
@@ -68,12 +68,12 @@ impl Top {
     }
 }
 
-/// Name of the `SinkState` of the first rows of sink `id`.
+/// Name of the `SinkState` of the selected rows of sink `id`.
 pub fn state(id: SinkId) -> String {
     format!("sink{id}.top.state")
 }
 
-/// The way a value becomes 64 bits that order as values do, different values possibly with the same bits.
+/// The mapping of a value to 64 bits in the order of values; different values may have the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Image {
     /// The distance from the least value, in the upper bits.
@@ -85,7 +85,7 @@ enum Image {
     },
     /// `order_bits`.
     Bits,
-    /// `order_bits` of the nearest float: of 128 bits, the upper half of most values is the same.
+    /// `order_bits` of the nearest float: for 128-bit values, whose upper halves are mostly equal.
     Float,
 }
 
@@ -109,7 +109,7 @@ impl Image {
     }
 }
 
-/// Whether the device computes `expr` over rows of `fields` whatever their values: the host computes all of them.
+/// Whether the device can compute `expr` over rows of `fields` for all values, without errors or strings.
 pub fn is_computable(expr: &Expr, fields: &[Field]) -> bool {
     if matches!(expr.kind, ExprKind::Column(_)) {
         return true;
@@ -128,11 +128,11 @@ pub fn is_computable(expr: &Expr, fields: &[Field]) -> bool {
         memo: Memo::default(),
     };
     let supported = context.emit(expr).is_ok();
-    // Who asks for the query's state raises errors, or makes strings.
+    // Expressions that use the query's state raise errors, or make strings.
     supported && !params.members().iter().any(|member| matches!(member.binding, Binding::State))
 }
 
-/// The image of the key of the current row: rows with smaller ones come first.
+/// The image of the current row's key; smaller images come first.
 fn image(g: &mut Generator, key: &SortKey) -> Result<Value> {
     let value = g.eval(&key.expr)?;
     let x = &value.text;
@@ -156,7 +156,7 @@ fn image(g: &mut Generator, key: &SortKey) -> Result<Value> {
     Ok(Value::new(text, CType::U64))
 }
 
-/// Appends the rows that arrive, with their images, to `rows` of sink `id`.
+/// Appends the active rows, with their images, to `rows` of sink `id`.
 pub fn append_rows(
     g: &mut Generator,
     id: SinkId,
@@ -166,7 +166,7 @@ pub fn append_rows(
     fields: &[Field],
 ) -> Result<()> {
     let mut values = g.all_columns(fields)?;
-    // The key is over the sink's columns, which may be held wider than those that arrive.
+    // The key refers to the sink's columns, which may be wider than the input.
     g.push_loads([]);
     values.iter().for_each(|value| g.push_value(value.clone()));
     values.push(image(g, key)?);
@@ -176,7 +176,7 @@ pub fn append_rows(
     Ok(())
 }
 
-/// Finds one digit of the image of the last wanted rank. `count` is the number of rows.
+/// Generates the selection of one digit of the threshold. `count` is the number of rows.
 pub fn select(g: &mut Generator, top: &Top, digit: &Digit, count: &str) {
     g.params.require(Library::TopK);
     let words = g.arrays(std::slice::from_ref(&top.order), false)[0].0.clone();
@@ -188,7 +188,7 @@ pub fn select(g: &mut Generator, top: &Top, digit: &Digit, count: &str) {
     g.code.line(format!("select_digit({words}, {count}, digit, {selection});"));
 }
 
-/// Copies the rows whose images are not beyond the threshold. `count` is the number of rows.
+/// Generates the copy of the rows whose images do not exceed the threshold. `count` is the number of rows.
 pub fn copy_rows(g: &mut Generator, id: SinkId, rows: &RowsLayout, top: &Top, count: &str) -> Result<()> {
     g.params.require(Library::TopK);
     let words = g.arrays(std::slice::from_ref(&top.order), false)[0].0.clone();

@@ -1,10 +1,10 @@
-//! The statements that add rows to accumulators, and accumulators to records.
+//! Statements that update accumulators, and merge them into records.
 
 use super::cpp::Value;
 use super::generator::Generator;
 use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
 
-/// The word of a record of pairs that is their number, in front of their sums (kernels/pairs.cuh).
+/// Word index of the number of pairs in a record of pairs (kernels/pairs.cuh).
 pub const PAIR_COUNT: usize = 2;
 
 /// The statement that adds a row with these arguments to an accumulator.
@@ -42,10 +42,10 @@ pub fn update(layout: &GroupLayout, slot: &Slot, arguments: &[&Value], cell: &st
     }
 }
 
-/// The `Keep` of strings that live as long as the query anyway.
+/// The `Keep` for strings that live as long as the query anyway.
 const NO_KEEP: &str = "Keep{nullptr, nullptr, 0, nullptr, 0}";
 
-/// The `Keep` of the strings that an accumulator of `slot` gets (kernels/text.cuh).
+/// The `Keep` for strings in accumulators of `slot` (kernels/text.cuh).
 pub fn keep(g: &mut Generator, slot: &Slot) -> String {
     match slot.accumulator {
         Accumulator::MinText | Accumulator::MaxText => g.keep().unwrap_or_else(|| NO_KEEP.into()),
@@ -53,12 +53,12 @@ pub fn keep(g: &mut Generator, slot: &Slot) -> String {
     }
 }
 
-/// Whether the accumulator keeps the least string, as an argument of templates.
+/// Whether the accumulator keeps the least string, as a template argument.
 fn least_text(accumulator: Accumulator) -> bool {
     accumulator == Accumulator::MinText
 }
 
-/// An update of words that no other thread has; `global` is the record that they are added to at the end.
+/// Updates words that only this thread uses; `global` is the record that they are merged into at the end.
 fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String, global: &str) -> String {
     let w = word(0);
     match accumulator {
@@ -93,8 +93,7 @@ fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String,
     }
 }
 
-/// An update of words that other threads update too; `global` is the record that they are added to at the end. Strings that
-/// `keep` says are copied.
+/// Updates words that other threads update too; `global` is the record that they are merged into at the end. Strings are copied as `keep` demands.
 fn shared_update(accumulator: Accumulator, x: &str, (cell, global): (&str, &str), keep: &str) -> String {
     match accumulator {
         Accumulator::Count => format!("atomicAdd({cell}, 1ull);"),
@@ -115,7 +114,7 @@ fn shared_update(accumulator: Accumulator, x: &str, (cell, global): (&str, &str)
     }
 }
 
-/// Adds words `from` to words `to`, both of this thread only.
+/// Merges words `from` into words `to`, both of this thread.
 pub fn merge_words(slot: &Slot, from: impl Fn(usize) -> String, to: impl Fn(usize) -> String) -> String {
     let (a, x) = (to(0), from(0));
     match slot.accumulator {
@@ -160,7 +159,7 @@ pub fn merge_words(slot: &Slot, from: impl Fn(usize) -> String, to: impl Fn(usiz
     }
 }
 
-/// Adds words of this thread to a record in global memory.
+/// Merges words of this thread into a record in global memory.
 pub fn merge_global(slot: &Slot, from: impl Fn(usize) -> String, target: &str, keep: &str) -> String {
     let x = from(0);
     match slot.accumulator {
@@ -190,7 +189,7 @@ pub fn merge_global(slot: &Slot, from: impl Fn(usize) -> String, target: &str, k
     }
 }
 
-/// Adds the words of all lanes to a record in global memory.
+/// Merges the words of all lanes into a record in global memory.
 pub fn merge_warp(g: &mut Generator, slot: &Slot, target: &str, own: impl Fn(usize) -> String) {
     let keep = keep(g, slot);
     let a = own(0);

@@ -1,5 +1,5 @@
-//! Sets of rows that are told apart by several columns, or by one that does not pack into an integer: open addressing on a
-//! hash of the columns, which are compared.
+//! Sets of rows with keys of several columns, or one that does not pack into an integer: open addressing on a hash of the columns, which are then
+//! compared.
 
 use warpmill_ir::SinkId;
 
@@ -9,24 +9,24 @@ use super::hashing::{same_keys, wide_hash};
 use super::params::Binding;
 use super::storage::FlatColumn;
 
-/// A set of rows. Its buffers are `{owner}.heads` (for each slot the number of its row + 1, or 0), `{owner}.taken` (numbers
-/// given out) and the columns; with `marks` also `{owner}.used`, which says which numbers have a row.
+/// A set of rows. Its buffers are `{owner}.heads` (per slot the row number + 1, or 0), `{owner}.taken` (numbers taken) and the columns; with `marks`
+/// also `{owner}.used` (whether a number has a row).
 pub struct WideSet<'a> {
-    /// The owner that its buffers are called after.
+    /// Prefix of its buffer names.
     pub owner: String,
-    /// The columns.
+    /// Key columns.
     pub columns: &'a [FlatColumn],
-    /// Rows that fit.
+    /// Capacity in rows.
     pub capacity: u64,
-    /// Whether someone goes through its rows.
+    /// Whether its rows are enumerated later.
     pub marks: bool,
-    /// The columns that tell most rows apart by themselves and are read with little work: their hash says where a row is looked for
-    /// first. `None`: the hash of all columns does.
+    /// The columns that distinguish most rows and are cheap to hash: their hash selects the first slots to look at. `None`: the hash of all columns
+    /// does.
     pub quick: Option<&'a [usize]>,
 }
 
-/// Slots from the one of the quick columns' hash on, before that of all columns decides: many rows that differ in other columns only are
-/// in few of the same slots, and no sequence of slots is long.
+/// Number of slots looked at by the hash of the quick columns before that of all columns: even if many rows differ in other columns only, probe
+/// sequences stay short.
 const QUICK_SLOTS: u32 = 4;
 
 /// Slots of a set of `capacity` rows: a power of two.
@@ -34,11 +34,11 @@ pub fn slots(capacity: u64) -> u64 {
     (2 * capacity).next_power_of_two().max(1024)
 }
 
-/// The number of the row `values` (a `u64` variable; `EMPTY_KEY` where there is no room, or `guard` does not hold), and a
-/// `bool` variable that says whether it is new.
+/// Finds or inserts the row `values`. Returns a `u64` variable with its number (`EMPTY_KEY` if there is no room, or `guard` does not hold), and a
+/// `bool` variable for whether it is new.
 ///
-/// A row's number is taken and its columns are written before the slot that makes it visible is claimed; a thread that loses
-/// the race leaves its number unused.
+/// A new row's number is taken and its columns are written before the slot that makes it visible is claimed; a thread that loses the race leaves its
+/// number unused.
 pub fn claim(g: &mut Generator, id: SinkId, set: &WideSet<'_>, guard: &str, values: &[Value]) -> (String, String) {
     let named = |what: &str| Binding::Named(format!("{}.{what}", set.owner));
     let state = g.sink_state(id);
@@ -95,7 +95,7 @@ pub fn claim(g: &mut Generator, id: SinkId, set: &WideSet<'_>, guard: &str, valu
     });
     g.code.close_to(g.code.depth() - 1);
     g.code.line("__threadfence();");
-    // Another multiprocessor may have written the columns.
+    // The columns may have been written by another multiprocessor.
     let same = same_keys(&arrays, values, |array| format!("fresh({array} + (head - 1))"));
     g.code.when(&format!("head == own || ({same})"), |code| {
         code.line(format!("{found} = head - 1;"));

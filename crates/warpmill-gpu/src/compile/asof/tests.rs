@@ -1,4 +1,4 @@
-//! Tests of the numbers that ASOF joins search, and of their kernels as CUDA.
+//! Representations of times in ASOF joins; their kernels also compile as CUDA.
 
 use warpmill_ir::Asof;
 
@@ -26,14 +26,14 @@ fn numbers_that_are_searched_are_as_narrow_as_times() {
     assert_eq!([search(&year, Some(10_000)), search(&year, None)], [distances; 2]);
     assert_eq!(distances.element(), "u32");
     let bits = |time: &Expr, keys| order(time, keys).sorted.words.iter().map(|word| word.bits).collect::<Vec<_>>();
-    // The number of a key and a distance share bits.
+    // Key number and distance share a word.
     assert_eq!([bits(&year, Some(10_000)), bits(&year, None)], [[39], [25]]);
     assert_eq!(bits(&time(DataType::Int64, Some((0, 99_999_999))), Some(10_000)), [40]);
     assert_eq!(bits(&time(DataType::Int32, Some((7, 7))), None), [1]);
     let micros = time(DataType::Int64, Some((0, 1 << 45)));
     assert_eq!(search(&micros, Some(1000)).element(), "u64");
     assert_eq!(bits(&micros, Some(1 << 17)), [63]);
-    // Both do not fit into a word.
+    // They do not fit one word.
     assert_eq!((search(&micros, Some(1 << 20)), bits(&micros, Some(1 << 20))), (Search::Images, vec![20, 46]));
     let far = time(DataType::Int64, None);
     assert_eq!([search(&far, Some(10)), search(&far, None)], [Search::Images; 2]);
@@ -108,7 +108,7 @@ fn key_type(table: Table) -> Option<ColType> {
     }
 }
 
-/// A loop over rows with times, and keys.
+/// Opens a loop over rows with times and keys.
 fn looping(time: &Expr, table: Table) -> Generator {
     let types: Vec<ColType> = [time.ty.clone()].into_iter().chain(key_type(table)).collect();
     let columns: Vec<FlatColumn> = types.iter().enumerate().map(|(i, ty)| FlatColumn::new("input0", i, ty)).collect();
@@ -121,7 +121,7 @@ fn looping(time: &Expr, table: Table) -> Generator {
     g
 }
 
-/// A kernel that adds rows of such columns.
+/// A kernel that appends such rows.
 fn appending(layout: &BuildLayout, time: &Expr) -> Kernel {
     let mut g = looping(time, layout.table);
     let sink = Sink::HashBuild {
@@ -140,7 +140,7 @@ fn appending(layout: &BuildLayout, time: &Expr) -> Kernel {
     kernel(g, "append".into(), BLOCK, Work::Rows(1000), 0, "append".into())
 }
 
-/// A kernel that probes with them.
+/// A kernel that probes with such rows.
 fn probing(layout: &BuildLayout, time: &Expr, nearest: Nearest) -> Kernel {
     let mut g = looping(time, layout.table);
     let key = key_type(layout.table).map(|ty| Expr::column(1, ty));

@@ -1,4 +1,4 @@
-//! Arithmetic: proven by ranges, or checked.
+//! Arithmetic: proven not to overflow by value ranges, or checked.
 
 use arrow::datatypes::DataType;
 use warpmill_ir::{ArithOp, ColType, Expr, Phys, Unsupported};
@@ -30,7 +30,7 @@ pub(super) fn range_of(ty: &ColType) -> (i128, i128) {
     ty.range.unwrap_or(bounds_of(CType::of(ty.phys)))
 }
 
-/// The part of `value < low || value > high` that a representation can violate; `None` where it cannot.
+/// The tests among `value < low || value > high` that can be true for type `ty`; `None` if neither can.
 pub(super) fn outside(value: &str, ty: CType, (low, high): (i128, i128)) -> Option<String> {
     let (least, most) = bounds_of(ty);
     let below = (low > least).then(|| format!("{value} < {}", constant(low, ty)));
@@ -104,7 +104,7 @@ pub(super) fn arith(
     Ok(checked_value(expr, &text, valid, context))
 }
 
-/// `call bad)`, an error where `bad` is set or the result lies outside its type.
+/// The value of the C++ call `call bad)`; raises an error if `bad` is set, or the result is outside the range of its type.
 fn checked_value(expr: &Expr, call: &str, valid: Option<String>, context: &mut Context<'_>) -> Value {
     let ty = CType::of(expr.ty.phys);
     let bad = context.code.variable(CType::Bool, "bad", "false");
@@ -117,7 +117,7 @@ fn checked_value(expr: &Expr, call: &str, valid: Option<String>, context: &mut C
     value
 }
 
-/// Bounds that the logical type gives, where it is narrower than its representation.
+/// Value range of the logical type, if it is narrower than the representation.
 fn decimal_bounds(expr: &Expr) -> Option<(i128, i128)> {
     ColType::range_of(&expr.ty.logical)
 }
@@ -128,7 +128,7 @@ fn dividend_scale(expr: &Expr, left: &Expr, right: &Expr) -> Result<i128, Unsupp
     scale.ok_or_else(|| Unsupported::new(expr, format!("a dividend scaled by 10^{exponent}")))
 }
 
-/// `left * scale / right`: in 64 bits where that is proven to do.
+/// `left * scale / right`, in 64 bits if that is proven to suffice.
 fn scaled_division(
     expr: &Expr,
     (left, a): (&Expr, &Value),

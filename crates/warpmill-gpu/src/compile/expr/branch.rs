@@ -1,4 +1,4 @@
-//! CASE, COALESCE, NULLIF, GREATEST, LEAST: values from one of several expressions. The value of a subquery's only row.
+//! Conditional values: CASE, COALESCE, NULLIF, GREATEST, LEAST; scalar subqueries.
 
 use warpmill_ir::{CompareOp, Expr, Function, Unsupported};
 
@@ -7,7 +7,7 @@ use super::context::{Context, all_of, null};
 use super::logic::truth;
 use crate::compile::cpp::{CType, Value};
 
-/// Variables that take the value of one of several branches; NULL until assigned.
+/// Variables assigned in one of several branches; NULL until assigned.
 struct Slot {
     value: String,
     valid: Option<String>,
@@ -20,7 +20,7 @@ impl Slot {
         Self { value, valid }
     }
 
-    /// Takes the value of `expr`.
+    /// Assigns the value of `expr`.
     fn assign(&self, expr: &Expr, context: &mut Context<'_>) -> Result<(), Unsupported> {
         let value = context.emit(expr)?;
         context.code.line(format!("{} = {};", self.value, value.text));
@@ -35,7 +35,7 @@ impl Slot {
     }
 }
 
-/// CASE: each condition is evaluated for rows that no earlier one took, each value for the rows that its condition took.
+/// CASE: evaluates each condition for rows that no earlier branch took, and each value for the rows of its branch.
 pub(super) fn case(
     expr: &Expr,
     branches: &[(Expr, Expr)],
@@ -54,7 +54,7 @@ pub(super) fn case(
     Ok(slot.into_value(ty))
 }
 
-/// Values that may all be computed, and a choice between them.
+/// A choice among values that are all computed.
 fn choice(
     ty: CType,
     branches: &[(Expr, Expr)],
@@ -100,12 +100,12 @@ fn alternatives(
     if rest.is_empty() && otherwise.is_none() {
         return Ok(());
     }
-    // Rows that are not there come here, too.
+    // Rows out of the guard reach the else branch, too.
     let guard = context.guard.clone();
     context.block("else", guard, |context| alternatives(slot, rest, otherwise, context))
 }
 
-/// COALESCE: each argument is evaluated for rows in which those before it are NULL.
+/// COALESCE: evaluates each argument for rows in which all earlier ones are NULL.
 pub(super) fn coalesce(expr: &Expr, args: &[Expr], context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let ty = CType::of(expr.ty.phys);
     let Some((first, rest)) = args.split_first() else { return Ok(null(ty)) };
@@ -133,7 +133,7 @@ fn coalesce_rest(first: Value, rest: &[Expr], context: &mut Context<'_>) -> Resu
     Ok(slot.into_value(first.ty))
 }
 
-/// The value of a scalar subquery, whose rows are counted by the second argument.
+/// The value of a scalar subquery, whose number of rows is the second argument; more than one raises an error.
 pub(super) fn only_row(expr: &Expr, args: &[Expr], context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let [value, rows] = args else { return Err(Unsupported::new(expr, "arguments of another number")) };
     let (value, rows) = (context.emit(value)?, context.emit(rows)?);
@@ -141,7 +141,7 @@ pub(super) fn only_row(expr: &Expr, args: &[Expr], context: &mut Context<'_>) ->
     Ok(value)
 }
 
-/// NULLIF: the first argument, NULL where it equals the second.
+/// NULLIF: the first argument, or NULL if it equals the second.
 pub(super) fn null_if(expr: &Expr, args: &[Expr], context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let [value, other] = args else { return Err(Unsupported::new(expr, "arguments of another number")) };
     let (value, other) = (context.emit(value)?, context.emit(other)?);

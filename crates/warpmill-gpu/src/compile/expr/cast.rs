@@ -1,4 +1,4 @@
-//! Conversions between numbers, truth values and times. Those from and to text are in `convert`.
+//! Conversions between numbers, truth values and times. Conversions from and to text are in `convert`.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use warpmill_ir::{ColType, Expr, ExprKind, Phys, Unsupported};
@@ -11,7 +11,7 @@ use crate::compile::cpp::{CType, Value};
 use crate::compile::params::Binding;
 use crate::kernels::library::Library;
 
-/// The way quotients round.
+/// Rounding of quotients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rounding {
     /// Half away from zero.
@@ -20,7 +20,7 @@ enum Rounding {
     Down,
 }
 
-/// Unscaled integers times or divided by a factor.
+/// Multiplication or division of unscaled integers by a factor.
 struct Rescale {
     factor: i128,
     divide: Option<Rounding>,
@@ -43,7 +43,7 @@ pub(super) fn is_string(logical: &DataType) -> bool {
     matches!(logical, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// The integers of a second of a date in milliseconds or a timestamp without a time zone.
+/// Ticks per second of a timestamp without a time zone, or a date in milliseconds.
 fn ticks(logical: &DataType) -> Option<i128> {
     match logical {
         DataType::Timestamp(unit, None) => Some(units_per_second(*unit)),
@@ -52,7 +52,7 @@ fn ticks(logical: &DataType) -> Option<i128> {
     }
 }
 
-/// Times whose 64-bit integers convert to numbers, and numbers to them.
+/// Whether a type's 64-bit ticks are convertible to and from numbers.
 fn is_ticks(logical: &DataType) -> bool {
     matches!(logical, DataType::Timestamp(_, None) | DataType::Duration(_))
 }
@@ -64,7 +64,7 @@ fn is_float(logical: &DataType) -> bool {
 impl Rescale {
     const NONE: Option<Rescale> = Some(Rescale { factor: 1, divide: None });
 
-    /// The operation that makes unscaled integers of `from` those of `to`, if that is all there is to it.
+    /// The rescaling that converts unscaled integers of `from` to those of `to`, if that is the whole conversion.
     fn between(from: &DataType, to: &DataType) -> Option<Self> {
         const DAY: i128 = 86_400;
         let exact = |t: &DataType| t.is_integer() || is_decimal(t);
@@ -99,7 +99,7 @@ impl Rescale {
         })
     }
 
-    /// The result for a bound of the input; `None` beyond 128 bits.
+    /// The image of a bound of the input; `None` beyond 128 bits.
     fn apply(&self, value: i128) -> Option<i128> {
         match self.divide {
             None => value.checked_mul(self.factor),
@@ -113,7 +113,7 @@ impl Rescale {
     }
 }
 
-/// `CAST(input AS ...)`; with `try_cast` values that do not convert are NULL.
+/// `CAST(input AS ...)`; with `try_cast`, values that cannot be converted become NULL.
 pub(super) fn cast(expr: &Expr, input: &Expr, try_cast: bool, context: &mut Context<'_>) -> Result<Value, Unsupported> {
     if input.ty.phys == Phys::Code {
         return cast(expr, &input.clone().widen(Phys::Str), try_cast, context);
@@ -163,7 +163,7 @@ pub(super) fn cast(expr: &Expr, input: &Expr, try_cast: bool, context: &mut Cont
     }
 }
 
-/// The same value in another representation.
+/// The same value in representation `ty`.
 pub(super) fn held_as(value: Value, ty: CType, context: &mut Context<'_>) -> Value {
     if value.ty == ty {
         return value;
@@ -172,7 +172,7 @@ pub(super) fn held_as(value: Value, ty: CType, context: &mut Context<'_>) -> Val
     context.define(ty, &text, value.valid)
 }
 
-/// Integers in a wider representation, the strings of codes.
+/// Converts integers to a wider representation, or codes to strings.
 pub(super) fn widen(expr: &Expr, input: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let ty = CType::of(expr.ty.phys);
     let value = context.emit(input)?;
@@ -235,7 +235,7 @@ fn rescaled(
     held_as(result.with_valid(valid), ty, context)
 }
 
-/// The validity of a conversion that fails where `bad` holds: an error, or NULL with `try_cast`.
+/// The validity of a conversion that fails if `bad` holds: raises an error, or, with `try_cast`, makes NULL.
 pub(super) fn failing(
     bad: &str,
     valid: Option<String>,
@@ -275,7 +275,7 @@ fn float(value: &Value, scale: i32, ty: CType, context: &mut Context<'_>) -> Val
     context.define(ty, &text, value.valid.clone())
 }
 
-/// Floats as integers (which truncate) or decimals (which round).
+/// Converts floats to integers (truncating) or decimals (rounding).
 fn from_float(value: &Value, to: &ColType, try_cast: bool, context: &mut Context<'_>) -> Value {
     let ty = CType::of(to.phys);
     context.params.require(Library::Cast);
@@ -288,7 +288,7 @@ fn from_float(value: &Value, to: &ColType, try_cast: bool, context: &mut Context
     };
     let whole = context.code.define(CType::F64, "whole", whole);
     if is_decimal(&to.logical) {
-        // The bounds are no doubles: they are compared as integers.
+        // Decimal bounds are not exact as doubles, so integers are compared.
         let limit = float_constant(2f64.powi(127));
         let fits = context.code.define(CType::Bool, "fits", format!("is_within({whole}, -{limit}, {limit})"));
         let exact = context.code.define(CType::I128, "exact", format!("{fits} ? i128_of_f64({whole}) : 0"));
@@ -307,7 +307,7 @@ fn from_float(value: &Value, to: &ColType, try_cast: bool, context: &mut Context
     context.define(ty, &format!("{fits} ? {converted} : 0"), valid)
 }
 
-/// `input` where it is held as a string, or as codes of strings.
+/// `input` as a string; codes are looked up in their dictionary.
 pub(super) fn string(input: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
     if input.ty.phys == Phys::Code {
         let ty = input.ty.widened(Phys::Str);

@@ -33,7 +33,7 @@ pub(super) fn compare(
     Ok(context.define(CType::Bool, &text, None))
 }
 
-/// The truth of `a op b` where `valid` says that both are; `op` is none of the two that take NULLs.
+/// The truth value of `a op b` where `valid` holds; `op` is not one of the NULL-aware operators.
 pub(super) fn relation_where_valid(
     op: CompareOp,
     a: &Value,
@@ -45,7 +45,7 @@ pub(super) fn relation_where_valid(
     if a.ty == CType::Str { context.where_ok(CType::Bool, &text, valid) } else { text }
 }
 
-/// As [`relation_where_valid`], for rows that are there and valid.
+/// Like [`relation_where_valid`], for rows that are known to exist and be valid.
 pub(super) fn relation(op: CompareOp, a: &Value, b: &Value, context: &mut Context<'_>) -> String {
     let (x, y) = (&a.text, &b.text);
     let ordered = match a.ty {

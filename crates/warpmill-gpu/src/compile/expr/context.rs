@@ -1,30 +1,29 @@
-//! The context of generating an expression: its inputs, and the values that earlier expressions have defined.
+//! State of generating an expression: inputs, and values defined by earlier expressions.
 
 use warpmill_ir::{ArithOp, Expr, ExprKind, Phys, Unsupported};
 
 use crate::compile::cpp::{CType, Code, Value};
 use crate::compile::params::Params;
 
-/// Lists up to this long are compared one by one.
+/// Largest length of IN lists that are compared one by one.
 pub(super) const FEW: usize = 8;
 
 /// The state of the generator of an expression.
 pub struct Context<'a> {
-    /// Takes the statements.
+    /// Receives the statements.
     pub code: &'a mut Code,
-    /// Takes literals and tables.
+    /// Receives literals and tables.
     pub params: &'a mut Params,
-    /// The columns of the operator's input: present (as variables of an enclosing scope) for every column that the
-    /// expression reads.
+    /// The columns of the operator's input; `Some`, as variables of an enclosing scope, for every column that the expression reads.
     pub columns: &'a [Option<Value>],
-    /// A `bool` operand: whether this thread has a row. Where it is false columns hold anything, nothing may be
-    /// reported as an error and no memory be read through what they hold.
+    /// A `bool` operand: whether this thread has a row. Without one, columns are unspecified: no error may be raised, and no memory read through
+    /// their values.
     pub guard: String,
-    /// The values computed so far, where `guard` holds, in this scope or an enclosing one.
+    /// The values computed so far, valid where `guard` holds, in this or an enclosing scope.
     pub memo: Memo,
 }
 
-/// Values of expressions over the same columns, so that each is computed once.
+/// Computed values of expressions over the same columns, so that each is computed once.
 #[derive(Debug, Default)]
 pub struct Memo(pub(super) Vec<(Expr, Value)>);
 
@@ -35,7 +34,7 @@ impl Memo {
 }
 
 impl<'a> Context<'a> {
-    /// A context without values computed before.
+    /// A context without computed values.
     pub fn new(
         code: &'a mut Code,
         params: &'a mut Params,
@@ -45,7 +44,7 @@ impl<'a> Context<'a> {
         Self { code, params, columns, guard: guard.into(), memo: Memo::default() }
     }
 
-    /// An operand for `text`: itself where it is one, else a new variable.
+    /// An operand for `text`: `text` itself if it is one, otherwise a new variable.
     pub(super) fn named(&mut self, ty: CType, prefix: &str, text: &str) -> String {
         if is_operand(text) { text.to_owned() } else { self.code.define(ty, prefix, text) }
     }
@@ -55,7 +54,7 @@ impl<'a> Context<'a> {
         Value::new(self.named(ty, "v", init), ty).with_valid(valid)
     }
 
-    /// The validity of what is NULL where one of `values` is.
+    /// The common validity of `values`.
     pub(super) fn both_valid(&mut self, values: &[&Value]) -> Option<String> {
         let mut parts: Vec<&str> = Vec::new();
         for valid in values.iter().filter_map(|value| value.valid.as_deref()) {
@@ -66,12 +65,12 @@ impl<'a> Context<'a> {
         if parts.is_empty() { None } else { Some(self.named(CType::Bool, "valid", &all_of(&parts))) }
     }
 
-    /// A condition: there is a row, and its value is not NULL.
+    /// A condition: there is a row, and the value is not NULL.
     pub(super) fn ok(&self, valid: Option<&str>) -> String {
         all_of(&[&self.guard, valid.unwrap_or("true")])
     }
 
-    /// `text` for rows that are there and not NULL, else a value of no meaning.
+    /// `text` where there is a row and the value is not NULL, otherwise a placeholder.
     pub(super) fn where_ok(&self, ty: CType, text: &str, valid: Option<&str>) -> String {
         match self.ok(valid).as_str() {
             "true" => text.to_owned(),
@@ -81,7 +80,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Reports `error` for rows that are there, whose value is not NULL and for which `bad` holds.
+    /// Raises `error` where there is a row, the value is not NULL, and `bad` holds.
     pub(super) fn raise(&mut self, bad: &str, valid: Option<&str>, error: &str) {
         let condition = all_of(&[&self.guard, valid.unwrap_or("true"), bad]);
         if condition != "false" {
@@ -99,7 +98,7 @@ impl<'a> Context<'a> {
         self.block(&format!("if ({condition})"), "true".into(), body)
     }
 
-    /// `header {` ... `}` with another guard; values computed inside are not known after it.
+    /// `header {` ... `}` with another guard; values computed inside are not available after it.
     pub(super) fn block<T>(
         &mut self,
         header: &str,
@@ -117,7 +116,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Whether computing `expr` for rows that do not need it is cheaper than a branch, reads no memory and is no error.
+    /// Whether `expr` is cheaper to compute for all rows than to skip by a branch, reads no memory, and raises no error.
     pub(super) fn is_simple(&self, expr: &Expr) -> bool {
         let own = match &expr.kind {
             _ if self.memo.get(expr).is_some() => return true,
@@ -149,12 +148,12 @@ pub(super) fn all_of(parts: &[&str]) -> String {
     if parts.is_empty() { "true".into() } else { parts.join(" && ") }
 }
 
-/// Whether `text` may be repeated freely: a name, a parameter, a number.
+/// Whether `text` may be repeated without computation: a name, a parameter, a number.
 pub(super) fn is_operand(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.')
 }
 
-/// NULL.
+/// A NULL of type `ty`.
 pub(super) fn null(ty: CType) -> Value {
     Value::new(ty.zero(), ty).with_valid(Some("false".into()))
 }

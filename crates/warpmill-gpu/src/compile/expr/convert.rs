@@ -69,7 +69,7 @@ pub(super) fn from_text(
     Ok(held_as(parsed.with_valid(valid), CType::of(expr.ty.phys), context))
 }
 
-/// Text as a date or a timestamp, as DuckDB reads it.
+/// Parses text as a date or a timestamp by DuckDB's rules.
 pub(super) fn read_moment(
     expr: &Expr,
     input: &Expr,
@@ -90,7 +90,7 @@ pub(super) fn read_moment(
     Ok(held_as(read.with_valid(valid), CType::of(expr.ty.phys), context))
 }
 
-/// A date or a timestamp as text, as DuckDB writes it.
+/// Formats a date or a timestamp by DuckDB's rules.
 pub(super) fn write_moment(input: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let value = context.emit(input)?;
     let value = held_as(value, CType::I64, context);
@@ -104,7 +104,7 @@ pub(super) fn write_moment(input: &Expr, context: &mut Context<'_>) -> Result<Va
     Ok(context.define(CType::Str, &text, value.valid))
 }
 
-/// Units of a timestamp; `None` for dates.
+/// Ticks per second of a timestamp; `None` for dates.
 fn units_per_second(ty: &DataType) -> Option<i128> {
     match ty {
         DataType::Timestamp(unit, _) => Some(cast::units_per_second(*unit)),

@@ -10,7 +10,7 @@ use super::leaf::{constant, float_constant};
 use crate::compile::cpp::{CType, Value};
 use crate::kernels::library::Library;
 
-/// The way time is counted.
+/// The unit of a time value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Clock {
     Days,
@@ -18,7 +18,7 @@ enum Clock {
 }
 
 impl Clock {
-    /// The clock of a date or timestamp without a time zone (UTC is as good as none).
+    /// The clock of a date, or of a timestamp without a time zone or in UTC.
     fn of(logical: &DataType) -> Option<Self> {
         match logical {
             DataType::Date32 => Some(Clock::Days),
@@ -50,7 +50,7 @@ fn units(value: i64) -> String {
     constant(value.into(), CType::I64)
 }
 
-/// `date_part` and `date_trunc`: the field is named by the first argument.
+/// `date_part` and `date_trunc`; the first argument names the field.
 pub(super) fn call(
     expr: &Expr,
     function: Function,
@@ -74,7 +74,7 @@ pub(super) fn call(
     }
 }
 
-/// Days whose years the 32-bit calendar takes.
+/// Range of days that the 32-bit calendar functions support.
 const FAST: (i128, i128) = (-12_699_422, 1_061_042_401);
 
 fn part(
@@ -186,7 +186,7 @@ fn trunc(
     };
     match call {
         Some(call) => Ok(fitting(expr, &call, wide.valid, context)),
-        // Already multiples of a coarser unit.
+        // The value is a multiple of a coarser unit already.
         None => Ok(held_as(wide, CType::of(expr.ty.phys), context)),
     }
 }
@@ -195,7 +195,7 @@ fn to_units(value: &str, count: i64) -> Option<String> {
     (count > 1).then(|| format!("trunc_to_units({value}, {}", units(count)))
 }
 
-/// `call, bad)`: 64-bit days or units, an error where they do not fit the representation of `expr`.
+/// The value of the C++ call `call, bad)` in 64-bit days or units; raises an error if it does not fit the representation of `expr`.
 fn fitting(expr: &Expr, call: &str, valid: Option<String>, context: &mut Context<'_>) -> Value {
     let ty = CType::of(expr.ty.phys);
     let bad = context.code.variable(CType::Bool, "bad", "false");
@@ -208,7 +208,7 @@ fn fitting(expr: &Expr, call: &str, valid: Option<String>, context: &mut Context
     held_as(value, ty, context)
 }
 
-/// `input` plus a constant interval: calendar months first.
+/// `input` plus a constant interval; calendar months are added first.
 pub(super) fn add_interval(
     expr: &Expr,
     input: &Expr,
@@ -221,7 +221,7 @@ pub(super) fn add_interval(
     let value = if input.ty.logical == expr.ty.logical {
         context.emit(input)?
     } else {
-        // A date that becomes a timestamp.
+        // A date becomes a timestamp.
         let kind = ExprKind::Cast { input: Box::new(input.clone()), try_cast: false };
         context.emit(&Expr { kind, ty: expr.ty.with_nullable(input.ty.nullable) })?
     };

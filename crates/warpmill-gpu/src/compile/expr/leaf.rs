@@ -1,4 +1,4 @@
-//! Columns, literals, constants in the text.
+//! Columns, literals, and constants in kernel texts.
 
 use warpmill_ir::{Expr, Phys, Scalar, Unsupported};
 
@@ -16,7 +16,7 @@ pub(super) fn column(expr: &Expr, index: usize, context: &Context<'_>) -> Result
     }
 }
 
-/// A literal: a parameter, so that the text does not depend on it.
+/// A literal: a parameter, so that the kernel text does not depend on it.
 pub(super) fn literal(expr: &Expr, value: &Scalar, context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let ty = CType::of(expr.ty.phys);
     if let Scalar::Null = value {
@@ -32,7 +32,7 @@ pub(super) fn literal(expr: &Expr, value: &Scalar, context: &mut Context<'_>) ->
     Ok(Value::new(context.params.value(ty, "lit", bytes), ty))
 }
 
-/// The bytes of a number held as `phys`; `None` where it is not held so.
+/// The bytes of a number in representation `phys`; `None` if it does not fit.
 pub(super) fn image(value: &Scalar, phys: Phys) -> Option<Vec<u8>> {
     Some(match (value, phys) {
         (Scalar::Int(value), Phys::I32) => i32::try_from(*value).ok()?.to_le_bytes().to_vec(),
@@ -45,7 +45,7 @@ pub(super) fn image(value: &Scalar, phys: Phys) -> Option<Vec<u8>> {
     })
 }
 
-/// An integer that is part of the text: a scale factor, a bound of a type.
+/// An integer constant in the kernel text: a scale factor, or a type's bound.
 pub(super) fn constant(value: i128, ty: CType) -> String {
     match ty {
         CType::I128 => format!("i128_of(0x{:x}ull, 0x{:x}ull)", (value >> 64) as u64, value as u64),
@@ -56,7 +56,7 @@ pub(super) fn constant(value: i128, ty: CType) -> String {
     }
 }
 
-/// A float that is part of the text.
+/// A float constant in the kernel text.
 pub(super) fn float_constant(value: f64) -> String {
     format!("{value:?}")
 }

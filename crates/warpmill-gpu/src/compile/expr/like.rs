@@ -1,4 +1,4 @@
-//! LIKE: a pattern's shape is part of the text, its characters are parameters.
+//! LIKE: the pattern's shape is part of the kernel text, its characters are parameters.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) enum Shape {
         middle: Vec<String>,
         suffix: String,
     },
-    /// With `_`, or of any case: characters, [`ANY_CHAR`] and [`ANY_STRING`].
+    /// A pattern with `_`, or case-insensitive: characters, [`ANY_CHAR`] and [`ANY_STRING`].
     Tokens {
         tokens: Vec<u32>,
         any_case: bool,
@@ -76,8 +76,8 @@ impl Shape {
     }
 }
 
-/// A `Needle` and its span as arguments (kernels/strings.cuh). The span is part of the text: what it is decides which
-/// instructions find the needle's bytes. `part` is not empty.
+/// A `Needle` and its span as C++ arguments (kernels/strings.cuh). The span is part of the kernel text, as it selects the instructions that search
+/// for the needle. `part` is not empty.
 fn needle(context: &mut Context<'_>, part: &str) -> String {
     let bytes = part.as_bytes();
     let span = (bytes.len() - 1).min(4);

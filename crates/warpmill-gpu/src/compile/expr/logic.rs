@@ -1,13 +1,13 @@
-//! Three-valued logic. Terms are evaluated in order; one that costs more than a branch, or can be an error, only for rows
-//! that the terms before it left open, as on the CPU.
+//! Three-valued logic. Terms are evaluated in order. A term that costs more than a branch, or can raise an error, is evaluated only for rows that
+//! earlier terms left undecided, as on the CPU.
 
 use warpmill_ir::{Expr, ExprKind, Unsupported};
 
 use super::context::{Context, all_of, is_operand};
 use crate::compile::cpp::{CType, Value};
 
-/// Whether `expr` is true, as C++ (perhaps not an operand). Of conjunctions and disjunctions, false and NULL are not told
-/// apart, so that a conjunct is evaluated only where all before it are true.
+/// Whether `expr` is true, as a C++ expression. In conjunctions and disjunctions false and NULL are not distinguished, so that a conjunct is
+/// evaluated only where all earlier ones are true.
 pub(super) fn truth(expr: &Expr, context: &mut Context<'_>) -> Result<String, Unsupported> {
     match &expr.kind {
         ExprKind::And(list) if context.known(expr).is_none() => all(list, context),
@@ -60,16 +60,16 @@ fn any_of(terms: &[String]) -> String {
     if terms.is_empty() { "false".into() } else { terms.join(" || ") }
 }
 
-/// `text` with parentheses where it needs them as a part of a larger expression.
+/// `text`, in parentheses if it needs them within a larger expression.
 fn operand(text: String) -> String {
     let enclosed = text.starts_with('(') && text.ends_with(')');
     if is_operand(&text) || enclosed { text } else { format!("({text})") }
 }
 
-/// The knowledge of a list of terms: whether all (or any) are true, and the opposite, where that does not follow.
+/// The truth of a list of terms: whether all (or any) are true, and, if that does not follow, whether the result is false.
 struct Kleene {
     truth: String,
-    /// For a conjunction: whether one is false; for a disjunction: whether all are. `None`: exactly where `truth` is not.
+    /// For a conjunction: whether one term is false; for a disjunction: whether all are. `None`: the negation of `truth`.
     falsehood: Option<String>,
 }
 

@@ -1,6 +1,5 @@
-//! Sub-expressions that the CPU evaluates before the kernel runs: constants, and expressions over one dictionary column,
-//! which become tables in device memory indexed by code. A kernel's text depends on the size class of a table and on whether
-//! it holds NULLs, not on what else is in it.
+//! Sub-expressions that the CPU evaluates before the kernel runs: constants, and expressions over one dictionary column, which become tables in
+//! device memory indexed by code. The kernel text depends on a table's size class and on whether it has NULLs, not on its values.
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ pub(super) fn constant(expr: &Expr, context: &mut Context<'_>) -> Option<Value> 
     literal(expr, &value, context).ok()
 }
 
-/// The value of an expression of one dictionary column, by code.
+/// The value of an expression over one dictionary column, looked up by code.
 pub(super) fn by_code(expr: &Expr, context: &mut Context<'_>) -> Option<Value> {
     if let ExprKind::Widen(input) = &expr.kind
         && matches!(input.kind, ExprKind::Column(_))
@@ -61,7 +60,7 @@ pub(super) fn recode(expr: &Expr, recoding: &Recoding, context: &mut Context<'_>
     Ok(value.with_valid(valid))
 }
 
-/// `code`, or `null` where there is none or no row.
+/// `code`, or `null` if it is NULL or there is no row.
 fn code_or_null(code: &Value, null: usize, context: &mut Context<'_>) -> String {
     let ok = context.ok(code.valid.as_deref());
     if ok == "true" {
@@ -83,7 +82,7 @@ struct Lookup<'a> {
     has_nulls: bool,
 }
 
-/// Truth values of up to so many rows are bits of a parameter.
+/// Largest number of truth values that are stored as bits of a parameter.
 const INLINE_BITS: usize = 64;
 
 impl<'a> Lookup<'a> {
@@ -119,11 +118,11 @@ impl<'a> Lookup<'a> {
         context.define(ty, &text, valid)
     }
 
-    /// The row of the table for this thread: that of NULL where there is no code.
+    /// The table row for this thread; the NULL row if there is no code.
     fn index(&self, small: bool, context: &mut Context<'_>) -> String {
         let code = &self.codes;
         if small && !self.null_has_value {
-            // No memory is read, so that any code will do.
+            // No memory is read, so any code is safe.
             return context.named(CType::U32, "row", &format!("{} & {}", code.text, INLINE_BITS - 1));
         }
         code_or_null(code, self.null_row, context)
@@ -139,7 +138,7 @@ fn bits(len: usize, is_set: impl Fn(usize) -> bool) -> Vec<u32> {
     (0..len.div_ceil(32)).map(word).collect()
 }
 
-/// Bit `index` of a bitmap: of a parameter where it is small, else of device memory.
+/// Bit `index` of a bitmap: in a parameter if it is small, otherwise in device memory.
 fn bit(words: &[u32], index: &str, context: &mut Context<'_>) -> String {
     if words.len() * 32 <= INLINE_BITS {
         let word = words.iter().rev().fold(0u64, |word, &part| word << 32 | u64::from(part));

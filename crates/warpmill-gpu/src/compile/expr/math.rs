@@ -1,4 +1,4 @@
-//! Functions of numbers.
+//! Numeric functions.
 
 use warpmill_ir::{ColType, Expr, Function, Phys, Unsupported};
 
@@ -60,7 +60,7 @@ pub(super) fn call(
     Ok(context.define(value.ty, &text, valid))
 }
 
-/// Functions of integers and decimals, by their unscaled integers.
+/// Functions of integers and decimals, computed on unscaled integers.
 fn exact(
     expr: &Expr,
     function: Function,

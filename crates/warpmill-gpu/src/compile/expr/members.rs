@@ -28,7 +28,7 @@ pub(super) fn in_list(
     let found = context.named(CType::Bool, "found", &found);
     let valid = match (&value.valid, has_null) {
         (valid, false) => valid.clone(),
-        // Not found among values and a NULL: unknown.
+        // Not found in a list with NULL: the result is NULL.
         (None, true) => Some(found.clone()),
         (Some(valid), true) => Some(context.named(CType::Bool, "valid", &format!("{valid} && {found}"))),
     };
@@ -81,13 +81,13 @@ fn string(value: &Scalar) -> Option<String> {
     if let Scalar::Str(value) = value { Some(value.to_string()) } else { None }
 }
 
-/// Numbers in the order of comparisons, one of each.
+/// Distinct numbers in comparison order.
 fn sorted(list: &[Scalar], phys: Phys) -> Vec<Scalar> {
     let mut ints: Vec<i128> =
         list.iter().filter_map(|v| if let Scalar::Int(v) = v { Some(*v) } else { None }).collect();
     ints.sort_unstable();
     ints.dedup();
-    // One zero, and one NaN that is greater than everything.
+    // Normalize zeros, and NaNs, which are greater than all numbers.
     let float = |v: f64| if v.is_nan() { f64::NAN } else { v + 0.0 };
     let narrow = |v: f64| if phys == Phys::F32 { f64::from(v as f32) } else { v };
     let floats = list.iter().filter_map(|v| if let Scalar::Float(v) = v { Some(float(narrow(*v))) } else { None });

@@ -1,12 +1,12 @@
 //! Expressions to C++.
 //!
-//! Each distinct sub-expression becomes one definition (`const T v7 = ...;`) with a validity of its own where it can be
-//! NULL. What can be an error, reads memory through a value or costs more than a branch is computed only where the CPU back
-//! end needs it: under `if (guard && ...)`. Nothing here uses warp collectives, so that branches may diverge.
+//! Each distinct sub-expression becomes one definition (`const T v7 = ...;`), with a validity if it can be NULL. Code that can raise an error, reads
+//! memory through a value or costs more than a branch runs only where the CPU back end would run it: under `if (guard && ...)`. No code here uses
+//! warp collectives, so branches may diverge.
 //!
-//! - [`context`]: what they are generated from;
-//! - `lookup`: sub-expressions of one dictionary column are tables, made on the CPU, indexed by code;
-//! - `leaf`, `arith`, `compare`, `members`, `logic`, `branch`: what their names say;
+//! - [`context`]: inputs and state of the generation;
+//! - `lookup`: expressions over one dictionary column, tabulated on the CPU and indexed by code;
+//! - `leaf`, `arith`, `compare`, `members`, `logic`, `branch`: columns and literals, arithmetic, comparisons, IN lists, logic, conditionals;
 //! - `cast`, `convert`: conversions between numbers and times; from and to text;
 //! - `text`, `like`, `math`, `dates`: functions.
 
@@ -34,10 +34,10 @@ mod text;
 mod tests;
 
 impl Context<'_> {
-    /// Adds the statements that compute `expr` for the current row, and gives its value.
+    /// Adds the statements that compute `expr` for the current row, and returns its value.
     ///
     /// # Errors
-    /// Expressions that the device cannot compute.
+    /// Expressions that the device does not support.
     pub fn emit(&mut self, expr: &Expr) -> Result<Value, Unsupported> {
         match &expr.kind {
             ExprKind::Column(index) => return leaf::column(expr, *index, self),
@@ -53,7 +53,7 @@ impl Context<'_> {
         Ok(value)
     }
 
-    /// The value of `expr` if it was computed before, is constant or can be looked up.
+    /// The value of `expr`, if it is already computed, constant, or tabulated by code.
     fn known(&mut self, expr: &Expr) -> Option<Value> {
         if let Some(value) = self.memo.get(expr) {
             return Some(value);
@@ -64,11 +64,11 @@ impl Context<'_> {
     }
 }
 
-/// Adds the statements that decide whether the predicate `expr` is true (neither false nor NULL) for the current row, and
-/// gives a `bool` operand. Conjuncts that cost more than a branch are evaluated for rows that pass those before them.
+/// Adds the statements that evaluate the predicate `expr` for the current row, and returns a `bool` operand that is true if it is neither false nor
+/// NULL. Conjuncts that cost more than a branch are evaluated for rows that pass all earlier ones.
 ///
 /// # Errors
-/// Expressions that the device cannot compute.
+/// Expressions that the device does not support.
 pub fn emit_predicate(expr: &Expr, context: &mut Context<'_>) -> Result<String, Unsupported> {
     let truth = logic::truth(expr, context)?;
     Ok(context.named(CType::Bool, "is", &truth))

@@ -37,7 +37,7 @@ pub(super) fn call(
         (Function::CharLength, [s]) => (CType::U32, format!("char_count({s})")),
         (Function::OctetLength, [s]) => (CType::U32, format!("{s}.len")),
         (Function::StrPos, [s, part]) => (CType::U32, format!("position({s}, {part})")),
-        // Both mappings are the same on ASCII, and the rest is left to the host.
+        // The mappings agree on ASCII; for other characters the kernel defers to the host.
         (Function::Upper | Function::Lower | Function::SimpleUpper | Function::SimpleLower, [s]) => {
             let state = context.params.state();
             let upper = matches!(function, Function::Upper | Function::SimpleUpper);
@@ -51,7 +51,7 @@ pub(super) fn call(
                 _ => return Err(wrong()),
             }
         }
-        // Kernels have variables of these names.
+        // Qualified, since kernels have variables of these names.
         (Function::Left, [s, count]) => (CType::Str, format!("::left({s}, {count})")),
         (Function::Right, [s, count]) => (CType::Str, format!("::right({s}, {count})")),
         (Function::StartsWith, [s, part]) => (CType::Bool, format!("starts_with({s}, {part})")),
@@ -92,7 +92,7 @@ fn range_checks(start: &str, count: Option<&str>, valid: Option<&str>, context: 
     context.raise(&format!("({bad})"), valid, "ERROR_VALUE");
 }
 
-/// All arguments one after the other; NULLs count as empty.
+/// Concatenates all arguments; NULLs count as empty.
 fn concat(args: &[Expr], context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let mut parts = Vec::with_capacity(args.len());
     for arg in args {

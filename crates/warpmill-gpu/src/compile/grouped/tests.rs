@@ -1,4 +1,4 @@
-//! Tests of the threads that run a function of a group, and of the kernels as CUDA.
+//! Teams of threads for group functions; their kernels also compile as CUDA.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use warpmill_ir::{ColType, Field, FunctionCall, GroupFunction};
 use super::*;
 use crate::device::cuda::nvrtc;
 
-/// As `tests/python/udf/test_compiled.py` writes them: a loop, and reductions.
+/// Text as written by `tests/python/udf/test_compiled.py`: a loop, and reductions.
 const COMPOUNDED: &str = include_str!("../../kernels/tests/udf/compounded.cuh");
 const CENTRED: &str = include_str!("../../kernels/tests/udf/centred.cuh");
 
@@ -16,7 +16,7 @@ fn ty(logical: &DataType, nullable: bool) -> ColType {
     ColType::of(logical, nullable).unwrap()
 }
 
-/// Both functions, by a key of each kind.
+/// Both functions, with keys of these types.
 fn sink(keys: &[ColType]) -> Sink {
     let function = |name: &str, text: &str| {
         Arc::new(GroupFunction { name: name.into(), text: text.into(), whole: vec![1, 2], floats: vec![0.5] })

@@ -1,4 +1,4 @@
-//! The words that a sort makes of its keys; that its kernels are CUDA too.
+//! Sort words made of keys; the kernels also compile as CUDA.
 
 use arrow::datatypes::DataType;
 use warpmill_ir::ColType;

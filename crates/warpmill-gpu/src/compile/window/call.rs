@@ -1,4 +1,4 @@
-//! Values of functions at a position.
+//! Values of window functions at a position.
 
 use warpmill_functions::aggregate::Input;
 use warpmill_ir::{AggregateFunction as F, ColType, Expr, Field, Scalar, WindowCall, WindowFunction};
@@ -11,7 +11,7 @@ use crate::compile::group::{average, extreme};
 use crate::compile::layout::{Accumulator, Slot, Way};
 
 impl Functions<'_> {
-    /// The value of a call at a thread's position.
+    /// The value of a call at the thread's position.
     pub(super) fn value(
         &self,
         g: &mut Generator,
@@ -82,19 +82,19 @@ impl Functions<'_> {
         })
     }
 
-    /// The argument of a call that passes over NULLs, if it can have some.
+    /// The argument of a call that ignores NULLs, if it is nullable.
     fn passes_nulls(&self, call: &WindowCall) -> Result<Option<usize>> {
         let (operand, ty) = self.window.argument(call)?;
         Ok((call.ignore_nulls && ty.nullable).then_some(operand))
     }
 
-    /// The position of an operand's value of this number, as a text.
+    /// A C++ expression for the position of an operand's non-NULL value number `number`.
     fn listed(&self, g: &mut Generator, operand: usize, number: &str) -> String {
         let listed = g.params.pointer("u32", "listed", self.window.named(&format!("listed{operand}")));
         format!("{listed}[{number}]")
     }
 
-    /// As [`shifted`], among the rows whose operand is not NULL.
+    /// Like [`shifted`], among the rows whose operand is not NULL.
     fn shifted_over_nulls(
         &self,
         g: &mut Generator,
@@ -107,7 +107,7 @@ impl Functions<'_> {
             true => (places.start(g), "row".to_string()),
             false => ("row + 1".to_string(), places.end(g)),
         };
-        // Behind the last position nothing is counted.
+        // No counts beyond the last position.
         let range = (format!("(present ? {} : 0)", range.0), format!("(present ? {} : 0)", range.1));
         let [first, end] = self.differences(g, operand, Accumulator::Count, &range)?;
         let [first, end] = [first, end].map(|text| g.code.define(CType::U64, "value", text));
@@ -116,7 +116,7 @@ impl Functions<'_> {
         Ok((there, self.listed(g, operand, &number)))
     }
 
-    /// The argument of the row at position `at`, if it is `there`.
+    /// The argument of the row at position `at`, NULL unless `there` holds.
     fn pick(&self, g: &mut Generator, places: &Places<'_>, call: &WindowCall, there: &str, at: &str) -> Result<Value> {
         let (operand, _) = self.window.argument(call)?;
         let row = places.row(at);
@@ -129,7 +129,7 @@ impl Functions<'_> {
         Ok(value)
     }
 
-    /// The number of values of a frame that are not NULL, or of rows, as an operand.
+    /// An operand for the number of rows, or of non-NULL values, of a frame.
     fn count(&self, g: &mut Generator, places: &mut Places<'_>, call: &WindowCall) -> Result<String> {
         let frame = places.frame(g, &self.window.frame(call))?;
         let nullable = match call.argument {
@@ -143,7 +143,7 @@ impl Functions<'_> {
         Ok(g.code.define(CType::U64, "count", format!("(u64)({through} - {before})")))
     }
 
-    /// The C++ of a scanned series up to the frame, and up to the end of the frame.
+    /// C++ expressions for the prefix sums of a series at the start and at the end of a frame.
     fn differences(
         &self,
         g: &mut Generator,
@@ -158,7 +158,7 @@ impl Functions<'_> {
         Ok([start, end].map(|at| format!("all_before<{monoid}>({series}, {totals}, {at})")))
     }
 
-    /// The sum of a frame of a series that has no differences, as a text.
+    /// A C++ expression for the sum of a frame, for series without differences.
     fn sum(
         &self,
         g: &mut Generator,
@@ -185,7 +185,7 @@ impl Functions<'_> {
         })
     }
 
-    /// The value of an aggregate: NULL where its frame has none.
+    /// The value of an aggregate; NULL if its frame has no values.
     fn aggregate(
         &self,
         g: &mut Generator,
@@ -240,7 +240,7 @@ impl Functions<'_> {
     }
 }
 
-/// The sum in `record`, an error where its type does not hold it, as a text.
+/// A C++ expression for the sum in `record`; raises an error if it does not fit its type.
 fn whole_sum(g: &mut Generator, accumulator: Accumulator, field: &Field, valid: &str) -> String {
     let ty = CType::of(field.ty.phys);
     if accumulator == Accumulator::SumI64 && ty == CType::I64 {
@@ -262,7 +262,7 @@ fn whole_sum(g: &mut Generator, accumulator: Accumulator, field: &Field, valid: 
     format!("({}){sum}", ty.name())
 }
 
-/// The number of the part, of so many, that a position belongs to, as a text.
+/// A C++ expression for the number of the NTILE bucket, of `parts`, that a position belongs to.
 fn tile(g: &mut Generator, places: &mut Places<'_>, parts: u64) -> String {
     let (start, end) = (places.start(g), places.end(g));
     let parts = g.params.value(CType::U64, "parts", parts.to_le_bytes().to_vec());
@@ -274,7 +274,7 @@ fn tile(g: &mut Generator, places: &mut Places<'_>, parts: u64) -> String {
     format!("({at} < {in_larger} ? {at} / ({size} + 1) : {rest}) + 1")
 }
 
-/// Whether there is a row so many rows before, as an operand, and its position, as a text.
+/// Operands for whether there is a row `back` rows before, and its position.
 fn shifted(g: &mut Generator, places: &mut Places<'_>, back: i64) -> (String, String) {
     let n = g.params.value(CType::U64, "shift", back.unsigned_abs().to_le_bytes().to_vec());
     let (there, at) = if back >= 0 {
@@ -287,7 +287,7 @@ fn shifted(g: &mut Generator, places: &mut Places<'_>, back: i64) -> (String, St
     (g.code.define(CType::Bool, "there", there), at)
 }
 
-/// Whether a frame has the row that a function picks, as an operand, and its position, as a text.
+/// Operands for whether a frame has the row that a function selects, and its position.
 fn of_frame(g: &mut Generator, function: &WindowFunction, (start, end): &(String, String)) -> (String, String) {
     let rows = format!("{end} - {start}");
     let (least, at) = match function {
@@ -299,7 +299,7 @@ fn of_frame(g: &mut Generator, function: &WindowFunction, (start, end): &(String
             let n = g.params.value(CType::U64, "nth", n.unsigned_abs().to_le_bytes().to_vec());
             (n.clone(), format!("{end} - {n}"))
         }
-        // There is no row of number 0.
+        // There is no row number 0.
         WindowFunction::Nth(_) => ("~0ull".into(), start.clone()),
         WindowFunction::Last => ("1".into(), format!("{end} - 1")),
         _ => ("1".into(), start.clone()),
@@ -307,7 +307,7 @@ fn of_frame(g: &mut Generator, function: &WindowFunction, (start, end): &(String
     (g.code.define(CType::Bool, "there", format!("present && {rows} >= {least}")), at)
 }
 
-/// `value`, or the default of a shift where it is not `there`.
+/// `value`, or the default of a shift unless `there` holds.
 fn or_default(g: &mut Generator, call: &WindowCall, value: Value, there: &str, default: &Scalar) -> Result<Value> {
     if *default == Scalar::Null {
         return Ok(value);

@@ -1,11 +1,10 @@
-//! Window functions on the device. Rows stay where they are appended. Their numbers are sorted by the keys of partitions and of the
-//! order ([`super::sort`]); in that order, positions that begin a partition or a group of peers are found and numbered, and
-//! arguments are copied into series, which are scanned (`kernels/window.cuh`). One kernel then computes all functions, position
-//! by position, and writes their values to the rows.
+//! Window functions on the device. Appended rows are not moved. Their row numbers are sorted by the partition and order keys ([`super::sort`]); in
+//! that order, positions that begin a partition or a group of peers are found and numbered, and arguments are copied into series, which are scanned
+//! (`kernels/window.cuh`). One kernel then computes all functions, position by position, and writes their values to the rows.
 //!
-//! Frames are ranges of positions. Sums of integers and counts are differences of sums from the first position on, which are exact.
-//! Sums of floats, and extremes, of frames that begin with the partition are sums since its first position; of other frames they are
-//! added up from sums of 16, 256, ... values, so that no thread goes through its frame.
+//! Frames are ranges of positions. Sums of integers and counts are exact differences of prefix sums. Sums of floats, and extremes, over frames that
+//! begin with the partition are prefix sums within the partition; over other frames they are combined from sums of 16, 256, ... values, so that no
+//! thread iterates over its frame.
 
 mod call;
 mod place;
@@ -33,7 +32,7 @@ const TILE_THREADS: u32 = 256;
 const TOTALS_THREADS: u32 = 1024;
 
 impl Series {
-    /// The C++ operation that combines its values, their type, and the bytes of one.
+    /// The C++ monoid of its values, their type, and bytes.
     fn monoid(&self) -> (&'static str, &'static str, u64) {
         match self.accumulator {
             Accumulator::Count => ("CountSum", "u32", 4),
@@ -46,7 +45,7 @@ impl Series {
         }
     }
 
-    /// The value of a row in C++, of an operand `x` that is there.
+    /// A C++ expression for the value of a row, for a non-NULL operand `x`.
     fn value(&self, x: &Value) -> String {
         let Value { text: x, ty, .. } = x;
         if let Way::Search { descending } = self.way {
@@ -66,7 +65,7 @@ impl Series {
     }
 }
 
-/// The number that orders as a key's value `x` does, in C++.
+/// A C++ expression for a number in the order of a key's value `x`.
 fn code(ty: CType, x: &str, descending: bool) -> String {
     let not = if descending { "~" } else { "" };
     match ty {
@@ -76,7 +75,7 @@ fn code(ty: CType, x: &str, descending: bool) -> String {
 }
 
 impl Windowed {
-    /// The buffers that it needs beside its operands: names, bytes, and whether they are zero at first.
+    /// The buffers besides its operands: names, bytes, and whether they are zero initially.
     pub fn buffers(&self) -> Vec<(String, u64, bool)> {
         let tiles = self.capacity.div_ceil(TILE);
         let mut buffers = self.sorted.as_ref().map_or(vec![], Sorted::buffers);
@@ -98,7 +97,7 @@ impl Windowed {
             add(&format!("series{number}"), bytes * self.capacity);
             match series.way {
                 Way::Differences => add(&format!("totals{number}"), bytes * tiles),
-                // Beside a word that says whether there is a head, aligned as the value is.
+                // Value and head flag, aligned like the value.
                 Way::Running => add(&format!("totals{number}"), 2 * bytes.max(8) * tiles),
                 Way::Tree(levels) => add(&format!("tree{number}"), bytes * self.levels(levels).iter().sum::<u64>()),
                 Way::Search { .. } => {}
@@ -108,18 +107,18 @@ impl Windowed {
         buffers
     }
 
-    /// The room of each of so many levels.
+    /// Capacity of each of `levels` levels.
     fn levels(&self, levels: u32) -> Vec<u64> {
         let above = |below: &u64| Some(below.div_ceil(FAN));
         std::iter::successors(Some(self.capacity.div_ceil(FAN)), above).take(levels as usize).collect()
     }
 
-    /// The number of each position's partition, where there are keys.
+    /// The partition number of each position, if there are keys.
     pub fn partition_numbers(&self) -> Option<Binding> {
         self.has_partitions.then(|| self.named("partitions"))
     }
 
-    /// The first position of each partition, and the number of rows behind them, where there are keys.
+    /// The first position of each partition, followed by the number of rows, if there are keys.
     pub fn partition_starts(&self) -> Option<Binding> {
         self.has_partitions.then(|| self.named("partitions.starts"))
     }
@@ -146,8 +145,7 @@ impl Windowed {
     }
 }
 
-/// Appends the rows that arrive, with the operands that are no columns of the output; each at the position that `rank` says, where rows
-/// have one.
+/// Appends the active rows, with the operands that are not output columns, each at position `rank` if given.
 pub fn append(g: &mut Generator, id: SinkId, layout: &RowsLayout, sink: &Sink, rank: Option<&str>) -> Result<()> {
     let Sink::Window { payload, fields, .. } = sink else { unreachable!("called for windows") };
     let scope = g.scope();
@@ -169,7 +167,7 @@ pub fn append(g: &mut Generator, id: SinkId, layout: &RowsLayout, sink: &Sink, r
     Ok(())
 }
 
-/// The kernels that find the partitions of the rows of sink `id` once all are there, and the side that row numbers in order are on.
+/// The kernels that find the partitions of the rows of sink `id` after all have arrived, and the side with the ordered row numbers.
 pub fn partitions(
     id: SinkId,
     window: &Windowed,
@@ -191,7 +189,7 @@ pub fn partitions(
     Ok((kernels, side))
 }
 
-/// The kernels that compute the functions of sink `id` once all rows are there.
+/// The kernels that compute the functions of sink `id` after all rows have arrived.
 pub fn kernels(id: SinkId, layout: &RowsLayout, sink: &Sink, pipeline: usize) -> Result<Vec<Kernel>> {
     let (Some(window), Sink::Window { calls, .. }) = (&layout.window, sink) else { return Ok(vec![]) };
     if calls.is_empty() {
@@ -213,7 +211,7 @@ pub fn kernels(id: SinkId, layout: &RowsLayout, sink: &Sink, pipeline: usize) ->
     Ok(kernels)
 }
 
-/// A window's kernels.
+/// Generation of a window's kernels.
 struct Functions<'a> {
     id: SinkId,
     window: &'a Windowed,
@@ -242,30 +240,30 @@ impl Functions<'_> {
         kernel(g, entry, threads, work, self.pipeline, format!("pipeline {}: window: {what}", self.pipeline))
     }
 
-    /// A kernel over positions.
+    /// Completes a kernel over positions.
     fn by_position(&self, g: Generator, entry: &str, what: &str) -> Kernel {
         self.finish(g, format!("{entry}_{}", self.id), BLOCK, Work::Rows(self.window.capacity), what)
     }
 
-    /// A kernel with a block for each tile.
+    /// Completes a kernel with one block per tile.
     fn by_tile(&self, g: Generator, entry: &str, what: &str) -> Kernel {
         self.finish(g, entry.into(), TILE_THREADS, Work::Blocks(self.window.capacity.div_ceil(TILE)), what)
     }
 
-    /// The number of rows, as an operand.
+    /// An operand for the number of rows.
     fn rows(&self, g: &mut Generator) -> String {
         state_count(g, &self.input(), self.window.capacity)
     }
 
-    /// Opens the loop over positions: `row` is a thread's.
+    /// Opens the loop over positions; `row` is the thread's position.
     fn each_position(&self, g: &mut Generator) {
         g.code.line("const u32 lane = threadIdx.x & 31;");
         let count = self.rows(g);
         source::flat(g, &count);
     }
 
-    /// As [`Functions::each_position`]; gives the operand of the row at `row`, a thread's position, and that of all rows in order, if they do not
-    /// lie in it.
+    /// Like [`Functions::each_position`]; returns operands for the row at the thread's position, and for the ordered row numbers, if rows are not
+    /// stored in order.
     fn positions(&self, g: &mut Generator, side: u32) -> (String, Option<String>) {
         let order = self.sorting().map(|sorting| g.params.pointer("u32", "order", sorting.numbers(side)));
         self.each_position(g);
@@ -294,14 +292,14 @@ impl Functions<'_> {
         Ok(self.by_position(g, "window_heads", "partitions and peers"))
     }
 
-    /// The bits of the only word that rows are sorted by that are below those of partitions; `None`: words do not tell rows apart.
+    /// Number of bits below the partition keys in the single sort word; `None`: words do not distinguish rows, or there are several.
     fn order_bits(&self) -> Option<u32> {
         let sorted = self.window.sorted.as_ref()?;
         let [word] = sorted.words.as_slice() else { return None };
         let is_text = word.images.iter().any(|image| matches!(image.kind, ImageKind::Text { .. } | ImageKind::Length));
         let below = word.images.iter().filter(|image| image.key >= self.window.partition);
         let bits: u32 = below.map(|image| image.bits).sum();
-        // Of 64 bits nothing is shifted out, but then there is no key of partitions.
+        // With 64 bits there is no partition key, so the shift is unused.
         (!is_text).then_some(bits.min(63))
     }
 
@@ -368,7 +366,7 @@ impl Functions<'_> {
         vec![count, self.totals("WordSum", "u64", "totals", what), self.by_tile(g, "window_number", what)]
     }
 
-    /// Turns totals of tiles into those before each.
+    /// Turns totals of tiles into exclusive prefix sums.
     fn totals(&self, monoid: &str, element: &str, name: &str, what: &str) -> Kernel {
         let mut g = Generator::new();
         let totals = g.params.output(element, "totals", self.window.named(name));
@@ -399,7 +397,7 @@ impl Functions<'_> {
         Ok(Some(self.by_position(g, &format!("window_values_{operand}"), "arguments in order")))
     }
 
-    /// Makes a series ready for sums of frames.
+    /// Prepares a series for sums of frames.
     fn scanned(&self, number: usize) -> Vec<Kernel> {
         let series = &self.window.series[number];
         let (monoid, ty, _) = series.monoid();
@@ -430,7 +428,7 @@ impl Functions<'_> {
         }
     }
 
-    /// Lists the positions of an operand's values that are not NULL.
+    /// Lists the positions of an operand's non-NULL values.
     fn list(&self, operand: usize) -> Result<Kernel> {
         let mut g = Generator::new();
         let number = self.window.series(operand, Accumulator::Count, Way::Differences)?;
@@ -444,12 +442,12 @@ impl Functions<'_> {
         Ok(self.by_position(g, "window_list", "rows that are not NULL"))
     }
 
-    /// Makes the levels of a tree.
+    /// Builds the levels of a tree.
     fn tree(&self, number: usize, levels: u32) -> Vec<Kernel> {
         let (monoid, ty, _) = self.window.series[number].monoid();
         let rooms = self.window.levels(levels);
         let mut kernels = vec![];
-        // Where the level below begins, the next one, and for how many values one of the level below stands.
+        // Start of the level below, start of the next level, and number of values per entry of the level below.
         let (mut below, mut at, mut each) = (0u64, 0u64, 1u64);
         for (level, room) in rooms.iter().enumerate() {
             let mut g = Generator::new();
@@ -475,7 +473,7 @@ impl Functions<'_> {
         let (from, order) = self.positions(&mut g, side);
         let Sink::Window { calls, fields, payload, .. } = self.sink else { unreachable!("called for windows") };
         g.code.line("u64 record[3] = {0, 0, 0};");
-        // Where nothing is loaded yet.
+        // A scope without columns.
         g.push_loads([]);
         let mut places = Places::new(self.window, order);
         let mut values = vec![];

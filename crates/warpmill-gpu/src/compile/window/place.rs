@@ -1,4 +1,4 @@
-//! Where a position lies: its partition, its group of peers, and frames. Each is computed when it is first asked for.
+//! Context of a position: its partition, its group of peers, and frames, each computed on first use.
 
 use warpmill_ir::{Frame, FrameBound, FrameUnits, Phys, Scalar, Unsupported};
 
@@ -8,14 +8,14 @@ use crate::compile::generator::{Generator, Result};
 use crate::compile::layout::{Accumulator, Way, Windowed};
 use crate::compile::params::Binding;
 
-/// Operands (`u64`) of a thread's position: 0 where it has none.
+/// Operands (`u64`) for the context of the thread's position; 0 without one.
 pub(super) struct Places<'a> {
     window: &'a Windowed,
-    /// Where row numbers in order are, if they are not positions.
+    /// Ordered row numbers, if rows are not stored in order.
     order: Option<String>,
     known: Vec<(Place, String)>,
     frames: Vec<(Frame, (String, String))>,
-    /// The positions of the partition where the order key is not NULL.
+    /// Positions of the partition whose order key is not NULL.
     values: Option<(String, String)>,
 }
 
@@ -28,19 +28,19 @@ enum Place {
     GroupsEnd,
 }
 
-/// The arrays of numbers of partitions or groups.
+/// Arrays with the numbers and starts of partitions or groups.
 struct Numbers {
     of: String,
     starts: String,
 }
 
 impl<'a> Places<'a> {
-    /// Nothing has been asked for. `order` are row numbers in order, if they are not positions.
+    /// Without computed operands. `order`: ordered row numbers, if rows are not stored in order.
     pub fn new(window: &'a Windowed, order: Option<String>) -> Self {
         Self { window, order, known: vec![], frames: vec![], values: None }
     }
 
-    /// The row at a position, as a text.
+    /// A C++ expression for the row at a position.
     pub fn row(&self, position: &str) -> String {
         match &self.order {
             Some(order) => format!("{order}[{position}]"),
@@ -52,7 +52,7 @@ impl<'a> Places<'a> {
         Numbers { of: self.pointer(g, "u32", what), starts: self.pointer(g, "u32", &format!("{what}.starts")) }
     }
 
-    /// An array of the window's, one parameter however often it is asked for.
+    /// The parameter for an array of the window, shared by all uses.
     fn pointer(&self, g: &mut Generator, element: &str, what: &str) -> String {
         let name = self.window.name(what);
         let is_it = |binding: &Binding| matches!(binding, Binding::Named(other) if *other == name);
@@ -77,7 +77,7 @@ impl<'a> Places<'a> {
         operand
     }
 
-    /// The partition's first position.
+    /// First position of the partition.
     pub fn start(&mut self, g: &mut Generator) -> String {
         if !self.window.has_partitions {
             return "0ull".into();
@@ -88,7 +88,7 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// The position behind the partition's last.
+    /// End position of the partition (exclusive).
     pub fn end(&mut self, g: &mut Generator) -> String {
         if !self.window.has_partitions {
             return "rows".into();
@@ -99,43 +99,43 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// The number of the group of peers.
+    /// Number of the group of peers.
     pub fn group(&mut self, g: &mut Generator) -> String {
         self.get(g, Place::Group, |places, g| format!("{}[row]", places.numbers(g, "groups").of))
     }
 
-    /// The number of the partition's first group.
+    /// Number of the partition's first group.
     pub fn first_group(&mut self, g: &mut Generator) -> String {
         let start = self.start(g);
         self.get(g, Place::FirstGroup, |places, g| format!("{}[{start}]", places.numbers(g, "groups").of))
     }
 
-    /// The number behind that of the partition's last group.
+    /// Number after the partition's last group.
     fn groups_end(&mut self, g: &mut Generator) -> String {
         let end = self.end(g);
         self.get(g, Place::GroupsEnd, |places, g| format!("{}[{end} - 1] + 1", places.numbers(g, "groups").of))
     }
 
-    /// The first position of a group, as a text.
+    /// A C++ expression for the first position of a group.
     fn start_of(&mut self, g: &mut Generator, group: &str) -> String {
         let Numbers { starts, .. } = self.numbers(g, "groups");
         let text = format!("present ? (u64){starts}[{group}] : 0ull");
         g.code.define(CType::U64, "at", text)
     }
 
-    /// The first position of the group of peers.
+    /// First position of the group of peers.
     pub fn group_start(&mut self, g: &mut Generator) -> String {
         let group = self.group(g);
         self.start_of(g, &group)
     }
 
-    /// The position behind the last of the group of peers.
+    /// End position of the group of peers (exclusive).
     pub fn group_end(&mut self, g: &mut Generator) -> String {
         let group = self.group(g);
         self.start_of(g, &format!("{group} + 1"))
     }
 
-    /// The first position of a frame, and the one behind its last, which is not before the first.
+    /// Start and end (exclusive) positions of a frame; the end is not before the start.
     pub fn frame(&mut self, g: &mut Generator, frame: &Frame) -> Result<(String, String)> {
         if let Some((_, known)) = self.frames.iter().find(|(other, _)| other == frame) {
             return Ok(known.clone());
@@ -148,7 +148,7 @@ impl<'a> Places<'a> {
         Ok((start, end))
     }
 
-    /// A bound of a frame, as a text; `after`: the position behind it.
+    /// A C++ expression for a bound of a frame; `after`: its exclusive end.
     fn bound(&mut self, g: &mut Generator, units: FrameUnits, bound: &FrameBound, after: bool) -> Result<String> {
         Ok(match (units, bound) {
             (_, FrameBound::UnboundedPreceding) => self.start(g),
@@ -169,8 +169,8 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// A bound at some distance of the key, `before` it or after it, as a text: the first position whose key does not come before that, or,
-    /// `after`, the one behind the last that does not come after it.
+    /// A C++ expression for a bound at a distance from the key, `before` or after it: the first position whose key is not before the bound, or, if
+    /// `after`, the position after the last key that is not after it.
     fn value(&mut self, g: &mut Generator, distance: &Scalar, before: bool, after: bool) -> Result<String> {
         let (operand, way) = self.window.search()?;
         let Way::Search { descending } = way else { return Err(Unsupported::new("window", "a frame of values")) };
@@ -178,7 +178,7 @@ impl<'a> Places<'a> {
         let codes = self.pointer(g, "u128", &format!("series{number}"));
         let (first, end) = self.values(g, operand)?;
         let ty = &self.window.operands[operand].expr.ty;
-        // Larger values come before where the key descends.
+        // With a descending key, larger values come first.
         let less = before != descending;
         let own = g.code.fresh("own");
         g.code.line(format!("const u128 {own} = present ? {codes}[row] : (u128)0;"));
@@ -207,12 +207,12 @@ impl<'a> Places<'a> {
         };
         let target = if descending { format!("~({target})") } else { target };
         let found = format!("search_codes<{after}>({codes}, {first}, {end}, {target})");
-        // NULLs are at no distance of anything but themselves.
+        // A NULL is at no distance of other values, so its frame is its peers.
         let peers = if after { self.group_end(g) } else { self.group_start(g) };
         Ok(format!("(row >= {first} && row < {end} ? {found} : {peers})"))
     }
 
-    /// The first position of the partition where the key is not NULL, and the one behind the last: NULLs are all at one end.
+    /// The half-open range of the partition's positions with a non-NULL key; NULLs are all at one end.
     fn values(&mut self, g: &mut Generator, operand: usize) -> Result<(String, String)> {
         if let Some(known) = &self.values {
             return Ok(known.clone());
@@ -239,7 +239,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A place so far from `own`, between `first` and `end`, as a text; `after`: the one behind it.
+/// A C++ expression for the position at a distance of `own`, clamped to `first` and `end`; `after`: the exclusive end.
 fn counted(g: &mut Generator, own: &str, (first, end): (&str, &str), bound: &FrameBound, after: bool) -> String {
     let own_after = if after { format!("{own} + 1") } else { own.to_string() };
     let (rows, preceding) = match bound {

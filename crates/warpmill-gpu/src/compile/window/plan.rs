@@ -1,4 +1,4 @@
-//! Decides what window functions need: operands, and series of them.
+//! Plans the operands of window functions, and series of them.
 
 use warpmill_ir::{
     AggregateFunction as F, ColType, Expr, ExprKind, Frame, FrameBound, FrameUnits, Phys, Scalar, Sink, SinkId,
@@ -8,21 +8,21 @@ use warpmill_ir::{
 use crate::compile::layout::{Accumulator, Operand, Series, Sorted, Way, Windowed};
 use crate::compile::storage::FlatColumn;
 
-/// Rows that are numbered at most.
+/// Largest number of rows that can be numbered.
 const MOST_ROWS: u64 = u32::MAX as u64 - 1;
 
-/// Values of a level that one of the next stands for (kernels/window.cuh).
+/// Number of values combined by an entry of the next level (kernels/window.cuh).
 pub(super) const FAN: u64 = 16;
 
-/// The most values that a thread adds up without levels.
+/// Largest number of values that a thread sums without levels.
 const FEW: u64 = 2 * FAN;
 
 impl Windowed {
-    /// The way the functions of `sink`, whose output is `columns` and which has room for `capacity` rows, are computed. `text_words` words
-    /// of strings count when rows are sorted.
+    /// The evaluation of the functions of `sink`, with output columns `columns` and capacity `capacity`. Sorting looks at `text_words` words of
+    /// strings.
     ///
     /// # Errors
-    /// Functions and frames that devices do not compute.
+    /// Functions and frames that devices do not support.
     pub fn of(
         id: SinkId,
         sink: &Sink,
@@ -65,7 +65,7 @@ impl Windowed {
         Ok(window)
     }
 
-    /// The partitions of rows with `operands`, of equal keys, sorted so, with room for `capacity` rows.
+    /// Partitions of rows with `operands` by equal keys, sorted by `sorted`, with capacity `capacity`.
     pub fn of_partitions(
         owner: String,
         operands: Vec<Operand>,
@@ -77,7 +77,7 @@ impl Windowed {
         Self { operands, keys, partition, sorted, has_partitions, has_groups, series, listed, capacity, owner }
     }
 
-    /// The number of operand `expr`. Where that is a column of the output, it is not kept twice.
+    /// The index of operand `expr`. Output columns are used as operands, not stored twice.
     pub(super) fn operand(&mut self, expr: &Expr, (sink, columns): (&Sink, &[FlatColumn])) -> usize {
         if let Some(known) = self.operands.iter().position(|operand| operand.expr == *expr) {
             return known;
@@ -97,14 +97,14 @@ impl Windowed {
         number
     }
 
-    /// The operand that is the argument of a call.
+    /// The operand and type of a call's argument.
     pub(super) fn argument(&self, call: &WindowCall) -> Result<(usize, &ColType), Unsupported> {
         let argument = call.argument.as_ref();
         let known = argument.and_then(|expr| self.operands.iter().position(|operand| operand.expr == *expr));
         known.map(|at| (at, &self.operands[at].expr.ty)).ok_or_else(|| Unsupported::new("window", "no argument"))
     }
 
-    /// The frame of a call. Without an order all rows of a partition are peers.
+    /// The frame of a call; without an order all rows of a partition are peers.
     pub(super) fn frame(&self, call: &WindowCall) -> Frame {
         let mut frame = call.frame.clone();
         if self.keys.len() == self.partition && frame.units == FrameUnits::Range {
@@ -139,7 +139,7 @@ impl Windowed {
         })
     }
 
-    /// The way the sums of a frame follow from a series.
+    /// The method of summing a frame.
     pub(super) fn way(&self, accumulator: Accumulator, frame: &Frame) -> Way {
         let exact = matches!(
             accumulator,
@@ -160,7 +160,7 @@ impl Windowed {
         }
     }
 
-    /// The number of a series.
+    /// The index of a series.
     pub(super) fn series(&self, operand: usize, accumulator: Accumulator, way: Way) -> Result<usize, Unsupported> {
         let wanted = Series { operand, accumulator, way };
         let known = self.series.iter().position(|series| *series == wanted);
@@ -174,7 +174,7 @@ impl Windowed {
         }
     }
 
-    /// The order key that frames of values compare: its operand, and the way its series is used.
+    /// The operand of the order key that value frames compare, and the use of its series.
     pub(super) fn search(&self) -> Result<(usize, Way), Unsupported> {
         let key = self.keys.get(self.partition).filter(|_| self.keys.len() == self.partition + 1);
         let key = key.ok_or_else(|| Unsupported::new("window", "a frame of values without one order key"))?;
@@ -237,7 +237,7 @@ fn has_groups(frame: &Frame) -> bool {
     frame.units != FrameUnits::Rows && !(whole(&frame.start) && whole(&frame.end))
 }
 
-/// A count of rows or groups: none has more.
+/// A distance in rows or groups, clamped to a number that no table exceeds.
 pub(super) fn distance(distance: &Scalar) -> u64 {
     match distance {
         Scalar::Int(rows) => u64::try_from(*rows).unwrap_or(u64::MAX).min(1 << 40),
@@ -245,7 +245,7 @@ pub(super) fn distance(distance: &Scalar) -> u64 {
     }
 }
 
-/// The rows that a frame has at most; `None`: any number.
+/// Largest number of rows of a frame; `None`: unbounded.
 fn length(frame: &Frame) -> Option<u64> {
     let place = |bound: &FrameBound| match bound {
         FrameBound::Preceding(rows) => Some(-(distance(rows) as i64)),

@@ -1,4 +1,4 @@
-//! What is planned for window functions; that their kernels are CUDA too.
+//! Plans of window functions; the kernels also compile as CUDA.
 
 use arrow::datatypes::DataType;
 use warpmill_ir::{
@@ -89,7 +89,7 @@ fn the_kernels_are_cuda_too() {
         return;
     }
     let forms = [(&[0][..], &[1][..]), (&[0, 4], &[3, 2]), (&[1], &[3]), (&[], &[0]), (&[0], &[]), (&[], &[])];
-    // Quick runs, as CI's, compile some.
+    // Quick runs, such as those of CI, compile a third of them.
     let step = if std::env::var_os("WARPMILL_QUICK").is_some() { 3 } else { 1 };
     for (partition, order) in forms.into_iter().step_by(step) {
         let mut calls = calls();

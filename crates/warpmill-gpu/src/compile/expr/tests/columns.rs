@@ -4,7 +4,7 @@ use warpmill_format::{Dictionary, StrView};
 
 use super::*;
 
-/// A small generator of random numbers (xorshift).
+/// A random number generator (xorshift).
 pub struct Random(pub u64);
 
 impl Random {
@@ -26,7 +26,7 @@ pub fn ty(logical: DataType) -> ColType {
     ColType::of(&logical, true).unwrap()
 }
 
-/// Every fifth row NULL, or none.
+/// Every fifth row NULL if `nullable`.
 fn validity(random: &mut Random, nullable: bool) -> Option<Bitmap> {
     nullable.then(|| Bitmap::from_fn(ROWS, |_| random.below(5) != 0))
 }
@@ -115,7 +115,7 @@ pub fn bools(seed: u64, nullable: bool) -> Column {
     Column { vector: Arc::new(Vector::with_validity(data, validity(&mut random, nullable))), ty: ty(DataType::Boolean) }
 }
 
-/// One of `values` in each row.
+/// Random choices from `values`.
 pub fn texts_of(values: &[&str], seed: u64, nullable: bool) -> Column {
     let mut random = Random(seed * 0x9e37_79b9 + 3);
     let texts: Vec<&'static str> = values.iter().map(|s| &*String::leak(s.to_string())).collect();

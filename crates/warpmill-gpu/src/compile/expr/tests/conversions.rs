@@ -305,7 +305,7 @@ fn texts_of_moments() {
     };
     let timestamp = |unit| DataType::Timestamp(unit, None);
     let read = [DataType::Date32, timestamp(TimeUnit::Microsecond), timestamp(TimeUnit::Nanosecond)].map(of_text);
-    // Most have forms that devices leave to the CPU.
+    // Most texts have forms that devices leave to the CPU.
     check_with_host(&columns, &read.concat(), 1);
     let write = |index: usize, phys: Phys| {
         call(Function::WriteMoment, vec![col(index, &columns).widen(phys)], ty(DataType::Utf8))

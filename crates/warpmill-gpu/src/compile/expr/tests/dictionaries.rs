@@ -44,7 +44,7 @@ fn expressions_of_one_dictionary_column_are_tables() {
                     bool(ExprKind::IsNull(word().into())),
                 ])),
                 bool(ExprKind::IsNull(code().into())),
-                // More than one column: parts of it are tables.
+                // With more than one column, the parts are tables.
                 compare(CompareOp::Gt, upper(), col(1, &columns)),
                 text_of(Function::Concat, vec![word(), text("/"), col(1, &columns)]),
                 expr(

@@ -25,7 +25,7 @@ fn three_valued_logic() {
     let bool = |kind| expr(kind, DataType::Boolean);
     let [a, b, c] = [0, 1, 2].map(|i| col(i, &columns));
     let unknown = || null(&ty(DataType::Boolean));
-    // Fails where the divisor is zero, unless a term before it decides.
+    // Fails if the divisor is zero, unless an earlier term decides.
     let fallible = || compare(CompareOp::Gt, quotient(&columns), number(&columns, 3));
     let like = || like(col(5, &columns), "%a%b%", false, false);
     let lists = [

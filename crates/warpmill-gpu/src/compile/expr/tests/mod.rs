@@ -1,6 +1,6 @@
-//! Generated expressions on the simulated device against the CPU back end's evaluator, row by row. NULL rows and threads
-//! without a row hold garbage. The environment may name another device: `WARPMILL_TEST_DEVICE=cuda`
-//! is the first GPU, `sanitized` the simulated device with sanitizers (with AddressSanitizer's runtime preloaded).
+//! Compares generated expressions on the simulated device with the CPU back end's evaluator, row by row. NULL rows and threads without a row hold
+//! garbage. `WARPMILL_TEST_DEVICE` selects another device: `cuda` is the first GPU, `sanitized` the simulated device with sanitizers (with
+//! AddressSanitizer's runtime preloaded).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,16 +40,16 @@ pub struct Column {
 }
 
 const THREADS: usize = 64;
-/// Bytes of computed strings that an expression may make for a row.
+/// Largest number of bytes of strings that an expression makes per row.
 const ARENA: usize = 4096;
 /// `QueryState` and, behind it, its arena.
 const STATE: usize = 32 + ARENA;
 
-/// The question that is asked of an expression.
+/// The way an expression is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ask {
     Value,
-    /// Whether it is true, as filters ask.
+    /// As a predicate: true, or not.
     Truth,
 }
 
@@ -58,11 +58,11 @@ struct Rig {
     device: Arc<dyn Device>,
     stream: Stream,
     rows: usize,
-    /// Threads, some of them without a row.
+    /// Number of threads, some of them without a row.
     threads: usize,
 }
 
-/// The outcome of a row: an `ErrorCode`, or the bytes of a value (those of a string's text).
+/// The outcome of a row: an `ErrorCode`, or the bytes of a value (for strings, of the text).
 type Outcome = Result<Option<Vec<u8>>, u32>;
 
 impl Rig {
@@ -286,7 +286,7 @@ fn plain(vector: &Vector, row: usize) -> Vec<u8> {
     }
 }
 
-/// The CPU's value for each row, evaluated by itself so that an error is that row's.
+/// The CPU's value for each row, evaluated individually so that errors are attributed to rows.
 fn oracle(columns: &[Column], expr: &Expr, rows: usize, ask: Ask) -> Vec<Result<Option<Vec<u8>>, String>> {
     let prepared = PreparedExpr::new(expr).unwrap_or_else(|error| panic!("{expr}: {error}"));
     let mut worker = Worker::new(&Arc::new(QueryMemory::default()));
@@ -303,8 +303,7 @@ fn oracle(columns: &[Column], expr: &Expr, rows: usize, ask: Ask) -> Vec<Result<
     (0..rows).map(&mut row).collect()
 }
 
-/// Whether two values are the same; any NaN is any other. What a GPU computes by its own approximations may be off by a
-/// little.
+/// Whether two values are the same; all NaNs are. GPU approximations may differ slightly.
 fn alike(expr: &Expr, device: DeviceKind, a: &[u8], b: &[u8]) -> bool {
     let double = |bytes: &[u8]| match expr.ty.phys {
         Phys::F32 => f64::from(f32::from_le_bytes(bytes.try_into().unwrap())),
@@ -321,7 +320,7 @@ fn alike(expr: &Expr, device: DeviceKind, a: &[u8], b: &[u8]) -> bool {
     a.is_nan() && b.is_nan() || approximate && (a - b).abs() <= tolerance * a.abs()
 }
 
-/// Compares every expression on every row. Of `host` rows at most one may be left to the CPU (none where `host` is 0).
+/// Compares every expression on every row. At most `host` rows may be left to the CPU.
 fn compare_rows(columns: &[Column], exprs: &[Expr], ask: Ask, host: usize) {
     const ERROR_HOST: u32 = 5;
     let rows = columns[0].vector.len();
@@ -348,7 +347,7 @@ fn compare_rows(columns: &[Column], exprs: &[Expr], ask: Ask, host: usize) {
     }
 }
 
-/// Compares values, of which one in `host` may be left to the CPU.
+/// Compares values; at most one in `host` may be left to the CPU.
 pub fn check_with_host(columns: &[Column], exprs: &[Expr], host: usize) {
     compare_rows(columns, exprs, Ask::Value, host);
 }
@@ -358,7 +357,7 @@ pub fn check(columns: &[Column], exprs: &[Expr]) {
     compare_rows(columns, exprs, Ask::Value, 0);
 }
 
-/// Compares which rows predicates keep.
+/// Compares the rows that predicates keep.
 pub fn check_predicates(columns: &[Column], exprs: &[Expr]) {
     compare_rows(columns, exprs, Ask::Truth, 0);
 }

@@ -1,11 +1,11 @@
-//! Random trees of expressions: branches in branches, errors in terms that decide or do not, parts that occur twice.
+//! Random expression trees: nested branches, errors in terms that may or may not be evaluated, repeated parts.
 
 use super::*;
 
 struct Trees {
     random: Random,
     columns: Vec<Column>,
-    /// Made before, to occur again.
+    /// Earlier expressions, to be repeated.
     made: Vec<Expr>,
 }
 
@@ -30,7 +30,7 @@ impl Trees {
         col(index, &self.columns)
     }
 
-    /// An expression held as `phys`.
+    /// An expression of representation `phys`.
     fn tree(&mut self, phys: Phys, depth: usize) -> Expr {
         if self.random.below(6) == 0 {
             let known: Vec<&Expr> = self.made.iter().filter(|expr| expr.ty.phys == phys).collect();
@@ -144,7 +144,7 @@ fn random_trees() {
         let mut trees = Trees::new(seed);
         let values: Vec<Expr> =
             (0..50).map(|i| trees.tree([Phys::Bool, Phys::I64, Phys::Str][i % 3], 3 + i % 2)).collect();
-        // A kernel's parameter holds the literals of so many.
+        // The number of expressions whose literals fit a kernel's parameter.
         values.chunks(20).for_each(|values| check(&trees.columns, values));
         let predicates: Vec<Expr> = (0..40).map(|_| trees.tree(Phys::Bool, 3)).collect();
         predicates.chunks(20).for_each(|predicates| check_predicates(&trees.columns, predicates));

@@ -53,7 +53,7 @@ fn patterns() {
         exprs.push(like(col(5, &columns), pattern, true, pattern.len() == 1));
     }
     check(&columns, &exprs);
-    // Letters beyond ASCII have a case, too: the CPU decides.
+    // Letters beyond ASCII have cases, too, so the CPU decides.
     check_with_host(&columns, &[like(col(0, &columns), "%a%", true, false)], 2);
 }
 
@@ -103,7 +103,7 @@ fn functions() {
     exprs.extend([nothing, concat]);
     for function in [Function::Upper, Function::Lower, Function::SimpleUpper, Function::SimpleLower] {
         exprs.push(text_of(function, vec![col(5, &columns)]));
-        // A view of a computed string.
+        // A substring of a computed string.
         let joined = text_of(Function::Concat, vec![col(5, &columns), text("Tail")]);
         exprs.push(text_of(Function::Substr, vec![text_of(function, vec![joined]), long(2), long(4)]));
     }

@@ -79,7 +79,7 @@ fn truncation_and_intervals() {
             exprs.push(Expr { kind, ty: natural.clone() });
         }
     }
-    // A date that becomes a timestamp.
+    // A date becomes a timestamp.
     let hour = ExprKind::AddInterval { input: time(0, &columns).into(), months: 1, days: 0, nanos: 3_600_000_000_000 };
     exprs.push(expr(hour, DataType::Timestamp(TimeUnit::Nanosecond, None)));
     check(&columns, &exprs);
