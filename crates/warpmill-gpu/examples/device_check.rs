@@ -1,7 +1,7 @@
-//! Checks that a GPU works with the engine, and measures it: `device_check [ordinal] [--fault]`.
+//! Checks that the engine works on a GPU, and measures the GPU: `device_check [ordinal] [--fault]`.
 //!
-//! Every value that the device gives back is compared; the first difference ends the program with an error. `--fault`
-//! makes a kernel read an invalid address at the end, to see that the device is reported as lost.
+//! Every value returned by the device is compared; the first difference ends the program with an error. `--fault` makes a kernel read an invalid
+//! address at the end, to check that the device is reported as lost.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use warpmill_gpu::device::{
 };
 
 const MIB: usize = 1 << 20;
-/// Dynamic shared memory that needs permission.
+/// Bytes of dynamic shared memory that need permission.
 const LARGE_SHARED: u32 = 96 << 10;
 
 const SOURCE: &str = r#"
@@ -82,8 +82,7 @@ fn params(values: DevicePtr, count: u64, sum: DevicePtr) -> Vec<u8> {
     [values, count, sum].iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Threads that ask for one source at once get one module; later ones find it in memory, or, in another process, on
-/// disk.
+/// Threads that request a source concurrently get one module; later ones find it in memory, or, in another process, on disk.
 fn compile(device: &Arc<CudaDevice>) -> Result<()> {
     let modules = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| device.compile(&source()))).collect();
@@ -149,7 +148,7 @@ fn round_trips(device: &dyn Device, stream: Stream) -> Result<()> {
     Ok(())
 }
 
-/// Fills write what they should and nothing beside it; copies on the device.
+/// Checks that fills write their range only; checks copies on the device.
 fn fills(device: &dyn Device, base: DevicePtr, stream: Stream) -> Result<()> {
     for (offset, length) in [(0u64, 64u64), (1, 64), (4, 7), (8, 3), (3, 1), (0, 0), (12, 1001)] {
         let mut back = vec![0; 2048];
@@ -169,7 +168,7 @@ fn fills(device: &dyn Device, base: DevicePtr, stream: Stream) -> Result<()> {
     Ok(())
 }
 
-/// One kernel, with little and with much shared memory; a second stream waits for the first.
+/// Runs a kernel with little and with much shared memory; a second stream waits for the first.
 fn sums(device: &dyn Device, stream: Stream) -> Result<()> {
     let count = 10 * MIB;
     let values = device.allocate(4 * count as u64)?;
@@ -210,7 +209,7 @@ fn sums(device: &dyn Device, stream: Stream) -> Result<()> {
     Ok(())
 }
 
-/// Calls that must fail, and leave the device usable.
+/// Makes calls that must fail and leave the device usable.
 fn errors(device: &dyn Device, stream: Stream) -> Result<()> {
     let sum = function(device, "sum")?;
     let shape = LaunchShape { blocks: 1, threads: 32, shared: 0 };
@@ -314,7 +313,7 @@ fn bandwidths(device: &dyn Device, stream: Stream) -> Result<()> {
     Ok(())
 }
 
-/// An invalid address, and what is reported.
+/// Reads an invalid address, and checks the report.
 fn lose(device: &dyn Device, stream: Stream) -> Result<()> {
     let sum = function(device, "sum")?;
     let shape = LaunchShape { blocks: 1, threads: 32, shared: 256 };

@@ -1,25 +1,25 @@
-//! Which files of this crate import which: no long circles, and no layer those above it.
+//! Checks imports between files of this crate: cycles are short, and layers import only lower ones.
 //!
-//! Imports are `use` trees and paths in code that start at `crate`, `super`, `self`, a child module or an imported one. Tests are left
-//! out. There are two measures: imports as they are written, and with re-exports followed to the file that has the definition.
+//! Imports are `use` trees, and paths in code that start at `crate`, `super`, `self`, a child module or an imported one. Tests are excluded. There
+//! are two measures: imports as written, and with re-exports followed to the defining file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The most files that may import each other in a circle.
+/// Largest number of files in an import cycle.
 const LIMIT: usize = 2;
 
-/// The folders that are layers, each of which imports only those before it.
+/// Folders that are layers, each importing only those before it.
 const LAYERS: [&[&str]; 5] = [&["device", "kernels"], &["memory"], &["data"], &["compile"], &["run"]];
 
-/// A module's path within the crate; that of `lib.rs` is empty.
+/// A module's path within the crate; empty for `lib.rs`.
 type Module = Vec<String>;
-/// A path that a file names, and what kind of import it is.
+/// A path that a file names, and the kind of import.
 struct Import {
     path: Vec<String>,
-    /// Of a `use`.
+    /// Whether it is in a `use`.
     declared: bool,
-    /// Of a `pub use`.
+    /// Whether it is in a `pub use`.
     shown: bool,
 }
 
@@ -52,7 +52,7 @@ impl Sources {
         }
     }
 
-    /// The path from the crate's root that `path` is in `module`, as far as it starts in this crate.
+    /// The path from the crate's root for `path` in `module`, if it starts in this crate.
     fn absolute(&self, module: &[String], path: &[String]) -> Option<Vec<String>> {
         let (start, rest) = match path[0].as_str() {
             "crate" => (&[][..], &path[1..]),
@@ -66,7 +66,7 @@ impl Sources {
         Some([start, rest].concat())
     }
 
-    /// The module that has what `path` names, and the name, none for the module itself.
+    /// The module that defines the item at `path`, and the item's name; `None` for the module itself.
     fn locate(&self, path: &[String], follow: bool, depth: usize) -> (Module, Option<String>) {
         let length = (0..=path.len()).rev().find(|&length| self.0.contains_key(&path[..length])).unwrap_or(0);
         let (module, name) = (path[..length].to_vec(), path.get(length).filter(|name| *name != "self"));
@@ -77,7 +77,7 @@ impl Sources {
         }
     }
 
-    /// The modules that each imports from.
+    /// The modules that each module imports from.
     fn edges(&self, follow: bool) -> BTreeMap<Module, BTreeSet<Module>> {
         let edges = self.0.iter().map(|(module, imports)| {
             let mut aliases = BTreeMap::new();
@@ -102,7 +102,7 @@ impl Sources {
     }
 }
 
-/// The words and signs of a source text without comments, texts and `mod tests { .. }`.
+/// The tokens of a source text without comments, literals and `mod tests { .. }`.
 fn tokens(text: &str) -> Vec<String> {
     let (mut tokens, mut rest): (Vec<String>, _) = (vec![], text);
     while let Some(first) = rest.chars().next() {
@@ -167,7 +167,7 @@ fn imports(tokens: &[String]) -> Vec<Import> {
     found
 }
 
-/// Adds the paths of the tree of a `use` at `at`, and gives the position behind it.
+/// Adds the paths of the `use` tree at `at`, and returns the position after it.
 fn tree(tokens: &[String], mut at: usize, prefix: &[String], paths: &mut Vec<Vec<String>>) -> usize {
     let mut path = prefix.to_vec();
     loop {

@@ -22,7 +22,7 @@ static const char* const KIND_NAMES[] = {"__syncthreads", "__syncthreads_count",
 
 constexpr unsigned MAX_THREADS = 1024;
 constexpr uint8_t SHARED_POISON = 0xa5;
-// What a shuffle reads from a lane that takes no part.
+// Result of a shuffle that reads from an inactive lane.
 constexpr uint64_t SHUFFLE_POISON = 0xa5a5a5a5a5a5a5a5ull;
 
 // One launch, shared by the host threads that run its blocks. Mirrored in Rust (`runtime::RawLaunch`).
@@ -498,7 +498,7 @@ extern "C" __attribute__((visibility("default"))) int warpmill_sim_work(
     return status;
 }
 
-// What the dynamic loader's `__tls_get_addr` takes.
+// Argument of the dynamic loader's `__tls_get_addr`.
 struct TlsIndex {
     unsigned long module, offset;
 };

@@ -1,8 +1,8 @@
-//! Decompression of many blocks at a time by a library of the device's vendor, for formats that no kernel of ours reads.
+//! Batch decompression of blocks by a library of the device's vendor, for formats that Warpmill's kernels do not read.
 
 use super::{DevicePtr, Result, Stream};
 
-/// The format that a block is compressed with.
+/// Compression format of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BatchFormat {
     /// An LZ4 block.
@@ -13,7 +13,7 @@ pub enum BatchFormat {
     Zstd,
     /// Raw Deflate (RFC 1951).
     Deflate,
-    /// Deflate laid out for 32 lanes.
+    /// Deflate with a layout for 32 lanes.
     Gdeflate,
     /// A Gzip member (RFC 1952).
     Gzip,
@@ -23,7 +23,7 @@ impl BatchFormat {
     /// All formats.
     pub const ALL: [BatchFormat; 6] = [Self::Lz4, Self::Snappy, Self::Zstd, Self::Deflate, Self::Gdeflate, Self::Gzip];
 
-    /// As people call it.
+    /// The usual name of the format.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lz4 => "lz4",
@@ -39,36 +39,36 @@ impl BatchFormat {
 /// Blocks of one format: device arrays with an entry per block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
-    /// Blocks.
+    /// Number of blocks.
     pub count: u64,
-    /// The place where each is, compressed (u64).
+    /// Addresses of the compressed blocks (u64).
     pub stored: DevicePtr,
-    /// Its bytes, compressed (u64).
+    /// Compressed bytes of the blocks (u64).
     pub stored_bytes: DevicePtr,
-    /// The bytes that there is room for (u64).
+    /// Bytes of the output buffers (u64).
     pub room: DevicePtr,
-    /// The place where it goes (u64).
+    /// Addresses of the output buffers (u64).
     pub out: DevicePtr,
-    /// Filled in: the bytes that were written (u64).
+    /// Output: bytes written per block (u64).
     pub written: DevicePtr,
-    /// Filled in: 0 where that went well (i32).
+    /// Output: status per block, 0 for success (i32).
     pub statuses: DevicePtr,
-    /// Memory for intermediate results, and its bytes.
+    /// Address and bytes of the scratch memory.
     pub temp: (DevicePtr, u64),
 }
 
 /// A library that decompresses batches of blocks.
 ///
-/// It judges a block by its status and by the bytes that it wrote. What else it does with bytes that are not the format's is its own:
-/// callers give it blocks whose checksums were verified, where there are any.
+/// A block has failed if its status or the number of bytes written says so. The library's behaviour on invalid input is otherwise unspecified:
+/// callers pass blocks with verified checksums, if they have any.
 pub trait BatchCodec: Send + Sync + std::fmt::Debug {
     /// Its name and version.
     fn name(&self) -> String;
 
-    /// The alignment of addresses of compressed blocks; `None`: it does not know the format.
+    /// Required alignment of compressed blocks; `None` for an unsupported format.
     fn input_alignment(&self, format: BatchFormat) -> Option<u64>;
 
-    /// Bytes that [`Batch::temp`] needs for `count` blocks of at most `largest` bytes decompressed.
+    /// Bytes of scratch memory ([`Batch::temp`]) for `count` blocks of at most `largest` decompressed bytes.
     ///
     /// # Errors
     /// The library's.
@@ -77,10 +77,10 @@ pub trait BatchCodec: Send + Sync + std::fmt::Debug {
     /// Queues the decompression of `batch`.
     ///
     /// # Errors
-    /// The library's, where it could not queue it.
+    /// The library's, if the work could not be queued.
     ///
     /// # Safety
-    /// All arrays, and what they name, are allocated with the sizes that they say, when work before this is done; blocks are aligned
-    /// as the library wants.
+    /// All arrays, and the buffers that they name, are allocated with the stated sizes until the queued work is done; blocks have the required
+    /// alignment.
     unsafe fn decompress(&self, format: BatchFormat, batch: &Batch, stream: Stream) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! The errors of devices.
+//! Errors of devices.
 
 /// The result of device calls.
 pub type Result<T, E = DeviceError> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! Data that devices of one process hand to each other: broadcast, gather and all-to-all, each a list of moves that somebody carries out.
+//! Data exchange between devices of one process: broadcast, gather and all-to-all, each expressed as a list of moves.
 
 use super::{DeviceError, DevicePtr, Result, Stream};
 
@@ -11,29 +11,29 @@ pub struct Place {
     pub at: DevicePtr,
 }
 
-/// Bytes that go from one place to another.
+/// A copy of bytes from one place to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
-    /// The place where they are.
+    /// The source.
     pub from: Place,
-    /// The place where they are to be; the ranges do not overlap.
+    /// The destination; it does not overlap the source.
     pub to: Place,
-    /// The number of bytes.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// Bytes by source and destination.
+/// Bytes transferred, by source and destination.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(transparent)]
 pub struct Traffic(Vec<Vec<u64>>);
 
 impl Traffic {
-    /// None, between so many devices.
+    /// No traffic, among `devices` devices.
     pub fn new(devices: usize) -> Self {
         Self(vec![vec![0; devices]; devices])
     }
 
-    /// That of some moves; moves within a device are none.
+    /// The traffic of `moves`, without those within a device.
     pub fn of(devices: usize, moves: &[Move]) -> Self {
         let mut traffic = Self::new(devices);
         for Move { from, to, bytes } in moves.iter().filter(|it| it.from.device != it.to.device) {
@@ -47,7 +47,7 @@ impl Traffic {
         self.0[source][destination] += bytes;
     }
 
-    /// Adds the traffic of another time.
+    /// Adds other traffic.
     pub fn add_all(&mut self, other: &Self) {
         let devices = self.0.len().max(other.0.len());
         self.0.resize(devices, vec![]);
@@ -57,7 +57,7 @@ impl Traffic {
         }
     }
 
-    /// The rows, by source: the bytes to each destination.
+    /// The bytes by source, then destination.
     pub fn rows(&self) -> &[Vec<u64>] {
         &self.0
     }
@@ -68,23 +68,22 @@ impl Traffic {
     }
 }
 
-/// Sends data between devices of a group, numbered from 0, each of which has a stream in `streams`.
+/// Exchange of data between devices of a group, numbered from 0, each with a stream in `streams`.
 pub trait Exchange {
     /// The number of devices.
     fn devices(&self) -> usize;
 
-    /// Queues `moves`. What was queued on the streams of sources before is done before them; what is queued on the streams of
-    /// sources and destinations after is done after them.
+    /// Queues `moves`, after earlier work on the sources' streams, and before later work on the streams of sources and destinations.
     ///
     /// # Errors
-    /// A device that is not of the group; the devices' errors. Nothing is known then of what has arrived.
+    /// A device outside the group; the devices' errors. The contents of destinations are then unspecified.
     ///
     /// # Safety
-    /// All ranges are allocated on their devices until the streams of their destinations are synchronized, and no destination overlaps
-    /// another one or a source: moves run in any order, and at the same time.
+    /// All ranges are allocated on their devices until the destinations' streams are synchronized, and no destination overlaps another or a source:
+    /// moves run concurrently, in any order.
     unsafe fn carry_out(&self, moves: &[Move], streams: &[Stream]) -> Result<()>;
 
-    /// Copies `bytes` bytes to the same number of bytes at each of `to`.
+    /// Copies `bytes` bytes at `from` to each of `to`.
     ///
     /// # Errors
     /// As [`Exchange::carry_out`].
@@ -96,27 +95,27 @@ pub trait Exchange {
         unsafe { self.carry_out(&broadcast(from, bytes, to), streams) }
     }
 
-    /// Brings pieces together, one behind the other in their order; gives the bytes of all.
+    /// Concatenates pieces in order at `to`; returns the total number of bytes.
     ///
     /// # Errors
     /// As [`Exchange::carry_out`].
     ///
     /// # Safety
-    /// As [`Exchange::carry_out`], for the room of all pieces at `to`.
+    /// As for [`Exchange::carry_out`], with room for all pieces at `to`.
     unsafe fn gather(&self, pieces: &[(Place, u64)], to: Place, streams: &[Stream]) -> Result<u64> {
         // SAFETY: the caller's contract.
         unsafe { self.carry_out(&gather(pieces, to), streams)? };
         Ok(pieces.iter().map(|(_, bytes)| bytes).sum())
     }
 
-    /// Gives every device its part of what each has: `bytes[s][d]` bytes go from device `s` to device `d`. The parts of a device lie at
-    /// `send[s]` one behind the other, by destination; what it gets lies at `receive[d]` one behind the other, by source.
+    /// Sends `bytes[s][d]` bytes from device `s` to device `d`. Device `s` has its parts at `send[s]`, concatenated by destination; device `d`
+    /// receives at `receive[d]`, concatenated by source.
     ///
     /// # Errors
-    /// Tables that are not of this many devices; as [`Exchange::carry_out`].
+    /// Tables for another number of devices; as for [`Exchange::carry_out`].
     ///
     /// # Safety
-    /// As [`Exchange::carry_out`], for the sums of the rows and columns of `bytes`.
+    /// As for [`Exchange::carry_out`], for the sums of the rows and columns of `bytes`.
     unsafe fn all_to_all(
         &self,
         bytes: &[Vec<u64>],
@@ -133,7 +132,7 @@ pub trait Exchange {
     }
 }
 
-/// The error of an exchange that makes no sense.
+/// The error of an invalid exchange.
 pub(super) fn refused(detail: String) -> DeviceError {
     DeviceError::Call { call: "exchange", detail }
 }

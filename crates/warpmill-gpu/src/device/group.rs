@@ -1,8 +1,8 @@
 //! Devices of one process that exchange data, and the links between them.
 //!
-//! A link is direct where the destination reads the source's memory, and a pattern that was copied over it has arrived: drivers that
-//! permit access and report success have been seen to lose what is copied (NVIDIA/open-gpu-kernel-modules#1257). Otherwise data is
-//! staged through page-locked memory of the host, for a reason that the link has.
+//! A link is direct if the destination can read the source's memory, and a test pattern copied over it has arrived: drivers that permit access and
+//! report success have been seen to lose copies (NVIDIA/open-gpu-kernel-modules#1257). Otherwise data is staged through page-locked host memory, and
+//! the link has the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -13,19 +13,19 @@ use super::exchange::{Exchange, Move, Traffic, refused};
 use super::pull::PullKernel;
 use super::{Device, DeviceError, DeviceKind, DevicePtr, Event, PinnedBuffer, Reach, Result, Stream};
 
-/// The way from the memory of one device to that of another.
+/// A link from one device's memory to another's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
-    /// Both are one device.
+    /// Both are the same device.
     Own,
     /// The destination reads the source's memory.
     Direct,
-    /// Through page-locked memory of the host, for a reason.
+    /// Staged through page-locked host memory, with the reason.
     Staged(String),
 }
 
 impl Link {
-    /// Whether nothing passes through the host.
+    /// Whether the link bypasses the host.
     pub fn is_direct(&self) -> bool {
         !matches!(self, Self::Staged(_))
     }
@@ -41,14 +41,14 @@ impl std::fmt::Display for Link {
     }
 }
 
-/// Bytes that are copied over a link before it is trusted.
+/// Bytes of the test pattern that a link must transfer to be trusted.
 const PROBE: usize = 1 << 20;
 
-/// Bytes that are staged at a time.
+/// Bytes staged at a time.
 const STAGED: u64 = 4 << 20;
 
-/// Bytes of a piece from which on a copy engine takes no longer than a kernel: what comes from several devices at once is copied by a kernel anyway,
-/// for copy engines then reach half of a GPU's links (all-to-all of 1 GiB on four H100s: 195 GB/s).
+/// Bytes of a piece from which a copy engine is as fast as a kernel. Copies from several devices at once use a kernel anyway, since copy engines then
+/// reach only half of a GPU's link bandwidth (all-to-all of 1 GiB on four H100s: 195 GB/s).
 const LARGE: u64 = 16 << 20;
 
 /// Devices that exchange data.
@@ -57,19 +57,19 @@ pub struct DeviceGroup {
     devices: Vec<Arc<dyn Device>>,
     /// By source and destination.
     links: Vec<Vec<Link>>,
-    /// The copies that were queued so far.
+    /// Traffic of all queued copies.
     traffic: Mutex<Traffic>,
-    /// Streams of destinations for the copies of one source each, by source and destination, made when first used: copies of one
-    /// stream run one after the other, and a single link does not fill a destination's share of a switch.
+    /// Streams of destinations for copies from one source each, by source and destination, made on first use: copies on one stream run in sequence,
+    /// and a single link does not saturate a destination's share of a switch.
     lanes: Mutex<BTreeMap<(usize, usize), Stream>>,
-    /// Whether kernels copy where they are faster. Simulated devices count what is copied between them, which kernels do not tell.
+    /// Whether copy kernels are used where they are faster. Simulated devices account for copy calls only, so they use none.
     by_kernels: bool,
-    /// By device: the kernel, compiled when it is first used.
+    /// The copy kernel of each device, compiled on first use.
     pulls: Vec<OnceLock<PullKernel>>,
 }
 
 impl DeviceGroup {
-    /// A group of `devices`, numbered in their order, whose links are checked one by one.
+    /// A group of `devices`, numbered in order; tests each link.
     pub fn new(devices: Vec<Arc<dyn Device>>) -> Self {
         let probe = |source: usize, destination: usize| match source == destination {
             true => Link::Own,
@@ -79,7 +79,7 @@ impl DeviceGroup {
         Self::of(devices, links)
     }
 
-    /// The same with all data between two devices staged, for tests and comparisons.
+    /// The same with all links staged, for tests and comparisons.
     pub fn staged(devices: Vec<Arc<dyn Device>>) -> Self {
         let link = |source: usize, destination: usize| match source == destination {
             true => Link::Own,
@@ -96,7 +96,7 @@ impl DeviceGroup {
         Self { devices, links, traffic, lanes: Mutex::default(), by_kernels, pulls }
     }
 
-    /// The same, of devices whose driver runs no kernels.
+    /// The same without copy kernels, for a driver that runs none.
     #[cfg(test)]
     pub(crate) fn without_kernels(mut self) -> Self {
         self.by_kernels = false;
@@ -108,19 +108,18 @@ impl DeviceGroup {
         &self.links[source][destination]
     }
 
-    /// The bytes of all copies between two devices that were queued so far.
+    /// Traffic of all copies queued so far.
     pub fn traffic(&self) -> Traffic {
         self.traffic.lock().clone()
     }
 
-    /// Queues moves to device `to` on a stream of its own. What they read is there already: nothing of the sources' streams is waited
-    /// for.
+    /// Queues moves to device `to` on its stream `stream`. Sources are read at once: the sources' streams are not waited for.
     ///
     /// # Errors
-    /// The devices'; a move that goes elsewhere.
+    /// The devices'; a move to another destination.
     ///
     /// # Safety
-    /// All ranges are allocated until `stream` is synchronized, and hold what is to be copied.
+    /// All ranges are allocated until `stream` is synchronized, and sources hold the data to copy.
     pub unsafe fn pull(&self, moves: &[Move], to: usize, stream: Stream) -> Result<()> {
         let destination = self.device(to)?;
         for moved in moves {
@@ -154,7 +153,7 @@ impl DeviceGroup {
         Ok(())
     }
 
-    /// The kernel of device `to` that copies.
+    /// The copy kernel of device `to`.
     fn kernel(&self, to: usize) -> Result<&PullKernel> {
         if let Some(kernel) = self.pulls[to].get() {
             return Ok(kernel);
@@ -163,7 +162,7 @@ impl DeviceGroup {
         Ok(self.pulls[to].get_or_init(|| kernel))
     }
 
-    /// Notes moves to `to` that were queued.
+    /// Adds queued moves to `to` to the traffic.
     fn count(&self, moves: &[Move], to: usize) {
         let mut traffic = self.traffic.lock();
         for moved in moves.iter().filter(|moved| moved.from.device != to) {
@@ -171,7 +170,7 @@ impl DeviceGroup {
         }
     }
 
-    /// Whether a kernel of device `to` copies faster than copy engines: from several devices at once, and small pieces.
+    /// Whether a kernel of device `to` copies faster than copy engines: from several devices at once, or small pieces.
     fn is_for_kernels(&self, moves: &[Move], to: usize) -> bool {
         let sources: BTreeSet<usize> =
             moves.iter().map(|moved| moved.from.device).filter(|&source| source != to).collect();
@@ -197,14 +196,14 @@ impl DeviceGroup {
         Ok(lane)
     }
 
-    /// Waits for the copies on all lanes, whose errors surface elsewhere.
+    /// Waits for the copies on all lanes; their errors surface elsewhere.
     fn settle(&self) {
         for (&(_, to), &lane) in &*self.lanes.lock() {
             let _ = self.devices[to].synchronize(lane);
         }
     }
 
-    /// Marks what was queued on the streams of `devices`.
+    /// Records events on the streams of `devices`.
     fn mark(&self, devices: impl Iterator<Item = usize>, streams: &[Stream]) -> Result<Marks<'_>> {
         let mut marks = Marks { group: self, events: BTreeMap::new() };
         for device in devices {
@@ -213,11 +212,11 @@ impl DeviceGroup {
         Ok(marks)
     }
 
-    /// Queues the moves to `to` that do not pass through the host, all at the same time: by one kernel, or those of each source on its lane.
-    /// Starts with the source behind `to`, so that not all devices read the memory of one first.
+    /// Queues the direct moves to `to` concurrently: by one kernel, or those of each source on its lane. Starts with the successor of `to`, so that
+    /// devices do not all read the same one first.
     ///
     /// # Safety
-    /// As [`Self::pull`]; what `marks` mark of a source is all that its ranges wait for.
+    /// As for [`Self::pull`]; sources must only wait for the work before `marks`.
     unsafe fn pull_at_once(&self, moves: &[Move], to: usize, stream: Stream, marks: &Marks<'_>) -> Result<()> {
         let devices = self.devices.len();
         let direct = moves.iter().filter(|moved| self.link(moved.from.device, to).is_direct());
@@ -239,7 +238,7 @@ impl DeviceGroup {
         let mut lanes = vec![];
         for (source, part) in &parts {
             let lane = self.lane(*source, to)?;
-            // Earlier work of the destination may still use the memory that is overwritten.
+            // Earlier work of the destination may still use the overwritten memory.
             marks.wait(to, to, lane)?;
             marks.wait(*source, to, lane)?;
             // SAFETY: the caller's contract; the lane waits for the destination and the source.
@@ -251,28 +250,28 @@ impl DeviceGroup {
         for lane in lanes {
             let done = destination.record(lane)?;
             let waits = destination.wait(stream, done);
-            // The driver keeps it until it is reached.
+            // The driver keeps the event until it is reached.
             destination.destroy_event(done);
             waits?;
         }
         Ok(())
     }
 
-    /// Queues moves, by their destinations.
+    /// Queues moves, given by destination.
     ///
     /// # Safety
-    /// As [`Exchange::carry_out`].
+    /// As for [`Exchange::carry_out`].
     unsafe fn queue(&self, of_devices: &[Vec<Move>], streams: &[Stream]) -> Result<()> {
         let used = |device: &usize| {
             !of_devices[*device].is_empty() || of_devices.iter().flatten().any(|moved| moved.from.device == *device)
         };
-        // All streams are marked before anything is copied: no copy waits for another one of the same exchange.
+        // All streams are marked before the first copy, so that no copy waits for another one of the same exchange.
         let marks = self.mark((0..self.devices.len()).filter(used), streams)?;
         for (to, moves) in of_devices.iter().enumerate() {
             // SAFETY: the caller's contract; what was queued on the sources' streams is waited for.
             unsafe { self.pull_at_once(moves, to, streams[to], &marks)? };
         }
-        // The host copies what is staged, while direct copies run.
+        // The host copies staged data while direct copies run.
         for (to, moves) in of_devices.iter().enumerate() {
             let is_staged = |moved: &&Move| !self.link(moved.from.device, to).is_direct();
             let staged: Vec<Move> = moves.iter().filter(is_staged).copied().collect();
@@ -304,7 +303,7 @@ impl Drop for DeviceGroup {
     }
 }
 
-/// Events of streams of several devices, by device. The driver keeps what is waited for until it is reached.
+/// Events on streams of several devices, by device. The driver keeps awaited events until they are reached.
 struct Marks<'a> {
     group: &'a DeviceGroup,
     events: BTreeMap<usize, Event>,
@@ -315,7 +314,7 @@ impl Marks<'_> {
         self.events.get(&device).copied().ok_or_else(|| refused(format!("device {device} has no mark")))
     }
 
-    /// Lets a stream of device `waiting` wait for the mark of `device`.
+    /// Makes a stream of device `waiting` wait for the mark of `device`.
     fn wait(&self, device: usize, waiting: usize, stream: Stream) -> Result<()> {
         self.group.devices[waiting].wait_for_peer(stream, &*self.group.devices[device], self.of(device)?)
     }
@@ -349,22 +348,22 @@ impl Exchange for DeviceGroup {
         }
         // SAFETY: the caller's contract.
         let queued = unsafe { self.queue(&of_devices, streams) };
-        // After an error the destinations' streams may not wait for all lanes, which write to memory that the caller gives back.
+        // After an error the destinations' streams may not wait for all lanes, which write to memory that the caller will free.
         queued.inspect_err(|_| self.settle())
     }
 }
 
-/// Copies through page-locked memory; all of it is done when this returns.
+/// Copies through page-locked memory; completed on return.
 ///
 /// # Safety
-/// Both ranges are allocated; the source's holds what is to be copied.
+/// Both ranges are allocated; the source's holds the data to copy.
 unsafe fn stage(
     (source, src): (&dyn Device, DevicePtr),
     (destination, dst): (&dyn Device, DevicePtr),
     bytes: u64,
     stream: Stream,
 ) -> Result<()> {
-    // Such memory can be read and written by all devices of the process.
+    // All devices of the process can access such memory.
     let mut buffer: PinnedBuffer = source.pinned(bytes.min(STAGED) as usize)?;
     let reading = OwnStream::new(source)?;
     let mut at = 0;
@@ -382,7 +381,7 @@ unsafe fn stage(
     Ok(())
 }
 
-/// The link between two devices, over which a pattern was copied.
+/// Determines the link between two devices, by copying a test pattern.
 fn probe(source: &Arc<dyn Device>, destination: &Arc<dyn Device>) -> Link {
     match destination.reach(&**source) {
         Ok(Reach::Own) => Link::Own,
@@ -396,11 +395,11 @@ fn probe(source: &Arc<dyn Device>, destination: &Arc<dyn Device>) -> Link {
     }
 }
 
-/// Whether a pattern that is copied from one device to another is there then, as copies within the latter see it.
+/// Whether a pattern copied between devices arrives, as observed by copies within the destination.
 fn arrives(source: &dyn Device, destination: &dyn Device) -> Result<bool> {
     let from = OwnMemory::new(source, PROBE)?;
     let (to, copy) = (OwnMemory::new(destination, PROBE)?, OwnMemory::new(destination, PROBE)?);
-    // Dropped before the memory, which their work uses.
+    // Declared after the memory that their work uses, so dropped before it.
     let (writing, reading) = (OwnStream::new(source)?, OwnStream::new(destination)?);
     let bytes = PROBE as u64;
     let word = |index: usize| (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -419,7 +418,7 @@ fn arrives(source: &dyn Device, destination: &dyn Device) -> Result<bool> {
     Ok(found == pattern)
 }
 
-/// A stream that is given back.
+/// A stream, synchronized and destroyed on drop.
 struct OwnStream<'a> {
     device: &'a dyn Device,
     stream: Stream,
@@ -433,13 +432,13 @@ impl<'a> OwnStream<'a> {
 
 impl Drop for OwnStream<'_> {
     fn drop(&mut self) {
-        // Memory that its work uses goes after it.
+        // The memory that its work uses is freed after it.
         let _ = self.device.synchronize(self.stream);
         self.device.destroy_stream(self.stream);
     }
 }
 
-/// Device memory that is given back.
+/// Device memory, freed on drop.
 struct OwnMemory<'a> {
     device: &'a dyn Device,
     at: DevicePtr,

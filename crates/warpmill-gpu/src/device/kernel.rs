@@ -1,4 +1,4 @@
-//! Kernels as hand-written device functions are launched: their text, their one parameter, their shape.
+//! Launches of hand-written kernels: text, parameter, shape.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub struct ParamBytes {
 }
 
 impl ParamBytes {
-    /// Without members.
+    /// A parameter without members.
     pub fn new() -> Self {
         Self::default()
     }
@@ -34,14 +34,14 @@ impl ParamBytes {
         self
     }
 
-    /// The struct, with the padding behind its last member.
+    /// The struct's bytes, padded at the end.
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes.resize(self.bytes.len().next_multiple_of(self.align.max(1)), 0);
         self.bytes
     }
 }
 
-/// One entry point and the device that it is loaded on.
+/// An entry point, loaded on a device.
 #[derive(Debug, Clone)]
 pub struct Kernel {
     device: Arc<dyn Device>,
@@ -51,7 +51,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Compiles `text` and returns its entry points `entries`, each with threads per block and dynamic shared bytes.
+    /// Compiles `text` and returns its entry points `entries`, each given with threads per block and dynamic shared bytes.
     pub fn compile<const N: usize>(
         device: &Arc<dyn Device>,
         text: String,
@@ -76,7 +76,7 @@ impl Kernel {
         self.function.registers
     }
 
-    /// Bytes of local memory per thread: not 0 where registers were spilled.
+    /// Bytes of local memory per thread, for spilled registers and indexed arrays.
     pub fn local(&self) -> u32 {
         self.function.local
     }
@@ -86,7 +86,7 @@ impl Kernel {
         self.threads
     }
 
-    /// Launches `blocks` blocks; no blocks are no launch.
+    /// Launches `blocks` blocks; none if `blocks` is 0.
     ///
     /// # Safety
     /// See [`Device::launch`].
@@ -109,7 +109,7 @@ impl Kernel {
         unsafe { self.launch(items.div_ceil(u64::from(self.threads)), params, stream) }
     }
 
-    /// As many blocks as run at once, but not more than `most`: for kernels that stride over their input.
+    /// Number of blocks that run concurrently, at most `most`: for kernels that stride over their input.
     pub fn resident_blocks(&self, most: u64) -> Result<u64> {
         let per_processor = self.device.occupancy(&self.function, self.threads, self.shared)?;
         let resident = u64::from(per_processor) * u64::from(self.device.properties().multiprocessors.max(1));
@@ -122,7 +122,7 @@ mod tests {
     use super::ParamBytes;
     use crate::device::{KernelSource, cuda::nvrtc};
 
-    /// Checks that a source of tests for the simulated device is CUDA C++ too. Checks nothing where NVRTC is not installed.
+    /// Checks that a source for the simulated device also compiles as CUDA C++. Does nothing without NVRTC.
     pub(super) fn assert_compiles_for_gpus(source: &KernelSource) {
         if nvrtc::available().is_ok() {
             nvrtc::compile_cubin(source, "sm_90").unwrap_or_else(|error| panic!("{error}"));

@@ -1,10 +1,9 @@
 //! Compiled kernels on disk.
 //!
-//! One file per kernel under `<root>/<folder>/`, named by the hash of everything that decides its bytes. A file starts
-//! with a checksum over its key and its content, so that a torn, foreign or renamed file is a miss; files appear by
-//! rename. The root is `$WARPMILL_CACHE_DIR`, `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`; `WARPMILL_CACHE_LIMIT`
-//! bounds its bytes (1 GiB unless set, 0 turns the cache off), and the files used least recently go first. Nothing here
-//! fails a query: what cannot be read is compiled again, what cannot be written is not kept.
+//! One file per kernel under `<root>/<folder>/`, named by the hash of everything that determines its bytes. A file starts with a checksum over its
+//! key and content, so that a torn, foreign or renamed file is a miss; files appear by rename. The root is `$WARPMILL_CACHE_DIR`,
+//! `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`. `WARPMILL_CACHE_LIMIT` limits its bytes (1 GiB by default, 0 disables the cache); the least
+//! recently used files are evicted. Errors never fail a query: unreadable kernels are compiled again, and unwritable ones are not kept.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,20 +17,20 @@ use xxhash_rust::xxh3::Xxh3;
 const DEFAULT_LIMIT: u64 = 1 << 30;
 const MAGIC: &[u8; 8] = b"WMKERN01";
 const HEADER: usize = MAGIC.len() + 16;
-/// Writes after which the folder is measured again, for what other processes add.
+/// Number of writes after which the folder is measured again, to account for other processes.
 const WRITES_PER_SCAN: u32 = 64;
-/// A hit marks its file as used, at most this often.
+/// Interval at which hits update a file's time of last use.
 const USE_RESOLUTION: Duration = Duration::from_secs(3600);
-/// Unfinished files of processes that died are removed at this age.
+/// Age at which unfinished files of dead processes are removed.
 const PARTIAL_AGE: Duration = Duration::from_secs(3600);
 const PARTIAL_PREFIX: &str = ".partial-";
 
-/// Identifies a compiled kernel: the hash of everything that decides its bytes.
+/// Identifies a compiled kernel: the hash of everything that determines its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key(u128);
 
 impl Key {
-    /// Hashes `fields`. Lengths are hashed too: no two lists of fields that differ run into the same bytes.
+    /// Hashes `fields` with their lengths, so that different lists never hash the same bytes.
     pub(crate) fn of<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = Xxh3::new();
         for field in fields {
@@ -46,7 +45,7 @@ impl Key {
     }
 }
 
-/// The cache on disk, seen from one folder of it. Threads and processes may share a folder.
+/// One folder of the cache on disk. Threads and processes may share it.
 #[derive(Debug)]
 pub(crate) struct KernelCache {
     root: PathBuf,
@@ -56,7 +55,7 @@ pub(crate) struct KernelCache {
     warned: AtomicBool,
 }
 
-/// The knowledge that this process has of the bytes under the root.
+/// This process's estimate of the bytes under the root.
 #[derive(Debug, Default)]
 struct Usage {
     bytes: u64,
@@ -64,7 +63,7 @@ struct Usage {
 }
 
 impl KernelCache {
-    /// The folder `folder` (relative) of the user's cache; none where there is no place for it or it is turned off.
+    /// The folder `folder` (relative) of the user's cache; `None` if there is no location for it, or it is disabled.
     pub(crate) fn open(folder: &str) -> Option<Self> {
         let limit = limit();
         (limit > 0).then(|| Some(Self::at(root()?, folder, limit))).flatten()
@@ -76,7 +75,7 @@ impl KernelCache {
         Self { root, folder, limit, usage: Mutex::default(), warned: AtomicBool::new(false) }
     }
 
-    /// The bytes kept under `key`.
+    /// The content stored under `key`.
     pub(crate) fn get(&self, key: Key) -> Option<Vec<u8>> {
         let path = self.folder.join(key.file_name());
         let file = fs::read(&path).ok()?;
@@ -93,7 +92,7 @@ impl KernelCache {
         self.folder.join(key.file_name()).exists()
     }
 
-    /// Keeps `content` under `key`.
+    /// Stores `content` under `key`.
     pub(crate) fn put(&self, key: Key, content: &[u8]) {
         if let Err(error) = self.write(key, content)
             && !self.warned.swap(true, Ordering::Relaxed)
@@ -116,7 +115,7 @@ impl KernelCache {
         self.account(bytes)
     }
 
-    /// Counts `bytes` just written, and makes room when they are too many.
+    /// Accounts for `bytes` just written, and evicts if the limit is exceeded.
     fn account(&self, bytes: u64) -> io::Result<()> {
         let mut usage = self.usage.lock();
         usage.bytes += bytes;
@@ -130,9 +129,9 @@ impl KernelCache {
     }
 }
 
-/// The place where the user's cache lies.
+/// The root of the user's cache.
 fn root() -> Option<PathBuf> {
-    // An empty variable counts as unset; the XDG specification says so, and that relative paths are ignored.
+    // By the XDG specification an empty variable counts as unset, and relative paths are ignored.
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("WARPMILL_CACHE_DIR").or_else(|| {
         let base = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
@@ -140,7 +139,7 @@ fn root() -> Option<PathBuf> {
     })
 }
 
-/// Bytes that the cache may hold.
+/// Byte limit of the cache.
 fn limit() -> u64 {
     let Some(text) = std::env::var_os("WARPMILL_CACHE_LIMIT") else { return DEFAULT_LIMIT };
     text.to_str().and_then(|text| text.trim().parse().ok()).unwrap_or_else(|| {
@@ -153,14 +152,14 @@ fn checksum(key: Key, content: &[u8]) -> [u8; 16] {
     Key::of([&key.0.to_le_bytes()[..], content]).0.to_le_bytes()
 }
 
-/// The content of a file, if it is whole and was written for `key`.
+/// The content of a file, if it is complete and was written for `key`.
 fn open_file(key: Key, file: &[u8]) -> Option<&[u8]> {
     let (header, content) = file.split_at_checked(HEADER)?;
     let (magic, sum) = header.split_at(MAGIC.len());
     (magic == MAGIC && sum == checksum(key, content)).then_some(content)
 }
 
-/// Makes the file the most recently used one. Best effort: the file may be read-only or gone.
+/// Marks the file as most recently used. Best effort: the file may be read-only or gone.
 fn mark_used(path: &Path) {
     let now = SystemTime::now();
     let fresh = |modified| now.duration_since(modified).is_ok_and(|age| age < USE_RESOLUTION);
@@ -175,8 +174,8 @@ struct Entry {
     path: PathBuf,
 }
 
-/// Removes the files used least recently until nine tenths of `limit` hold the rest, if they are more than `limit`, and
-/// unfinished files of processes that died. Gives the bytes left.
+/// If the files exceed `limit`, removes the least recently used ones until nine tenths of it are in use, and unfinished files of dead processes.
+/// Returns the bytes left.
 fn evict(root: &Path, limit: u64) -> io::Result<u64> {
     let mut entries = Vec::new();
     list(root, &mut entries)?;
@@ -190,7 +189,7 @@ fn evict(root: &Path, limit: u64) -> io::Result<u64> {
         if total <= goal {
             break;
         }
-        // Another process may have removed it: either way it is gone.
+        // Another process may have removed it.
         match fs::remove_file(&entry.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => total -= entry.bytes,
@@ -203,7 +202,7 @@ fn evict(root: &Path, limit: u64) -> io::Result<u64> {
 fn list(folder: &Path, entries: &mut Vec<Entry>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        // Other processes remove files while we look.
+        // Other processes may remove files meanwhile.
         let Ok(metadata) = entry.metadata() else { continue };
         let name = entry.file_name();
         let name = name.to_string_lossy();

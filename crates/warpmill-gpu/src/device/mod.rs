@@ -19,10 +19,10 @@ use std::sync::Arc;
 use self::batch::BatchCodec;
 pub use error::{DeviceError, Result};
 
-/// An address in device memory (on the simulated device, of the host process).
+/// An address in device memory (on the simulated device, in the host process).
 pub type DevicePtr = u64;
 
-/// The implementation that a device is.
+/// The implementation of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
@@ -39,7 +39,7 @@ pub struct DeviceProperties {
     pub kind: DeviceKind,
     /// Number among the devices of its kind.
     pub ordinal: usize,
-    /// As the vendor names it.
+    /// The vendor's name.
     pub name: String,
     /// Compilation target: `sm_90`, or `sim`.
     pub arch: String,
@@ -49,7 +49,7 @@ pub struct DeviceProperties {
     pub memory_bytes: u64,
     /// Bytes of the L2 cache.
     pub l2_bytes: u64,
-    /// Bytes of shared memory that one block may ask for.
+    /// Largest number of bytes of shared memory per block.
     pub shared_per_block: u32,
     /// Version of the driver (`13.0`); empty on the simulated device.
     pub driver: String,
@@ -57,9 +57,9 @@ pub struct DeviceProperties {
 
 /// CUDA C++ with `extern "C" __global__` entry points.
 ///
-/// Every entry point takes exactly one parameter, a plain struct by value, so that a launch passes bytes. The text is
-/// complete but for the prelude that a device puts in front: fixed-width integer names (`u8`, `u16`, `u32`, `u64`, `i8` to
-/// `i64`, `i128`, `u128`), see `kernels/prelude.cuh` and, for the simulated device, `kernels/sim/prelude.h`.
+/// Every entry point takes exactly one parameter, a plain struct by value, so that a launch passes bytes. The text is complete except for the prelude
+/// that a device prepends: fixed-width integer names (`u8`, `u16`, `u32`, `u64`, `i8` to `i64`, `i128`, `u128`), see `kernels/prelude.cuh` and, for
+/// the simulated device, `kernels/sim/prelude.h`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KernelSource {
     /// The text.
@@ -70,17 +70,17 @@ pub struct KernelSource {
 
 /// A compiled and loaded [`KernelSource`].
 pub trait Module: Send + Sync + std::fmt::Debug {
-    /// The entry point called `name`. Fails when the source did not name it.
+    /// The entry point `name`. Fails if the source did not list it.
     fn function(&self, name: &str) -> Result<Function>;
 
-    /// The way it was made.
+    /// The origin of the module.
     fn build(&self) -> &BuildInfo;
 }
 
-/// The way a module came to be.
+/// The origin of a module.
 #[derive(Debug, Clone, Default, serde::Serialize)]
 pub struct BuildInfo {
-    /// The place where it was found.
+    /// How it was obtained.
     pub origin: BuildOrigin,
     /// Nanoseconds from source to loaded module.
     pub nanos: u64,
@@ -88,11 +88,11 @@ pub struct BuildInfo {
     pub code_bytes: u64,
 }
 
-/// The place where a compiled module was found.
+/// How a compiled module was obtained.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BuildOrigin {
-    /// Compiled now.
+    /// Newly compiled.
     #[default]
     Compiled,
     /// Loaded from the cache on disk.
@@ -106,15 +106,15 @@ pub enum BuildOrigin {
 pub struct Function {
     /// The module, kept alive.
     pub module: Arc<dyn Module>,
-    /// Handle that means something to the device that made it only.
+    /// A handle for the device that made it.
     pub handle: u64,
-    /// For messages and profiles.
+    /// The name in messages and profiles.
     pub name: Arc<str>,
     /// Registers per thread (0 on the simulated device).
     pub registers: u32,
-    /// Static shared memory of a block, in bytes.
+    /// Bytes of static shared memory per block.
     pub static_shared: u32,
-    /// Local memory (spills, indexed arrays) per thread, in bytes.
+    /// Bytes of local memory (spills, indexed arrays) per thread.
     pub local: u32,
 }
 
@@ -125,7 +125,7 @@ pub struct LaunchShape {
     pub blocks: u32,
     /// Threads per block: a multiple of 32.
     pub threads: u32,
-    /// Dynamic shared memory per block, in bytes.
+    /// Bytes of dynamic shared memory per block.
     pub shared: u32,
 }
 
@@ -133,12 +133,12 @@ pub struct LaunchShape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stream(pub u64);
 
-/// The way in which a device reaches the memory of another.
+/// How a device accesses the memory of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Both are one device: logical devices on one GPU.
+    /// Both are the same device: logical devices on one GPU.
     Own,
-    /// By peer access.
+    /// Peer access.
     Peer,
 }
 
@@ -146,7 +146,7 @@ pub enum Reach {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Event(pub u64);
 
-/// Page-locked host memory: what asynchronous copies need. Freed when dropped.
+/// Page-locked host memory, which asynchronous copies need. Freed on drop.
 pub struct PinnedBuffer {
     ptr: *mut u8,
     len: usize,
@@ -159,10 +159,10 @@ unsafe impl Send for PinnedBuffer {}
 unsafe impl Sync for PinnedBuffer {}
 
 impl PinnedBuffer {
-    /// Takes over `len` bytes at `ptr`, given back by `free`.
+    /// Takes ownership of `len` bytes at `ptr`, which `free` frees.
     ///
     /// # Safety
-    /// `ptr` points to `len` initialized bytes that nobody else uses until `free` was called with it.
+    /// `ptr` points to `len` initialized bytes that are not used elsewhere until `free` is called with it.
     pub unsafe fn from_raw(ptr: *mut u8, len: usize, free: Box<dyn FnOnce(*mut u8) + Send>) -> Self {
         Self { ptr, len, free: Some(free) }
     }
@@ -203,16 +203,16 @@ impl std::fmt::Debug for PinnedBuffer {
 /// Work is asynchronous: copies, fills and launches are queued on a [`Stream`] and errors of earlier work may surface in
 /// any later call. All methods may be called from any thread.
 pub trait Device: Send + Sync + std::fmt::Debug {
-    /// Its properties.
+    /// The properties.
     fn properties(&self) -> &DeviceProperties;
 
     /// Bytes of device memory that can be allocated now.
     fn free_memory(&self) -> Result<u64>;
 
-    /// Allocates `bytes` (at least 256-byte aligned). Slow: callers take large regions and divide them.
+    /// Allocates `bytes` bytes, at least 256-byte aligned. Slow: callers allocate large regions and divide them.
     fn allocate(&self, bytes: u64) -> Result<DevicePtr>;
 
-    /// Gives an allocation back.
+    /// Frees an allocation.
     ///
     /// # Safety
     /// `ptr` came from [`Device::allocate`] of this device and no queued work uses it.
@@ -221,29 +221,29 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// Allocates page-locked host memory (zeroed).
     fn pinned(&self, bytes: usize) -> Result<PinnedBuffer>;
 
-    /// The address by which kernels read and write page-locked memory of this device over the link, as long as `memory` lives.
+    /// The address by which kernels access page-locked memory of this device over the link, valid as long as `memory` lives.
     fn mapped(&self, memory: &PinnedBuffer) -> Result<DevicePtr>;
 
-    /// Compiles (or finds in the caches) and loads `source`.
+    /// Compiles `source`, or finds it in a cache, and loads it.
     fn compile(&self, source: &KernelSource) -> Result<Arc<dyn Module>>;
 
-    /// Whether compiling `source` would only have to load code that is there.
+    /// Whether `source` is already compiled, so that it only has to be loaded.
     fn has_code(&self, source: &KernelSource) -> bool;
 
     /// A new stream.
     fn stream(&self) -> Result<Stream>;
 
-    /// Gives a stream back once its work is done.
+    /// Destroys a stream once its work is done.
     fn destroy_stream(&self, stream: Stream);
 
-    /// Copies host bytes to device memory. The copy has read `src` when this returns unless `src` is pinned memory, which
-    /// must then live, unchanged, until the stream is synchronized.
+    /// Copies host bytes to device memory. `src` has been read on return unless it is page-locked memory, which must then live, unchanged, until the
+    /// stream is synchronized.
     ///
     /// # Safety
     /// `dst .. dst + src.len()` is allocated.
     unsafe fn copy_to_device(&self, dst: DevicePtr, src: &[u8], stream: Stream) -> Result<()>;
 
-    /// Copies device memory to the host. With pinned `dst` the copy is complete only when the stream is synchronized.
+    /// Copies device memory to the host. With page-locked `dst` the copy is complete only when the stream is synchronized.
     ///
     /// # Safety
     /// `src .. src + dst.len()` is allocated; `dst` lives until the stream is synchronized.
@@ -261,19 +261,19 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// The range is allocated.
     unsafe fn fill(&self, dst: DevicePtr, value: u8, bytes: u64, stream: Stream) -> Result<()>;
 
-    /// Launches `function` with `params`, the bytes of its one parameter (its size is the C++ struct's; at most 4096 bytes).
+    /// Launches `function` with `params`, the bytes of its parameter struct (at most 4096 bytes).
     ///
     /// # Safety
-    /// `params` is what the kernel expects, and every address in it is valid for what the kernel does with it.
+    /// `params` has the layout that the kernel expects, and every address in it is valid for the kernel's accesses.
     unsafe fn launch(&self, function: &Function, shape: LaunchShape, params: &[u8], stream: Stream) -> Result<()>;
 
-    /// The number of blocks of `threads` threads and `shared` dynamic bytes that fit on one multiprocessor at once (at least 1).
+    /// Number of blocks of `threads` threads and `shared` dynamic bytes that fit on one multiprocessor at once (at least 1).
     fn occupancy(&self, function: &Function, threads: u32, shared: u32) -> Result<u32>;
 
     /// Waits until all work of `stream` is done.
     fn synchronize(&self, stream: Stream) -> Result<()>;
 
-    /// Marks a point in a stream's work.
+    /// Records an event in a stream.
     fn record(&self, stream: Stream) -> Result<Event>;
 
     /// Makes later work of `stream` wait for `event`.
@@ -285,23 +285,22 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// Milliseconds between two recorded events whose work is done.
     fn elapsed_ms(&self, start: Event, end: Event) -> Result<f32>;
 
-    /// Gives an event back.
+    /// Destroys an event.
     fn destroy_event(&self, event: Event);
 
-    /// The device as what it is, for others of its kind.
+    /// The device as `Any`, for downcasts by others of its kind.
     fn as_any(&self) -> &dyn std::any::Any;
 
-    /// Lets this device read the memory of `source`. That it is permitted proves nothing: [`group::DeviceGroup`] checks what arrives.
+    /// Enables this device to read the memory of `source`. Permission alone is no proof: [`group::DeviceGroup`] tests that data arrives.
     ///
     /// # Errors
-    /// The reason why it cannot.
+    /// The reason why that is impossible.
     fn reach(&self, source: &dyn Device) -> std::result::Result<Reach, String>;
 
     /// Copies from the memory of `source`, which this device [reaches](Self::reach), on a stream of this device.
     ///
     /// # Safety
-    /// `bytes` bytes are allocated at `dst` on this device, and at the address beside `source` on that one; both stay so until `stream` is
-    /// synchronized.
+    /// `bytes` bytes are allocated at `dst` on this device and at the source address on `source`, until `stream` is synchronized.
     unsafe fn copy_from_peer(
         &self,
         dst: DevicePtr,
@@ -310,9 +309,9 @@ pub trait Device: Send + Sync + std::fmt::Debug {
         stream: Stream,
     ) -> Result<()>;
 
-    /// Makes later work of `stream`, a stream of this device, wait for an event of `other`, a device of the same kind.
+    /// Makes later work of this device's `stream` wait for an event of `other`, a device of the same kind.
     fn wait_for_peer(&self, stream: Stream, other: &dyn Device, event: Event) -> Result<()>;
 
-    /// The library that decompresses batches of blocks on this device; or why there is none.
+    /// The device's batch decompression library; the error is the reason why there is none.
     fn batch_codec(&self) -> std::result::Result<Arc<dyn BatchCodec>, String>;
 }

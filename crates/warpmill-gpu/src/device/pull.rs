@@ -1,4 +1,4 @@
-//! Copies of many pieces from the memory of other devices by a kernel of the device that gets them.
+//! A kernel that copies many pieces from the memory of other devices to its own device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use super::{Device, Result, Stream};
 
 const TEXT: &str = include_str!("../../kernels/pull.cuh");
 
-/// Pieces and sources of a launch at most, threads of a block, and bytes that a block copies at a time (kernels/pull.cuh).
+/// Largest numbers of pieces and sources per launch, threads of a block, and bytes that a block copies at a time (kernels/pull.cuh).
 const PIECES: usize = 64;
 const SOURCES: usize = 16;
 const THREADS: u32 = 256;
 const TILE: u64 = 32 << 10;
 
-/// The kernel, loaded on a device.
+/// The copy kernel, loaded on a device.
 #[derive(Debug)]
 pub(super) struct PullKernel(Kernel);
 
@@ -25,13 +25,13 @@ impl PullKernel {
         Ok(Self(kernel))
     }
 
-    /// Queues `moves`, all of them to the device.
+    /// Queues `moves`, all of them to this device.
     ///
     /// # Errors
     /// The device's.
     ///
     /// # Safety
-    /// The device reads the memory of all sources, and all ranges are allocated until `stream` is synchronized.
+    /// The device can access the memory of all sources, and all ranges are allocated until `stream` is synchronized.
     pub(super) unsafe fn pull(&self, moves: &[Move], stream: Stream) -> Result<()> {
         let mut of_sources: BTreeMap<usize, Vec<Move>> = BTreeMap::new();
         for moved in moves.iter().filter(|moved| moved.bytes > 0) {
@@ -39,7 +39,7 @@ impl PullKernel {
         }
         let of_sources: Vec<Vec<Move>> = of_sources.into_values().collect();
         for sources in of_sources.chunks(SOURCES) {
-            // Every launch has pieces of all sources.
+            // Each launch has pieces of all sources.
             let share = PIECES / sources.len();
             let launches = sources.iter().map(|moves| moves.len().div_ceil(share)).max().unwrap_or(0);
             for launch in 0..launches {
@@ -51,10 +51,10 @@ impl PullKernel {
         Ok(())
     }
 
-    /// Launches the kernel for the pieces of some sources.
+    /// Launches the kernel for pieces, given by source.
     ///
     /// # Safety
-    /// As [`Self::pull`].
+    /// As for [`Self::pull`].
     unsafe fn launch(&self, pieces: &[&[Move]], stream: Stream) -> Result<()> {
         let mut params = ParamBytes::new();
         let all = || pieces.iter().copied().flatten();

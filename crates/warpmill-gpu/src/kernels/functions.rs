@@ -1,24 +1,25 @@
-//! Functions that were translated from the host's language: a text over the threads that a group of rows has, for the host and for devices.
+//! Functions translated from the host's language to C++ texts, generic over the team of threads that processes a group of rows, for the host and for
+//! devices.
 //!
-//! A text is the translation, `namespace udf { ... }` with `run<P>(const Launch&, i64 group)`; what goes before and behind it is here.
+//! A translation is `namespace udf { ... }` with `run<P>(const Launch&, i64 group)`; this module adds the text before and after it.
 
 use super::library::Library;
 use crate::device::KernelSource;
 
-/// Values, with what goes wrong where Python would raise an exception. Needs [`Library::Arith`].
+/// Values, with failures where Python would raise an exception. Needs [`Library::Arith`].
 const VALUE: &str = include_str!("../../kernels/udf/value.cuh");
 /// Columns, and reductions of them. Needs [`VALUE`].
 const ROWS: &str = include_str!("../../kernels/udf/rows.cuh");
 /// Keywords and types for the host.
 const HOST: &str = include_str!("../../kernels/udf/host.h");
 
-/// Entry points of a text on devices: one thread, a warp, a block for each group.
+/// Entry points of a text on devices: a thread, a warp, or a block per group.
 pub const ENTRIES: [&str; 3] = ["udf_thread", "udf_warp", "udf_block"];
 
-/// The function that [`on_host`] makes: `void warpmill_udf(const Launch*, i64 first, i64 last)`.
+/// The function defined by [`on_host`]: `void warpmill_udf(const Launch*, i64 first, i64 last)`.
 pub const HOST_ENTRY: &str = "warpmill_udf";
 
-/// Whether a translation has loops, which go through rows, or anything else, one after the other.
+/// Whether a translation has loops, which run sequentially.
 pub fn has_loop(translation: &str) -> bool {
     translation.contains("goes_on()")
 }
@@ -30,7 +31,7 @@ pub fn has_reduction(translation: &str) -> bool {
     REDUCTIONS.iter().any(|reduction| translation.contains(&format!("g.{reduction}")))
 }
 
-/// The text for the host: one thread for each group.
+/// The text for the host, with one thread per group.
 pub fn on_host(translation: &str) -> String {
     format!(
         "{HOST}\n{}\n{VALUE}\n{ROWS}\n{translation}\n\
@@ -40,7 +41,7 @@ pub fn on_host(translation: &str) -> String {
     )
 }
 
-/// The text for devices, with an entry point for each number of threads that a group may have.
+/// The text for devices, with an entry point for each size of team.
 pub fn on_device(translation: &str) -> KernelSource {
     let text = format!(
         "{}\n{VALUE}\n{ROWS}\n{translation}\n\

@@ -1,9 +1,9 @@
-//! The device library: hand-written CUDA C++ (`kernels/*.cuh`) of which a kernel's text includes the parts it asks for.
+//! The device library: hand-written CUDA C++ (`kernels/*.cuh`). A kernel's text includes the parts that it uses.
 
 /// A part of the library: one file, one concept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Library {
-    /// Strings, errors, the state of a query. Part of every kernel.
+    /// Strings, errors, the state of a query. Included in every kernel.
     Value,
     /// Arithmetic without undefined behaviour.
     Arith,
@@ -56,7 +56,7 @@ pub enum Library {
 }
 
 impl Library {
-    /// All parts, each after those it uses.
+    /// All parts, each after those that it uses.
     pub const ALL: [Library; 25] = [
         Library::Value,
         Library::Arith,
@@ -85,7 +85,7 @@ impl Library {
         Library::Functions,
     ];
 
-    /// Its text.
+    /// The text of the part.
     pub fn text(self) -> &'static str {
         match self {
             Library::Value => include_str!("../../kernels/value.cuh"),
@@ -123,7 +123,7 @@ impl Library {
         }
     }
 
-    /// The parts it uses directly.
+    /// The parts that it uses directly.
     pub fn uses(self) -> &'static [Library] {
         match self {
             Library::Value | Library::Lane => &[],

@@ -1,4 +1,4 @@
-//! The functions of `lane.cuh` and `lane_filter.cuh` at every width, against the packed values.
+//! Functions of `lane.cuh` and `lane_filter.cuh` at every width, compared with the packed values.
 
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ mod window;
 
 const ROWS: usize = 2048;
 
-/// Runs everything at width W on two vectors; `out` is, per vector, 32 range masks, 32 set masks, 32 row masks, and then twice
-/// all rows by random access.
+/// Runs everything at width W on two vectors; `out` has, per vector, 32 range masks, 32 set masks, 32 row masks, and twice all rows by random access.
 const CHECK: &str = r#"
 struct Check {
     const u32* packed;
@@ -91,7 +90,7 @@ fn row(l: usize, j: usize) -> usize {
     128 * (j / 4) + 4 * l + j % 4
 }
 
-/// A vector of fields of `width` bits, as docs/format.md has them (section 5).
+/// A vector of fields of `width` bits, packed as specified in docs/format.md, section 5.
 fn packed(fields: &[u32], width: u32) -> Vec<u32> {
     let w = width as usize;
     let (mut words, quads) = (vec![0; 32 * w], w / 4);
@@ -124,11 +123,11 @@ fn masks_and_single_rows_agree_with_the_values_at_every_width() {
     let bitmap_ptr = fixture.upload(&bitmap);
     for w in 0..=32u32 {
         let most = if w == 32 { u32::MAX } else { (1 << w) - 1 };
-        // The extremes are there.
+        // Include the extremes.
         let mut values: Vec<u32> = (0..ROWS).map(|i| draw(i, w) & most).collect();
         (values[5], values[1500]) = (0, most);
         let packed = fixture.upload(&values.chunks(1024).flat_map(|vector| packed(vector, w)).collect::<Vec<_>>());
-        // Nothing, one value, all but one, all (which 32-bit fields cannot say), a part; codes that end inside a word.
+        // Nothing, one value, all but one, all (impossible for 32-bit fields), a part; code counts that end inside a word.
         let all = if w == 32 { u32::MAX } else { most + 1 };
         let part = (most / 3, (most / 2).max(1));
         let cases = [(0, 0, 0, 0), (most, 1, 0, 1), (1.min(most), most, 3, 40), (0, all, 31, 65_536)];

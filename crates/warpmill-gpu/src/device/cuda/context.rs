@@ -1,4 +1,4 @@
-//! The driver and a device's context: the one place where driver calls are made and their results are judged.
+//! The driver, and a device's context: all driver calls are made, and their results checked, here.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 
 use crate::device::{DeviceError, Result};
 
-/// Every call that is made exists since this release, but for [`EXACT_PARAMETERS`].
+/// The oldest release with all calls used, except [`EXACT_PARAMETERS`].
 const OLDEST_DRIVER: DriverVersion = DriverVersion(12_000);
-/// The release that can tell the size of a kernel's parameter.
+/// The first release that reports the size of a kernel's parameter.
 pub(super) const EXACT_PARAMETERS: DriverVersion = DriverVersion(12_040);
 
 /// The CUDA release that the driver supports, as CUDA writes it: 13000 is 13.0.
@@ -30,7 +30,7 @@ impl std::fmt::Display for DriverVersion {
     }
 }
 
-/// The version of the driver. Fails where there is none.
+/// The version of the driver. Fails if there is none.
 pub(super) fn driver_version() -> Result<DriverVersion> {
     // cudarc panics in any call when the library is missing.
     static PRESENT: OnceLock<bool> = OnceLock::new();
@@ -67,8 +67,7 @@ pub(super) fn device_count() -> Result<usize> {
     }
 }
 
-/// cuEventElapsedTime. cudarc binds only its second version, which drivers before CUDA 12.8 lack; this one stays in
-/// all.
+/// Calls cuEventElapsedTime. cudarc binds only its second version, which drivers before CUDA 12.8 lack; this one exists in all.
 ///
 /// # Safety
 /// Two events of the current context.
@@ -81,7 +80,7 @@ pub(super) unsafe fn event_elapsed_time(milliseconds: &mut f32, start: sys::CUev
     symbol.map_or(CUresult::CUDA_ERROR_NOT_FOUND, |elapsed| unsafe { elapsed(milliseconds, start, end) })
 }
 
-/// For calls before there is a device: whatever fails, there is none to use.
+/// Maps any failure of a call made before a device is opened to `DeviceError::Absent`.
 fn absent(call: &str, result: CUresult) -> Result<()> {
     match result {
         CUresult::CUDA_SUCCESS => Ok(()),
@@ -138,7 +137,7 @@ pub(super) struct Context {
     device: sys::CUdevice,
     handle: sys::CUcontext,
     pub(super) driver: DriverVersion,
-    /// Set once the device is lost: in what call, and why.
+    /// The failed call and the reason, once the device is lost.
     lost: OnceLock<(String, String)>,
     /// The kernel launched last: asynchronous errors do not name theirs.
     last_kernel: Mutex<Option<Arc<str>>>,
@@ -179,12 +178,12 @@ impl Context {
         self.device
     }
 
-    /// For calls that name another device's context.
+    /// The context, for calls that name another device's.
     pub(super) fn handle(&self) -> sys::CUcontext {
         self.handle
     }
 
-    /// Nothing, for as long as the device is not known to be lost.
+    /// Fails if the device is known to be lost.
     ///
     /// # Errors
     /// [`DeviceError::Lost`].
@@ -195,7 +194,7 @@ impl Context {
         }
     }
 
-    /// Makes one driver call with the context current, and judges its result.
+    /// Makes one driver call with the context current, and converts its result.
     pub(super) fn call(&self, call: &'static str, run: impl FnOnce() -> CUresult) -> Result<()> {
         match self.try_call(call, run)? {
             CUresult::CUDA_SUCCESS => Ok(()),
@@ -204,7 +203,7 @@ impl Context {
         }
     }
 
-    /// As [`Self::call`], but errors that leave the device usable are the caller's to judge.
+    /// Like [`Self::call`], but returns errors that leave the device usable to the caller.
     pub(super) fn try_call(&self, call: &'static str, run: impl FnOnce() -> CUresult) -> Result<CUresult> {
         self.check()?;
         let _current = Current::enter(self.handle).map_err(|(call, error)| self.judge_fatal(call, error))?;
@@ -212,14 +211,14 @@ impl Context {
         if is_fatal(result) { Err(self.judge_fatal(call, result)) } else { Ok(result) }
     }
 
-    /// Runs what is no driver call (a library that uses the runtime, which works in the thread's current context) with the context current.
+    /// Runs a call of a library other than the driver (which uses the thread's current context) with the context current.
     pub(super) fn with_current<T>(&self, run: impl FnOnce() -> T) -> Result<T> {
         self.check()?;
         let _current = Current::enter(self.handle).map_err(|(call, error)| self.judge_fatal(call, error))?;
         Ok(run())
     }
 
-    /// The error of a device whose memory cannot hold `requested` bytes more.
+    /// The error for `requested` bytes that do not fit the memory.
     pub(super) fn out_of_memory(&self, what: &'static str, requested: u64) -> DeviceError {
         DeviceError::OutOfMemory { what, requested, available: self.free_memory().unwrap_or(0) }
     }
@@ -235,7 +234,7 @@ impl Context {
         }
     }
 
-    /// Notes what a later asynchronous error may come from.
+    /// Records the kernel that later asynchronous errors probably come from.
     pub(super) fn launched(&self, kernel: &Arc<str>) {
         *self.last_kernel.lock() = Some(Arc::clone(kernel));
     }
@@ -263,11 +262,11 @@ impl Drop for Context {
     }
 }
 
-/// While it lives, a context is current for this thread. Then the one before is again: other users of CUDA in the
-/// process keep their choice of device.
+/// A guard that makes a context current for this thread. Drop restores the previous one: other users of CUDA in the process keep their choice of
+/// device.
 struct Current {
     pushed: bool,
-    /// Belongs to its thread.
+    /// Not `Send`: belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
 

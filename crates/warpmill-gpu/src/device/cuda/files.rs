@@ -1,9 +1,9 @@
-//! Files of libraries.
+//! Search for library files.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The file that is mapped at `address`.
+/// The file mapped at `address`.
 pub(super) fn mapped_file(address: usize) -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     maps.lines().find_map(|line| {
@@ -14,7 +14,7 @@ pub(super) fn mapped_file(address: usize) -> Option<PathBuf> {
     })
 }
 
-/// The folders in `folder` whose names start with `prefix`, the last by name first.
+/// The subfolders of `folder` whose names start with `prefix`, in descending order of names.
 pub(super) fn subfolders(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let starts = |name: &OsStr| name.to_string_lossy().starts_with(prefix);
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

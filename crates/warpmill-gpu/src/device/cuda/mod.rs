@@ -1,8 +1,7 @@
 //! NVIDIA GPUs through the CUDA driver and NVRTC, both loaded at run time.
 //!
-//! The same build runs where neither is installed: [`CudaDevice::open`] then says what is missing. A driver for CUDA
-//! 12.0 or later is needed, and one of NVRTC's major version: drivers take machine code of every release of their major
-//! version, of none later.
+//! The same build runs without either: [`CudaDevice::open`] then reports which is missing. The driver must support CUDA 12.0 or later, and have at
+//! least NVRTC's major version: drivers load machine code of every release of their major version, but of no later one.
 
 mod context;
 mod files;
@@ -33,8 +32,8 @@ use super::{
 
 /// A GPU.
 ///
-/// It works in the device's primary context, next to other users of CUDA in the process, and leaves a thread's current
-/// context as it was. An error that ends the context makes every later call fail with [`DeviceError::Lost`].
+/// It uses the device's primary context, next to other users of CUDA in the process, and restores a thread's current context. An error that destroys
+/// the context makes every later call fail with [`DeviceError::Lost`].
 #[derive(Debug)]
 pub struct CudaDevice {
     properties: DeviceProperties,
@@ -43,14 +42,13 @@ pub struct CudaDevice {
     modules: Modules,
     functions: Arc<Functions>,
     staging: Staging,
-    /// Compiled kernels on disk; the architecture they are for is known once NVRTC is.
+    /// Compiled kernels on disk, opened when NVRTC, and so the architecture, is known.
     disk: OnceLock<Option<KernelCache>>,
     context: Arc<Context>,
 }
 
 impl CudaDevice {
-    /// GPUs of this machine, at least one. Fails with [`DeviceError::Absent`] where there is none, or
-    /// [`DeviceError::DriverTooOld`].
+    /// The number of GPUs, at least one. Fails with [`DeviceError::Absent`] if there is none, or [`DeviceError::DriverTooOld`].
     pub fn count() -> Result<usize> {
         context::device_count()
     }
@@ -64,7 +62,7 @@ impl CudaDevice {
         Ok(Arc::new(Self { properties, capability, modules, functions, staging, disk: OnceLock::new(), context }))
     }
 
-    /// The machine code of `source`, and where it came from.
+    /// The machine code of `source`, and its origin.
     fn cubin(&self, source: &KernelSource) -> Result<(Vec<u8>, BuildOrigin)> {
         let nvrtc = nvrtc::available()?;
         if nvrtc.major > self.context.driver.major() {
@@ -90,7 +88,7 @@ fn kernel_cache(arch: &str, nvrtc: &nvrtc::NvrtcVersion) -> Option<KernelCache> 
     KernelCache::open(&format!("cubin/{arch}-nvrtc{nvrtc}"))
 }
 
-/// The machine code of `source`, from `disk` where it is there, and where it came from.
+/// The machine code of `source`, from `disk` if it is there, and its origin.
 fn cached_cubin(source: &KernelSource, arch: &str, disk: Option<&KernelCache>) -> Result<(Vec<u8>, BuildOrigin)> {
     let kept = disk.zip(nvrtc::cache_key(source, arch)?);
     if let Some(cubin) = kept.and_then(|(disk, key)| disk.get(key)) {
@@ -103,11 +101,11 @@ fn cached_cubin(source: &KernelSource, arch: &str, disk: Option<&KernelCache>) -
     Ok((cubin, BuildOrigin::Compiled))
 }
 
-/// Compiles all of `sources` for `arch` (`sm_90`), in parallel and through the cache on disk, without a GPU: what a machine that
-/// has none can prepare, or check, for one that has. Gives the sources that do not compile, by their position, each with its error.
+/// Compiles `sources` for `arch` (`sm_90`), in parallel and through the cache on disk, without a GPU: prepares or checks kernels for another machine.
+/// Returns the indexes of sources that do not compile, with their errors.
 ///
 /// # Errors
-/// [`DeviceError::NoCompiler`] where there is no NVRTC.
+/// [`DeviceError::NoCompiler`] if there is no NVRTC.
 pub fn compile_ahead(sources: &[KernelSource], arch: &str) -> Result<Vec<(usize, DeviceError)>> {
     let disk = kernel_cache(arch, &nvrtc::available()?);
     let compile = |(index, source)| cached_cubin(source, arch, disk.as_ref()).err().map(|error| (index, error));
@@ -162,7 +160,7 @@ impl Device for CudaDevice {
 
     fn allocate(&self, bytes: u64) -> Result<DevicePtr> {
         let mut ptr = 0;
-        // CUDA refuses to allocate nothing.
+        // CUDA refuses to allocate zero bytes.
         let size = bytes.max(1) as usize;
         // SAFETY: valid pointer.
         let allocate = || unsafe { sys::cuMemAlloc_v2(&mut ptr, size) };
@@ -189,7 +187,7 @@ impl Device for CudaDevice {
             return Ok(address);
         }
         let host = memory.as_ptr().cast_mut().cast::<c_void>();
-        // SAFETY: valid pointers; the driver knows the memory as its own, or says that it does not.
+        // SAFETY: valid pointers; the driver recognizes its own memory, and fails for other memory.
         let mapped = || unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, host, 0) };
         self.context.call("cuMemHostGetDevicePointer", mapped)?;
         Ok(address)
@@ -213,7 +211,7 @@ impl Device for CudaDevice {
     }
 
     fn has_code(&self, source: &KernelSource) -> bool {
-        // Who holds the lock loads or compiles it.
+        // The holder of the lock is loading or compiling it.
         if self.modules.slot(source).try_lock().is_some_and(|slot| slot.is_some()) {
             return true;
         }
@@ -267,7 +265,7 @@ impl Device for CudaDevice {
     }
 
     unsafe fn fill(&self, dst: DevicePtr, value: u8, bytes: u64, stream: Stream) -> Result<()> {
-        // Whole words where the start is aligned, single bytes for the rest.
+        // Fills words if the start is aligned, and bytes for the rest.
         let words = if dst.is_multiple_of(4) { bytes / 4 } else { 0 };
         if words > 0 {
             let word = u32::from_ne_bytes([value; 4]);

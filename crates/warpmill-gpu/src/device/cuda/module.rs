@@ -1,4 +1,4 @@
-//! Loaded modules, what is known of their functions, and the cache of modules in memory.
+//! Loaded modules, properties of their functions, and the cache of modules in memory.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_void};
@@ -12,14 +12,14 @@ use super::context::{Context, EXACT_PARAMETERS};
 use crate::device::kernel_cache::Key;
 use crate::device::{BuildInfo, DeviceError, Function, KernelSource, LaunchShape, Module, Result};
 
-/// Shared memory per block that needs no permission.
+/// Bytes of shared memory per block that need no permission.
 const PLAIN_SHARED: u32 = 48 << 10;
-/// Bytes that a kernel takes as its parameter.
+/// Largest number of bytes of a kernel's parameter.
 const MAX_PARAMETER: usize = 4096;
-/// Modules kept loaded for sources that may come again.
+/// Number of modules kept loaded for reuse.
 const KEPT_MODULES: usize = 1024;
 
-/// The functions of all loaded modules of a device, by handle: handles of other devices, or of nothing, are found out.
+/// Functions of all loaded modules of a device by handle, which detects foreign and invalid handles.
 pub(super) type Functions = RwLock<HashMap<u64, Arc<Entry>>>;
 
 /// An entry point.
@@ -29,14 +29,14 @@ pub(super) struct Entry {
     registers: u32,
     static_shared: u32,
     local: u32,
-    /// Bytes of its parameter, where the driver can tell.
+    /// Bytes of its parameter, if the driver reports them.
     parameter: Option<usize>,
     tuning: Mutex<Tuning>,
 }
 
 #[derive(Debug, Default)]
 struct Tuning {
-    /// Dynamic shared memory that was permitted.
+    /// Bytes of dynamic shared memory permitted so far.
     permitted: u32,
     /// Blocks per multiprocessor by threads and dynamic shared memory.
     occupancy: HashMap<(u32, u32), u32>,
@@ -62,8 +62,8 @@ impl Entry {
         })
     }
 
-    /// Refuses what the driver would not: threads in part of a warp, and a parameter shorter than the kernel's, which it
-    /// would read past the end.
+    /// Refuses launches that the driver would accept: threads that do not fill a warp, and a parameter shorter than the kernel's, which the driver
+    /// would read past the end of.
     pub(super) fn check_launch(&self, shape: LaunchShape, parameter: usize) -> Result<()> {
         let refuse = |detail| Err(DeviceError::Call { call: "cuLaunchKernel", detail });
         let name = &self.name;
@@ -81,7 +81,7 @@ impl Entry {
         }
     }
 
-    /// Asks once for the permission that a block with `shared` dynamic bytes needs.
+    /// Requests the permission for `shared` bytes of dynamic shared memory, once.
     pub(super) fn permit_shared(&self, context: &Context, function: u64, shared: u32) -> Result<()> {
         if shared.saturating_add(self.static_shared) <= PLAIN_SHARED {
             return Ok(());
@@ -98,7 +98,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Blocks that fit on a multiprocessor.
+    /// Number of blocks that fit on a multiprocessor.
     pub(super) fn occupancy(&self, context: &Context, function: u64, threads: u32, shared: u32) -> Result<u32> {
         if let Some(&blocks) = self.tuning.lock().occupancy.get(&(threads, shared)) {
             return Ok(blocks);
@@ -146,7 +146,7 @@ impl Loaded {
         // SAFETY: a whole cubin: the compiler's output, or checksummed.
         let load = || unsafe { sys::cuModuleLoadData(&mut module, cubin.as_ptr().cast::<c_void>()) };
         context.call("cuModuleLoadData", load)?;
-        // From here on dropping it unloads the module.
+        // From here on, drop unloads the module.
         let mut loaded = Self {
             context: Arc::clone(context),
             functions: Arc::clone(functions),
@@ -175,7 +175,7 @@ impl Drop for Loaded {
             functions.remove(handle);
         }
         drop(functions);
-        // SAFETY: nothing refers to the module any more; kernels still queued are waited for.
+        // SAFETY: nothing refers to the module any more; queued kernels are waited for.
         let unload = || unsafe {
             sys::cuCtxSynchronize();
             sys::cuModuleUnload(self.module as sys::CUmodule)
@@ -190,7 +190,7 @@ fn no_entry(name: &str) -> DeviceError {
     DeviceError::Call { call: "cuModuleGetFunction", detail: format!("the source names no entry point {name:?}") }
 }
 
-/// A loaded module, and how this caller came by it.
+/// A loaded module, and how this caller obtained it.
 #[derive(Debug, Clone)]
 pub(super) struct CudaModule {
     pub(super) loaded: Arc<Loaded>,
@@ -224,7 +224,7 @@ pub(super) fn find(functions: &Functions, handle: u64) -> Result<Arc<Entry>> {
     })
 }
 
-/// Loaded modules by source. Threads that ask for one source at the same time wait for one compilation.
+/// Loaded modules by source. Threads that request the same source wait for one compilation.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     slots: Mutex<HashMap<Key, Slot>>,
@@ -238,7 +238,7 @@ struct Slot {
 }
 
 impl Modules {
-    /// The place of `source`'s module: whoever locks it and finds it empty fills it.
+    /// The slot of `source`'s module; a caller that locks it and finds it empty fills it.
     pub(super) fn slot(&self, source: &KernelSource) -> Arc<Mutex<Option<Arc<Loaded>>>> {
         let entries = source.entries.iter().map(String::as_bytes);
         let key = Key::of(std::iter::once(source.text.as_bytes()).chain(entries));
@@ -252,7 +252,7 @@ impl Modules {
             oldest.and_then(|key| slots.remove(&key))
         });
         drop(slots);
-        // Unloading waits for the device: not under the lock.
+        // Unloading waits for the device, so the lock is released first.
         drop(evicted);
         module
     }

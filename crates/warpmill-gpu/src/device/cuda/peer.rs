@@ -11,7 +11,7 @@ use crate::device::{Device, DeviceError, DevicePtr, Reach, Result};
 /// The context of another GPU.
 ///
 /// # Errors
-/// It is no GPU.
+/// The device is not a GPU.
 pub(super) fn context_of(device: &dyn Device) -> std::result::Result<Arc<Context>, String> {
     match device.as_any().downcast_ref::<CudaDevice>() {
         Some(device) => Ok(device.context.clone()),
@@ -19,13 +19,13 @@ pub(super) fn context_of(device: &dyn Device) -> std::result::Result<Arc<Context
     }
 }
 
-/// Lets the device of `own` read all memory of the device of `source` that `cuMemAlloc` gives.
+/// Lets the device of `own` read all memory of the device of `source` that was allocated by `cuMemAlloc`.
 ///
 /// # Errors
-/// The reason why it cannot.
+/// The reason why that is impossible.
 pub(super) fn reach(own: &Context, source: &Context) -> std::result::Result<Reach, String> {
     if own.device() == source.device() {
-        // The primary context, of which a device has one.
+        // Both use the device's only primary context.
         return Ok(Reach::Own);
     }
     let mut permitted = 0;
@@ -46,7 +46,7 @@ pub(super) fn reach(own: &Context, source: &Context) -> std::result::Result<Reac
 /// Copies from the memory of one device to that of another, on a stream of the latter.
 ///
 /// # Errors
-/// The latter's; a source that is lost, of which the driver's error would be taken for the latter's own.
+/// The destination's; a lost source, whose error the driver would report as the destination's.
 ///
 /// # Safety
 /// Both ranges are allocated on their devices until the stream is synchronized.

@@ -8,7 +8,7 @@ use cudarc::driver::sys::{self, CUresult};
 use super::context::Context;
 use crate::device::{DeviceError, PinnedBuffer, Result};
 
-/// Page-locked memory that every device of the process may copy from and to.
+/// Allocates page-locked memory that every device of the process can access.
 pub(super) fn pinned(context: &Arc<Context>, bytes: usize) -> Result<PinnedBuffer> {
     if bytes == 0 {
         // SAFETY: no bytes at a well-aligned address.
@@ -36,7 +36,7 @@ pub(super) fn pinned(context: &Arc<Context>, bytes: usize) -> Result<PinnedBuffe
     Ok(unsafe { PinnedBuffer::from_raw(ptr.cast(), bytes, Box::new(free)) })
 }
 
-/// Bytes that the operating system could give.
+/// Available host memory in bytes.
 pub(crate) fn available_host_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -1,7 +1,7 @@
 //! Copies from pageable memory, through page-locked buffers filled by several threads.
 //!
-//! The driver copies pageable memory with one thread. Large copies are cut into pieces instead; a piece is copied into
-//! a page-locked buffer by all threads of the pool while the pieces before it travel.
+//! The driver copies pageable memory with one thread. Large copies are split into pieces instead; all threads of the pool copy a piece into a
+//! page-locked buffer while earlier pieces are transferred.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -15,25 +15,25 @@ use super::context::Context;
 use super::pinned::pinned;
 use crate::device::{DevicePtr, PinnedBuffer, Result, Stream};
 
-/// From here on a copy is worth more than one thread.
+/// Bytes from which a copy uses several threads.
 const STAGED_BYTES: usize = 1 << 20;
 const BUFFER_BYTES: usize = 4 << 20;
 const BUFFERS: usize = 4;
-/// The bytes that one thread copies at a time.
+/// Bytes that one thread copies at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The page-locked buffers of a device.
 #[derive(Debug)]
 pub(super) struct Staging {
     context: Arc<Context>,
-    /// Those that nobody fills now, the one used longest ago first. None before the first large copy.
+    /// Buffers that are not being filled, the least recently used first. `None` before the first large copy.
     free: Mutex<Option<VecDeque<Buffer>>>,
 }
 
 #[derive(Debug)]
 struct Buffer {
     bytes: PinnedBuffer,
-    /// Recorded behind the buffer's last copy.
+    /// Event after the buffer's last copy.
     sent: u64,
 }
 
@@ -42,7 +42,7 @@ impl Staging {
         Self { context: Arc::clone(context), free: Mutex::new(None) }
     }
 
-    /// Copies `src` to the device. When it returns, `src` was read, unless it is page-locked.
+    /// Copies `src` to the device. On return `src` has been read, unless it is page-locked.
     ///
     /// # Safety
     /// As [`crate::device::Device::copy_to_device`].
@@ -53,8 +53,8 @@ impl Staging {
         }
         for (number, piece) in src.chunks(BUFFER_BYTES).enumerate() {
             let dst = dst + (number * BUFFER_BYTES) as u64;
-            // A thread that helps another's copy while it waits for its own may get here while all buffers are being
-            // filled, by itself among others: it must not wait for one.
+            // A thread that helps with another copy while it waits for its own may get here while all buffers are being filled, perhaps by itself: it
+            // must not wait for one.
             let Some(mut buffer) = self.take()? else {
                 // SAFETY: the caller's contract; the driver has read pageable memory when the call returns.
                 unsafe { send(&self.context, dst, piece, stream)? };
@@ -76,13 +76,13 @@ impl Staging {
         staged.par_chunks_mut(PIECE_BYTES).zip(piece.par_chunks(PIECE_BYTES)).for_each(|(to, from)| {
             to.copy_from_slice(from);
         });
-        // SAFETY: the caller's contract; nobody writes to the buffer before the event is reached.
+        // SAFETY: the caller's contract; the buffer is not written before the event is reached.
         unsafe { send(&self.context, dst, staged, stream)? };
         // SAFETY: an event and a stream of this context.
         self.context.call("cuEventRecord", || unsafe { sys::cuEventRecord(event, stream.0 as sys::CUstream) })
     }
 
-    /// A buffer that nobody fills. None when all are being filled, or there is no memory for them.
+    /// Takes a buffer that is not being filled. `None` if all are, or there is no memory for them.
     fn take(&self) -> Result<Option<Buffer>> {
         let mut free = self.free.lock();
         if free.is_none() {
@@ -102,7 +102,7 @@ impl Staging {
         Ok(Buffer { bytes, sent: event as u64 })
     }
 
-    /// Whether the driver knows `ptr` as page-locked memory.
+    /// Whether `ptr` is page-locked memory known to the driver.
     fn is_pinned(&self, ptr: *const u8) -> Result<bool> {
         let mut kind = 0u32;
         let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
@@ -126,7 +126,7 @@ impl Drop for Staging {
     }
 }
 
-/// One copy by the driver: asynchronous from page-locked memory; of pageable memory it has read all when it returns.
+/// One copy by the driver: asynchronous from page-locked memory; pageable memory has been read on return.
 ///
 /// # Safety
 /// As [`crate::device::Device::copy_to_device`].

@@ -1,4 +1,4 @@
-//! Exchanges on simulated devices: what arrives, over which links, and how much.
+//! Exchanges on simulated devices: data that arrives, links used, and traffic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Rig {
         Place { device, at: self.devices[device].allocate(bytes).unwrap() }
     }
 
-    /// The traffic of probes left out: what the devices themselves have counted since.
+    /// The traffic counted by the devices, minus that of link tests.
     fn arrived(&self) -> Vec<BTreeMap<usize, u64>> {
         self.devices.iter().map(|device| device.arrived()).collect()
     }
@@ -57,7 +57,7 @@ fn pattern(length: usize, seed: u8) -> Vec<u8> {
     (0..length).map(|index| (index as u8).wrapping_mul(31) ^ seed).collect()
 }
 
-/// Compares the bytes that a group says it has copied with those that its devices have counted since `before`, and with the expected ones.
+/// Compares the group's traffic with that counted by its devices since `before`, and with the expected one.
 fn check_traffic(rig: &Rig, before: &[BTreeMap<usize, u64>], expected: &Traffic) {
     assert_eq!(rig.group.traffic(), *expected);
     for (destination, now) in rig.arrived().iter().enumerate() {
@@ -99,7 +99,7 @@ fn data_is_broadcast_and_gathered() {
     }
 }
 
-/// Gives every device its part of what each has, and looks at what has arrived.
+/// Runs an all-to-all exchange, and checks the received data.
 fn exchange_all(rig: &Rig, bytes: &[Vec<u64>]) {
     let devices = bytes.len();
     let sent: Vec<Vec<u8>> = bytes
@@ -142,7 +142,7 @@ fn kernels_copy_pieces_of_any_size_to_any_place() {
         let between = |(source, row): (usize, &Vec<u64>)| row.iter().sum::<u64>() - row[source];
         assert_eq!(rig.group.traffic().total() - before, bytes.iter().enumerate().map(between).sum::<u64>());
     }
-    // More pieces than a launch has, of one source and of two.
+    // More pieces than fit a launch, from one source and from two.
     let mut rig = Rig::new(&[SimPeers::Reachable; 3]);
     rig.group.by_kernels = true;
     let pieces: Vec<(Place, u64)> = (0..150)
@@ -193,7 +193,7 @@ fn a_link_is_what_has_carried_a_pattern() {
     );
     assert!(staged(0, 1).contains("no access"));
     assert!(staged(1, 2).contains("has not arrived"));
-    // Nothing is left of what was checked.
+    // The link tests have freed their memory.
     rig.devices.iter().for_each(|device| assert_eq!(device.free_memory().unwrap(), 8 << 20));
     let tight: Vec<Arc<dyn Device>> = (0..2)
         .map(|ordinal| {
@@ -212,12 +212,12 @@ fn memory_of_a_peer_is_read_with_permission_only() {
     let stream = own.stream().unwrap();
     // SAFETY: allocated above.
     let copy = |bytes: u64| unsafe { own.copy_from_peer(to, (&*other, from), bytes, stream) };
-    // SAFETY: a copy within a device of what is not its own is refused.
+    // SAFETY: a copy within a device from memory of another is refused.
     let within = unsafe { own.copy_on_device(to, from, 64, stream) };
     assert!(matches!(within, Err(DeviceError::Call { .. })));
     let refused = copy(64).unwrap_err().to_string();
     assert!(refused.contains("device 3 is not permitted to read the memory of device 4"), "{refused}");
-    // Permission is for one direction.
+    // Permission is given for one direction.
     own.reach(&*other).unwrap();
     copy(64).unwrap();
     let stream = other.stream().unwrap();

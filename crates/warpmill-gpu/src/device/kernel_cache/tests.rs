@@ -2,7 +2,7 @@ use std::process::Command;
 
 use super::*;
 
-/// Set for the processes that [`processes_and_threads_share_a_folder`] starts: the cache's root.
+/// Environment variable for the processes that [`processes_and_threads_share_a_folder`] starts: the cache's root.
 const CHILD: &str = "WARPMILL_TEST_KERNEL_CACHE";
 
 fn key(number: u32) -> Key {
@@ -121,7 +121,7 @@ fn a_place_that_cannot_be_written_is_no_failure() {
     assert_eq!(cache.get(key(1)), None);
 }
 
-/// Writes and reads entries whose content their number decides, under a limit that makes everyone evict.
+/// Writes and reads entries whose content depends on their number, under a limit that makes all participants evict.
 fn hammer(root: &Path) {
     let cache = KernelCache::at(root.into(), "shared", 20_000);
     for round in 0..20 {

@@ -1,4 +1,4 @@
-//! Batches of blocks on the simulated device: the host's libraries, behind the interface of the vendor's.
+//! Batch decompression on the simulated device: the host's libraries behind the interface of the vendor's.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::memory::Memory;
 use crate::device::batch::{Batch, BatchCodec, BatchFormat};
 use crate::device::{DeviceError, DevicePtr, Result, Stream};
 
-/// The status of a block that could not be decompressed: nvCOMP's number for that.
+/// The status of a block that could not be decompressed, as in nvCOMP.
 const CANNOT_DECOMPRESS: i32 = 12;
 
-/// Decompresses with the host's libraries, and is as particular as nvCOMP: about alignment, and about memory for intermediate results.
+/// Decompresses with the host's libraries, with the same requirements as nvCOMP on alignment and scratch memory.
 #[derive(Debug)]
 pub(super) struct HostBatches {
     pub memory: Arc<Mutex<Memory>>,
@@ -26,13 +26,13 @@ impl HostBatches {
         self.memory.lock().check(at, bytes).map_err(refuse)
     }
 
-    /// An array of `count` entries.
+    /// Reads an array of `count` entries.
     ///
     /// # Safety
-    /// Nothing writes to it meanwhile.
+    /// The array is not written meanwhile.
     unsafe fn array(&self, at: DevicePtr, count: u64) -> Result<Vec<u64>> {
         self.check(at, 8 * count)?;
-        // SAFETY: allocated, as was checked; all bits are numbers.
+        // SAFETY: allocated, as was checked; all bit patterns are valid.
         Ok(unsafe { std::slice::from_raw_parts(at as *const u64, count as usize) }.to_vec())
     }
 }
@@ -41,7 +41,7 @@ fn refuse(detail: String) -> DeviceError {
     DeviceError::Call { call: "batched decompression", detail }
 }
 
-/// Bytes written, or why there are none.
+/// Decompresses a block; returns the bytes written, or the reason of failure.
 fn decompress_one(format: BatchFormat, stored: &[u8], out: &mut [u8]) -> std::result::Result<(), String> {
     let block = |codec, out: &mut [u8]| decompress_block(codec, stored, out).map_err(|error| error.to_string());
     match format {
@@ -72,7 +72,7 @@ impl BatchCodec for HostBatches {
 
     unsafe fn decompress(&self, format: BatchFormat, batch: &Batch, _stream: Stream) -> Result<()> {
         let Batch { count, .. } = *batch;
-        // SAFETY: the caller's promise; work is done when it is queued.
+        // SAFETY: the caller's promise; work completes when it is queued.
         let [stored, sizes, rooms, outs] = unsafe {
             [
                 self.array(batch.stored, count)?,

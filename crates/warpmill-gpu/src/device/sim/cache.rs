@@ -1,7 +1,7 @@
-//! Shared objects on disk, by a hash of everything that went into them.
+//! Shared objects on disk, named by a hash of everything that they are made from.
 //!
-//! A file is the shared object followed by a trailer: the XXH3-128 of the bytes before it and a magic number. The dynamic
-//! loader ignores what follows an object. A file whose trailer is wrong is as good as none.
+//! A file is the shared object followed by a trailer: the XXH3-128 of the preceding bytes, and a magic number. The dynamic loader ignores bytes after
+//! an object. A file with a wrong trailer counts as missing.
 
 use std::fs;
 use std::io;
@@ -12,12 +12,12 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 const MAGIC: &[u8; 8] = b"WMSIMSO1";
 const TRAILER: usize = 16 + MAGIC.len();
 
-/// The hash of what a shared object is made from.
+/// The hash of everything that a shared object is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key(u128);
 
 impl Key {
-    /// Hashes `fields`, each with its length, so that no two lists of fields read the same.
+    /// Hashes `fields` with their lengths, so that different lists never hash the same bytes.
     pub(super) fn of<'a>(fields: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Xxh3::new();
         for field in fields {
@@ -28,21 +28,21 @@ impl Key {
     }
 }
 
-/// The folder that sources and objects are kept in.
+/// The folder of sources and objects.
 #[derive(Debug)]
 pub(super) struct ObjectCache {
     folder: PathBuf,
 }
 
 impl ObjectCache {
-    /// The cache below `root`; made when it does not exist.
+    /// Opens the cache below `root`, creating it if necessary.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
         let folder = root.join("sim");
         fs::create_dir_all(&folder)?;
         Ok(Self { folder })
     }
 
-    /// The place where the object of `key` is, when it is there and whole.
+    /// The path of the object of `key`, if it exists and is intact.
     pub(super) fn find(&self, key: Key) -> Option<PathBuf> {
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
@@ -54,7 +54,7 @@ impl ObjectCache {
         whole.then_some(path)
     }
 
-    /// Keeps the object at `built`. Another process may do the same at the same time: either file is as good.
+    /// Stores the object at `built`. If another process does the same concurrently, either file will do.
     pub(super) fn insert(&self, key: Key, built: &Path) -> io::Result<PathBuf> {
         let mut bytes = fs::read(built)?;
         let hash = xxh3_128(&bytes);
@@ -72,7 +72,7 @@ impl ObjectCache {
     }
 }
 
-/// The folder of all caches of Warpmill: `$WARPMILL_CACHE_DIR`, `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`.
+/// The root of all Warpmill caches: `$WARPMILL_CACHE_DIR`, `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`.
 pub(super) fn default_root() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("WARPMILL_CACHE_DIR")

@@ -1,4 +1,4 @@
-//! The host's C++ compiler, and the modules that this process made with it.
+//! The host's C++ compiler, and the modules compiled by this process.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ const PRELUDE: &str = concat!(
     include_str!("../../../kernels/sim/intrinsics.h"),
 );
 
-/// The runtime of blocks; a shared object of its own, so that a kernel's compilation does not pay for it.
+/// The runtime of blocks; a separate shared object, so that it is not compiled with each kernel.
 const RUNTIME: &str = concat!(
     include_str!("../../../kernels/sim/context.h"),
     include_str!("../../../kernels/sim/fiber.h"),
@@ -50,7 +50,7 @@ const FLAGS: &[&str] = &[
 const SANITIZE_FLAGS: &[&str] =
     &["-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-/// A compiler that works.
+/// A working compiler.
 #[derive(Debug)]
 struct Compiler {
     program: PathBuf,
@@ -82,14 +82,14 @@ impl Compiler {
         let mut flags = vec![optimization];
         flags.extend(FLAGS);
         if !self.version.contains("clang") {
-            // Otherwise static variables of templates would be one across all modules of the process.
+            // Otherwise static variables of templates would be shared by all modules of the process.
             flags.push("-fno-gnu-unique");
         }
         flags.extend(if sanitize { SANITIZE_FLAGS } else { &["-Wl,-z,defs"] });
         flags
     }
 
-    /// Compiles `text` to the shared object `output`. The text goes through a pipe: nothing else is written.
+    /// Compiles `text` to the shared object `output`. The text is passed through a pipe, so no other file is written.
     fn run(&self, text: &str, flags: &[&str], output: &Path) -> Result<()> {
         let failed = |error: std::io::Error| DeviceError::NoCompiler(format!("{}: {error}", self.program.display()));
         let mut child = Command::new(&self.program)
@@ -102,7 +102,7 @@ impl Compiler {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(failed)?;
-        // A compiler that stops reading has failed and says so below.
+        // A compiler that stops reading has failed, which is reported below.
         let _ = child.stdin.take().expect("stdin is a pipe").write_all(text.as_bytes());
         let result = child.wait_with_output().map_err(failed)?;
         if !result.status.success() {
@@ -112,7 +112,7 @@ impl Compiler {
     }
 }
 
-/// A slot of a module that is compiled at most once; locked while it is.
+/// A slot of a module that is compiled at most once; locked meanwhile.
 type Slot = Arc<Mutex<Option<Arc<Loaded>>>>;
 
 /// A compiler, its cache on disk, the runtime, and the modules loaded so far.
@@ -126,11 +126,11 @@ pub(super) struct Toolchain {
     functions: Mutex<HashMap<Key, HostSlot>>,
 }
 
-/// A function for the host that is compiled at most once; locked while it is.
+/// A slot of a host function that is compiled at most once; locked meanwhile.
 type HostSlot = Arc<Mutex<Option<HostFunction>>>;
 
 impl Toolchain {
-    /// The toolchain of this process: what several devices compile is compiled once.
+    /// The toolchain of this process: devices share compiled modules.
     pub(super) fn shared(sanitize: bool) -> Result<Arc<Self>> {
         static SHARED: Mutex<[Option<Arc<Toolchain>>; 2]> = Mutex::new([None, None]);
         let slot = &mut SHARED.lock()[usize::from(sanitize)];
@@ -141,7 +141,7 @@ impl Toolchain {
         Ok(slot.insert(toolchain).clone())
     }
 
-    /// A toolchain with its own cache folder, or none.
+    /// A toolchain with its own cache folder, or without one.
     pub(super) fn new(sanitize: bool, cache_root: Option<PathBuf>) -> Result<Self> {
         let compiler = Compiler::find()?;
         if sanitize && !asan_is_loaded() {
@@ -189,7 +189,7 @@ impl Toolchain {
         Ok(SimModule::new(module, build))
     }
 
-    /// The function called `entry` of a text that is no kernel: compiled, or found in memory or on disk.
+    /// Compiles the function `entry` of a text without kernels, or finds it in memory or on disk.
     pub(super) fn host_function(&self, text: &str, entry: &str) -> Result<HostFunction> {
         let start = Instant::now();
         let slot = self.functions.lock().entry(self.key(text, "-O2")).or_default().clone();
@@ -216,7 +216,7 @@ impl Toolchain {
         Key::of([text, &*program, &self.compiler.version, &flags, std::env::consts::ARCH])
     }
 
-    /// The loaded object of `text`, where it came from and its bytes.
+    /// The loaded object of `text`, its origin, and its bytes.
     fn build(&self, text: &str, optimization: &'static str) -> Result<(Library, BuildOrigin, u64)> {
         let key = self.key(text, optimization);
         if let Some(path) = self.cache.as_ref().and_then(|cache| cache.find(key)) {
@@ -227,7 +227,7 @@ impl Toolchain {
         let folder = tempfile::tempdir().map_err(failed)?;
         let built = folder.path().join("kernel.so");
         self.compiler.run(text, &self.compiler.flags(self.sanitize, optimization), &built)?;
-        // The object that was just built is loaded: a cache that cannot be written costs the next process its time only.
+        // The newly built object is loaded: an unwritable cache only costs the next process time.
         let (library, bytes) = load(&built)?;
         if let Some(Err(error)) = self.cache.as_ref().map(|cache| cache.insert(key, &built)) {
             tracing::warn!(%error, "a compiled kernel was not kept");
@@ -236,7 +236,7 @@ impl Toolchain {
     }
 }
 
-/// The sources that simulated devices were given to compile, while that is recorded.
+/// Sources compiled by simulated devices, while recording is on.
 static RECORDED: Mutex<Option<Vec<KernelSource>>> = Mutex::new(None);
 
 fn record(source: &KernelSource) {
@@ -245,8 +245,7 @@ fn record(source: &KernelSource) {
     }
 }
 
-/// From now on the sources that simulated devices load for the first time in this process are recorded: tests give them to
-/// the compilers of other devices.
+/// Starts to record the sources that simulated devices load for the first time in this process: tests pass them to the compilers of other devices.
 pub fn record_sources() {
     RECORDED.lock().get_or_insert_default();
 }
@@ -256,7 +255,7 @@ pub fn recorded_sources() -> Vec<KernelSource> {
     RECORDED.lock().as_mut().map(std::mem::take).unwrap_or_default()
 }
 
-/// The text with its prelude and the functions through which its entry points are called. Lines count from the text's first.
+/// The text with its prelude and the wrappers of its entry points. Line numbers count from the first line of the text.
 fn complete(source: &KernelSource) -> String {
     let mut text = format!("{PRELUDE}\n#line 1 \"kernel.cu\"\n{}\n#line 1 \"entries\"\n", source.text);
     for name in &source.entries {

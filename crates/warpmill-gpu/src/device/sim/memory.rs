@@ -1,4 +1,4 @@
-//! Device memory of the simulated device: one host allocation each, so that AddressSanitizer sees its bounds.
+//! Device memory of the simulated device: a host allocation per allocation, so that AddressSanitizer sees its bounds.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 
 use super::super::{DeviceError, DevicePtr, PinnedBuffer, Result};
 
-/// Alignment of allocations: what `Device::allocate` promises.
+/// Alignment of allocations, as promised by `Device::allocate`.
 const ALIGN: usize = 256;
 
-/// The contents of fresh memory, so that a read of unwritten memory shows.
+/// Fill of fresh memory, which exposes reads of unwritten bytes.
 const POISON: u8 = 0xcd;
 
 /// The allocations of one device.
@@ -51,14 +51,14 @@ impl Memory {
         Ok(ptr as u64)
     }
 
-    /// Gives back what `allocate` answered; anything else is a defect of the caller.
+    /// Frees an allocation; panics for any other address, a defect of the caller.
     pub(super) fn free(&mut self, ptr: DevicePtr) {
         let bytes = self.blocks.remove(&ptr).expect("freed device memory was allocated");
         self.used -= bytes;
         release(ptr, bytes);
     }
 
-    /// Fails, saying why, unless the range lies in one allocation.
+    /// Fails, with the reason, unless the range lies in one allocation.
     pub(super) fn check(&self, ptr: DevicePtr, bytes: u64) -> Result<(), String> {
         if bytes == 0 {
             return Ok(());
@@ -92,10 +92,10 @@ fn layout(bytes: u64) -> Option<Layout> {
     Layout::from_size_align(bytes.max(1), ALIGN).ok()
 }
 
-/// The host memory of one device that its kernels may reach: bytes of each piece by its address.
+/// Host memory of one device that its kernels may access: bytes of each piece by address.
 pub(super) type Reachable = Arc<Mutex<BTreeMap<DevicePtr, usize>>>;
 
-/// Zeroed host memory, in `reachable` as long as it lives. Nothing is page-locked: copies are not asynchronous here.
+/// Allocates zeroed host memory, registered in `reachable` as long as it lives. It is not page-locked: copies are synchronous here.
 pub(super) fn pinned(bytes: usize, reachable: &Reachable) -> Result<PinnedBuffer> {
     let exhausted = || DeviceError::OutOfMemory { what: "pinned host", requested: bytes as u64, available: 0 };
     let layout = layout(bytes as u64).ok_or_else(exhausted)?;

@@ -1,9 +1,8 @@
 //! The simulated device: kernels run on the host, for correctness and never for timing.
 //!
-//! A kernel's CUDA C++ is compiled unchanged by the host's C++ compiler behind a prelude (`kernels/sim/`) and loaded as a
-//! shared object. Every thread of a block is a fiber, blocks run in parallel over host threads, and what a GPU leaves
-//! undefined is made visible: fresh device and shared memory is poisoned, a barrier that not all threads reach is an error
-//! that names the threads, copies outside allocations fail.
+//! A kernel's CUDA C++ is compiled unchanged by the host's C++ compiler behind a prelude (`kernels/sim/`) and loaded as a shared object. Every thread
+//! of a block is a fiber, blocks run in parallel over host threads, and behaviour that is undefined on a GPU is exposed: fresh device and shared
+//! memory is poisoned, a barrier that not all threads reach is an error that names the threads, copies outside allocations fail.
 //!
 //! Restrictions on kernels beyond CUDA C++ without headers:
 //! - dynamic shared memory is declared by `DYNAMIC_SHARED(type, name)`, the lanes before this one are `lane_mask_lt()`;
@@ -48,30 +47,30 @@ use super::{
     PinnedBuffer, Reach, Result, Stream,
 };
 
-/// Dynamic and static shared memory that one block may have: an H100's.
+/// Largest number of bytes of dynamic and static shared memory per block, that of an H100.
 const SHARED_PER_BLOCK: u32 = 227 << 10;
 
-/// Threads that one block may have.
+/// Largest number of threads per block.
 const MAX_THREADS: u32 = 1024;
 
-/// The way a simulated device is made.
+/// Options of a simulated device.
 #[derive(Debug, Clone)]
 pub struct SimOptions {
     /// Number among the simulated devices of the process.
     pub ordinal: usize,
     /// Bytes of device memory.
     pub memory_bytes: u64,
-    /// Multiprocessors that it claims to have.
+    /// Number of multiprocessors that it reports.
     pub multiprocessors: u32,
-    /// Host threads that run the blocks of a launch.
+    /// Number of host threads that run the blocks of a launch.
     pub threads: usize,
     /// Compiles kernels with AddressSanitizer and UndefinedBehaviorSanitizer. Needs the former's runtime in the process.
     pub sanitize: bool,
-    /// Runs lanes, and warps, from the last to the first: another order shows a barrier that is missing.
+    /// Runs lanes and warps in reverse order, which exposes missing barriers.
     pub reverse: bool,
-    /// Has a library that decompresses batches of blocks (the host's).
+    /// Provides a batch decompression library (the host's).
     pub batches: bool,
-    /// Its access to the memory of other simulated devices.
+    /// Access to the memory of other simulated devices.
     pub peers: SimPeers,
 }
 
@@ -90,7 +89,7 @@ impl Default for SimOptions {
     }
 }
 
-/// A device that runs kernels on the host. Work runs at once, in the calling thread and its helpers.
+/// A device that runs kernels on the host. Work is done synchronously, by the calling thread and its helpers.
 #[derive(Debug)]
 pub struct SimDevice {
     options: SimOptions,
@@ -99,14 +98,14 @@ pub struct SimDevice {
     memory: Arc<Mutex<Memory>>,
     reachable: Reachable,
     peers: Peers,
-    /// The first error of each stream's work since it was synchronized.
+    /// The first error of each stream's work since it was last synchronized.
     streams: Mutex<HashMap<Stream, Option<DeviceError>>>,
     events: Mutex<HashMap<Event, Instant>>,
     next_handle: AtomicU64,
 }
 
 impl SimDevice {
-    /// A device with its own memory. Fails when the host has no C++ compiler (or, to sanitize, no sanitizer is loaded).
+    /// A device with its own memory. Fails if the host has no C++ compiler (or, with `sanitize`, no sanitizer is loaded).
     pub fn new(options: SimOptions) -> Result<Self> {
         let toolchain = Toolchain::shared(options.sanitize)?;
         Ok(Self::with_toolchain(options, toolchain))
@@ -141,7 +140,7 @@ impl SimDevice {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Fails when `stream` does not exist; answers whether its work so far went well.
+    /// Whether all earlier work on `stream` succeeded. Fails if `stream` does not exist.
     fn is_healthy(&self, stream: Stream, call: &'static str) -> Result<bool> {
         match self.streams.lock().get(&stream) {
             Some(error) => Ok(error.is_none()),
@@ -159,7 +158,7 @@ impl SimDevice {
     }
 }
 
-/// Refuses what a GPU would refuse, and a parameter of the wrong size.
+/// Refuses launches that a GPU would refuse, and a parameter of the wrong size.
 fn check_launch(entry: &Entry, shape: LaunchShape, params: &[u8]) -> Result<()> {
     let refuse = |detail| Err(DeviceError::Call { call: "launch", detail });
     let LaunchShape { blocks, threads, shared } = shape;
@@ -284,7 +283,7 @@ impl Device for SimDevice {
         if !self.is_healthy(stream, "launch")? {
             return Ok(());
         }
-        // SAFETY: the parameter has the size that the kernel takes; its addresses are the caller's promise.
+        // SAFETY: the parameter has the size that the kernel expects; its addresses are the caller's promise.
         let outcome = unsafe { entry.launch(shape, params, self.options.threads, self.options.reverse) };
         if let Err(error) = outcome {
             self.streams.lock().insert(stream, Some(error));
@@ -316,7 +315,7 @@ impl Device for SimDevice {
     }
 
     fn finish(&self, event: Event) -> Result<()> {
-        // Work is done when it is queued.
+        // Work completes when it is queued.
         self.instant(event, "finish").map(drop)
     }
 

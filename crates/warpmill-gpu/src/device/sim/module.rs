@@ -8,7 +8,7 @@ use libloading::Library;
 use super::super::{BuildInfo, DeviceError, Function, LaunchShape, Module, Result};
 use super::runtime::{BindFn, RunFn, Runtime};
 
-/// Largest parameter of a kernel, as on the device.
+/// Largest number of bytes of a kernel's parameter, as on GPUs.
 const MAX_PARAMETER_BYTES: u32 = 4096;
 
 /// An entry point of a loaded module.
@@ -17,13 +17,13 @@ pub(super) struct Entry {
     pub(super) parameter_bytes: u32,
     pub(super) run: RunFn,
     pub(super) bind: BindFn,
-    /// The module's thread-local memory: bytes before the pointer that `bind` sets, and in all.
+    /// The module's thread-local memory: bytes before the pointer that `bind` sets, and bytes in total.
     pub(super) shared: (u64, u64),
     runtime: Arc<Runtime>,
 }
 
 impl Entry {
-    /// Static shared memory of the whole module: an upper bound of this kernel's.
+    /// Static shared memory of the whole module: an upper bound for this kernel.
     pub(super) fn static_shared(&self) -> u64 {
         self.shared.1.saturating_sub(size_of::<*const c_void>() as u64)
     }
@@ -67,21 +67,20 @@ impl Loaded {
             let name = name.as_str().into();
             entries.push(Entry { name, parameter_bytes, run, bind, shared, runtime: runtime.clone() });
         }
-        // Never unloaded: other threads may be making their copies of thread-local memory of modules, which the C library does not
-        // protect from one that goes.
+        // Never unloaded: other threads may be copying thread-local memory of modules, which the C library does not protect against unloading.
         std::mem::forget(library);
         Ok(Self { entries: entries.into(), code_bytes })
     }
 }
 
-/// The function called `name`, of the type that the prelude gives it.
+/// The function `name`, with the type that the prelude gives it.
 pub(super) fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T> {
     // SAFETY: the callers ask for functions of the prelude and the runtime, by their types.
     let found = unsafe { library.get::<T>(name.as_bytes()) };
     found.map(|symbol| *symbol).map_err(|error| DeviceError::Call { call: "load kernel", detail: error.to_string() })
 }
 
-/// A module as its user sees it; the shared object may be in the hands of several.
+/// A module as its user sees it; the shared object may have several users.
 #[derive(Debug)]
 pub(super) struct SimModule {
     loaded: Arc<Loaded>,

@@ -1,4 +1,4 @@
-//! The memory of other simulated devices: what may be read of it, and what has arrived from it.
+//! Access of simulated devices to each other's memory, and accounting of copies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use parking_lot::Mutex;
 use super::super::{Device, DeviceError, DevicePtr, Event, Reach, Result, Stream};
 use super::SimDevice;
 
-/// The access of a simulated device to the memory of others.
+/// How a simulated device accesses the memory of others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SimPeers {
-    /// It reads it, once that is permitted.
+    /// Reads it, after permission.
     #[default]
     Reachable,
-    /// It cannot, as a GPU behind another bridge.
+    /// Cannot read it, like a GPU behind another bridge.
     Unreachable,
-    /// Copies succeed, and nothing arrives, as on machines whose IOMMU drops writes.
+    /// Copies succeed, but no data arrives, as on machines whose IOMMU drops writes.
     Lossy,
 }
 
-/// The other devices that a device knows.
+/// State about other devices.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
-    /// Those whose memory may be read, by their own.
+    /// Identities of the devices whose memory may be read.
     permitted: Mutex<BTreeSet<usize>>,
-    /// Bytes that were copied from each, by its ordinal.
+    /// Bytes copied from each, by ordinal.
     arrived: Mutex<BTreeMap<usize, u64>>,
 }
 
@@ -35,12 +35,12 @@ fn simulated<'a>(device: &'a dyn Device, call: &'static str) -> Result<&'a SimDe
 }
 
 impl SimDevice {
-    /// The address of the device's memory, which no other device of the process has.
+    /// The address of the device's memory, unique in the process.
     fn identity(&self) -> usize {
         Arc::as_ptr(&self.memory) as usize
     }
 
-    /// Bytes that were copied from each other device to this one, by the other's ordinal.
+    /// Bytes copied to this device from each other device, by ordinal.
     pub fn arrived(&self) -> BTreeMap<usize, u64> {
         self.peers.arrived.lock().clone()
     }
@@ -62,7 +62,7 @@ impl SimDevice {
     /// Copies from the memory of another device.
     ///
     /// # Safety
-    /// As [`Device::copy_from_peer`].
+    /// As for [`Device::copy_from_peer`].
     pub(super) unsafe fn copy_from(
         &self,
         dst: DevicePtr,
@@ -96,7 +96,7 @@ impl SimDevice {
 
     pub(super) fn wait_for(&self, stream: Stream, other: &dyn Device, event: Event) -> Result<()> {
         self.is_healthy(stream, "wait for a peer")?;
-        // Work is done when it is queued.
+        // Work completes when it is queued.
         simulated(other, "wait for a peer")?.instant(event, "wait for a peer").map(drop)
     }
 }

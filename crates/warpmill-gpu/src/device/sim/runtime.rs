@@ -1,4 +1,4 @@
-//! The compiled runtime (`kernels/sim/runtime.cpp`), seen from Rust.
+//! Rust interface of the compiled runtime (`kernels/sim/runtime.cpp`).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::AtomicU32;
@@ -11,13 +11,13 @@ use super::module::{Entry, symbol};
 /// Calls a kernel function, in a fiber, with the address of its parameter.
 pub(super) type RunFn = unsafe extern "C" fn(*const c_void);
 
-/// Sets a module's pointer to the running block; answers where that pointer lies in the calling thread.
+/// Sets a module's pointer to the running block; returns the address of that pointer in the calling thread.
 pub(super) type BindFn = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// Bytes of a defect's description.
+/// Largest number of bytes of a defect's description.
 const MESSAGE_BYTES: usize = 2048;
 
-/// A block whose threads do nothing but spin for this long is taken for hung.
+/// Seconds after which a block whose threads only spin counts as hung.
 const SPIN_SECONDS: u32 = if cfg!(test) { 3 } else { 60 };
 
 /// `Launch` of `runtime.cpp`.
@@ -37,10 +37,10 @@ struct RawLaunch {
     stop: AtomicU32,
 }
 
-// SAFETY: the workers read it, but for the two atomics.
+// SAFETY: workers only read it, except for the two atomics.
 unsafe impl Sync for RawLaunch {}
 
-/// Parameters as aligned as any C++ type without its own alignment, or with one up to a cache line.
+/// Parameters, aligned for any C++ type with an alignment up to a cache line.
 #[repr(C, align(64))]
 struct Parameters([u8; 4096]);
 
@@ -60,12 +60,12 @@ impl Runtime {
     pub(super) fn new(library: Library) -> Result<Self> {
         let work = symbol(&library, "warpmill_sim_work")?;
         let measure = symbol(&library, "warpmill_sim_measure")?;
-        // Stays loaded, as modules do.
+        // Not unloaded, like modules.
         std::mem::forget(library);
         Ok(Self { work, measure })
     }
 
-    /// The thread-local memory of the module that `bind` belongs to: bytes before what `bind` answers, bytes in all.
+    /// The thread-local memory of the module of `bind`: bytes before the pointer that `bind` returns, and bytes in total.
     pub(super) fn measure(&self, bind: BindFn) -> Result<(u64, u64)> {
         let (mut before, mut bytes) = (0, 0);
         // SAFETY: `bind` is a loaded module's; the results outlive the call.
@@ -75,10 +75,10 @@ impl Runtime {
         }
     }
 
-    /// Runs all blocks of a launch over up to `workers` host threads, the calling one among them.
+    /// Runs all blocks of a launch over up to `workers` host threads, including the calling one.
     ///
     /// # Safety
-    /// `params` is what the kernel takes, `shape` is valid, and the addresses in `params` are good for what the kernel does.
+    /// `params` has the layout that the kernel expects, `shape` is valid, and the addresses in `params` are valid for the kernel's accesses.
     pub(super) unsafe fn launch(
         &self,
         entry: &Entry,

@@ -1,4 +1,4 @@
-//! Kernels that use what the prelude offers, and the defects that the device must find.
+//! Kernels that use the features of the prelude, and defects that the device must detect.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::super::{BuildOrigin, Device, DeviceError, Function, KernelSource, Lau
 use super::compiler::Toolchain;
 use super::{SimDevice, SimOptions};
 
-/// Every parameter struct of these tests: addresses and counts, 8 bytes each.
+/// The parameter struct of all tests: addresses and counts, 8 bytes each.
 const PARAMS: &str = "struct Params { u64* in; u64* out; u64 n; };\n";
 
 struct Rig {
@@ -65,7 +65,7 @@ impl Rig {
         self.download(output_ptr, outputs)
     }
 
-    /// The defect of `body`, run by one block.
+    /// The defect detected in `body`, run by one block.
     fn defect(&self, threads: u32, body: &str) -> String {
         let function = self.kernel("faulty", body);
         match self.launch(&function, LaunchShape { blocks: 1, threads, shared: 0 }, [0; 3]) {
@@ -106,7 +106,7 @@ fn blocks_reduce_with_shuffles_and_shared_memory() {
 
 #[test]
 fn lanes_exit_at_different_times() {
-    // Lane i leaves the loop after i rounds; the others' ballots and barriers do not wait for it.
+    // Lane i leaves the loop after i rounds; ballots and barriers of the others do not wait for it.
     let body = r"
         for (u32 round = 0; round < threadIdx.x; round++) {
             u32 votes = __ballot_sync(0xffffffffu, 1);
@@ -284,7 +284,7 @@ fn spinning_on_another_lane_or_block_ends() {
 fn divergent_barriers_are_named() {
     let rig = Rig::new();
     let detail = rig.defect(64, "if (threadIdx.x < 40)\n__syncthreads();\nelse\n__syncthreads();");
-    // Lines count from the kernel text's first: two lines come before the body.
+    // Line numbers count from the first line of the kernel text: two lines precede the body.
     assert!(detail.contains("block 0: divergent barrier: thread 40 arrives at __syncthreads (line 6)"), "{detail}");
     assert!(detail.contains("threads 0-39 wait at __syncthreads (line 4)"), "{detail}");
 }
@@ -311,7 +311,7 @@ fn deadlocks_are_named() {
     let detail = rig.defect(32, "if (threadIdx.x == 7) __trap();");
     assert!(detail.contains("thread 7 calls __trap (line 3)"), "{detail}");
 
-    // The stream works again once the error was seen.
+    // The stream is usable again after the error was reported.
     assert_eq!(rig.run(BLOCK_SUM, shape(2, 64), &[1, 2, 3], 1), [6]);
 }
 
@@ -321,7 +321,7 @@ fn hangs_are_named() {
         Rig::new().defect(32, "__shared__ u64 flag; if (threadIdx.x == 3) while (atomicAdd(&flag, 0) != 1) {}");
     assert!(detail.contains("hang") && detail.contains("thread 3 can run"), "{detail}");
 
-    // A block that waits for one that has failed does not hang.
+    // A block that waits for a failed one does not hang.
     let rig = Rig::new();
     let function = rig.kernel("faulty", "if (blockIdx.x == 0) __trap(); else while (atomicAdd(p.out, 0) != 1) {}");
     let flag = rig.upload(&[0]);
@@ -397,7 +397,7 @@ fn modules_come_from_memory_then_disk() {
         let path = entry.unwrap().path();
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[200] ^= 1;
-        // A new file: the old one is mapped by this process.
+        // Write a new file, as the old one is mapped by this process.
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, bytes).unwrap();
     }
@@ -459,7 +459,7 @@ fn events_and_streams_have_lives() {
     assert!(rig.device.synchronize(rig.stream).is_err());
 }
 
-/// Runs the kernel that the environment names, sanitized; does nothing in an ordinary run.
+/// Runs the kernel named by the environment, sanitized; does nothing in an ordinary run.
 #[test]
 fn sanitized_child() {
     let Ok(body) = std::env::var("WARPMILL_SIM_SANITIZED_KERNEL") else { return };
@@ -513,7 +513,7 @@ fn kernels_reach_page_locked_memory_of_their_device() {
     rig.launch(&function, shape(1, 64), [at, output, 64]).unwrap();
     assert_eq!(rig.download(output, 64), (0..64).map(|value| value * 3).collect::<Vec<u64>>());
     assert!(memory.as_chunks::<8>().0.iter().all(|word| u64::from_le_bytes(*word) == 7));
-    // It is no device memory: what is copied there has its own calls.
+    // It is not device memory, so device copies refuse it.
     assert_eq!(rig.device.free_memory().unwrap() + 64 * 8, free);
     // SAFETY: the device refuses the range.
     let refused = unsafe { rig.device.copy_to_device(at, &[0; 8], rig.stream) };

@@ -1,4 +1,4 @@
-//! Searches of `asof.cuh` against searches on the host.
+//! Searches of `asof.cuh`, compared with searches on the host.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Fixture {
         bytes.as_chunks().0.iter().copied().map(u32::from_le_bytes).collect()
     }
 
-    /// Searches `values` among `times`, as 64 bits and, without their lowest, as 32.
+    /// Searches `values` among `times`, as 64-bit numbers, and as 32-bit numbers, to which times are clamped.
     fn check(&self, times: &[u64], values: &[u64]) {
         let narrow: Vec<u32> = times.iter().map(|&time| time.min(u32::MAX.into()) as u32).collect();
         let places = [
@@ -93,7 +93,7 @@ impl Fixture {
         }
         let runs = self.download(places[4], 2048);
         let keys: Vec<u32> = narrow.iter().map(|time| time % 1024).collect();
-        // Keys that come back have two runs, of which any parts are noted.
+        // Keys that occur again have two runs; parts of either may be recorded.
         for (key, run) in runs.as_chunks::<2>().0.iter().enumerate() {
             let is_own = |at: &usize| keys[*at] as usize == key;
             let heads = (0..keys.len()).filter(is_own).filter(|&at| at == 0 || keys[at - 1] as usize != key);
@@ -112,7 +112,7 @@ fn draw(at: usize) -> u64 {
 fn places_agree_with_those_of_the_host() {
     let fixture = Fixture::new();
     for rows in [0usize, 1, 2, 15, 16, 17, 63, 64, 65, 300, 4097, 20_000] {
-        // Evenly spread times, ones that crowd at either end, few different ones, and extremes.
+        // Evenly spread times, times that crowd at either end, few distinct ones, and extremes.
         let spreads: [&dyn Fn(usize) -> u64; 5] = [
             &|at| draw(at) % (10 * rows as u64 + 1),
             &|at| (((at + 1) as f64 / (rows + 1) as f64).powi(9) * 4e9) as u64,

@@ -1,4 +1,4 @@
-//! Chunks that the device decompresses (`decompress.cuh`, and `batch.cuh` around a library) against the host's libraries, whole and damaged.
+//! Chunks decompressed by the device (`decompress.cuh`, and `batch.cuh` around a library), compared with the host's libraries, intact and damaged.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
 use crate::memory::regions::{KeyMap, padded};
 
-/// The place where `QueryState` says that a value needs the host.
+/// The `ErrorCode` for values that need the host.
 const ERROR_HOST: u32 = 5;
 
 struct Fixture {
@@ -42,7 +42,7 @@ impl Fixture {
         at
     }
 
-    /// The device's result for `stored`, the stored form of `chunk` or what damage made of it: the bytes and the error raised.
+    /// Decompresses `stored`, the possibly damaged stored form of `chunk`, on the device; returns the bytes and the error raised.
     fn decompress(&self, chunk: &Chunk, stored: &[u8]) -> (Vec<u8>, u32) {
         let (state, from) = (self.upload(&[0; 32]), self.upload(stored));
         let to = self.device.allocate(padded(chunk.bytes)).unwrap();
@@ -50,7 +50,7 @@ impl Fixture {
         let blocks = describe_compressed(chunk, from, &places, 0, &mut image).unwrap();
         let tasks = self.upload(&image);
         let (mut bytes, mut word) = (vec![0; chunk.bytes as usize], [0; 4]);
-        // Less than is needed for all blocks at once.
+        // Less than all blocks need at once.
         let scratch = Scratch { entries: 5, temp: 2 * (3 * 65536 + 6936) };
         let own = self.device.allocate(scratch.bytes()).unwrap();
         // SAFETY: the descriptor names what was uploaded, and room for the segment.
@@ -79,7 +79,7 @@ fn chunks(codec: Codec, block_bytes: usize) -> Vec<(Chunk, CompressedChunk)> {
     const ROWS: i64 = 9000;
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("few", Arc::new(Int64Array::from_iter_values((0..ROWS).map(|i| i * i % 7)))),
-        // Bytes that come again beyond what the device keeps at hand.
+        // Repetitions at a distance of 16 KiB, more than the device keeps in fast memory.
         (
             "again",
             Arc::new(Int64Array::from_iter_values((0..ROWS).map(|i| (i % 2048).wrapping_mul(0x1E37_79B9_7F4A_7C15)))),
@@ -124,13 +124,13 @@ fn chunks_decompress_to_their_segments() {
     }
 }
 
-/// Blocks whose bytes are any: the device may make something of them, but reads and writes nothing else, and says so where they do
-/// not give what belongs there.
+/// Damaged blocks: the device may produce any bytes, but must not access memory out of bounds, and must report blocks that yield a wrong number of
+/// bytes.
 #[test]
 fn damaged_blocks_are_noticed_or_give_other_bytes() {
     let fixture = Fixture::new();
     let mut noticed = 0;
-    // Quick runs, as CI's, try a third.
+    // Quick runs, such as those of CI, try a third.
     let step = if std::env::var_os("WARPMILL_QUICK").is_some() { 3 } else { 1 };
     for codec in Codec::AVAILABLE {
         for (chunk, compressed) in chunks(codec, 4 << 10) {

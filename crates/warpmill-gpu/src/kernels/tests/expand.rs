@@ -1,4 +1,4 @@
-//! Segments that are expanded on the device (`expand.cuh`) against the host's decoder.
+//! Segments expanded on the device (`expand.cuh`), compared with the host's decoder.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn device() -> Arc<dyn Device> {
     Arc::new(SimDevice::new(SimOptions { sanitize, ..SimOptions::default() }).expect("a C++ compiler"))
 }
 
-/// Expands all of `segments` by one launch, and compares.
+/// Expands all of `segments` in one launch, and compares.
 fn check(device: &Arc<dyn Device>, segments: &[Arc<Segment>]) {
     let stream = device.stream().unwrap();
     let (mut places, mut image, mut vectors) = (KeyMap::default(), vec![], 0);

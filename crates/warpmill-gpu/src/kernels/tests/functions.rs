@@ -1,5 +1,5 @@
-//! Translated functions of the host's language: a thread, a warp and a block for each group on the simulated device give what the host's
-//! own machine code gives (and NVRTC compiles the texts, as those of all kernels of tests). `tests/python/udf/test_compiled.py` writes the texts.
+//! Translated functions of the host's language: a thread, a warp and a block per group on the simulated device give the results of the host's machine
+//! code (and NVRTC compiles the texts, like those of all kernel tests). `tests/python/udf/test_compiled.py` writes the texts.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::kernels::functions::{ENTRIES, HOST_ENTRY, on_device, on_host};
 const COMPOUNDED: &str = include_str!("udf/compounded.cuh");
 const CENTRED: &str = include_str!("udf/centred.cuh");
 
-/// Groups of rows, of every size that matters to warps and blocks, also of none.
+/// Groups of rows, of all sizes that matter to warps and blocks, including empty ones.
 struct Groups {
     offsets: Vec<i64>,
     x: Vec<f64>,
@@ -20,7 +20,7 @@ struct Groups {
     present: [Vec<u8>; 2],
 }
 
-/// The results of a run: their bits, whether they are known, statuses.
+/// Results: bits, validity, statuses.
 type Made = (Vec<u64>, Vec<u8>, Vec<i32>);
 
 impl Groups {
@@ -31,7 +31,7 @@ impl Groups {
         }
         let rows = *offsets.last().unwrap() as u64;
         let draw = |row: u64, seed: u64| (row + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ seed << 32) >> 40;
-        // Quarters, so that sums do not depend on their order.
+        // Multiples of 1/4, so that sums do not depend on their order.
         let x = (0..rows).map(|row| if draw(row, 1) % 19 == 0 { f64::NAN } else { (draw(row, 2) % 64) as f64 / 4.0 });
         let y = (0..rows).map(|row| (draw(row, 3) % 1000) as i64 - 500);
         let present = [4, 5].map(|seed| (0..rows).map(|row| u8::from(draw(row, seed) % 11 != 0)).collect());
@@ -65,7 +65,7 @@ impl Groups {
         (results, known, status)
     }
 
-    /// One run for each entry point.
+    /// Runs each entry point.
     fn on_device(&self, text: &str, reverse: bool) -> [Made; 3] {
         let device: Arc<dyn Device> =
             Arc::new(SimDevice::new(SimOptions { reverse, ..SimOptions::default() }).unwrap());

@@ -1,4 +1,4 @@
-//! Pages that the device decodes (`parquet.cuh`) against the host's library, whole and damaged. `tests/fixtures/parquet/make.py` wrote the
+//! Pages decoded by the device (`parquet.cuh`), compared with the host's library, intact and damaged. `tests/fixtures/parquet/make.py` wrote the
 //! files with PyArrow and DuckDB.
 
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ struct Fixture {
     decoder: Decoder,
 }
 
-/// The device's result for a slice.
+/// A slice decoded by the device.
 struct Decoded {
     error: u32,
-    /// Of each row, its bytes; `None`: NULL.
+    /// The bytes of each row; `None`: NULL.
     rows: Vec<Option<Vec<u8>>>,
 }
 
@@ -52,7 +52,7 @@ impl Fixture {
         out
     }
 
-    /// Decodes `image`, that of `slice` or what damage made of it.
+    /// Decodes `image`, the possibly damaged image of `slice`.
     fn decode(&self, slice: &Arc<ParquetSlice>, image: &[u8]) -> Decoded {
         let chunk = Chunk::parquet(slice.clone());
         let (state, from) = (self.upload(&[0; 32]), self.upload(image));
@@ -91,7 +91,7 @@ impl Fixture {
     }
 }
 
-/// The rows of a segment that the host decoded, in the device's bytes.
+/// The rows of a segment decoded by the host, in the device's format.
 fn expected(segment: &Segment, layout: &ValueLayout) -> Vec<Option<Vec<u8>>> {
     let rows = segment.rows();
     let values: Vec<Vec<u8>> = match (layout, segment.layout().unwrap().values) {
@@ -192,7 +192,7 @@ fn pages_decode_to_the_rows_of_the_host() {
     }
 }
 
-/// Pages whose bytes are any: nothing outside of them is touched (sanitizers watch), and what is no page is noticed.
+/// Damaged pages: no memory out of bounds is accessed (checked by sanitizers), and invalid pages are reported.
 #[test]
 fn damaged_pages_are_noticed_or_give_other_rows() {
     let fixture = Fixture::new();

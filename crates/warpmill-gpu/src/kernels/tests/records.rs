@@ -1,4 +1,4 @@
-//! Records of groups that many threads update: `best_string.cuh` and `moments.cuh` against a loop on the host.
+//! Group records updated by many threads: `best_string.cuh` and `moments.cuh`, compared with a loop on the host.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
 use crate::kernels::library::Library;
 
-/// Each thread takes in the rows of its stride, into records in global memory: group 0 by way of its own words and its warp's.
+/// Each thread processes the rows of its stride, into records in global memory; for group 0 through its own words and its warp.
 const CHECK: &str = r#"
 struct Check {
     const u8* bytes;
@@ -83,7 +83,7 @@ impl Fixture {
     }
 }
 
-/// Strings with the same beginning, which only comparison tells apart; some are others with something behind.
+/// Strings with a common prefix; some are prefixes of others.
 fn strings(rows: usize) -> Vec<String> {
     let tail = |row: usize| row.wrapping_mul(7919) % 1000;
     (0..rows)

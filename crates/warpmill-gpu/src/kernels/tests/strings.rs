@@ -1,5 +1,5 @@
-//! `strings.cuh` and the counting functions of `text.cuh` against the standard library: strings of every short length at every
-//! alignment, between other strings, the last one at the very end of its allocation.
+//! `strings.cuh` and the counting functions of `text.cuh`, compared with the standard library: strings of every short length and alignment, between
+//! other strings, the last one at the end of its allocation.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
 use crate::kernels::library::Library;
 
-/// A thread for each string and needle; `RESULTS` words of results each.
+/// A thread per pair of string and needle; `RESULTS` words of results each.
 const CHECK: &str = r#"
 struct Check {
     const u8* bytes;
@@ -50,7 +50,7 @@ extern "C" __global__ void check_strings(Check p) {
 "#;
 const RESULTS: usize = 6;
 
-/// Characters of which strings are made: partial matches overlap often, and some have several bytes.
+/// Characters of the strings: partial matches overlap often, and some characters have several bytes.
 const LETTERS: [&str; 8] = ["a", "a", "a", "b", "a", "b", "é", "\0"];
 
 fn letters(seed: usize) -> impl Iterator<Item = &'static str> {
@@ -119,7 +119,7 @@ impl Fixture {
         self.upload(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>())
     }
 
-    /// The strings one after the other, ending at the end of the allocation, and where each is.
+    /// Concatenates the strings up to the end of an allocation; returns it, and the array of their places.
     fn pack(&self, strings: &[String]) -> (DevicePtr, DevicePtr) {
         let total: usize = strings.iter().map(String::len).sum();
         let mut bytes = vec![b'a'; total.next_multiple_of(16) - total];
@@ -132,7 +132,7 @@ impl Fixture {
     }
 }
 
-/// The result that the kernel should find.
+/// The expected result of the kernel.
 fn expected(s: &str, part: &str) -> [u32; RESULTS] {
     let found = |from: usize| {
         let (s, part) = (s.as_bytes(), part.as_bytes());

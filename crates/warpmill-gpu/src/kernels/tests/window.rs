@@ -1,4 +1,4 @@
-//! Scans, numbers and trees of `window.cuh` against loops on the host.
+//! Scans, numbers and trees of `window.cuh`, compared with loops on the host.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ fn draw(at: usize, seed: u64) -> u64 {
     (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ x >> 31
 }
 
-/// `partitions`: rows of a partition, about; `length`: of frames, at most.
+/// `partitions`: average rows of a partition; `length`: largest length of a frame.
 fn check(rows: usize, partitions: u64, length: u64, reverse: bool) {
     let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();
     let options = SimOptions { reverse, sanitize, ..SimOptions::default() };
@@ -134,7 +134,7 @@ fn check(rows: usize, partitions: u64, length: u64, reverse: bool) {
     while 32 * 16u64.pow(levels) < length {
         levels += 1;
     }
-    // More room than there are rows.
+    // A larger capacity than there are rows.
     let room = rows as u64 + 77;
     let all_tiles = rows.div_ceil(2048);
     let long_words: Vec<u64> =

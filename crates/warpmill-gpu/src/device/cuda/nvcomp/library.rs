@@ -1,4 +1,4 @@
-//! Finding and loading nvCOMP: the functions that are used, by their C signatures.
+//! Loads nvCOMP: its functions, with their C signatures.
 
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use super::version::{MAJOR, NvcompVersion, is_off};
 use crate::device::batch::BatchFormat;
 use crate::device::cuda::files::{mapped_file, subfolders};
 
-/// The file name that is looked for in folders, and on the loader's path.
+/// File name that is searched for in folders and on the loader's path.
 const SONAME: &str = "libnvcomp.so.6";
 
-/// No buffer that is given to nvCOMP is aligned to less than this, but for inputs.
+/// Alignment of all buffers passed to nvCOMP, except inputs.
 const BUFFER_ALIGN: usize = 16;
 
-/// `nvcompBatched*DecompressOpts_t`, which all formats take by value: what decompresses, then members of the format's own and room for
-/// more, all zero, which is each format's default.
+/// `nvcompBatched*DecompressOpts_t`, which all formats take by value: the backend, then members specific to the format and reserved ones, all zero,
+/// which is each format's default.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Options {
@@ -26,7 +26,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// By CUDA kernels: the engine of some chips makes demands on memory, and promises nothing for bytes that are not the format's.
+    /// Decompression by CUDA kernels: the hardware engine of some chips has requirements on memory, and undefined behaviour on invalid input.
     pub const DECOMPRESS: Self = Self { backend: 2, others: [0; 15] };
 }
 
@@ -66,7 +66,7 @@ type Decompress = unsafe extern "C" fn(
 /// The functions of a format.
 pub(super) struct Format {
     format: BatchFormat,
-    /// Its name in errors of the device.
+    /// Name in error messages.
     pub name: Arc<str>,
     pub alignments: Alignments,
     pub temp_bytes: GetTempBytes,
@@ -82,7 +82,7 @@ pub(super) struct Nvcomp {
 }
 
 impl Nvcomp {
-    /// The process's nvCOMP, found and loaded when first asked for; or why there is none.
+    /// The process's nvCOMP, loaded at the first call; the error is the reason why there is none.
     pub fn get() -> Result<&'static Self, String> {
         static FOUND: OnceLock<Result<Nvcomp, String>> = OnceLock::new();
         FOUND.get_or_init(find).as_ref().map_err(Clone::clone)
@@ -98,7 +98,7 @@ impl Nvcomp {
         }
     }
 
-    /// The functions of `format`, which it may lack.
+    /// The functions of `format`, if the library has them.
     pub fn format(&self, format: BatchFormat) -> Option<&Format> {
         self.formats.iter().find(|own| own.format == format)
     }
@@ -131,14 +131,14 @@ impl Nvcomp {
         let status_string = *unsafe { library.get(b"nvcompGetStatusString\0") }.map_err(|error| explain(&error))?;
         let formats = BatchFormat::ALL.into_iter().filter_map(|format| Format::of(&library, format)).collect();
         let path = mapped_file(status_string as usize);
-        // Kernels of its own may be running when the process ends.
+        // Not unloaded: its kernels may be running when the process ends.
         std::mem::forget(library);
         Ok(Self { formats, status_string, properties, path })
     }
 }
 
 impl Format {
-    /// That of `library`; `None` where it lacks a function, or wants buffers aligned as they are not.
+    /// The functions of `format` in `library`; `None` if one is missing, or larger alignments are required.
     fn of(library: &Library, format: BatchFormat) -> Option<Self> {
         let symbol = match format {
             BatchFormat::Lz4 => "LZ4",
@@ -177,7 +177,7 @@ fn properties(library: &Library) -> Result<Properties, String> {
     }
 }
 
-/// The loader's own words: the error displays only that it failed.
+/// The loader's message; the error itself only says that loading failed.
 fn explain(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -201,10 +201,10 @@ fn find() -> Result<Nvcomp, String> {
     ))
 }
 
-/// The place where nvCOMP may be, in the order of preference. Bare names are for the loader's path.
+/// Possible locations of nvCOMP, in order of preference. Bare names are resolved on the loader's path.
 pub(super) fn candidates(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     if let Some(chosen) = variable("WARPMILL_NVCOMP").map(PathBuf::from) {
-        // Nothing else is tried: a choice that does not work is to be seen.
+        // No fallback: a chosen library that does not work must be reported.
         return vec![if chosen.is_dir() { chosen.join(SONAME) } else { chosen }];
     }
     let mut found = vec![PathBuf::from(SONAME)];

@@ -1,13 +1,13 @@
-//! nvCOMP, NVIDIA's library of codecs for GPUs: optional, proprietary, loaded at run time where it is installed, never shipped.
+//! nvCOMP, NVIDIA's library of codecs for GPUs: optional, proprietary, loaded at run time if installed, never shipped.
 //!
-//! It is looked for once, in this order: `WARPMILL_NVCOMP` (its path, or its folder; nothing else is tried then; `off`: it is not
-//! used), the loader's path, `$CUDA_PATH/lib64` and `$CUDA_HOME/lib64`, `/usr/local/cuda*/lib64`, and the wheels
-//! `nvidia-libnvcomp-cu13` and `-cu12` in the folders of `WARPMILL_PYTHON_PATH` (the Python package sets it to `sys.path`).
+//! It is searched for once, in this order: `WARPMILL_NVCOMP` (a path or folder, without fallback; `off`: not used), the loader's path,
+//! `$CUDA_PATH/lib64` and `$CUDA_HOME/lib64`, `/usr/local/cuda*/lib64`, and the wheels `nvidia-libnvcomp-cu13` and `-cu12` in the folders of
+//! `WARPMILL_PYTHON_PATH` (the Python package sets it to `sys.path`).
 //!
-//! Majors of nvCOMP differ in the structures that they take by value: only [`MAJOR`](version::MAJOR) is used, whatever others are installed.
+//! Major versions of nvCOMP differ in the structures that they take by value: only [`MAJOR`](version::MAJOR) is used, whichever others are installed.
 //!
-//! nvCOMP calls the CUDA runtime, which works in the calling thread's current context: the device's primary one while a
-//! [`Batches`] runs, the same that [`CudaDevice`](super::CudaDevice) uses.
+//! nvCOMP calls the CUDA runtime, which uses the calling thread's current context: while a [`Batches`] runs, the device's primary context, which
+//! [`CudaDevice`](super::CudaDevice) uses as well.
 
 mod library;
 pub mod version;
@@ -20,10 +20,10 @@ use crate::device::batch::{Batch, BatchCodec, BatchFormat};
 use crate::device::{DeviceError, Result, Stream};
 use library::{Format, Nvcomp, Options};
 
-/// The nvCOMP of this process; or why there is none.
+/// The version of this process's nvCOMP; the error is the reason why there is none.
 ///
 /// # Errors
-/// The files that were looked for, and the remedy.
+/// The files that were tried, and the remedy.
 pub fn available() -> std::result::Result<NvcompVersion, String> {
     Nvcomp::get().map(Nvcomp::version)
 }
@@ -35,7 +35,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// For the device of `context`; fails with the reason where there is no nvCOMP.
+    /// For the device of `context`; the error is the reason why there is no nvCOMP.
     pub(super) fn new(context: Arc<Context>) -> std::result::Result<Self, String> {
         Ok(Self { library: Nvcomp::get()?, context })
     }
@@ -67,7 +67,7 @@ impl BatchCodec for Batches {
     }
 
     fn input_alignment(&self, format: BatchFormat) -> Option<u64> {
-        // Outputs and memory for intermediate results are aligned to 16 at least: the library was checked to want no more.
+        // Outputs and scratch memory are aligned to at least 16, and the library was checked to require no more.
         self.library.format(format).map(|format| format.alignments.input as u64)
     }
 
@@ -89,8 +89,7 @@ impl BatchCodec for Batches {
         let functions = self.format(format)?;
         self.context.launched(&functions.name);
         let address = |at: u64| at as *mut std::ffi::c_void;
-        // SAFETY: the type is the function's C signature; what the arrays hold is the caller's promise. Streams of the driver are
-        // streams of the runtime.
+        // SAFETY: the type is the function's C signature; the arrays' contents are the caller's promise. Driver streams are runtime streams.
         let queue = || unsafe {
             (functions.decompress)(
                 address(batch.stored).cast(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use super::library::{Nvcomp, Options, candidates};
 use super::*;
 
-/// The library where a wheel or a path says that there is one: these tests need no GPU, only that.
+/// The library, if a wheel or a path provides one: these tests need no GPU.
 fn library() -> Option<&'static Nvcomp> {
     match Nvcomp::get() {
         Ok(library) => Some(library),
@@ -50,7 +50,7 @@ fn the_interface_is_the_one_that_is_known() {
 fn a_library_that_is_none_has_a_reason() {
     let missing = Nvcomp::load(Path::new("/nowhere/libnvcomp.so.6")).err().unwrap();
     assert!(missing.contains("/nowhere/libnvcomp.so.6"), "{missing}");
-    // One that loads, but is another.
+    // Another library that loads.
     let other = Nvcomp::load(Path::new("libc.so.6")).err().unwrap();
     assert!(other.contains("nvcompGetProperties"), "{other}");
 }

@@ -1,22 +1,22 @@
-//! The version of nvCOMP that is used, and whether it is.
+//! The supported version of nvCOMP, and whether it is disabled.
 
 use std::path::PathBuf;
 
-/// The major version whose interface this is.
+/// The supported major version.
 pub const MAJOR: u32 = 6;
 
-/// The facts about the process's nvCOMP.
+/// Version and location of the process's nvCOMP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvcompVersion {
     /// `6.0.0`.
     pub version: String,
-    /// Its file, where it can be told.
+    /// Its file, if known.
     pub path: Option<PathBuf>,
-    /// The release of CUDA that it was built with: `13.4`.
+    /// The CUDA release that it was built with: `13.4`.
     pub cuda: String,
 }
 
-/// Whether somebody wants it not to be used.
+/// Whether `WARPMILL_NVCOMP` disables it.
 pub fn is_off() -> bool {
     std::env::var_os("WARPMILL_NVCOMP").is_some_and(|value| value == "off")
 }

@@ -1,8 +1,7 @@
-//! Finding and loading NVRTC.
+//! Loads NVRTC.
 //!
-//! The functions are looked up here rather than through cudarc: it knows the library by its soname only, takes the
-//! first one on the loader's path whatever its version, panics where a symbol is missing, and its result type cannot
-//! hold the codes of an NVRTC newer than itself.
+//! The functions are looked up here rather than through cudarc, which knows the library by its soname only, takes the first one on the loader's path
+//! whatever its version, panics if a symbol is missing, and has a result type that cannot hold the codes of newer NVRTCs.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ const SONAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 /// A program being compiled.
 pub(super) type Program = *mut c_void;
 
-/// The functions of NVRTC that are used, by their C signatures. The result is 0 or an error code.
+/// The functions used of NVRTC, with their C signatures. The result is 0 or an error code.
 pub(super) struct Functions {
     pub error_string: unsafe extern "C" fn(c_int) -> *const c_char,
     pub version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int,
@@ -72,27 +71,27 @@ pub(super) struct Nvrtc {
     pub functions: Functions,
     pub major: u32,
     pub minor: u32,
-    /// The architectures it compiles for (90 is `sm_90`), ascending.
+    /// The architectures that it compiles for (90 is `sm_90`), ascending.
     pub archs: Vec<u32>,
-    /// The library's file, where it can be told.
+    /// The library's file, if known.
     pub path: Option<PathBuf>,
 }
 
 impl Nvrtc {
-    /// The process's NVRTC, found and loaded when first asked for.
+    /// The process's NVRTC, loaded at the first call.
     pub(super) fn get() -> Result<&'static Self> {
         static FOUND: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
         FOUND.get_or_init(find).as_ref().map_err(|reason| DeviceError::NoCompiler(reason.clone()))
     }
 
-    /// Tells builds of the compiler apart that have one version number: patch releases differ in their file.
+    /// Identifies a build of the compiler: patch releases with the same version number differ in their file.
     pub(super) fn identity(&self) -> Option<String> {
         let metadata = std::fs::metadata(self.path.as_ref()?).ok()?;
         let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
         Some(format!("{}.{} {} {}", self.major, self.minor, metadata.len(), modified.as_nanos()))
     }
 
-    /// The meaning of an error code.
+    /// The message for an error code.
     pub(super) fn describe(&self, code: c_int) -> String {
         // SAFETY: NVRTC gives a static string for every code, unknown ones included.
         unsafe {
@@ -108,7 +107,7 @@ impl Nvrtc {
         // SAFETY: NVRTC's initializers have no preconditions.
         let library = unsafe { Library::new(candidate) }.map_err(|error| explain(&error))?;
         let functions = Functions::of(&library).map_err(|error| explain(&error))?;
-        // Other libraries of the process may use it too: it stays.
+        // Not unloaded: other libraries of the process may use it.
         std::mem::forget(library);
         Self::query(functions).map_err(|code| format!("{}: it fails with error {code}", candidate.display()))
     }
@@ -130,13 +129,13 @@ impl Nvrtc {
     }
 }
 
-/// The loader's own words: the error displays only that it failed.
+/// The loader's message; the error itself only says that loading failed.
 fn explain(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// Loads NVRTC's second library by its path: NVRTC opens it by its soname, and where its own folder is not on the
-/// loader's path (the wheels of CUDA 13.0 have no run path) finds it only if it is loaded already.
+/// Loads NVRTC's second library by path. NVRTC opens it by its soname, which fails if its own folder is not on the loader's path (the wheels of CUDA
+/// 13.0 have no run path) unless it is loaded already.
 fn preload_builtins(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -150,7 +149,7 @@ fn preload_builtins(folder: &Path) {
     }
 }
 
-/// The first library that loads and whose cubins the driver, if there is one, accepts; else the first that loads.
+/// The first library that loads and whose cubins the driver accepts, if there is one; otherwise the first that loads.
 fn find() -> Result<Nvrtc, String> {
     let driver = driver_version().ok().map(|version| version.major());
     let mut too_new = None;
@@ -163,7 +162,7 @@ fn find() -> Result<Nvrtc, String> {
         }
     }
     too_new.ok_or_else(|| {
-        // The first failure is of what the user asked for, or says that the loader's path has no library.
+        // The first failure is of the library that the user chose, or shows that the loader's path has none.
         let reason = failures.first().map_or("no library was found", String::as_str);
         format!(
             "NVRTC cannot be loaded ({reason}): install it with `pip install 'warpmill[gpu]'`, or name the library in \
@@ -172,10 +171,10 @@ fn find() -> Result<Nvrtc, String> {
     })
 }
 
-/// The place where NVRTC may be, in the order of preference. Bare names are for the loader's path.
+/// Possible locations of NVRTC, in order of preference. Bare names are resolved on the loader's path.
 pub(super) fn candidates(variable: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> Vec<PathBuf> {
     if let Some(chosen) = variable("WARPMILL_NVRTC").map(PathBuf::from) {
-        // Nothing else is tried: a choice that does not work is to be seen.
+        // No fallback: a chosen library that does not work must be reported.
         return if chosen.is_dir() { in_folder(&chosen, true) } else { vec![chosen] };
     }
     let mut found: Vec<PathBuf> = SONAMES.iter().map(PathBuf::from).collect();
@@ -193,8 +192,7 @@ pub(super) fn candidates(variable: &dyn Fn(&str) -> Option<std::ffi::OsString>) 
     found
 }
 
-/// The NVRTC libraries of a folder, the newest first. `named` folders give a path even if they hold none, for the
-/// message.
+/// The NVRTC libraries of a folder, the newest first. For `named` folders without one, a path for the error message.
 fn in_folder(folder: &Path, named: bool) -> Vec<PathBuf> {
     let present: Vec<_> = SONAMES.iter().map(|name| folder.join(name)).filter(|path| path.exists()).collect();
     if present.is_empty() && named { vec![folder.join(SONAMES[0])] } else { present }

@@ -1,11 +1,11 @@
-//! NVRTC: from CUDA C++ to machine code, with or without a GPU.
+//! NVRTC: compiles CUDA C++ to machine code, with or without a GPU.
 //!
-//! The library is looked for once, in this order: `WARPMILL_NVRTC` (its path, or its folder; nothing else is tried
-//! then), the loader's path, `$CUDA_PATH/lib64` and `$CUDA_HOME/lib64`, `/usr/local/cuda*/lib64`, and the wheel
-//! `nvidia-cuda-nvrtc` in the folders of `WARPMILL_PYTHON_PATH` (the Python package sets it to `sys.path`).
+//! The library is searched for once, in this order: `WARPMILL_NVRTC` (a path or folder, without fallback), the loader's path, `$CUDA_PATH/lib64` and
+//! `$CUDA_HOME/lib64`, `/usr/local/cuda*/lib64`, and the wheel `nvidia-cuda-nvrtc` in the folders of `WARPMILL_PYTHON_PATH` (the Python package sets
+//! it to `sys.path`).
 //!
-//! Machine code (cubins) is made, never PTX: a driver takes cubins of every CUDA release of its major version, and PTX
-//! only of releases not newer than itself.
+//! The output is machine code (cubins), never PTX: a driver loads cubins of every CUDA release of its major version, but PTX only of releases not
+//! newer than itself.
 
 mod library;
 
@@ -19,8 +19,8 @@ use crate::device::{DeviceError, KernelSource, Result};
 /// The text in front of every kernel.
 const PRELUDE: &str = include_str!("../../../../kernels/prelude.cuh");
 
-/// The options of every compilation, but for the architecture. Contracted multiply-adds round once where the CPU back
-/// end rounds twice: answers must not depend on the back end. Lambdas within lambdas are code of the device, too: NVRTC 12 asks to be told.
+/// Options of every compilation, except the architecture. Contracted multiply-adds would round once where the CPU back end rounds twice, and answers
+/// must not depend on the back end. NVRTC 12 needs an option to treat nested lambdas as device code.
 const OPTIONS: [&str; 5] =
     ["--std=c++17", "--device-int128", "--fmad=false", "--disable-warnings", "--device-as-default-execution-space"];
 
@@ -29,14 +29,14 @@ const ERROR_COMPILATION: c_int = 6;
 /// NVRTC's second library is missing.
 const ERROR_BUILTIN_OPERATION_FAILURE: c_int = 7;
 
-/// The NVRTC that was found.
+/// The version of the NVRTC in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvrtcVersion {
     /// The CUDA release's major number.
     pub major: u32,
-    /// Its minor number.
+    /// Minor version.
     pub minor: u32,
-    /// The library's file, where it can be told.
+    /// The library's file, if known.
     pub path: Option<PathBuf>,
 }
 
@@ -46,21 +46,21 @@ impl std::fmt::Display for NvrtcVersion {
     }
 }
 
-/// The NVRTC that kernels are compiled with, or why there is none ([`DeviceError::NoCompiler`]).
+/// The NVRTC that kernels are compiled with, or the reason why there is none ([`DeviceError::NoCompiler`]).
 pub fn available() -> Result<NvrtcVersion> {
     let nvrtc = Nvrtc::get()?;
     Ok(NvrtcVersion { major: nvrtc.major, minor: nvrtc.minor, path: nvrtc.path.clone() })
 }
 
-/// The architectures that it compiles for, ascending: 90 is `sm_90`.
+/// The architectures that NVRTC compiles for, ascending: 90 is `sm_90`.
 pub fn supported_archs() -> Result<Vec<u32>> {
     Ok(Nvrtc::get()?.archs.clone())
 }
 
 /// Compiles `source` for `arch` (`sm_90`) to a cubin. Needs no GPU.
 ///
-/// Fails with [`DeviceError::NoCompiler`] where NVRTC is missing or does not know `arch`, and with
-/// [`DeviceError::Compile`] where the source is wrong; its line numbers count from the first line of `source.text`.
+/// Fails with [`DeviceError::NoCompiler`] if NVRTC is missing or does not know `arch`, and with [`DeviceError::Compile`] if the source is invalid;
+/// line numbers count from the first line of `source.text`.
 pub fn compile_cubin(source: &KernelSource, arch: &str) -> Result<Vec<u8>> {
     let nvrtc = Nvrtc::get()?;
     let text = format!("{PRELUDE}#line 1 \"kernel.cu\"\n{}", source.text);
@@ -71,8 +71,8 @@ pub fn compile_cubin(source: &KernelSource, arch: &str) -> Result<Vec<u8>> {
     program.cubin()
 }
 
-/// The architecture that a GPU of compute capability `arch` (90 is 9.0) runs and NVRTC knows: its own, or else the
-/// newest before it of the same generation.
+/// The architecture to compile for on a GPU of compute capability `arch` (90 is 9.0): its own if NVRTC knows it, otherwise the newest earlier one of
+/// the same generation.
 pub(super) fn arch_for(arch: u32) -> Result<String> {
     let nvrtc = Nvrtc::get()?;
     newest_before(&nvrtc.archs, arch).map(|arch| format!("sm_{arch}")).ok_or_else(|| {
@@ -84,11 +84,11 @@ fn newest_before(known: &[u32], arch: u32) -> Option<u32> {
     known.iter().copied().filter(|&other| other <= arch && other / 10 == arch / 10).max()
 }
 
-/// The key of everything that the cubin of `source` depends on; none when the compiler cannot be identified, and its output not be kept.
+/// The cache key of the cubin of `source`; `None` if the compiler cannot be identified, so that its output must not be kept.
 pub(super) fn cache_key(source: &KernelSource, arch: &str) -> Result<Option<Key>> {
     let Some(identity) = Nvrtc::get()?.identity() else { return Ok(None) };
     let fields = [PRELUDE, &source.text, arch, &identity].into_iter();
-    // The two lists have a length in front, so that their entries cannot change places.
+    // The lists are preceded by their lengths, so that entries of one cannot be taken for those of the other.
     let lengths = [source.entries.len(), OPTIONS.len()].map(|length| length.to_string());
     let entries = std::iter::once(lengths[0].as_str()).chain(source.entries.iter().map(String::as_str));
     let options = std::iter::once(lengths[1].as_str()).chain(OPTIONS);

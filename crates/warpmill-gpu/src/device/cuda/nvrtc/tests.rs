@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::kernels::library::Library;
 
-/// Whether there is a compiler. Without the wheel these tests have nothing to run.
+/// Whether there is a compiler; without the wheel these tests do nothing.
 fn compiler() -> bool {
     match available() {
         Ok(_) => true,
@@ -21,7 +21,7 @@ fn source(text: &str, entry: &str) -> KernelSource {
     KernelSource { text: text.into(), entries: vec![entry.into()] }
 }
 
-/// Uses all that the prelude defines.
+/// Uses everything that the prelude defines.
 const SUM: &str = r#"
 struct Params { const i32* values; u64 count; i64* sum; i128* wide; };
 extern "C" __global__ void sum(Params p) {
@@ -64,7 +64,7 @@ fn kernels_compile_for_every_generation_without_a_gpu() {
     }
 }
 
-/// Every device function is checked, those that no kernel uses yet included. Later parts use earlier ones.
+/// Compiles every device function, including unused ones. Later parts use earlier ones.
 #[test]
 fn the_device_library_compiles() {
     if !compiler() {
@@ -156,7 +156,7 @@ fn code_of_the_same_generation_runs() {
     assert_eq!(newest_before(&known, 110), None);
 }
 
-/// The candidates under an environment.
+/// The candidates under these environment variables.
 fn candidates(variables: &[(&str, &Path)]) -> Vec<PathBuf> {
     library::candidates(&|name| {
         let found = variables.iter().find(|(other, _)| *other == name);

@@ -1,4 +1,4 @@
-//! Exchanges through the driver's calls, with a driver whose devices have main memory in the place of theirs.
+//! Exchanges through driver calls, with a fake driver whose device memory is main memory.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::device::{Device, Stream};
 
 const INNER: &str = "device::cuda::peer::tests::with_that_driver";
 
-/// Compiles the driver into `folder`.
+/// Compiles the fake driver into `folder`.
 fn compile(folder: &Path) {
     let source = folder.join("driver.cpp");
     std::fs::write(&source, include_str!("driver.cpp")).unwrap();
@@ -37,7 +37,7 @@ fn links_are_those_that_carry_data() {
     }
 }
 
-/// The test in a process that has the driver; elsewhere there is nothing to do.
+/// The test within a process that has the fake driver; does nothing elsewhere.
 #[test]
 fn with_that_driver() {
     let Ok(mode) = std::env::var("FAKE_DRIVER") else { return };
@@ -46,7 +46,7 @@ fn with_that_driver() {
     let devices: Vec<Arc<dyn Device>> =
         [0, 1, 0].map(|ordinal| CudaDevice::open(ordinal).unwrap() as Arc<dyn Device>).to_vec();
     let group = DeviceGroup::new(devices.clone()).without_kernels();
-    // Access that is there already is no error.
+    // Enabling access again is no error.
     DeviceGroup::new(devices.clone());
     assert_eq!((group.link(0, 2), group.link(2, 0)), (&Link::Own, &Link::Own));
     for (source, destination) in [(0, 1), (1, 0), (1, 2), (2, 1)] {
