@@ -1,4 +1,4 @@
-//! Collects rows, in the source's order.
+//! Sink that collects rows in the source's order.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub(crate) struct Batch {
     pub rows: usize,
 }
 
-/// Batches of all workers in the source's order: by sequence; batches of one sequence in the order in which they came
-/// (they come from one worker of a pipeline).
+/// All workers' batches in the source's order, by sequence; batches of one sequence, which come from one worker, stay in order of
+/// arrival.
 pub(crate) fn in_order(workers: Vec<Vec<Batch>>) -> Vec<Batch> {
     let mut batches: Vec<Batch> = workers.into_iter().flatten().collect();
     batches.sort_by_key(|batch| batch.sequence);
@@ -68,7 +68,7 @@ impl Sink for CollectSink {
     }
 }
 
-/// A sink's own kind of worker state.
+/// Converts a local state to the sink's own type.
 pub(crate) fn downcast<T: 'static>(local: Box<dyn LocalSink>) -> T {
     *local.into_any().downcast().expect("a sink is finished with the states that it made")
 }

@@ -1,4 +1,4 @@
-//! The state that all operators of a query share: settings, temporary files, and its memory, account and cancellation.
+//! State shared by all operators of a query: settings, temporary files, memory accounting and cancellation.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) use warpmill_eval::memory::{Reservation, Share, Worker};
 use crate::compaction::Compaction;
 use crate::spill::{SpillArea, SpillSettings};
 
-/// The way a query is run.
+/// Settings of a query's execution.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Worker threads (at least 1).
@@ -22,9 +22,9 @@ pub struct Settings {
     pub memory_limit: usize,
     /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
     pub chunk_rows: usize,
-    /// The time when small chunks are copied together.
+    /// The compaction strategy.
     pub compaction: Compaction,
-    /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
+    /// Whether joins and aggregations always use hash tables, with all hashes equal (for tests of collisions).
     pub equal_hashes: bool,
     /// The policy at the memory limit.
     pub spill: SpillSettings,
@@ -46,13 +46,13 @@ impl Default for Settings {
 /// State shared by all operators of a running query.
 #[derive(Debug)]
 pub struct QueryContext {
-    /// The way to run.
+    /// Execution settings.
     pub settings: Settings,
     /// Temporary files.
     pub spill: SpillArea,
-    /// Memory, and whether to stop.
+    /// Memory accounting and cancellation.
     pub memory: Arc<QueryMemory>,
-    /// The progress of its scans.
+    /// Progress of the query's scans.
     pub progress: QueryProgress,
 }
 
@@ -80,14 +80,14 @@ impl QueryContext {
         Self { settings, spill, memory, progress: QueryProgress::default() }
     }
 
-    /// The same, whose scans are seen in `progress`.
+    /// The same context, with scans that report to `progress`.
     #[must_use]
     pub fn with_progress(self, progress: QueryProgress) -> Self {
         Self { progress, ..self }
     }
 
-    /// Bytes that a worker's part of an operator may hold whatever the others do: with less, putting aside makes too little room
-    /// for its cost. What operators hold can exceed the limit by this for each of them.
+    /// Bytes that a worker's part of an operator may hold in any case: with less, spilling frees too little memory for its cost. Operators can exceed
+    /// the memory limit by this amount per worker.
     pub fn working_memory(&self) -> usize {
         let part = self.settings.memory_limit / (16 * self.settings.threads.max(1));
         self.settings.spill.working_memory.unwrap_or(part.clamp(1 << 10, 4 << 20))

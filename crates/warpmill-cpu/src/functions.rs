@@ -1,4 +1,4 @@
-//! Functions of groups, which this back end does not run: the host calls them, in its own operators.
+//! Functions of groups, which this back end does not run: the host calls them in its own operators.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::chunk::Chunk;
 use crate::context::{ExecError, QueryContext, Result};
 use crate::operator::{LocalSink, Sink, SinkOutput};
 
-/// The sink of [`warpmill_ir::Sink::Functions`]: it takes no row. A device has run it, or the program is given up.
+/// The sink of [`warpmill_ir::Sink::Functions`], which refuses all rows: either a device has run it, or the program fails.
 pub struct FunctionsSink;
 
 struct LocalFunctions;

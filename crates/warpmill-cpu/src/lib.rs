@@ -1,14 +1,14 @@
 //! The vectorized CPU back end: push-based pipelines over chunks of up to 2048 rows.
 //!
-//! - [`context`]: the state that all operators of a query share; vectors, chunks and expressions are those of [`warpmill_eval`];
-//! - [`source`], [`scan`]: chunks from rows in memory, Arrow batches, and encoded segments, decoded late; predicates on
-//!   encoded values; pruning;
+//! - [`context`]: state shared by all operators of a query; vectors, chunks and expressions come from [`warpmill_eval`];
+//! - [`source`], [`scan`]: chunks from rows in memory, Arrow batches, and encoded segments, which are decoded late; predicates on encoded values;
+//!   pruning;
 //! - [`operator`]: the interfaces of streaming operators and sinks; [`stream`]: filter, project, limit;
-//! - [`compaction`]: when to copy small chunks together: none, full, binary, learning;
+//! - [`compaction`]: the strategies for copying small chunks together: none, full, binary, learning;
 //! - [`join`]: hash builds and probes of every kind, with logical compaction;
-//! - [`aggregate`], [`sort`], [`window`], [`collect`]: the other pipeline breakers; [`functions`]: the one that only devices have;
-//! - [`spill`]: temporary files for what exceeds the memory limit;
-//! - [`pipeline`]: runs a program's pipelines on a pool of workers; [`profile`]: what they did.
+//! - [`aggregate`], [`sort`], [`window`], [`collect`]: the other pipeline breakers; [`functions`]: one that only devices implement;
+//! - [`spill`]: temporary files for data beyond the memory limit;
+//! - [`pipeline`]: runs a program's pipelines on a pool of workers; [`profile`]: their measurements.
 
 pub mod aggregate;
 pub mod collect;
@@ -29,5 +29,5 @@ pub mod window;
 pub use context::QueryContext;
 pub(crate) use warpmill_eval::{arrow, chunk, expr, map_data, rows, vector, with_data};
 
-/// Rows of a full chunk (a setting for tests: [`context::Settings::chunk_rows`]).
+/// Number of rows of a full chunk (tests change it: [`context::Settings::chunk_rows`]).
 pub const CHUNK_ROWS: usize = 2048;

@@ -10,56 +10,56 @@ use crate::rows::RowSet;
 use crate::source::ChunkSource;
 use crate::vector::Vector;
 
-/// Passes chunks on to the next operator.
+/// Emits chunks to the next operator.
 pub type Emit<'a> = &'a mut dyn FnMut(Chunk) -> Result<()>;
 
 /// A streaming operator, shared by all workers of a pipeline.
 pub trait Operator: Send + Sync {
-    /// As EXPLAIN ANALYZE shows it.
+    /// Name in EXPLAIN ANALYZE.
     fn name(&self) -> String;
-    /// The state of one worker.
+    /// Makes the state of one worker.
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator>;
-    /// The counts that EXPLAIN ANALYZE shows beside rows and time: name and count.
+    /// Counters that EXPLAIN ANALYZE shows beside rows and time: name and value.
     fn counters(&self) -> Vec<(String, u64)> {
         vec![]
     }
-    /// Rows that were put aside, to be gone through after all that reached this operator: called again until there are none.
+    /// Spilled rows to process after all rows that reached this operator: called until it returns `None`.
     fn resume(&self, _query: &Arc<QueryContext>, _pool: &rayon::ThreadPool) -> Result<Option<Resumed>> {
         Ok(None)
     }
-    /// The memory that has to outlive the pipeline because rows may view strings in it.
+    /// Memory that has to outlive the pipeline because rows may have views of its strings.
     fn into_kept(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
-/// Rows that an operator has put aside.
+/// Rows that an operator has spilled.
 pub struct Resumed {
-    /// The rows, as they reached the operator.
+    /// The rows in the form in which they reached the operator.
     pub source: Box<dyn ChunkSource>,
-    /// The operator's stand-in.
+    /// The operator that processes them instead.
     pub operator: Box<dyn Operator>,
-    /// To be called after the last row.
+    /// A callback for the end of the rows.
     pub done: Box<dyn FnOnce() + Send>,
 }
 
 /// One worker's instance of a streaming operator.
 pub trait LocalOperator: Send {
-    /// Processes a chunk; empty chunks are neither passed in nor to be emitted.
+    /// Processes a chunk. Empty chunks are neither passed in nor emitted.
     fn process(&mut self, chunk: Chunk, emit: Emit<'_>) -> Result<()>;
 
-    /// Emits what is still held back, after the last chunk.
+    /// Emits buffered rows, after the last chunk.
     fn finish(&mut self, _emit: Emit<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// The output columns whose strings it makes.
+    /// The output columns whose strings this operator computes.
     fn made_texts(&self) -> Vec<usize> {
         vec![]
     }
 
-    /// From here on, nothing views the strings of a chunk that it has made once the chunk is emitted.
+    /// From now on, the strings computed for a chunk may be freed once the chunk has been emitted.
     fn forget_texts(&mut self) {}
 
-    /// Whether values of a chunk may be held when [`LocalOperator::process`] has returned.
+    /// Whether values of a chunk may still be referenced after [`LocalOperator::process`] has returned.
     fn holds_rows(&self) -> bool {
         true
     }
@@ -67,9 +67,9 @@ pub trait LocalOperator: Send {
 
 /// A pipeline breaker, shared by all workers of all pipelines that feed it.
 pub trait Sink: Send + Sync {
-    /// As EXPLAIN ANALYZE shows it.
+    /// Name in EXPLAIN ANALYZE.
     fn name(&self) -> String;
-    /// The state of one worker of one pipeline.
+    /// Makes the state of one worker of one pipeline.
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink>;
     /// Merges all workers' states, in parallel on `pool` where that pays.
     fn finish(
@@ -78,7 +78,7 @@ pub trait Sink: Send + Sync {
         query: &Arc<QueryContext>,
         pool: &rayon::ThreadPool,
     ) -> Result<SinkOutput>;
-    /// The counts that EXPLAIN ANALYZE shows beside rows and time, once finished: name and count.
+    /// Counters that EXPLAIN ANALYZE shows beside rows and time, valid after [`Sink::finish`]: name and value.
     fn counters(&self) -> Vec<(String, u64)> {
         vec![]
     }
@@ -86,45 +86,44 @@ pub trait Sink: Send + Sync {
 
 /// One worker's instance of a sink.
 pub trait LocalSink: Send {
-    /// Takes in a chunk (never empty).
+    /// Adds a chunk (never empty).
     fn consume(&mut self, chunk: Chunk) -> Result<()>;
-    /// Whether it copies the strings of these columns, as far as it keeps them, from here on.
+    /// Asks the sink to copy the strings that it keeps of these columns from now on. Returns whether it does.
     fn copies_texts(&mut self, _columns: &[usize]) -> bool {
         false
     }
-    /// Whether strings can be copied as far as they are held when [`LocalSink::consume`] has returned.
+    /// Whether the sink can copy strings that it still references after [`LocalSink::consume`] has returned.
     fn can_copy_strings(&self) -> bool {
         false
     }
-    /// From here on strings that are held are copies.
+    /// From now on, copies the strings that the sink keeps.
     fn copy_strings(&mut self) {}
-    /// Takes in what another site has made of other rows for the same sink: columns of states, as [`warpmill_functions::Partial`] names
-    /// them, of `rows` groups.
+    /// Merges partial results of another site for the same sink: state columns of `rows` groups, in the order of [`warpmill_functions::Partial`].
     fn merge_states(&mut self, _states: &[Arc<Vector>], _rows: usize) -> Result<()> {
         Err(ExecError::Unsupported("states of a sink that has none".into()))
     }
-    /// For [`Sink::finish`] to get its own type back.
+    /// Converts to `Any`, so that [`Sink::finish`] can downcast to its own type.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
 /// The contents of a finished sink.
 #[derive(Clone)]
 pub enum SinkOutput {
-    /// Of `Aggregate`, `Sort`, `Window` and `Collect`.
+    /// Output of `Aggregate`, `Sort`, `Window` and `Collect`.
     Rows(Arc<RowSet>),
-    /// Of `Aggregate` and `Sort` that have put rows aside.
+    /// Output of `Aggregate` and `Sort` with spilled rows.
     Spilled(Arc<dyn SpilledRows>),
-    /// Of `HashBuild`.
+    /// Output of `HashBuild`.
     Hash(Arc<HashTable>),
 }
 
-/// Rows of a sink that are brought together from temporary files as they are read.
+/// Rows of a sink that are merged from temporary files while they are read.
 pub trait SpilledRows: Send + Sync {
-    /// All rows, from the first.
+    /// A source of all rows, from the first.
     fn source(self: Arc<Self>) -> Box<dyn ChunkSource>;
-    /// All rows, in order, batch by batch, as long as `give` says that it wants more. Only what is being given is in memory.
+    /// Passes all rows to `give` in order, batch by batch, until it returns false. Only the current batch is in memory.
     fn for_each(&self, query: &Arc<QueryContext>, give: GiveRows<'_>) -> Result<()>;
 }
 
-/// Takes the columns of some rows, and their number; whether it wants more.
+/// Receives the columns and the number of rows of a batch. Returns whether to continue.
 pub type GiveRows<'a> = &'a mut dyn FnMut(Vec<Arc<Vector>>, usize) -> Result<bool>;

@@ -1,37 +1,37 @@
-//! The measurements of a query: rows, chunks, time and bytes per operator.
+//! Measurements of a query: rows, chunks, time and bytes per operator.
 
 use serde::Serialize;
 
-/// One source, operator or sink of a pipeline.
+/// Measurements of one source, operator or sink of a pipeline.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct OperatorProfile {
-    /// As EXPLAIN shows it.
+    /// Name in EXPLAIN.
     pub name: String,
-    /// Rows that left it (for sinks: rows taken in).
+    /// Number of output rows (of input rows for sinks).
     pub rows: u64,
-    /// Chunks that left it (for sinks: chunks taken in).
+    /// Number of output chunks (of input chunks for sinks).
     pub chunks: u64,
-    /// Time in it alone, summed over workers, in nanoseconds.
+    /// Time in this operator alone, summed over workers, in nanoseconds.
     pub nanos: u64,
-    /// Further counters: name and count.
+    /// Further counters: name and value.
     pub counters: Vec<(String, u64)>,
 }
 
-/// One pipeline.
+/// Measurements of one pipeline.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct PipelineProfile {
-    /// Source first, sink last.
+    /// Operators: source first, sink last.
     pub operators: Vec<OperatorProfile>,
-    /// Workers that took part.
+    /// Number of workers that took part.
     pub workers: usize,
-    /// From the first morsel to the last chunk consumed, in nanoseconds.
+    /// Time from the first morsel to the last chunk consumed, in nanoseconds.
     pub wall_nanos: u64,
-    /// Time to finish the sink, if this pipeline was the last to feed it, in nanoseconds.
+    /// Time to finish the sink, in nanoseconds; 0 unless this pipeline was the last to feed it.
     pub finish_nanos: u64,
 }
 
 impl PipelineProfile {
-    /// The sum of a counter over all operators.
+    /// Sum of a counter over all operators.
     pub fn counter(&self, name: &str) -> u64 {
         self.operators.iter().flat_map(|op| &op.counters).filter(|(key, _)| key == name).map(|(_, value)| value).sum()
     }

@@ -30,7 +30,7 @@ pub(super) enum Accumulator {
     SumF64(Vec<f64>),
     Min(Data),
     Max(Data),
-    /// The values that came first, and whether groups have one.
+    /// The first value of each group, and whether the group has one.
     First {
         values: Data,
         seen: Vec<bool>,
@@ -48,7 +48,7 @@ pub(super) enum Accumulator {
     Pairs(Vec<Pairs>),
 }
 
-/// The choice of the string that a group keeps.
+/// Which string a group keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Pick {
     Min,
@@ -135,7 +135,7 @@ impl Ordered for bool {
 }
 
 impl Accumulator {
-    /// Strings of no groups.
+    /// States for strings, without groups.
     pub fn text(pick: Pick) -> Self {
         Self::Text { values: vec![], seen: vec![], pick, taken: vec![] }
     }
@@ -161,7 +161,7 @@ impl Accumulator {
         accumulator
     }
 
-    /// Makes initial states for groups up to `groups`.
+    /// Adds initial states until there are `groups`.
     pub fn resize(&mut self, groups: usize) {
         match self {
             Self::Count(v) | Self::SumI64(v) => v.resize(groups, 0),
@@ -183,7 +183,7 @@ impl Accumulator {
         }
     }
 
-    /// Bytes held.
+    /// Bytes allocated.
     pub fn bytes(&self) -> usize {
         fn capacity<T>(v: &Vec<T>) -> usize {
             v.capacity() * size_of::<T>()
@@ -191,7 +191,7 @@ impl Accumulator {
         each_state!(self, states => capacity(states))
     }
 
-    /// Takes in a batch: row `i`'s values go to its group where bit `i` of the mask is set.
+    /// Adds the rows of a batch: row `i` counts for its group where bit `i` of the mask is set.
     pub fn update(&mut self, ids: Ids<'_>, feed: &Feed<'_>) -> Result<()> {
         let mask = feed.mask;
         let argument = || &feed.values.expect("all functions but count take an argument").data;
@@ -200,7 +200,7 @@ impl Accumulator {
             Self::SumI64(sums) => match argument() {
                 Data::I32(v) => add(sums, ids, v, mask, |v| i64::from(*v)),
                 Data::I64(v) => add(sums, ids, v, mask, |v| *v),
-                // Proven to fit: the sum of all values does, whatever the representation of one.
+                // Cannot overflow: the sum of all values is proven to fit, whatever type represents one.
                 Data::I128(v) => add(sums, ids, v, mask, |v| *v as i64),
                 data => return Err(mismatch("sum", data)),
             },
@@ -259,8 +259,9 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Takes in states of other groups, made of a part of the rows: row `i`'s state goes to its group where bit `i` of `mask` is set.
-    /// A state that is no count is what a row with that value would make.
+    /// Adds partial states of groups computed elsewhere: row `i`'s state counts for its group where bit `i` of `mask` is set. All states but counts
+    /// are
+    /// added as if they were values of a row.
     pub fn update_states(&mut self, ids: Ids<'_>, states: &Vector, mask: Option<&Bitmap>) -> Result<()> {
         match (self, &states.data) {
             (Self::Count(counts), Data::I64(other)) => {
@@ -272,7 +273,7 @@ impl Accumulator {
         }
     }
 
-    /// Copies the strings that the last [`Accumulator::update`] took.
+    /// Copies the strings that the last [`Accumulator::update`] stored.
     pub fn copy_strings(&mut self, worker: &mut Worker) -> Result<()> {
         let Self::Text { values, taken, .. } = self else { return Ok(()) };
         taken.sort_unstable();
@@ -318,7 +319,7 @@ impl Accumulator {
         }
     }
 
-    /// The states of groups `order`.
+    /// The states of groups `order`, in that order.
     pub fn gather(&self, order: &[u32]) -> Self {
         fn pick<T: Copy>(v: &[T], order: &[u32]) -> Vec<T> {
             order.iter().map(|&group| v[group as usize]).collect()
@@ -345,7 +346,7 @@ fn mismatch(function: &str, data: &Data) -> ExecError {
     ExecError::Unsupported(format!("{function} over {:?}", data.phys()))
 }
 
-/// Calls `f` with every row whose bit is set, whole words at a time where all bits are.
+/// Calls `f` with every row whose bit is set; words whose bits are all set take a fast loop.
 #[inline(always)]
 fn each_set(mask: &Bitmap, mut f: impl FnMut(usize)) {
     for (w, &word) in mask.words().iter().enumerate() {
@@ -361,7 +362,7 @@ fn each_set(mask: &Bitmap, mut f: impl FnMut(usize)) {
     }
 }
 
-/// Calls `f` with every row to be taken in and its group.
+/// Calls `f` with every row of the mask (all if `None`) and its group.
 #[inline(always)]
 fn each(ids: Ids<'_>, mask: Option<&Bitmap>, rows: usize, mut f: impl FnMut(usize, usize)) {
     match (ids, mask) {
@@ -380,7 +381,7 @@ fn count(counts: &mut [i64], ids: Ids<'_>, mask: Option<&Bitmap>) {
     }
 }
 
-/// Independent partial sums: enough for the vector units, and a more even rounding of floats.
+/// Number of independent partial sums: enough for the vector units, and float rounding errors spread more evenly.
 const LANES: usize = 16;
 
 #[inline(always)]
@@ -403,7 +404,7 @@ where
     each(ids, mask, values.len(), |row, group| sums[group] = sums[group] + as_sum(&values[row]));
 }
 
-/// Takes `value` for `group` if it is better than what the group has; whether it is.
+/// Stores `value` for `group` if it is better than the present one. Returns whether it was stored.
 fn take(values: &mut [StrView], seen: &mut [bool], pick: Pick, group: usize, value: StrView) -> bool {
     let better = !seen[group]
         || match pick {
@@ -446,7 +447,7 @@ fn extreme(states: &mut Data, ids: Ids<'_>, values: &Data, mask: Option<&Bitmap>
     }, Err(mismatch("min or max", values)))
 }
 
-/// Keeps `value` for `group` if that has none.
+/// Stores `value` for `group` if the group has no value yet.
 #[inline(always)]
 fn keep_first<T>(values: &mut [T], seen: &mut [bool], group: usize, value: T) {
     if !seen[group] {

@@ -14,21 +14,21 @@ use super::table::{KeyRows, PARTITIONS, Table};
 use crate::context::{QueryContext, Result, Worker};
 use crate::vector::Vector;
 
-/// Groups of a table that is frozen when it does not reduce its input much.
+/// A table with this many groups is frozen if it does not reduce its input much.
 const FREEZE_GROUPS: usize = 1 << 17;
-/// No table grows beyond this many groups.
+/// Largest number of groups of a table.
 const MOST_GROUPS: usize = 1 << 22;
 /// A table reduces its input well when it has seen this many rows per group.
 const REDUCTION: u64 = 4;
 /// Copies of the accumulators of a perfect hash: consecutive rows of one group go to different ones, so that an addition
 /// need not wait for the store of the previous.
 const LANES: usize = 4; // a power of two
-/// Up to this many ids.
+/// Largest number of cells for which accumulators are copied.
 const LANED_CELLS: usize = 1024;
-/// Fewer groups than this are merged by one task.
+/// Largest number of groups that one task merges alone.
 const SERIAL_GROUPS: usize = 1 << 14;
 
-/// The part of a batch that an accumulator takes in.
+/// The part of a batch that one accumulator reads.
 pub(super) struct Feed<'a> {
     /// Index of the accumulator.
     pub slot: usize,
@@ -36,7 +36,7 @@ pub(super) struct Feed<'a> {
     pub values: Option<&'a Vector>,
     /// The second argument.
     pub second: Option<&'a Vector>,
-    /// The rows; `None`: all.
+    /// The rows to add; `None`: all.
     pub mask: Option<&'a Bitmap>,
 }
 
@@ -46,17 +46,17 @@ enum State {
         touched: Vec<bool>,
         cells: usize,
     },
-    /// Of rows that are to find their group by hash, as long as their keys ascend.
+    /// Rows whose keys have ascended so far; groups move to a hash table as soon as one does not.
     Ordered(Ordered),
     Hash(Table),
 }
 
-/// Groups in the order of their hash partitions.
+/// A frozen hash table: groups ordered by hash partition.
 pub(super) struct Run {
     pub keys: KeyRows,
     pub hashes: Vec<u64>,
     pub slots: Vec<Accumulator>,
-    /// First group of each partition, and the end.
+    /// The first group of each partition, and the number of groups at the end.
     offsets: Vec<u32>,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Bytes held, which [`merge`] has accounted for.
+    /// Bytes allocated, which [`merge`] has reserved.
     pub fn bytes(&self) -> usize {
         let slots: usize = self.slots.iter().map(Accumulator::bytes).sum();
         slots + self.keys.iter().map(Vector::bytes).sum::<usize>()
@@ -89,9 +89,9 @@ pub(super) struct Groups {
     freeze_at: usize,
     reserved: usize,
     ids: Vec<u32>,
-    /// Runs that were put aside.
+    /// Runs in a temporary file.
     spilled: Option<Spilled>,
-    /// Has copies of strings, where those of a batch do not live on.
+    /// Copies strings, for batches whose strings do not outlive them.
     copies: Option<Worker>,
 }
 
@@ -127,17 +127,17 @@ impl Groups {
         }
     }
 
-    /// From here on strings that are held are copies.
+    /// From now on, copies the strings that states and keys refer to.
     pub fn copy_strings(&mut self) {
         self.copies.get_or_insert_with(|| Worker::new(&self.query.memory));
     }
 
-    /// Takes in a batch of `rows` rows.
+    /// Adds a batch of `rows` rows.
     pub fn update(&mut self, keys: &[&Vector], rows: usize, feeds: &[Feed<'_>]) -> Result<()> {
         self.feed(keys, rows, feeds, |slot, ids, feed| slot.update(ids, feed))
     }
 
-    /// Takes in `rows` groups of another site, of which `feeds` are states.
+    /// Adds `rows` groups of another site, whose states are in `feeds`.
     pub fn update_states(&mut self, keys: &[&Vector], rows: usize, feeds: &[Feed<'_>]) -> Result<()> {
         self.feed(keys, rows, feeds, |slot, ids, feed| match feed.values {
             Some(states) => slot.update_states(ids, states, feed.mask),
@@ -167,7 +167,7 @@ impl Groups {
                 self.ids.clear();
                 self.ids.extend((0..rows).map(|row| ((row & (lanes - 1)) * *cells) as u32));
                 layout.encode(keys, &mut self.ids)?;
-                // Checks every id, too: accumulators have as many states as there are flags.
+                // Indexing also checks the bounds of every id: accumulators have as many states as there are flags.
                 self.ids.iter().for_each(|&id| touched[id as usize] = true);
                 Ids::Each(&self.ids)
             }
@@ -200,7 +200,7 @@ impl Groups {
         self.account()
     }
 
-    /// Goes on with a hash table that has the groups there are.
+    /// Moves ordered groups to a hash table.
     fn hash_groups(&mut self) {
         let (State::Ordered(ordered), Grouping::Hash(layout)) = (&mut self.state, &self.layout.grouping) else {
             return;
@@ -208,7 +208,7 @@ impl Groups {
         let groups = ordered.len();
         let keys = KeyRows { width: 1, words: std::mem::take(ordered).into_keys(), strings: vec![] };
         let mut table = layout.table(groups);
-        // Their keys differ: each gets the number that it has.
+        // Their keys differ, so that each keeps its number.
         table.find_or_insert(&keys, &keys.hashes(groups), &mut self.ids);
         self.state = State::Hash(table);
     }
@@ -226,7 +226,7 @@ impl Groups {
         self.freeze();
     }
 
-    /// Moves the groups into a run.
+    /// Moves the groups of the hash table into a run.
     fn freeze(&mut self) {
         self.hash_groups();
         let State::Hash(table) = &mut self.state else { return };
@@ -270,7 +270,7 @@ impl Groups {
         keys + self.run_bytes + self.slots.iter().map(Accumulator::bytes).sum::<usize>()
     }
 
-    /// Puts all groups aside.
+    /// Writes all groups to the spill file.
     pub fn spill(&mut self) -> Result<()> {
         self.freeze();
         let spilled = match &mut self.spilled {
@@ -292,17 +292,17 @@ impl Groups {
         Ok(())
     }
 
-    /// Bytes that are accounted for.
+    /// Bytes reserved.
     pub fn held(&self) -> usize {
         self.reserved
     }
 
-    /// Whether groups were put aside.
+    /// Whether groups have been spilled.
     pub fn has_spilled(&self) -> bool {
         self.spilled.is_some()
     }
 
-    /// Takes the rows that were put aside.
+    /// Takes the spilled runs.
     pub fn take_spilled(&mut self) -> Option<Spilled> {
         self.spilled.take()
     }
@@ -368,7 +368,7 @@ fn merge_perfect(layout: &Arc<Layout>, workers: &[Groups], query: &Arc<QueryCont
     vec![Part { keys: perfect.decode(&ids), slots, rows: ids.len() }]
 }
 
-/// The groups of workers whose keys ascend, and overlap at the ends of pieces only; `None`: of others.
+/// Merges groups whose keys ascend where workers' pieces overlap at their ends only; `None` otherwise.
 fn merge_ordered(layout: &KeyLayout, workers: &mut [Groups]) -> Option<Vec<Part>> {
     let ordered = workers.iter().map(|worker| match &worker.state {
         State::Ordered(ordered) => Some(ordered),
@@ -395,7 +395,7 @@ fn merge_ordered(layout: &KeyLayout, workers: &mut [Groups]) -> Option<Vec<Part>
     Some(workers.iter_mut().zip(slots).enumerate().map(part).filter(|part| part.rows > 0).collect())
 }
 
-/// The groups of a query's only worker.
+/// The groups of the only worker.
 fn take_table(layout: &KeyLayout, worker: &mut Groups) -> Part {
     let State::Hash(table) = &mut worker.state else { unreachable!("workers share a layout") };
     let rows = table.len();
@@ -421,7 +421,7 @@ fn merge_runs(
     Ok(parts.into_iter().filter(|part| part.rows > 0).collect())
 }
 
-/// Groups that are being merged.
+/// A table into which groups are merged.
 pub(super) struct Merging<'a> {
     keys: &'a KeyLayout,
     table: Table,
@@ -430,13 +430,13 @@ pub(super) struct Merging<'a> {
 }
 
 impl<'a> Merging<'a> {
-    /// No groups, with room for `groups`.
+    /// An empty table with room for `groups`.
     pub fn new(layout: &Layout, keys: &'a KeyLayout, groups: usize) -> Self {
         let slots = layout.slots.iter().map(|slot| Accumulator::new(slot.kind, slot.phys, 0)).collect();
         Self { keys, table: keys.table(groups), slots, into: vec![] }
     }
 
-    /// Takes in groups `from` of `slots`, which have these keys and hashes.
+    /// Merges groups `from` of `slots`, which have these keys and hashes.
     pub fn merge(&mut self, keys: &KeyRows, hashes: &[u64], slots: &[Accumulator], from: &[u32]) {
         self.table.find_or_insert(keys, hashes, &mut self.into);
         for (slot, other) in self.slots.iter_mut().zip(slots) {
@@ -445,7 +445,7 @@ impl<'a> Merging<'a> {
         }
     }
 
-    /// Bytes held.
+    /// Bytes allocated.
     pub fn bytes(&self) -> usize {
         self.table.bytes() + self.slots.iter().map(Accumulator::bytes).sum::<usize>()
     }
@@ -461,7 +461,7 @@ impl<'a> Merging<'a> {
 fn merge_partitions(layout: &Layout, keys: &KeyLayout, runs: &[&Run], first: usize, end: usize) -> Part {
     let range = |run: &Run| run.offsets[first] as usize..run.offsets[end] as usize;
     let most: usize = runs.iter().map(|run| range(run).len()).sum();
-    // Runs overlap by an unknown amount: starting from a quarter saves most of the growing.
+    // The number of groups that runs share is unknown: starting from a quarter of the sum saves most of the growing.
     let mut merging = Merging::new(layout, keys, most / 4);
     for run in runs {
         let range = range(run);

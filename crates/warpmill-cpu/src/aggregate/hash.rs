@@ -8,25 +8,25 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Of one word.
+/// Hash of one word.
 #[inline(always)]
 pub(super) fn word(word: u64) -> u64 {
     fold(word ^ K[0], K[1])
 }
 
-/// Of a hash and a further hash.
+/// Combines two hashes.
 #[inline(always)]
 pub(super) fn combine(a: u64, b: u64) -> u64 {
     fold(a ^ K[2], b ^ K[1])
 }
 
-/// Of several words.
+/// Hash of several words.
 #[inline(always)]
 pub(super) fn words(list: &[u64]) -> u64 {
     list.iter().fold(K[0], |hash, &w| combine(hash, word(w)))
 }
 
-/// Of a string.
+/// Hash of a string.
 #[inline]
 pub(super) fn bytes(bytes: &[u8]) -> u64 {
     let len = bytes.len();
@@ -40,7 +40,7 @@ pub(super) fn bytes(bytes: &[u8]) -> u64 {
     fold(read(a) ^ K[2], read(b) ^ hash ^ K[1])
 }
 
-/// Up to 8 bytes, little endian.
+/// Reads up to 8 bytes, little endian.
 #[inline(always)]
 fn read(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {

@@ -1,4 +1,4 @@
-//! Group keys as words: how keys of any types are packed, and the arithmetic ids of perfect hashing.
+//! Group keys as words: packing of keys of any types, and arithmetic group ids for perfect hashing.
 //!
 //! An integer key with proven bounds takes only the bits of its span; NULL is code 0 where the key is nullable. Several keys
 //! share a word where they fit, so that most group-bys compare and hash one `u64`. Floats are canonical bits (one NaN, no
@@ -12,10 +12,10 @@ use super::text::TextKey;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, Vector};
 
-/// Perfect hashing is used up to this many ids: accumulators that outgrow the cache still beat a hash table, which does too.
+/// Largest number of ids for perfect hashing. Accumulators larger than the cache still beat a hash table, which would not fit either.
 const MAX_CELLS: u128 = 1 << 18;
 
-/// An integer-like key as codes: `value - lo`, plus 1 where the key is nullable, NULL being 0.
+/// An integer-like key as codes: `value - lo`, plus 1 where the key is nullable; NULL is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Codes {
     lo: i128,
@@ -25,7 +25,7 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    /// `None` for floats and strings.
+    /// The codes of a type; `None` for floats and strings.
     fn new(ty: &ColType) -> Option<Self> {
         let (lo, hi) = match ty.phys {
             Phys::Bool => (0, 1),
@@ -44,7 +44,7 @@ impl Codes {
         (128 - (self.cells - 1).leading_zeros()).max(1)
     }
 
-    /// Calls `put` with every row's output and code.
+    /// Calls `put` with every row's element of `out` and code.
     #[inline(always)]
     fn encode<'a, O: 'a>(&self, vector: &Vector, out: impl Iterator<Item = &'a mut O>, put: impl Fn(&mut O, u64)) {
         #[inline(always)]
@@ -94,7 +94,7 @@ impl Codes {
     }
 }
 
-/// Group ids by arithmetic: the codes of all keys, mixed radix.
+/// Group ids computed from the codes of all keys as digits of a mixed-radix number.
 #[derive(Debug, Clone)]
 pub(super) struct PerfectLayout {
     keys: Vec<(Codes, Phys, u64)>,
@@ -103,7 +103,7 @@ pub(super) struct PerfectLayout {
 }
 
 impl PerfectLayout {
-    /// `None` where the keys have too many combinations, or too many for the `rows` that come at most.
+    /// The layout; `None` where the keys have too many combinations, in all or for an input of at most `rows` rows.
     pub fn new(types: &[ColType], rows: Option<u64>) -> Option<Self> {
         let mut cells = 1u128;
         let mut keys = vec![];
@@ -116,7 +116,7 @@ impl PerfectLayout {
         (cells <= most).then_some(Self { keys, cells: cells as usize })
     }
 
-    /// Adds the id of every row to `ids` (one per row).
+    /// Adds each row's id to `ids` (one element per row).
     pub fn encode(&self, keys: &[&Vector], ids: &mut [u32]) -> Result<()> {
         for ((codes, _, stride), vector) in self.keys.iter().zip(keys) {
             check_nulls(codes.nullable, vector)?;
@@ -138,7 +138,7 @@ impl PerfectLayout {
     }
 }
 
-/// A NULL where the planner proved that there is none would be counted as a value: refuse it.
+/// A NULL in a key that the planner proved to be non-NULL would be taken for a value: refuse it.
 fn check_nulls(nullable: bool, vector: &Vector) -> Result<()> {
     if !nullable && vector.validity.is_some() {
         return Err(ExecError::Unsupported("a NULL group key in a column declared NOT NULL".into()));
@@ -165,12 +165,12 @@ struct Field {
     bits: u32,
 }
 
-/// The way keys are laid out in the words of [`KeyRows`].
+/// How keys are laid out in the words of [`KeyRows`].
 #[derive(Debug, Clone)]
 pub(super) struct KeyLayout {
     types: Vec<(Phys, bool)>,
     fields: Vec<Field>,
-    /// The keys that are string columns.
+    /// Indices of the string keys.
     strings: Vec<usize>,
     width: usize,
 }
@@ -218,12 +218,12 @@ impl KeyLayout {
         (self.width, self.strings.len())
     }
 
-    /// An empty table of such keys with room for `groups`.
+    /// An empty table for keys of this layout with room for `groups`.
     pub fn table(&self, groups: usize) -> Table {
         Table::new(self.width, self.strings.len(), groups)
     }
 
-    /// The keys of `rows` rows.
+    /// Encodes the keys of `rows` rows.
     pub fn encode(&self, keys: &[&Vector], rows: usize) -> Result<KeyRows> {
         let width = self.width;
         let mut out = KeyRows::new(width, 0);
@@ -264,7 +264,7 @@ impl KeyLayout {
         Ok(out)
     }
 
-    /// The vectors of encoded keys (`rows` rows).
+    /// Decodes keys (`rows` rows) to vectors.
     pub fn decode(&self, keys: KeyRows, rows: usize) -> Vec<Vector> {
         let KeyRows { width, words, strings } = keys;
         let mut strings = strings.into_iter();
@@ -302,7 +302,7 @@ impl KeyLayout {
     }
 }
 
-/// Calls `put` with every row and 64 bits of its value, 0 for NULL.
+/// Calls `put` with every row and 64 bits of its value; 0 for NULL.
 fn put_bits(vector: &Vector, half: u32, mut put: impl FnMut(usize, u64)) {
     let mut each = |len: usize, bits: &dyn Fn(usize) -> u64| {
         (0..len).filter(|&row| vector.is_valid(row)).for_each(|row| put(row, bits(row)));

@@ -1,9 +1,8 @@
 //! Groups and aggregates.
 //!
-//! Rows find their group by arithmetic where keys have few values (`keys`), else in a hash table per worker that is frozen
-//! into partitioned runs when it outgrows the cache (`table`, `groups`). Aggregates are made of accumulators that they share
-//! (`plan`, `accumulate`), updated a batch at a time. DISTINCT is an aggregation of its own by groups and argument, whose
-//! merged groups feed the accumulators.
+//! Rows find their group by arithmetic where keys have few values (`keys`), otherwise in a hash table per worker that is frozen into partitioned
+//! runs when it outgrows the cache (`table`, `groups`). Aggregates share accumulators (`plan`, `accumulate`), which are updated a batch at a
+//! time. DISTINCT is a separate aggregation by groups and argument, whose merged groups feed the accumulators.
 
 mod accumulate;
 mod groups;
@@ -47,15 +46,15 @@ pub struct AggregateSink {
 struct Shared {
     plan: Plan,
     layout: Arc<Layout>,
-    /// Of each distinct set.
+    /// The layout of each distinct set.
     distinct: Vec<Arc<Layout>>,
-    /// Rows up to which no accumulator can overflow.
+    /// Largest number of rows for which no accumulator can overflow.
     safe_rows: u64,
     stats: SpillStats,
 }
 
 impl Shared {
-    /// Fails before an accumulator that has taken in `rows` rows could overflow.
+    /// Fails if an accumulator that has added `rows` rows could have overflowed.
     fn check_rows(&self, rows: u64) -> Result<()> {
         let safe = self.safe_rows;
         if rows > safe { Err(ExecError::NeedsWideSums { safe }) } else { Ok(()) }
@@ -63,8 +62,8 @@ impl Shared {
 }
 
 impl AggregateSink {
-    /// A sink for `groups` and `aggregates` over its input's columns that gives columns `fields`; at most `max_rows` rows
-    /// come in, where that is known.
+    /// A sink for `groups` and `aggregates` over its input's columns that returns columns `fields`; `max_rows` is the largest number of
+    /// input rows, if known.
     pub fn new(groups: &[Expr], aggregates: &[AggregateExpr], fields: &[Field], max_rows: Option<u64>) -> Result<Self> {
         let safe_rows = aggregates.iter().filter_map(AggregateExpr::safe_rows).min().unwrap_or(u64::MAX);
         Ok(Self::of(Plan::new(groups, aggregates, fields, max_rows)?, safe_rows))
@@ -76,7 +75,7 @@ impl AggregateSink {
         Self { shared: Arc::new(Shared { plan, layout, distinct, safe_rows, stats: SpillStats::default() }) }
     }
 
-    /// The same with all rows found by hash, and all hashes equal.
+    /// The same sink with hash tables only, and all hashes equal (for tests).
     pub fn with_equal_hashes(self) -> Self {
         match Arc::try_unwrap(self.shared) {
             Ok(Shared { plan, safe_rows, .. }) => Self::of(Plan { equal_hashes: true, ..plan }, safe_rows),
@@ -84,7 +83,7 @@ impl AggregateSink {
         }
     }
 
-    /// The same with perfect hashing up to `bytes` only.
+    /// The same sink with perfect hashing up to `bytes` only.
     pub fn with_perfect_bytes(self, bytes: usize) -> Self {
         match Arc::try_unwrap(self.shared) {
             Ok(Shared { plan, safe_rows, .. }) => Self::of(Plan { perfect_bytes: bytes, ..plan }, safe_rows),
@@ -98,7 +97,7 @@ struct LocalAggregate {
     worker: Worker,
     groups: Groups,
     distinct: Vec<Groups>,
-    /// Rows taken in.
+    /// Rows added.
     rows: u64,
 }
 
@@ -144,7 +143,7 @@ impl Sink for AggregateSink {
             workers.push(groups);
             sets.iter_mut().zip(distinct).for_each(|(set, groups)| set.push(groups));
         }
-        // Each worker's own sums are safe; the workers' sums together have to be too.
+        // Each worker's own sums are safe; the sums over all workers have to be, too.
         shared.check_rows(rows)?;
         let merge = |layout: &Arc<Layout>, groups| Merge { layout, query, pool, stats: &shared.stats }.run(groups);
         for (index, set) in sets.into_iter().enumerate() {
@@ -293,7 +292,7 @@ fn passing(filter: &Vector) -> Result<Bitmap> {
     Ok(Bitmap::from_fn(values.len(), |row| values[row] && filter.is_valid(row)))
 }
 
-/// The rows that an accumulator takes in; `None`: all.
+/// The rows that an accumulator adds; `None`: all.
 fn mask(input: Input, arguments: &[Arc<Vector>], filters: &[Bitmap]) -> Option<Bitmap> {
     let valid = |argument: usize| arguments[argument].validity.as_ref();
     let valid = input.argument.into_iter().chain(input.second).filter_map(valid);

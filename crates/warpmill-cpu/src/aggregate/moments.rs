@@ -9,7 +9,7 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// Takes in a value.
+    /// Adds a value.
     #[inline(always)]
     pub fn add(&mut self, value: f64) {
         self.count += 1.0;
@@ -18,7 +18,7 @@ impl Moments {
         self.squares += delta * (value - self.mean);
     }
 
-    /// Takes in all values of `other`.
+    /// Adds all values of `other`.
     pub fn merge(&mut self, other: &Moments) {
         if self.count == 0.0 || other.count == 0.0 {
             if self.count == 0.0 {
@@ -33,17 +33,17 @@ impl Moments {
         self.count = count;
     }
 
-    /// Count, mean and squares.
+    /// Count, mean and sum of squared deviations.
     pub fn parts(&self) -> [f64; 3] {
         [self.count, self.mean, self.squares]
     }
 
-    /// The state that has these [`Moments::parts`].
+    /// The inverse of [`Moments::parts`].
     pub fn of_parts([count, mean, squares]: [f64; 3]) -> Self {
         Self { count, mean, squares }
     }
 
-    /// The variance; `None` where it is undefined (no values; one value of a sample).
+    /// The variance; `None` where it is undefined (no values; a single value for the sample variance).
     pub fn variance(&self, sample: bool) -> Option<f64> {
         let n = if sample { self.count - 1.0 } else { self.count };
         (n > 0.0).then(|| self.squares / n)

@@ -1,4 +1,4 @@
-//! Group keys, arguments and sort keys as sinks evaluate them.
+//! Group keys, arguments and sort keys, ready for evaluation by sinks.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::context::{Result, Worker};
 use crate::expr::PreparedExpr;
 use crate::vector::Vector;
 
-/// An expression over a sink's input; plain columns, the usual case, are not evaluated at all.
+/// An expression over a sink's input. Plain columns, the usual case, need no evaluation.
 #[derive(Debug)]
 pub(crate) enum Operand {
     /// Column of the input.
     Column(usize),
-    /// Anything else.
+    /// Any other expression.
     Expr(Box<PreparedExpr>),
 }
 
@@ -27,7 +27,7 @@ impl Operand {
         })
     }
 
-    /// The value for every row of `chunk`, dense.
+    /// The dense values of all rows of `chunk`.
     pub fn eval(&self, chunk: &Chunk, worker: &mut Worker) -> Result<Arc<Vector>> {
         match self {
             Self::Column(index) => Ok(chunk.dense(*index).clone()),

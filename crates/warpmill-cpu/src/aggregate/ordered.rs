@@ -1,16 +1,16 @@
-//! Groups of rows that come in the order of their keys.
+//! Groups of rows that arrive in key order.
 //!
-//! Tables are often clustered by a column that queries group by (the lines of an order). As long as a worker's keys ascend, a row is of
+//! Tables are often clustered by a column that queries group by (the lines of an order). As long as a worker's keys ascend, a row belongs to
 //! the group of the row before it, or begins a new one: nothing is hashed. Workers share the row segments of a scan, so that their groups
-//! interleave: a piece is a range of a worker's groups, and pieces of all workers whose ranges of keys do not overlap are disjoint but
-//! for their ends, where a group of two workers is merged.
+//! interleave. A piece is a range of a worker's groups; where the key ranges of all workers' pieces overlap at their ends only,
+//! pieces are disjoint but for groups at their ends, which are merged.
 
 use super::accumulate::Accumulator;
 
 /// Groups with ascending keys of one word each.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ordered {
-    /// Of each group.
+    /// Key of each group.
     keys: Vec<u64>,
     /// The first group of each piece.
     pieces: Vec<u32>,
@@ -22,7 +22,7 @@ struct Piece {
     first_key: u64,
     last_key: u64,
     worker: usize,
-    /// Its groups.
+    /// Range of its groups.
     start: u32,
     end: u32,
 }
@@ -34,7 +34,7 @@ pub(super) struct Member {
     pub group: u32,
 }
 
-/// Two groups with one key: the second is merged into the first, and is none any more.
+/// Two groups with one key: the second is merged into the first and no longer counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Same {
     pub into: Member,
@@ -42,8 +42,8 @@ pub(super) struct Same {
 }
 
 impl Ordered {
-    /// Writes the group of each row to `ids`, where the rows' keys `words` ascend and follow those before; otherwise nothing is changed
-    /// and the answer is false.
+    /// Writes the group of each row to `ids` if the rows' keys `words` ascend and are not below the last key; otherwise changes nothing and
+    /// returns false.
     pub fn find_or_insert(&mut self, words: &[u64], ids: &mut Vec<u32>) -> bool {
         let Some(&first) = words.first() else {
             ids.clear();
@@ -59,7 +59,7 @@ impl Ordered {
             self.keys.push(first);
         }
         let (mut group, mut before) = (self.keys.len() - 1, first);
-        // Written for every row, kept for every group: without branches.
+        // Writes a key for every row and advances only for new groups: no branches.
         self.keys.resize(group + 1 + words.len(), 0);
         ids.clear();
         ids.extend(words.iter().map(|&word| {
@@ -82,7 +82,7 @@ impl Ordered {
         self.keys
     }
 
-    /// Bytes held.
+    /// Bytes allocated.
     pub fn bytes(&self) -> usize {
         self.keys.capacity() * 8 + self.pieces.capacity() * 4
     }
@@ -104,12 +104,12 @@ fn ascend(words: &[u64]) -> bool {
     words.iter().zip(&words[1..]).fold(true, |all, (a, b)| all & (a <= b))
 }
 
-/// The groups that several workers have, in the order in which they are to be merged; `None` where pieces overlap by more than their ends.
+/// Pairs of groups with the same key, in merge order; `None` where pieces overlap by more than their ends.
 pub(super) fn same_groups(workers: &[&Ordered]) -> Option<Vec<Same>> {
     let mut pieces: Vec<Piece> = workers.iter().enumerate().flat_map(|(at, worker)| worker.pieces(at)).collect();
     pieces.sort_unstable();
     let mut same = vec![];
-    // The greatest key so far, and the group that has it.
+    // The greatest key so far, and its group.
     let mut last: Option<(u64, Member)> = None;
     for piece in pieces {
         let member = |group| Member { worker: piece.worker, group };
@@ -128,7 +128,7 @@ pub(super) fn same_groups(workers: &[&Ordered]) -> Option<Vec<Same>> {
     Some(same)
 }
 
-/// Merges the states of `same` groups.
+/// Merges the states of the pairs `same`.
 pub(super) fn merge_states(slots: &mut [Vec<Accumulator>], same: &[Same]) {
     for Same { into, from } in same {
         let others = slots[from.worker].iter().map(|slot| slot.gather(&[from.group])).collect::<Vec<_>>();
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn ends_of_pieces_are_merged() {
-        // Of three workers that take turns; 4 is in all of them, 9 ends a piece and begins one.
+        // Three workers take turns; 4 is in all of them, 9 ends a piece and begins one.
         let (a, b, c) = (of(&[&[1, 4], &[9, 12]]), of(&[&[4, 4], &[20]]), of(&[&[4, 7, 9], &[30]]));
         let member = |worker, group| Member { worker, group };
         let same = same_groups(&[&a, &b, &c]).unwrap();

@@ -1,4 +1,4 @@
-//! From accumulators to result columns.
+//! Computes result columns from accumulators.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::wide::Wide;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, Vector};
 
-/// The result columns of some groups.
+/// The result columns of a part.
 pub(super) fn finish(plan: &Plan, part: Part) -> Result<(Vec<Arc<Vector>>, usize)> {
     let Part { keys, mut slots, rows } = part;
     let mut columns = Vec::with_capacity(plan.field_types.len());
@@ -30,7 +30,7 @@ pub(super) fn finish(plan: &Plan, part: Part) -> Result<(Vec<Arc<Vector>>, usize
     Ok((columns, rows))
 }
 
-/// The states of an output that are its values, taken out of `slots`, where no output of `later` needs them.
+/// Takes the states of an output out of `slots` if they are its values and no output of `later` needs them.
 fn sums_as_they_are(output: &Output, slots: &mut [Accumulator], later: &[Output]) -> Option<Vec<i64>> {
     let slot = output.slot;
     let is_needed = output.count == Some(slot) || later.iter().any(|it| it.slot == slot || it.count == Some(slot));
@@ -42,12 +42,12 @@ fn sums_as_they_are(output: &Output, slots: &mut [Accumulator], later: &[Output]
     }
 }
 
-/// The groups in which an output has taken in a value; `None`: all.
+/// The groups for which an output has added a value; `None`: all.
 fn validity(output: &Output, slots: &[Accumulator], rows: usize) -> Option<Bitmap> {
     counts(output, slots).map(|counts| Bitmap::from_fn(rows, |group| counts[group] > 0))
 }
 
-/// The number of values that an output has taken in, where it counts them.
+/// The number of values that an output has added to each group, where it counts them.
 fn counts<'a>(output: &Output, slots: &'a [Accumulator]) -> Option<&'a [i64]> {
     output.count.map(|slot| match &slots[slot] {
         Accumulator::Count(counts) => counts.as_slice(),
@@ -55,7 +55,7 @@ fn counts<'a>(output: &Output, slots: &'a [Accumulator]) -> Option<&'a [i64]> {
     })
 }
 
-/// Sums by row, of values that are held as the variant says.
+/// Sums by group; the variant gives their type.
 pub(crate) enum Sums {
     I64(Vec<i64>),
     I128(Vec<i128>),
@@ -63,7 +63,7 @@ pub(crate) enum Sums {
     F64(Vec<f64>),
 }
 
-/// The sums or averages that follow from `sums` of `counts` values each; NULL where that is none.
+/// The sums or averages for `sums` of `counts` values each; NULL where the count is 0.
 pub(crate) fn of_sums(
     call: (AggregateFunction, &ColType),
     argument: &ColType,
@@ -127,13 +127,13 @@ fn column(output: &Output, slots: &[Accumulator], rows: usize) -> Result<Vector>
     Ok(Vector::with_validity(data, validity))
 }
 
-/// `sums`, which are an error where one leaves the result's type.
+/// `sums`, or an error if one exceeds the range of type `ty`.
 fn within(sums: Vec<i128>, ty: &ColType) -> Result<Vec<i128>> {
     let (lo, hi) = ColType::range_of(&ty.logical).unwrap_or((i128::MIN, i128::MAX));
     if sums.iter().all(|sum| (lo..=hi).contains(sum)) { Ok(sums) } else { Err(overflow()) }
 }
 
-/// Averages: of decimals, in the result's scale and truncated as DataFusion does; of all else, floats.
+/// Averages. Decimals have the result's scale and are truncated, as in DataFusion; everything else is averaged as floats.
 fn average(output: &Output, sums: &Accumulator, counts: &[i64]) -> Result<Data> {
     let to = output.ty.phys;
     let scale = output.argument.as_ref().map_or(0, decimal_scale);
@@ -173,8 +173,8 @@ fn average(output: &Output, sums: &Accumulator, counts: &[i64]) -> Result<Data> 
 
 /// `sum * up / count`, truncated toward zero; `None` on overflow.
 fn truncated(sum: i128, count: i64, up: i128) -> Option<i128> {
-    // Without the wide product: quotient and remainder have the sum's sign, so truncation agrees. Division of 128 bits is
-    // slow, and few sums need it.
+    // Quotient and remainder have the sum's sign, so dividing first truncates alike. It avoids 128-bit division, which is slow and which few sums
+    // need.
     if let (Ok(sum), Ok(up)) = (i64::try_from(sum), i64::try_from(up))
         && let Some(rest) = (sum % count).checked_mul(up)
     {
@@ -192,7 +192,7 @@ fn average_overflow() -> ExecError {
     ExecError::Value("overflow in avg".into())
 }
 
-/// Integers as `phys`; an error where one does not fit.
+/// Integers as type `phys`, or an error if one does not fit.
 fn integers(values: impl Iterator<Item = i128>, phys: Phys) -> Result<Data> {
     Ok(match phys {
         Phys::I32 => Data::I32(values.map(i32::try_from).collect::<Result<_, _>>().map_err(|_| overflow())?),
@@ -211,7 +211,7 @@ fn floats(values: Vec<f64>, phys: Phys) -> Result<Data> {
     }
 }
 
-/// Values of type `from`, held as `to`.
+/// Converts values of type `from` to representation `to`.
 fn convert(data: Data, from: &ColType, to: Phys) -> Result<Data> {
     match data {
         data if data.phys() == to => Ok(data),

@@ -1,4 +1,4 @@
-//! An aggregation made ready for the CPU: its expressions as operands, and how rows find their group.
+//! An aggregation prepared for the CPU: its expressions as operands, and its grouping method.
 
 use warpmill_functions::Aggregation;
 pub(super) use warpmill_functions::aggregate::{DistinctSet, Input, Output, Slot, decimal_scale};
@@ -8,14 +8,14 @@ use super::keys::{KeyLayout, PerfectLayout};
 use super::operand::Operand;
 use crate::context::{ExecError, Result};
 
-/// The way rows find their group.
+/// How rows find their group.
 #[derive(Debug)]
 pub(super) enum Grouping {
     /// There are no keys: one group.
     One,
-    /// By arithmetic.
+    /// By arithmetic on key codes.
     Perfect(PerfectLayout),
-    /// By hash table.
+    /// By a hash table.
     Hash(KeyLayout),
 }
 
@@ -48,7 +48,7 @@ impl Layout {
     }
 }
 
-/// Everything known about an aggregation before it runs.
+/// An aggregation's plan.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub groups: Vec<Operand>,
@@ -59,12 +59,12 @@ pub(super) struct Plan {
     pub distinct: Vec<DistinctSet>,
     pub outputs: Vec<Output>,
     pub group_types: Vec<ColType>,
-    /// Of the output.
+    /// Types of the output columns.
     pub field_types: Vec<ColType>,
     pub max_rows: Option<u64>,
-    /// Whether rows find their group by hash in any case, and all hashes are equal.
+    /// Whether all rows find their group by hash, and all hashes are equal (for tests).
     pub equal_hashes: bool,
-    /// Bytes that the arrays of perfect hashing may take. They cannot be put aside.
+    /// Largest number of bytes for the arrays of perfect hashing, which cannot be spilled.
     pub perfect_bytes: usize,
 }
 

@@ -1,8 +1,8 @@
 //! Groups beyond the memory limit: runs in temporary files, ordered by hash partition, and their merge a few partitions at a time.
 //!
-//! A worker whose table does not fit freezes it into a run, as it does with a table that outgrows the cache, and writes the run. At
-//! the end every partition of all runs is merged on its own, when its rows are asked for: nothing else of them is in memory then. A
-//! partition that is still too large is merged in passes, each of which takes the groups with certain further bits of the hash.
+//! A worker whose table does not fit freezes it into a run, as it does with a table that outgrows the cache, and writes the run. At the end
+//! each partition of all runs is merged separately, when its rows are requested: only that partition is in memory then. A partition that is still
+//! too large is merged in several passes, each for the groups with certain further hash bits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,24 +27,24 @@ use crate::source::{ChunkSource, LocalSource};
 use crate::spill::{BLOCK_ROWS, Block, SpillFile, SpillStats};
 use crate::vector::{Data, Vector};
 
-/// Bits of a hash that name its partition.
+/// Number of hash bits that select the partition.
 const PARTITION_BITS: u32 = PARTITIONS.ilog2();
-/// Groups of a block, where a run has as many.
+/// Smallest number of groups of a block (runs may have fewer).
 const LEAST_ROWS: usize = 128;
-/// Passes over one partition at most: 2 to this power.
+/// log2 of the largest number of passes over one partition.
 const MOST_PASS_BITS: u32 = 12;
 
 /// One worker's runs in a file.
 pub(super) struct Spilled {
     file: SpillFile,
-    /// With their first and last partition.
+    /// Each block with its first and last partition.
     blocks: Vec<(Block, Range<usize>)>,
-    /// Groups per partition, equal ones of different runs counted again.
+    /// Groups per partition; equal groups of different runs count several times.
     groups: Vec<u64>,
 }
 
 impl Spilled {
-    /// No runs.
+    /// A new file without runs.
     pub fn create(query: &QueryContext) -> Result<Self> {
         Ok(Self { file: query.spill.create()?, blocks: vec![], groups: vec![0; PARTITIONS] })
     }
@@ -56,7 +56,7 @@ impl Spilled {
         (0..rows).for_each(|row| self.groups[partition(row)] += 1);
         let mut start = 0;
         while start < rows {
-            // Whole partitions where that makes no tiny blocks: a merge of some partitions reads little else.
+            // End blocks at partition ends unless that makes tiny blocks: a merge of some partitions then reads little else.
             let most = BLOCK_ROWS.min(rows - start);
             let ends = |&len: &usize| len == most || partition(start + len) != partition(start + len - 1);
             let len = (LEAST_ROWS.min(most)..=most).find(ends).unwrap_or(most);
@@ -73,7 +73,7 @@ impl Spilled {
     }
 }
 
-/// Words, hashes and states as columns: their lengths are those of the arrays.
+/// Words, hashes and states as columns, which may have different lengths.
 fn columns(keys: KeyRows, hashes: &[u64], slots: Vec<Accumulator>) -> Vec<Vector> {
     let words = |words: &[u64]| Data::I64(words.iter().map(|&word| word as i64).collect());
     let mut columns = vec![words(&keys.words), words(hashes)];
@@ -103,7 +103,7 @@ fn columns(keys: KeyRows, hashes: &[u64], slots: Vec<Accumulator>) -> Vec<Vector
     columns.into_iter().map(Vector::new).collect()
 }
 
-/// The groups that [`columns`] was made of; `None` where the columns are not of this layout.
+/// The inverse of [`columns`]; `None` where the columns do not match this layout.
 fn groups(columns: Vec<Vector>, keys: &KeyLayout, slots: &[Slot]) -> Option<(KeyRows, Vec<u64>, Vec<Accumulator>)> {
     let mut columns = columns.into_iter().map(|column| column.data);
     let mut words = || match columns.next()? {
@@ -165,7 +165,7 @@ fn accumulator(slot: &Slot, columns: &mut impl Iterator<Item = Data>) -> Option<
     })
 }
 
-/// The way workers' groups become one's.
+/// Merges the groups of all workers.
 pub(super) struct Merge<'a> {
     pub layout: &'a Arc<Layout>,
     pub query: &'a Arc<QueryContext>,
@@ -173,9 +173,9 @@ pub(super) struct Merge<'a> {
     pub stats: &'a SpillStats,
 }
 
-/// All workers' groups.
+/// Merged groups of all workers.
 pub(super) enum Merged {
-    /// In memory, their keys disjoint.
+    /// In memory, with disjoint keys.
     Here(Vec<Part>),
     /// In files.
     Spilled(SpilledGroups),
@@ -201,7 +201,7 @@ impl Merge<'_> {
         Ok(Merged::Spilled(spilled))
     }
 
-    /// Whether the merged groups would not fit beside those of the workers.
+    /// Whether the merged groups would not fit beside the workers' groups.
     fn too_large(&self, workers: &[Groups]) -> bool {
         if !self.query.spills() || !matches!(self.layout.grouping, Grouping::Hash(_)) {
             return false;
@@ -211,7 +211,7 @@ impl Merge<'_> {
     }
 }
 
-/// Groups that are merged at once: partitions `first .. end` whose next hash bits are `value`.
+/// Groups that are merged together: partitions `first .. end`, restricted to groups whose next hash bits are `value`.
 #[derive(Debug, Clone, Copy)]
 struct Morsel {
     first: usize,
@@ -228,7 +228,7 @@ impl Morsel {
     }
 }
 
-/// Groups in files.
+/// Groups in spill files, with their merge plan.
 pub(super) struct SpilledGroups {
     layout: Arc<Layout>,
     runs: Vec<Spilled>,
@@ -264,7 +264,7 @@ impl SpilledGroups {
         Self { layout: layout.clone(), runs, morsels, next: AtomicUsize::new(0) }
     }
 
-    /// The groups that come next; `None` after the last.
+    /// Merges and returns the next groups; `None` after the last.
     pub fn next(&self, query: &QueryContext) -> Result<Option<Part>> {
         let index = self.next.fetch_add(1, Relaxed);
         match self.morsels.get(index) {
@@ -273,7 +273,7 @@ impl SpilledGroups {
         }
     }
 
-    /// The groups of `morsel`, and what accounts for them.
+    /// Merges the groups of `morsel`. Returns them with their memory reservation.
     fn merged(&self, morsel: &Morsel, query: &QueryContext) -> Result<(Part, Reservation)> {
         let Grouping::Hash(keys) = &self.layout.grouping else { unreachable!("only hash tables are put aside") };
         let mut merging = Merging::new(&self.layout, keys, 0);
@@ -295,7 +295,7 @@ impl SpilledGroups {
     }
 }
 
-/// Bytes of a group in a table, about.
+/// Estimated bytes of a group in a table.
 fn group_bytes(layout: &Layout) -> usize {
     let Grouping::Hash(keys) = &layout.grouping else { unreachable!("only hash tables are put aside") };
     let (width, strings) = keys.shape();
@@ -311,7 +311,7 @@ fn group_bytes(layout: &Layout) -> usize {
     32 + 8 + (8 * width + size_of::<TextKey>() * strings + layout.slots.iter().map(state).sum::<usize>()) * 3 / 2
 }
 
-/// The result of an aggregation whose groups are in files.
+/// The result of an aggregation with spilled groups.
 pub(super) struct SpilledAggregate {
     pub shared: Arc<Shared>,
     pub groups: SpilledGroups,
@@ -334,7 +334,7 @@ impl SpilledRows for SpilledAggregate {
     }
 }
 
-/// The rows of an aggregation whose groups are in files.
+/// The source of a spilled aggregation's rows.
 struct GroupsSource {
     aggregate: Arc<SpilledAggregate>,
     next: AtomicUsize,

@@ -1,18 +1,17 @@
 //! An open-addressing table from group keys to dense group ids, and its frozen form.
 //!
-//! A slot is 8 bytes: 32 bits of the hash and the group id + 1, so that a probe touches keys only where the tag agrees. Keys
-//! are rows of `u64` words (see [`super::keys`]) and string columns. A worker's table is kept within its cache: when it is
-//! full it is frozen into a run that is ordered by hash partition, and partitions of all runs are merged independently
-//! (Leis et al., Morsel-Driven Parallelism, section 4.4).
+//! A slot is 8 bytes: 32 bits of the hash and the group id + 1, so that a probe reads keys only where the tag agrees. Keys are rows of `u64`
+//! words (see [`super::keys`]) and string columns. A worker's table stays within its cache: a full table is frozen into a run that is ordered
+//! by hash partition, and partitions of all runs are merged independently (Leis et al., Morsel-Driven Parallelism, section 4.4).
 
 use super::hash;
 use super::text::TextKey;
 use crate::context::{Result, Worker};
 
-/// Partitions of a frozen run, by the topmost bits of the hash.
+/// Number of partitions of a frozen run; the topmost bits of the hash select one.
 pub(super) const PARTITIONS: usize = 256;
 const PARTITION_SHIFT: u32 = 56;
-/// The part of a hash that is kept in a slot.
+/// The bits of a hash that a slot stores.
 const TAG: u64 = !(u32::MAX as u64);
 
 /// Keys in encoded form: `width` words per row, row by row, and string columns.
@@ -49,8 +48,7 @@ impl KeyRows {
 
     #[inline(always)]
     fn equal(&self, row: usize, other: &KeyRows, other_row: usize) -> bool {
-        // Word by word: a comparison of no bytes at the address of an empty array, which is no memory, may take a processor
-        // as long as a cache miss.
+        // Compares word by word: comparing zero bytes at the dangling address of an empty array can take a processor as long as a cache miss.
         let width = self.width;
         (0..width).all(|word| self.words[row * width + word] == other.words[other_row * width + word])
             && self.strings.iter().zip(&other.strings).all(|(a, b)| a[row] == b[other_row])
@@ -84,18 +82,18 @@ impl KeyRows {
         }
     }
 
-    /// Bytes held.
+    /// Bytes allocated.
     pub fn bytes(&self) -> usize {
         self.words.capacity() * 8 + self.strings.iter().map(|c| c.capacity() * size_of::<TextKey>()).sum::<usize>()
     }
 }
 
-/// The table.
+/// The hash table.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Tag in the upper half, group id + 1 in the lower; 0 is free. A power of two, at most half full.
+    /// Tag in the upper half, group id + 1 in the lower; 0 is a free slot. The length is a power of two; at most half of the slots are taken.
     slots: Vec<u64>,
-    /// Of the batch at hand: the slot that each row looks at first.
+    /// The content of each row's first slot, for the current batch.
     first: Vec<u64>,
     /// Hash of every group.
     pub hashes: Vec<u64>,
@@ -115,12 +113,12 @@ impl Table {
         self.hashes.len()
     }
 
-    /// Bytes held.
+    /// Bytes allocated.
     pub fn bytes(&self) -> usize {
         (self.slots.capacity() + self.hashes.capacity()) * 8 + self.keys.bytes()
     }
 
-    /// Writes the group id of every row to `ids`, making groups for new keys.
+    /// Writes the group id of every row to `ids`; new keys get new groups.
     pub fn find_or_insert(&mut self, rows: &KeyRows, hashes: &[u64], ids: &mut Vec<u32>) {
         self.reserve(hashes.len());
         ids.clear();
@@ -156,7 +154,7 @@ impl Table {
         push: impl Fn(&mut KeyRows, usize),
     ) {
         let mask = self.slots.len() - 1;
-        // The first slot of every row in a loop without branches: cache misses of many rows overlap.
+        // Loads the first slot of every row in a loop without branches, so that the cache misses of many rows overlap.
         self.first.clear();
         self.first.extend(hashes.iter().map(|&hash| self.slots[hash as usize & mask]));
         for (row, (&hash, &first)) in hashes.iter().zip(&self.first).enumerate() {
@@ -186,7 +184,7 @@ impl Table {
         }
     }
 
-    /// Copies the strings of groups from `first` on.
+    /// Copies the strings of groups `first ..`.
     pub fn copy_strings(&mut self, first: usize, worker: &mut Worker) -> Result<()> {
         for key in self.keys.strings.iter_mut().flat_map(|column| &mut column[first..]) {
             key.view = worker.text(key.view.as_str())?;
@@ -212,7 +210,7 @@ impl Table {
         self.slots = slots;
     }
 
-    /// Forgets all groups, keeping their memory.
+    /// Removes all groups, keeping the allocated memory.
     pub fn clear(&mut self) {
         self.slots.fill(0);
         self.hashes.clear();
@@ -220,7 +218,7 @@ impl Table {
         self.keys.strings.iter_mut().for_each(Vec::clear);
     }
 
-    /// The groups ordered by hash partition, and where each partition starts.
+    /// The groups ordered by hash partition, and the offset of each partition.
     pub fn partition(&self) -> (Vec<u32>, Vec<u32>) {
         let mut offsets = vec![0u32; PARTITIONS + 1];
         for hash in &self.hashes {

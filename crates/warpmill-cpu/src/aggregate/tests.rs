@@ -80,7 +80,7 @@ pub(crate) fn value(vector: &Vector, row: usize) -> V {
     }
 }
 
-/// A name that is equal for values that group together.
+/// A string that is equal for values of the same group.
 fn name(value: &V) -> String {
     match value {
         V::Float(v) => format!("{:?}", if *v == 0.0 { 0.0 } else { *v }),
@@ -136,7 +136,7 @@ fn run_under(
     }
 }
 
-/// All rows of a source, as one worker gets them.
+/// All rows of a source, read by one worker.
 pub(crate) fn drain(source: &dyn ChunkSource, query: &Arc<QueryContext>) -> Result<RowSet> {
     let mut rows = RowSet::default();
     let mut local = source.local(query);
@@ -216,7 +216,7 @@ fn column(expr: &Expr) -> usize {
     if let warpmill_ir::ExprKind::Column(c) = expr.kind { c } else { unreachable!("a column") }
 }
 
-/// The value of an aggregate; `None` where it does not fit.
+/// The expected value of an aggregate; `None` where it does not fit.
 fn expected(aggregate: &AggregateExpr, rows: &[&Vec<V>]) -> Option<V> {
     let passing = |row: &&&Vec<V>| aggregate.filter.as_ref().is_none_or(|filter| row[column(filter)] == V::Int(1));
     let rows: Vec<_> = rows.iter().filter(passing).collect();
@@ -352,7 +352,7 @@ proptest! {
             (V::Null, _) | (_, V::Null) => least(&a[key]).cmp(&least(&b[key])),
             (a, b) => order(a, b),
         });
-        // Rows that come after some of greater keys.
+        // Rows that follow rows with greater keys.
         rows.extend(last);
         check_under(limit.map(spilling).unwrap_or_default(), &rows, &[key], chunk_rows, workers);
     }
@@ -365,7 +365,7 @@ fn many_groups_in_order_need_no_merge() {
     let aggregates = [aggregate(F::CountStar, None, of(DataType::Int64))];
     let sink = AggregateSink::new(&groups, &aggregates, &fields(&groups, &aggregates), None).unwrap();
     const GROUPS: i64 = 200_000;
-    // Every key three times: groups lie across batches, and across those of two workers.
+    // Every key three times: groups span batches and workers.
     let rows: Vec<Vec<V>> = (0..3 * GROUPS).map(|i| vec![V::Int((i / 3).into())]).collect();
     for workers in [1, 2, 3] {
         let found = run(&sink, &types, &rows, 2048, workers).unwrap();
@@ -377,7 +377,7 @@ fn many_groups_in_order_need_no_merge() {
     }
 }
 
-/// A memory limit beyond which everything is put aside.
+/// Settings with a memory limit beyond which everything is spilled.
 pub(crate) fn spilling(memory_limit: usize) -> Settings {
     let spill = SpillSettings { enabled: true, working_memory: Some(0), ..SpillSettings::default() };
     Settings { memory_limit, threads: 2, spill, ..Settings::default() }
@@ -402,7 +402,7 @@ fn many_groups_are_frozen_and_merged() {
     ];
     let sink = AggregateSink::new(&groups, &aggregates, &fields(&groups, &aggregates), None).unwrap();
     const GROUPS: i64 = 400_000;
-    // Every key twice, far apart, in an order that is not sorted.
+    // Every key twice, far apart, in unsorted order.
     let rows: Vec<Vec<V>> = (0..2 * GROUPS).map(|i| vec![V::Int((i * 7919 % GROUPS).into())]).collect();
     for workers in [1, 3] {
         for settings in
@@ -510,7 +510,7 @@ fn memory_is_accounted() {
     assert_eq!(query.memory_used(), 0);
 }
 
-/// Time that this thread has run, which other processes hardly disturb.
+/// CPU time of this thread, which other processes hardly disturb.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     stat.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9

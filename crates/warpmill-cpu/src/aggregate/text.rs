@@ -1,5 +1,5 @@
-//! String keys with their first twelve bytes inline: groups of short strings are compared without reading the strings, which lie
-//! anywhere in memory.
+//! String keys with their first twelve bytes inline: groups of short strings are compared without a read of the strings, which are scattered
+//! in memory.
 
 use warpmill_format::StrView;
 
@@ -8,13 +8,13 @@ use super::hash;
 /// A string key.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TextKey {
-    /// The string, whose head has its length and first four bytes.
+    /// The string; the view itself holds the length and the first four bytes.
     pub view: StrView,
     /// The next eight bytes, little endian, zeros past the end.
     tail: u64,
 }
 
-/// The length up to which head and tail are the whole string.
+/// Largest length of a string that the view's prefix and `tail` hold completely.
 const INLINE: usize = 12;
 
 impl TextKey {
@@ -24,7 +24,7 @@ impl TextKey {
         let bytes = view.as_bytes();
         let tail = match bytes.len() {
             0..=4 => 0,
-            // The last bytes of the string, of which the lower ones are in the head.
+            // The last four bytes of the string, shifted to drop those in the view's prefix.
             len @ 5..8 => bytes.last_chunk::<4>().map_or(0, |last| u32::from_le_bytes(*last) >> (8 * (8 - len))).into(),
             len @ 8..INLINE => {
                 bytes.last_chunk::<8>().map_or(0, |last| u64::from_le_bytes(*last) >> (8 * (INLINE - len)))
@@ -34,7 +34,7 @@ impl TextKey {
         Self { view, tail }
     }
 
-    /// The hash.
+    /// Hash of the key.
     #[inline(always)]
     pub fn hash(&self) -> u64 {
         if self.view.len() <= INLINE {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn equal_strings_are_equal_keys_with_equal_hashes() {
-        // Each as a string of its own, with other bytes around it.
+        // Each string has memory of its own, with other bytes around it.
         let letters = "abcdefghijklmnopqrstuvwxyz";
         let around: Vec<String> = letters.chars().map(|c| format!("{c}{letters}{c}")).collect();
         for len in 0..=letters.len() {

@@ -8,13 +8,13 @@ use warpmill_ir::Phys;
 use crate::chunk::{Chunk, Selection, Values};
 use crate::vector::{Data, Vector};
 
-/// Dense rows on their way into one chunk.
+/// Dense rows copied from several chunks.
 pub(super) struct Buffer {
     types: Vec<Phys>,
     capacity: usize,
     columns: Vec<Vector>,
     len: usize,
-    /// Of the chunk that came last.
+    /// Sequence of the last chunk appended.
     pub sequence: u64,
 }
 

@@ -1,50 +1,49 @@
-//! Learns a compaction threshold while a query runs: a multi-armed bandit with one arm per threshold (chunk compaction
-//! paper, section 4.2), UCB1-tuned over moving averages, with the paper's constants. It deviates from the paper where its
-//! tuning assumes runs of 20 million rows, over which trying each of nine arms eight times is cheap whatever they cost:
+//! Learns a compaction threshold while a query runs: a multi-armed bandit with one arm per threshold (chunk compaction paper, section 4.2),
+//! UCB1-tuned over moving averages, with the paper's constants. It deviates from the paper where the paper assumes runs of 20 million rows, over
+//! which eight tries of each of nine arms are cheap whatever they cost:
 //!
-//! - **Only arms that differ are tried.** Thresholds between which no chunk sizes lie copy the same chunks; the least of
-//!   them stands for all ([`Sizes`]).
-//! - **Hopeless arms are not tried**: those that could not pay if everything behind the copying took no time; and those
-//!   that copy more than an arm that took [`HOPELESS`] times as long as the best.
-//! - **Exploration has a budget.** Each arm is tried once, and given up when it takes [`PATIENCE`] times as long as the
-//!   best ([`Learner::limit`]); after that, an arm other than the best is used only while all that exploring has cost stays
-//!   below [`BUDGET`] of the time. The eight first tries come out of this budget.
-//! - **Rewards are relative.** The paper's confidence bounds suit rewards from 2 to 20 (latencies of 50 to 500
-//!   microseconds); here the best arm's reward counts as [`BEST`] whatever the latency is.
+//! - **Only arms that differ are tried.** Thresholds with no chunk sizes between them copy the same chunks; the least stands for all ([`Sizes`]).
+//! - **Hopeless arms are not tried**: arms that could not pay even if the operators behind took no time, and arms that copy more than an arm that
+//!   took [`HOPELESS`] times as long as the best.
+//! - **Exploration has a budget.** Each arm is tried once, and abandoned when it takes [`PATIENCE`] times as long as the best ([`Learner::limit`]);
+//!   after that, an arm other than the best is used only while the total cost of exploration stays below [`BUDGET`] of the time. The first eight
+//!   tries count toward this budget.
+//! - **Rewards are relative.** The paper's confidence bounds suit rewards from 2 to 20 (latencies of 50 to 500 microseconds); here the best arm's
+//!   reward counts as [`BEST`] whatever the latency.
 
-/// The thresholds to choose from: chunks of at most so many rows are copied together.
+/// The thresholds: chunks of at most so many rows are copied together.
 pub const THRESHOLDS: [usize; 9] = [0, 32, 64, 128, 256, 384, 512, 768, 1024];
 
 const ARMS: usize = THRESHOLDS.len();
 
-/// Each arm is tried so often before any is preferred, as far as the budget goes.
+/// Tries of each arm before the best is preferred, as far as the budget allows.
 const FIRST_TRIES: u64 = 8;
-/// An arm's estimate is the mean of so many rewards.
+/// Number of rewards in the moving average of an arm.
 const WINDOW: usize = 16;
 /// Chunks between two comparisons of the estimates.
 const CHECK_CHUNKS: u64 = 1024;
-/// The factor by which an estimate must have moved between them for everything to be learned anew.
+/// Factor by which an estimate must have changed between two checks for learning to start over.
 const ANOMALY: f64 = 2.0;
-/// The part of the time that exploring may cost.
+/// Largest share of the time that exploration may cost.
 const BUDGET: f64 = 0.01;
-/// An arm that takes so many times as long as the best rules out all that copy more.
+/// An arm that takes so many times as long as the best rules out all arms that copy more.
 const HOPELESS: f64 = 1.5;
-/// A new arm is given up when it takes so many times as long as the best.
+/// A new arm is abandoned when it takes so many times as long as the best.
 const PATIENCE: f64 = 2.0;
-/// Gathering values from vectors is not faster: into a buffer that caches hold, and into a larger one.
+/// Upper bounds of the speed of gathering values from vectors: into a buffer that fits caches, and into a larger one.
 const COPY_BYTES_PER_NANO: [f64; 2] = [16.0, 4.0];
-/// Bytes of a buffer that caches hold.
+/// Largest size of a buffer that fits caches, in bytes.
 const CACHED_BUFFER: usize = 1 << 20;
-/// The first arm of short rows: the fixed threshold that DuckDB chose.
+/// The first arm for short rows: DuckDB's fixed threshold.
 const START: usize = 3;
-/// Rows of at most so many bytes are short.
+/// Largest size of a short row, in bytes.
 const SHORT_ROW: usize = 512;
-/// The best arm's mean reward, as confidence bounds see it: in the middle of the paper's range.
+/// The best arm's mean reward in confidence bounds: the middle of the paper's range.
 const BEST: f64 = 10.0;
-/// Arms differ if this part of all chunks lies between their thresholds.
+/// Arms differ if at least this share of all chunks lies between their thresholds.
 const DIFFERENCE: f64 = 1.0 / 16.0;
 
-/// One compaction operator's estimates, of one worker: nothing is shared, so nothing is locked.
+/// Estimates of one worker for one compaction operator: nothing is shared, so no locks.
 #[derive(Debug)]
 pub(super) struct Learner {
     arms: [Arm; ARMS],
@@ -53,7 +52,7 @@ pub(super) struct Learner {
     chunks: u64,
     snapshot: Option<[f64; ARMS]>,
     resets: u64,
-    /// Nanoseconds of all episodes, and those that the best arm would have saved.
+    /// Nanoseconds of all episodes, and nanoseconds lost against the best arm.
     spent: f64,
     lost: f64,
 }
@@ -65,7 +64,7 @@ struct Arm {
     rewards: [f64; WINDOW],
 }
 
-/// The chunks that came in: how many, and how many rows, by the least arm that copies them (those of the last field by none).
+/// Histogram of input chunks and their rows by the least arm that copies them; the last element counts chunks that no arm copies.
 #[derive(Debug, Default, Clone)]
 struct Sizes {
     chunks: [u64; ARMS + 1],
@@ -81,7 +80,7 @@ impl Arm {
         self.window().iter().sum::<f64>() / self.window().len() as f64
     }
 
-    /// The upper confidence bound of UCB1-tuned after `n` tries of all arms, with rewards times `scale`.
+    /// Upper confidence bound of UCB1-tuned after `n` tries of all arms, with rewards scaled by `scale`.
     fn bound(&self, n: f64, scale: f64) -> f64 {
         let (mean, tries) = (self.mean() * scale, self.tries as f64);
         let squares = self.window().iter().map(|reward| (reward * scale).powi(2)).sum::<f64>();
@@ -97,7 +96,7 @@ impl Sizes {
         self.rows[arm] += rows as u64;
     }
 
-    /// Lets what is past count less.
+    /// Halves the counts, so that old chunks count less.
     fn fade(&mut self) {
         self.chunks.iter_mut().chain(&mut self.rows).for_each(|count| *count /= 2);
     }
@@ -108,7 +107,7 @@ impl Sizes {
         arm == 0 || self.chunks[arm] as f64 > all as f64 * DIFFERENCE
     }
 
-    /// The part of all rows that `arm` copies.
+    /// The share of rows that `arm` copies.
     fn copied(&self, arm: usize) -> f64 {
         if arm == 0 {
             return 0.0;
@@ -119,7 +118,7 @@ impl Sizes {
 }
 
 impl Learner {
-    /// For rows of `row_bytes` bytes.
+    /// A learner for rows of `row_bytes` bytes.
     pub fn new(row_bytes: usize) -> Self {
         Self {
             arms: Default::default(),
@@ -133,17 +132,17 @@ impl Learner {
         }
     }
 
-    /// The number of times that everything was learned anew.
+    /// Number of times that learning started over.
     pub fn resets(&self) -> u64 {
         self.resets
     }
 
-    /// Whether little is known about `arm` yet.
+    /// Whether `arm` has had fewer than `FIRST_TRIES` tries.
     pub fn is_new(&self, arm: usize) -> bool {
         self.arms[arm].tries < FIRST_TRIES
     }
 
-    /// Notes that a chunk of `rows` rows came in, where a full one has `full`.
+    /// Records an input chunk of `rows` rows; `full` is the number of rows of a full chunk.
     pub fn see(&mut self, rows: usize, full: usize) {
         self.sizes.see(rows, full);
     }
@@ -166,36 +165,36 @@ impl Learner {
         if self.affords(arm, best) { arm } else { best }
     }
 
-    /// The nanoseconds after which an episode of `arm` that has not passed on a full chunk is given up.
+    /// Nanoseconds after which an episode of `arm` that has not emitted a full chunk is abandoned.
     pub fn limit(&self, arm: usize) -> f64 {
         let best = self.best().filter(|_| self.is_new(arm));
         best.map_or(f64::INFINITY, |best| PATIENCE * crate::CHUNK_ROWS as f64 / self.arms[best].mean())
     }
 
-    /// The arm to begin with: there is nothing to compare it with, so it must not be very wrong.
+    /// The first arm: nothing to compare with is known, so it must not be very wrong.
     fn first(&self) -> usize {
         let start = if self.row_bytes <= SHORT_ROW { START } else { 0 };
         (0..=start).rev().find(|&arm| self.sizes.differs(arm)).unwrap_or(0)
     }
 
-    /// The shortest time in which a row can be copied.
+    /// Lower bound of the time to copy a row, in nanoseconds.
     fn copy_nanos(&self) -> f64 {
         let cached = self.row_bytes * crate::CHUNK_ROWS <= CACHED_BUFFER;
         self.row_bytes as f64 / COPY_BYTES_PER_NANO[usize::from(!cached)]
     }
 
-    /// The arm of the greatest mean reward.
+    /// The arm with the greatest mean reward.
     fn best(&self) -> Option<usize> {
         let tried = (0..ARMS).filter(|&arm| self.arms[arm].tries > 0);
         tried.max_by(|&a, &b| self.arms[a].mean().total_cmp(&self.arms[b].mean()))
     }
 
-    /// Whether `arm` has not been tried yet, and may be better than `best`.
+    /// Whether `arm` has not been tried yet and may beat `best`.
     fn is_worth_a_try(&self, arm: usize, best: usize) -> bool {
         if self.arms[arm].tries > 0 || !self.sizes.differs(arm) {
             return false;
         }
-        // The first round is free: without it nothing is known. Later ones come when everything is learned anew.
+        // The first round is free: without it nothing is known. Rounds after learning started over are not.
         let free = self.resets == 0 || self.lost <= self.spent * BUDGET;
         let reward = self.arms[best].mean();
         let too_slow = self.sizes.copied(arm) * self.copy_nanos() * reward > 1.0;
@@ -204,14 +203,14 @@ impl Learner {
         free && !too_slow && !worse_below
     }
 
-    /// Whether one more try of `arm` keeps exploration within its budget.
+    /// Whether another try of `arm` keeps exploration within its budget.
     fn affords(&self, arm: usize, best: usize) -> bool {
         let nanos = |arm: usize| crate::CHUNK_ROWS as f64 / self.arms[arm].mean();
         arm == best || self.lost + nanos(arm) - nanos(best) <= self.spent * BUDGET
     }
 
-    /// Notes that `arm` passed on `rows` rows in `nanos` while `chunks` chunks came in. The reward is proportional to the
-    /// paper's, the reciprocal of a full chunk's latency.
+    /// Records that `arm` emitted `rows` rows in `nanos` while `chunks` chunks came in. The reward is proportional to the paper's, the
+    /// reciprocal of a full chunk's latency.
     pub fn update(&mut self, arm: usize, rows: usize, nanos: u64, chunks: u64) {
         let nanos = nanos.max(1) as f64;
         self.spent += nanos;
@@ -228,7 +227,7 @@ impl Learner {
         }
     }
 
-    /// Compares the estimates with those of the last check; arms of few tries say nothing.
+    /// Compares the estimates with the last check's, except for arms with few tries.
     fn check(&mut self) {
         let means = self.arms.map(|arm| if arm.tries < FIRST_TRIES { 0.0 } else { arm.mean() });
         let moved = |before: &[f64; ARMS]| {
@@ -249,8 +248,8 @@ impl Learner {
 mod tests {
     use super::*;
 
-    /// Runs `episodes` episodes with chunks of `sizes`, in which arm `i` takes `nanos(i)` for 2048 rows. How often each was
-    /// chosen, and the time that all took.
+    /// Runs `episodes` episodes with chunks of `sizes`, in which arm `i` takes `nanos(i)` for 2048 rows. Returns how often each arm was
+    /// chosen, and the total time.
     fn run(
         learner: &mut Learner,
         episodes: usize,
@@ -295,7 +294,7 @@ mod tests {
             let (chosen, total) = run(&mut Learner::new(copies), 2000, &ALL_SIZES, nanos);
             assert!(total < 2000 * 52_000 + 50_000 * slow, "{chosen:?} took {total}");
         }
-        // Copying 2048 rows of 2000 bytes alone takes longer than everything without copying.
+        // Copying 2048 rows of 2000 bytes alone takes longer than the whole episode without copying.
         let (chosen, _) = run(&mut Learner::new(2000), 100, &[256], |_| 50_000);
         assert_eq!(chosen[0], 100);
     }

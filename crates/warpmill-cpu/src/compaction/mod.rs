@@ -1,9 +1,9 @@
-//! The time when small chunks are copied together.
+//! Compaction: copying small chunks together.
 //!
-//! Filters and joins leave few rows in a chunk, and every later operator pays its fixed cost per chunk for them. A
-//! [`CompactionOperator`] behind such an operator copies small chunks into full ones; the strategy says how small is small
-//! enough for the copy to pay (chunk compaction paper, sections 3 and 4). [`Compaction::Logical`] makes joins emit full
-//! chunks in the first place and copies nothing (section 5; see [`crate::join::ProbeOperator`]).
+//! Filters and joins leave few rows in a chunk, and every later operator pays its fixed cost per chunk for them. A [`CompactionOperator`]
+//! behind such an operator copies small chunks into full ones; the strategy decides which chunks are small enough for the copy to pay (chunk
+//! compaction paper, sections 3 and 4). [`Compaction::Logical`] makes joins emit full chunks in the first place and copies nothing (section 5;
+//! see [`crate::join::ProbeOperator`]).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ pub use learner::THRESHOLDS;
 /// The compaction strategy of a query (chunk compaction paper, sections 3.4, 4 and 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Compaction {
-    /// Never.
+    /// No compaction.
     None,
-    /// Every chunk that is not full.
+    /// Copies every chunk that is not full.
     Full,
-    /// Chunks below a fixed threshold of 128 rows.
+    /// Copies chunks below a fixed threshold of 128 rows.
     Binary,
     /// Joins accumulate the matches of one probe chunk; nothing is copied.
     Logical,
@@ -58,7 +58,7 @@ impl Compaction {
 /// The fixed threshold of [`Compaction::Binary`].
 const BINARY_THRESHOLD: usize = 128;
 
-/// Copies small chunks together.
+/// The operator that copies small chunks together.
 pub struct CompactionOperator {
     spec: Arc<Spec>,
 }
@@ -87,26 +87,26 @@ struct Counters {
     resets: AtomicU64,
 }
 
-/// The work of a compaction operator, over all workers that have finished.
+/// Statistics of a compaction operator, over all workers that have finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompactionStats {
-    /// Chunks taken in.
+    /// Number of input chunks.
     pub chunks_in: u64,
-    /// Chunks passed on.
+    /// Number of output chunks.
     pub chunks_out: u64,
-    /// Rows taken in, and so passed on.
+    /// Number of input rows, which all are emitted.
     pub rows_in: u64,
     /// Rows that were copied.
     pub rows_copied: u64,
-    /// The number of times that each of [`THRESHOLDS`] was chosen (learning only).
+    /// Number of times that each of [`THRESHOLDS`] was chosen (learning only).
     pub chosen: [u64; THRESHOLDS.len()],
-    /// The number of times that everything was learned anew because an estimate had moved (learning only).
+    /// Number of times that learning started over because an estimate had moved (learning only).
     pub resets: u64,
 }
 
 impl CompactionOperator {
-    /// The operator to put behind an operator that reduces chunks and gives `fields`; `None` where `strategy` copies
-    /// nothing. With `ordered`, only chunks of equal sequence are copied together, and none overtakes another.
+    /// The compaction operator behind an operator that reduces chunks and emits columns `fields`; `None` where `strategy` copies nothing.
+    /// With `ordered`, only chunks of equal sequence are copied together, and none overtakes another.
     pub fn for_strategy(strategy: Compaction, fields: &[Field], ordered: bool) -> Option<Self> {
         let policy = match strategy {
             Compaction::None | Compaction::Logical => return None,
@@ -118,7 +118,7 @@ impl CompactionOperator {
         Some(Self { spec: Arc::new(Spec { policy, types, ordered, counters: Counters::default() }) })
     }
 
-    /// Its work so far.
+    /// Statistics so far.
     pub fn stats(&self) -> CompactionStats {
         let Counters { chunks_in, chunks_out, rows_in, rows_copied, chosen, resets } = &self.spec.counters;
         CompactionStats {
@@ -175,7 +175,7 @@ struct LocalCompaction {
     stats: CompactionStats,
 }
 
-/// The use of one learned threshold until a chunk's worth of rows has been passed on.
+/// An episode: one learned threshold is used until a chunk's worth of rows has been emitted.
 #[derive(Debug, Default)]
 struct Episode {
     arm: Option<usize>,
@@ -207,8 +207,8 @@ impl LocalOperator for LocalCompaction {
 }
 
 impl LocalCompaction {
-    /// Chooses a threshold for this episode; its reward is the rows passed on per nanosecond spent on copying them and in
-    /// all later operators.
+    /// Chooses a threshold for this episode; its reward is the number of rows emitted per nanosecond spent on copying them and in all later
+    /// operators.
     fn learn(&mut self, chunk: Chunk, emit: Emit<'_>) -> Result<()> {
         self.learner.see(chunk.len(), self.full);
         let arm = match self.episode.arm {
@@ -225,7 +225,7 @@ impl LocalCompaction {
         let mut nanos = self.episode.nanos + start.elapsed().as_nanos() as u64;
         let ends = self.episode.rows >= self.full || nanos as f64 > self.episode.limit;
         if ends && self.learner.is_new(arm) {
-            // The few samples of a new arm are exact only if it has passed on what it copied.
+            // The few samples of a new arm are exact only if all copied rows have been emitted.
             self.episode.rows += self.flush(emit)?;
             nanos = self.episode.nanos + start.elapsed().as_nanos() as u64;
         }
@@ -244,8 +244,8 @@ impl LocalCompaction {
         self.compact(chunk, threshold, self.full - threshold, emit)
     }
 
-    /// Buffers a chunk of at most `threshold` rows, and passes the buffer on once it holds `near_full` rows. Gives the
-    /// number of rows passed on.
+    /// Buffers a chunk of at most `threshold` rows, and emits the buffer once it holds `near_full` rows. Returns the number of rows
+    /// emitted.
     fn compact(&mut self, chunk: Chunk, threshold: usize, near_full: usize, emit: Emit<'_>) -> Result<usize> {
         let mut passed = 0;
         let overtakes = chunk.len() > threshold || chunk.sequence != self.buffer.sequence;
@@ -280,7 +280,7 @@ impl LocalCompaction {
     }
 }
 
-/// Bytes that copying a value moves.
+/// Bytes copied per value.
 fn bytes(phys: Phys) -> usize {
     match phys {
         Phys::Bool => 1,

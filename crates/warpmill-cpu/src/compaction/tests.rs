@@ -1,4 +1,4 @@
-//! Compaction keeps all rows, and their order where it must.
+//! Compaction keeps all rows, and their order where required.
 
 use proptest::prelude::*;
 use warpmill_ir::ColType;
@@ -13,8 +13,7 @@ fn fields() -> Vec<Field> {
     vec![field(DataType::Int64), field(DataType::Int32)]
 }
 
-/// Chunks of the given lengths: column 0 counts rows, column 1 is NULL in every third row. Every other chunk is seen
-/// through a selection.
+/// Chunks of the given lengths: column 0 counts rows, column 1 is NULL in every third row. Every other chunk has a selection.
 fn chunks(lengths: &[(usize, u64)]) -> Vec<Chunk> {
     let mut next = 0i64;
     let make = |(i, &(len, sequence)): (usize, &(usize, u64))| {

@@ -1,4 +1,4 @@
-//! The order of the rows of each key of a hash build: the one row that an ASOF join finds in it, and the rows between two bounds.
+//! Order of the rows of each key of a hash build: ASOF joins find one row in it, range conditions the rows between two bounds.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use crate::sort::normalize::{compare_values, ordered_f32, ordered_f64};
 use crate::vector::{Data, NULL_ROW, Vector};
 use crate::window::bucket::{self, Entry};
 
-/// Values by which the rows of each key are ordered, by row: they ascend within a key.
+/// Values by which the rows of each key are ordered, per row: ascending within a key.
 #[derive(Debug)]
 pub(super) enum Times {
     /// Words that compare as the values do.
     Words(Vec<u64>),
-    /// Values that no word holds.
+    /// Values that do not fit words.
     Values(Arc<Vector>),
 }
 
-/// Rows that one task sorts.
+/// Minimum number of rows that a task sorts.
 const TASK_ROWS: usize = 1 << 16;
 
-/// The word of each value, where words hold them. NULLs have any.
+/// The order-preserving word of each value; `None` for types that do not fit words. Words of NULLs are arbitrary.
 fn words(data: &Data) -> Option<Vec<u64>> {
     const SIGN: u64 = 1 << 63;
     macro_rules! of {
@@ -43,8 +43,8 @@ fn words(data: &Data) -> Option<Vec<u64>> {
 }
 
 impl Times {
-    /// Sorts the first `keyed` rows of each of `runs`, the rows of repeated keys in `order` (`None`: as they are), by `times`, and gives
-    /// the times in that order.
+    /// Sorts each run among the first `keyed` rows by `times`, with the rows of repeated keys in `order` (`None`: row order). Returns the
+    /// times in sorted order.
     pub fn sort(times: &Arc<Vector>, keyed: usize, runs: &[(u32, u32)], order: &mut Option<Vec<u32>>) -> Self {
         match words(&times.data) {
             Some(words) => Times::Words(sort_words(words, keyed, runs, order)),
@@ -86,8 +86,8 @@ impl Times {
         }
     }
 
-    /// The number of rows of each range of `matches` that are before its row's value, those equal to it among them if `equal`;
-    /// [`NULL_ROW`] where the value is NULL.
+    /// For each range of `matches`, the number of its rows before the probe row's value, including equal ones if `equal`; [`NULL_ROW`]
+    /// where the value is NULL.
     fn places(&self, values: &Vector, equal: bool, matches: &Matches) -> Vec<u32> {
         let mut places = match self {
             Times::Words(times) => {
@@ -133,19 +133,19 @@ fn places_of_words(times: &[u64], words: &[u64], equal: bool, matches: &Matches)
     }
 }
 
-/// The search for one place among the times of a run: the last time before the value that has been seen, and the first that is not.
+/// An interpolation search in a run, between the last time known to be before the value and the first known not to be.
 #[derive(Clone, Copy)]
 struct Search {
     low: u32,
     high: u32,
     low_time: u64,
     high_time: u64,
-    /// The place to look at next, between the two.
+    /// The position to look at next, between the two.
     guess: u32,
 }
 
 impl Search {
-    /// Guesses as if times were evenly spread between those that have been seen.
+    /// Guesses by interpolation between the two known times.
     #[inline(always)]
     fn aim(&mut self, word: u64) {
         let between = self.high - self.low;
@@ -155,11 +155,11 @@ impl Search {
     }
 }
 
-/// Longest runs up to which so many looks bring a guess close; one more for longer ones.
+/// Largest run lengths for which 1, 2 and 3 looks bring a guess close; longer runs take one more.
 const LOOKS: [u32; 3] = [64, 1 << 12, 1 << 20];
 
-/// The number of times of each range that are before its row's word. All rows look at their guesses in turn, which are asked for before
-/// the first is looked at.
+/// The number of times of each range that are before the word of the probe row. The searches of all rows advance in turn, and all guesses are
+/// prefetched before the first is read.
 #[inline(always)]
 fn places_before(
     times: &[u64],
@@ -216,11 +216,10 @@ fn places_before(
     searches.iter().zip(words).enumerate().map(place).collect()
 }
 
-/// The distance of the first look from a guess.
+/// Distance of the first probe from the guess.
 const STEP: u32 = 4;
 
-/// The number of times in a run for which `is_before` holds, which are its first: looked for from `guess` on, one of its places, in steps
-/// that double.
+/// The number of times in a run for which `is_before` holds (a prefix of the run): searched from position `guess` in steps that double.
 #[inline(always)]
 fn position(run: &[u64], guess: usize, is_before: impl Fn(u64) -> bool) -> usize {
     let (mut low, mut high) = (0, run.len());
@@ -249,7 +248,7 @@ fn position(run: &[u64], guess: usize, is_before: impl Fn(u64) -> bool) -> usize
     low + run[low..high].partition_point(|&time| is_before(time))
 }
 
-/// Runs as tasks of about [`TASK_ROWS`] rows: each with its runs and the rows that these lie in.
+/// Divides runs into tasks of about [`TASK_ROWS`] rows each.
 fn tasks(runs: &[(u32, u32)]) -> Vec<&[(u32, u32)]> {
     let mut tasks = vec![];
     let (mut first, mut rows) = (0, 0);
@@ -264,7 +263,7 @@ fn tasks(runs: &[(u32, u32)]) -> Vec<&[(u32, u32)]> {
     tasks
 }
 
-/// Calls `sort` with the parts of `order`, and of what lies beside it, of each run, in parallel.
+/// Calls `sort` in parallel for each run, with the run's part of `order` and of the parallel array.
 fn for_each_run<T: Send>(
     runs: &[(u32, u32)],
     mut order: &mut [u32],
@@ -309,10 +308,10 @@ fn sort_words(words: Vec<u64>, keyed: usize, runs: &[(u32, u32)], order: &mut Op
     times
 }
 
-/// Runs up to this long are sorted where they are.
+/// Largest length of a run for insertion sort.
 const SHORT: usize = 16;
 
-/// Sorts the times of one run, and its rows with them.
+/// Sorts the times of one run together with its rows.
 fn sort_run(rows: &mut [u32], times: &mut [u64]) {
     if times.len() <= SHORT {
         for end in 1..times.len() {
@@ -334,7 +333,7 @@ fn sort_run(rows: &mut [u32], times: &mut [u64]) {
     }
 }
 
-/// [`sort_run`] with integers that hold a time's distance from the least, which `distance` gives, and a place of `row_bits` bits.
+/// [`sort_run`] with integers that hold a time's `distance` from the least time and a position of `row_bits` bits.
 fn sort_entries<E: Entry>(
     rows: &mut [u32],
     times: &mut [u64],
@@ -393,7 +392,7 @@ mod tests {
 
         #[test]
         fn places_in_long_runs(exponent in 1..6i32, words in prop::collection::vec(any::<u32>(), 1..20)) {
-            // Evenly spread for an exponent of one, less and less for others.
+            // Evenly spread for an exponent of one, increasingly uneven for larger ones.
             let len = 10_000u32;
             let time = |at: u32| (f64::from(at) / f64::from(len)).powi(exponent) * f64::from(u32::MAX);
             let run: Vec<u64> = (0..len).map(|at| time(at) as u64).collect();

@@ -25,7 +25,7 @@ use crate::vector::{Data, NULL_ROW, Vector};
 
 const NAME: &str = "hash build";
 
-/// Collects a build side and makes a [`HashTable`] of it.
+/// Collects a build side and makes a [`HashTable`] from it.
 pub struct HashBuildSink {
     spec: Arc<Spec>,
 }
@@ -33,14 +33,14 @@ pub struct HashBuildSink {
 pub(super) struct Spec {
     keys: Vec<PreparedExpr>,
     pub key_types: Vec<Phys>,
-    /// Whether the last of them only orders the rows that are equal in the others.
+    /// Whether the last key only orders the rows whose other keys are equal.
     ordered: bool,
     payload: Vec<usize>,
     payload_types: Vec<Phys>,
     null_equals_null: bool,
     pub track_matches: bool,
     pub tuning: Tuning,
-    /// Rows that were put aside.
+    /// Spilled rows.
     file: Mutex<Option<Arc<Partitioned>>>,
     pub stats: SpillStats,
 }
@@ -52,13 +52,13 @@ impl std::fmt::Debug for Spec {
 }
 
 impl Spec {
-    /// The number of keys that have to be equal.
+    /// The number of keys compared for equality.
     pub fn equalities(&self) -> usize {
         self.key_types.len() - usize::from(self.ordered)
     }
 }
 
-/// The settings that tests change (see [`crate::context::Settings::equal_hashes`]).
+/// Settings for tests (see [`crate::context::Settings::equal_hashes`]).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tuning {
     pub hash_mask: u64,
@@ -77,13 +77,13 @@ struct LocalBuild {
     query: Arc<QueryContext>,
     worker: Worker,
     keyed: Rows,
-    /// Rows with a NULL key, where NULLs do not equal each other.
+    /// Rows with a NULL key, where NULLs are not equal to each other.
     unkeyed: Rows,
     reserved: usize,
 }
 
 impl HashBuildSink {
-    /// A build on `keys` (held as `key_types`) that keeps columns `payload` of its input (held as `payload_types`). The
+    /// A build on `keys` (of types `key_types`) that keeps columns `payload` of its input (of types `payload_types`). The
     /// other parameters are those of `warpmill_ir::program::Sink::HashBuild`.
     pub fn new(
         keys: Vec<PreparedExpr>,
@@ -110,15 +110,14 @@ impl HashBuildSink {
         Self { spec: Arc::new(spec) }
     }
 
-    /// The same build with the last key as the order of the rows that are equal in the others, for ASOF joins. Rows of which it is NULL
-    /// match nothing.
+    /// The same build with the last key as the order of rows whose other keys are equal, for ASOF joins. Rows with a NULL there match nothing.
     pub(crate) fn with_order(self) -> Self {
         let Ok(mut spec) = Arc::try_unwrap(self.spec) else { panic!("already shared") };
         spec.ordered = true;
         Self { spec: Arc::new(spec) }
     }
 
-    /// The same build with every hash equal and no direct addressing: the worst case, for tests.
+    /// The same build with all hashes equal and no direct addressing: the worst case, for tests.
     pub(crate) fn with_equal_hashes(self) -> Self {
         let Ok(mut spec) = Arc::try_unwrap(self.spec) else { panic!("already shared") };
         spec.tuning = Tuning { hash_mask: 0, direct: false };
@@ -186,7 +185,7 @@ impl Sink for HashBuildSink {
             unkeyed.push(without_key);
         }
         let table = pool.install(|| {
-            // Columns are copied together while the workers' are still there.
+            // Columns are concatenated while the workers' copies still exist.
             query.reserve_or_exceed(NAME, reserved)?;
             let (keys, payload) = concat(&self.spec, keyed, unkeyed);
             query.release(reserved);
@@ -204,8 +203,8 @@ fn too_large(bytes: usize, rows: usize, query: &QueryContext) -> bool {
     query.spills() && more > query.room() && bytes + Slots::bytes(rows) > query.working_memory()
 }
 
-/// The table of the rows of `parts`, the first `keyed` of which have keys that match something. Where matches are tracked, their
-/// places are the rows' last column if `placed`, else counted from 0.
+/// The table of the rows of `parts`, of which the first `keyed` have keys that can match. Where matches are tracked, rows' positions are
+/// their last column if `placed`, otherwise counted from 0.
 pub(super) fn load(spec: &Spec, parts: &[Part], keyed: usize, placed: bool, query: &QueryContext) -> Result<Loaded> {
     let rows = parts.iter().map(Part::rows).sum::<usize>();
     let mut types: Vec<Phys> = spec.key_types.iter().chain(&spec.payload_types).copied().collect();
@@ -265,14 +264,14 @@ impl LocalSink for LocalBuild {
 }
 
 impl LocalBuild {
-    /// Accounts for `bytes` more; whether rows have to be put aside.
+    /// Reserves `bytes` more. Returns whether rows have to be spilled.
     fn reserve(&mut self, bytes: usize) -> Result<bool> {
         let query = &self.query;
         let mut full = false;
         if !query.spills() {
             query.reserve(NAME, bytes)?;
         } else if !query.try_reserve(bytes, query.settings.memory_limit / 5) {
-            // Some is left for those that come later in the query.
+            // Some memory is left for later operators of the query.
             query.account(bytes);
             full = self.reserved + bytes > query.working_memory();
         }
@@ -280,7 +279,7 @@ impl LocalBuild {
         Ok(full)
     }
 
-    /// Writes all rows, divided by key hash.
+    /// Spills all rows, partitioned by key hash.
     fn put_aside(&mut self) -> Result<()> {
         let (spec, query) = (&self.spec, &self.query);
         let file = {
@@ -344,7 +343,7 @@ fn concat(spec: &Spec, keyed: Vec<Rows>, unkeyed: Vec<Rows>) -> (Columns, Column
     (keys, payload)
 }
 
-/// The table of rows with these keys and payload, which `held` accounts for.
+/// The table of rows with these keys and payload, whose memory `held` has reserved.
 fn build(
     spec: &Spec,
     (mut keys, mut payload): (Columns, Columns),
@@ -390,7 +389,7 @@ fn build(
     })
 }
 
-/// Accounts for `bytes` more of a table.
+/// Reserves `bytes` more for a table.
 fn take(bytes: usize, held: &mut Reservation, query: &QueryContext) -> Result<()> {
     query.reserve_or_exceed(NAME, bytes)?;
     held.adopt(bytes);
@@ -409,7 +408,7 @@ fn gather(column: &Vector, rows: &[u32]) -> Vector {
     all
 }
 
-/// The index of the first `keyed` rows, whether their keys are distinct, and the order of rows that it assumes.
+/// The index of the first `keyed` rows, whether their keys are distinct, and the row order that it assumes.
 fn index(
     spec: &Spec,
     keys: &[Arc<Vector>],

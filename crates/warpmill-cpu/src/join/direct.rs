@@ -1,4 +1,4 @@
-//! Direct-address tables: an array indexed by the key's code. No hash, no compare, one load per lookup.
+//! Direct-address tables: arrays indexed by the key's code. No hash, no comparison, one load per lookup.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -17,7 +17,7 @@ pub(super) enum Direct {
     Runs(Vec<u32>),
 }
 
-/// Rows below which building in parallel does not pay.
+/// Smallest number of rows that are built in parallel.
 const PARALLEL: usize = 1 << 16;
 
 impl Direct {
@@ -27,12 +27,12 @@ impl Direct {
         range < u64::from(u32::MAX) && (range <= 8 * rows + (64 << 10) || range <= (4 << 20).min(64 * rows))
     }
 
-    /// Bytes that a table over `range` codes takes.
+    /// Bytes of a table over `range` codes.
     pub fn bytes(range: u64) -> usize {
         (range as usize).saturating_add(2).saturating_mul(4)
     }
 
-    /// The first row and the number of rows of each key that is repeated, in the rows' order.
+    /// The first row and the number of rows of each repeated key, in row order.
     pub fn runs_of_rows(&self) -> Vec<(u32, u32)> {
         match self {
             Direct::Unique(_) => vec![],
@@ -43,7 +43,7 @@ impl Direct {
         }
     }
 
-    /// A table of rows with these codes (all below `range`) and, for repeated keys, the order of rows it assumes.
+    /// A table of rows with these codes (all below `range`) and, for repeated keys, the row order that it assumes.
     pub fn build(codes: &[u64], range: u64) -> (Self, Option<Vec<u32>>) {
         match Self::unique(codes, range as usize) {
             Some(rows) => (Direct::Unique(rows), None),
@@ -142,7 +142,7 @@ fn prefix_sum(values: &mut [u32]) {
     }
 }
 
-/// In place: the layouts agree.
+/// Converts in place: the layouts agree.
 fn into_plain(cells: Vec<AtomicU32>) -> Vec<u32> {
     cells.into_iter().map(AtomicU32::into_inner).collect()
 }

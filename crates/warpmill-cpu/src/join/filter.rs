@@ -1,4 +1,4 @@
-//! Filters made from build keys, with which scans drop rows before they decode other columns.
+//! Filters made from build keys: scans drop rows with them before they decode other columns.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::keys::Word;
 use crate::chunk::SPARSE;
 use crate::vector::Data;
 
-/// Says of a value that it is certainly not, or may be, a key of a hash build.
+/// A filter that tells whether a value may be a key of a hash build.
 #[derive(Debug)]
 pub struct KeyFilter {
     min: i64,
@@ -22,24 +22,24 @@ pub struct KeyFilter {
 
 #[derive(Debug)]
 enum Set {
-    /// (Nearly) every value of the range is a key: the bounds are all there is to check.
+    /// (Nearly) every value of the range is a key: only the bounds are checked.
     Range,
-    /// Bit `value - min`. Exact.
+    /// An exact bitmap: bit `value - min`.
     Bits(Bitmap),
-    /// Blocked Bloom filter: four bits in one word per key. `shift` leaves the hash bits that select the word.
+    /// A blocked Bloom filter: four bits in one word per key. A hash shifted right by `shift` selects the word.
     Bloom { words: Vec<u64>, shift: u32 },
-    /// There are no keys.
+    /// No keys.
     Nothing,
 }
 
-/// Bits of the largest bitmap.
+/// Number of bits of the largest bitmap.
 const MAX_BITS: u64 = 64 << 20;
-/// Keys of the largest Bloom filter (64 MiB).
+/// Number of keys of the largest Bloom filter (64 MiB).
 const MAX_KEYS: usize = 32 << 20;
 
 impl KeyFilter {
-    /// A filter of the first `rows` values of a key column, which lie within `range`; `None` for representations that
-    /// scans do not filter by, and for too many keys.
+    /// A filter of the first `rows` values of a key column, which lie within `range`; `None` for representations that scans do not filter by,
+    /// and for too many keys.
     pub(super) fn build(keys: &Data, rows: usize, range: (i128, i128)) -> Option<Self> {
         match keys {
             Data::I32(v) => Self::of(&v[..rows], range),
@@ -85,8 +85,8 @@ impl KeyFilter {
         self.keys
     }
 
-    /// At most `count` ranges that all keys are in; `None` where more than `words` words of keys would have to be gone through, or they
-    /// say no more than the bounds.
+    /// At most `count` ranges that contain all keys; `None` if more than `words` words of the bitmap would have to be read, or if the ranges say no
+    /// more than the bounds.
     pub fn ranges(&self, words: u64, count: usize) -> Option<Ranges> {
         match &self.set {
             Set::Nothing => Some(Ranges::default()),

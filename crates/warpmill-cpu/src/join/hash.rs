@@ -47,7 +47,7 @@ fn fold_in<T>(out: &mut [u64], values: &[T], hash: impl Fn(&T) -> u64) {
     }
 }
 
-/// The hashes of rows `start .. start + out.len()` of `keys`, all columns combined; NULLs hash alike.
+/// The combined hashes over all columns of rows `start .. start + out.len()` of `keys`; all NULLs have one hash.
 pub(super) fn hash_rows(keys: &[Arc<Vector>], start: usize, out: &mut [u64]) {
     out.fill(0);
     for key in keys {

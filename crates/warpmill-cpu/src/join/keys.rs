@@ -1,5 +1,5 @@
-//! Join keys as integers: where the value ranges of all key columns multiply to less than 2^64, a row's keys pack into
-//! one `u64` code, and equal codes are equal keys.
+//! Join keys as integers: where the sizes of all key columns' value ranges have a product below 2^64, a row's keys pack into one `u64` code,
+//! and equal codes mean equal keys.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use warpmill_ir::Phys;
 
 use crate::vector::{Data, Vector};
 
-/// The code of a row that can match nothing: a value outside the build's range, or a NULL.
+/// The code of a row that cannot match: a value outside the build's range, or a NULL.
 pub(super) const MISS: u64 = u64::MAX;
 
-/// A key value that a 64-bit word holds: equal words are equal keys.
+/// A key value that fits a 64-bit word: equal words mean equal keys.
 pub(super) trait Word: Copy + Send + Sync {
     /// The word; ordered as the values are for integers, arbitrary for floats (0.0 = -0.0, NaN = NaN).
     fn word(self) -> i64;
@@ -45,8 +45,7 @@ impl Word for f64 {
     }
 }
 
-/// Smallest and largest of the first `rows` values that are not NULL, as words (`I128`: as they are). `None` for strings;
-/// `(MAX, MIN)` where there are none.
+/// Smallest and largest non-NULL value among the first `rows`, as words (`I128` unchanged). `None` for strings; `(MAX, MIN)` without values.
 pub(super) fn word_range(key: &Vector, rows: usize) -> Option<(i128, i128)> {
     const BLOCK: usize = 1 << 16;
     const EMPTY: (i128, i128) = (i128::MAX, i128::MIN);
@@ -86,13 +85,13 @@ pub(super) fn word_range(key: &Vector, rows: usize) -> Option<(i128, i128)> {
     })
 }
 
-/// The way one key column contributes to the code.
+/// The contribution of one key column to the code.
 #[derive(Debug)]
 struct Part {
     min: i128,
-    /// Number of values in range, NULL not counted.
+    /// Number of values in range, without NULL.
     values: u64,
-    /// Whether NULL has a code (`values`) of its own.
+    /// Whether NULL has its own code (`values`).
     nulls: bool,
     stride: u64,
 }
@@ -106,8 +105,7 @@ pub(super) struct PackedKeys {
 }
 
 impl PackedKeys {
-    /// A packing for values within `ranges` (see [`word_range`]), with a code for NULL if `nulls`; `None` if the codes
-    /// would not fit.
+    /// A packing for values within `ranges` (see [`word_range`]), with a code for NULL if `nulls`; `None` if the codes would not fit.
     pub fn new(ranges: &[Option<(i128, i128)>], nulls: bool) -> Option<Self> {
         let mut parts = Vec::with_capacity(ranges.len());
         let mut range = 1u64;
@@ -121,7 +119,7 @@ impl PackedKeys {
         Some(Self { parts, range }).filter(|packed| !packed.parts.is_empty())
     }
 
-    /// The smallest value, if the key is one column of plain values: then a code is `value - min`.
+    /// The smallest value if the key is one column without a NULL code: the code is `value - min` then.
     pub fn single(&self) -> Option<i64> {
         match self.parts.as_slice() {
             [part] if !part.nulls => i64::try_from(part.min).ok(),
@@ -147,12 +145,12 @@ impl PackedKeys {
     }
 }
 
-/// The rows of a column being encoded.
+/// Rows of a column to encode.
 #[derive(Clone, Copy)]
 struct Rows<'a> {
     start: usize,
     validity: Option<&'a Bitmap>,
-    /// Whether this is the first column: codes start here.
+    /// Whether this is the first column, which initialises the codes.
     first: bool,
 }
 
@@ -206,7 +204,7 @@ pub(super) fn equal_keys(left: &[Arc<Vector>], a: usize, right: &[Arc<Vector>], 
     })
 }
 
-/// Whether row `a` of `left` and row `b` of `right` may be equal: every column is, or is NULL on either side.
+/// Whether row `a` of `left` and row `b` of `right` may be equal: each column is equal, or NULL on either side.
 pub(super) fn maybe_equal_keys(left: &[Arc<Vector>], a: usize, right: &[Arc<Vector>], b: usize) -> bool {
     left.iter()
         .zip(right)
@@ -227,7 +225,7 @@ fn equal_values(left: &Data, a: usize, right: &Data, b: usize) -> bool {
     }
 }
 
-/// Whether a range of words is a range of SQL values too (floats are words of bits).
+/// Whether words are in the order of the SQL values (float words are bit patterns, which are not).
 pub(super) fn ordered(phys: Phys) -> bool {
     phys.is_int() || matches!(phys, Phys::Code | Phys::Bool)
 }

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use crate::chunk::{Chunk, Column, Selection, Values};
 use crate::vector::{Data, Vector};
 
-/// The columns of a joined chunk, as indices into: input columns, then payload columns, then the mark.
+/// The columns of a joined chunk as indices into the input columns, then the payload columns, then the mark.
 #[derive(Debug)]
 pub(super) struct Output {
     pub columns: Vec<usize>,
 }
 
-/// The rows of both sides that make a joined chunk.
+/// The rows of both sides of a joined chunk.
 pub(super) struct Joined<'a> {
     pub input: &'a Chunk,
     /// Rows of the input; `None`: all.
     pub rows: Option<Arc<Vec<u32>>>,
     pub payload: &'a [Arc<Vector>],
-    /// Rows of the payload. Not used by kinds that output none.
+    /// Rows of the payload. Unused by join kinds that emit no payload.
     pub build: Option<Selection>,
     pub mark: Option<Vector>,
 }

@@ -3,7 +3,7 @@
 use super::Matches;
 use crate::vector::NULL_ROW;
 
-/// Matching rows: `probe[i]` of the chunk with `build[i]` of the table (or [`NULL_ROW`]).
+/// Matching rows: `probe[i]` of the chunk pairs with `build[i]` of the table (or [`NULL_ROW`]).
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     pub probe: Vec<u32>,
@@ -20,7 +20,7 @@ impl Pairs {
         self.build.clear();
     }
 
-    /// Keeps pairs `which`, ascending.
+    /// Keeps the pairs at positions `which` (ascending) only.
     pub fn keep(&mut self, which: &[u32]) {
         if which.len() == self.len() {
             return;
@@ -40,13 +40,13 @@ impl Pairs {
     }
 }
 
-/// In which order, and how many at a time.
+/// The order of pairs and the size of batches.
 pub(super) enum Enumerate {
-    /// All matches of a row, then those of the next; batches are full. This is logical compaction, in the order that
-    /// keeps both sides' rows together.
+    /// All matches of a row, then those of the next, in full batches. This is logical compaction in the order that keeps the rows of both sides
+    /// together.
     Rows { row: usize, offset: u32 },
-    /// The first match of every row, then the second of those that have one, and so on: the successive `Next()` calls of
-    /// the chunk compaction paper (section 2.2). A batch is one step, or, with `accumulate`, as many as fit.
+    /// The first match of every row, then the second of each row that has one, and so on: the successive `Next()` calls of the chunk compaction
+    /// paper (section 2.2). A batch is one step, or, with `accumulate`, as many steps as fit.
     Steps { active: Vec<u32>, at: usize, step: u32, accumulate: bool },
 }
 
@@ -55,13 +55,13 @@ impl Enumerate {
         Enumerate::Rows { row: 0, offset: 0 }
     }
 
-    /// `outer`: rows without a match are paired with [`NULL_ROW`], here and in [`Enumerate::next`].
+    /// Enumeration in steps. With `outer`, rows without a match pair with [`NULL_ROW`], here and in [`Enumerate::next`].
     pub fn steps(matches: &Matches, outer: bool, accumulate: bool) -> Self {
         let active = (0..matches.lens.len() as u32).filter(|&row| outer || matches.lens[row as usize] > 0).collect();
         Enumerate::Steps { active, at: 0, step: 0, accumulate }
     }
 
-    /// Replaces `out` by the next batch of at most `cap` pairs; false when there are no more. `matches` has its `lens`.
+    /// Replaces `out` by the next batch of at most `cap` pairs; false when there are no more. `matches.lens` must be filled.
     /// With [`Enumerate::Steps`], rows with a flag in `done` are skipped from the next step on.
     pub fn next(&mut self, matches: &Matches, outer: bool, done: &[bool], cap: usize, out: &mut Pairs) -> bool {
         out.clear();

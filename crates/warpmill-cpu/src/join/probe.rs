@@ -19,13 +19,12 @@ use crate::expr::PreparedExpr;
 use crate::operator::{Emit, LocalOperator, Operator, Resumed};
 use crate::vector::{Data, NULL_ROW, Vector};
 
-/// Probes a hash table with every chunk that passes.
+/// Probes a hash table with each chunk of a pipeline.
 ///
-/// With [`Compaction::Logical`] and [`Compaction::Smart`] the matches of a probe chunk are emitted in full chunks. The
-/// other strategies reproduce a join without logical compaction for comparison: rows of one key are contiguous here, not
-/// chained, but each *step* (the first matches of all rows, then the second ...) still gives a chunk of its own, as
-/// following chains does (chunk compaction paper, section 2.2). Hash collisions, which lengthen chains there, do not add
-/// steps here.
+/// With [`Compaction::Logical`] and [`Compaction::Smart`] the matches of a probe chunk are emitted in full chunks. The other strategies reproduce
+/// a join without logical compaction for comparison: rows of one key are contiguous here, not chained, but each *step* (the first matches of all
+/// rows, then the second ...) still makes a separate chunk, as following chains does (chunk compaction paper, section 2.2). Hash collisions, which
+/// lengthen chains there, add no steps here.
 pub struct ProbeOperator {
     spec: Arc<Spec>,
 }
@@ -36,19 +35,19 @@ struct Spec {
     exprs: Arc<Exprs>,
     null_aware: bool,
     output: Arc<Output>,
-    /// Rows of partitions that are not in memory.
+    /// Spill state of probe rows whose build partitions are not in memory.
     aside: Option<Arc<Aside>>,
-    /// The block of several that the table is, all of which all rows meet.
+    /// Set where the table is one of several blocks of a build that all meet all probe rows.
     settle: Option<Settle>,
 }
 
-/// The expressions that are evaluated.
+/// Expressions to evaluate.
 pub(super) struct Exprs {
     pub keys: Vec<PreparedExpr>,
     residual: Option<Residual>,
-    /// Of ASOF joins.
+    /// The order value and direction of ASOF joins.
     asof: Option<(PreparedExpr, Nearest)>,
-    /// Bounds of the build's order, with whether these are included.
+    /// Bounds on the build's order, each with whether it is inclusive.
     range: Option<[Option<(PreparedExpr, bool)>; 2]>,
 }
 
@@ -70,13 +69,13 @@ impl Residual {
     }
 }
 
-/// A bound of an order, prepared, with whether it is included.
+/// Prepares a bound of an order; the flag says whether it is inclusive.
 fn bound(bound: Option<&Bound>) -> Result<Option<(PreparedExpr, bool)>> {
     bound.map(|bound| Ok((PreparedExpr::new(&bound.value)?, bound.inclusive))).transpose()
 }
 
 impl ProbeOperator {
-    /// The operator for `probe` over the finished build that it names.
+    /// The operator for `probe` over its finished build.
     pub fn new(probe: &Probe, table: Arc<HashTable>) -> Result<Self> {
         if probe.null_aware && table.null_equals_null {
             return Err(ExecError::Unsupported("NOT IN where NULL equals NULL".into()));
@@ -110,7 +109,7 @@ impl ProbeOperator {
         Ok(Self { spec: Arc::new(Spec { table, kind, exprs, null_aware, output, aside, settle: None }) })
     }
 
-    /// The same with another table, of rows that were put aside.
+    /// The same operator over a table of spilled rows.
     pub(super) fn standing_in(&self, table: Arc<HashTable>, settle: Option<Settle>) -> Self {
         let Spec { kind, exprs, null_aware, output, .. } = &*self.spec;
         let (exprs, output) = (exprs.clone(), output.clone());
@@ -151,7 +150,7 @@ impl Operator for ProbeOperator {
     }
 
     fn into_kept(self: Box<Self>) -> Box<dyn Any + Send> {
-        // Not the table.
+        // Not the table, which may be large.
         Box::new(self.spec.exprs.clone())
     }
 
@@ -244,7 +243,7 @@ impl LocalOperator for LocalProbe {
 }
 
 impl LocalProbe {
-    /// Leaves of the matches those whose order is within bounds.
+    /// Narrows matches to the build rows whose order value is within bounds.
     fn narrow(&mut self, chunk: &Chunk, bounds: &[Option<(PreparedExpr, bool)>; 2], times: &Times) -> Result<()> {
         let mut eval = |bound: &Option<(PreparedExpr, bool)>| -> Result<Option<(Arc<Vector>, bool)>> {
             match bound {
@@ -257,7 +256,7 @@ impl LocalProbe {
         self.matches.with_lens();
         times.narrow(lower, upper, &mut self.matches);
         if self.spec.table.unique {
-            // As the lookup has it.
+            // Restores the form that a lookup leaves: no `lens`, [`NULL_ROW`] for no match.
             let Matches { starts, lens } = &mut self.matches;
             starts.iter_mut().zip(&*lens).filter(|(_, len)| **len == 0).for_each(|(start, _)| *start = NULL_ROW);
             lens.clear();
@@ -270,7 +269,7 @@ impl LocalProbe {
         matches!(self.spec.kind, JoinKind::ProbeOuter | JoinKind::Full) && self.spec.settle.is_none()
     }
 
-    /// The place where matches of rows are noted; they are emitted once all blocks of the build are through.
+    /// The flags that record matches of rows, where these are emitted only after the last block of the build.
     fn flags(&self) -> Option<Arc<RowFlags>> {
         match &self.spec.settle {
             Some(Settle::Collect(flags)) => Some(flags.clone()),
@@ -278,7 +277,7 @@ impl LocalProbe {
         }
     }
 
-    /// Emits what depends on all blocks of the build.
+    /// Emits rows whose result depends on all blocks of the build.
     fn settle(&mut self, chunk: &Chunk, flags: &RowFlags, emit: Emit<'_>) -> Result<()> {
         let (matched, unknown) = flags.of(chunk.sequence, chunk.len());
         if matches!(self.spec.kind, JoinKind::ProbeOuter | JoinKind::Full) {
@@ -322,7 +321,7 @@ impl LocalProbe {
         Ok(())
     }
 
-    /// At most one match a row: no enumeration, and no selection where every row has one.
+    /// Joins with at most one match per row: no enumeration, and no selection where every row has a match.
     fn join_unique(&mut self, chunk: &Chunk, emit: Emit<'_>) -> Result<()> {
         let starts = &self.matches.starts;
         if self.outer() || !has_null_row(starts) {
@@ -344,7 +343,7 @@ impl LocalProbe {
         emit(self.output(chunk, Some(Arc::new(rows)), Some(Selection::Rows(Arc::new(build))), None))
     }
 
-    /// As [`LocalProbe::join`], of the pairs that pass the condition.
+    /// As [`LocalProbe::join`], for the pairs that satisfy the condition.
     fn join_residual(&mut self, chunk: &Chunk, residual: &Residual, emit: Emit<'_>) -> Result<()> {
         self.matches.with_lens();
         let outer = self.outer();
@@ -384,7 +383,7 @@ impl LocalProbe {
     fn mark_build(&mut self) {
         self.matches.with_lens();
         for (&start, &len) in self.matches.starts.iter().zip(&self.matches.lens) {
-            // Some rows of a key are within bounds, others not.
+            // Only some rows of a key may be within bounds.
             match len {
                 0 => {}
                 _ if self.spec.exprs.range.is_some() => self.spec.table.set_matched(start..start + len),
@@ -430,7 +429,7 @@ impl LocalProbe {
         self.emit_existing(chunk, matched, &unknown, emit)
     }
 
-    /// Emits input rows by whether they matched, and whether that is unknown (empty: of none).
+    /// Emits input rows by whether they matched, and whether that is unknown (empty: known for all).
     fn emit_existing(&self, chunk: &Chunk, matched: Vec<bool>, unknown: &[bool], emit: Emit<'_>) -> Result<()> {
         let spec = &self.spec;
         let keep = |wanted: bool| -> Vec<u32> {
@@ -453,8 +452,7 @@ impl LocalProbe {
         }
     }
 
-    /// For which rows `IN` is NULL: unmatched rows that have a pair which passes the condition and whose keys are not
-    /// known to differ.
+    /// The rows for which `IN` is NULL: unmatched rows that have a pair that satisfies the condition and whose keys are not known to differ.
     fn unknown(&mut self, chunk: &Chunk, keys: &[Arc<Vector>], matched: &[bool]) -> Result<Vec<bool>> {
         let spec = self.spec.clone();
         let table = &spec.table;
@@ -480,7 +478,7 @@ impl LocalProbe {
         self.any_pair(chunk, &candidates, |i, row| table.maybe_equal(keys, i as usize, row as usize))
     }
 
-    /// The rows of the chunk that have a pair among `matches` that passes `test` and the condition.
+    /// Per row of the chunk, whether one of its pairs in `matches` passes `test` and the condition.
     fn any_pair(&mut self, chunk: &Chunk, matches: &Matches, test: impl Fn(u32, u32) -> bool) -> Result<Vec<bool>> {
         let spec = self.spec.clone();
         let mut found = vec![false; chunk.len()];
@@ -500,7 +498,7 @@ impl LocalProbe {
         Ok(found)
     }
 
-    /// Keeps the pairs that pass the condition.
+    /// Keeps only the pairs that satisfy the condition.
     fn retain(&mut self, chunk: &Chunk, residual: &Residual, pairs: &mut Pairs) -> Result<()> {
         if pairs.len() == 0 {
             return Ok(());

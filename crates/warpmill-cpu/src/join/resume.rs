@@ -1,10 +1,9 @@
-//! Probe rows of build partitions that are not in memory: put aside, and gone through once all others are.
+//! Probe rows whose build partitions are not in memory: they are spilled, and processed after all other rows.
 //!
-//! The rows of a partition are probed against the partition's table, and what comes out goes on through the pipeline behind the
-//! join. A partition that does not fit is divided again, both sides, by other bits of the hash; where that does not help (many
-//! rows of one key), or rows cannot be divided by key (no keys; `NOT IN`, where NULL may equal anything), the build side is taken in
-//! blocks that fit, each of which meets all probe rows. What then depends on all blocks (which probe rows have a match) is
-//! collected in flags and settled after the last.
+//! The rows of a partition probe the partition's table, and the results continue through the pipeline behind the join. A partition that does not
+//! fit is divided again on both sides by other hash bits. Where that does not help (many rows of one key), or rows cannot be divided by key (no
+//! keys; `NOT IN`, where NULL may equal anything), the build side is loaded in blocks that fit, and each block meets all probe rows. Results that
+//! depend on all blocks (which probe rows have a match) are collected in flags and emitted after the last block.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
@@ -26,25 +25,25 @@ use crate::spill::SpillStats;
 use crate::spill::partition::{MOST_DEPTH, PARTITIONS, Part, Partitioned};
 use crate::vector::{Data, Vector};
 
-/// Probe rows that are put aside, and how far they have been gone through.
+/// Spilled probe rows, and the progress of their processing.
 pub(super) struct Aside {
     pub build: Arc<SpilledBuild>,
     pub exprs: Arc<Exprs>,
     kind: JoinKind,
-    /// Whether every block of the build meets all probe rows.
+    /// Whether each block of the build meets all probe rows.
     blocks: bool,
-    /// Whether the rows of a key have to be in one table.
+    /// Whether all rows of a key have to be in one table.
     whole_keys: bool,
-    /// Columns of the input that are used: by keys, condition or output.
+    /// Input columns that keys, condition or output use.
     used: Vec<usize>,
-    /// Columns of the input, once rows came.
+    /// Number of input columns; set by the first rows.
     inputs: AtomicUsize,
     file: Mutex<Option<Arc<Partitioned>>>,
     jobs: Mutex<Option<Vec<Job>>>,
     pub stats: SpillStats,
 }
 
-/// Of probe rows: whether any block of the build had a match (bit 0), and whether it is unknown if it had (bit 1).
+/// Two bits per probe row: bit 0, whether it matched in any block of the build; bit 1, whether an `IN` without a match is unknown.
 #[derive(Debug)]
 pub(super) struct RowFlags(Vec<AtomicU8>);
 
@@ -52,7 +51,7 @@ const MATCHED: u8 = 1;
 const UNKNOWN: u8 = 2;
 
 impl RowFlags {
-    /// Adds what is known of rows `first ..`.
+    /// Merges the bits of rows `first ..`.
     pub fn add(&self, first: u64, matched: &[bool], unknown: &[bool]) {
         for (row, flag) in self.0[first as usize..][..matched.len()].iter().enumerate() {
             let unknown = unknown.get(row).is_some_and(|&unknown| unknown);
@@ -60,7 +59,7 @@ impl RowFlags {
         }
     }
 
-    /// Of rows `first .. first + len`, whether they matched, and whether that is unknown.
+    /// For rows `first .. first + len`: whether they matched, and whether that is unknown.
     pub fn of(&self, first: u64, len: usize) -> (Vec<bool>, Vec<bool>) {
         let flags = || self.0[first as usize..][..len].iter().map(|flag| flag.load(Relaxed));
         let matched = flags().map(|flag| flag & MATCHED != 0).collect();
@@ -68,23 +67,23 @@ impl RowFlags {
     }
 }
 
-/// Rows that are worth another worker.
+/// Number of rows that justify another worker.
 const ROWS_PER_WORKER: usize = 1 << 14;
 
-/// The next piece of work.
+/// A unit of work.
 enum Job {
-    /// Probe rows of a part, which may have to be divided.
+    /// Probe rows for a build part, which may have to be divided.
     Part { build: BuildPart, probe: Part, depth: u32 },
-    /// Probe rows against a part as it is.
+    /// Probe rows for a build part, loaded undivided.
     Block { build: BuildPart, probe: Part, flags: Option<Arc<RowFlags>> },
-    /// Probe rows against the table that has been there from the start.
+    /// Probe rows for the table that was in memory from the start.
     Table { probe: Part, flags: Option<Arc<RowFlags>> },
     /// Probe rows whose flags are complete.
     Settle { probe: Part, flags: Arc<RowFlags> },
 }
 
 impl Aside {
-    /// For a probe of `build`, whose input columns are among `used`.
+    /// For a probe of `build`, which uses input columns `used`.
     pub fn new(
         build: Arc<SpilledBuild>,
         exprs: Arc<Exprs>,
@@ -110,12 +109,12 @@ impl Aside {
         }
     }
 
-    /// The same for a probe to which only all rows of a key tell anything.
+    /// The same for joins that need all rows of a key in one table.
     pub fn with_whole_keys(self) -> Self {
         Self { whole_keys: true, ..self }
     }
 
-    /// As EXPLAIN ANALYZE shows it.
+    /// Name of the strategy in EXPLAIN ANALYZE.
     pub fn strategy(&self) -> &'static str {
         match self.blocks {
             true => "spilled: blocks",
@@ -135,10 +134,10 @@ impl Aside {
         Ok(file.insert(Arc::new(Partitioned::create(query, PARTITIONS)?)).clone())
     }
 
-    /// Rows of a block as they reached the operator.
+    /// Restores a block's rows to a chunk with the operator's input columns.
     fn chunk(&self, columns: Vec<Vector>, rows: usize) -> Chunk {
         let inputs = self.inputs.load(Relaxed);
-        // Columns that nobody asks for.
+        // Placeholder for columns that are not used.
         let empty = Arc::new(Vector::new(Data::Bool(vec![])));
         let mut all = vec![Column { values: Values::Vector(empty), group: 0 }; inputs];
         for (index, vector) in self.live(inputs).zip(columns) {
@@ -156,14 +155,14 @@ impl Aside {
         }
         let probe = probes.into_iter().next().unwrap_or_default();
         let (mut jobs, flags) = self.settled_last(&probe);
-        // Only against NULL can something be unknown.
+        // Includes rows with NULL keys: they match nothing, but make results unknown.
         let builds = self.build.parts(true).into_iter();
         jobs.extend(builds.map(|build| Job::Block { build, probe: probe.clone(), flags: flags.clone() }));
         jobs.push(Job::Table { probe, flags });
         jobs
     }
 
-    /// The job that follows when `probe` has met all blocks, and its flags, for kinds of joins that need them.
+    /// The job to run after `probe` has met all blocks, and its flags, for join kinds that need them.
     fn settled_last(&self, probe: &Part) -> (Vec<Job>, Option<Arc<RowFlags>>) {
         if matches!(self.kind, JoinKind::Inner | JoinKind::BuildOuter | JoinKind::BuildOnly) {
             return (vec![], None);
@@ -196,7 +195,7 @@ impl Aside {
         Ok(to.parts())
     }
 
-    /// The operator to go through next in place of `operator`.
+    /// The operator that processes the next job in place of `operator`.
     pub fn resume(
         self: &Arc<Self>,
         operator: &ProbeOperator,
@@ -222,7 +221,7 @@ impl Aside {
                     let builds = self.build.divide(&build, depth + 1, query, pool)?;
                     let probes = self.divide(&probe, depth + 1, query, pool)?;
                     jobs.extend(builds.into_iter().zip(probes).map(|(build, probe)| {
-                        // Nearly all of it again: rows of one key, which nothing divides.
+                        // Nearly all rows fell into one part: they have one key, and no division helps.
                         let stuck = build.part.rows() > rows / 10 * 9;
                         Job::Part { build, probe, depth: if stuck { MOST_DEPTH } else { depth + 1 } }
                     }));
@@ -261,7 +260,7 @@ impl Aside {
         Ok(None)
     }
 
-    /// Probe rows against the table of `build`.
+    /// Makes the operator that probes the table of `build`.
     fn block(
         self: &Arc<Self>,
         operator: &ProbeOperator,
@@ -302,16 +301,16 @@ impl Aside {
     }
 }
 
-/// The way a probe that stands in for another treats what depends on all blocks of a build.
+/// How a stand-in probe handles results that depend on all blocks of a build.
 #[derive(Debug, Clone)]
 pub(super) enum Settle {
-    /// Notes it.
+    /// Records them in flags.
     Collect(Arc<RowFlags>),
-    /// Emits by it, without looking up anything.
+    /// Emits rows by the flags, without lookups.
     Final(Arc<RowFlags>),
 }
 
-/// One worker's rows on their way to the file.
+/// One worker's buffered rows for the spill file.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     columns: Vec<Vector>,
@@ -325,7 +324,7 @@ impl Outgoing {
         Self { columns: vec![], ids: vec![], held: query.hold(0) }
     }
 
-    /// Puts aside the rows of `chunk` whose partition is not in memory; the rows that are left, `None` if all are.
+    /// Buffers the rows of `chunk` whose partition is not in memory. Returns the other rows; `None` if there are none.
     pub fn take(
         &mut self,
         aside: &Aside,
@@ -381,7 +380,7 @@ impl Outgoing {
     }
 }
 
-/// Probe rows that were put aside. A chunk's sequence is the place of its first row.
+/// Source of spilled probe rows. A chunk's sequence is the position of its first row.
 struct AsideSource {
     aside: Arc<Aside>,
     probe: Part,

@@ -1,5 +1,5 @@
-//! Open-addressing tables: one 16-byte slot per distinct key, at most half full, partitioned by the hash's high bits so
-//! that partitions build in parallel and in cache. Rows of one key are contiguous.
+//! Open-addressing tables: one 16-byte slot per distinct key, at most half full, partitioned by the hash's high bits so that partitions
+//! build in parallel and in cache. Rows of one key are contiguous.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -14,13 +14,13 @@ use crate::vector::NULL_ROW;
 struct Slot {
     /// The key's code, or its hash where keys do not pack.
     tag: u64,
-    /// Its first row.
+    /// The key's first row.
     start: u32,
-    /// Number of its rows; 0: the slot is free.
+    /// Number of the key's rows; 0 marks a free slot.
     len: u32,
 }
 
-/// The region of one partition: slots `base ..= base + mask`.
+/// Slots of one partition: `base ..= base + mask`.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     base: usize,
@@ -35,29 +35,29 @@ pub(super) struct Slots {
     bits: u32,
 }
 
-/// The findings of a build besides the table.
+/// Result of a build.
 pub(super) struct Built {
     pub slots: Slots,
     pub unique: bool,
-    /// The order of rows that the table assumes; `None`: as they are.
+    /// The row order that the table assumes; `None`: unchanged.
     pub order: Option<Vec<u32>>,
 }
 
-/// Rows of a partition (24 bytes each while it builds: about L2).
+/// Rows per partition (24 bytes each during the build: about the size of L2).
 const PART_ROWS: usize = 1 << 15;
 const MAX_BITS: u32 = 10;
-/// Lookups between a prefetch and its use.
+/// Number of lookups between a prefetch and its use.
 const AHEAD: usize = 24;
-/// Slots that fit in L2 need no prefetch.
+/// Largest size of a table that fits L2 and needs no prefetch.
 const PREFETCH_BYTES: usize = 512 << 10;
 
 impl Slots {
-    /// Bytes of a table of `rows` rows, and of what building it needs.
+    /// Bytes of a table of `rows` rows, including memory for its build.
     pub fn bytes(rows: usize) -> usize {
         rows * (4 * size_of::<Slot>() + 12)
     }
 
-    /// The first row and the number of rows of each key that is repeated, in the rows' order.
+    /// The first row and the number of rows of each repeated key, in row order.
     pub fn runs_of_rows(&self) -> Vec<(u32, u32)> {
         let mut runs: Vec<_> =
             self.slots.iter().filter(|slot| slot.len > 1).map(|slot| (slot.start, slot.len)).collect();
@@ -65,8 +65,7 @@ impl Slots {
         runs
     }
 
-    /// A table of rows with these tags. `hash` gives a tag's hash; `equal` says whether two rows of equal tags have equal
-    /// keys.
+    /// A table of rows with these tags. `hash` returns a tag's hash; `equal` tells whether two rows of equal tags have equal keys.
     pub fn build(tags: &[u64], hash: impl Fn(u64) -> u64 + Sync, equal: impl Fn(usize, usize) -> bool + Sync) -> Built {
         let bits = (tags.len() / PART_ROWS).checked_ilog2().map_or(0, |log| (log + 1).min(MAX_BITS));
         let (rows, bounds) = partition(tags, bits, &hash);
@@ -101,8 +100,8 @@ impl Slots {
         Built { slots: Slots { slots, parts, bits }, unique, order }
     }
 
-    /// Looks up rows by tag ([`MISS`]: no match). `equal(i, row)` says whether the key of lookup `i` is that of build row
-    /// `row`, given that their tags are equal.
+    /// Looks up rows by tag ([`MISS`]: no match). `equal(i, row)` tells whether lookup `i` and build row `row`, whose tags are equal, have equal
+    /// keys.
     pub fn lookup(
         &self,
         tags: &[u64],
@@ -168,7 +167,7 @@ pub(super) fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// Row numbers by partition, and where each partition begins (and the last ends).
+/// Row numbers by partition, and the partitions' offsets (one more than partitions).
 fn partition(tags: &[u64], bits: u32, hash: &(impl Fn(u64) -> u64 + Sync)) -> (Vec<u32>, Vec<usize>) {
     if bits == 0 {
         return ((0..tags.len() as u32).collect(), vec![0, tags.len()]);
@@ -224,7 +223,7 @@ fn regions<'a>(
     regions
 }
 
-/// Inserts a partition's rows; whether all keys were distinct.
+/// Inserts a partition's rows. Returns whether all keys are distinct.
 fn insert(
     slots: &mut [Slot],
     rows: &[u32],
@@ -256,7 +255,7 @@ fn insert(
     unique
 }
 
-/// Gives each key of a partition a run of positions from `first` on, and orders its rows accordingly.
+/// Assigns each key of a partition a run of positions from `first` on, and orders its rows accordingly.
 fn group(slots: &mut [Slot], rows: &[u32], slot_of: &[u32], first: u32, order: &mut [u32]) {
     let mut next = first;
     for slot in slots.iter_mut().filter(|slot| slot.len > 0) {

@@ -1,9 +1,9 @@
-//! Hash builds beyond the memory limit: hybrid hash joins (DeWitt et al., Implementation Techniques for Main Memory Database Systems,
-//! 1984; here with as many partitions in memory as fit once all rows are known).
+//! Hash builds beyond the memory limit: hybrid hash joins (DeWitt et al., Implementation Techniques for Main Memory Database Systems, 1984), with
+//! the difference that the number of partitions in memory is chosen once all rows are known.
 //!
-//! Workers write the rows that they hold, divided by key hash, when the query reaches its limit; at the end, partitions are read back
-//! into one table for as long as it fits. The others stay in the file, and probe rows of theirs are put aside as well
-//! ([`super::resume`]). Match flags of such a partition are bits by the rows' place in it, so that they outlive its tables.
+//! Workers write their rows, divided by key hash, when the query reaches its memory limit; at the end, partitions are read back into one table as
+//! long as it fits. The others stay in the file, and their probe rows are spilled as well ([`super::resume`]). Match flags of such a partition are
+//! bits by row position in the partition, so that they outlive its tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,7 +21,7 @@ use crate::context::{ExecError, QueryContext, Result};
 use crate::spill::partition::{self, PARTITIONS, Part, Partitioned};
 use crate::vector::{Data, NULL_ROW, Vector};
 
-/// The partition of rows with a NULL key that matches nothing.
+/// The partition of rows that match nothing because a key is NULL.
 pub(super) const NULL_KEYS: usize = PARTITIONS;
 
 /// The partitions of a build that are not in its table.
@@ -30,25 +30,25 @@ pub(super) struct SpilledBuild {
     spec: Arc<Spec>,
     /// `PARTITIONS` by hash, then [`NULL_KEYS`].
     parts: Vec<Part>,
-    /// Whose rows are in the table; their parts are empty.
+    /// Per partition, whether its rows are in the table; its part is empty then.
     resident: Vec<bool>,
-    /// A bit per row that matched; none where matches are not tracked.
+    /// A bit per row that matched; empty where matches are not tracked.
     matched: Vec<Vec<AtomicU64>>,
 }
 
-/// Build rows in a file: a partition, or some of one.
+/// Build rows in a file: a partition, or a part of one.
 #[derive(Debug, Clone)]
 pub(super) struct BuildPart {
     pub part: Part,
-    /// Of the first division.
+    /// Index of the partition in the first division.
     pub partition: usize,
-    /// Place in the partition of the first row.
+    /// Position of the first row in the partition.
     first: usize,
-    /// Whether the last column tells each row's place in the partition; otherwise rows follow each other from `first`.
+    /// Whether the last column holds each row's position in the partition; otherwise rows are consecutive from `first`.
     placed: bool,
 }
 
-/// A part's table and the place in its partition of every row (none where matches are not tracked).
+/// A part's table, and every row's position in its partition (empty where matches are not tracked).
 pub(super) struct Loaded {
     pub table: HashTable,
     pub places: Vec<u32>,
@@ -62,7 +62,7 @@ pub(super) fn partitions(keys: &[Arc<Vector>], rows: usize, mask: u64, depth: u3
 }
 
 impl SpilledBuild {
-    /// The rest of `parts` beside the table that is made of those that fit.
+    /// Makes a table of the parts that fit. Returns the remaining parts and the table.
     pub fn new(spec: Arc<Spec>, mut parts: Vec<Part>, query: &QueryContext) -> Result<(Self, HashTable)> {
         let mut budget = query.room().saturating_sub(query.settings.memory_limit / 4);
         let mut resident = vec![false; PARTITIONS];
@@ -81,13 +81,13 @@ impl SpilledBuild {
         let table = load(&spec, &here, here.iter().map(Part::rows).sum(), false, query)?.table;
         let words = |part: &Part| (0..part.rows().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let matched = if spec.track_matches { parts.iter().map(words).collect() } else { vec![] };
-        // Others have their rows in the table, where there are any.
+        // All other parts have their rows in the table, if any.
         let left = parts[..PARTITIONS].iter().filter(|part| !part.blocks.is_empty());
         spec.stats.pieces.fetch_add(left.count() as u64, Relaxed);
         Ok((Self { spec, parts, resident, matched }, table))
     }
 
-    /// All parts that are not in the table, those of rows with NULL keys if `nulls`.
+    /// All parts that are not in the table; includes NULL keys if `nulls`.
     pub fn parts(&self, nulls: bool) -> Vec<BuildPart> {
         let parts = self.parts.iter().enumerate().filter(|(partition, _)| nulls || *partition < PARTITIONS);
         parts.map(|(partition, part)| BuildPart { part: part.clone(), partition, first: 0, placed: false }).collect()
@@ -98,12 +98,12 @@ impl SpilledBuild {
         self.resident[partition as usize]
     }
 
-    /// The partition of every row of `keys` in a division at `depth`.
+    /// The partition of every row of `keys` in the division at `depth`.
     pub fn partitions(&self, keys: &[Arc<Vector>], rows: usize, depth: u32) -> Vec<u8> {
         partitions(keys, rows, self.spec.tuning.hash_mask, depth)
     }
 
-    /// The table of a part.
+    /// Loads a part's table.
     pub fn load(&self, part: &BuildPart, query: &QueryContext, pool: &rayon::ThreadPool) -> Result<Loaded> {
         let BuildPart { part, partition, first, placed } = part;
         let keyed = if *partition == NULL_KEYS { 0 } else { part.rows() };
@@ -145,7 +145,7 @@ impl SpilledBuild {
         Ok(to.parts().into_iter().map(child).collect())
     }
 
-    /// Records the matches of a part's table.
+    /// Records the matches found in a part's table.
     pub fn record(&self, partition: usize, table: &HashTable, places: &[u32]) {
         for (flag, &place) in table.matched.iter().zip(places) {
             if flag.load(Relaxed) != 0 {
@@ -154,7 +154,7 @@ impl SpilledBuild {
         }
     }
 
-    /// The blocks of all parts, for [`SpilledBuild::rows`]: partition, block, and place of its first row.
+    /// The blocks of all parts, for [`SpilledBuild::rows`]: partition, block, and position of the block's first row.
     pub fn blocks(&self) -> Vec<(usize, usize, usize)> {
         let blocks = |part: &BuildPart| {
             let firsts = part.firsts().into_iter().enumerate();
@@ -164,7 +164,7 @@ impl SpilledBuild {
         self.parts(true).iter().flat_map(blocks).collect()
     }
 
-    /// The rows `which` of a block, as [`HashTable::build_rows`] gives those of the table.
+    /// The rows `which` of a block, in the form of [`HashTable::build_rows`].
     pub fn rows(
         &self,
         which: BuildRows,
@@ -202,7 +202,7 @@ impl SpilledBuild {
 }
 
 impl BuildPart {
-    /// Place in the part of the first row of every block, counted from the first row's place.
+    /// Position in the partition of the first row of every block.
     fn firsts(&self) -> Vec<usize> {
         let mut next = self.first;
         let first = |rows: usize| {
@@ -212,12 +212,12 @@ impl BuildPart {
         self.part.blocks.iter().map(|block| block.rows).map(first).collect()
     }
 
-    /// Bytes of memory for the part's table, about.
+    /// Estimated bytes of the part's table.
     pub fn table_bytes(&self) -> usize {
         table_bytes(&self.part)
     }
 
-    /// The part as runs of blocks whose tables need about `budget` bytes.
+    /// Splits the part into runs of blocks whose tables need about `budget` bytes each.
     pub fn split(&self, budget: usize) -> Vec<BuildPart> {
         let mut parts: Vec<BuildPart> = vec![];
         for (block, first) in self.part.blocks.iter().zip(self.firsts()) {
@@ -236,7 +236,7 @@ impl BuildPart {
     }
 }
 
-/// Bytes of memory for a table of a part, while it is made.
+/// Estimated bytes of a part's table during its build.
 fn table_bytes(part: &Part) -> usize {
     2 * part.bytes() as usize + Slots::bytes(part.rows())
 }

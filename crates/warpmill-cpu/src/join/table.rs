@@ -19,10 +19,10 @@ use crate::chunk::{Chunk, Column, Selection, Values};
 use crate::context::{Reservation, Result};
 use crate::vector::{Data, NULL_ROW, Vector};
 
-/// The way rows are found.
+/// How rows are looked up.
 #[derive(Debug)]
 pub(super) enum Index {
-    /// Without keys every row matches.
+    /// No keys: every row matches.
     All,
     /// By code in an array.
     Direct(PackedKeys, Direct),
@@ -33,7 +33,7 @@ pub(super) enum Index {
 }
 
 impl Index {
-    /// The first row and the number of rows of each key of the first `keyed` rows that has more than one, in the rows' order.
+    /// The first row and the number of rows of each repeated key among the first `keyed` rows, in row order.
     pub fn runs(&self, keyed: usize) -> Vec<(u32, u32)> {
         match self {
             Index::All if keyed > 1 => vec![(0, keyed as u32)],
@@ -56,7 +56,7 @@ pub struct HashTable {
     pub(super) keys: Columns,
     pub(super) payload: Columns,
     pub(super) null_equals_null: bool,
-    /// Of the keyed rows' keys, as words; see [`super::keys::word_range`].
+    /// Value ranges of the keyed rows' keys, as words; see [`super::keys::word_range`].
     pub(super) ranges: Vec<Option<(i128, i128)>>,
     pub(super) filters: Vec<OnceLock<Option<Arc<KeyFilter>>>>,
     /// Per row, whether it matched; empty if matches are not tracked.
@@ -65,13 +65,13 @@ pub struct HashTable {
     pub(super) times: Option<Times>,
     /// All ones; zero in tests that make all hashes equal.
     pub(super) hash_mask: u64,
-    /// Rows that are in files; all else is about the rows that are not.
+    /// Rows in spill files; all other fields describe the rows in memory.
     pub(super) spilled: Option<Arc<SpilledBuild>>,
-    /// Accounts for all of it.
+    /// Memory reservation of the table.
     pub(super) _held: Reservation,
 }
 
-/// Build rows in a file.
+/// A block of build rows in a spill file.
 #[derive(Debug, Clone, Copy)]
 pub struct SpilledBlock {
     partition: usize,
@@ -92,18 +92,18 @@ impl HashTable {
         self.rows
     }
 
-    /// Whether there are rows in files besides.
+    /// Whether further rows are in spill files.
     pub fn has_spilled(&self) -> bool {
         self.spilled.is_some()
     }
 
-    /// Blocks of rows in files.
+    /// Blocks of rows in spill files.
     pub fn spilled_blocks(&self) -> Vec<SpilledBlock> {
         let blocks = self.spilled.iter().flat_map(|spilled| spilled.blocks());
         blocks.map(|(partition, block, first)| SpilledBlock { partition, block, first }).collect()
     }
 
-    /// As [`HashTable::build_rows`], of a block of [`HashTable::spilled_blocks`].
+    /// As [`HashTable::build_rows`], for a block of [`HashTable::spilled_blocks`].
     pub fn spilled_rows(
         &self,
         which: BuildRows,
@@ -136,8 +136,8 @@ impl HashTable {
         }
     }
 
-    /// Bounds (inclusive) of every value of key `key` that can match; `None` where there are none to give (strings,
-    /// floats, NULLs that match); `(i128::MAX, i128::MIN)` if nothing can match at all.
+    /// Inclusive bounds of the values of key `key` that can match; `None` where they are unknown (strings, floats, NULLs that match);
+    /// `(i128::MAX, i128::MIN)` if nothing can match.
     pub fn key_range(&self, key: usize) -> Option<(i128, i128)> {
         if self.has_spilled() {
             return None;
@@ -152,8 +152,8 @@ impl HashTable {
         self.ranges[key]
     }
 
-    /// A filter for values of key `key` (`I32`, `I64` and `Code`), built when first asked for; `None` where there is none
-    /// or it would not drop enough to pay.
+    /// A filter for values of key `key` (`I32`, `I64` and `Code`), built at the first request; `None` if there is none or it would drop too
+    /// few rows to pay.
     pub fn filter(&self, key: usize) -> Option<Arc<KeyFilter>> {
         self.filters[key]
             .get_or_init(|| {
@@ -177,7 +177,7 @@ impl HashTable {
         match &self.index {
             Index::All => {
                 out.starts.resize(rows, 0);
-                // Rows whose order is NULL come last.
+                // Rows with a NULL order value come last.
                 out.lens.resize(rows, self.keyed as u32);
             }
             Index::Direct(packed, direct) => {
@@ -218,7 +218,7 @@ impl HashTable {
         }
     }
 
-    /// Whether row `i` of `keys` may equal that of build row `row`, with NULL as "unknown".
+    /// Whether row `i` of `keys` may equal build row `row`, with NULL as "unknown".
     pub(super) fn maybe_equal(&self, keys: &[Arc<Vector>], i: usize, row: usize) -> bool {
         maybe_equal_keys(keys, i, &self.keys, row)
     }
@@ -227,15 +227,14 @@ impl HashTable {
     #[inline]
     pub(super) fn set_matched(&self, rows: Range<u32>) {
         for flag in &self.matched[rows.start as usize..rows.end as usize] {
-            // Read first: a line that is only read stays in every core's cache.
+            // Test before the store: a cache line that is only read stays in every core's cache.
             if flag.load(Relaxed) == 0 {
                 flag.store(1, Relaxed);
             }
         }
     }
 
-    /// Records that all rows of the key whose rows are `rows` matched. They are always set together, so that the first
-    /// stands for all.
+    /// Records that all rows `rows` of one key matched. They are always set together, so the first one's flag tells whether all are set.
     #[inline]
     pub(super) fn set_group_matched(&self, rows: Range<u32>) {
         if !rows.is_empty() && self.matched[rows.start as usize].load(Relaxed) == 0 {
@@ -243,8 +242,8 @@ impl HashTable {
         }
     }
 
-    /// The rows `which` among build rows `range`, once every probe is done, in chunks of up to `chunk_rows`: the payload,
-    /// then all-NULL columns of `nulls`, then (for `Marked`) the mark. Workers share a table by disjoint ranges.
+    /// The rows `which` among build rows `range`, after all probes, in chunks of up to `chunk_rows`: the payload, then all-NULL columns of
+    /// types `nulls`, then (for `Marked`) the mark. Workers share a table by disjoint ranges.
     pub fn build_rows(&self, which: BuildRows, nulls: &[Phys], range: Range<usize>, chunk_rows: usize) -> Vec<Chunk> {
         assert!(self.matched.len() == self.rows, "the build does not track matches");
         let is_matched = |row: &u32| self.matched[*row as usize].load(Relaxed) != 0;
@@ -280,11 +279,10 @@ pub(super) fn payload_columns(payload: &[Arc<Vector>], group: usize) -> Vec<Colu
     payload.iter().map(|vector| Column { values: Values::Vector(vector.clone()), group }).collect()
 }
 
-/// The hashes of rows `start .. start + out.len()`, never [`super::keys::MISS`] but for rows with a NULL that matches
-/// nothing.
+/// The hashes of rows `start .. start + out.len()`; [`super::keys::MISS`] only for rows that match nothing because a key is NULL.
 pub(super) fn hash_tags(keys: &[Arc<Vector>], start: usize, out: &mut [u64], null_equals_null: bool, mask: u64) {
     hash::hash_rows(keys, start, out);
-    // The top bit is given up for MISS.
+    // The top bit is cleared so that no hash equals MISS.
     out.iter_mut().for_each(|tag| *tag &= mask & (u64::MAX >> 1));
     if null_equals_null {
         return;
@@ -298,7 +296,7 @@ pub(super) fn hash_tags(keys: &[Arc<Vector>], start: usize, out: &mut [u64], nul
     }
 }
 
-/// The rows of `keys` with a NULL among them; `None` if there are none.
+/// A bitmap of the rows of `keys` without a NULL key; `None` if no key is NULL.
 pub(super) fn null_keys(keys: &[Arc<Vector>]) -> Option<Bitmap> {
     let mut valid: Option<Bitmap> = None;
     for validity in keys.iter().filter_map(|key| key.validity.as_ref()) {

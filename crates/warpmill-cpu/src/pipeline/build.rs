@@ -1,4 +1,4 @@
-//! Program pieces to executable sources, operators and sinks.
+//! Makes executable sources, operators and sinks from a program's.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -27,7 +27,7 @@ use crate::window::WindowSink;
 pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
     Ok(match sink {
         PlanSink::HashBuild { keys, payload, fields, null_equals_null, track_matches, order } => {
-            // The value that orders the rows of a key comes behind the keys.
+            // The value that orders the rows of a key follows the keys.
             let keys = || keys.iter().chain(order);
             let prepared = keys().map(PreparedExpr::new).collect::<Result<_>>()?;
             let key_types = keys().map(|key| key.ty.phys).collect();
@@ -40,7 +40,7 @@ pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
         PlanSink::Aggregate { groups, aggregates, fields } => {
             let aggregate = AggregateSink::new(groups, aggregates, fields, None)?;
             let bounded = settings.spill.enabled && settings.memory_limit != usize::MAX;
-            // Each worker has such arrays.
+            // Each worker has its own arrays.
             let most = settings.memory_limit / (8 * settings.threads.max(1));
             let aggregate = if bounded { aggregate.with_perfect_bytes(most) } else { aggregate };
             Box::new(if settings.equal_hashes { aggregate.with_equal_hashes() } else { aggregate })
@@ -54,7 +54,7 @@ pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
     })
 }
 
-/// The executable form of a source, whose rows are needed by `shared` only, where that is given.
+/// The executable form of a source. `shared`, if given, is the only scan that needs the rows.
 pub fn source(run: &mut Run<'_>, source: &Source, shared: Option<&SharedScan>) -> Result<Box<dyn ChunkSource>> {
     Ok(match source {
         Source::Scan(scan) => {
@@ -96,14 +96,14 @@ fn prunes(run: &Run<'_>, scan: &Scan) -> Result<Vec<KeyPrune>> {
         .collect()
 }
 
-/// The executable form of a pipeline's operators, with compaction after those that leave few rows per chunk.
+/// The executable form of a pipeline's operators, with compaction after operators that leave few rows per chunk.
 pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
     let done = Arc::new(AtomicBool::new(false));
     let strategy = run.query.settings.compaction;
     let ordered = super::is_ordered(run.program, &pipeline.source);
     let mut operators: Vec<Box<dyn Operator>> = Vec::new();
     let mut fields = pipeline.source.fields().to_vec();
-    // The rows that leave the scan's own filters are few per chunk too.
+    // The scan's own filters leave few rows per chunk, too.
     let mut reduces =
         matches!(&pipeline.source, Source::Scan(scan) if !scan.filters.is_empty() || !scan.prune.is_empty());
     for operator in &pipeline.operators {
@@ -122,11 +122,11 @@ pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
             PlanOperator::Probe(probe) => {
                 let table = run.hash(probe.build)?;
                 if ordered && table.has_spilled() {
-                    // Rows that are put aside lose their place.
+                    // Spilled rows lose their order.
                     return Err(run.query.out_of_memory("hash build of a join that keeps its input's order"));
                 }
                 if probe.asof.is_some() && probe.keys.is_empty() && table.has_spilled() {
-                    // All rows are of one key, which nothing divides.
+                    // All rows have one key, and no division separates them.
                     return Err(run.query.out_of_memory(crate::join::ASOF));
                 }
                 operators.push(Box::new(ProbeOperator::new(probe, table)?));

@@ -20,15 +20,15 @@ use crate::source::{ChunkSource, InputStream, RowsSource};
 pub enum Output {
     /// In memory.
     Rows(Arc<RowSet>),
-    /// In temporary files, from which they are brought together as they are asked for: these columns of them, in this order, or all.
+    /// In temporary files, merged while they are read: these columns in this order, or all.
     Spilled(Arc<dyn SpilledRows>, Option<Vec<usize>>),
 }
 
-/// Runs `program` to its end and gives the rows of its last sink, with a profile per pipeline. Another back end may run parts of it:
-/// `placed` says where each pipeline is run (here, where it is shorter than the pipelines). Profiles of pipelines elsewhere are empty.
+/// Runs `program` to its end. Returns the rows of its last sink and a profile per pipeline. Another back end may run some pipelines:
+/// `placed` gives the place of each (pipelines beyond its length run here). Profiles of pipelines elsewhere are empty.
 ///
-/// `inputs` are taken by `Source::Input` by index. Strings of the result point into memory that `query`, `program` and the
-/// tables keep alive: copy the rows out before they are dropped.
+/// `Source::Input` reads `inputs` by index. Strings of the result point into memory that `query`, `program` and the tables keep alive: copy
+/// the rows before these are dropped.
 pub fn execute_placed(
     program: &Program,
     placed: &[Placed],
@@ -44,7 +44,7 @@ pub fn execute_placed(
     }
     let started = Instant::now();
     for index in 0..program.pipelines.len() {
-        // Skips pipelines that only the shared one needs, once other sites have taken all of its row segments.
+        // Skips pipelines that only the shared one needs once other sites have claimed all of its row segments.
         let below = shared.filter(|shared| shared.below.contains(&index));
         if below.is_some_and(|shared| shared.queue.is_left_out(CPU)) {
             profiles.push(PipelineProfile::default());
@@ -61,7 +61,7 @@ pub fn execute_placed(
             Some(Placed::Resumed { rows, operators }) => run.resumed(index, *operators, rows, pool)?,
             Some(Placed::Shared(shared)) => run.shared(index, shared, (started, pool))?,
             Some(Placed::Here) | None => match run.picked(index) {
-                // Rows that are many and only lose columns are not gathered for that.
+                // Large outputs from which the last pipeline only drops columns are returned without a copy.
                 Some(output) => {
                     query.keep_alive(run.sinks);
                     profiles.push(PipelineProfile::default());
@@ -87,10 +87,10 @@ struct Run<'a> {
     inputs: Vec<Option<InputStream>>,
     query: Arc<QueryContext>,
     sinks: Vec<Box<dyn crate::operator::Sink>>,
-    /// Workers' states of sinks that are not finished yet.
+    /// Workers' states of unfinished sinks.
     locals: Vec<Vec<Box<dyn LocalSink>>>,
     outputs: Vec<Option<SinkOutput>>,
-    /// The progress of the scan of each pipeline, until that is over.
+    /// Progress of each pipeline's scan; `None` after its end.
     scans: Vec<Option<ScanProgress>>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         Ok(Self { program, inputs: inputs.into_iter().map(Some).collect(), query, sinks, locals, outputs, scans })
     }
 
-    /// A pipeline whose rows are needed by `shared` only, where that is given.
+    /// Runs a pipeline. `shared`, if given, is the only scan that needs its rows.
     fn pipeline(
         &mut self,
         index: usize,
@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
         self.run(index, source.as_ref(), chain, pool)
     }
 
-    /// The program's rows, where pipeline `index` is the last and does no more than pick columns of rows in temporary files.
+    /// The program's rows if pipeline `index` is the last and only selects columns of spilled rows.
     fn picked(&self, index: usize) -> Option<Output> {
         let (pipeline, before) = self.program.pipelines.split_last()?;
         let is_last = index == before.len() && before.iter().all(|other| other.sink != pipeline.sink);
@@ -144,13 +144,13 @@ impl<'a> Run<'a> {
         Some(Output::Spilled(rows.clone(), columns))
     }
 
-    /// The end of a pipeline: `rows` go into its sink.
+    /// Ends a pipeline that ran elsewhere: adds `rows` to its sink.
     fn arrived(&mut self, index: usize, rows: &Arc<RowSet>, pool: &rayon::ThreadPool) -> Result<PipelineProfile> {
         let source = RowsSource::new("Rows from another back end".into(), rows.clone());
         self.run(index, &source, worker::Chain::empty(), pool)
     }
 
-    /// The rest of a pipeline, at whose operator `done` these `rows` arrive.
+    /// Runs the rest of a pipeline behind operator `done` for the rows that another back end has computed up to there.
     fn resumed(
         &mut self,
         index: usize,
@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
         self.finish(index, profile, pool)
     }
 
-    /// The pipeline on the row segments that the CPU claims, and what other sites have made of theirs.
+    /// Runs the pipeline on the row segments that the CPU claims, then merges the results of other sites.
     fn shared(
         &mut self,
         index: usize,
@@ -237,7 +237,7 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         let (locals, mut profile) = worker::run(source, &chain, self.sinks[sink].as_ref(), &self.query, pool)?;
         self.locals[sink].extend(locals);
-        // Strings that expressions own are seen by rows in sinks.
+        // Rows in sinks refer to strings that expressions own.
         for operator in chain.operators {
             self.query.keep_alive(operator.into_kept());
         }
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
         Ok(profile)
     }
 
-    /// Finishes the sink of pipeline `index`, if that is the last one that feeds it.
+    /// Finishes the sink of pipeline `index` if no later pipeline feeds it.
     fn finish(
         &mut self,
         index: usize,
@@ -262,7 +262,7 @@ impl<'a> Run<'a> {
         self.outputs[pipeline.sink] = Some(sink.finish(locals, &self.query, pool)?);
         profile.finish_nanos = started.elapsed().as_nanos() as u64;
         if let Some(last) = profile.operators.last_mut() {
-            // Now it knows what it has become.
+            // The name and counters of a sink are final only now.
             last.name = sink.name();
             last.counters = sink.counters();
         }
@@ -296,7 +296,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether the rows of a pipeline come in an order that its sink has to keep.
+/// Whether a pipeline's input has an order that its sink has to keep.
 fn is_ordered(program: &Program, source: &Source) -> bool {
     matches!(source, Source::Rows { sink, .. } if matches!(program.sinks[*sink], Sink::Sort { .. }))
 }

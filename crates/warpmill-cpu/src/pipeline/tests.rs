@@ -1,6 +1,7 @@
-//! Programs over mutated tables, several at a time and each on several threads: the rows that were written, or an error, and nothing that
-//! one thread still uses goes with the error of another. `WARPMILL_MUTATIONS` says how many are tried (30 unless it does),
-//! `WARPMILL_MUTATION_SEED` which.
+//! Programs over mutated tables, several at a time and each on several threads: they return the rows that were written, or an error, and an error in
+//! one
+//! thread frees nothing that another one still uses. `WARPMILL_MUTATIONS` sets the number of mutations (default 30),
+//! `WARPMILL_MUTATION_SEED` their seed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,12 +21,12 @@ use super::{Output, execute_placed};
 use crate::arrow::to_batches;
 use crate::context::{CancelToken, QueryContext, Settings};
 
-/// Rows of a row segment: each is a morsel, which a worker claims.
+/// Number of rows of a row segment: each is a morsel, which a worker claims.
 const SEGMENT_ROWS: usize = 1024;
 const SEGMENTS: usize = 12;
-/// More than there are cores on most machines that test.
+/// More than the number of cores of most test machines.
 const THREADS: usize = 6;
-/// Programs that run at a time over one snapshot.
+/// Number of programs that run concurrently over one snapshot.
 const AT_ONCE: usize = 3;
 
 fn rows() -> RecordBatch {
@@ -51,7 +52,7 @@ fn written(folder: &Path, codec: Codec) -> PathBuf {
     path
 }
 
-/// The types of the columns, as a plan proves them.
+/// The types of the columns, with their proven bounds.
 fn fields(table: &TableSnapshot) -> Vec<Field> {
     let columns = table.schema().fields().iter().enumerate();
     let typed = |(column, field): (usize, &Arc<arrow::datatypes::Field>)| {
@@ -65,7 +66,7 @@ fn fields(table: &TableSnapshot) -> Vec<Field> {
     columns.map(typed).collect()
 }
 
-/// One pipeline over the rows of `table` with `k` from `from` on.
+/// A pipeline over the rows of `table` with `k >= from`.
 fn program(table: &Arc<TableSnapshot>, from: Option<i128>, sink: Sink, schema: SchemaRef) -> Program {
     let fields = fields(table);
     let key = fields[0].ty.clone();
@@ -97,7 +98,7 @@ fn program(table: &Arc<TableSnapshot>, from: Option<i128>, sink: Sink, schema: S
     Program::new(pipelines, sinks, schema)
 }
 
-/// Programs that read all columns: rows as they are, some of them, groups, and an order.
+/// Programs that read all columns: unchanged rows, a selection, groups, and a sort.
 fn programs(table: &Arc<TableSnapshot>) -> Vec<Program> {
     let (fields, schema) = (fields(table), table.schema().clone());
     let column = |index: usize| Expr::column(index, fields[index].ty.clone());
@@ -151,7 +152,7 @@ fn run(program: &Program, pool: &rayon::ThreadPool) -> Result<String, String> {
     Ok(lines.join("\n"))
 }
 
-/// The outcomes of all programs over the table at `path`, several at a time; what is wrong with the table, where it cannot be opened.
+/// The outcomes of all programs over the table at `path`, several at a time; an error if the table cannot be opened.
 fn outcomes(path: &Path, pool: &rayon::ThreadPool) -> Result<Vec<Result<String, String>>, String> {
     let table = Table::open(path).and_then(|table| table.snapshot()).map_err(|error| error.to_string())?;
     let programs = programs(&table);
@@ -189,10 +190,10 @@ fn mutated_tables_give_their_rows_or_errors_on_all_threads() {
         for _ in 0..tries / 3 {
             let (mut bytes, at) = (good.clone(), random(good.len()));
             bytes[at] ^= 1 << random(8);
-            // A new file, for the one before may still be mapped.
+            // A new file: the one before may still be mapped.
             std::fs::remove_file(&file).unwrap();
             std::fs::write(&file, &bytes).unwrap();
-            // A table that cannot be opened is an error of each of its programs.
+            // A table that cannot be opened fails each of its programs.
             let found = outcomes(&path, &pool).unwrap_or_else(|error| vec![Err(error); expected.len()]);
             for (found, expected) in found.iter().zip(&expected) {
                 assert!(found.is_err() || found == expected, "{codec:?}, a bit of byte {at}: {found:?}");

@@ -13,38 +13,38 @@ use crate::profile::{OperatorProfile, PipelineProfile};
 use crate::source::ChunkSource;
 use crate::vector::Vector;
 
-/// The operators of a pipeline, made ready to run.
+/// The operators of a pipeline, ready to run.
 pub struct Chain {
-    /// In order.
+    /// The operators, in order.
     pub operators: Vec<Box<dyn Operator>>,
     /// Whether only one worker may run (LIMIT).
     pub serial: bool,
-    /// Raised when no further rows are needed.
+    /// Set when no further rows are needed.
     pub done: Arc<AtomicBool>,
 }
 
 impl Chain {
-    /// No operators.
+    /// A chain without operators.
     pub fn empty() -> Self {
         Self { operators: vec![], serial: false, done: Arc::default() }
     }
 }
 
-/// The work of one stage (source, operator or sink) of one worker.
+/// Measurements of one stage (source, operator or sink) for one worker.
 #[derive(Clone, Copy, Default)]
 struct Stage {
     rows: u64,
     chunks: u64,
-    /// Time inside, including the stages that it pushed to.
+    /// Time in the stage, including the stages that it pushed to, in nanoseconds.
     nanos: u64,
 }
 
-/// The sink and the stages that one worker leaves behind.
+/// A worker's sink state and stages, at its end.
 type Done = (Box<dyn LocalSink>, Vec<Stage>);
 
 type Outcome = Result<Done>;
 
-/// Runs all morsels of `source` through `chain` into `sink`, then what operators have put aside; gives the workers' sink states.
+/// Runs all morsels of `source` through `chain` into `sink`, then the rows that operators have spilled. Returns the workers' sink states.
 pub fn run(
     source: &dyn ChunkSource,
     chain: &Chain,
@@ -57,13 +57,13 @@ pub fn run(
     let pass = Pass { chain, sink, query, pool };
     let (mut locals, workers) = pass.run(source, &operators, vec![], &mut stages)?;
     if query.spills() {
-        // Within the pool: passes may be many and short.
+        // Runs within the pool: passes may be many and short.
         locals = pool.install(|| pass.resume(&operators, locals, &mut stages))?;
     }
     Ok((locals, profile(source, chain, sink, &stages, workers)))
 }
 
-/// Merges states of `sink`, in batches of columns and numbers of rows, on all threads; gives the workers' sink states.
+/// Merges states of `sink` on all threads; a batch is columns and a number of rows. Returns the workers' sink states.
 pub fn merge_states(
     sink: &dyn Sink,
     batches: &[&(Vec<Arc<Vector>>, usize)],
@@ -82,16 +82,16 @@ pub fn merge_states(
         }
         Ok((local, vec![]))
     };
-    // A worker's groups are merged with those of others in the end: one for a few batches is soon done.
+    // Every worker's groups have to be merged at the end, so few batches get a single worker.
     let workers = batches.len().div_ceil(BATCHES).clamp(1, query.settings.threads);
     let outcomes = if workers == 1 { vec![work()] } else { on_pool(workers, pool, &work) };
     Ok(all_or_error(outcomes)?.into_iter().map(|(local, _)| local).collect())
 }
 
-/// Batches of states that are worth a worker: its memory has to be made first, and its groups be merged with those of others.
+/// Number of batches that justify a worker, whose memory has to be allocated and whose groups have to be merged.
 const BATCHES: usize = 16;
 
-/// The state that all passes of rows through a pipeline share.
+/// State shared by all passes of rows through a pipeline.
 struct Pass<'a> {
     chain: &'a Chain,
     sink: &'a dyn Sink,
@@ -100,7 +100,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Runs the rows that operators have put aside.
+    /// Runs the rows that operators have spilled.
     fn resume(
         &self,
         operators: &[&dyn Operator],
@@ -108,7 +108,7 @@ impl Pass<'_> {
         stages: &mut [Stage],
     ) -> Result<Vec<Box<dyn LocalSink>>> {
         for (index, operator) in operators.iter().enumerate() {
-            // All that is before it is done: no more rows come to be put aside there.
+            // Everything before it has finished: no more rows reach the operator and get spilled.
             while !self.chain.done.load(Ordering::Relaxed)
                 && let Some(resumed) = operator.resume(self.query, self.pool)?
             {
@@ -116,7 +116,7 @@ impl Pass<'_> {
                 rest[0] = &*resumed.operator;
                 let Stage { rows, chunks, .. } = stages[index];
                 (locals, _) = self.run(&*resumed.source, &rest, locals, &mut stages[index..])?;
-                // They left the stage before when they were put aside.
+                // They were counted in the stage before when they were spilled.
                 (stages[index].rows, stages[index].chunks) = (rows, chunks);
                 (resumed.done)();
             }
@@ -124,8 +124,8 @@ impl Pass<'_> {
         Ok(locals)
     }
 
-    /// Runs all morsels of `source` through `operators` into `locals`, the sink states that there are, or further ones; gives all
-    /// of these and the number of workers.
+    /// Runs all morsels of `source` through `operators` into `locals` (existing sink states) or new ones. Returns all states and the
+    /// number of workers.
     fn run(
         &self,
         source: &dyn ChunkSource,
@@ -163,7 +163,7 @@ impl Pass<'_> {
     }
 }
 
-/// Runs `work` as often as there are workers, on `pool`.
+/// Runs `work` once per worker, on `pool`.
 fn on_pool(workers: usize, pool: &rayon::ThreadPool, work: &(impl Fn() -> Outcome + Sync)) -> Vec<Outcome> {
     let slots: Vec<Mutex<Option<Outcome>>> = (0..workers).map(|_| Mutex::new(None)).collect();
     pool.scope(|scope| {
@@ -174,12 +174,11 @@ fn on_pool(workers: usize, pool: &rayon::ThreadPool, work: &(impl Fn() -> Outcom
     slots.into_iter().map(|slot| slot.into_inner().expect("every worker leaves an outcome")).collect()
 }
 
-/// Runs `work` as often as there are workers, on threads of their own: what the workers wait for may be another program,
-/// which needs the pool.
+/// Runs `work` once per worker, on separate threads: workers may wait for another program, which needs the pool.
 fn on_threads(workers: usize, work: &(impl Fn() -> Outcome + Sync)) -> Vec<Outcome> {
     std::thread::scope(|scope| {
         let start = |i| std::thread::Builder::new().name(format!("warpmill-in-{i}")).spawn_scoped(scope, work);
-        // Fewer threads than asked for do the same work; this thread does it if there are none.
+        // Fewer threads than requested do the same work; this thread does it alone if none start.
         let started: Vec<_> = (1..workers).map_while(|i| start(i).ok()).collect();
         let own = work();
         let joined = started.into_iter().map(|thread| match thread.join() {
@@ -190,7 +189,7 @@ fn on_threads(workers: usize, work: &(impl Fn() -> Outcome + Sync)) -> Vec<Outco
     })
 }
 
-/// All outcomes, or the error to report: a cancellation only if there is no other cause.
+/// All outcomes, or the error to report: a cancellation only if there is no other error.
 fn all_or_error(outcomes: Vec<Outcome>) -> Result<Vec<Done>> {
     let (good, bad): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     let mut errors: Vec<ExecError> = bad.into_iter().filter_map(Result::err).collect();

@@ -1,4 +1,4 @@
-//! The predicates of a scan, and how each is evaluated: on encoded values, on decoded vectors, on statistics.
+//! The predicates of a scan, and their evaluation: on encoded values, on decoded vectors, on statistics.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,9 +18,9 @@ use crate::join::{KeyFilter, count_rows};
 pub struct ScanFilter {
     /// The predicate over the scan's columns.
     pub expr: PreparedExpr,
-    /// As EXPLAIN shows it.
+    /// Text in EXPLAIN.
     pub text: String,
-    /// The scan's columns that it reads.
+    /// Indices of the scan's columns that it reads.
     pub columns: Vec<usize>,
 }
 
@@ -32,7 +32,7 @@ impl ScanFilter {
         Ok(Self { expr: PreparedExpr::new(expr)?, text: expr.to_string(), columns })
     }
 
-    /// The filter that decides this predicate on encoded values, if something does. `symbols`: whether a column has strings in symbols.
+    /// The equivalent filter on encoded values, if there is one. `symbols`: whether a column's strings are encoded as symbols.
     fn encoded(&self, symbols: impl Fn(usize) -> bool) -> Option<EncodedFilter> {
         if let Some(test) = self.expr.as_text_test().filter(|test| symbols(test.column)) {
             let column = test.column;
@@ -47,7 +47,7 @@ impl ScanFilter {
         let (first, count) = (codes.next(), set.count_ones());
         let test = match first {
             None => Test::Range(1, 0),
-            // Codes in a row are a range, which compares packed values.
+            // A set of consecutive codes is a range, which compares packed values.
             Some(first) if (first..first + count).all(|code| code < set.len() && set.get(code)) => {
                 Test::Range(first as i128, (first + count) as i128 - 1)
             }
@@ -57,13 +57,13 @@ impl ScanFilter {
     }
 }
 
-/// A test of one column that encoded values decide.
+/// A test of one column that is evaluated on encoded values.
 #[derive(Debug)]
 pub struct EncodedFilter {
-    /// The scan's column.
+    /// Index of the scan's column.
     pub column: usize,
     test: Test,
-    /// Whether rows that are NULL have to be dropped (a join's key bounds need not: its probe does).
+    /// Whether NULL rows have to be dropped (not for a join's key bounds: the probe does it).
     nulls: bool,
 }
 
@@ -77,7 +77,7 @@ enum Test {
     Text(TextFilter),
 }
 
-/// A test of texts, and its automata over the symbols of row segments.
+/// A test of texts, with its automata over the symbols of row segments.
 #[derive(Debug)]
 struct TextFilter {
     test: Arc<TextTest>,
@@ -87,7 +87,7 @@ struct TextFilter {
 impl TextFilter {
     /// As [`EncodedFilter::apply`].
     fn apply(&self, (number, segment): (usize, &Segment), start: usize, len: usize, mask: &mut [u64]) {
-        /// Automata that are kept, of up to 256 KiB each: more than there are row segments being read.
+        /// Largest number of cached automata of up to 256 KiB each: more than the number of row segments being read.
         const KEPT: usize = 64;
         let known = self.automata.lock().get(&number).cloned();
         let made = || {
@@ -173,7 +173,7 @@ impl EncodedFilter {
         }
     }
 
-    /// Clears in `mask` the rows of `start .. start + len` of `segment` that fail. It is the column's of row segment `number`.
+    /// Clears in `mask` the rows of `start .. start + len` of `segment` that fail. `number` is the index of the row segment.
     pub fn apply(&self, (number, segment): (usize, &Segment), start: usize, len: usize, mask: &mut [u64]) {
         match &self.test {
             Test::Text(test) => test.apply((number, segment), start, len, mask),
@@ -188,14 +188,14 @@ impl EncodedFilter {
     }
 }
 
-/// The keys of a hash build that a scan column must be among (an inner or semi join further up).
+/// A join's keys as a filter on a scan column (the scan feeds an inner or semi join).
 #[derive(Debug)]
 pub struct KeyPrune {
-    /// The scan's column.
+    /// Index of the scan's column.
     pub column: usize,
-    /// Bounds of the build's keys; `None` for keys without bounds. An empty build has `(1, 0)`.
+    /// Bounds of the build's keys; `None` for types without bounds. An empty build has `(1, 0)`.
     pub range: Option<(i128, i128)>,
-    /// The keys within the bounds that exist.
+    /// Filter for the keys within the bounds.
     pub filter: Option<Arc<KeyFilter>>,
     tested: AtomicU64,
     passed: AtomicU64,
@@ -207,7 +207,7 @@ impl KeyPrune {
         Self { column, range, filter, tested: AtomicU64::new(0), passed: AtomicU64::new(0) }
     }
 
-    /// Whether testing rows has paid so far: a filter that lets nearly all pass only costs.
+    /// Whether testing rows has paid so far: a filter that passes nearly all rows only costs.
     pub fn pays(&self) -> bool {
         let tested = self.tested.load(Ordering::Relaxed);
         tested < 32 * 1024 || self.passed.load(Ordering::Relaxed) * 4 < tested * 3
@@ -234,7 +234,7 @@ impl KeyPrune {
         filter.keys() as f64 / stats.distinct.or(spread).unwrap_or(u64::MAX).max(1) as f64
     }
 
-    /// Rows that the filter dropped.
+    /// Number of rows that the filter dropped.
     pub fn dropped(&self) -> u64 {
         self.tested.load(Ordering::Relaxed) - self.passed.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! Chunks from the encoded segments of a table: segments that cannot qualify are skipped by their statistics, the first
-//! filters run on encoded values, everything else is decoded when an operator asks for it.
+//! Chunks from the encoded segments of a table: segments whose statistics rule them out are skipped, the first filters run on encoded values,
+//! everything else is decoded when an operator requests it.
 
 mod filter;
 mod open;

@@ -1,8 +1,8 @@
-//! The segments of row segments while they are scanned.
+//! Segments of row segments during a scan.
 //!
-//! Segments as they are in the file are mapped, and cost nothing to hold. Those with a codec are decompressed, and those of files that
-//! are read are read, when the first worker needs them (workers that come meanwhile help, or wait), counted in the query's memory, and dropped with the last morsel of
-//! their row segment. A column is opened when rows reach it: what all filters before it reject is never decompressed.
+//! Segments stored without a codec are mapped, and cost nothing to hold. Segments with a codec are decompressed, and segments of unmapped files
+//! read, when the first worker needs them (other workers help or wait); they count toward the query's memory and are dropped with the last morsel of
+//! their row segment. A column is opened when rows reach it: columns of which all rows are rejected by earlier filters are never decompressed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,25 +12,25 @@ use warpmill_format::{Segment, TableSnapshot};
 
 use crate::context::{QueryContext, Result, Share};
 
-/// A row segment that is scanned.
+/// A row segment during a scan.
 #[derive(Debug)]
 pub struct RowSegment {
-    /// Its number.
+    /// Index of the row segment.
     pub segment: usize,
-    /// Morsels that are not done.
+    /// Number of unfinished morsels.
     left: AtomicUsize,
-    /// Per column of the scan.
+    /// Segments per column of the scan.
     columns: Mutex<Vec<Held>>,
 }
 
-/// A segment that was decompressed or read, or the room for it.
+/// A decompressed or read segment, with its memory.
 #[derive(Debug, Clone, Default)]
 struct Held {
     segment: Option<Arc<Segment>>,
     room: Option<Arc<Room>>,
 }
 
-/// Memory of such a segment, counted until dropped.
+/// Memory of such a segment, reserved until dropped.
 #[derive(Debug)]
 struct Room {
     query: Arc<QueryContext>,
@@ -44,12 +44,12 @@ impl Drop for Room {
 }
 
 impl RowSegment {
-    /// Row segment `segment`, which is scanned in `morsels` morsels.
+    /// Row segment `segment`, divided into `morsels` morsels.
     pub fn new(segment: usize, morsels: usize) -> Self {
         Self { segment, left: AtomicUsize::new(morsels), columns: Mutex::default() }
     }
 
-    /// Column `columns[index]` of the table.
+    /// Opens the segment of column `columns[index]` of the table.
     ///
     /// # Errors
     /// Damaged files; no memory for the segment.
@@ -81,13 +81,13 @@ impl RowSegment {
         Ok(segment)
     }
 
-    /// Morsels that are not done.
+    /// Number of unfinished morsels.
     #[cfg(test)]
     pub fn left(&self) -> usize {
         self.left.load(Ordering::Acquire)
     }
 
-    /// Notes that a morsel is done; the last one drops what is held.
+    /// Records that a morsel is finished; the last one drops the segments.
     pub fn morsel_done(&self) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.columns.lock().clear();

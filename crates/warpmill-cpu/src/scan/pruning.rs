@@ -1,21 +1,21 @@
-//! The keys of finished hash builds as ranges that a scan's metadata is asked for.
+//! The keys of finished hash builds as ranges for pruning by a scan's metadata.
 
 use warpmill_ir::Scan;
 use warpmill_ir::pruning::{KeyRanges, PruningMode, Ranges};
 
 use super::filter::KeyPrune;
 
-/// Ranges of a build's keys that zones are asked for.
+/// Largest number of key ranges tested against zone maps.
 const MOST_KEY_RANGES: usize = 512;
 
-/// Bytes of a table's columns that a CPU scans in a nanosecond at best.
+/// Bytes of a table's columns that a CPU scans per nanosecond at best.
 pub const BYTES_PER_NANO: u64 = 4;
 
-/// The ranges of `key` that rows of `scan` can find partners in, if they are known.
+/// The ranges of `key` in which rows of `scan` can find partners, if known.
 pub fn key_ranges(scan: &Scan, key: &KeyPrune) -> Option<KeyRanges> {
     let (lo, hi) = key.range?;
     let bounds = || Ranges::of(lo, hi);
-    // Going through the keys is worth it where they are few beside the rows that they may rule out.
+    // Reading the keys pays where they are few compared with the rows that they may rule out.
     let most = scan.table.num_rows() / 256;
     let fine = scan.pruning == PruningMode::All && !scan.table.zone_maps().is_empty();
     let filter = key.filter.as_ref().filter(|_| fine);

@@ -1,4 +1,4 @@
-//! The table scan: morsels of one row segment each, of the rows that metadata leaves, chunks of lazily decoded columns.
+//! The table scan: morsels of the rows that pruning leaves (each within one row segment), as chunks of lazily decoded columns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::join::count_rows;
 use crate::operator::Emit;
 use crate::source::{ChunkSource, LocalSource};
 
-/// Rows of a morsel.
+/// Largest number of rows of a morsel.
 const MORSEL_ROWS: usize = 32 * crate::CHUNK_ROWS;
 
 /// A table as a source.
@@ -35,13 +35,13 @@ pub struct TableSource {
     encoded: Vec<EncodedFilter>,
     filters: Vec<ScanFilter>,
     prune: Vec<KeyPrune>,
-    /// The row segments of which rows may qualify.
+    /// The row segments with possibly qualifying rows.
     segments: Vec<RowSegment>,
     morsels: Vec<Morsel>,
     next: AtomicUsize,
-    /// Where other sites read the same scan.
+    /// Set where other sites read the same scan.
     shared: Option<SharedMorsels>,
-    /// The shared scan that this one is made ready for.
+    /// Queue of the shared scan that this scan's rows are for.
     until: Option<Arc<SegmentQueue>>,
     report: PruningReport,
     plain_bytes: u64,
@@ -52,7 +52,7 @@ pub struct TableSource {
 /// Position of the row segment among those that are scanned, first row, number of rows.
 type Morsel = (usize, usize, usize);
 
-/// The row segments and the morsels of `rows`: row segment, first row and number of rows, in order.
+/// Groups `rows` (row segment, first row and number of rows, in order) into row segments and morsels.
 fn in_morsels(rows: &[(usize, usize, usize)]) -> (Vec<RowSegment>, Vec<Morsel>) {
     let (mut segments, mut morsels) = (Vec::new(), Vec::new());
     for ranges in rows.chunk_by(|a, b| a.0 == b.0) {
@@ -99,25 +99,25 @@ impl TableSource {
     }
 }
 
-/// The morsels of a scan that other sites read, too: row segments are claimed from the end.
+/// Morsels of a scan shared with other sites: row segments are claimed from the end.
 struct SharedMorsels {
     queue: Arc<SegmentQueue>,
-    /// The time that the CPU expects to need for a row segment.
+    /// Expected CPU time per row segment.
     pace: Duration,
     cursor: Mutex<Cursor>,
 }
 
 struct Cursor {
-    /// Row segments that were not looked at.
+    /// Number of row segments not looked at yet.
     left: usize,
-    /// Morsels of the row segment that was claimed last.
+    /// Remaining morsels of the row segment claimed last.
     morsels: Range<usize>,
 }
 
 impl TableSource {
-    /// The same of row segments that the CPU claims of `queue`, of which it expects to need `pace` for each.
+    /// The same scan restricted to row segments that the CPU claims from `queue`, with an expected time of `pace` for each.
     ///
-    /// Claims the row segments that metadata and keys have ruled out first: they need no work at any site.
+    /// First claims the row segments that metadata and keys have ruled out: no site has to read them.
     pub fn shared(mut self, queue: Arc<SegmentQueue>, pace: Duration) -> Self {
         let mut read = self.segments.iter().map(|row| row.segment).peekable();
         for segment in 0..self.table.num_segments() {
@@ -130,7 +130,7 @@ impl TableSource {
         self
     }
 
-    /// The same, which ends early where other sites have taken all of `queue`: nobody needs its rows then.
+    /// The same scan, which ends early once other sites have claimed all of `queue`: its rows are not needed then.
     pub fn until(mut self, queue: Arc<SegmentQueue>) -> Self {
         self.until = Some(queue);
         self
@@ -229,7 +229,7 @@ struct LocalScan<'a> {
     gathered: Gathered,
     /// Whether strings need live only until a chunk has been emitted.
     lends: bool,
-    /// The columns of the chunk that is being emitted, which have such strings.
+    /// Columns of the current chunk with such strings.
     lent: Vec<Arc<LazyColumn>>,
 }
 
@@ -274,13 +274,13 @@ impl LocalSource for LocalScan<'_> {
 
     fn lend_strings(&mut self) -> bool {
         let symbols = |&column: &usize| self.scan.table.has_encoding(column, Encoding::Symbols);
-        // Copies would not be put aside, as decoded strings are.
+        // Copies of strings could not be spilled, decoded strings can.
         self.lends = !self.query.memory.spills() && self.scan.columns.iter().any(symbols);
         self.lends
     }
 }
 
-/// The columns of a morsel, opened when they are needed.
+/// The columns of a morsel, opened on demand.
 struct Columns<'a> {
     scan: &'a TableSource,
     from: &'a RowSegment,
@@ -296,7 +296,7 @@ impl Columns<'_> {
     }
 }
 
-/// Chunks are decoded in whole vectors; a smaller `chunk_rows` (tests) cuts them afterwards.
+/// Chunks are decoded as whole vectors; a smaller `chunk_rows` (tests) splits them afterwards.
 fn emit_in_pieces(chunk: Chunk, chunk_rows: usize, emit: Emit<'_>) -> Result<()> {
     if chunk.len() <= chunk_rows {
         return emit(chunk);
@@ -410,7 +410,7 @@ impl LocalScan<'_> {
         Ok(chunk)
     }
 
-    /// The rows of `chunk` that pass the filters that need decoded values (or none: `WHERE false`).
+    /// The rows of `chunk` that pass the filters on decoded values (none for `WHERE false`).
     fn filter(
         &mut self,
         columns: &mut Columns<'_>,

@@ -1,9 +1,8 @@
-//! Sorts rows, or finds the first of them.
+//! Sorts rows, or finds the first rows in an order.
 //!
-//! Rows are compared by normalized prefixes (`normalize`) and, where those are equal but incomplete, by value. The order of
-//! rows with equal keys is the source's, so that a result does not depend on the number of workers. With a small `fetch`
-//! each worker keeps little more than the rows that may be in the result, and rejects others by prefix before their other
-//! columns are decoded.
+//! Rows are compared by normalized prefixes (`normalize`) and, where these are equal but incomplete, by value. Rows with equal keys keep the
+//! source's order, so that the result does not depend on the number of workers. With a small `fetch` each worker keeps little more than the rows
+//! that may be in the result, and rejects other rows by prefix before their other columns are decoded.
 
 pub(crate) mod normalize;
 mod run;
@@ -30,13 +29,13 @@ use run::{Origins, SortBatch};
 use spill::{SortedRun, SpilledSort};
 use texts::Texts;
 
-/// Rows of an output batch.
+/// Number of rows of an output batch.
 const OUTPUT_ROWS: usize = 1 << 16;
-/// Up to this many rows, workers keep only what may be in the result.
+/// Largest limit for which workers drop rows that cannot be in the result.
 const MOST_TOP: usize = 1 << 16;
-/// A worker's rows are cut down to the limit when there are this many times as many.
+/// A worker's rows are cut to the limit once there are so many times as many.
 const TOP_SLACK: usize = 4;
-/// But not below this many.
+/// Smallest number of rows at which a worker's rows are cut.
 const TOP_ROWS: usize = 1 << 13;
 
 /// The sink of [`warpmill_ir::Sink::Sort`].
@@ -47,7 +46,7 @@ pub struct SortSink {
 struct Shared {
     keys: Vec<Operand>,
     normalizer: Normalizer,
-    /// Of the keys that prefixes leave open.
+    /// Directions of the keys that prefixes do not hold completely.
     open: Vec<Direction>,
     skip: usize,
     /// `skip + fetch`; `usize::MAX`: all rows.
@@ -57,7 +56,7 @@ struct Shared {
 }
 
 impl SortSink {
-    /// A sink that orders rows of `fields` by `keys`, drops `skip` and keeps `fetch` of the rest (`None`: all).
+    /// A sink that orders rows of `fields` by `keys`, drops the first `skip` rows and keeps `fetch` of the rest (`None`: all).
     pub fn new(keys: &[SortKey], skip: u64, fetch: Option<u64>, fields: &[Field]) -> Result<Self> {
         let normalizer = Normalizer::new(keys);
         let direction = |key: &SortKey| Direction { descending: key.descending, nulls_first: key.nulls_first };
@@ -160,21 +159,21 @@ struct LocalSort<P> {
     query: Arc<QueryContext>,
     worker: Worker,
     batches: Vec<SortBatch<P>>,
-    /// Rows in `batches`.
+    /// Number of rows in `batches`.
     rows: usize,
-    /// Chunks seen.
+    /// Number of chunks consumed.
     chunks: u64,
     /// Rows with a greater prefix are not in the result.
     threshold: Option<P>,
     reserved: usize,
-    /// Copies of strings that are forgotten where they were made.
+    /// Copies of strings whose originals are freed.
     texts: Option<Texts>,
-    /// Sorted rows that were put aside.
+    /// Sorted runs in the spill file.
     runs: Vec<SortedRun>,
     file: Option<Arc<SpillFile>>,
 }
 
-/// Whether what workers hold leaves no room for sorting and copying it.
+/// Whether too little memory is left to sort and copy the workers' rows.
 fn too_large<P: Prefix>(locals: &[LocalSort<P>], query: &QueryContext) -> bool {
     let bytes: usize = locals.iter().map(|local| local.reserved).sum();
     let rows: usize = locals.iter().map(|local| local.rows).sum();
@@ -190,7 +189,7 @@ impl<P: Prefix> LocalSort<P> {
         Self { shared, query, worker, batches, rows: 0, chunks: 0, threshold, reserved: 0, texts, runs, file }
     }
 
-    /// Drops the rows that cannot be in the result.
+    /// Drops rows that cannot be in the result.
     fn cut(&mut self) -> Result<()> {
         let limit = self.shared.limit;
         let batches = std::mem::take(&mut self.batches);
@@ -207,7 +206,7 @@ impl<P: Prefix> LocalSort<P> {
         Ok(())
     }
 
-    /// Accounts for `bytes` more; whether rows have to be put aside.
+    /// Reserves `bytes` more. Returns whether rows have to be spilled.
     fn reserve(&mut self, bytes: usize) -> Result<bool> {
         let query = &self.query;
         let mut full = false;
@@ -221,7 +220,7 @@ impl<P: Prefix> LocalSort<P> {
         Ok(full)
     }
 
-    /// Writes all rows, sorted.
+    /// Spills all rows, sorted.
     fn put_aside(&mut self) -> Result<()> {
         if self.rows == 0 {
             return Ok(());
@@ -233,7 +232,7 @@ impl<P: Prefix> LocalSort<P> {
         let (run, last) = spill::write(&self.batches, &self.shared, file)?;
         self.runs.push(run);
         if let Some(texts) = &mut self.texts {
-            // The file has views of them.
+            // The file holds views of the strings.
             texts.keep(&self.query);
         }
         self.threshold = match (self.threshold, last) {
@@ -293,7 +292,7 @@ impl<P: Prefix> LocalSink for LocalSort<P> {
         if shared.limit <= MOST_TOP && self.rows >= (shared.limit * TOP_SLACK).max(TOP_ROWS) {
             self.cut()?;
             let bytes = self.batches.iter().map(SortBatch::bytes).sum();
-            // Far less than before the cut.
+            // Far less than before the cut, so it cannot require spilling.
             self.reserve(bytes)?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Normalized sort keys: integers that compare as rows do (Graefe, Implementing Sorting in Database Systems, section 3).
 //!
-//! Keys with proven bounds take only the bits of their span, most significant key first. What does not fit (long strings,
-//! very wide keys) is cut off, and rows with equal prefixes are compared value by value.
+//! Keys with proven bounds take only the bits of their span, most significant key first. Keys that do not fit (long strings, very wide keys) are
+//! cut off, and rows with equal prefixes are compared value by value.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::vector::{Data, Vector};
 pub(crate) trait Prefix: Copy + Ord + Send + Sync + Default + 'static {
     /// The prefix in 128 bits.
     fn wide(self) -> u128;
-    /// Appends the low `bits` bits of `code` below what is there.
+    /// Appends the low `bits` bits of `code` as the new lowest bits.
     fn append(self, code: u128, bits: u32) -> Self;
-    /// As `append`, of up to 64 bits.
+    /// As `append`, for up to 64 bits.
     fn append_word(self, code: u64, bits: u32) -> Self;
-    /// Prefixes as a column, to be put aside.
+    /// Prefixes as a column, for spilling.
     fn column(prefixes: Vec<Self>) -> Data;
-    /// The prefixes of such a column.
+    /// The inverse of `column`.
     fn of_column(column: Data) -> Vec<Self>;
 }
 
@@ -59,19 +59,19 @@ struct Part {
     nullable: bool,
     nulls_first: bool,
     descending: bool,
-    /// Least value of integers.
+    /// Least value (integers).
     lo: i128,
     /// Significant bits of the whole value's code.
     width: u32,
-    /// The number of them, the upper ones, that are in the prefix.
+    /// Number of them, from the top, that are in the prefix.
     bits: u32,
 }
 
-/// The way rows become prefixes.
+/// How rows become prefixes.
 #[derive(Debug)]
 pub(crate) struct Normalizer {
     parts: Vec<Part>,
-    /// Bits of a prefix.
+    /// Number of bits of a prefix.
     bits: u32,
     /// The first key that prefixes do not hold completely: equal prefixes leave the order open from there.
     pub open: usize,
@@ -100,7 +100,7 @@ impl Normalizer {
                 width,
                 bits,
             });
-            // A string longer than the prefix, or with zero bytes, is not told apart by it.
+            // Prefixes do not distinguish strings that are longer or contain zero bytes.
             if bits < width || ty.phys == Phys::Str {
                 open = index;
                 break;
@@ -114,12 +114,12 @@ impl Normalizer {
         self.bits <= 64
     }
 
-    /// Bits of a prefix.
+    /// Number of bits of a prefix.
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// Bits of a prefix that belong to the first `keys` keys.
+    /// Number of bits of a prefix for the first `keys` keys.
     pub fn bits_of(&self, keys: usize) -> u32 {
         self.parts.iter().take(keys).map(|part| part.bits + u32::from(part.nullable)).sum()
     }
@@ -134,7 +134,7 @@ impl Normalizer {
     }
 }
 
-/// Least value and bits of the codes of a type's values.
+/// Least value and number of code bits of a type's values.
 fn span(ty: &ColType) -> (i128, u32) {
     let (lo, hi) = match ty.phys {
         Phys::Bool => return (0, 1),
@@ -152,7 +152,7 @@ fn span(ty: &ColType) -> (i128, u32) {
 impl Part {
     fn append<P: Prefix>(&self, key: &Vector, prefixes: &mut [P]) {
         if self.nullable {
-            // The flag of the side that comes first is 0.
+            // The flag is 0 for the side that sorts first.
             for (row, prefix) in prefixes.iter_mut().enumerate() {
                 *prefix = prefix.append_word(u64::from(key.is_valid(row) == self.nulls_first), 1);
             }
@@ -193,7 +193,7 @@ impl Part {
     }
 }
 
-/// Bits that compare as floats do: one zero, one NaN, which is greatest.
+/// Bits in the order of floats: one zero, one NaN, which is greatest.
 pub(crate) fn ordered_f64(value: f64) -> u64 {
     let bits = if value.is_nan() { f64::NAN } else { value + 0.0 }.to_bits();
     if bits >> 63 != 0 { !bits } else { bits | 1 << 63 }
@@ -204,7 +204,7 @@ pub(crate) fn ordered_f32(value: f32) -> u32 {
     if bits >> 31 != 0 { !bits } else { bits | 1 << 31 }
 }
 
-/// The first 16 bytes, big endian, padded with zeros.
+/// The first 16 bytes of a string, big endian, padded with zeros.
 fn leading_bytes(string: StrView) -> u128 {
     let bytes = string.as_bytes();
     if let Some(head) = bytes.first_chunk::<16>() {
@@ -215,7 +215,7 @@ fn leading_bytes(string: StrView) -> u128 {
     u128::from_be_bytes(head)
 }
 
-/// Direction and place of NULLs of a key that is compared value by value.
+/// Direction and NULL order of a key that is compared value by value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Direction {
     pub descending: bool,
@@ -223,7 +223,7 @@ pub(crate) struct Direction {
 }
 
 impl Direction {
-    /// The order of row `i` of `a` and row `j` of `b`.
+    /// Compares row `i` of `a` with row `j` of `b`.
     pub fn compare(self, a: &Vector, i: usize, b: &Vector, j: usize) -> Ordering {
         match (a.is_valid(i), b.is_valid(j)) {
             (true, true) => {
@@ -242,7 +242,7 @@ impl Direction {
     }
 }
 
-/// The order of value `i` of `a` and value `j` of `b`.
+/// Compares value `i` of `a` with value `j` of `b`.
 pub(crate) fn compare_values(a: &Data, i: usize, b: &Data, j: usize) -> Ordering {
     match (a, b) {
         (Data::Str(a), Data::Str(b)) => a[i].cmp(&b[j]),

@@ -1,4 +1,4 @@
-//! Sorting: references to rows by their normalized prefixes, and the rows they refer to.
+//! Sorting of row references by normalized prefixes, and gathering of the rows.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -9,30 +9,30 @@ use warpmill_format::{Bitmap, StrView};
 use super::normalize::{Direction, Prefix};
 use crate::vector::{Data, Vector};
 
-/// The place where a row came from, for a stable order: the chunk's sequence, then the worker's count of chunks and rows.
+/// A row's position in the input, for a stable order: the chunk's sequence, then the worker's count of chunks and rows.
 pub(super) type Origin = (u64, u64);
 
-/// Fewer rows are sorted by the calling thread.
+/// Largest number of rows that the calling thread sorts alone.
 const SERIAL_ROWS: usize = 1 << 16;
-/// So few rows are sorted and copied without another thread: waking one takes longer.
+/// Largest number of rows that are sorted and copied on one thread: waking another takes longer.
 pub(super) const FEW_ROWS: usize = 4096;
 
-/// Rows to be sorted.
+/// A batch of rows to sort.
 pub(super) struct SortBatch<P> {
     pub prefixes: Vec<P>,
-    /// The keys from the first that prefixes leave open.
+    /// The keys from the first one that prefixes do not hold completely.
     pub open_keys: Vec<Arc<Vector>>,
     pub columns: Vec<Arc<Vector>>,
     pub origins: Origins,
-    /// Index of the worker: chunks of different pipelines may have one sequence.
+    /// Index of the worker: chunks of different pipelines may have the same sequence.
     pub worker: usize,
 }
 
 /// Origins of a batch's rows.
 pub(super) enum Origins {
-    /// Row `i` of one chunk.
+    /// Rows of one chunk: row `i` has this origin plus `i`.
     Chunk(Origin),
-    /// Of each row.
+    /// One origin per row.
     Rows(Vec<Origin>),
 }
 
@@ -48,7 +48,7 @@ impl<P> SortBatch<P> {
         }
     }
 
-    /// The place of a chunk's rows in the source's order.
+    /// Sort key for the source's order of batches that are whole chunks.
     pub fn place(&self) -> Option<(u64, usize, u64)> {
         match self.origins {
             Origins::Chunk((sequence, position)) => Some((sequence, self.worker, position)),
@@ -62,25 +62,25 @@ impl<P> SortBatch<P> {
     }
 }
 
-/// A row: its prefix, and its batch and row in one word.
+/// A row: its prefix, and its batch and row packed in one word.
 pub(super) type Entry<P> = (P, u64);
 
 fn at(place: u64) -> (usize, usize) {
     ((place >> 32) as usize, place as u32 as usize)
 }
 
-/// The first `limit` rows of `batches`, in order; rows with equal keys keep their origins' order.
+/// The first `limit` rows of `batches`, in order; rows with equal keys are in order of origin.
 pub(super) fn sorted<P: Prefix>(batches: &[SortBatch<P>], open: &[Direction], limit: usize) -> Vec<Entry<P>> {
     let mut entries: Vec<Entry<P>> = Vec::with_capacity(batches.iter().map(SortBatch::rows).sum());
     for (batch, rows) in batches.iter().enumerate() {
         entries.extend(rows.prefixes.iter().enumerate().map(|(row, &p)| (p, (batch as u64) << 32 | row as u64)));
     }
-    // Batches of whole chunks in the source's order: an entry's place is its rank among equals.
+    // Batches of whole chunks in the source's order: comparing packed positions keeps equal rows in that order.
     let in_order = batches.iter().all(|b| b.place().is_some()) && batches.is_sorted_by_key(SortBatch::place);
     if in_order && open.is_empty() {
         return first(entries, limit, Entry::<P>::cmp);
     }
-    // The order of two rows by the open keys from `key` on, then by origin.
+    // Compares two rows by the open keys from `key` on, then by origin.
     let by_value = |key: usize, a: u64, b: u64| {
         let ((i, row_i), (j, row_j)) = (at(a), at(b));
         let (x, y) = (&batches[i], &batches[j]);
@@ -98,7 +98,7 @@ pub(super) fn sorted<P: Prefix>(batches: &[SortBatch<P>], open: &[Direction], li
     if limit < entries.len() {
         return first(entries, limit, |a, b| a.0.cmp(&b.0).then_with(|| by_value(0, a.1, b.1)));
     }
-    // Prefixes alone first: they are at hand. Rows with equal prefixes are then sorted with their first open key at hand.
+    // Sorts by prefixes first, which entries contain, then rows with equal prefixes with a copy of their first open key.
     let mut entries = first(entries, limit, Entry::<P>::cmp);
     let by_open_keys = |run: &mut [Entry<P>]| {
         let strings = (run.len() > FEW_ROWS).then(|| open_strings(batches, run)).flatten();
@@ -120,7 +120,7 @@ pub(super) fn sorted<P: Prefix>(batches: &[SortBatch<P>], open: &[Direction], li
     entries
 }
 
-/// The first open key of entries and their places, where there is one that is a string and never NULL.
+/// The first open key of entries with their positions, if it is a string column without NULLs.
 fn open_strings<P>(batches: &[SortBatch<P>], entries: &[Entry<P>]) -> Option<Vec<(StrView, u64)>> {
     let string = |place: u64| {
         let (batch, row) = at(place);
@@ -154,7 +154,7 @@ fn first<P: Prefix>(
     entries
 }
 
-/// Column by column, the rows of `entries`.
+/// Gathers the rows of `entries`, column by column.
 pub(super) fn gather<P: Sync>(columns: &[Vec<&Vector>], entries: &[Entry<P>]) -> Vec<Arc<Vector>> {
     columns.iter().map(|sources| Arc::new(gather_column(sources, entries))).collect()
 }
@@ -189,7 +189,7 @@ fn gather_column<P: Sync>(sources: &[&Vector], entries: &[Entry<P>]) -> Vector {
     Vector::with_validity(data, validity)
 }
 
-/// The columns of batches, column by column.
+/// Transposes batches of columns to one list of vectors per column.
 pub(super) fn by_column<'a>(batches: impl Iterator<Item = &'a [Arc<Vector>]>, columns: usize) -> Vec<Vec<&'a Vector>> {
     let mut out: Vec<Vec<&Vector>> = vec![vec![]; columns];
     for batch in batches {
@@ -198,7 +198,7 @@ pub(super) fn by_column<'a>(batches: impl Iterator<Item = &'a [Arc<Vector>]>, co
     out
 }
 
-/// Only the rows of `entries`, as one batch.
+/// Copies the rows of `entries` to one batch.
 pub(super) fn compact<P: Prefix>(batches: &[SortBatch<P>], entries: &[Entry<P>]) -> SortBatch<P> {
     let first = &batches[0];
     let columns = by_column(batches.iter().map(|b| b.columns.as_slice()), first.columns.len());

@@ -1,8 +1,8 @@
 //! Sorts beyond the memory limit: sorted runs in temporary files, merged as they are read (Knuth, The Art of Computer Programming,
 //! volume 3, section 5.4.1).
 //!
-//! A worker that reaches the limit sorts what it holds, as far as it may be in the result, and writes it. In the end one block of
-//! each run is in memory. Where there are more runs than that allows, groups of them are merged into longer ones first.
+//! A worker that reaches the limit sorts its rows, drops those that cannot be in the result, and writes the others. The final merge holds
+//! one block of each run in memory. Where there are more runs than memory allows, groups of them are merged into longer ones first.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::source::{ChunkSource, LocalSource};
 use crate::spill::{Block, SpillFile};
 use crate::vector::{Data, Vector};
 
-/// Rows of a block: one of every run is in memory while they are merged.
+/// Number of rows of a block; one block of each run is in memory during a merge.
 const RUN_ROWS: usize = 1024;
-/// Runs that are merged at once, at least and at most.
+/// Smallest and largest number of runs that are merged at once.
 const FAN_IN: (usize, usize) = (8, 256);
 
 /// Sorted rows in a file.
 pub(super) struct SortedRun {
     file: Arc<SpillFile>,
     blocks: Vec<Block>,
-    /// For the order of rows with equal keys.
+    /// Index of the worker, for the order of rows with equal keys.
     worker: usize,
 }
 
 impl SortedRun {
-    /// The run with rows of worker `worker`.
+    /// The run with `worker` as the index of its worker.
     pub fn of_worker(self, worker: usize) -> Self {
         Self { worker, ..self }
     }
@@ -58,7 +58,7 @@ impl SortedRun {
         Ok(())
     }
 
-    /// Block `index`.
+    /// Reads block `index`.
     fn read<P: Prefix>(&self, index: usize, shared: &Shared) -> Result<SortBatch<P>> {
         let mut columns = self.file.read(&self.blocks[index])?.into_iter();
         let mut own = || columns.next().expect("what was written").data;
@@ -71,7 +71,7 @@ impl SortedRun {
     }
 }
 
-/// Writes the first `limit` rows of `batches`, in order, to `file`; gives their last prefix, too, if there are so many.
+/// Writes the first `limit` rows of `batches`, in order, to `file`. Also returns the prefix of row `limit` if there are so many rows.
 pub(super) fn write<P: Prefix>(
     batches: &[SortBatch<P>],
     shared: &Shared,
@@ -88,19 +88,19 @@ pub(super) fn write<P: Prefix>(
 /// A position in a run.
 struct Cursor<'a> {
     run: &'a SortedRun,
-    /// The block after the one at hand.
+    /// Index of the next block.
     next: usize,
-    /// Index of the block at hand among the merger's.
+    /// Index of the current block in the merger's `batches`.
     batch: usize,
     row: usize,
 }
 
-/// Gives the rows of runs in order.
+/// Merges the rows of runs.
 struct Merger<'a, P> {
     shared: &'a Shared,
-    /// With rows left; a heap: the first has the first row, each comes before those at twice its place plus one and two.
+    /// Cursors with remaining rows, as a binary heap: the first has the least row, and the children of place `i` are `2 i + 1` and `2 i + 2`.
     cursors: Vec<Cursor<'a>>,
-    /// The cursors' blocks, and others whose rows are being given.
+    /// The cursors' blocks, and other blocks with rows that are being emitted.
     batches: Vec<SortBatch<P>>,
     held: Reservation,
 }
@@ -148,7 +148,7 @@ impl<'a, P: Prefix> Merger<'a, P> {
         }
     }
 
-    /// The next rows, at most `rows`, as places in [`Merger::batches`].
+    /// The next rows, at most `rows`, as positions in [`Merger::batches`].
     fn entries(&mut self, rows: usize) -> Result<Vec<Entry<P>>> {
         self.drop_batches();
         let mut entries = Vec::with_capacity(rows.min(OUTPUT_ROWS));
@@ -171,7 +171,7 @@ impl<'a, P: Prefix> Merger<'a, P> {
         Ok(entries)
     }
 
-    /// Drops the blocks that no cursor is in.
+    /// Drops blocks without a cursor.
     fn drop_batches(&mut self) {
         let mut old: Vec<Option<SortBatch<P>>> = std::mem::take(&mut self.batches).into_iter().map(Some).collect();
         for cursor in &mut self.cursors {
@@ -190,7 +190,7 @@ impl<'a, P: Prefix> Merger<'a, P> {
         Ok(Some((run::gather(&columns, &entries), entries.len())))
     }
 
-    /// Passes over `rows` rows.
+    /// Skips `rows` rows.
     fn skip(&mut self, mut rows: usize) -> Result<()> {
         while rows > 0 {
             let len = self.entries(rows.min(OUTPUT_ROWS))?.len();
@@ -203,7 +203,7 @@ impl<'a, P: Prefix> Merger<'a, P> {
     }
 }
 
-/// Bytes of a row in files.
+/// Average bytes of a row in files.
 fn average_bytes(runs: &[SortedRun]) -> usize {
     let blocks = || runs.iter().flat_map(|run| &run.blocks);
     let rows: usize = blocks().map(|block| block.rows).sum();
@@ -211,7 +211,7 @@ fn average_bytes(runs: &[SortedRun]) -> usize {
     (bytes as usize).checked_div(rows).unwrap_or(0).max(1)
 }
 
-/// Sorted rows in several runs.
+/// Sorted rows in several spilled runs.
 pub(super) struct SpilledSort<P> {
     shared: Arc<Shared>,
     runs: Vec<SortedRun>,
@@ -219,7 +219,7 @@ pub(super) struct SpilledSort<P> {
 }
 
 impl<P: Prefix> SpilledSort<P> {
-    /// Of `runs`, few enough to be merged at once.
+    /// Merges `runs` until few enough remain to be merged at once.
     pub fn new(shared: &Arc<Shared>, mut runs: Vec<SortedRun>, query: &QueryContext) -> Result<Self> {
         loop {
             let fan_in = (query.room() / 2 / (RUN_ROWS * average_bytes(&runs))).clamp(FAN_IN.0, FAN_IN.1);
@@ -235,7 +235,7 @@ impl<P: Prefix> SpilledSort<P> {
         }
     }
 
-    /// Rows to give at once: no more than a part of what operators may hold in any case.
+    /// Number of rows per output batch: limited by the working memory that operators may use in any case.
     fn output_rows(&self, query: &QueryContext) -> usize {
         let bytes = average_bytes(&self.runs);
         (4 * query.working_memory() / bytes).clamp(RUN_ROWS, OUTPUT_ROWS)
@@ -282,7 +282,7 @@ impl<P: Prefix> SpilledRows for SpilledSort<P> {
     }
 }
 
-/// The rows of a sort whose runs are in files, in order.
+/// Source of the rows of a spilled sort, in order.
 struct SortedSource<P> {
     sort: Arc<SpilledSort<P>>,
 }

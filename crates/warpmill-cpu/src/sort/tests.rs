@@ -59,7 +59,7 @@ fn run_under(
     sorted.into_iter().map(|mut row| row.pop().unwrap()).collect()
 }
 
-/// The row as its columns hold it: floats of single precision.
+/// The row with values as its columns store them: single-precision floats are rounded.
 fn held(row: &[V]) -> Vec<V> {
     let types = types();
     let columns: Vec<_> = row.iter().zip(&types).map(|(v, ty)| vector(ty, std::slice::from_ref(v))).collect();
@@ -151,7 +151,7 @@ fn top_rows_are_cut_and_filtered_by_threshold() {
             let expected = expected(&rows, &keys, skip, Some(fetch));
             assert_eq!(run(&rows, &keys, skip, Some(fetch), 512, 3), expected);
         }
-        // The last chunk is cut: no more rows are left than are wanted, and equal ones among them.
+        // The last chunk is cut: exactly as many rows as requested remain, with equal ones among them.
         let rows = &rows[..super::TOP_ROWS];
         assert_eq!(run(rows, &keys, 0, Some(10), 512, 1), self::expected(rows, &keys, 0, Some(10)));
     }
@@ -191,8 +191,8 @@ fn timings() {
     }
 }
 
-/// The first ten of `texts` as a sort finds them that is told that strings are forgotten where they are made; the first `aside` rows are put aside
-/// before the others come.
+/// The first ten of `texts` from a sort that has to copy strings because their originals are overwritten; the first `aside` rows are spilled
+/// before the others arrive.
 fn first_ten(texts: &[String], descending: bool, aside: usize) -> Vec<String> {
     const LIMIT: usize = 64 << 20;
     let ty = ColType::of(&DataType::Utf8, false).unwrap();
@@ -206,7 +206,7 @@ fn first_ten(texts: &[String], descending: bool, aside: usize) -> Vec<String> {
         let mut made = texts.to_vec();
         let views = made.iter().map(|text| StrView::new(text)).collect();
         local.consume(Chunk::from_vectors(vec![Arc::new(Vector::new(Data::Str(views)))])).unwrap();
-        // Overwrites the originals: a view that is still held would show it.
+        // Overwrites the originals: a remaining view would show it.
         made.iter_mut().for_each(|text| text.replace_range(.., &"~".repeat(text.len())));
         std::mem::forget(made);
     };
@@ -237,7 +237,7 @@ fn strings_that_are_forgotten_were_copied() {
     for descending in [false, true] {
         let mut expected: Vec<String> = (0..ROWS).map(text).collect();
         expected.sort_unstable_by(|a, b| if descending { b.cmp(a) } else { a.cmp(b) });
-        // The five best rows are put aside first.
+        // The five best rows are spilled first.
         let five = &expected[..5];
         let mut rows: Vec<String> = (0..ROWS).map(text).filter(|text| !five.contains(text)).collect();
         rows.splice(..0, five.iter().cloned());

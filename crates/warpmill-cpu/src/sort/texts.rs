@@ -1,4 +1,4 @@
-//! Strings that the operator before a sort makes: the rows that are kept own copies, so that all others are forgotten at once.
+//! Strings computed by the operator before a sort: the sort copies the strings of rows that it keeps, so that all others can be freed at once.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use super::{Operand, Shared};
 use crate::context::{QueryContext, Result, Worker};
 use crate::vector::{Data, Vector};
 
-/// The copies of one worker.
+/// The string copies of one worker.
 pub(super) struct Texts {
-    /// The columns whose strings are copied.
+    /// Indices of the columns whose strings are copied.
     columns: Vec<usize>,
-    /// Owns the copies; those of rows that were dropped since are in it, too.
+    /// Owns the copies, including copies for rows dropped since.
     arena: Worker,
-    /// Owns nothing.
+    /// An empty arena, to swap with.
     spare: Worker,
 }
 
@@ -23,7 +23,7 @@ impl Texts {
         Self { columns: columns.to_vec(), arena, spare }
     }
 
-    /// Makes the strings of `batch` copies.
+    /// Replaces the strings of `batch` by copies.
     pub fn own<P>(&mut self, batch: &mut SortBatch<P>, shared: &Shared) -> Result<()> {
         for &column in &self.columns {
             batch.columns[column] = copied(&batch.columns[column], &mut self.arena)?;
@@ -39,13 +39,13 @@ impl Texts {
         Ok(())
     }
 
-    /// Keeps all copies until the query ends.
+    /// Keeps all copies alive until the query ends.
     pub fn keep(&mut self, query: &QueryContext) {
-        // A worker that goes leaves its strings to the query.
+        // A dropped worker leaves its strings to the query.
         drop(std::mem::replace(&mut self.arena, Worker::new(&query.memory)));
     }
 
-    /// Makes the strings of `batch` copies once more, and forgets all others.
+    /// Copies the strings of `batch` again, and frees all other copies.
     pub fn renew<P>(&mut self, batch: &mut SortBatch<P>, shared: &Shared) -> Result<()> {
         std::mem::swap(&mut self.arena, &mut self.spare);
         self.own(batch, shared)?;

@@ -10,22 +10,22 @@ use crate::context::{QueryContext, Result};
 use crate::join::{HashTable, SpilledBlock};
 use crate::operator::Emit;
 
-/// Build rows of a morsel.
+/// Number of build rows of a morsel.
 const MORSEL_ROWS: usize = 32 * crate::CHUNK_ROWS;
 
-/// A finished hash build as a source, after all its probes.
+/// A finished hash build as a source; valid after all its probes.
 pub struct BuildSource {
     table: Arc<HashTable>,
     which: BuildRows,
     nulls: Vec<Phys>,
-    /// Rows that are in files.
+    /// Blocks of rows in spill files.
     spilled: Vec<SpilledBlock>,
     next: AtomicUsize,
     next_spilled: AtomicUsize,
 }
 
 impl BuildSource {
-    /// The rows `which` of `table`; `fields` are its payload, the all-NULL columns that follow, and the mark.
+    /// The rows `which` of `table`; `fields` are its payload, then all-NULL columns, then the mark.
     pub fn new(table: Arc<HashTable>, which: BuildRows, fields: &[Field]) -> Self {
         let mark = usize::from(which == BuildRows::Marked);
         let nulls = fields[table.payload().len()..fields.len() - mark].iter().map(|field| field.ty.phys).collect();

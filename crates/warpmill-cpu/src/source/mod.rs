@@ -1,4 +1,4 @@
-//! The place where a pipeline's chunks come from, other than tables (see [`crate::scan`]).
+//! Sources of pipelines other than tables (see [`crate::scan`]).
 
 mod build;
 mod input;
@@ -17,20 +17,19 @@ pub use rows::RowsSource;
 
 /// A source, shared by all workers of a pipeline.
 pub trait ChunkSource: Send + Sync {
-    /// As EXPLAIN ANALYZE shows it.
+    /// Name in EXPLAIN ANALYZE.
     fn name(&self) -> String;
-    /// The number of workers that can be of use.
+    /// Number of workers that the source can feed.
     fn parallelism(&self) -> usize;
-    /// Whether claiming a morsel may wait for something outside of this program. Its workers then keep off the pool's
-    /// threads.
+    /// Whether claiming a morsel may wait for something outside of this program. Its workers then do not use the pool's threads.
     fn waits(&self) -> bool {
         false
     }
-    /// Tells `progress`, of a scan, where the rows are counted that it reads.
+    /// Connects `progress` to the counter of rows read, for scans.
     fn begin(&self, _progress: &ScanProgress) {}
-    /// The state of one worker.
+    /// Makes the state of one worker.
     fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a>;
-    /// The counts that EXPLAIN ANALYZE shows beside rows and time: name and count.
+    /// Counters that EXPLAIN ANALYZE shows beside rows and time: name and value.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         vec![]
     }
@@ -41,7 +40,7 @@ pub trait LocalSource {
     /// Claims the next unit of work (a morsel) and emits its chunks; `false` when none is left.
     fn next_morsel(&mut self, emit: Emit<'_>) -> Result<bool>;
 
-    /// Told that nobody holds strings of a chunk when `emit` has returned; whether this makes a difference.
+    /// Allows the source to free a chunk's strings once `emit` has returned. Returns whether it makes use of that.
     fn lend_strings(&mut self) -> bool {
         false
     }

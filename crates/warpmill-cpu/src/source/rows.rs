@@ -1,4 +1,4 @@
-//! Rows that are in memory as a source.
+//! Rows in memory as a source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,16 +13,16 @@ use crate::rows::RowSet;
 pub struct RowsSource {
     rows: Arc<RowSet>,
     name: String,
-    /// Batch and first row of each morsel.
+    /// Batch, first row and number of rows of each morsel.
     morsels: Vec<(usize, usize, usize)>,
     next: AtomicUsize,
 }
 
-/// Rows of a morsel: enough chunks to make claiming one cheap.
+/// Largest number of rows of a morsel: enough chunks to make claiming one cheap.
 const MORSEL_ROWS: usize = 16 * crate::CHUNK_ROWS;
 
 impl RowsSource {
-    /// A source over `rows`, shown as `name`.
+    /// A source over `rows`, named `name`.
     pub fn new(name: String, rows: Arc<RowSet>) -> Self {
         let morsels = rows
             .batches

@@ -26,7 +26,7 @@ macro_rules! raw {
 }
 raw!(i32: 4, i64: 8, i128: 16, u32: 4, u64: 8, f32: 4, f64: 8);
 
-/// A view's own 16 bytes. Only [`Viewed::view`] makes a view of them again.
+/// The 16 bytes of a string view. Only [`Viewed::view`] converts them back.
 #[derive(Clone, Copy)]
 struct Viewed([u8; 16]);
 
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The columns in `bytes`; `None` where they do not hold columns.
+/// Decodes the columns in `bytes`; `None` where they do not hold columns.
 ///
 /// # Safety
 /// `bytes` must be what [`encode`] gave, and the strings of its columns still live.

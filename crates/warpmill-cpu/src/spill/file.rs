@@ -13,27 +13,27 @@ use super::{Fault, SpillSettings, codec};
 use crate::context::{ExecError, Result};
 use crate::vector::Vector;
 
-/// A temporary file, removed from its directory as soon as it is open. Any number of threads may append and read.
+/// A temporary file, unlinked as soon as it is open. Any number of threads may append and read.
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     file: File,
-    /// The name that it had, for messages.
+    /// Its path before it was unlinked, for messages.
     path: PathBuf,
     end: AtomicU64,
-    /// Bytes of all files of the query, this one's among them.
+    /// Bytes of all files of the query.
     used: Arc<AtomicU64>,
     written: Arc<AtomicU64>,
     limit: u64,
     fault: Option<Fault>,
 }
 
-/// Columns in a file. Their lengths may differ.
+/// A block of columns in a file. Columns may differ in length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     offset: u64,
     len: usize,
     checksum: u64,
-    /// Rows, as the writer counts them.
+    /// Number of rows according to the writer.
     pub rows: usize,
 }
 
@@ -65,7 +65,7 @@ impl SpillFile {
         Ok(Block { offset, len: bytes.len(), checksum: checksum(&bytes), rows })
     }
 
-    /// Appends `bytes`; where they are.
+    /// Appends `bytes`. Returns their offset.
     pub fn append_bytes(&self, bytes: &[u8]) -> Result<u64> {
         let len = bytes.len() as u64;
         let used = self.used.fetch_add(len, Relaxed);
@@ -79,13 +79,13 @@ impl SpillFile {
         Ok(offset)
     }
 
-    /// The file in memory, `bytes` of it: what is appended later is there, too.
+    /// Maps the file's first `bytes` bytes, growing it to that size: data appended later become visible in the mapping.
     pub fn map(&self, bytes: usize) -> Result<Mapping> {
         let grown = self.file.set_len(bytes as u64).and_then(|()| Mapping::of(&self.file));
         grown.map_err(|error| failed("map", &self.path, &error))
     }
 
-    /// The columns of `block`, which [`SpillFile::append`] of this file gave.
+    /// Reads the columns of `block`, which [`SpillFile::append`] of this file returned.
     pub fn read(&self, block: &Block) -> Result<Vec<Vector>> {
         let mut bytes = vec![0; block.len];
         self.read_at(&mut bytes, block.offset).map_err(|error| failed("read", &self.path, &error))?;
@@ -131,7 +131,7 @@ impl Drop for SpillFile {
     }
 }
 
-/// A new file without a name in `directory`, and the name that it had.
+/// A new unlinked file in `directory`, and its former path.
 fn open(directory: &Path) -> Result<(File, PathBuf)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -142,7 +142,7 @@ fn open(directory: &Path) -> Result<(File, PathBuf)> {
                 std::fs::remove_file(&path).map_err(|error| failed("unlink", &path, &error))?;
                 return Ok((file, path));
             }
-            // Of a process of that number on another machine, or of one that was killed in between.
+            // Left by a process with the same id on another machine, or by a killed one.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(failed("make", &path, &error)),
         }
@@ -166,7 +166,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     for block in blocks {
         let (words, _) = block.as_chunks::<8>();
         for ((lane, bytes), key) in lanes.iter_mut().zip(words).zip(K) {
-            // The lane goes in by addition: a product with zero does not lose it.
+            // The lane is added after the product, so that a product of zero does not erase it.
             *lane = lane.rotate_left(23).wrapping_add(fold(u64::from_le_bytes(*bytes) ^ key, *lane | 1));
         }
     }

@@ -1,14 +1,13 @@
-//! Spilling: what pipeline breakers put aside in temporary files when a query reaches its memory limit.
+//! Spilling: data that pipeline breakers write to temporary files when a query reaches its memory limit.
 //!
-//! - `file`: a temporary file of checksummed blocks. It has no name from the moment it is open, so that nothing is left
-//!   behind however the query ends;
+//! - `file`: a temporary file of checksummed blocks. It is unlinked as soon as it is open, so that nothing is left behind however the query ends;
 //! - `codec`: columns to bytes and back;
-//! - `partition`: rows divided by key hash (16 ways, with other hash bits at every depth);
-//! - `texts`: decoded strings, in files that are mapped.
+//! - `partition`: rows partitioned by key hash (16 ways, with other hash bits at each depth);
+//! - `texts`: decoded strings in mapped files.
 //!
-//! A block is read by the query that wrote it and nobody else. Strings are written as the views that they are: their bytes stay where
-//! they were (mapped segments, dictionaries, the query's arenas, mapped files of decoded texts), which outlive the query by the contract of
-//! [`warpmill_format::StrView`]. Checksums of blocks are kept in memory: what comes back is what was written, or the query fails.
+//! Only the query that wrote a block reads it. Strings are written as views: their bytes stay in place (mapped segments, dictionaries, the
+//! query's arenas, mapped files of decoded texts) and outlive the query by the contract of [`warpmill_format::StrView`]. Checksums of blocks
+//! are kept in memory: a block is read as it was written, or the query fails.
 
 mod codec;
 mod file;
@@ -26,40 +25,40 @@ use crate::context::Result;
 pub(crate) use file::{Block, SpillFile};
 pub(crate) use texts::SpillTexts;
 
-/// Rows of a block at most: a reader holds few blocks at a time.
+/// Largest number of rows of a block: a reader holds few blocks at a time.
 pub(crate) const BLOCK_ROWS: usize = 8192;
 
-/// Whether and where queries put aside what exceeds their memory limit.
+/// Whether and where queries spill data beyond their memory limit.
 #[derive(Debug, Clone)]
 pub struct SpillSettings {
-    /// Otherwise a query that reaches its memory limit fails.
+    /// Whether to spill; otherwise a query that reaches its memory limit fails.
     pub enabled: bool,
-    /// The place where temporary files are made; `None`: the system's directory for them. Made if it does not exist.
+    /// Directory of temporary files, created if it does not exist; `None`: the system's temporary directory.
     pub directory: Option<PathBuf>,
-    /// Bytes that a query's temporary files may take together.
+    /// Largest total size of a query's temporary files, in bytes.
     pub limit: u64,
-    /// Bytes that a worker's part of an operator may hold in any case (see [`crate::QueryContext::working_memory`]); `None`: by the
+    /// Bytes that a worker's part of an operator may hold in any case (see [`crate::QueryContext::working_memory`]); `None`: derived from the
     /// memory limit. For tests.
     pub working_memory: Option<usize>,
-    /// The fault to inject, for tests.
+    /// A fault to inject, for tests.
     pub fault: Option<Fault>,
 }
 
 impl Default for SpillSettings {
-    /// Off.
+    /// Spilling disabled.
     fn default() -> Self {
         Self { enabled: false, directory: None, limit: u64::MAX, working_memory: None, fault: None }
     }
 }
 
-/// A defect of a temporary file, for tests.
+/// A fault of a temporary file, for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The device is full when a file reaches this many bytes.
     FullAt(u64),
-    /// A file turns out to end after this many bytes.
+    /// Reads find that a file ends after this many bytes.
     EndsAt(u64),
-    /// The byte at this place is read with other bits than it was written with.
+    /// Reads flip a bit of the byte at this offset.
     FlippedAt(u64),
 }
 
@@ -67,9 +66,9 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct SpillArea {
     settings: SpillSettings,
-    /// Bytes of all files that there are.
+    /// Total size of the existing files, in bytes.
     used: Arc<AtomicU64>,
-    /// Bytes ever written.
+    /// Bytes written so far.
     written: Arc<AtomicU64>,
 }
 
@@ -79,7 +78,7 @@ impl SpillArea {
         Self { settings, used: Arc::default(), written: Arc::default() }
     }
 
-    /// Texts in further files.
+    /// An empty store of texts in further files.
     pub(crate) fn texts(&self) -> SpillTexts {
         SpillTexts::new(self.settings.clone(), self.used.clone(), self.written.clone())
     }
@@ -94,25 +93,25 @@ impl SpillArea {
         self.written.load(Relaxed)
     }
 
-    /// Bytes of the files that there are at present.
+    /// Total size of the existing files, in bytes.
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 }
 
-/// The amount that an operator has put aside, for EXPLAIN ANALYZE.
+/// Amount of data that an operator has spilled, for EXPLAIN ANALYZE.
 #[derive(Debug, Default)]
 pub(crate) struct SpillStats {
     /// Bytes written.
     pub bytes: AtomicU64,
-    /// Partitions or sorted runs.
+    /// Number of partitions or sorted runs.
     pub pieces: AtomicU64,
-    /// The number of times that rows were divided again, or partitions worked off in blocks.
+    /// Number of times that rows were divided again, or partitions processed in blocks.
     pub again: AtomicU64,
 }
 
 impl SpillStats {
-    /// Adds `bytes` that were written.
+    /// Records that `bytes` were written.
     pub fn wrote(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
@@ -122,7 +121,7 @@ impl SpillStats {
         self.bytes.load(Relaxed) > 0
     }
 
-    /// As counters: bytes, then pieces as `pieces` and repetitions as `again`; nothing if nothing was written.
+    /// Counters: bytes, then the number of pieces named `pieces` and of repetitions named `again`; empty if nothing was written.
     pub fn counters(&self, pieces: &str, again: &str) -> Vec<(String, u64)> {
         if !self.any() {
             return vec![];

@@ -1,4 +1,4 @@
-//! Rows divided by key hash over the blocks of a file.
+//! Rows partitioned by key hash into blocks of a file.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use super::{BLOCK_ROWS, Block, SpillFile};
 use crate::context::{QueryContext, Result};
 use crate::vector::Vector;
 
-/// Partitions of one division.
+/// Number of partitions of one division.
 pub(crate) const PARTITIONS: usize = 16;
-/// Divisions of a partition that does not fit, each by other bits of the hash.
+/// Largest number of divisions of a partition that does not fit, each by other bits of the hash.
 pub(crate) const MOST_DEPTH: u32 = 4;
 
 /// The partition of a key with hash `hash` in a division at `depth`.
 #[inline(always)]
 pub(crate) fn of_hash(hash: u64, depth: u32) -> u8 {
-    // Tables within a partition use bits of the hash itself.
+    // Tables within a partition use the bits of the hash itself.
     let product = u128::from(hash ^ 0x9e6c_63d0_876a_3f6b) * u128::from(0xd1b5_4a32_d192_ed03u64);
     let mixed = product as u64 ^ (product >> 64) as u64;
     (mixed >> (60 - 4 * depth)) as u8 & (PARTITIONS as u8 - 1)
@@ -27,12 +27,12 @@ pub(crate) fn of_hash(hash: u64, depth: u32) -> u8 {
 pub(crate) struct Part {
     /// `None` only where there are no blocks.
     pub file: Option<Arc<SpillFile>>,
-    /// In the order in which they were written.
+    /// Blocks in the order of writing.
     pub blocks: Vec<Block>,
 }
 
 impl Part {
-    /// Rows of all blocks.
+    /// Number of rows of all blocks.
     pub fn rows(&self) -> usize {
         self.blocks.iter().map(|block| block.rows).sum()
     }
@@ -42,13 +42,13 @@ impl Part {
         self.blocks.iter().map(Block::bytes).sum()
     }
 
-    /// The columns of block `index`.
+    /// Reads the columns of block `index`.
     pub fn read(&self, index: usize) -> Result<Vec<Vector>> {
         self.file.as_ref().expect("a part with blocks has a file").read(&self.blocks[index])
     }
 }
 
-/// A file whose blocks belong to partitions; any number of threads may write.
+/// A file whose blocks belong to partitions. Any number of threads may write.
 #[derive(Debug)]
 pub(crate) struct Partitioned {
     file: Arc<SpillFile>,
@@ -56,13 +56,13 @@ pub(crate) struct Partitioned {
 }
 
 impl Partitioned {
-    /// A new file for `parts` partitions.
+    /// A new file with `parts` partitions.
     pub fn create(query: &QueryContext, parts: usize) -> Result<Self> {
         let file = Arc::new(query.spill.create()?);
         Ok(Self { file, parts: (0..parts).map(|_| Mutex::default()).collect() })
     }
 
-    /// Writes `columns`, row `i` to partition `ids[i]`; gives the bytes written.
+    /// Writes row `i` of `columns` to partition `ids[i]`. Returns the bytes written.
     pub fn write(&self, columns: &[&Vector], ids: &[u8]) -> Result<u64> {
         let mut bytes = 0;
         let mut rows: Vec<Vec<u32>> = vec![vec![]; self.parts.len()];
@@ -78,7 +78,7 @@ impl Partitioned {
         Ok(bytes)
     }
 
-    /// The partitions, once all is written.
+    /// The partitions; complete after the last write.
     pub fn parts(&self) -> Vec<Part> {
         let part = |blocks: &Mutex<Vec<Block>>| Part { file: Some(self.file.clone()), blocks: blocks.lock().clone() };
         self.parts.iter().map(part).collect()

@@ -10,7 +10,7 @@ use crate::vector::{Data, Vector};
 
 const TEXTS: [&str; 4] = ["", "abcd", "größer", "a string longer than a view's prefix"];
 
-/// Columns of every representation; `seed` makes their values.
+/// Columns of every representation, with values from `seed`.
 fn columns(rows: usize, seed: u64, nulls: bool) -> Vec<Vector> {
     let word = |row: usize| (row as u64 + 1).wrapping_mul(seed | 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let words = || (0..rows).map(word);

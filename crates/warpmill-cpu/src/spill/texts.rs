@@ -1,7 +1,8 @@
-//! Texts that are put aside: decoded strings which rows refer to, in temporary files that are mapped.
+//! Spilled texts: decoded strings that rows refer to, in mapped temporary files.
 //!
-//! Rows that are put aside keep views of strings, so that these must stay readable where they are. In a mapped file the system writes them out and
-//! reads them again as it needs the memory.
+//! Spilled rows keep views of strings, so that these must stay readable at their address. The operating system writes the pages of a mapped file out
+//! and
+//! reads them again as memory requires.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -24,17 +25,17 @@ pub(crate) struct SpillTexts {
     files: Mutex<Vec<TextFile>>,
 }
 
-/// A file and where its bytes are in memory.
+/// A file and its mapping.
 #[derive(Debug)]
 struct TextFile {
-    // Before the file, which takes its bytes off the account.
+    // Dropped before the file, which releases the bytes.
     map: Mapping,
     file: SpillFile,
     free: usize,
 }
 
 impl SpillTexts {
-    /// No texts yet; files as `settings` say, counted in `used` and `written`.
+    /// An empty store; `used` and `written` count the bytes of its files, made with `settings`.
     pub fn new(settings: SpillSettings, used: Arc<AtomicU64>, written: Arc<AtomicU64>) -> Self {
         Self { settings, used, written, files: Mutex::default() }
     }
@@ -54,8 +55,9 @@ impl TextStore for SpillTexts {
             files.push(file);
         }
         let last = files.last_mut()?;
-        // Files without room, or of a full disk, leave the text in memory, where the limit holds. Nothing more goes into them: what comes
-        // after a write that failed would lie behind a gap.
+        // If a file has no room left or the disk is full, the text stays in memory, where the limit applies. Nothing more is appended to the file:
+        // after a
+        // failed write, further texts would lie behind a gap.
         let Ok(offset) = last.file.append_bytes(text) else {
             last.free = 0;
             return None;

@@ -10,8 +10,8 @@ use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result};
 use crate::operator::{Emit, LocalOperator, Operator};
 
-/// Lets `fetch` rows pass after the first `skip`. Raises its `done` flag when no further row can pass, so that the
-/// pipeline stops reading. A pipeline with a limit runs on one worker: the source's order decides which rows pass.
+/// Passes `fetch` rows after the first `skip`. Sets `done` when no further row can pass, so that the pipeline stops reading. A pipeline with a
+/// limit runs on one worker: the source's order decides which rows pass.
 pub struct LimitOperator {
     state: Arc<Mutex<State>>,
     done: Arc<AtomicBool>,
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl LimitOperator {
-    /// A limit; `fetch` of `None` lets all rows after `skip` pass.
+    /// A limit; with a `fetch` of `None` all rows after `skip` pass.
     pub fn new(skip: u64, fetch: Option<u64>, done: Arc<AtomicBool>) -> Self {
         let fetch = fetch.unwrap_or(u64::MAX);
         done.fetch_or(fetch == 0, Ordering::Relaxed);

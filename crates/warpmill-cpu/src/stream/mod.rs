@@ -60,7 +60,7 @@ impl LocalOperator for LocalFilter {
     }
 }
 
-/// Replaces the columns; plain column references stay zero-copy.
+/// Computes output columns; plain column references stay zero-copy.
 pub struct ProjectOperator {
     outputs: Arc<Vec<Output>>,
     text: String,
@@ -103,7 +103,7 @@ impl Operator for ProjectOperator {
 struct LocalProject {
     outputs: Arc<Vec<Output>>,
     worker: Worker,
-    /// Whether the strings of a chunk are forgotten once it is emitted.
+    /// Whether the strings of a chunk may be freed once it is emitted.
     forgets: bool,
 }
 

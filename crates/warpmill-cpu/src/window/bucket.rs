@@ -1,32 +1,32 @@
-//! Sorting keys with their rows: into buckets by the upper bits of keys, then each bucket by itself, in a cache. Rows come in order, and every
-//! step is stable, so that only the bits of keys are looked at.
+//! Sorts keys with their rows: into buckets by the upper bits of keys, then each bucket separately within a cache. Rows come in order, and every
+//! step is stable, so that only key bits are compared.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-/// Entries of a bucket, about.
+/// Aimed number of entries of a bucket.
 const BUCKET: usize = 1 << 12;
-/// The most buckets: as many places are written to at once.
+/// Largest number of buckets: so many output streams are written at once.
 const MOST_BUCKETS: usize = 1 << 11;
 /// A bucket with more entries is sorted by all threads.
 const LARGE: usize = 1 << 17;
-/// Bits of keys that are sorted by at once.
+/// Number of key bits of a radix sort step.
 const DIGIT: u32 = 8;
-/// More digits take longer than comparisons.
+/// With more digits a comparison sort is faster.
 const MOST_DIGITS: u32 = 5;
 
-/// A row with its normalized key above its number, in one integer where both fit.
+/// A row as an integer that has the normalized key above the row number, where both fit.
 pub(crate) trait Entry: Copy + Ord + Default + Send + Sync {
     /// The entry of row `row`, a number of `row_bits` bits.
     fn new(prefix: u128, row: u32, row_bits: u32) -> Self;
     /// The row.
     fn row(self, row_bits: u32) -> u32;
-    /// The entry of the same key and row 0.
+    /// The entry with the same key and row 0.
     fn first(self, row_bits: u32) -> Self;
-    /// Whether nothing but the lowest `bits` bits differs.
+    /// Whether at most the lowest `bits` bits differ.
     fn agrees(self, other: Self, bits: u32) -> bool;
-    /// Bits of the distance to `greatest`.
+    /// Number of bits of the distance to `greatest`.
     fn span(self, greatest: Self) -> u32;
     /// The distance to `least`, without its lowest `shift` bits.
     fn bucket(self, least: Self, shift: u32) -> usize;
@@ -55,7 +55,7 @@ macro_rules! entry {
             }
             #[inline(always)]
             fn bucket(self, least: Self, shift: u32) -> usize {
-                // One bucket of keys that differ in all bits.
+                // Keys that differ in all bits share one bucket.
                 (self - least).checked_shr(shift).unwrap_or(0) as usize
             }
         }
@@ -84,7 +84,7 @@ impl Entry for (u128, u32) {
     }
 }
 
-/// The entries of all parts, whose rows are in order, in order. Rows have `row_bits` bits.
+/// Sorts the entries of all parts. Rows ascend over the parts and have `row_bits` bits.
 pub(crate) fn sort<E: Entry>(parts: Vec<Vec<E>>, row_bits: u32) -> Vec<E> {
     let len: usize = parts.iter().map(Vec::len).sum();
     if len <= BUCKET {
@@ -126,7 +126,7 @@ pub(crate) fn sort<E: Entry>(parts: Vec<Vec<E>>, row_bits: u32) -> Vec<E> {
     all
 }
 
-/// Sorts `entries` by the bits `bits` of their distance to `least`.
+/// Sorts `entries` by bits `bits` of their distance to `least`.
 fn by_digits<E: Entry>(entries: &mut [E], least: E, bits: Range<u32>) {
     let mut scratch = vec![E::default(); entries.len()];
     let mut sorted = false;
@@ -152,10 +152,10 @@ fn by_digits<E: Entry>(entries: &mut [E], least: E, bits: Range<u32>) {
     }
 }
 
-/// Entries by bucket.
+/// Entries grouped by bucket.
 struct Part<E> {
     entries: Vec<E>,
-    /// The first entry of each bucket, then the number of entries.
+    /// Offset of each bucket, then the number of entries.
     starts: Vec<u32>,
 }
 
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn keys_that_differ_in_all_bits_are_sorted() {
-        // More than a bucket has, and less than two have.
+        // More than one bucket's entries, less than two buckets'.
         let keys = (0..6000u64).map(|row| row.wrapping_mul(0x9e37_79b9_7f4a_7c15)).chain([0, u64::MAX]);
         let keys: Vec<u64> = keys.collect();
         let mut expected = keys.clone();

@@ -1,4 +1,4 @@
-//! Calls of window functions, made ready, and their values.
+//! Calls of window functions, prepared, and their results.
 
 use std::ops::Range;
 
@@ -16,24 +16,24 @@ use crate::context::{ExecError, QueryContext, Result};
 use crate::rows::values;
 use crate::vector::{Data, NULL_ROW, Vector};
 
-/// Rows that a thread computes at once, about.
+/// Smallest number of rows of a thread's task.
 const TASK_ROWS: usize = 1 << 14;
 
 /// A call with the columns that it reads.
 pub(super) struct Call<'a> {
     pub call: &'a WindowCall,
     pub order: &'a Order,
-    /// The argument, by position.
+    /// The argument, by position in the window order.
     pub argument: Option<&'a Vector>,
-    /// The only order key, by position, and whether it descends, for frames of values.
+    /// The only order key, by position, and whether it descends (for RANGE frames).
     pub key: Option<(&'a Vector, bool)>,
 }
 
-/// The values of a call.
+/// Results of a call.
 pub(super) enum Values {
-    /// One for each position.
+    /// One value for each position.
     Positions(Vector),
-    /// One for each partition.
+    /// One value for each partition.
     Partitions(Vector),
 }
 
@@ -77,7 +77,7 @@ impl Call<'_> {
         self.argument.ok_or_else(|| ExecError::Unsupported(format!("{:?} without an argument", self.call.function)))
     }
 
-    /// The rows that count to a function of single rows.
+    /// The rows that functions of single rows count.
     fn counted(&self) -> Result<Counted> {
         Ok(if self.call.ignore_nulls { Counted::valid(self.argument()?) } else { Counted::all() })
     }
@@ -110,7 +110,7 @@ impl Call<'_> {
             return self
                 .tasks(true, query, |rows| Ok(argument.gather_or_null(&shifted(self.order, &counted, back, rows))));
         }
-        // The default is one more row.
+        // The default is appended as one more row.
         let field = Field { name: String::new(), ty: self.call.ty.clone() };
         let default = values(&[vec![default.clone()]], &[field]);
         let mut with_default = argument.clone();
@@ -123,7 +123,7 @@ impl Call<'_> {
         })
     }
 
-    /// The values that `value` gives of frames. Those of whole partitions are computed once for each.
+    /// The values that `value` computes for frames. Frames that are whole partitions are computed once per partition.
     fn framed(
         &self,
         split: bool,
@@ -143,8 +143,8 @@ impl Call<'_> {
         self.tasks(split, query, |rows| value(&frames.bounds(rows))).map(Values::Positions)
     }
 
-    /// Whether several threads may compute the frames of one partition: those that slide begin anew in each part, with a frame that has to be
-    /// small.
+    /// Whether several threads may compute the frames of one partition: sliding frames start over in each part, which pays only for small
+    /// frames.
     fn splits(&self, slides: bool) -> bool {
         let is_small = |bound: &FrameBound| match bound {
             FrameBound::Preceding(Scalar::Int(n)) | FrameBound::Following(Scalar::Int(n)) => *n < TASK_ROWS as i128,
@@ -155,7 +155,7 @@ impl Call<'_> {
         !slides || (*units == FrameUnits::Rows && is_small(start) && is_small(end))
     }
 
-    /// The values that `task` gives for ranges of positions, one after the other.
+    /// Concatenates the values that `task` computes for ranges of positions.
     fn tasks(
         &self,
         split: bool,
@@ -172,7 +172,7 @@ impl Call<'_> {
     }
 }
 
-/// All values of `parts`, one after the other.
+/// Concatenates all values of `parts`.
 pub(super) fn concat<'a>(parts: impl Iterator<Item = &'a Vector> + Clone, phys: warpmill_ir::Phys) -> Vector {
     let len = parts.clone().map(Vector::len).sum();
     let mut all = Vector::new(Data::with_capacity(phys, len));

@@ -1,4 +1,4 @@
-//! Frames: the positions that a function is computed of, for each row. Both ends never move back within a partition.
+//! Frames: the range of positions over which a function is computed for each row. Both ends never move back within a partition.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use super::order::{Order, Piece};
 use crate::sort::normalize::{ordered_f32, ordered_f64};
 use crate::vector::{Data, Vector};
 
-/// Positions of frames, row by row.
+/// Frames as positions, row by row.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
     /// First positions.
     pub start: Vec<u32>,
-    /// Positions after the last; never before the first.
+    /// Ends (exclusive); never before the start.
     pub end: Vec<u32>,
 }
 
@@ -28,7 +28,7 @@ impl Bounds {
 pub(super) struct Frames<'a> {
     pub order: &'a Order,
     pub frame: &'a Frame,
-    /// The only order key, by position, and whether it descends, for frames of values.
+    /// The only order key, by position, and whether it descends (for RANGE frames).
     pub key: Option<(&'a Vector, bool)>,
 }
 
@@ -88,10 +88,10 @@ impl Frames<'_> {
         }
     }
 
-    /// A bound at some distance of the key: before it, where that is said, else after it.
+    /// Appends a bound at a `distance` from the row's key: before it, or after it.
     fn values(&self, piece: &Piece, (distance, before): (&Scalar, bool), end: End, out: &mut Vec<u32>) {
         let (key, descending) = self.key.expect("a frame of values has its key");
-        // Larger values come before where the key descends.
+        // Larger values come first where the key descends.
         let less = before != descending;
         let int = match distance {
             Scalar::Int(distance) => {
@@ -113,7 +113,7 @@ impl Frames<'_> {
             }
             _ => 0.0,
         };
-        // Codes ascend with positions.
+        // Codes that ascend with positions.
         let code = |code: i128| if descending { !code } else { code };
         let search = Search { order: self.order, piece, key, end };
         match &key.data {
@@ -133,7 +133,7 @@ impl Frames<'_> {
     }
 }
 
-/// A search for an end of the frames of a piece, by values of a key.
+/// A search for one end of the frames of a piece by key values.
 struct Search<'a> {
     order: &'a Order,
     piece: &'a Piece,
@@ -142,7 +142,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Appends the ends. `code` is a number that ascends as the key does, `target` that of the bound.
+    /// Appends the ends. `code` returns a number in key order for a row, `target` the bound's number.
     fn run(&self, code: impl Fn(usize) -> i128, target: impl Fn(usize) -> i128, out: &mut Vec<u32>) {
         let (order, piece) = (self.order, self.piece);
         let after = usize::from(self.end == End::After);
@@ -153,7 +153,7 @@ impl Search<'_> {
         };
         let mut at = None;
         piece.for_each(order, |row, group| {
-            // NULLs are at no distance of anything but themselves.
+            // NULLs are within a distance of NULLs only.
             if !valid.contains(&row) {
                 return out.push(order.groups[group + after]);
             }
@@ -167,7 +167,7 @@ impl Search<'_> {
         });
     }
 
-    /// The positions of the partition where the key is not NULL: NULLs are all at one end.
+    /// The positions of the partition with a non-NULL key: NULLs are all at one end.
     fn valid(&self) -> Range<usize> {
         let Range { mut start, mut end } = self.piece.partition.clone();
         let groups = &self.piece.groups;
@@ -181,7 +181,7 @@ impl Search<'_> {
     }
 }
 
-/// The first of `range` that does not pass, where all that pass come first.
+/// The first position of `range` that does not pass; those that pass come first.
 fn first(range: Range<usize>, passes: impl Fn(usize) -> bool) -> usize {
     let Range { mut start, mut end } = range;
     while start < end {
@@ -191,7 +191,7 @@ fn first(range: Range<usize>, passes: impl Fn(usize) -> bool) -> usize {
     start
 }
 
-/// A count of rows or groups.
+/// A number of rows or groups.
 fn size(count: &Scalar) -> usize {
     match count {
         Scalar::Int(count) => usize::try_from(*count).unwrap_or(usize::MAX),

@@ -1,5 +1,5 @@
-//! Window functions. Rows stay where they are: their keys are sorted together with their numbers, arguments are copied into that order,
-//! functions are computed there, and their values are copied back, as columns beside those of the rows.
+//! Window functions. Rows are not moved: their keys are sorted together with row numbers, arguments are gathered in that order, functions are
+//! computed there, and results are scattered back as columns beside the row's own.
 
 pub(crate) mod bucket;
 mod call;
@@ -42,18 +42,18 @@ struct Shared {
     normalizer: Normalizer,
     directions: Vec<Direction>,
     partition: usize,
-    /// The expressions that calls read by position, each once, with its representation.
+    /// The distinct expressions that calls read by position, with their representation.
     operands: Vec<(Operand, Phys)>,
     calls: Vec<WindowCall>,
-    /// The operand that is the argument of each call.
+    /// Index of the operand that is each call's argument.
     arguments: Vec<Option<usize>>,
-    /// The operand that frames of values compare.
+    /// Index of the operand that RANGE frames compare.
     key: Option<usize>,
     payload: Vec<usize>,
 }
 
 impl WindowSink {
-    /// A sink that gives columns `payload`, and the values of `calls`, whose partitions have equal keys `partition`, in `order`.
+    /// A sink that returns columns `payload` and the results of `calls`; rows with equal `partition` keys form a partition, sorted by `order`.
     pub fn new(partition: &[Expr], order: &[SortKey], calls: &[WindowCall], payload: &[usize]) -> Result<Self> {
         let ascending = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
         let keys: Vec<SortKey> = partition.iter().map(ascending).chain(order.iter().cloned()).collect();
@@ -138,12 +138,12 @@ impl Sink for WindowSink {
 /// The rows of a chunk.
 struct Batch<P> {
     prefixes: Vec<P>,
-    /// The keys that prefixes leave open.
+    /// The keys that prefixes do not hold completely.
     open: Vec<Arc<Vector>>,
     operands: Vec<Arc<Vector>>,
     payload: Vec<Arc<Vector>>,
     rows: usize,
-    /// The chunk's, for the source's order.
+    /// The chunk's sequence, for the source's order.
     sequence: u64,
     worker: usize,
 }
@@ -187,16 +187,16 @@ impl<P: Prefix> LocalSink for LocalWindow<P> {
     }
 }
 
-/// Bytes of a value in columns, about.
+/// Estimated bytes of a value in columns.
 const VALUE: usize = 8;
 
 impl Shared {
-    /// Bytes for each row while functions are computed: keys with rows twice, places, operands in both orders.
+    /// Bytes per row during the computation: keys with rows twice, positions, operands in both orders.
     fn working_bytes<P>(&self) -> usize {
         2 * (size_of::<P>() + VALUE) + 2 * size_of::<u32>() + VALUE * (2 * self.operands.len() + 2 * self.calls.len())
     }
 
-    /// Bytes for each row of the calls' values.
+    /// Bytes per row of the calls' results.
     fn result_bytes(&self) -> usize {
         VALUE * self.calls.len()
     }
@@ -246,7 +246,7 @@ fn placed<P: Prefix>(batches: &[Batch<P>], at: usize, phys: Phys, order: &Order)
     Vector::with_validity(data, values.validity.as_ref().map(|validity| validity.gather(rows)))
 }
 
-/// The rows as they came, each with its values of `results`.
+/// The rows in input order, each with its values of `results`.
 fn output<P: Prefix>(batches: Vec<Batch<P>>, order: &Order, results: &[Values]) -> RowSet {
     let (of_position, of_partition): (Vec<&Values>, Vec<&Values>) =
         results.iter().partition(|values| matches!(values, Values::Positions(_)));
@@ -270,7 +270,7 @@ fn output<P: Prefix>(batches: Vec<Batch<P>>, order: &Order, results: &[Values]) 
                     Some(positions) => values.gather(positions),
                     None => values.slice(first, rows),
                 },
-                // All rows are one partition where they lie in order.
+                // All rows are one partition if they were not sorted.
                 Values::Partitions(values) => match &partitions {
                     Some(partitions) => values.gather(partitions),
                     None => values.gather(&vec![0; rows]),

@@ -1,4 +1,4 @@
-//! Rows in the order of a window: which row is at each position, and where partitions and groups of peers begin.
+//! The window order of rows: the row at each position, and the starts of partitions and peer groups.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use super::bucket::{Entry, sort};
 use crate::sort::normalize::{Direction, Prefix};
 use crate::vector::Vector;
 
-/// Rows of which a thread makes entries, or finds the heads, at once.
+/// Number of rows per task for making entries or finding heads.
 const PART_ROWS: usize = 1 << 16;
 
 /// The order of all rows.
 pub(super) struct Order {
-    /// The row at each position; `None`: rows lie in order.
+    /// The row at each position; `None`: the input order.
     pub rows: Option<Vec<u32>>,
     /// The number of rows.
     pub len: usize,
@@ -32,34 +32,34 @@ pub(super) struct Order {
 pub(super) struct Keys<'a, P> {
     /// Normalized prefixes, batch by batch.
     pub prefixes: Vec<&'a [P]>,
-    /// Bits of a prefix.
+    /// Number of bits of a prefix.
     pub bits: u32,
-    /// The upper ones of them that are partition keys.
+    /// Number of its upper bits that belong to partition keys.
     pub partition_bits: u32,
     /// Whether there are order keys.
     pub is_ordered: bool,
-    /// The keys that prefixes leave open.
+    /// The keys that prefixes do not hold completely.
     pub open: Vec<(Direction, Vector)>,
-    /// The first ones of them that are partition keys.
+    /// Number of them, from the first, that are partition keys.
     pub open_partitions: usize,
 }
 
 /// Rows of one partition.
 pub(super) struct Piece {
-    /// The number of the partition.
+    /// Index of the partition.
     pub number: usize,
-    /// Positions of all of the partition.
+    /// Positions of the whole partition.
     pub partition: Range<usize>,
     /// Positions of the piece.
     pub rows: Range<usize>,
-    /// Groups of peers of the partition.
+    /// Peer groups of the partition.
     pub groups: Range<usize>,
-    /// The group of the piece's first row.
+    /// Index of the peer group of the piece's first row.
     pub group: usize,
 }
 
 impl Order {
-    /// The order of rows without keys: one partition of peers.
+    /// The order without keys: one partition of peers.
     pub fn of_source(len: usize) -> Self {
         let starts = if len == 0 { vec![0] } else { vec![0, len as u32] };
         let partition_groups = (0..starts.len() as u32).collect();
@@ -77,7 +77,7 @@ impl Order {
         }
     }
 
-    /// The number that `of` gives the row at each position of a piece, by row. `None`: rows lie in order.
+    /// By row, the number that `of` returns for the row's piece and position. `None`: rows are in input order.
     pub fn by_row(&self, of: impl Fn(&Piece, usize) -> usize + Sync) -> Option<Vec<AtomicU32>> {
         let rows = self.rows.as_ref()?;
         let numbers: Vec<AtomicU32> = (0..self.len).map(|_| AtomicU32::new(0)).collect();
@@ -91,7 +91,7 @@ impl Order {
         Some(numbers)
     }
 
-    /// The parts of `rows` that belong to one partition each.
+    /// Divides positions `rows` into pieces of one partition each.
     pub fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = Piece> + '_ {
         let first = self.partitions.partition_point(|&start| start as usize <= rows.start).saturating_sub(1);
         let mut next = rows.start;
@@ -106,7 +106,7 @@ impl Order {
         })
     }
 
-    /// Ranges of positions for threads, of `rows` rows or somewhat more. Where partitions may be `split`, large ones are.
+    /// Divides all positions into ranges of `rows` rows or somewhat more for threads. Large partitions are divided if `split`.
     pub fn tasks(&self, rows: usize, split: bool) -> Vec<Range<usize>> {
         let mut tasks = vec![];
         let mut start = 0;
@@ -131,7 +131,7 @@ impl Order {
 }
 
 impl Piece {
-    /// Calls `f` with the position and the group of each row.
+    /// Calls `f` with the position and the peer group of each row.
     pub fn for_each(&self, order: &Order, mut f: impl FnMut(usize, usize)) {
         let mut group = self.group;
         for row in self.rows.clone() {
@@ -143,11 +143,11 @@ impl Piece {
     }
 }
 
-/// Positions at which something begins.
+/// Positions at which peer groups or partitions begin.
 #[derive(Default)]
 struct Heads {
     groups: Vec<u32>,
-    /// The indices in `groups` of those that begin a partition.
+    /// Indices in `groups` of those that begin a partition.
     partitions: Vec<u32>,
 }
 
@@ -179,7 +179,7 @@ impl<P: Prefix> Keys<'_, P> {
         Order { rows: Some(rows), len, partitions, partition_groups, groups }
     }
 
-    /// Entries of all rows, in parts.
+    /// Makes the entries of all rows, in parts.
     fn entries<E: Entry>(&self, row_bits: u32) -> Vec<Vec<E>> {
         let mut parts: Vec<(u32, Vec<&[P]>)> = vec![];
         let (mut row, mut room) = (0u32, 0usize);
@@ -199,14 +199,14 @@ impl<P: Prefix> Keys<'_, P> {
         parts.into_par_iter().map(part).collect()
     }
 
-    /// The order of two rows by the first `keys` open keys.
+    /// Compares two rows by the first `keys` open keys.
     fn compare_open(&self, a: u32, b: u32, keys: usize) -> Ordering {
         let mut orders =
             self.open[..keys].iter().map(|(key, values)| key.compare(values, a as usize, values, b as usize));
         orders.find(|order| *order != Ordering::Equal).unwrap_or(Ordering::Equal)
     }
 
-    /// The heads of groups and partitions among the positions `range`.
+    /// The heads of groups and partitions among positions `range`.
     fn heads<E: Entry>(&self, entries: &[E], range: Range<usize>, row_bits: u32) -> Heads {
         let order_bits = self.bits - self.partition_bits + row_bits;
         let mut heads = Heads::default();

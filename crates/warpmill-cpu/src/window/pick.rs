@@ -1,4 +1,4 @@
-//! Functions whose value is the argument of one row: shifts, rows of the frame, extremes.
+//! Functions whose result is the argument of one row: shifts, rows of the frame, extremes.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -13,21 +13,21 @@ use crate::sort::normalize::{ordered_f32, ordered_f64};
 use crate::vector::{NULL_ROW, Vector};
 use crate::with_data;
 
-/// The rows whose argument counts: all, or those where it is not NULL.
+/// The rows that a function counts: all, or those with a non-NULL argument.
 pub(super) struct Counted {
-    /// How many come before each position, and in all; `None`: all rows count.
+    /// Number of counted rows before each position, and in total at the end; `None`: all rows count.
     before: Option<Vec<u32>>,
-    /// Their positions.
+    /// Positions of the counted rows.
     positions: Vec<u32>,
 }
 
 impl Counted {
-    /// All rows.
+    /// Counts all rows.
     pub fn all() -> Self {
         Self { before: None, positions: vec![] }
     }
 
-    /// The rows at which `values` are not NULL.
+    /// Counts the rows at which `values` are not NULL.
     pub fn valid(values: &Vector) -> Self {
         let Some(validity) = &values.validity else { return Self::all() };
         let mut before = Vec::with_capacity(values.len() + 1);
@@ -42,17 +42,17 @@ impl Counted {
         Self { before: Some(before), positions }
     }
 
-    /// The number of rows before a position.
+    /// Number of counted rows before a position.
     pub fn before(&self, position: usize) -> usize {
         self.before.as_ref().map_or(position, |before| before[position] as usize)
     }
 
-    /// The number of rows of a frame.
+    /// Number of counted rows of a frame.
     pub fn count(&self, frame: &Range<usize>) -> usize {
         self.before(frame.end) - self.before(frame.start)
     }
 
-    /// Row number `number` of all, if it is one of a frame.
+    /// Position of counted row `number` if it is in the frame; otherwise [`NULL_ROW`].
     fn nth(&self, number: Option<usize>, frame: &Range<usize>) -> u32 {
         let in_frame = |number: &usize| (self.before(frame.start)..self.before(frame.end)).contains(number);
         match number.filter(in_frame) {
@@ -63,7 +63,7 @@ impl Counted {
     }
 }
 
-/// The positions of the arguments that lie `back` rows before `rows`, in their partitions; [`NULL_ROW`]: there is none.
+/// For each of `rows`, the position `back` counted rows before it in its partition; [`NULL_ROW`] if there is none.
 pub(super) fn shifted(order: &Order, counted: &Counted, back: i64, rows: Range<usize>) -> Vec<u32> {
     let mut picked = Vec::with_capacity(rows.len());
     for piece in order.pieces(rows) {
@@ -71,14 +71,14 @@ pub(super) fn shifted(order: &Order, counted: &Counted, back: i64, rows: Range<u
         picked.extend(piece.rows.clone().map(|row| match back {
             0 => row as u32,
             1.. => counted.nth(counted.before(row).checked_sub(distance), &piece.partition),
-            // The rows that count after this one begin with the number of those up to it.
+            // Counted rows after this one are numbered from the count up to and including it.
             _ => counted.nth(counted.before(row + 1).checked_add(distance - 1), &piece.partition),
         }));
     }
     picked
 }
 
-/// The positions of a function's rows of frames; [`NULL_ROW`]: there is none.
+/// For each frame, the position that the function selects; [`NULL_ROW`] if there is none.
 pub(super) fn of_frames(function: &WindowFunction, counted: &Counted, bounds: &Bounds) -> Vec<u32> {
     let pick = |frame: Range<usize>| {
         let (first, end) = (counted.before(frame.start), counted.before(frame.end));
@@ -95,7 +95,7 @@ pub(super) fn of_frames(function: &WindowFunction, counted: &Counted, bounds: &B
     bounds.iter().map(pick).collect()
 }
 
-/// The positions of the greatest, or least, values of frames; [`NULL_ROW`]: all are NULL.
+/// For each frame, the position of its greatest or least value; [`NULL_ROW`] if all are NULL.
 pub(super) fn extremes(values: &Vector, greatest: bool, bounds: &Bounds) -> Vec<u32> {
     let wanted = if greatest { Ordering::Greater } else { Ordering::Less };
     with_data!(&values.data, data => {
@@ -105,7 +105,7 @@ pub(super) fn extremes(values: &Vector, greatest: bool, bounds: &Bounds) -> Vec<
     })
 }
 
-/// The position of the value that is before or after all others.
+/// A monoid on positions: selects the value that is before or after all others.
 struct Extreme<'a, T> {
     data: &'a [T],
     values: &'a Vector,

@@ -1,4 +1,4 @@
-//! Functions of positions: numbers of rows, ranks, and shares.
+//! Functions of positions: row numbers, ranks, and shares.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::order::{Order, Piece};
 use crate::context::{ExecError, Result};
 use crate::vector::Data;
 
-/// The values at positions `rows` of a function that has no argument; `None`: it is no such function.
+/// The values at positions `rows` of a function without arguments; `None` for other functions.
 pub(super) fn positions(
     function: &WindowFunction,
     phys: Phys,
@@ -38,7 +38,7 @@ pub(super) fn positions(
     }))
 }
 
-/// The part, of `parts`, that row `row` of `rows` belongs to.
+/// The index of the tile, of `parts`, to which row `row` of `rows` belongs.
 fn tile(row: usize, rows: usize, parts: u64) -> usize {
     let parts = usize::try_from(parts).unwrap_or(usize::MAX);
     let (size, larger) = (rows / parts, rows % parts);
@@ -46,7 +46,7 @@ fn tile(row: usize, rows: usize, parts: u64) -> usize {
     if row < in_larger { row / (size + 1) + 1 } else { larger + (row - in_larger) / size + 1 }
 }
 
-/// Numbers by piece, row and group.
+/// Computes numbers from piece, row and group.
 fn numbers(
     phys: Phys,
     order: &Order,
@@ -70,7 +70,7 @@ fn numbers(
     })
 }
 
-/// Shares by piece and group.
+/// Computes shares from piece and group.
 fn shares(order: &Order, rows: Range<usize>, share: impl Fn(&Piece, usize) -> f64) -> Data {
     let mut shares = Vec::with_capacity(rows.len());
     for piece in order.pieces(rows) {

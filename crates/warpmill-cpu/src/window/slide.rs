@@ -1,25 +1,25 @@
-//! Aggregates of frames that slide, without a way to take a value out of one (Tangwongsan, Hirzel, Schneider, In-Order Sliding-Window
-//! Aggregation in Worst-Case Constant Time: two stacks). Each row enters each stack once, whatever the frames' sizes.
+//! Aggregates over sliding frames without an inverse operation (Tangwongsan, Hirzel, Schneider, In-Order Sliding-Window Aggregation in Worst-Case
+//! Constant Time: two stacks). Each row enters each stack once, whatever the frame size.
 
-/// Values that are combined in order.
+/// An associative operation on values at positions.
 pub(super) trait Monoid {
-    /// A value, or several of them combined.
+    /// A value, or several values combined.
     type Item: Copy;
-    /// The value that changes nothing it is combined with.
+    /// The neutral element.
     fn identity(&self) -> Self::Item;
     /// The value at a position.
     fn item(&self, position: usize) -> Self::Item;
-    /// Two combined, the first of which comes before the second.
+    /// Combines two values, of which `first` comes before `second`.
     fn combine(&self, first: Self::Item, second: Self::Item) -> Self::Item;
 }
 
-/// A frame whose ends only move forward.
+/// The aggregate of a frame whose ends only move forward.
 pub(super) struct Slide<'a, M: Monoid> {
     monoid: &'a M,
-    /// Values from each of the first positions up to `middle`, the frame's first position last.
+    /// Aggregates of `start .. middle` for each start from the frame's first position, which is last.
     front: Vec<M::Item>,
     middle: usize,
-    /// Values from `middle` to `end`.
+    /// Aggregate of `middle .. end`.
     back: M::Item,
     end: usize,
 }
@@ -30,7 +30,7 @@ impl<'a, M: Monoid> Slide<'a, M> {
         Self { monoid, front: vec![], middle: 0, back: monoid.identity(), end: 0 }
     }
 
-    /// The values from `start` to `end` combined.
+    /// Moves the frame to `start .. end`. Returns its aggregate.
     pub fn to(&mut self, start: usize, end: usize) -> M::Item {
         if start >= self.end {
             self.front.clear();

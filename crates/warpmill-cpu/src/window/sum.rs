@@ -1,5 +1,4 @@
-//! Counts, sums and averages of frames. Sums of integers are differences of sums from the first row on, which are exact; those of floats
-//! are added up frame by frame.
+//! Counts, sums and averages of frames. Integer sums are differences of exact prefix sums; float sums are aggregated frame by frame.
 
 use rayon::prelude::*;
 use warpmill_ir::{AggregateFunction, ColType};
@@ -12,23 +11,23 @@ use crate::aggregate::wide::Wide;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, Vector};
 
-/// Rows that a thread adds up at once.
+/// Number of rows per task of a prefix sum.
 const PART_ROWS: usize = 1 << 16;
 
-/// The argument of a sum, made ready for all of its frames.
+/// The prepared argument of a sum, for all of its frames.
 pub(super) enum Prepared {
-    /// Sums up to each row, and of all; none leaves 64 bits.
+    /// Prefix sums, including the total; none exceeds 64 bits.
     I64(Vec<i64>),
-    /// None leaves 128 bits.
+    /// Prefix sums that fit 128 bits.
     I128(Vec<i128>),
-    /// Some may.
+    /// Prefix sums that may exceed 128 bits.
     Wide(Vec<Wide>),
     /// The values themselves, 0 for NULL.
     Float(Added),
 }
 
 impl Prepared {
-    /// The values of an argument of type `ty`, by position.
+    /// Prepares an argument of type `ty`, by position.
     pub fn new(values: &Vector, ty: &ColType) -> Result<Self> {
         let most = ty.range.map(|(lo, hi)| lo.unsigned_abs().max(hi.unsigned_abs()));
         let most = most.and_then(|most| most.checked_mul(values.len() as u128));
@@ -67,7 +66,7 @@ impl Prepared {
         })
     }
 
-    /// Whether frames are added up one after the other.
+    /// Whether frames are aggregated by sliding.
     pub fn slides(&self) -> bool {
         matches!(self, Self::Float(_))
     }
@@ -96,12 +95,12 @@ impl Prepared {
     }
 }
 
-/// The numbers of rows of frames that count.
+/// Number of counted rows of each frame.
 pub(super) fn counts(counted: &Counted, bounds: &Bounds) -> Vec<i64> {
     bounds.iter().map(|frame| counted.count(&frame) as i64).collect()
 }
 
-/// Values that are added up.
+/// The monoid of float addition.
 pub(super) struct Added(Vec<f64>);
 
 impl Monoid for Added {
@@ -122,7 +121,7 @@ impl Monoid for Added {
     }
 }
 
-/// The sums of the values before each of `len` rows, and of all.
+/// Prefix sums of `len` values, including the total.
 fn running<T: Copy + Default + Send + Sync>(
     len: usize,
     value: impl Fn(usize) -> T + Sync,

@@ -1,4 +1,4 @@
-//! Window functions beside their definitions, row by row.
+//! Window functions compared with their definitions, row by row.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn run(case: &Case, rows: &[Vec<V>], chunk_rows: usize, workers: usize, settings
     Ok(output.into_iter().map(|mut row| row.pop().unwrap()).collect())
 }
 
-/// The order of values in which NaN is greatest and NULLs are where `nulls_first` says.
+/// Compares values; NaN is greatest, and `nulls_first` places NULLs.
 fn compare(a: &V, b: &V, (descending, nulls_first): (bool, bool)) -> Ordering {
     match (*a == V::Null, *b == V::Null) {
         (true, true) => Ordering::Equal,
@@ -77,7 +77,7 @@ fn compare(a: &V, b: &V, (descending, nulls_first): (bool, bool)) -> Ordering {
     }
 }
 
-/// A partition in order, and one of its rows.
+/// A sorted partition, and one of its rows.
 struct Place<'a> {
     case: &'a Case,
     rows: Vec<&'a Vec<V>>,
@@ -94,12 +94,12 @@ impl Place<'_> {
         keys.fold(Ordering::Equal, Ordering::then)
     }
 
-    /// The number of the group of a row.
+    /// Index of the peer group of a row.
     fn group(&self, row: usize) -> i128 {
         (1..=row).filter(|&row| self.order(row - 1, row).is_ne()).count() as i128
     }
 
-    /// Where a row lies from a bound: before, at or after it.
+    /// The order of a row relative to a bound: before, at or after it.
     fn beside_bound(&self, row: usize, bound: &B) -> Ordering {
         let (sign, distance) = match bound {
             B::UnboundedPreceding => return Ordering::Greater,
@@ -191,7 +191,7 @@ fn expected(case: &Case, rows: &[Vec<V>]) -> Vec<V> {
     (0..rows.len()).map(value).collect()
 }
 
-/// A call whose result is of a type that fits.
+/// A call with a suitable result type.
 fn call(function: W, argument: usize, frame: Frame, ignore_nulls: bool) -> WindowCall {
     let ty = match &function {
         W::RowNumber | W::Rank | W::DenseRank | W::Aggregate(F::Count) => ColType::of(&DataType::Int64, false),
@@ -243,7 +243,7 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// A value as it is held, and shown: of floats, nearly.
+/// Text of a value in its stored precision; floats are rounded.
 fn shown(value: &V, argument: usize) -> String {
     match value {
         V::Float(v) if argument == 4 => format!("{:?}", *v as f32 + 0.0),
@@ -287,7 +287,7 @@ fn sums_that_leave_their_type_are_errors_and_others_are_exact() {
     let rows = [row_of(2, most), row_of(2, 1)];
     let error = run(&sum_of(2, running), &rows, 8, 1, Settings::default()).unwrap_err();
     assert!(matches!(&error, ExecError::Value(text) if text.contains("overflow")), "{error}");
-    // Sums up to each row leave 128 bits, those of frames do not.
+    // Prefix sums exceed 128 bits, sums of frames do not.
     let rows: Vec<Vec<V>> = (0..100).map(|_| row_of(2, most)).collect();
     let single = Frame { units: U::Rows, start: B::CurrentRow, end: B::CurrentRow };
     let sums = run(&sum_of(2, single), &rows, 8, 2, Settings::default()).unwrap();
@@ -324,7 +324,7 @@ fn large_partitions_are_split_among_threads() {
     }
 }
 
-/// Positions, one after the other.
+/// A monoid of ranges of consecutive positions.
 struct Listed;
 
 impl Monoid for Listed {

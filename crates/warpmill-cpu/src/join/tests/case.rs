@@ -15,7 +15,7 @@ use crate::join::{HashBuildSink, HashTable, ProbeOperator};
 use crate::operator::{LocalOperator, Operator, Sink, SinkOutput};
 use crate::vector::{Data, Vector};
 
-/// Rows: the keys, and a value for the residual condition.
+/// The rows of a side: the keys, and a value for the residual condition.
 pub type Side = Vec<(Vec<Option<u8>>, Option<i64>)>;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,7 +36,7 @@ pub struct Case {
     pub null_equals_null: bool,
     pub chunk_rows: usize,
     pub workers: usize,
-    /// Bytes beyond which rows are put aside.
+    /// Memory limit in bytes, beyond which rows are spilled.
     pub limit: Option<usize>,
 }
 
@@ -61,7 +61,7 @@ fn column(index: usize, phys: Phys) -> Expr {
     Expr::column(index, column_type(phys))
 }
 
-/// Key `i` in a representation; equal numbers are equal keys.
+/// Key `i` in a representation; equal numbers make equal keys.
 fn key_column(phys: Phys, keys: &[Option<u8>]) -> Vector {
     const STRINGS: [&str; 8] =
         ["", "a", "ab", "abcd", "abcde", "abcdefgh1", "abcdefgh2", "a longer string than two words"];

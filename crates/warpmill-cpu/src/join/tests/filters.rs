@@ -1,4 +1,4 @@
-//! Key filters never drop a key, and drop most of what is none.
+//! Key filters never drop a key, and drop most other values.
 
 use std::sync::Arc;
 
