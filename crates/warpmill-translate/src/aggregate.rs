@@ -18,8 +18,8 @@ use super::phases::Phase;
 use super::stream::{Origin, Rows, Stream};
 use super::{Translator, moved, scope};
 
-/// The factor by which a row count may exceed its estimate before a 64-bit sum could overflow. Filters are not in estimates, and rows are counted in
-/// any case: 600 M rows of TPC-H's revenue are added up in 64 bits.
+/// Factor by which a row count may exceed its estimate before a 64-bit sum could overflow. Estimates ignore filters, and execution counts rows
+/// in any case: 600 M rows of TPC-H's revenue are summed in 64 bits.
 const ESTIMATE_MARGIN: f64 = 4.0;
 
 impl Translator<'_> {
@@ -58,7 +58,7 @@ impl Translator<'_> {
         Ok(stream)
     }
 
-    /// The rows that `node` aggregates, with the values of the subqueries that it reads, and its group keys.
+    /// The rows that `node` aggregates, with the subquery values that it reads, and its group keys.
     pub(super) fn rows_and_keys(&mut self, node: &AggregateExec) -> Result<(Stream, Vec<Expr>), Unsupported> {
         let mut stream = self.stream(node.input())?;
         let groups: Vec<_> = node.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect();
@@ -74,7 +74,7 @@ impl Translator<'_> {
     }
 }
 
-/// Whether an aggregate has a value for every part of `rows`: no sum of some of them leaves what sums are held in.
+/// Whether an aggregate succeeds for every part of `rows`: no partial sum exceeds its accumulator.
 fn is_total(aggregate: &AggregateExpr, rows: Rows) -> bool {
     let argument = aggregate.argument.as_ref();
     match aggregate.function {
@@ -86,7 +86,7 @@ fn is_total(aggregate: &AggregateExpr, rows: Rows) -> bool {
                 .map(|(lo, hi)| lo.unsigned_abs().max(hi.unsigned_abs()));
             let largest = most.zip(rows.bound).and_then(|(most, rows)| most.checked_mul(rows));
             let bounds = ColType::range_of(&aggregate.ty.logical).map_or(u128::MAX, |(_, hi)| hi.unsigned_abs());
-            // Of an average, the quotient is scaled up.
+            // The quotient of an average is scaled up.
             let scaled =
                 |largest: u128| largest.checked_mul(AVERAGE_SCALE).is_some_and(|scaled| scaled <= i128::MAX as u128);
             largest.is_some_and(|largest| match aggregate.function {
@@ -98,11 +98,11 @@ fn is_total(aggregate: &AggregateExpr, rows: Rows) -> bool {
     }
 }
 
-/// The most by which the total of an average of decimals is scaled up before it is divided.
+/// Largest factor by which the total of a decimal average is scaled up before the division.
 const AVERAGE_SCALE: u128 = 1_000_000_000_000;
 
-/// The origins of the columns of the aggregation `sink` of `stream`: a join that drops all rows with a group's key drops the group,
-/// so that its rows need not be read.
+/// The origins of the output columns of the aggregation `sink` of `stream`: a join that drops all rows with a group's key drops the group, so
+/// that the scan may skip its rows.
 fn group_origins(stream: &Stream, groups: &[Expr], aggregates: &[AggregateExpr], sink: SinkId) -> Vec<Vec<Origin>> {
     let mut read = groups.iter().chain(aggregates.iter().flat_map(AggregateExpr::expressions));
     let total = read.all(Expr::is_total);
@@ -115,7 +115,7 @@ fn group_origins(stream: &Stream, groups: &[Expr], aggregates: &[AggregateExpr],
     groups.iter().map(of).chain(aggregates.iter().map(|_| vec![])).collect()
 }
 
-/// The node that reads the rows that `node` aggregates: itself, or the partial aggregation below a final one.
+/// The node that reads the rows that `node` aggregates: `node` itself, or the partial aggregation below a final one.
 fn first_phase(node: &AggregateExec) -> Result<&AggregateExec, Unsupported> {
     match node.mode() {
         AggregateMode::Single | AggregateMode::SinglePartitioned => Ok(node),
@@ -143,7 +143,7 @@ fn output_fields(schema: &SchemaRef, groups: &[Expr], aggregates: &[AggregateExp
     named.map(|(field, ty)| Field { name: field.name().clone(), ty: ty.clone() }).collect()
 }
 
-/// The number of groups, and distinct values of each output column.
+/// The number of groups, and estimated distinct values of each output column.
 pub(super) fn group_counts(stream: &Stream, groups: &[Expr], aggregates: usize) -> (Rows, Vec<Option<u64>>) {
     if groups.is_empty() {
         return (Rows::at_most(1), vec![Some(1); aggregates]);
@@ -152,18 +152,18 @@ pub(super) fn group_counts(stream: &Stream, groups: &[Expr], aggregates: usize) 
     let distinct: Vec<Option<u64>> = distinct.collect();
     let product: f64 = distinct.iter().map(|n| n.map_or(f64::INFINITY, |n| n as f64 + 1.0)).product();
     let rows = Rows { bound: stream.rows.bound, likely: stream.rows.likely.min(product) };
-    // One group key is unique in the output, whatever it is.
+    // A single group key is unique in the output.
     let estimate = |n: Option<u64>| n.or((groups.len() == 1 && rows.likely.is_finite()).then_some(rows.likely as u64));
     let columns = distinct.into_iter().map(estimate).chain(vec![None; aggregates]).collect();
     (rows, columns)
 }
 
-/// The columns and rows that aggregates are of.
+/// The input columns and row counts of aggregates.
 pub(super) struct Context<'a> {
     pub scope: &'a Scope<'a>,
     pub rows: Rows,
     pub grouped: bool,
-    /// Whether sums are held in 128 bits wherever the row count is not proven.
+    /// Whether sums use 128 bits wherever the row count is not proven.
     pub wide: bool,
 }
 
@@ -191,7 +191,7 @@ impl Context<'_> {
             [argument] if !of_pairs => Some(Limit::of_keys(self.rows.likely).encode(self.scope.expr(argument)?)),
             _ => return Err(unsupported("this number of arguments")),
         };
-        // A first value may be NULL; any value is not, unless all are.
+        // `first_value` may return a NULL; any other value is NULL only if all are.
         let may_be_null = argument.as_ref().is_some_and(|argument| argument.ty.nullable);
         if may_be_null && call.fun().name() == "first_value" && !call.ignore_nulls() {
             return Err(unsupported("the first value, which may be NULL"));
@@ -221,7 +221,7 @@ impl Context<'_> {
         Ok(AggregateExpr { function, argument, second, filter, distinct, ty })
     }
 
-    /// Drops a cast of a decimal column to more digits: an average of the column has the same sum then.
+    /// Drops a widening cast of a decimal column: the sum for an average of the column is the same.
     fn before_widening(&self, argument: Expr) -> Expr {
         let ExprKind::Column(column) = argument.kind else { return argument };
         let Some((_, own)) = self.scope.columns.iter().find(|(index, _)| *index == column) else { return argument };
@@ -231,7 +231,7 @@ impl Context<'_> {
         }
     }
 
-    /// The type of an aggregate, whose integer representation also is that of its accumulator.
+    /// The type of an aggregate's result. Its integer representation also is the accumulator's.
     pub fn ty(
         &self,
         function: AggregateFunction,
@@ -240,7 +240,7 @@ impl Context<'_> {
         filtered: bool,
     ) -> Option<ColType> {
         let counts = matches!(function, AggregateFunction::Count | AggregateFunction::CountStar);
-        // A sample of one value has no variance.
+        // The variance of a sample of one value is NULL.
         let sample = matches!(function, AggregateFunction::VarSamp | AggregateFunction::StddevSamp);
         let absent = !self.grouped || filtered || sample || argument.is_some_and(|a| a.ty.nullable);
         let nullable = !counts && absent;
@@ -271,7 +271,7 @@ impl Context<'_> {
         })
     }
 
-    /// Sums of integers: the narrowest accumulator that cannot overflow.
+    /// The type of an integer sum: the narrowest accumulator that cannot overflow.
     pub fn sum(&self, ty: ColType, argument: &Expr) -> Option<ColType> {
         let (lo, hi) = argument.ty.range?;
         let (lo, hi) = (lo.min(0), hi.max(0));
@@ -296,7 +296,7 @@ impl Context<'_> {
     }
 }
 
-/// The exact number that `argument` is the float of: averages of such numbers are floats.
+/// The exact number that `argument` casts to a float, if it does: averages of it are floats, too.
 pub(super) fn before_float_cast(argument: Expr) -> Expr {
     match argument.kind {
         ExprKind::Cast { input, .. }
@@ -308,7 +308,7 @@ pub(super) fn before_float_cast(argument: Expr) -> Expr {
     }
 }
 
-/// Averages of decimals lie between the least and the greatest value.
+/// The type of a decimal average, which lies between the least and the greatest value.
 fn average(ty: ColType, argument: &Expr) -> Option<ColType> {
     let scale = |logical: &DataType| match logical {
         DataType::Decimal128(_, s) => Some(i32::from(*s)),

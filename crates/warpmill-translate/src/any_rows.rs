@@ -1,5 +1,5 @@
-//! A plan node that hides what DataFusion knows of the rows below it: its rules take a column that is constant below an aggregation by
-//! several sets of keys for constant above it.
+//! A plan node that hides the properties of the rows below it from DataFusion, whose rules take a column that is constant below an aggregation with
+//! grouping sets for constant above it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-/// The rows of its input, of which nothing is known.
+/// Passes the rows of its input through, without known properties.
 #[derive(Debug)]
 pub struct AnyRowsExec {
     input: Arc<dyn ExecutionPlan>,
@@ -19,7 +19,7 @@ pub struct AnyRowsExec {
 }
 
 impl AnyRowsExec {
-    /// Over `input`, whose partitions stay.
+    /// A node over `input`, with the same partitions.
     pub fn new(input: Arc<dyn ExecutionPlan>) -> Self {
         let known = input.properties();
         let properties = PlanProperties::new(

@@ -17,18 +17,18 @@ use warpmill_ir::Nearest;
 /// The inequality of an ASOF join.
 #[derive(Debug, Clone)]
 pub struct AsofMatch {
-    /// Over the left side.
+    /// Value expression, over the left side.
     pub value: PhysicalExprRef,
-    /// Over the right side, of the same type.
+    /// Order expression, over the right side, of the same type.
     pub order: PhysicalExprRef,
-    /// The row of the right side that is taken.
+    /// The row of the right side that is selected.
     pub nearest: Nearest,
 }
 
-/// A join that gives every row of its left side at most one of its right side: of those whose keys are equal, the one whose order is
-/// nearest to the row's value.
+/// A join that matches every row of its left side with at most one of its right side: among the rows with equal keys, the one with the nearest
+/// order.
 ///
-/// It never runs by itself: the translator turns it into a hash build with an order and a probe of it.
+/// It is never executed: the translator turns it into a hash build with an order and a probe.
 #[derive(Debug)]
 pub struct AsofJoinExec {
     left: Arc<dyn ExecutionPlan>,
@@ -40,7 +40,7 @@ pub struct AsofJoinExec {
 }
 
 impl AsofJoinExec {
-    /// The join of these sides. Rows of the left side without a partner are dropped ([`JoinType::Inner`]) or have NULLs
+    /// An ASOF join of these sides. Rows of the left side without a partner are dropped ([`JoinType::Inner`]) or padded with NULLs
     /// ([`JoinType::Left`]).
     ///
     /// # Errors
@@ -73,17 +73,17 @@ impl AsofJoinExec {
         Ok(Self { left, right, on, nearest, join_type, properties: Arc::new(properties) })
     }
 
-    /// The side whose rows are looked up.
+    /// The probe side.
     pub fn left(&self) -> &Arc<dyn ExecutionPlan> {
         &self.left
     }
 
-    /// The side of whose rows the nearest is taken.
+    /// The side from which the nearest row is taken.
     pub fn right(&self) -> &Arc<dyn ExecutionPlan> {
         &self.right
     }
 
-    /// The keys that are equal, of both sides.
+    /// Pairs of equal keys, left and right.
     pub fn on(&self) -> &[(PhysicalExprRef, PhysicalExprRef)] {
         &self.on
     }
@@ -93,7 +93,7 @@ impl AsofJoinExec {
         &self.nearest
     }
 
-    /// [`JoinType::Inner`] or [`JoinType::Left`].
+    /// The type of the join: [`JoinType::Inner`] or [`JoinType::Left`].
     pub fn join_type(&self) -> JoinType {
         self.join_type
     }

@@ -1,4 +1,4 @@
-//! Scans as bytes: plans that another process runs name tables by path and version.
+//! Serialization of scans: plans for other processes refer to tables by path and version.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,12 +16,12 @@ use warpmill_format::{FormatError, Table, TableSnapshot};
 
 use crate::scan_exec::WarpmillScanExec;
 
-/// Encodes and decodes [`WarpmillScanExec`]s, for DataFusion's plans in bytes. Both processes see the tables' folders under the
-/// same paths.
+/// Serializes and deserializes [`WarpmillScanExec`]s for DataFusion's plan encoding. Both processes must see the tables' folders under the same
+/// paths.
 #[derive(Debug, Default)]
 pub struct ScanCodec;
 
-/// A scan in bytes.
+/// The serialized form of a scan.
 #[derive(Debug, Serialize, Deserialize)]
 struct Encoded {
     path: PathBuf,
@@ -90,13 +90,14 @@ fn unreadable(error: FormatError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// Versions and parts of tables that plans from elsewhere have named: the same objects each time, for what devices keep belongs to them.
+/// Versions and parts of tables that deserialized plans refer to. Each scan of a version gets the same object, because devices key their caches by
+/// it.
 #[derive(Default)]
 struct Tables {
     kept: Mutex<HashMap<PathBuf, Opened>>,
 }
 
-/// A table, and the newest of its versions that was asked for, with its parts.
+/// A table, the newest version requested so far, and its parts.
 struct Opened {
     table: Arc<Table>,
     version: Option<Arc<TableSnapshot>>,
@@ -105,14 +106,14 @@ struct Opened {
 
 static TABLES: LazyLock<Tables> = LazyLock::new(Tables::default);
 
-/// Tables that are kept; beyond, all are opened anew.
+/// Largest number of open tables; when it is exceeded all are dropped.
 const MOST_TABLES: usize = 1024;
 
 impl Tables {
-    /// The version of a table that a scan reads.
+    /// The table version that a scan reads.
     ///
     /// # Errors
-    /// A table that is not there, is another one, or has no such version any more.
+    /// The table does not exist, is a different one, or no longer has the version.
     fn version(&self, scan: &Encoded) -> Result<Arc<TableSnapshot>> {
         let same = |version: &TableSnapshot| version.version() == scan.version && version.identity() == scan.identity;
         let known = {
@@ -124,7 +125,7 @@ impl Tables {
         {
             return Ok(Arc::clone(version));
         }
-        // A table that has its path from another one must be opened anew.
+        // A table that replaced another at the same path must be opened anew.
         let table = match known {
             Some((table, _)) if table.snapshot().is_ok_and(|newest| newest.identity() == scan.identity) => table,
             _ => Table::open(&scan.path).map_err(unreadable)?,
@@ -142,7 +143,7 @@ impl Tables {
         Ok(version)
     }
 
-    /// Row segments `segments` of `whole`, which `scan` reads.
+    /// Row segments `segments` of `whole`, for `scan`.
     fn part(&self, scan: &Encoded, whole: &Arc<TableSnapshot>, segments: Range<usize>) -> Arc<TableSnapshot> {
         let mut kept = self.kept.lock();
         match kept.get_mut(&scan.path) {
@@ -197,7 +198,7 @@ mod tests {
         let back = back.downcast_ref::<WarpmillScanExec>().unwrap();
         assert_eq!((back.projection(), back.table().num_rows()), (&[1][..], 3000 - 1024));
         assert_eq!(back.part().unwrap().segments, 1..3);
-        // Parts are the same objects each time.
+        // Deserializing again returns the same object for a part.
         let again = there_and_back(scan.of_part(table.part(1..3), 1..3)).unwrap();
         assert!(Arc::ptr_eq(back.table(), again.downcast_ref::<WarpmillScanExec>().unwrap().table()));
         let empty = there_and_back(scan.of_part(table.part(3..3), 3..3)).unwrap();

@@ -1,4 +1,4 @@
-//! Functions of DataFusion plans that DataFusion has not.
+//! Functions that Warpmill's plans need and DataFusion lacks.
 
 use std::sync::Arc;
 

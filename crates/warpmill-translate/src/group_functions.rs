@@ -1,4 +1,4 @@
-//! Functions of groups of the host's language that devices run: an aggregation of them becomes a sink of its own.
+//! User-defined aggregate functions in the host's language that devices run: an aggregation with them becomes a separate sink.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use super::expr::{Scope, convert};
 use super::stream::Stream;
 use super::{Translator, scope};
 
-/// The translated function that an aggregate function is for columns of some types, or the reason why it is not translated; `None`: it is none of
-/// the host's language.
+/// Looks up the translated function of an aggregate function for argument types, or the reason why it is not translated; `None` for other
+/// aggregate functions.
 pub type GroupFunctions<'a> = dyn Fn(&AggregateUDF, &[DataType]) -> Option<Result<Arc<GroupFunction>, String>> + 'a;
 
 impl Translator<'_> {
-    /// Whether an aggregation calls a function of the host's language that devices may run.
+    /// Whether an aggregation calls a host-language function that devices may run.
     pub(super) fn calls_functions(&self, node: &AggregateExec) -> bool {
         node.aggr_expr().iter().any(|call| self.function_of(node, call).is_some())
     }
@@ -36,7 +36,7 @@ impl Translator<'_> {
         (self.options.group_functions)(call.fun(), &types.ok()?)
     }
 
-    /// The results of `node`, whose rows are grouped by `first`. Other aggregates are computed of the same rows, and joined by the groups.
+    /// Translates `node`, whose rows are grouped by `first`. Other aggregates are computed from the same rows and joined on the groups.
     pub(super) fn functions(&mut self, node: &AggregateExec, first: &AggregateExec) -> Result<Stream, Unsupported> {
         let (stream, groups) = self.rows_and_keys(first)?;
         let schema = first.input().schema();
@@ -79,7 +79,7 @@ impl Translator<'_> {
         Ok(self.joined_by_groups(&names, functions, aggregates))
     }
 
-    /// Ends `stream` in functions of its groups.
+    /// Ends `stream` in a sink of group functions.
     fn of_functions(&mut self, stream: Stream, names: &Names, groups: Vec<Expr>, calls: Vec<FunctionCall>) -> Stream {
         let types = groups.iter().map(|group| &group.ty).chain(calls.iter().map(|call| &call.ty));
         let fields: Vec<Field> = names.fields(|of| matches!(of, Computed::Function(_)), types);
@@ -88,7 +88,7 @@ impl Translator<'_> {
         Stream { distinct, ..Stream::of_source(Source::Rows { sink, fields }, rows) }
     }
 
-    /// The groups of `functions` with what `aggregates` have of the same ones.
+    /// Joins the groups of `functions` with the results of `aggregates` for the same groups.
     fn joined_by_groups(&mut self, names: &Names, mut functions: Stream, aggregates: Stream) -> Stream {
         let count = names.keys;
         let column = |stream: &Stream, at: usize| Expr::column(at, stream.fields[at].ty.clone());
@@ -128,14 +128,14 @@ impl Translator<'_> {
     }
 }
 
-/// The place where a call's result is computed, and its number there.
+/// The stream that computes a call's result, and the result's index there.
 #[derive(Debug, Clone, Copy)]
 enum Computed {
     Function(usize),
     Aggregate(usize),
 }
 
-/// The columns of an aggregation's results.
+/// The result columns of an aggregation.
 struct Names {
     schema: SchemaRef,
     keys: usize,
@@ -143,7 +143,7 @@ struct Names {
 }
 
 impl Names {
-    /// The fields of the keys and of the results that are computed in one place, of `types`.
+    /// The fields of the keys and of the results of one stream, with `types`.
     fn fields<'a>(&self, here: impl Fn(Computed) -> bool, types: impl Iterator<Item = &'a ColType>) -> Vec<Field> {
         let results = self.results.iter().enumerate().filter(|(_, of)| here(**of)).map(|(at, _)| self.keys + at);
         let named = (0..self.keys).chain(results).zip(types);
@@ -151,7 +151,7 @@ impl Names {
     }
 }
 
-/// The call of a function, which may have a filter.
+/// Translates a call of a group function, which may have a filter.
 fn function_call(
     scope: &Scope<'_>,
     call: &AggregateFunctionExpr,
@@ -172,7 +172,7 @@ fn function_call(
     Ok(FunctionCall { function, arguments, ty })
 }
 
-/// An argument as texts have it: truth values, integers of 64 bits, and floats of 64 bits, which all other numbers become.
+/// Converts an argument to a type that translated functions take: booleans, 64-bit integers, and 64-bit floats for all other numbers.
 fn in_text(argument: Expr) -> Result<Expr, Unsupported> {
     let is_decimal = matches!(
         argument.ty.logical,

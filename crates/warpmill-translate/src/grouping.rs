@@ -1,9 +1,9 @@
 //! Grouping sets, ROLLUP and CUBE.
 //!
-//! The finest set is grouped from the rows; every coarser one from the groups of the smallest set above it, whose partial results
-//! it adds up. Where a result cannot be made of partial ones (DISTINCT, variances), or no set is above all others and the keys of
-//! all together leave nearly as many groups as there are rows, each set is grouped from the rows: these are made again for it, or collected
-//! where they might be others.
+//! The finest set is grouped from the rows; every coarser one is aggregated from the partial results of the smallest set that contains it. Where a
+//! result cannot be computed from partial results (DISTINCT, variances), or no set contains all others and grouping by all keys together would leave
+//! nearly as many groups as rows, each set is grouped from the rows. These are recomputed for each set, or collected if a recomputation might
+//! return different rows.
 
 use std::collections::HashMap;
 
@@ -20,58 +20,59 @@ use super::expr::{self, Limit, arith, convert};
 use super::stream::{Branch, Rows, Stream};
 use super::{Translator, scope};
 
-/// Sets of an aggregation at most: each is a pipeline or two, which devices compile kernels for.
+/// Largest number of sets of an aggregation: each is a pipeline or two, for which devices compile kernels.
 const MOST_SETS: usize = 64;
 
-/// Sets that are grouped from the rows, each for itself, at most.
+/// Largest number of sets that are grouped from the rows separately.
 const MOST_PASSES: usize = 16;
 
-/// The part of the rows that groups by all keys may be, where these are no set of the query: of rows of joins, and of a table, which is read
-/// again sooner than many groups are made.
+/// Largest number of groups by all keys, as a share of the rows, for grouping by all keys where these are no set of the query: for rows of joins, and
+/// for
+/// rows of a table, which is faster to read again.
 const FEW_GROUPS: (f64, f64) = (1.0 / 4.0, 1.0 / 64.0);
 
-/// The rows that are grouped, with all group keys and aggregates over them.
+/// The rows to group, with all group keys and aggregates over them.
 struct Input {
     stream: Stream,
     keys: Vec<Expr>,
     names: Vec<String>,
     aggregates: Vec<AggregateExpr>,
-    /// The partial results that the aggregates are made of; `None` where one is not.
+    /// The partial results from which the aggregates are computed; `None` if one cannot be.
     parts: Option<Parts>,
 }
 
-/// Partial results, and what each aggregate is of them.
+/// Partial results, and how each aggregate is computed from them.
 #[derive(Default)]
 struct Parts {
     partial: Vec<AggregateExpr>,
     finals: Vec<Final>,
 }
 
-/// An aggregate of partial results, which are named by their positions.
+/// How an aggregate is computed from partial results, given by position.
 #[derive(Clone)]
 enum Final {
     /// The partial result itself.
     Same(usize),
-    /// A count: zero over no groups.
+    /// A count: zero for no groups.
     Count(usize),
-    /// A sum over a count, as `ty`. The sum's integers are 10^`digits` times the values where `ty` is a float.
+    /// A sum divided by a count, as `ty`. If `ty` is a float, the sum's integers are 10^`digits` times the values.
     Average { sum: usize, count: usize, digits: u32, ty: ColType },
 }
 
-/// Pipelines and sinks of the program before the rows were translated.
+/// Sizes of the program before the rows were translated.
 struct Made {
     pipelines: usize,
     sinks: usize,
 }
 
-/// The groups of a set: its keys by their positions among all keys, then partial or final results.
+/// The groups of a set: positions of its keys among all keys, then partial or final results.
 struct Grouped {
     keys: Vec<usize>,
     stream: Stream,
 }
 
 impl Translator<'_> {
-    /// The groups of all sets of `first`, whose results are the columns of `node`.
+    /// Translates all grouping sets of `first`, with the columns of `node`.
     pub(super) fn grouping_sets(&mut self, node: &AggregateExec, first: &AggregateExec) -> Result<Stream, Unsupported> {
         let sets: Vec<Vec<usize>> = first.group_expr().groups().iter().map(|nulls| keys_of(nulls)).collect();
         if sets.len() > MOST_SETS {
@@ -117,7 +118,7 @@ impl Translator<'_> {
         Ok(Input { stream, keys, names, aggregates, parts })
     }
 
-    /// The groups of the finest set, and of each other one from the smallest that has all of its keys.
+    /// Groups the finest set from the rows, and every other one from the smallest set that contains it.
     fn nested(&mut self, input: Input, sets: &[Vec<usize>]) -> (Vec<Grouped>, Vec<Final>) {
         let Parts { partial, finals } = input.parts.unwrap_or_default();
         let functions: Vec<AggregateFunction> = partial.iter().map(|aggregate| aggregate.function).collect();
@@ -145,7 +146,7 @@ impl Translator<'_> {
         (grouped, finals)
     }
 
-    /// The groups of each set from the rows, which are made again for each if they are the same every time, or kept.
+    /// Groups each set from the rows, which are recomputed for each if they are always the same, or collected.
     fn passes(
         &mut self,
         input: Input,
@@ -181,7 +182,7 @@ impl Translator<'_> {
         Ok((grouped, finals))
     }
 
-    /// The results of functions of groups for all sets of `first`, each of the rows of `stream`, which are kept.
+    /// Computes group functions for all sets of `first` from the collected rows of `stream`.
     pub(super) fn function_sets(
         &mut self,
         (node, first): (&AggregateExec, &AggregateExec),
@@ -211,15 +212,15 @@ impl Translator<'_> {
         results.stream(&node.schema())
     }
 
-    /// Whether `stream`, for which everything after `made` was made, has the same rows whenever it is run: rows from outside may be read
-    /// once only or be random, and of equal ones a limit or a function that takes any value takes others.
+    /// Whether `stream`, which consists of everything after `made`, returns the same rows each time: external inputs may be readable only once or
+    /// random, and limits and `any_value` may pick different rows among equal ones.
     fn is_repeatable(&self, made: &Made, stream: &Stream) -> bool {
         let is_same = |source: &Source, operators: &[Operator]| {
             !matches!(source, Source::Input { .. }) && !operators.iter().any(|it| matches!(it, Operator::Limit { .. }))
         };
         let sinks = self.sinks[made.sinks..].iter().all(|sink| match sink {
             Sink::Sort { fetch, .. } => fetch.is_none(),
-            // Sums of floats come in any order.
+            // Sums of floats depend on the order of rows.
             Sink::Window { .. } | Sink::Functions { .. } => false,
             Sink::Aggregate { aggregates, .. } => {
                 aggregates.iter().all(|aggregate| aggregate.function != AggregateFunction::AnyValue)
@@ -231,7 +232,7 @@ impl Translator<'_> {
             && stream.branches.iter().all(|it| is_same(&it.source, &it.operators))
     }
 
-    /// The rows of `stream` collected, which can be read several times.
+    /// Collects the rows of `stream`, so that they can be read several times.
     pub(super) fn kept(&mut self, stream: Stream) -> Stream {
         let (fields, distinct, rows) = (stream.fields.clone(), stream.distinct.clone(), stream.rows);
         let sink = self.finish(stream, Sink::Collect { fields: fields.clone() });
@@ -256,7 +257,7 @@ impl Translator<'_> {
     }
 }
 
-/// `aggregate` over all rows, where it is: there is a row then also where there are none to aggregate.
+/// `aggregate` without groups if `all`: it then returns a row for empty input, too.
 fn over(aggregate: AggregateExpr, all: bool) -> AggregateExpr {
     match aggregate.function {
         AggregateFunction::Count | AggregateFunction::CountStar => aggregate,
@@ -264,13 +265,13 @@ fn over(aggregate: AggregateExpr, all: bool) -> AggregateExpr {
     }
 }
 
-/// The positions of the keys that a set has.
+/// The positions of a set's keys.
 fn keys_of(nulls: &[bool]) -> Vec<usize> {
     (0..nulls.len()).filter(|&key| !nulls[key]).collect()
 }
 
 impl Parts {
-    /// The partial results that `aggregates` are made of.
+    /// The partial results from which `aggregates` are computed.
     fn of(aggregates: &[AggregateExpr], context: &Context<'_>) -> Option<Self> {
         let mut parts = Self::default();
         for aggregate in aggregates {
@@ -280,7 +281,7 @@ impl Parts {
         Some(parts)
     }
 
-    /// The position of a partial result, which several aggregates may be made of.
+    /// The position of a partial result, which several aggregates may share.
     fn position(&mut self, partial: AggregateExpr) -> usize {
         self.partial.iter().position(|known| *known == partial).unwrap_or_else(|| {
             self.partial.push(partial);
@@ -311,7 +312,7 @@ impl Parts {
                 DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => scale,
                 _ => 0,
             };
-            // The quotient of floats is of the unscaled sum, as the average itself computes it.
+            // A float quotient divides the unscaled sum, as the average itself does.
             let of_floats = !average.ty.phys.is_int();
             let logical = DataType::Decimal128(38, if of_floats { 0 } else { digits });
             let ty = context.sum(ColType::of(&logical, nullable)?, argument)?;
@@ -337,7 +338,7 @@ impl Parts {
     }
 }
 
-/// The aggregate of partial results of `function` that `rows` groups have in `column`.
+/// The aggregate that merges partial results of `function` in `column` over `rows` groups.
 fn merge(function: AggregateFunction, column: Expr, rows: Rows, is_total: bool) -> AggregateExpr {
     use AggregateFunction as F;
     let (function, ty) = match function {
@@ -345,7 +346,7 @@ fn merge(function: AggregateFunction, column: Expr, rows: Rows, is_total: bool) 
         function => (function, column.ty.with_nullable(column.ty.nullable || is_total)),
     };
     let narrow = AggregateExpr { function, argument: Some(column), second: None, filter: None, distinct: false, ty };
-    // All groups' results together are within the type's range; an accumulator is checked by the number of rows that it takes.
+    // The total of all groups is within the type's range; accumulators are checked by the number of rows added.
     let takes_all = |most: u64| rows.bound.is_some_and(|rows| rows <= u128::from(most));
     match narrow.safe_rows() {
         Some(most) if !takes_all(most) => AggregateExpr { ty: narrow.ty.widened(Phys::I128), ..narrow },
@@ -353,7 +354,7 @@ fn merge(function: AggregateFunction, column: Expr, rows: Rows, is_total: bool) 
     }
 }
 
-/// The results of all sets.
+/// The groups of all sets.
 struct Results<'a> {
     /// By set and key: whether the key is NULL.
     sets: &'a [Vec<bool>],
@@ -364,7 +365,7 @@ struct Results<'a> {
 }
 
 impl Results<'_> {
-    /// The rows of all sets one after the other, as the columns of `schema`: keys, the set's number, aggregates.
+    /// Concatenates the rows of all sets with the columns of `schema`: keys, set number, aggregates.
     fn stream(&self, schema: &SchemaRef) -> Result<Stream, Unsupported> {
         let mut seen: HashMap<&[bool], u64> = HashMap::new();
         let mut sets = vec![];
@@ -394,7 +395,7 @@ impl Results<'_> {
         Ok(Stream { branches, distinct: vec![None; fields.len()], fields, columns, rows, subqueries: vec![] })
     }
 
-    /// The columns of a set's rows.
+    /// The output columns of a set's rows.
     fn columns(&self, grouped: &Grouped, number: u64, schema: &SchemaRef) -> Result<Vec<Expr>, Unsupported> {
         let fields = &grouped.stream.fields;
         let key = |(key, ty): (usize, &ColType)| match grouped.keys.iter().position(|known| *known == key) {
@@ -415,14 +416,14 @@ impl Results<'_> {
     }
 }
 
-/// The number of a set as DataFusion has it: a bit for each key that is NULL, the last key's the lowest, and above them how often the
-/// same set came before.
+/// The number of a set in DataFusion's encoding: a bit for each NULL key, the last key's lowest, and above them how often the same set occurred
+/// before.
 fn number(nulls: &[bool], repeated: u64) -> u64 {
     let set = nulls.iter().fold(0, |all: u64, &is_null| all << 1 | u64::from(is_null));
     set | repeated.checked_shl(nulls.len() as u32).unwrap_or(0)
 }
 
-/// A count, which is no NULL over no groups.
+/// A count that is 0 instead of NULL for no groups.
 fn or_zero(count: Expr) -> Expr {
     if !count.ty.nullable {
         return count;
@@ -432,7 +433,7 @@ fn or_zero(count: Expr) -> Expr {
     Expr { kind: ExprKind::Call { function: Function::Coalesce, args: vec![count, zero] }, ty }
 }
 
-/// The quotient of a sum and a count, where there is a sum.
+/// A sum divided by a count; NULL without a sum.
 fn average(sum: Expr, count: Expr, (digits, ty): (u32, &ColType)) -> Result<Expr, Unsupported> {
     let unsupported = || Unsupported::new("avg", "this type over grouping sets");
     let divided = |left: Expr, right: Expr| arith(ArithOp::Div, left, right, &ty.logical).ok_or_else(unsupported);

@@ -1,4 +1,4 @@
-//! Joins: a hash build, and probes of it.
+//! Translation of joins into a hash build and probes.
 
 use std::sync::Arc;
 
@@ -32,13 +32,13 @@ struct Join<'a> {
     null_equality: NullEquality,
     null_aware: bool,
     projection: Option<&'a [usize]>,
-    /// What orders the right side's rows of equal keys, where only the nearest of them is taken.
+    /// The order of right-side rows with equal keys, for joins that take only the nearest.
     asof: Option<&'a AsofMatch>,
     /// Whether the left side is the build side.
     build_left: bool,
 }
 
-/// The fate of the build side's rows after all probes.
+/// The build rows emitted after all probes, if any.
 type AfterProbes = Option<BuildRows>;
 
 impl Translator<'_> {
@@ -54,7 +54,7 @@ impl Translator<'_> {
             null_aware: node.null_aware,
             projection: node.projection.as_deref(),
             asof: None,
-            // NOT IN streams the rows that it keeps; only so is an unknown among the others known in time.
+            // NOT IN streams the rows that it keeps: only then are NULLs among the other rows known in time.
             build_left: !node.null_aware,
         })
     }
@@ -71,7 +71,7 @@ impl Translator<'_> {
             null_aware: false,
             projection: None,
             asof: None,
-            // The side whose rows or matches are asked for streams.
+            // The side whose rows or match marks are emitted streams.
             build_left: matches!(
                 node.join_type(),
                 JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
@@ -135,7 +135,7 @@ impl Translator<'_> {
         let mut probe = self.stream(probe_plan)?;
         let turned = join.on.is_empty() && range::builds_left(join.filter) == Some(!join.build_left);
         if turned && !join.null_aware && join.asof.is_none() && build.rows.likely >= range::MANY {
-            // Values of the other side have an order in which those between two values of this side are found.
+            // The other side's values are sorted, so that rows between two values of this side are found by search.
             (build_plan, probe_plan) = (probe_plan, build_plan);
             std::mem::swap(&mut build, &mut probe);
             join.build_left = !join.build_left;
@@ -211,7 +211,7 @@ impl Translator<'_> {
         Ok(stream.0)
     }
 
-    /// Ends `build` in a hash build. Gives it and the origins of its columns, as seen by who probes it.
+    /// Ends `build` in a hash build. Returns the sink and the origins of its columns for probing pipelines.
     fn build(
         &mut self,
         build: Stream,
@@ -236,8 +236,8 @@ impl Translator<'_> {
         (self.finish(build, sink), origins)
     }
 
-    /// Prunes the scans whose rows the join of `probe` drops. Scans of builds that the probe side probes, and of groups that are its
-    /// rows, are among them: their pipelines were the first to be made for it, from `first` on, and the join's own build goes before them.
+    /// Prunes the scans whose rows the join of `probe` drops. These include scans of builds that the probe side probes, and of groups that are its
+    /// rows: their pipelines follow from `first` on, and the join's own build is moved before them.
     fn prune_scans(&mut self, input: &mut Stream, probe: &Probe, first: usize) {
         let Sink::HashBuild { null_equals_null: false, .. } = self.sinks[probe.build] else { return };
         let drops = match probe.kind {
@@ -272,7 +272,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Appends `probe` to all branches of `input`. Gives the joined stream and what its columns are.
+    /// Appends `probe` to all branches of `input`. Returns the joined stream and the column positions of both sides.
     fn probe(
         &mut self,
         mut input: Stream,
@@ -288,7 +288,7 @@ impl Translator<'_> {
             let field = |f: &Field| Field { name: f.name.clone(), ty: f.ty.with_nullable(f.ty.nullable || yes) };
             list.iter().map(field).collect()
         };
-        // Payload columns come first where build rows follow, so that both kinds of branches have the same columns.
+        // If build rows follow, payload columns come first, so that both kinds of branches have the same columns.
         let (fields, output, sides): (Vec<Field>, Vec<usize>, Sides) = match probe.kind {
             JoinKind::Inner | JoinKind::ProbeOuter => {
                 let mut fields = input.fields.clone();
@@ -346,27 +346,26 @@ impl Translator<'_> {
     }
 }
 
-/// The columns of a joined stream that hold each side's columns.
+/// The columns of a joined stream that belong to each side.
 struct Sides {
     probe: Vec<usize>,
     build: Vec<usize>,
     mark: Option<usize>,
 }
 
-/// Adds what an inner join tells of origins to those of its input: the payload's columns have theirs, and keys that are
-/// equal share them.
+/// Adds the origins that an inner join implies: payload columns keep their origins, and equal keys share theirs.
 fn joined_origins(input: &mut Stream, probe: &Probe, build: &Sink, payload: &[Vec<Origin>]) {
     let Sink::HashBuild { keys, .. } = build else { return };
     let inputs = input.fields.len();
     for branch in &mut input.branches {
-        // A row that another join drops below an ASOF join would leave its place to the next.
+        // If another join dropped the nearest row below an ASOF join, the next one would take its place.
         let inner = probe.kind == JoinKind::Inner && probe.asof.is_none();
         branch.origin.extend(payload.iter().map(|origin| if inner { origin.clone() } else { vec![] }));
-        // The mark.
+        // The mark has no origin.
         branch.origin.push(vec![]);
         for (own, other) in probe.keys.iter().zip(keys).filter(|_| inner) {
             if let (Some(own), Some(other)) = (pruning_column(own), pruning_column(other)) {
-                // Each origin once: where all keys are equal to each other, lists that only grew would double with every pair.
+                // Removes duplicates: if all keys are equal to each other, lists would double with every pair otherwise.
                 let mut both = branch.origin[own].clone();
                 for origin in &branch.origin[inputs + other] {
                     if !both.contains(origin) {
@@ -380,11 +379,11 @@ fn joined_origins(input: &mut Stream, probe: &Probe, build: &Sink, payload: &[Ve
     }
 }
 
-/// Appends a probe to a branch whose origins are those of the joined columns.
+/// Appends a probe to a branch whose origins describe the joined columns.
 fn append(branch: &mut Branch, probe: &Probe) {
     let Branch { operators, origin, .. } = branch;
     if matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly) {
-        // Rows that are dropped further up have set match flags here: pruning the scan by them would lose the flags.
+        // Rows dropped further up have set match flags here: pruning them from the scan would lose the flags.
         origin.fill(vec![]);
     }
     *origin = probe.output.iter().map(|&i| origin[i].clone()).collect();
@@ -399,7 +398,7 @@ fn add_prune(source: &mut Source, key: PruneKey) {
     }
 }
 
-/// The column that a key is, where its values are the key's as they are.
+/// The column of a key whose values are the column's unchanged.
 pub(super) fn pruning_column(key: &Expr) -> Option<usize> {
     match &key.kind {
         ExprKind::Column(index) => Some(*index),
@@ -412,7 +411,7 @@ fn keys<'a>(scope: &Scope<'_>, on: impl Iterator<Item = &'a PhysicalExprRef>) ->
     on.map(|expr| scope.expr(expr)).collect()
 }
 
-/// The kind of the probe, and which build rows follow it.
+/// The kind of the probe, and the build rows that follow it.
 fn kind_of(join_type: JoinType, build_left: bool) -> (JoinKind, AfterProbes) {
     let seen_from_probe =
         if build_left || matches!(join_type, JoinType::Inner | JoinType::Full) { join_type } else { join_type.swap() };
@@ -454,7 +453,7 @@ fn scope_of_pairs<'a>(
     Ok(Scope { columns, schema, subqueries: subquery_scope(probe) })
 }
 
-/// Orders the columns of a joined stream as DataFusion's join gives them.
+/// Orders the columns of a joined stream as DataFusion's join does.
 fn project_join(join: &Join<'_>, (stream, sides): &mut (Stream, Sides)) {
     let (left, right) = if join.build_left { (&sides.build, &sides.probe) } else { (&sides.probe, &sides.build) };
     let mut columns = match join.join_type {
@@ -469,14 +468,14 @@ fn project_join(join: &Join<'_>, (stream, sides): &mut (Stream, Sides)) {
     };
 }
 
-/// The number of rows a join gives.
+/// Estimated number of rows of a join.
 fn joined_rows(kind: JoinKind, build: &Stream, probe: &Stream, keys: &[Expr]) -> Rows {
     let pairs = || {
         let bound = build.rows.bound.zip(probe.rows.bound).and_then(|(b, p)| b.checked_mul(p));
-        // Each probe row meets as many build rows as there are per distinct key.
+        // Each probe row matches as many build rows as there are per distinct key.
         let distinct = keys.iter().map(|key| build.distinct_of(key).map_or(1.0, |n| n as f64));
         let fan_out = (build.rows.likely / distinct.product::<f64>().max(1.0)).max(1.0);
-        // Distinct counts are estimates: nearly one row per key is one.
+        // Distinct counts are estimates: nearly one row per key counts as one.
         let fan_out = if fan_out < 1.25 && !keys.is_empty() { 1.0 } else { fan_out };
         Rows { bound, likely: probe.rows.likely * fan_out }
     };

@@ -1,7 +1,7 @@
-//! A function that gives its argument, and that DataFusion's rules do not look through.
+//! An identity function that DataFusion's rules do not look through.
 //!
-//! They compare what is cast instead of the cast (`CAST(x AS TINYINT) > 3` becomes `x > 3`), and the error of a value that does not fit is
-//! gone. [`translate`](crate::translate) puts the argument in its place.
+//! They compare the operand instead of its cast (`CAST(x AS TINYINT) > 3` becomes `x > 3`), and lose the error for a value that does not fit.
+//! [`translate`](crate::translate) replaces the function by its argument.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,7 +17,7 @@ pub const NAME: &str = "warpmill_kept";
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Kept {
     signature: Signature,
-    /// Whether it stands for a count of units, see [`counted`].
+    /// Whether the argument is a count of units, see [`counted`].
     counted: bool,
 }
 
@@ -33,7 +33,7 @@ impl ScalarUDFImpl for Kept {
         NAME
     }
 
-    /// That of the argument, as casts have it.
+    /// The argument's name, as for casts.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         Ok(args.iter().map(|e| e.schema_name().to_string()).collect())
     }
@@ -51,18 +51,18 @@ impl ScalarUDFImpl for Kept {
     }
 }
 
-/// The function, for registries that plans from elsewhere are read with.
+/// The function, for registries that read serialized plans.
 pub fn function() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Kept::function(false));
     Arc::clone(&FUNCTION)
 }
 
-/// `e`, as it is.
+/// Wraps `e`.
 pub fn kept(e: Expr) -> Expr {
     function().call(vec![e])
 }
 
-/// `e`, the operand of a cast between a date and the number of its days, which arithmetic needs: there is none in SQL texts.
+/// Wraps `e`, the operand of a cast between a date and its number of days for arithmetic. SQL texts contain no such casts.
 pub fn counted(e: Expr) -> Expr {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Kept::function(true));
     FUNCTION.call(vec![e])
@@ -74,9 +74,9 @@ pub fn is_counted(e: &Expr) -> bool {
     call.func.inner().downcast_ref::<Kept>().is_some_and(|kept| kept.counted)
 }
 
-/// Whether a cast of any value gives that value. What others do must not be optimized away.
+/// Whether a cast succeeds and keeps every value. Other casts must not be optimized away.
 pub fn always_fits(from: &DataType, to: &DataType) -> bool {
-    // Whole digits, and those after the point.
+    // Digits before and after the point.
     let digits = |ty: &DataType| {
         Some(match ty {
             DataType::Boolean => (1, 0),
@@ -93,7 +93,7 @@ pub fn always_fits(from: &DataType, to: &DataType) -> bool {
         return unit <= room;
     }
     match (digits(from), digits(to)) {
-        // What is rounded is another value, and may be too large then.
+        // Rounding changes the value, which may then be too large.
         (Some((whole, scale)), Some((room, digits))) if matches!(to, DataType::Decimal128(..)) => {
             whole <= room && scale <= digits
         }
@@ -101,7 +101,7 @@ pub fn always_fits(from: &DataType, to: &DataType) -> bool {
             whole < room && (*from == DataType::Boolean || from.is_unsigned_integer() || to.is_signed_integer())
         }
         (_, Some(_)) => *from == DataType::Null,
-        // Floats, texts, and dates of all but the last years.
+        // Floats, texts, and all dates but the last years'.
         (_, None) => true,
     }
 }

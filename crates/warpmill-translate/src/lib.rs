@@ -1,11 +1,9 @@
 //! DataFusion physical plans into programs.
 //!
-//! A plan node becomes a `stream::Stream`: pipelines that have no sink yet. Operators are appended to all of its
-//! pipelines, breakers end them in a sink and begin a new one. Columns that nobody reads are removed at the end
-//! ([`warpmill_ir::needed_columns`]).
+//! A plan node becomes a `stream::Stream`: pipelines without a sink. Operators are appended to all of its pipelines; breakers end them in a sink
+//! and begin a new one. Unused columns are removed at the end ([`warpmill_ir::needed_columns`]).
 //!
-//! DataFusion's nodes that only move rows between partitions (repartitioning, coalescing) say nothing: a program has no
-//! partitions.
+//! DataFusion's nodes that only move rows between partitions (repartitioning, coalescing) are ignored: a program has no partitions.
 
 mod aggregate;
 pub mod any_rows;
@@ -68,28 +66,28 @@ use group_functions::GroupFunctions;
 use stream::{Branch, Rows, Stream, column_type};
 use window::Windows;
 
-/// The way a plan is translated.
+/// Options of a translation.
 pub struct Options<'a> {
-    /// Whether a subtree stays in DataFusion whatever it is: its rows become an input of the program. Leaves other than
-    /// [`WarpmillScanExec`] and constant rows always do.
+    /// Whether a subtree stays in DataFusion in any case: its rows become an input of the program. Leaves other than
+    /// [`WarpmillScanExec`] and constant rows always stay.
     pub stays: &'a dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
     /// Whether subtrees (not the root) that cannot be translated become inputs; otherwise they fail the translation.
     pub fallback: bool,
-    /// Sum in 128 bits wherever the row count is not proven (see [`warpmill_ir::AggregateExpr::safe_rows`]).
+    /// Whether to sum in 128 bits wherever the row count is not proven (see [`warpmill_ir::AggregateExpr::safe_rows`]).
     pub wide_sums: bool,
     /// The metadata by which scans skip rows.
     pub pruning: PruningMode,
-    /// The plans that are translated in place of leaves of other sources: plans of the same rows over [`WarpmillScanExec`]s.
+    /// Replacements for leaves of other sources: plans with the same rows over [`WarpmillScanExec`]s.
     pub scans: &'a InPlaceOf<'a>,
-    /// Whether windows are translated. Their sinks put no rows aside.
+    /// Whether windows are translated. Their sinks cannot spill.
     pub windows: bool,
     /// The functions of groups of the host's language that are translated: devices only run them.
     pub group_functions: &'a GroupFunctions<'a>,
-    /// The values of the plan's parameters ([`parameters`]); `None`: those that it was made with.
+    /// The values of the plan's parameters ([`parameters`]); `None`: the literals in the plan.
     pub values: Option<&'a [ScalarValue]>,
 }
 
-/// The plan that stands for another; `None`: nothing does.
+/// Returns the replacement of a plan; `None` if there is none.
 pub type InPlaceOf<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> + 'a;
 
 impl Default for Options<'_> {
@@ -112,13 +110,13 @@ impl Default for Options<'_> {
 pub struct Translated {
     /// The program.
     pub program: Program,
-    /// The plans whose rows are its inputs ([`Source::Input`]), all partitions of each.
+    /// The plans that feed the program's inputs ([`Source::Input`]), with all partitions of each.
     pub inputs: Vec<Arc<dyn ExecutionPlan>>,
-    /// The reason why some of the inputs are not part of the program: one entry per subtree given up ([`Options::fallback`]).
+    /// The reasons why inputs are not part of the program: one per subtree left to DataFusion ([`Options::fallback`]).
     pub fallbacks: Vec<Unsupported>,
 }
 
-/// Translates `plan`, its root included.
+/// Translates `plan`, including its root.
 pub fn translate(plan: &Arc<dyn ExecutionPlan>, options: &Options<'_>) -> Result<Translated, Unsupported> {
     if is_input(plan, options) {
         return Err(Unsupported::new(plan.name(), "there is nothing to run but the rows of another source"));
@@ -161,14 +159,14 @@ struct Translator<'a> {
     sinks: Vec<Sink>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     fallbacks: Vec<Unsupported>,
-    /// Scalar subqueries whose values may be read where the translator is.
+    /// Scalar subqueries whose values may be read in the current subtree.
     subqueries: Vec<subquery::Subquery>,
     /// Hash builds of at most one row.
     single_rows: Vec<SinkId>,
 }
 
 impl Translator<'_> {
-    /// The rows of `plan`: translated, or an input.
+    /// Translates `plan`, or makes it an input.
     fn stream(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Stream, Unsupported> {
         if is_input(plan, self.options) {
             return self.input(plan);
@@ -252,7 +250,7 @@ impl Translator<'_> {
         self.ordering(plan)
     }
 
-    /// Sorts, limits, and nodes that only move rows.
+    /// Translates sorts, limits, and nodes that only move rows.
     fn ordering(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Stream, Unsupported> {
         if let Some(node) = plan.downcast_ref::<SortExec>() {
             return self.sort(node.input(), node.expr(), node.fetch());
@@ -272,7 +270,7 @@ impl Translator<'_> {
         if let Some(node) = plan.downcast_ref::<SortPreservingMergeExec>() {
             let stream = self.stream(node.input())?;
             if !self.is_sorted(&stream) {
-                // The input is sorted within each partition only, and a program knows no partitions.
+                // The input is sorted within each partition only, and a program has no partitions.
                 return self.sort_stream(stream, &node.schema(), node.expr(), node.fetch());
             }
             return Ok(self.limit(stream, 0, node.fetch().map(|n| n as u64)));
@@ -318,7 +316,7 @@ impl Translator<'_> {
     fn filter(&mut self, node: &FilterExec) -> Result<Stream, Unsupported> {
         let mut stream = self.stream(node.input())?;
         let schema = node.input().schema();
-        // A condition that needs no subquery's value goes first: it may reach the scan.
+        // Conditions without subqueries come first: they may reach the scan.
         let predicate = self.condition(node.predicate())?;
         let (later, first): (Vec<_>, Vec<_>) =
             split_conjunction(&predicate).into_iter().partition(|conjunct| reads_subquery(conjunct));
@@ -430,8 +428,8 @@ impl Translator<'_> {
         Ok(Stream { distinct, ..stream })
     }
 
-    /// `stream` in the order that `plan` promises: not every operator here keeps an order that DataFusion's keeps (sort
-    /// merge joins, aggregations of sorted rows, sorted files).
+    /// Sorts `stream` into the order that `plan` promises, if necessary: not every operator here keeps the order that DataFusion's keeps (sort-merge
+    /// joins, aggregations of sorted rows, sorted files).
     fn ordered(&mut self, stream: Stream, plan: &Arc<dyn ExecutionPlan>) -> Result<Stream, Unsupported> {
         match plan.output_ordering() {
             Some(order) if !self.is_sorted(&stream) => self.sort_stream(stream, &plan.schema(), order, None),
@@ -439,7 +437,7 @@ impl Translator<'_> {
         }
     }
 
-    /// The sort that `stream` gives the rows of, as they are.
+    /// The sort whose rows `stream` returns unchanged.
     fn sort_sink(&self, stream: &Stream) -> Option<SinkId> {
         match stream.branches.as_slice() {
             [Branch { source: Source::Rows { sink, .. }, operators, .. }] if operators.is_empty() => {
@@ -449,8 +447,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Whether `stream` has the order of a sort. A probe with several matches per row does not keep it: it gives all first
-    /// matches of a chunk, then all second ones.
+    /// Whether `stream` has the order of a sort. A probe with several matches per row does not keep it: it emits all first matches of a chunk,
+    /// then all second ones.
     fn is_sorted(&self, stream: &Stream) -> bool {
         let [Branch { source: Source::Rows { sink, .. }, operators, .. }] = stream.branches.as_slice() else {
             return false;
@@ -479,7 +477,7 @@ impl Translator<'_> {
             return stream;
         }
         if stream.branches.len() > 1 {
-            // Probes that set match flags must see all rows; other branches need not give more than are wanted in all.
+            // Probes that set match flags must see all rows; other branches need not return more than the limit.
             let flags = stream.branches.iter().any(|branch| matches!(branch.source, Source::Build { .. }));
             if let Some(limit) = limit.filter(|_| !flags) {
                 stream.limit(0, Some(limit.saturating_add(skip)));
@@ -490,13 +488,13 @@ impl Translator<'_> {
         stream
     }
 
-    /// The limit of a node each of whose partitions stops after `fetch` rows. More are never wanted of all together: such
-    /// limits come from one above.
+    /// The limit of a node whose partitions each stop after `fetch` rows. All together never need more: such limits are derived from one
+    /// above.
     fn fetch(&mut self, stream: Stream, fetch: Option<usize>) -> Stream {
         self.limit(stream, 0, fetch.map(|fetch| fetch as u64))
     }
 
-    /// Ends the pipelines of `stream` in a collection and begins a new one.
+    /// Ends the pipelines of `stream` in a collection and begins a new pipeline.
     fn collect(&mut self, mut stream: Stream) -> Stream {
         stream.normalize();
         let (fields, distinct, rows) = (stream.fields.clone(), stream.distinct.clone(), stream.rows);
@@ -526,7 +524,7 @@ impl Translator<'_> {
     }
 }
 
-/// The meaning of the names of expressions over the plan node of `stream`, whose schema is `schema`.
+/// The scope of expressions over the plan node of `stream`, whose schema is `schema`.
 fn scope<'a>(stream: &'a Stream, schema: &'a Schema) -> Scope<'a> {
     let columns = stream.columns.iter().map(|&i| (i, &stream.fields[i].ty)).collect();
     Scope { columns, schema, subqueries: subquery_scope(stream) }
@@ -543,7 +541,7 @@ fn column_of(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// The columns of `schema` about which nothing is proven.
+/// The columns of `schema`, without proven properties.
 fn fields_of(schema: &Schema, operator: &str) -> Result<Vec<Field>, Unsupported> {
     let field = |field: &Arc<arrow::datatypes::Field>| {
         let ty = ColType::of(field.data_type(), field.is_nullable());
@@ -562,7 +560,7 @@ fn union_inputs(plan: &Arc<dyn ExecutionPlan>) -> Option<&[Arc<dyn ExecutionPlan
     union.or_else(|| plan.downcast_ref::<InterleaveExec>().map(|node| node.inputs().as_slice()))
 }
 
-/// The input of a node that only moves rows between partitions or batches, or hides what is known of them.
+/// The input of a node that only moves rows between partitions or batches, or hides their properties.
 fn moved(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     if let Some(node) = plan.downcast_ref::<any_rows::AnyRowsExec>() {
         return Some(node.input());

@@ -1,4 +1,4 @@
-//! Constants of conditions that stand for those of other statements: such a plan is translated again for each of them, with its values.
+//! Parameters of a plan: literals in conditions that differ between statements. The plan is translated again for each statement, with its values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::ExecutionPlan;
 
-/// The name of a parameter's number in the metadata of its literal.
+/// The metadata key for a literal's parameter number.
 const NUMBER: &str = "warpmill.parameter";
 
-/// The metadata of a literal that is parameter `number` of a plan.
+/// The metadata for a literal that is parameter `number` of a plan.
 pub fn metadata(number: usize) -> FieldMetadata {
     FieldMetadata::new(BTreeMap::from([(NUMBER.to_string(), number.to_string())]))
 }
 
-/// The number of the parameter that a literal with this metadata is.
+/// The parameter number in a literal's metadata.
 pub fn number(metadata: &FieldMetadata) -> Option<usize> {
     metadata.inner().get(NUMBER)?.parse().ok()
 }
 
-/// The number of the parameter that `literal` is.
+/// The parameter number of `literal`.
 pub(crate) fn number_of(literal: &Literal) -> Option<usize> {
     let field = literal.return_field(&Schema::empty()).ok()?;
     field.metadata().get(NUMBER)?.parse().ok()
 }
 
-/// The numbers of the parameters that the expressions of `plan` have.
+/// The numbers of all parameters in the expressions of `plan`.
 ///
 /// # Errors
 /// Errors of DataFusion's walk through expressions.
@@ -42,7 +42,7 @@ pub fn numbers(plan: &Arc<dyn ExecutionPlan>) -> Result<BTreeSet<usize>> {
     Ok(found)
 }
 
-/// Whether expressions of the node `plan` itself have parameters.
+/// Whether the node `plan` itself has parameters.
 ///
 /// # Errors
 /// Errors of DataFusion's walk through expressions.
@@ -61,7 +61,7 @@ fn own_numbers(plan: &Arc<dyn ExecutionPlan>) -> Result<BTreeSet<usize>> {
     Ok(found)
 }
 
-/// A condition with `values` for its parameters; `None`: those that it was made with.
+/// A condition with `values` for its parameters; `None`: unchanged.
 ///
 /// # Errors
 /// A parameter without a value.

@@ -1,8 +1,7 @@
-//! The two phases of an aggregation apart from each other: rows of different places are aggregated there, and what they have of a group,
-//! its *states*, is put together where the group's states meet.
+//! The two phases of a distributed aggregation: each site aggregates its rows to *states*, which are merged per group.
 //!
-//! States are columns as DataFusion has them (`AggregateUDFImpl::state_fields`), so that either phase may be Warpmill's or DataFusion's:
-//! a count is a count, a sum a sum, the least value a value; of an average there are the count of its values and their sum.
+//! States are columns in DataFusion's format (`AggregateUDFImpl::state_fields`), so that either phase may be Warpmill's or DataFusion's: the state of
+//! a count is a count, of a sum a sum, of a minimum a value, and of an average the count and the sum of its values.
 
 use arrow::datatypes::{DataType, Field as ArrowField, SchemaRef};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -18,7 +17,7 @@ use super::expr::{Limit, convert};
 use super::stream::Stream;
 use super::{Translator, scope};
 
-/// A phase of an aggregation whose other phase is elsewhere.
+/// A phase of an aggregation whose other phase runs elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Rows to states.
@@ -28,7 +27,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// The phase that `node` is; `None` where it is a whole aggregation, together with what is below it.
+    /// The phase of `node`; `None` if it is a whole aggregation together with the node below.
     pub fn of(node: &AggregateExec) -> Option<Self> {
         match node.mode() {
             AggregateMode::Partial => Some(Self::First),
@@ -40,11 +39,11 @@ impl Phase {
     }
 }
 
-/// The most digits that a sum of integers may have.
+/// Largest number of digits of an integer sum.
 const WIDEST: u8 = 38;
 
 impl Translator<'_> {
-    /// Rows to states.
+    /// Translates the phase from rows to states.
     pub(super) fn first_phase(&mut self, node: &AggregateExec) -> Result<Stream, Unsupported> {
         if node.group_expr().has_grouping_set() {
             return Err(Unsupported::new("AggregateExec", "grouping sets"));
@@ -67,7 +66,7 @@ impl Translator<'_> {
         self.states(node, stream, groups, aggregates)
     }
 
-    /// Ends `stream` in an aggregation whose results are the states of `node`.
+    /// Ends `stream` in an aggregation that returns the states of `node`.
     fn states(
         &mut self,
         node: &AggregateExec,
@@ -92,7 +91,7 @@ impl Translator<'_> {
         Ok(stream)
     }
 
-    /// States to results.
+    /// Translates the phase from states to results.
     pub(super) fn second_phase(&mut self, node: &AggregateExec) -> Result<Stream, Unsupported> {
         let stream = self.stream(node.input())?;
         let input = node.input().schema();
@@ -117,7 +116,7 @@ impl Translator<'_> {
             };
             results.push((kind, groups.len() + aggregates.len()));
             for (part, &function) in merged.iter().enumerate() {
-                // The count of an average has 64 bits without a sign.
+                // The count of an average is an unsigned 64-bit integer.
                 let counts = kind == Kind::Average && part == 0;
                 let logical = if counts { DataType::Decimal128(WIDEST, 0) } else { call.field().data_type().clone() };
                 aggregates.push(merge(&context, call, function, &logical, state(at)?)?);
@@ -130,7 +129,7 @@ impl Translator<'_> {
         self.merged(node, stream, groups, aggregates, &results)
     }
 
-    /// Ends `stream` in an aggregation of states, and computes `results`: of each call its kind and the first column of its merged states.
+    /// Ends `stream` in an aggregation of states, and computes `results`: each call's kind and the first column of its merged states.
     fn merged(
         &mut self,
         node: &AggregateExec,
@@ -169,16 +168,16 @@ impl Translator<'_> {
     }
 }
 
-/// The way the states of a call are merged.
+/// How the states of a call are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Counts are added up.
+    /// Counts are summed.
     Count,
-    /// Sums are added up.
+    /// Sums are summed.
     Sum,
-    /// As values are.
+    /// Merged with the aggregate function itself.
     Same,
-    /// A count and a sum.
+    /// A count and a sum are summed.
     Average,
 }
 
@@ -199,7 +198,7 @@ fn kind(call: &AggregateFunctionExpr) -> Result<Kind, Unsupported> {
     }
 }
 
-/// The count and the sum of the values that `average` is of.
+/// The count and the sum for `average`.
 fn average_states(
     context: &Context<'_>,
     call: &AggregateFunctionExpr,
@@ -217,7 +216,7 @@ fn average_states(
         true => state(AggregateFunction::Count, &DataType::Int64, Some(argument.clone()))?,
         false => state(AggregateFunction::CountStar, &DataType::Int64, None)?,
     };
-    // An exact sum, whatever the order of rows; it is a float in the end.
+    // Exact in any order of rows; the final result is a float.
     let logical = match &argument.ty.logical {
         DataType::Decimal128(_, scale) => DataType::Decimal128(WIDEST, *scale),
         ty if ty.is_integer() => DataType::Decimal128(WIDEST, 0),
@@ -227,7 +226,7 @@ fn average_states(
     Ok([count, state(AggregateFunction::Sum, &logical, Some(argument))?])
 }
 
-/// An aggregate that puts states together.
+/// The aggregate that merges states.
 fn merge(
     context: &Context<'_>,
     call: &AggregateFunctionExpr,
@@ -244,7 +243,7 @@ fn merge(
     Ok(AggregateExpr { function, argument: Some(state), second: None, filter: None, distinct: false, ty })
 }
 
-/// `count`, or zero where there is nothing to count.
+/// `count`, or zero if it is NULL.
 fn or_zero(count: Expr) -> Expr {
     if !count.ty.nullable {
         return count;
@@ -254,7 +253,7 @@ fn or_zero(count: Expr) -> Expr {
     Expr { kind: ExprKind::Call { function: Function::Coalesce, args: vec![count, zero] }, ty }
 }
 
-/// Column `at` as `field` has it.
+/// Column `at`, converted to `field`.
 fn column_as(at: usize, own: Field, field: &ArrowField) -> Result<(Field, Expr), Unsupported> {
     let column = Expr::column(at, own.ty);
     let column = if column.ty.logical == *field.data_type() || column.ty.phys == Phys::Code {

@@ -1,4 +1,4 @@
-//! Conditions of joins that an order of the build side decides: comparisons of a value of it with values of the probe side.
+//! Range conditions of joins: comparisons of a build value, by which the build is sorted, with values of the probe side.
 
 use datafusion::common::JoinSide;
 use datafusion::logical_expr::Operator;
@@ -12,18 +12,18 @@ use warpmill_ir::{ArithOp, Bound, CompareOp, Expr, ExprKind, Phys, Range};
 use super::expr::connective;
 use super::stream::Stream;
 
-/// Rows of a key, or of all of a build, from which on an order of them is worth its making.
+/// Smallest number of rows per key, or of a whole build without keys, for which sorting them pays.
 pub(crate) const MANY: f64 = 64.0;
 
 /// A condition as a range of the build's order.
 pub(crate) struct Found {
-    /// Over the build's columns.
+    /// The order, over the build's columns.
     pub order: Expr,
     pub range: Range,
 }
 
 impl Found {
-    /// Whether the order rules out enough: rows of one key are few, and a single bound leaves half of them.
+    /// Whether the range rules out enough: rows per key are few, and a single bound leaves half of them.
     pub fn pays(&self, keys: &[Expr]) -> bool {
         keys.is_empty() || self.range.lower.is_some() && self.range.upper.is_some()
     }
@@ -31,17 +31,17 @@ impl Found {
 
 /// A comparison of the build's `base` with a value of the probe side.
 struct Comparison {
-    /// The build's value without widening.
+    /// The build's value without a widening cast.
     base: Expr,
     phys: Phys,
     value: Expr,
-    /// The build's value is above the other.
+    /// Whether the build's value is greater than the other.
     is_lower: bool,
     inclusive: bool,
     at: usize,
 }
 
-/// The range that decides most of `condition`, over `inputs` columns of the probe side followed by those of the build.
+/// The range for `condition`, over `inputs` columns of the probe side followed by the build's.
 pub(crate) fn of(condition: &Expr, inputs: usize) -> Option<Found> {
     let conjuncts = match &condition.kind {
         ExprKind::And(list) => list.as_slice(),
@@ -92,7 +92,7 @@ fn comparison(conjunct: &Expr, inputs: usize, at: usize) -> Option<Comparison> {
         CompareOp::Lt => (false, false),
         _ => return None,
     };
-    // An order is evaluated for all rows of the build, a bound for all of the probe side, whatever other conditions say.
+    // The order is evaluated for all build rows, a bound for all probe rows, even those that other conditions exclude.
     if !is_total_but_for_overflow(of_build) || !is_total_but_for_overflow(value) {
         return None;
     }
@@ -103,7 +103,7 @@ fn comparison(conjunct: &Expr, inputs: usize, at: usize) -> Option<Comparison> {
     Some(Comparison { base, phys: of_build.ty.phys, value: value.as_ref().clone(), is_lower, inclusive, at })
 }
 
-/// Whether nothing but a result that is too large makes an expression fail.
+/// Whether an expression can fail by overflow only.
 fn is_total_but_for_overflow(expr: &Expr) -> bool {
     let adds = matches!(
         &expr.kind,
@@ -123,7 +123,7 @@ enum Side {
     Build,
 }
 
-/// The side whose columns an expression reads, at least one; `None`: both, or none.
+/// The side whose columns an expression reads; `None` if it reads both or none.
 fn side(expr: &Expr, inputs: usize) -> Option<Side> {
     let (mut probe, mut build) = (false, false);
     expr.visit_columns(&mut |column| if column < inputs { probe = true } else { build = true });
@@ -134,7 +134,7 @@ fn side(expr: &Expr, inputs: usize) -> Option<Side> {
     }
 }
 
-/// Whether keys of a build have many rows.
+/// Whether keys of a build have many rows each.
 pub(crate) fn many_of_a_key(build: &Stream, keys: &[Expr]) -> bool {
     let distinct = keys.iter().map(|key| build.distinct_of(key).map(|n| n as f64));
     match distinct.collect::<Option<Vec<f64>>>() {
@@ -143,8 +143,8 @@ pub(crate) fn many_of_a_key(build: &Stream, keys: &[Expr]) -> bool {
     }
 }
 
-/// Whether a join on nothing but `filter` should build on its left side: the one of which one value is between two of the other side.
-/// `None` where neither is, or both.
+/// Whether a join whose only condition is `filter` should build its left side: true if a left value must be between two right values.
+/// `None` if neither or both sides qualify.
 pub(crate) fn builds_left(filter: Option<&JoinFilter>) -> Option<bool> {
     let filter = filter?;
     let mut bounds: Vec<(JoinSide, String, bool)> = vec![];
@@ -175,7 +175,7 @@ pub(crate) fn builds_left(filter: Option<&JoinFilter>) -> Option<bool> {
     }
 }
 
-/// The side whose columns an expression of a filter reads; `None`: both, or none.
+/// The side whose columns a filter's expression reads; `None` if it reads both or none.
 fn side_of(expr: &Arc<dyn PhysicalExpr>, filter: &JoinFilter) -> Option<JoinSide> {
     let side = |column: &Column| filter.column_indices().get(column.index()).map(|index| index.side);
     let mut sides = collect_columns(expr).iter().map(side).collect::<Option<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! The leaf of a DataFusion physical plan that stands for the scan of a Warpmill table.
+//! The leaf of a DataFusion physical plan for a scan of a Warpmill table.
 
 use std::fmt;
 use std::ops::Range;
@@ -20,30 +20,30 @@ use warpmill_ir::ColType;
 
 use crate::scan_rows;
 
-/// The scan of some columns of one version of a table.
+/// A scan of some columns of one version of a table.
 ///
-/// The translator turns it into a [`Scan`](warpmill_ir::Scan), and its statistics (exact row count, null counts and bounds, estimated
-/// distinct counts) feed DataFusion's optimizer. It runs by itself where columns are of types that no program holds.
+/// The translator turns it into a [`Scan`](warpmill_ir::Scan), and its statistics (exact row count, null counts and bounds, estimated distinct
+/// counts) feed DataFusion's optimizer. DataFusion executes it if it has columns of types that programs do not support.
 pub struct WarpmillScanExec {
     table: Arc<TableSnapshot>,
     name: String,
     projection: Vec<usize>,
-    /// Where only a part of the rows is read.
+    /// Set if only a part of the rows is read.
     part: Option<TablePart>,
     properties: Arc<PlanProperties>,
 }
 
-/// Some of the row segments of a table: what one of several processes reads.
+/// A part of a table for one of several processes: some of its row segments.
 #[derive(Debug, Clone)]
 pub struct TablePart {
     /// The whole table.
     pub whole: Arc<TableSnapshot>,
-    /// The row segments.
+    /// Range of row segments.
     pub segments: Range<usize>,
 }
 
 impl WarpmillScanExec {
-    /// Columns `projection` (indices into the table's schema; all where `None`) of `table`, called `name` in plans.
+    /// A scan of columns `projection` (indices into the table's schema; all if `None`) of `table`, called `name` in plans.
     pub fn try_new(table: Arc<TableSnapshot>, name: impl Into<String>, projection: Option<Vec<usize>>) -> Result<Self> {
         let projection = projection.unwrap_or_else(|| (0..table.schema().fields().len()).collect());
         let schema: SchemaRef = Arc::new(table.schema().project(&projection)?);
@@ -56,7 +56,7 @@ impl WarpmillScanExec {
         Ok(Self { table, name: name.into(), projection, part: None, properties: Arc::new(properties) })
     }
 
-    /// The same columns of row segments `segments` only; `table` is the table of these.
+    /// The same scan of row segments `segments`; `table` is the table of these.
     pub fn of_part(&self, table: Arc<TableSnapshot>, segments: Range<usize>) -> Self {
         let whole = self.part.as_ref().map_or(&self.table, |part| &part.whole);
         Self {
@@ -68,12 +68,12 @@ impl WarpmillScanExec {
         }
     }
 
-    /// The part of the table that is read; `None`: all of it.
+    /// The part of the table to read; `None`: all of it.
     pub fn part(&self) -> Option<&TablePart> {
         self.part.as_ref()
     }
 
-    /// The version of the table that is read.
+    /// The table version to read.
     pub fn table(&self) -> &Arc<TableSnapshot> {
         &self.table
     }
@@ -154,7 +154,7 @@ impl ExecutionPlan for WarpmillScanExec {
     }
 }
 
-/// The statistics that `table` has of columns `projection`, in DataFusion's terms (for scans and table providers).
+/// The statistics of columns `projection` of `table` in DataFusion's terms (for scans and table providers).
 pub fn table_statistics(table: &TableSnapshot, projection: &[usize]) -> Statistics {
     let column_statistics: Vec<_> = projection.iter().map(|&column| column_statistics(table, column)).collect();
     let total = column_statistics.iter().try_fold(0usize, |sum, c| c.byte_size.get_value().map(|b| sum + b));
@@ -169,14 +169,14 @@ fn column_statistics(table: &TableSnapshot, column: usize) -> ColumnStatistics {
     let stats = table.column_stats(column);
     let logical = table.schema().field(column).data_type();
     let bound = |value: &Option<StatValue>, last: bool| match table.dictionary(column) {
-        // The dictionary may hold more than the column (after a replacement), never less.
+        // The dictionary may contain strings that the column lacks (after a replacement), never fewer.
         Some(dictionary) if !dictionary.is_empty() => {
             let code = if last { dictionary.len() as u32 - 1 } else { 0 };
             scalar(&StatValue::Str(dictionary.get(code).to_owned()), logical)
                 .map_or(Precision::Absent, Precision::Inexact)
         }
         _ => match value.as_ref().and_then(|v| scalar(v, logical)) {
-            // Writers take the bounds of integers from the values themselves; strings may be cut, and floats have two zeros.
+            // Writers take the bounds of integers from the values; string bounds may be truncated, and floats have two zeros.
             Some(value) if ColType::range_of(logical).is_some() => Precision::Exact(value),
             Some(value) => Precision::Inexact(value),
             None => Precision::Absent,
@@ -192,7 +192,7 @@ fn column_statistics(table: &TableSnapshot, column: usize) -> ColumnStatistics {
     }
 }
 
-/// A bound as a DataFusion scalar of type `logical`, `None` for types without one.
+/// A bound as a DataFusion scalar of type `logical`; `None` for types without one.
 fn scalar(value: &StatValue, logical: &DataType) -> Option<ScalarValue> {
     Some(match (value, logical) {
         (StatValue::Int(v), DataType::Int8) => ScalarValue::Int8(Some(i8::try_from(*v).ok()?)),

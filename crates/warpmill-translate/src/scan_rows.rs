@@ -1,4 +1,4 @@
-//! Rows of a table for DataFusion's operators: what no program holds ([`ColType::of`](warpmill_ir::ColType::of)).
+//! Rows of a table for DataFusion's operators, for types that programs do not support ([`ColType::of`](warpmill_ir::ColType::of)).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 use warpmill_format::TableSnapshot;
 
-/// The rows of columns `projection` of `table`, in order; their schema is `schema`. As many row segments are decoded at a time as there are threads.
+/// The rows of columns `projection` of `table`, in order, with schema `schema`. Decodes as many row segments at a time as there are threads.
 pub(crate) fn rows(
     table: &Arc<TableSnapshot>,
     projection: &[usize],
@@ -36,7 +36,7 @@ pub(crate) fn rows(
     Box::pin(RecordBatchStreamAdapter::new(schema, batches.try_flatten()))
 }
 
-/// Columns of a row segment.
+/// Decodes columns of a row segment.
 fn decode(table: &TableSnapshot, segment: usize, projection: &[usize], schema: SchemaRef) -> Result<RecordBatch> {
     let columns = projection.iter().map(|&column| table.array(segment, column));
     let columns = columns.collect::<Result<Vec<_>, _>>().map_err(|error| DataFusionError::External(error.into()))?;

@@ -1,12 +1,12 @@
-//! Rows on their way through the translator: pipelines that have no sink yet.
+//! The rows of a plan node during translation: pipelines without a sink.
 
 use std::sync::Arc;
 
 use crate::expr::SubqueryKey;
 use warpmill_ir::{ColType, Expr, ExprKind, Field, Operator, SinkId, Source};
 
-/// The pipelines that together give the rows of a plan node. All branches have the same columns (`fields`); there are
-/// several below a union and after a join that also gives unmatched build rows.
+/// The pipelines that together return the rows of a plan node. All branches have the same columns (`fields`). A union has several
+/// branches, as does a join that also returns unmatched build rows.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub branches: Vec<Branch>,
@@ -24,9 +24,9 @@ pub(crate) struct Stream {
 /// The number of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rows {
-    /// At most this many, proven.
+    /// Proven upper bound.
     pub bound: Option<u128>,
-    /// At most about this many, from estimated distinct counts of join keys.
+    /// Estimated upper bound, from distinct counts of join keys.
     pub likely: f64,
 }
 
@@ -34,8 +34,8 @@ pub(crate) struct Rows {
 pub(crate) struct Branch {
     pub source: Source,
     pub operators: Vec<Operator>,
-    /// For each column at the end of the branch: the scan columns that it is or that inner joins make it equal to, where
-    /// dropping the scan's rows that a join further up will drop changes nothing else.
+    /// For each column at the end of the branch: the scan columns that it equals, directly or by inner joins, if dropping the scan rows that a join
+    /// further up drops anyway has no other effect.
     pub origin: Vec<Vec<Origin>>,
 }
 
@@ -44,31 +44,31 @@ pub(crate) struct Branch {
 pub(crate) struct Origin {
     pub scan: ScanPlace,
     pub column: usize,
-    /// Whether the scan's rows are grouped on the way. Where a scan is pruned, groups that a join further up drops may have lost some
-    /// of their rows only: what is computed of them before must not fail.
+    /// Whether the scan's rows are grouped on the way. If the scan is pruned, groups that a join further up drops may have lost some of their
+    /// rows: expressions evaluated on them before that join must not fail.
     pub grouped: bool,
 }
 
-/// The pipeline that a scan is the source of.
+/// The pipeline of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScanPlace {
-    /// The branch's own.
+    /// The branch itself.
     Own,
-    /// The one that is the second-th of those that feed a sink: a hash build that the branch probes, the aggregation whose groups are
-    /// its rows, or one below these.
+    /// Pipeline number `.1` among those that feed sink `.0`: a hash build that the branch probes, the aggregation whose groups are its rows, or one
+    /// below these.
     Below(SinkId, usize),
 }
 
 impl Branch {
-    /// The origins of a column at the end of the branch by which its scans may be pruned.
+    /// The origins of a column at the end of the branch that may be pruned.
     pub fn origins(&self, column: usize) -> impl Iterator<Item = Origin> {
         let origins = &self.origin[column];
-        // Looks at the operators only where rows are grouped.
+        // Checks the operators only if rows are grouped.
         let total = !origins.iter().any(|origin| origin.grouped) || self.operators.iter().all(is_total);
         origins.iter().copied().filter(move |origin| total || !origin.grouped)
     }
 
-    /// The origins of a column as seen by who reads or probes `sink`, which the branch is the `index`-th to feed.
+    /// The origins of a column for pipelines that read or probe `sink`; the branch is its feeder number `index`.
     pub fn origins_below(&self, column: usize, sink: SinkId, index: usize) -> impl Iterator<Item = Origin> {
         self.origins(column).map(move |origin| match origin.scan {
             ScanPlace::Own => Origin { scan: ScanPlace::Below(sink, index), ..origin },
@@ -77,7 +77,7 @@ impl Branch {
     }
 }
 
-/// Whether no row makes an operator fail.
+/// Whether an operator cannot fail for any row.
 fn is_total(operator: &Operator) -> bool {
     match operator {
         Operator::Filter(predicate) => predicate.is_total(),
@@ -88,7 +88,7 @@ fn is_total(operator: &Operator) -> bool {
 }
 
 impl Stream {
-    /// A stream of one branch without operators, whose columns are all of the plan node's.
+    /// A stream of one branch without operators, with exactly the plan node's columns.
     pub fn of_source(source: Source, rows: Rows) -> Self {
         let fields = source.fields().to_vec();
         let origin = match &source {
@@ -107,7 +107,7 @@ impl Stream {
         }
     }
 
-    /// The rows of a finished sink once more, of a stream that is just these.
+    /// Reads the rows of a finished sink again; the stream must consist of just that source.
     pub fn again(&self) -> Self {
         let source = self.branches[0].source.clone();
         Self { distinct: self.distinct.clone(), ..Self::of_source(source, self.rows) }
@@ -133,7 +133,7 @@ impl Stream {
         of_column.into_iter().chain(entries).min()
     }
 
-    /// Keeps the rows for which all `conjuncts` (over `fields`) hold; they join the scan's filters where nothing is between.
+    /// Keeps the rows that satisfy all `conjuncts` (over `fields`), as filters of the scan if no operator is in between.
     pub fn filter(&mut self, conjuncts: Vec<Expr>) {
         for branch in &mut self.branches {
             match (&mut branch.source, branch.operators.as_slice()) {
@@ -163,7 +163,7 @@ impl Stream {
         self.subqueries.clear();
     }
 
-    /// Makes `fields` exactly the node's columns, in order.
+    /// Reduces `fields` to exactly the node's columns, in order.
     pub fn normalize(&mut self) {
         if self.columns.iter().copied().eq(0..self.fields.len()) {
             return;
@@ -173,7 +173,7 @@ impl Stream {
         self.project(list);
     }
 
-    /// Lets `fetch` rows pass in each branch after the first `skip`.
+    /// Passes `fetch` rows in each branch after the first `skip`.
     pub fn limit(&mut self, skip: u64, fetch: Option<u64>) {
         for branch in &mut self.branches {
             branch.origin.fill(vec![]);
@@ -188,24 +188,24 @@ impl Stream {
 }
 
 impl Rows {
-    /// Exactly known to be at most `n`.
+    /// A proven bound of `n`.
     pub fn at_most(n: u64) -> Self {
         Self { bound: Some(n.into()), likely: n as f64 }
     }
 
-    /// Nothing is known.
+    /// An unknown number.
     pub fn unknown() -> Self {
         Self { bound: None, likely: f64::INFINITY }
     }
 
-    /// Of two streams one after the other.
+    /// The sum of two streams' numbers.
     pub fn plus(self, other: Self) -> Self {
         let bound = self.bound.zip(other.bound).and_then(|(a, b)| a.checked_add(b));
         Self { bound, likely: self.likely + other.likely }
     }
 }
 
-/// The type of a column of `table`: narrowed by what its statistics prove.
+/// The type of a column of `table`, narrowed by its statistics.
 pub(crate) fn column_type(table: &Arc<warpmill_format::TableSnapshot>, column: usize) -> Option<ColType> {
     let stats = table.column_stats(column);
     let ty = ColType::of(table.schema().field(column).data_type(), stats.nulls > 0)?;

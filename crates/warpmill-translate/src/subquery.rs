@@ -28,7 +28,7 @@ pub(super) struct Subquery {
     build: SinkId,
     /// Its only column.
     field: Field,
-    /// Whether it always gives a row.
+    /// Whether it always returns a row.
     exactly_one: bool,
 }
 
@@ -76,7 +76,7 @@ impl Translator<'_> {
         Ok(stream)
     }
 
-    /// One row with the only value of `stream`, whose column is `field`: NULL where there is none, an error where there are several.
+    /// Reduces `stream` to one row with its only value, column `field`: NULL without rows, an error for several.
     fn only_row(&mut self, stream: Stream, field: Field) -> Result<Stream, Unsupported> {
         let counted = ColType::of(&DataType::Int64, false);
         let counted = counted.ok_or_else(|| Unsupported::new("ScalarSubqueryExec", "no type of counts"))?;
@@ -157,7 +157,7 @@ enum RowCount {
     AtMostOne,
 }
 
-/// The number of rows `plan` gives, where that is provably one or none.
+/// The number of rows of `plan`, if it is provably one or none.
 fn row_count(plan: &Arc<dyn ExecutionPlan>) -> Option<RowCount> {
     if let Some(node) = plan.downcast_ref::<AggregateExec>() {
         let whole = !matches!(node.mode(), AggregateMode::Partial | AggregateMode::PartialReduce);

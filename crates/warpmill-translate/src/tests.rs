@@ -365,10 +365,10 @@ fn windows_of_the_same_order_are_one_sink() {
         lines(&format!("select rank() {over}, lag(id) {over}, count(v) {over} from a")),
         ["window by [name] order [id] [rank(), lag 1(id), count() range ..0]"]
     );
-    // The sorts that DataFusion has put below are not in the program.
+    // The program omits the sorts that DataFusion has put below.
     let two = shown("select rank() over (order by id), min(v) over (partition by name rows 2 preceding) from a");
     assert!(!two.contains("sort by [name") && two.matches("  window").count() == 2, "{two}");
-    // Columns that only keys read, and calls that nobody does, are not in the output.
+    // The output omits columns that only keys read, and unused calls.
     let program = translated(
         &context,
         "select r from (select id, rank() over (order by v) as r, ntile(2) over (order by v) from a) q",
@@ -392,7 +392,7 @@ fn windows_that_stay_say_why() {
     }
 }
 
-/// A plan as a program, where devices run `median` and `corr` as functions of the host's language.
+/// Translates a plan for devices that run `median` and `corr` as host-language functions.
 fn with_functions(sql: &str) -> std::result::Result<Program, Unsupported> {
     let functions = |function: &AggregateUDF, types: &[DataType]| {
         let text = format!("{types:?}").into();

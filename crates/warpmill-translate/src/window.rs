@@ -1,4 +1,4 @@
-//! Window functions: one sink for all that have the same partitions and order.
+//! Window functions: one sink for all calls with the same partitions and order.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::expr::{Limit, Scope, convert, interval};
 use super::stream::{Rows, Stream};
 use super::{Translator, moved, scope};
 
-/// Rows that windows are computed of at most.
+/// Largest number of rows of a window.
 const MOST_ROWS: u128 = u32::MAX as u128;
 
 /// The window functions that a plan node computes, and its input.
@@ -135,7 +135,7 @@ fn window<'a>(
     Ok(Sink::Window { partition, order, calls: translated, payload, fields })
 }
 
-/// A call, and all that it is read with.
+/// A call with its input columns and types.
 struct Context<'a> {
     scope: &'a Scope<'a>,
     rows: Rows,
@@ -175,7 +175,7 @@ impl Context<'_> {
     }
 
     fn standard(&self, function: &WindowUDFExpr) -> Result<WindowCall, Unsupported> {
-        // Both flags are shown only.
+        // The two flags are visible in the debug text only.
         let shown = format!("{function:?}");
         let ignore_nulls = shown.ends_with("ignore_nulls: true }");
         let reversed = shown.contains("is_reversed: true, ignore_nulls: ");
@@ -219,7 +219,7 @@ impl Context<'_> {
         }
     }
 
-    /// A call whose value is one of its argument.
+    /// A call that returns one of the argument's values.
     fn picked(
         &self,
         function: WindowFunction,
@@ -232,7 +232,7 @@ impl Context<'_> {
         Ok(WindowCall { function, argument: Some(argument), frame, ignore_nulls, ty })
     }
 
-    /// A call whose value follows from the position alone.
+    /// A call whose value depends on the position alone.
     fn position(&self, function: WindowFunction) -> Result<WindowCall, Unsupported> {
         let logical = self.field()?.data_type().clone();
         let ty = ColType::of(&logical, false).ok_or_else(|| self.unsupported("this type"))?;
@@ -278,7 +278,7 @@ impl Context<'_> {
         }
     }
 
-    /// The argument of a shift, and its default, in one representation.
+    /// The argument of a shift and its default, in one representation.
     fn with_default(
         &self,
         argument: Expr,
@@ -357,7 +357,7 @@ fn constant(expr: &Expr) -> Option<Scalar> {
     }
 }
 
-/// An interval of months, days and nanoseconds in the units of a type; `None`: it is no whole number of them.
+/// An interval in the units of a type; `None` if it is no whole number of them.
 fn units_of(ty: &DataType, (months, days, nanos): (i32, i32, i64)) -> Option<i128> {
     const DAY: i128 = 86_400_000_000_000;
     let unit = match ty {

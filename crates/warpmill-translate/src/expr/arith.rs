@@ -1,4 +1,4 @@
-//! Arithmetic: representations that are proven by ranges, checked arithmetic where nothing is proven.
+//! Arithmetic: representations proven by ranges, checked arithmetic where nothing is proven.
 
 use arrow::datatypes::DataType;
 use warpmill_ir::{ArithOp, ColType, Expr, ExprKind, Phys, Scalar};
@@ -17,7 +17,7 @@ pub(crate) fn arith(op: ArithOp, left: Expr, right: Expr, logical: &DataType) ->
         return Some(Expr { kind: kind(op, left, right, false), ty });
     }
     if left.ty.logical == right.ty.logical && is_temporal(&left.ty.logical) {
-        // A difference of dates in days, of timestamps in their own unit; other results need a conversion of units.
+        // Differences of dates are in days, of timestamps in their own unit; other results need a conversion of units.
         let same_unit = match (&left.ty.logical, logical) {
             (DataType::Date32, DataType::Int64 | DataType::Int32) => true,
             (DataType::Timestamp(a, _), DataType::Duration(b)) => a == b,
@@ -85,12 +85,11 @@ fn integers(op: ArithOp, left: Expr, right: Expr, logical: &DataType, nullable: 
     Some(Expr { kind: kind(op, left.widen(phys), right.widen(phys), checked), ty })
 }
 
-/// Range, representation and whether arithmetic must be checked, for a result that lies in `range` (`None`: beyond i128) and
-/// operands held as `least` or narrower.
+/// Range and representation of a result in `range` (`None`: beyond i128) with operands of type `least` or narrower, and whether the arithmetic
+/// must be checked.
 ///
-/// A result that fits the logical type needs no check. Else, where the representation that the type itself asks for holds the
-/// operands, an overflow of it is the error; where not, the result is computed exactly in a wider one, and leaving the
-/// program is what fails.
+/// A result that fits the logical type needs no check. Otherwise, if the logical type's own representation holds the operands, the arithmetic is
+/// checked in it; if not, the result is computed exactly in a wider representation, and converted with a check when it leaves the program.
 fn settle(range: Option<Range>, logical: &DataType, least: Phys) -> Option<(Range, Phys, bool)> {
     let bounds = ColType::range_of(logical)?;
     let decimal = matches!(logical, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..));
@@ -121,16 +120,16 @@ fn product(a: Range, b: Range) -> Option<Range> {
     Some((*corners.iter().min()?, *corners.iter().max()?))
 }
 
-/// The number of digits the dividend is scaled up by; `None` where that is negative.
+/// The number of digits by which the dividend is scaled up; `None` if negative.
 fn exponent(left: &Expr, right: &Expr, logical: &DataType) -> Option<u32> {
     let exponent = scale(logical)? - scale(&left.ty.logical)? + scale(&right.ty.logical)?;
     u32::try_from(exponent).ok()
 }
 
-/// Range of a quotient, and the representation that also holds the scaled dividend.
+/// Range of a quotient, and a representation that also fits the scaled dividend.
 fn quotient(a: Range, least: Phys, exponent: u32) -> (Option<Range>, Phys) {
     let scaled = 10i128.checked_pow(exponent).and_then(|factor| product(a, (factor, factor)));
-    // The divisor's magnitude is at least 1, and either sign is possible.
+    // The divisor's magnitude is at least 1, with either sign.
     let range = scaled.and_then(|(lo, hi)| {
         let max = lo.checked_abs()?.max(hi.checked_abs()?);
         Some((-max, max))

@@ -17,7 +17,7 @@ pub(super) fn scale(logical: &DataType) -> Option<i32> {
     })
 }
 
-/// `expr` as a value of type `logical`. Where the value's integer stays the same and provably fits, nothing is computed.
+/// Converts `expr` to type `logical`. If the unscaled integer stays the same and provably fits, only the type changes.
 pub(crate) fn convert(expr: Expr, logical: &DataType, try_cast: bool) -> Result<Expr, Unsupported> {
     if expr.ty.logical == *logical || is_string(&expr.ty.logical) && is_string(logical) {
         return Ok(relabel(expr, logical));
@@ -45,7 +45,7 @@ pub(crate) fn convert(expr: Expr, logical: &DataType, try_cast: bool) -> Result<
             Some(range) if range == expr.ty.range.unwrap_or_default() && same_unit(&expr.ty.logical, logical) => {
                 return Ok(relabel(expr, logical));
             }
-            // A proven conversion cannot fail, so that TRY_CAST makes no NULLs either.
+            // A proven conversion cannot fail, so TRY_CAST makes no NULLs.
             Some(range) => return Ok(cast(expr.clone(), ty.with_nullable(expr.ty.nullable).narrowed(range), try_cast)),
             None => return Ok(cast(expr, ty, try_cast)),
         }
@@ -63,8 +63,8 @@ fn has_zone(logical: &DataType) -> bool {
     matches!(logical, DataType::Timestamp(_, Some(_)))
 }
 
-/// The same value under another name of its type. What an expression computes may follow from its type: such a one stays
-/// as it is, below.
+/// Changes the logical type without a computation. An expression whose computation may depend on its
+/// type is kept, inside a `Widen` of the new type.
 fn relabel(expr: Expr, logical: &DataType) -> Expr {
     let ty = ColType { logical: logical.clone(), ..expr.ty.clone() };
     let typed = matches!(expr.kind, ExprKind::Cast { .. } | ExprKind::Call { .. } | ExprKind::AddInterval { .. });
@@ -78,7 +78,7 @@ fn cast(input: Expr, ty: ColType, try_cast: bool) -> Expr {
     Expr { kind: ExprKind::Cast { input: Box::new(input), try_cast }, ty }
 }
 
-/// Whether the unscaled integers of equal values of both types are equal.
+/// Whether equal values of both types have equal unscaled integers.
 fn same_unit(from: &DataType, to: &DataType) -> bool {
     match (scale(from), scale(to)) {
         (Some(a), Some(b)) => a == b,
@@ -90,7 +90,7 @@ fn same_unit(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Bounds of the unscaled integers after conversion; `None` where they are not known.
+/// Bounds of the unscaled integers after conversion; `None` if unknown.
 fn converted_range((lo, hi): (i128, i128), from: &DataType, to: &DataType) -> Option<(i128, i128)> {
     if same_unit(from, to) {
         return Some((lo, hi));
@@ -102,7 +102,7 @@ fn converted_range((lo, hi): (i128, i128), from: &DataType, to: &DataType) -> Op
         } else if lo == hi && lo % factor == 0 {
             Some((lo / factor, hi / factor))
         } else {
-            // Rounded half away from zero.
+            // Rounding is half away from zero.
             Some((lo / factor - 1, hi / factor + 1))
         };
     }
@@ -126,7 +126,7 @@ fn ticks_per_day(logical: &DataType) -> Option<i128> {
     })
 }
 
-/// An exact number with `to` digits after the point, no fewer than it has; `None` for other types.
+/// Converts an exact number to `to` (no fewer) digits after the point; `None` for other types.
 pub(super) fn rescale(expr: Expr, to: i32) -> Option<Expr> {
     let from = scale(&expr.ty.logical)?;
     if from == to {
@@ -136,7 +136,7 @@ pub(super) fn rescale(expr: Expr, to: i32) -> Option<Expr> {
     convert(expr, &logical, false).ok()
 }
 
-/// Converts all of `list` to `logical`, held alike, and gives the type that holds any of them.
+/// Converts all of `list` to `logical` in one representation. Returns them with the type that fits any of them.
 pub(crate) fn unify(list: Vec<Expr>, logical: &DataType) -> Result<(Vec<Expr>, ColType), Unsupported> {
     let list: Vec<Expr> = list.into_iter().map(|e| convert(e, logical, false)).collect::<Result<_, _>>()?;
     let ty = common_type(list.iter().map(|e| &e.ty))
@@ -145,7 +145,7 @@ pub(crate) fn unify(list: Vec<Expr>, logical: &DataType) -> Result<(Vec<Expr>, C
     Ok((list, ty))
 }
 
-/// The type that holds values of all `types`, which agree on the logical type; `None` for an empty list.
+/// The narrowest type for values of all `types`, whose logical types agree; `None` for an empty list.
 pub(crate) fn common_type<'a>(types: impl Iterator<Item = &'a ColType>) -> Option<ColType> {
     types.fold(None, |common: Option<ColType>, ty| {
         let Some(common) = common else { return Some(ty.clone()) };

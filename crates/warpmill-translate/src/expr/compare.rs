@@ -1,4 +1,4 @@
-//! Comparisons: operands in one representation, and comparisons that ranges decide.
+//! Comparisons: conversion of operands to one representation, and comparisons decided by ranges.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) fn compare(op: CompareOp, left: Expr, right: Expr) -> Option<Expr> {
     Some(Expr { kind: ExprKind::Compare { op, left: Box::new(left), right: Box::new(right) }, ty })
 }
 
-/// Both expressions in the representation, scale and dictionary that they compare in.
+/// Converts both expressions to one representation, scale and dictionary for a comparison.
 pub(crate) fn comparable(left: Expr, right: Expr) -> Option<(Expr, Expr)> {
     if is_string(&left.ty.logical) && is_string(&right.ty.logical) {
         let same = matches!((&left.ty.dictionary, &right.ty.dictionary), (Some(a), Some(b)) if Arc::ptr_eq(a, b));
@@ -37,7 +37,7 @@ pub(crate) fn comparable(left: Expr, right: Expr) -> Option<(Expr, Expr)> {
     Some((left.widen(phys), right.widen(phys)))
 }
 
-/// Exact numbers with equal scales: where one side is a constant, a conversion of the other to more digits is undone.
+/// Converts exact numbers to equal scales. If one side is a constant, a widening cast of the other side is removed.
 fn align(left: Expr, right: Expr) -> Option<(Expr, Expr)> {
     let (left, right) = unscaled(left, right);
     let (right, left) = unscaled(right, left);
@@ -45,14 +45,14 @@ fn align(left: Expr, right: Expr) -> Option<(Expr, Expr)> {
     Some((rescale(left, to)?, rescale(right, to)?))
 }
 
-/// `(CAST(x AS more digits), constant)` as `(x, the constant with fewer digits)` where the constant has no more digits.
+/// Rewrites `(CAST(x AS more digits), constant)` to `(x, the constant with fewer digits)` if the constant needs no more digits.
 fn unscaled(value: Expr, constant: Expr) -> (Expr, Expr) {
     let stripped = (|| {
         let ExprKind::Cast { input, .. } = &value.kind else { return None };
         let ExprKind::Literal(Scalar::Int(digits)) = constant.kind else { return None };
         let (from, to) = (scale(&input.ty.logical)?, scale(&constant.ty.logical)?);
         let factor = 10i128.checked_pow(u32::try_from(to - from).ok()?)?;
-        // A cast that could fail has bounds that its type gives, not its input.
+        // The bounds of a cast that could fail come from its type, not its input.
         let proven = input.ty.range?.0.checked_mul(factor)? == value.ty.range?.0
             && input.ty.range?.1.checked_mul(factor)? == value.ty.range?.1;
         let same_scale = scale(&value.ty.logical)? == to;
@@ -64,7 +64,7 @@ fn unscaled(value: Expr, constant: Expr) -> (Expr, Expr) {
     stripped.unwrap_or((value, constant))
 }
 
-/// The decision by the ranges of two non-null integers.
+/// The result of comparing two non-null integers if their ranges decide it.
 fn decided(op: CompareOp, left: &Expr, right: &Expr) -> Option<bool> {
     let (a, b) = (left.ty.range?, right.ty.range?);
     let (less, greater) = (a.1 < b.0, a.0 > b.1);
@@ -101,7 +101,7 @@ pub(super) fn in_list(input: Expr, items: Vec<Expr>, negated: bool) -> Option<Ex
     }
     let input = if input.ty.phys == Phys::Code { input.widen(Phys::Str) } else { input };
     if let Some((lo, hi)) = input.ty.range {
-        // A constant that the column cannot hold never matches (and may not fit the representation).
+        // Constants outside of the column's range never match (and may not fit the representation).
         constants.retain(|constant| matches!(constant, Scalar::Int(value) if lo <= *value && *value <= hi));
     }
     let ty = Expr::bool(true).ty.with_nullable(input.ty.nullable || has_null);

@@ -1,5 +1,5 @@
-//! Strings as dictionary codes: what depends on few codes and integers is computed once per combination of them, and what is chosen of a few
-//! constants becomes codes of these, so that groups, joins and sorts see integers.
+//! Strings as dictionary codes: a string that depends on few codes and integers is computed once per combination of them, and a choice among
+//! a few constants becomes codes of these, so that groups, joins and sorts handle integers.
 
 use std::sync::Arc;
 
@@ -8,30 +8,30 @@ use warpmill_format::Dictionary;
 use warpmill_ir::recoding::{NO_CODE, digits};
 use warpmill_ir::{ColType, Expr, ExprKind, Function, Phys, Recoding, Scalar};
 
-/// The combinations of codes that are worth computing whatever the number of rows.
+/// Number of combinations that is always worth computing.
 const FEW: usize = 1024;
-/// The most combinations for keys.
+/// Largest number of combinations for keys.
 const MOST: usize = 1 << 16;
-/// The most combinations for columns that need not be keys.
+/// Largest number of combinations for columns that may not be keys.
 const MOST_PROJECTED: usize = 1 << 12;
 
-/// The number of combinations of codes that are computed before the first row is seen.
+/// Largest number of code combinations that are computed before the first row is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit(usize);
 
 impl Limit {
-    /// For keys of about `rows` rows at most.
+    /// The limit for keys of at most about `rows` rows.
     pub fn of_keys(rows: f64) -> Self {
-        // Computing one takes no longer than a few rows do.
+        // Computing a combination takes no longer than a few rows do.
         Self((rows / 8.0).clamp(FEW as f64, MOST as f64) as usize)
     }
 
-    /// For columns of about `rows` rows at most, whatever they are for.
+    /// The limit for columns, of any use, of at most about `rows` rows.
     pub fn of_columns(rows: f64) -> Self {
         Self(Self::of_keys(rows).0.min(MOST_PROJECTED))
     }
 
-    /// `expr` held as codes where it is a string that depends on few of them, else as it is.
+    /// Encodes `expr` as codes if it is a string that depends on few of them; otherwise returns it unchanged.
     pub fn encode(self, expr: Expr) -> Expr {
         self.encoded(&expr).unwrap_or(expr)
     }
@@ -61,7 +61,7 @@ impl Limit {
                 Some(Expr { kind: ExprKind::Call { function: Function::Coalesce, args }, ty })
             }
             ExprKind::Call { function, args } => {
-                // Fewer codes may be left of an argument than it has inputs.
+                // An argument may have fewer codes than its inputs have combinations.
                 let mut changed = false;
                 let args = args.iter().map(|arg| match self.encoded(arg) {
                     Some(encoded) => {
@@ -77,7 +77,7 @@ impl Limit {
         }
     }
 
-    /// `expr` as a code by all that it depends on, if these are codes and integers, and there are few combinations of them.
+    /// `expr` as a code computed from its inputs, if these are codes and integers with few combinations.
     fn recoded(self, mut expr: Expr) -> Option<Expr> {
         let mut inputs = vec![];
         if !take_inputs(&mut expr, &mut inputs) || inputs.is_empty() {
@@ -87,7 +87,7 @@ impl Limit {
         recode(expr, inputs)
     }
 
-    /// `values`, each a constant or encoded, as codes of one dictionary.
+    /// Converts `values`, each a constant or encodable, to codes of one dictionary.
     fn alike<'a>(self, values: impl Iterator<Item = &'a Expr>) -> Option<(Vec<Expr>, Arc<Dictionary>)> {
         let encoded = |value: &'a Expr| match value.kind {
             ExprKind::Literal(_) => Some(value.clone()),
@@ -99,7 +99,7 @@ impl Limit {
         Some((values, dictionary))
     }
 
-    /// The dictionary of all strings that `values` (constants and codes) can be, if there are few.
+    /// The dictionary of all possible strings of `values` (constants and codes), if there are few.
     fn union(self, values: &[Expr]) -> Option<Arc<Dictionary>> {
         let mut dictionaries: Vec<&Arc<Dictionary>> = vec![];
         let mut entries: Vec<&str> = vec![];
@@ -128,7 +128,7 @@ impl Limit {
         if entries.is_empty() { None } else { Some(Arc::new(Dictionary::from_sorted(entries))) }
     }
 
-    /// Both keys of a join as codes of one dictionary, if they are codes of two.
+    /// Converts both keys of a join to codes of one dictionary if they are codes of two.
     pub fn one_dictionary(self, left: Expr, right: Expr) -> (Expr, Expr) {
         let (Some(a), Some(b)) = (&left.ty.dictionary, &right.ty.dictionary) else { return (left, right) };
         if Arc::ptr_eq(a, b) {
@@ -144,8 +144,8 @@ impl Limit {
     }
 }
 
-/// Moves the sub-expressions of `expr` that are held as codes, and its columns of integers, to `inputs`, which columns take the
-/// place of; whether it depends on nothing else.
+/// Moves the sub-expressions of `expr` that are codes, and its integer columns, to `inputs`, and replaces them by columns. Returns whether
+/// `expr` depends on nothing else.
 fn take_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) -> bool {
     if matches!(expr.kind, ExprKind::Literal(_)) {
         return true;
@@ -162,7 +162,7 @@ fn take_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) -> bool {
     !is_column && expr.children_mut().into_iter().all(|child| take_inputs(child, inputs))
 }
 
-/// `value`, a constant or a code, as a code of `dictionary`, which has all its strings.
+/// Converts `value`, a constant or a code, to a code of `dictionary`, which contains all its strings.
 fn within(value: Expr, dictionary: &Arc<Dictionary>) -> Option<Expr> {
     let ty = held_in(&value.ty, Arc::clone(dictionary));
     match &value.kind {
@@ -172,12 +172,12 @@ fn within(value: Expr, dictionary: &Arc<Dictionary>) -> Option<Expr> {
     }
 }
 
-/// `value`, a code, as a code of `dictionary`, which has all its strings.
+/// Converts `value`, a code, to a code of `dictionary`, which contains all its strings.
 fn translated(value: Expr, dictionary: &Arc<Dictionary>) -> Option<Expr> {
     let own = Arc::clone(value.ty.dictionary.as_ref()?);
     let ty = held_in(&value.ty, Arc::clone(dictionary));
     if own.len() == dictionary.len() {
-        // The same strings have the same codes.
+        // Equal dictionaries have equal codes.
         return Some(Expr { ty, ..value });
     }
     let new: Vec<u32> = own.iter().map(|entry| dictionary.code(entry)).collect::<Option<_>>()?;

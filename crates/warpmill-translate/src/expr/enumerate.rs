@@ -1,4 +1,4 @@
-//! Expressions of one integer column of few values, as what each of the values gives.
+//! Expressions of one integer column with few values, tabulated: one result per value.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use warpmill_ir::{CompareOp, Expr, ExprKind, Scalar, Unsupported};
 
 use super::{Scope, compare, literal, unify};
 
-/// The most values of the column.
+/// Largest number of values of the column.
 const MOST_VALUES: i128 = 256;
 
-/// Whether it works on the bits of integers: `grouping(a, b)` does, on the number of a grouping set.
+/// Whether an operator works on bits of integers, as `grouping(a, b)` does on the number of a grouping set.
 pub(super) fn is_bitwise(op: &Op) -> bool {
     matches!(op, Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor | Op::BitwiseShiftLeft | Op::BitwiseShiftRight)
 }
 
 impl Scope<'_> {
-    /// `expr` as a CASE of the values of the one column that it reads, each evaluated by DataFusion now.
+    /// `expr` as a CASE over the values of its only column, with results that DataFusion computes now.
     pub(super) fn by_value(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Expr, Unsupported> {
         let unsupported = |reason: &str| Unsupported::new(expr, reason);
         let columns = collect_columns(expr);
@@ -59,7 +59,7 @@ impl Scope<'_> {
     }
 }
 
-/// The results of `expr` where its column has these values.
+/// Evaluates `expr` for these values of its column.
 fn evaluate(
     expr: &Arc<dyn PhysicalExpr>,
     name: &str,
@@ -72,7 +72,7 @@ fn evaluate(
             None => Transformed::no(node),
         })
     })?;
-    // Bounds of an integer type: each value is one of it.
+    // Within the bounds of the integer type, so that each value fits.
     let wide = ScalarValue::iter_to_array(values.iter().map(|value| ScalarValue::Decimal128(Some(*value), 38, 0)))?;
     let column = cast(&wide, logical)?;
     let schema = Arc::new(Schema::new(vec![Field::new(name, logical.clone(), true)]));

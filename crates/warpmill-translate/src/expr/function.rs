@@ -10,7 +10,7 @@ use super::{Scope, arith, compare, connective, convert, is_string, negate, unify
 use crate::kept;
 
 impl Scope<'_> {
-    /// A call of a DataFusion function.
+    /// Translates a call of a DataFusion function.
     pub(super) fn call(&self, expr: &Arc<dyn PhysicalExpr>, call: &ScalarFunctionExpr) -> Result<Expr, Unsupported> {
         let unsupported = |reason: &str| Unsupported::new(expr, reason);
         let args: Vec<Expr> = call.args().iter().map(|arg| self.expr(arg)).collect::<Result<_, _>>()?;
@@ -88,8 +88,9 @@ impl Scope<'_> {
     }
 }
 
-/// The operators of exact numbers, which are functions where they are to be checked: of one, or of many from the left to the
-/// right with results of one type.
+/// The operators of the checked-arithmetic function `name`, for exact numbers: one, or several that are applied from left to right with results of
+/// one
+/// type.
 fn operators(name: &str) -> Option<Vec<ArithOp>> {
     name.split(' ').map(operator).collect()
 }
@@ -117,7 +118,7 @@ fn operation(ops: &[ArithOp], args: Vec<Expr>, result: &DataType) -> Option<Expr
     ops.iter().zip(args).try_fold(first, |left, (op, right)| arith(*op, left, right, result))
 }
 
-/// The nearest whole number as a float, the even one of two.
+/// Rounds a float to the nearest whole number, ties to even.
 fn round_even(args: Vec<Expr>) -> Option<Expr> {
     let [x] = <[Expr; 1]>::try_from(args).ok()?;
     let ty = x.ty.clone();
@@ -139,7 +140,7 @@ fn round_even(args: Vec<Expr>) -> Option<Expr> {
     Some(Expr { kind: ExprKind::Case { branches: vec![(stays, below)], otherwise: Some(Box::new(above)) }, ty })
 }
 
-/// Functions that leave out the digits of a decimal after its point.
+/// Functions that remove the digits of a decimal after the point.
 fn exact_rounding(name: &str) -> Option<Function> {
     Some(match name {
         "floor_exact" => Function::Floor,
@@ -149,7 +150,7 @@ fn exact_rounding(name: &str) -> Option<Function> {
     })
 }
 
-/// A decimal without its digits after the point. The value may have a digit more before it.
+/// A decimal without its digits after the point. Rounding may add a digit before the point.
 fn rounded(function: Function, args: Vec<Expr>, result: &DataType) -> Option<Result<Expr, Unsupported>> {
     let [x] = <[Expr; 1]>::try_from(args).ok()?;
     let DataType::Decimal128(width, scale) = x.ty.logical else { return None };
@@ -161,7 +162,7 @@ fn rounded(function: Function, args: Vec<Expr>, result: &DataType) -> Option<Res
     Some(convert(call, result, false))
 }
 
-/// Whether texts of a type are [`Function::ReadMoment`]'s and [`Function::WriteMoment`]'s.
+/// Whether [`Function::ReadMoment`] and [`Function::WriteMoment`] support a type.
 fn has_texts(ty: &DataType) -> bool {
     matches!(ty, DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, None))
 }
@@ -230,7 +231,7 @@ fn named(name: &str) -> Option<Function> {
     })
 }
 
-/// An argument in the representation that functions take.
+/// Converts an argument to the representation that functions take.
 fn held_as_argument(arg: Expr) -> Expr {
     let phys = match arg.ty.phys {
         Phys::Code => Phys::Str,
@@ -245,7 +246,7 @@ fn to_string(arg: Expr) -> Result<Expr, Unsupported> {
     Ok(arg.widen(Phys::Str))
 }
 
-/// The value of a scalar subquery of `rows` rows: an error where there are several.
+/// The value of a scalar subquery with `rows` rows: an error for more than one.
 pub(crate) fn only_row(value: Expr, rows: Expr) -> Expr {
     if matches!(rows.kind, ExprKind::Literal(Scalar::Int(..=1))) {
         return value;
@@ -254,7 +255,7 @@ pub(crate) fn only_row(value: Expr, rows: Expr) -> Expr {
     Expr { kind: ExprKind::Call { function: Function::OnlyRow, args: vec![value, rows.widen(Phys::I64)] }, ty }
 }
 
-/// Functions whose arguments are held as their result.
+/// Functions whose arguments have the representation of the result.
 fn same_type(function: Function, args: Vec<Expr>, result: &DataType) -> Result<Expr, Unsupported> {
     let (args, ty) = unify(args, result)?;
     let every = args.iter().all(|arg| arg.ty.nullable);
@@ -269,14 +270,14 @@ fn same_type(function: Function, args: Vec<Expr>, result: &DataType) -> Result<E
             }
             None => ty,
         },
-        // The first that is not NULL; NULLs are skipped.
+        // NULL only if all arguments are.
         _ => ty.with_nullable(every),
     };
     let args = args.into_iter().map(|arg| arg.widen(ty.phys)).collect();
     Ok(Expr { kind: ExprKind::Call { function, args }, ty })
 }
 
-/// `date_part` and `date_trunc`, named part first.
+/// Translates `date_part` and `date_trunc`, whose first argument names the part.
 fn date_function(function: Function, args: Vec<Expr>, result: &DataType) -> Option<Expr> {
     let [part, value] = <[Expr; 2]>::try_from(args).ok()?;
     let ExprKind::Literal(Scalar::Str(name)) = &part.kind else { return None };
@@ -327,11 +328,11 @@ fn year_of(day: i128) -> i128 {
     let day_of_era = day.rem_euclid(146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Years of this calendar begin in March: its days from 306 on are January and February of the next one.
+    // Years of this calendar begin in March: its days from 306 on are January and February of the next year.
     year_of_era + era * 400 + i128::from(day_of_year >= 306)
 }
 
-/// `left || right`: NULL where either is, unlike `concat`.
+/// `left || right`: NULL if either is, unlike `concat`.
 pub(super) fn concat_operator(left: Expr, right: Expr) -> Result<Expr, Unsupported> {
     let (left, right) = (to_string(left)?, to_string(right)?);
     let nullable = left.ty.nullable || right.ty.nullable;

@@ -8,7 +8,7 @@ pub(super) fn literal(value: &ScalarValue) -> Option<Expr> {
     let logical = value.data_type();
     let ty = ColType::of(&logical, value.is_null())?;
     if value.is_null() {
-        // NULL has no value, so that any representation holds it.
+        // NULL has no value, so any representation fits.
         let ty = if ty.phys.is_int() { ty.narrowed((0, 0)) } else { ty };
         return Some(Expr::literal(Scalar::Null, ty));
     }

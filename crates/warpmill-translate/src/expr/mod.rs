@@ -1,4 +1,4 @@
-//! DataFusion physical expressions into [`Expr`]s.
+//! Translation of DataFusion physical expressions into [`Expr`]s.
 
 mod arith;
 mod cast;
@@ -31,7 +31,7 @@ pub(crate) use literal::interval;
 
 use crate::parameters::number_of;
 
-/// The scalar subquery: the results that it will fill, and its number among them.
+/// Identifies a scalar subquery: the shared results of a plan node, and its index among them.
 #[derive(Debug, Clone)]
 pub(crate) struct SubqueryKey {
     results: ScalarSubqueryResults,
@@ -43,7 +43,7 @@ impl SubqueryKey {
         Self { results: results.clone(), index }
     }
 
-    /// The subquery that `expr` reads, if that is what it does.
+    /// The key of `expr` if it is a scalar subquery.
     pub fn of(expr: &Arc<dyn PhysicalExpr>) -> Option<Self> {
         let expr = expr.downcast_ref::<ScalarSubqueryExpr>()?;
         #[allow(deprecated, reason = "the only way to the index from outside DataFusion")]
@@ -75,7 +75,7 @@ pub(crate) fn reads_subquery(expr: &Arc<dyn PhysicalExpr>) -> bool {
     reads
 }
 
-/// The meaning of the names of an expression.
+/// Maps the names of an expression to columns.
 pub(crate) struct Scope<'a> {
     /// Index and type of the operator's input column that holds each column of `schema`.
     pub columns: Vec<(usize, &'a ColType)>,
@@ -101,7 +101,7 @@ impl Scope<'_> {
             return literal::literal(literal.value()).ok_or_else(|| unsupported("a constant of this type"));
         }
         if expr.is::<DynamicFilterPhysicalExpr>() {
-            // It only drops rows early that a join or a top-k drops anyway.
+            // A dynamic filter only drops rows early that a join or a top-k drops anyway.
             return Ok(Expr::bool(true));
         }
         if let Some(key) = SubqueryKey::of(expr) {
@@ -145,7 +145,7 @@ impl Scope<'_> {
         Err(unsupported("this kind of expression"))
     }
 
-    /// Translates a predicate into its conjuncts, without those that are always true.
+    /// Translates a predicate into its conjuncts; omits those that are always true.
     pub fn conjuncts(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Vec<Expr>, Unsupported> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>().filter(|binary| *binary.op() == Op::And) {
             let mut list = self.conjuncts(binary.left())?;
@@ -282,7 +282,7 @@ pub(crate) fn is_true(expr: &Expr) -> bool {
     matches!(expr.kind, ExprKind::Literal(Scalar::Bool(true)))
 }
 
-/// NOT `expr`.
+/// The negation of `expr`.
 pub(crate) fn negation(expr: Expr) -> Expr {
     let ty = expr.ty.clone();
     match expr.kind {
@@ -307,12 +307,12 @@ fn null_test(expr: Expr, is_null: bool) -> Expr {
     Expr { kind, ty: Expr::bool(true).ty }
 }
 
-/// `left AND right` or `left OR right`, flat.
+/// `left AND right` or `left OR right`, without nesting.
 pub(crate) fn connective(and: bool, left: Expr, right: Expr) -> Expr {
     let mut list = Vec::new();
     for side in [left, right] {
         match side.kind {
-            // The neutral element adds nothing, the absorbing one decides (whatever is NULL or not on the other side).
+            // The neutral element adds nothing; the absorbing element decides, even against NULL.
             ExprKind::Literal(Scalar::Bool(value)) if value == and => {}
             ExprKind::Literal(Scalar::Bool(value)) => return Expr::bool(value),
             ExprKind::And(inner) if and => list.extend(inner),
@@ -355,7 +355,7 @@ fn arith_operator(op: &Op) -> Option<ArithOp> {
     })
 }
 
-/// (case insensitive, negated) of a LIKE operator.
+/// Whether a LIKE operator is case insensitive, and whether it is negated.
 fn like_operator(op: &Op) -> Option<(bool, bool)> {
     Some(match op {
         Op::LikeMatch => (false, false),
