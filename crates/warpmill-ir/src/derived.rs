@@ -1,4 +1,4 @@
-//! Values that others derive of a program: they live as long as it does, and need no cache that is keyed by its address.
+//! Values derived from a program: they live as long as the program, so that no cache keyed by its address is needed.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Derived(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl Derived {
-    /// The value of type `T`, which `make` makes where there is none yet.
+    /// The value of type `T`; `make` makes it at the first call.
     pub fn get_or<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make()));

@@ -1,10 +1,11 @@
-//! Keys of joins are read where they are at hand: a pair's key is in the probe's row already, and need not be fetched from the build's.
+//! Reads join keys from the probe side: a pair's key is in the probe's row already, and need not be fetched from the build's.
 
 use crate::validate::holds;
 use crate::{ColType, ExprKind, JoinKind, Operator, Phys, Probe, Program, Sink};
 
-/// Lets the outputs of probes that give pairs take key columns from the probe's side. Payload columns that nobody reads after this are left
-/// to [`crate::needed_columns`].
+/// Replaces build key columns in the outputs of inner probes by the probe side's equal columns. [`crate::needed_columns`] removes payload columns
+/// that
+/// are unused afterwards.
 pub fn read_keys_of_probes(program: &mut Program) {
     let Program { pipelines, sinks, .. } = program;
     for pipeline in pipelines {
@@ -22,10 +23,10 @@ pub fn read_keys_of_probes(program: &mut Program) {
     }
 }
 
-/// Rewrites the output of a probe whose input has so many columns.
+/// Rewrites the output of a probe with `columns` input columns.
 fn read_own_keys(probe: &mut Probe, build: &Sink, columns: usize) {
     let Sink::HashBuild { keys, payload, .. } = build else { return };
-    // Other kinds have rows without a partner, whose payload is NULL.
+    // Other kinds emit rows without a partner, whose payload is NULL.
     if !matches!(probe.kind, JoinKind::Inner | JoinKind::BuildOuter) {
         return;
     }
@@ -43,7 +44,7 @@ fn read_own_keys(probe: &mut Probe, build: &Sink, columns: usize) {
     }
 }
 
-/// Whether a key of type `own` may be given as the equal one of type `of`. Floats that are equal may differ (0 and -0).
+/// Whether a key of type `own` may replace the equal key of type `of`. Equal floats may differ in bits (0 and -0).
 fn stands_for(own: &ColType, of: &ColType) -> bool {
     !matches!(own.phys, Phys::F32 | Phys::F64) && holds(own, of).is_ok()
 }
@@ -59,8 +60,7 @@ mod tests {
         ColType::of(data_type, false).unwrap()
     }
 
-    /// The output of a probe with one key and three columns, the last two of which are the build's (a value, and its key), in this order:
-    /// the build's key and value.
+    /// The output of a probe with one key and three columns; the last two are the build's value and key, and are requested as key, value.
     fn output(kind: JoinKind, own: &ColType, built: &ColType) -> Vec<usize> {
         let field = |ty: &ColType| Field { name: "c".into(), ty: ty.clone() };
         let build = Sink::HashBuild {

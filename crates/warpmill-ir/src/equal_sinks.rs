@@ -1,10 +1,10 @@
-//! Removal of pipelines that compute what others have computed before: those of a common table expression that is used several times.
+//! Removal of pipelines that repeat earlier ones, as for a common table expression that is used several times.
 //!
-//! Sinks are compared in the order in which they are finished: two are equal if the same pipelines feed them, where references to sinks that are
-//! known to be equal count as the same. Readers of a sink's rows then read the first of those that equal it. Probes are not moved from one hash build
-//! to an equal one: a build is removed where the pipelines that probe it are.
+//! Sinks are compared in the order in which they finish: two are equal if equal pipelines feed them, where references to equal sinks are equal.
+//! Readers of a sink's rows then read the first sink that equals it. Probes are not redirected to an equal hash build: a build is removed where
+//! the pipelines that probe it are.
 //!
-//! Scans of the second sink may be pruned by more builds than those of the first one: the rows that are missing there make no difference.
+//! The second sink's scans may be pruned by more builds than the first one's: the rows missing there make no difference.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use warpmill_format::TableSnapshot;
 use crate::graph::{below, renumber, sets_flags};
 use crate::program::{Field, Operator, Pipeline, Probe, Program, PruneKey, Scan, Sink, SinkId, Source};
 
-/// Pipelines of a program from which on nothing is compared: each sink is compared with all before it.
+/// Number of pipelines from which on nothing is compared: each sink is compared with all before it.
 const MOST_PIPELINES: usize = 1024;
 
-/// Merges sinks of equal rows, and removes the pipelines that nothing needs any more.
+/// Merges sinks with equal rows, and removes pipelines that are unused afterwards.
 pub fn merge_equal_sinks(program: &mut Program) {
     if program.pipelines.len() > MOST_PIPELINES {
         return;
@@ -34,7 +34,7 @@ pub fn merge_equal_sinks(program: &mut Program) {
     remove_unused(program);
 }
 
-/// Removes pipelines, and their sinks, without which the result is the same.
+/// Removes pipelines, and their sinks, that do not affect the result.
 fn remove_unused(program: &mut Program) {
     let last = program.sinks.len() - 1;
     let (mut pipelines, mut sinks) = (BTreeSet::new(), BTreeSet::from([last]));
@@ -44,7 +44,7 @@ fn remove_unused(program: &mut Program) {
         pipelines.insert(index);
         sinks.extend(made);
     }
-    // A pipeline that only sets flags of a build feeds a sink that nobody reads.
+    // A pipeline that only sets a build's match flags feeds a sink without readers.
     sinks.extend(pipelines.iter().map(|&index| program.pipelines[index].sink));
     let numbers: HashMap<SinkId, SinkId> = sinks.iter().enumerate().map(|(new, &old)| (old, new)).collect();
     let mut kept = vec![];
@@ -60,10 +60,10 @@ fn remove_unused(program: &mut Program) {
     program.sinks.retain(|_| number.next().is_some_and(|sink| numbers.contains_key(&sink)));
 }
 
-/// Sinks by what they hold.
+/// Classes of equal sinks.
 struct Classes<'a> {
     program: &'a Program,
-    /// By sink: the first sink that equals it.
+    /// By sink: the first equal sink.
     firsts: Vec<SinkId>,
     /// By sink: the pipelines that feed it.
     feeds: Vec<Vec<usize>>,
@@ -77,7 +77,7 @@ impl<'a> Classes<'a> {
         let mut finished: Vec<SinkId> = vec![];
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             let sink = pipeline.sink;
-            // The result is not read, and flags of a build are those of its own probes.
+            // The result has no readers, and match flags depend on the build's own probes.
             let is_own = sink + 1 == program.sinks.len() || classes.has_flags(sink);
             if classes.feeds[sink].last() != Some(&index) || is_own {
                 continue;
@@ -125,8 +125,8 @@ impl<'a> Classes<'a> {
         }
     }
 
-    /// Whether rows of scan `one` may be read for those of `other`, which may be pruned by more builds. Programs have no filters of other tables
-    /// (`sideways`) yet when sinks are merged.
+    /// Whether rows of scan `one` may be read instead of those of `other`, which may be pruned by more builds. Programs have no sideways filters
+    /// yet when sinks are merged.
     fn are_equal_scans(&self, one: &Scan, other: &Scan) -> bool {
         is_same_table(&one.table, &other.table)
             && one.columns == other.columns
@@ -157,7 +157,7 @@ impl<'a> Classes<'a> {
     }
 
     fn are_equal_probes(&self, one: &Probe, other: &Probe) -> bool {
-        // A range is a part of the residual.
+        // A range repeats a part of the residual.
         let asof = match (&one.asof, &other.asof) {
             (None, None) => true,
             (Some(a), Some(b)) => a.value == b.value && a.nearest == b.nearest,
@@ -174,7 +174,7 @@ impl<'a> Classes<'a> {
     }
 }
 
-/// Whether two sinks make the same of the same rows.
+/// Whether two sinks compute the same from the same rows.
 fn are_equal_sinks(one: &Sink, other: &Sink) -> bool {
     let same = match (one, other) {
         (
@@ -200,7 +200,7 @@ fn are_equal_sinks(one: &Sink, other: &Sink) -> bool {
     same && same_types(one.fields(), other.fields())
 }
 
-/// Whether two scans read one version of a table.
+/// Whether two scans read the same version of a table.
 fn is_same_table(one: &Arc<TableSnapshot>, other: &Arc<TableSnapshot>) -> bool {
     let known = || one.identity().is_some() && one.path().is_some();
     Arc::ptr_eq(one, other)
@@ -209,7 +209,7 @@ fn is_same_table(one: &Arc<TableSnapshot>, other: &Arc<TableSnapshot>) -> bool {
             && one.schema() == other.schema()
 }
 
-/// Whether columns have the same types, whatever they are called.
+/// Whether columns have the same types; names may differ.
 fn same_types(one: &[Field], other: &[Field]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| same_type(a, b))
 }

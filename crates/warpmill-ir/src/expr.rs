@@ -5,7 +5,7 @@
 //! - operands of `Compare` have equal representation, scale and (for `Code`) the same dictionary;
 //! - all branches of `Case`/`Coalesce`/`NullIf` have the result's type;
 //! - the result of `Recode` and its inputs are codes;
-//! - `checked` arithmetic is the only one that can leave its representation; everything else is proven by ranges.
+//! - only `checked` arithmetic can exceed its representation; ranges prove that all other arithmetic does not.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use arrow::datatypes::DataType;
 use crate::recoding::Recoding;
 use crate::types::{ColType, Phys};
 
-/// A constant. Floats are equal where all of their bits are: there are two zeros, and a NaN is that NaN.
+/// A constant. Floats are compared by bits: the two zeros differ, and a NaN equals itself.
 #[derive(Debug, Clone)]
 pub enum Scalar {
     /// NULL of the expression's type.
@@ -94,9 +94,8 @@ impl CompareOp {
 
 /// Scalar functions. Argument and result types are those of the DataFusion function of the same name.
 ///
-/// The way arguments are held: strings as `Str`, integers (positions, counts) and timestamps as `I64`, dates as `I32`; the
-/// arguments of `Abs`, `Coalesce`, `NullIf`, `Greatest` and `Least` as their result. The numeric functions from `Sign` to
-/// `Log10` take floats only.
+/// Representations of arguments: strings as `Str`, integers (positions, counts) and timestamps as `I64`, dates as `I32`; the arguments of `Abs`,
+/// `Coalesce`, `NullIf`, `Greatest` and `Least` as the result. The numeric functions from `Sign` to `Log10` take floats only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is the SQL function of its name")]
 pub enum Function {
@@ -106,9 +105,9 @@ pub enum Function {
     OctetLength,
     Upper,
     Lower,
-    /// By the simple case mapping: see [`crate::scalar::case`].
+    /// Upper case by the simple case mapping: see [`crate::scalar::case`].
     SimpleUpper,
-    /// By the simple case mapping.
+    /// Lower case by the simple case mapping.
     SimpleLower,
     Trim,
     LTrim,
@@ -138,40 +137,41 @@ pub enum Function {
     // dates and timestamps: the field is named by the first argument, a string literal, as in date_part('year', x)
     DatePart,
     DateTrunc,
-    /// A string as a date or a timestamp, see [`crate::scalar::moments`]. Other texts are errors.
+    /// Parses a date or a timestamp, see [`crate::scalar::moments`]. Other texts are errors.
     ReadMoment,
-    /// The same, where other texts are NULL.
+    /// As `ReadMoment`, but NULL for other texts.
     TryReadMoment,
-    /// A date or a timestamp as a string.
+    /// Formats a date or a timestamp.
     WriteMoment,
     // conditionals
     Coalesce,
     NullIf,
     Greatest,
     Least,
-    /// The first argument, the value of a scalar subquery of as many rows as the second says; more than one is an error.
+    /// The first argument, the value of a scalar subquery; the second argument is its number of rows: an error if more than one.
     OnlyRow,
 }
 
 /// An expression and its type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expr {
-    /// Its computation.
+    /// Kind of the expression.
     pub kind: ExprKind,
     /// The type of its value.
     pub ty: ColType,
 }
 
-/// The computation of an expression.
+/// The kinds of expressions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExprKind {
     /// Column `i` of the operator's input.
     Column(usize),
     /// A constant.
     Literal(Scalar),
-    /// Arithmetic. For `Div` of decimals: result = left * 10^(s_result - s_left + s_right) / right (s = decimal scale; the
-    /// exponent is never negative), rounded half away from zero as DataFusion's decimal division does not: it truncates.
-    /// With `checked`, a result outside the representation (or, for decimals, the precision) is an error.
+    /// Arithmetic. For `Div` of decimals: result = left * 10^(s_result - s_left + s_right) / right (s = decimal scale; the exponent is never
+    /// negative),
+    /// rounded half away from zero, unlike DataFusion's decimal division, which truncates. With `checked`, a result outside the representation (or,
+    /// for decimals, the precision) is an error.
     #[allow(missing_docs, reason = "fields are named after their role")]
     Arith { op: ArithOp, left: Box<Expr>, right: Box<Expr>, checked: bool },
     /// Arithmetic negation.
@@ -198,8 +198,8 @@ pub enum ExprKind {
     Cast { input: Box<Expr>, try_cast: bool },
     /// The same value in another representation: integers widen, `Code` becomes `Str`.
     Widen(Box<Expr>),
-    /// Membership in a list of constants of the input's representation. NULL handling as SQL: `x IN (1, NULL)` is true or
-    /// NULL; `list` holds no nulls, `has_null` says whether there was one.
+    /// Membership in a list of constants of the input's representation. NULLs as in SQL: `x IN (1, NULL)` is true or NULL; `list` contains no NULLs,
+    /// `has_null` tells whether there was one.
     #[allow(missing_docs, reason = "fields are named after their role")]
     InList { input: Box<Expr>, list: Vec<Scalar>, has_null: bool, negated: bool },
     /// SQL LIKE on strings with a constant pattern; `\` escapes unless another character is given.
@@ -211,7 +211,7 @@ pub enum ExprKind {
     /// A scalar function.
     #[allow(missing_docs, reason = "fields are named after their role")]
     Call { function: Function, args: Vec<Expr> },
-    /// A string that depends on dictionary codes only, as a code of the type's dictionary.
+    /// A string computed from dictionary codes, as a code of the type's dictionary.
     Recode(Recoding),
 }
 
@@ -243,7 +243,7 @@ impl Expr {
         if list.is_empty() { Self::bool(true) } else { Self { kind: ExprKind::And(list), ty } }
     }
 
-    /// This expression held as `phys`; itself where it is held so already.
+    /// This expression converted to representation `phys`, if necessary.
     pub fn widen(self, phys: Phys) -> Self {
         if self.ty.phys == phys {
             return self;
@@ -301,8 +301,8 @@ impl Expr {
         }
     }
 
-    /// Whether it has a value for every row, whatever is in the columns: no overflow, no division by zero, no value that does not convert.
-    /// Errs on one side: functions count as partial but for conditionals.
+    /// Whether evaluation succeeds for every row: no overflow, no division by zero, no failing conversion. May return false for total
+    /// expressions: functions count as partial, except conditionals.
     pub fn is_total(&self) -> bool {
         let own = match &self.kind {
             ExprKind::Arith { op: ArithOp::Div | ArithOp::Mod, .. } => !self.ty.phys.is_int(),
@@ -329,7 +329,7 @@ impl Expr {
         own && self.children().into_iter().all(Expr::is_total)
     }
 
-    /// Calls `f` with the index of every column the expression reads (repeated as often as read).
+    /// Calls `f` with the index of every column read, once per occurrence.
     pub fn visit_columns(&self, f: &mut impl FnMut(usize)) {
         if let ExprKind::Column(index) = self.kind {
             f(index);

@@ -10,7 +10,7 @@ impl Scan {
     }
 }
 
-/// A rank of conjuncts by what a row costs: integers, then dictionary predicates, then strings, then patterns and functions.
+/// A rank of conjuncts by cost per row: integers, then dictionary predicates, then strings, then patterns and functions.
 fn filter_cost(expr: &Expr) -> u32 {
     let own = match &expr.kind {
         ExprKind::Column(_) | ExprKind::Literal(_) => 0,
@@ -26,7 +26,7 @@ fn filter_cost(expr: &Expr) -> u32 {
     own + expr.children().into_iter().map(filter_cost).sum::<u32>()
 }
 
-/// Whether `expr` reads one column only, and that one is held as dictionary codes.
+/// Whether `expr` reads a single column, of dictionary codes.
 fn over_one_code_column(expr: &Expr) -> bool {
     fn visit(expr: &Expr, seen: &mut Option<usize>) -> bool {
         if let ExprKind::Column(index) = expr.kind {

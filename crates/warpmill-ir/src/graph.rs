@@ -1,4 +1,4 @@
-//! The graph of a program: which sinks pipelines feed, read and probe.
+//! The graph of a program: the sinks that pipelines feed, read and probe.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,12 +13,12 @@ pub fn probes(pipeline: &Pipeline) -> impl Iterator<Item = (usize, &Probe)> {
     })
 }
 
-/// Whether build rows remember that they found a partner in a probe.
+/// Whether a probe sets the build's match flags.
 pub fn sets_flags(probe: &Probe) -> bool {
     matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly)
 }
 
-/// Whether a pipeline lets only so many rows pass.
+/// Whether a pipeline has a limit.
 pub fn has_limit(pipeline: &Pipeline) -> bool {
     pipeline.operators.iter().any(|operator| matches!(operator, Operator::Limit { .. }))
 }
@@ -58,7 +58,7 @@ pub fn expressions<'a>(program: &'a Program, pipeline: &'a Pipeline) -> Vec<&'a 
     all
 }
 
-/// The sink whose rows are a pipeline's source.
+/// The sink whose rows a pipeline reads.
 pub fn read(pipeline: &Pipeline) -> Option<SinkId> {
     match &pipeline.source {
         Source::Rows { sink, .. } | Source::Build { sink, .. } => Some(*sink),
@@ -71,7 +71,7 @@ pub fn used(pipeline: &Pipeline) -> impl Iterator<Item = SinkId> {
     read(pipeline).into_iter().chain(probes(pipeline).map(|(_, probe)| probe.build))
 }
 
-/// Lets a pipeline use sinks by their new numbers; those without one only pruned its scan.
+/// Renumbers the sinks that a pipeline uses; drops prunes by sinks without a new number.
 pub fn renumber(pipeline: &mut Pipeline, numbers: &HashMap<SinkId, SinkId>) {
     match &mut pipeline.source {
         Source::Rows { sink, .. } | Source::Build { sink, .. } => *sink = numbers[sink],
@@ -88,7 +88,7 @@ pub fn renumber(pipeline: &mut Pipeline, numbers: &HashMap<SinkId, SinkId>) {
     }
 }
 
-/// The pipelines, and the sinks that they make, without which pipeline `index` cannot run, in their order.
+/// The pipelines, and the sinks that they feed, that have to run before pipeline `index`, in order.
 pub fn below(program: &Program, index: usize) -> (BTreeSet<usize>, BTreeSet<SinkId>) {
     let (mut pipelines, mut sinks) = (BTreeSet::new(), BTreeSet::new());
     let mut pending: Vec<SinkId> = used(&program.pipelines[index]).collect();
@@ -97,7 +97,7 @@ pub fn below(program: &Program, index: usize) -> (BTreeSet<usize>, BTreeSet<Sink
             continue;
         }
         for (other, pipeline) in program.pipelines.iter().enumerate() {
-            // Who reads a build may ask which of its rows have found a partner.
+            // Readers of a build may need its match flags.
             let flags = probes(pipeline).any(|(_, probe)| probe.build == sink && sets_flags(probe));
             if other != index && (pipeline.sink == sink || flags) && pipelines.insert(other) {
                 pending.extend(used(pipeline));

@@ -1,20 +1,20 @@
-//! Functions of all rows of a group that are texts: the host's language, translated to C++ (docs/udf.md).
+//! User-defined functions of all rows of a group, as text: the host's language, translated to C++ (docs/udf.md).
 
 use std::sync::Arc;
 
 use crate::expr::Expr;
 use crate::types::ColType;
 
-/// A translated function. The text depends on its code and on the types of its columns only: constants from outside of it are parameters.
+/// A translated function. The text depends only on the function's code and its columns' types: constants from outside are parameters.
 #[derive(Debug, PartialEq)]
 pub struct GroupFunction {
-    /// The name that it is called by.
+    /// The name in calls.
     pub name: String,
     /// `namespace udf { ... }` with `run<P>(const Launch&, i64 group)`.
     pub text: Arc<str>,
-    /// Constants that are whole numbers or truth values, by their numbers in the text.
+    /// Constants that are integers or booleans, by number in the text.
     pub whole: Vec<i64>,
-    /// Constants that are floats.
+    /// Constants that are floats, by number in the text.
     pub floats: Vec<f64>,
 }
 
@@ -23,8 +23,8 @@ pub struct GroupFunction {
 pub struct FunctionCall {
     /// The function.
     pub function: Arc<GroupFunction>,
-    /// Its columns over the input columns: truth values, integers of at most 64 bits or floats of 64, as the text has them.
+    /// The argument columns, over the input columns: booleans, integers of at most 64 bits or 64-bit floats, as in the text.
     pub arguments: Vec<Expr>,
-    /// The type of the results: a float of 64 bits, an integer of 32 or 64, or a truth value. They may be NULL.
+    /// The type of the results: a 64-bit float, an integer of 32 or 64 bits, or a boolean; nullable.
     pub ty: ColType,
 }

@@ -1,18 +1,18 @@
-//! The **pipeline program**: what both back ends execute. `warpmill-translate` makes it from DataFusion physical plans.
+//! The **pipeline program** that both back ends execute. `warpmill-translate` makes it from DataFusion physical plans.
 //!
 //! - [`types`]: logical type + physical representation + proven value range of every expression;
 //! - [`expr`]: expressions with three-valued logic;
 //! - [`recoding`]: strings computed once per combination of dictionary codes;
 //! - [`program`]: pipelines (source, streaming operators) and sinks (pipeline breakers);
-//! - [`graph`]: which sinks pipelines feed, read and probe;
-//! - [`derived`]: what others derive of a program, kept as long as it is;
-//! - [`mod@equal_sinks`]: removal of pipelines that compute what others have computed;
+//! - [`graph`]: the sinks that pipelines feed, read and probe;
+//! - [`derived`]: values derived from a program, kept as long as it lives;
+//! - [`mod@equal_sinks`]: removal of pipelines that repeat earlier ones;
 //! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
-//! - [`mod@needed_columns`]: removal of columns that nobody reads;
+//! - [`mod@needed_columns`]: removal of unused columns;
 //! - [`pairs`]: aggregates of pairs of numbers;
-//! - [`pruning`]: which rows scans need not read, from metadata;
-//! - [`route`]: the parts that rows are divided into;
-//! - [`scalar`]: what functions do with one value;
+//! - [`pruning`]: rows that scans need not read, from metadata;
+//! - [`route`]: assignment of rows to parts;
+//! - [`scalar`]: scalar functions on one value;
 //! - [`validate`]: checks of a program's invariants;
 //! - [`window`]: window functions and their frames.
 //!
@@ -50,7 +50,7 @@ pub use route::Route;
 pub use types::{ColType, Phys};
 pub use window::{Frame, FrameBound, FrameUnits, WindowCall, WindowFunction};
 
-/// The reason why a plan cannot be run by Warpmill: the operator or expression at fault, and the reason.
+/// The reason why Warpmill cannot run a plan, with the operator or expression at fault.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[error("{operator}: {reason}")]
 pub struct Unsupported {

@@ -1,14 +1,15 @@
-//! Removes the columns that nobody reads: from scans, projections, probes' outputs and hash builds' payloads.
+//! Removes unused columns: from scans, projections, probes' outputs and hash builds' payloads.
 //!
-//! First, backwards: which columns are needed at every point. Sinks come after all their readers then, as readers come
-//! later in the program. Second, forwards: every operator is rewritten to the columns that are left.
+//! A backward pass finds the columns needed at every point: since readers follow their sinks in the program, it visits a sink after all its readers.
+//! A
+//! forward pass then rewrites every operator to the remaining columns.
 
 use crate::{AggregateExpr, Expr, Field, Operator, Pipeline, Program, Sink, SinkId, Source};
 
 /// For each column, whether it is needed.
 type Needed = Vec<bool>;
 
-/// Removes them from `program`.
+/// Removes unused columns from `program`.
 pub fn keep_needed_columns(program: &mut Program) {
     let Program { pipelines, sinks, .. } = program;
     let mut outputs: Vec<Needed> = sinks.iter().map(|sink| vec![false; sink.fields().len()]).collect();
@@ -50,7 +51,7 @@ fn read(expr: &Expr, needed: &mut Needed) {
     expr.visit_columns(&mut |column| needed[column] = true);
 }
 
-/// The columns that are needed in the source, after it, and after each operator; adds what the pipeline reads of finished sinks to
+/// The columns needed in the source, after it, and after each operator. Adds the columns of finished sinks that the pipeline reads to
 /// `outputs`.
 fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Needed> {
     let mut lengths = vec![pipeline.source.fields().len()];
@@ -116,7 +117,7 @@ fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Ne
         };
         needs.push(before);
     }
-    // The source itself reads more than it has to give.
+    // The source itself reads more columns than it emits.
     needs.push(needs[needs.len() - 1].clone());
     needs.reverse();
     let at_source = &mut needs[0];
@@ -128,24 +129,24 @@ fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Ne
         Source::Rows { sink, .. } | Source::Build { sink, .. } => {
             outputs[*sink].iter_mut().zip(at_source.iter()).for_each(|(output, needed)| *output |= needed);
         }
-        // Rows from outside come as they are.
+        // External rows have a fixed layout.
         Source::Input { .. } | Source::Values { .. } => at_source.fill(true),
     }
     needs
 }
 
-/// The place where the columns of a point of the pipeline have gone.
+/// The new positions of columns at a point of the pipeline.
 struct Rewrite {
-    /// New index of each column, for those that are left.
+    /// New index of each column; `None` if removed.
     map: Vec<Option<usize>>,
-    /// Old indices of the columns that are left.
+    /// Old indices of the remaining columns.
     left: Vec<usize>,
-    /// The columns that are left.
+    /// The remaining columns.
     fields: Vec<Field>,
 }
 
 impl Rewrite {
-    /// Keeps the columns for which `kept` holds.
+    /// Keeps the columns for which `kept` returns true.
     fn keep(fields: &[Field], kept: impl Fn(usize) -> bool) -> Self {
         let left: Vec<usize> = (0..fields.len()).filter(|&i| kept(i)).collect();
         let mut map = vec![None; fields.len()];
@@ -169,7 +170,7 @@ impl Rewrite {
                 rewrite
             }
             Source::Build { sink, rows, fields } => {
-                // All of the payload comes; behind it NULL columns as needed, or the mark.
+                // The whole payload, followed by the needed NULL columns, or the mark.
                 let kept = &outputs[*sink];
                 let marked = *rows == crate::BuildRows::Marked;
                 let rewrite = Self::keep(fields, |i| kept.get(i).copied().unwrap_or(marked || needed[i]));
@@ -209,7 +210,7 @@ impl Rewrite {
         }
     }
 
-    /// Makes the columns at the end of `pipeline` exactly the needed ones.
+    /// Reduces the columns at the end of `pipeline` to exactly the needed ones.
     fn select(&mut self, pipeline: &mut Pipeline, needed: &[bool]) {
         let wanted: Vec<usize> = (0..needed.len()).filter(|&i| needed[i]).collect();
         if wanted == self.left {

@@ -1,6 +1,6 @@
-//! Functions of pairs of numbers, `f(y, x)`: correlation, covariances, linear regression. Rows where one of the two is NULL do not count.
+//! Functions of pairs of numbers, `f(y, x)`: correlation, covariances, linear regression. Rows with a NULL on either side do not count.
 
-/// A function of pairs of numbers. NULL over no pairs, but for the count.
+/// A function of pairs of numbers. NULL over no pairs, except the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PairFunction {
     /// Pearson's correlation; NaN where one of the two is constant.
@@ -95,7 +95,7 @@ impl Pairs {
         [count, mean_x, mean_y, squares_x, squares_y, products, sum_x, sum_y]
     }
 
-    /// The state that has these [`Pairs::parts`].
+    /// The inverse of [`Pairs::parts`].
     pub fn of_parts(parts: [f64; 8]) -> Self {
         let [count, mean_x, mean_y, squares_x, squares_y, products, sum_x, sum_y] = parts;
         Self { count, mean_x, mean_y, squares_x, squares_y, products, sum_x, sum_y }
@@ -106,7 +106,7 @@ impl Pairs {
         self.count
     }
 
-    /// Takes in a pair.
+    /// Adds a pair.
     #[inline(always)]
     pub fn add(&mut self, y: f64, x: f64) {
         self.count += 1.0;
@@ -120,7 +120,7 @@ impl Pairs {
         self.sum_y += y;
     }
 
-    /// Takes a pair off that was taken in.
+    /// Removes a pair that was added.
     pub fn remove(&mut self, y: f64, x: f64) {
         if self.count <= 1.0 {
             *self = Self::default();
@@ -137,7 +137,7 @@ impl Pairs {
         self.sum_y -= y;
     }
 
-    /// Takes in all pairs of `other`.
+    /// Adds all pairs of `other`.
     pub fn merge(&mut self, other: &Self) {
         if self.count == 0.0 || other.count == 0.0 {
             if self.count == 0.0 {

@@ -21,26 +21,26 @@ use crate::window::WindowCall;
 /// Index of a sink in [`Program::sinks`].
 pub type SinkId = usize;
 
-/// A query, or the part of one, that a back end executes.
+/// A query, or a part of one, for execution by a back end.
 #[derive(Debug)]
 pub struct Program {
-    /// In a valid order of execution.
+    /// The pipelines, in a valid order of execution.
     pub pipelines: Vec<Pipeline>,
     /// The pipeline breakers; the last is the result ([`Sink::Collect`] or [`Sink::Sort`]).
     pub sinks: Vec<Sink>,
     /// Names and Arrow types of the result's columns.
     pub schema: SchemaRef,
-    /// What others derive of it.
+    /// Values derived from it.
     pub derived: Derived,
 }
 
 impl Program {
-    /// A program of which nothing has been derived.
+    /// A program without derived values.
     pub fn new(pipelines: Vec<Pipeline>, sinks: Vec<Sink>, schema: SchemaRef) -> Self {
         Self { pipelines, sinks, schema, derived: Derived::default() }
     }
 
-    /// Whether it calls functions of groups, which devices only run.
+    /// Whether it calls group functions, which only devices run.
     pub fn calls_functions(&self) -> bool {
         self.sinks.iter().any(|sink| matches!(sink, Sink::Functions { .. }))
     }
@@ -49,24 +49,24 @@ impl Program {
 /// Source, streaming operators, sink.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
-    /// The place where rows come from.
+    /// The source of its rows.
     pub source: Source,
-    /// The operators on them, in order.
+    /// The operators, in order.
     pub operators: Vec<Operator>,
-    /// The place where they go.
+    /// The sink that it feeds.
     pub sink: SinkId,
 }
 
 /// Name (for display) and type of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// As EXPLAIN shows it.
+    /// Name in EXPLAIN.
     pub name: String,
-    /// Its type.
+    /// Type of the column.
     pub ty: ColType,
 }
 
-/// The place where a pipeline's rows come from.
+/// The source of a pipeline's rows.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// Segments of a table.
@@ -75,43 +75,44 @@ pub enum Source {
     Rows {
         /// The sink.
         sink: SinkId,
-        /// Its columns.
+        /// Columns of the sink.
         fields: Vec<Field>,
     },
     /// Rows of a finished hash build selected by their match flags, after all probes of it have run. Columns: its payload.
     Build {
         /// The hash build.
         sink: SinkId,
-        /// Its rows that are meant.
+        /// Which of its rows.
         rows: BuildRows,
-        /// Its payload columns, followed by all-NULL columns where `fields` is longer than the payload (the probe side of
-        /// an outer join's unmatched rows).
+        /// The build's payload columns, followed by all-NULL columns if `fields` is longer than the payload (the probe side of an outer join's
+        /// unmatched
+        /// rows).
         fields: Vec<Field>,
     },
-    /// Arrow batches from outside: a DataFusion plan that Warpmill does not run itself (a file scan, a fallback operator).
+    /// External Arrow batches: a DataFusion plan that Warpmill does not run itself (a file scan, a fallback operator).
     Input {
-        /// Index among the inputs given to execution.
+        /// Index among the program's inputs.
         input: usize,
-        /// Its columns.
+        /// Columns of the input.
         fields: Vec<Field>,
     },
     /// Constant rows (`VALUES`, a SELECT without FROM): `rows[r][c]`.
     Values {
         /// The rows.
         rows: Vec<Vec<crate::Scalar>>,
-        /// Their columns.
+        /// Columns of the rows.
         fields: Vec<Field>,
     },
 }
 
-/// The rows of a hash build that a [`Source::Build`] gives.
+/// The rows of a hash build that a [`Source::Build`] reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BuildRows {
     /// Rows that matched a probe row (build-side semi join).
     Matched,
-    /// Rows that matched none (build-side anti join, unmatched rows of right and full joins). Rows with NULL keys too.
+    /// Rows without a match (build-side anti join, unmatched rows of right and full joins), including rows with NULL keys.
     Unmatched,
-    /// All rows, followed by a Bool column that says whether the row matched (build-side mark join).
+    /// All rows, followed by a Bool column that tells whether the row matched (build-side mark join).
     Marked,
 }
 
@@ -130,14 +131,14 @@ pub struct Scan {
     pub filters: Vec<Expr>,
     /// Hash builds whose key bounds and filters prune rows of this scan before they are decoded.
     pub prune: Vec<PruneKey>,
-    /// Filters of other tables that the scan's rows need a partner for.
+    /// Filters on other tables in which the scan's rows need a partner.
     pub sideways: Vec<SidewaysFilter>,
-    /// The metadata by which rows are skipped.
+    /// The metadata for pruning.
     pub pruning: PruningMode,
 }
 
 impl Scan {
-    /// Bytes of the columns that are read, uncompressed, rows that are skipped included.
+    /// Uncompressed bytes of the columns read, including skipped rows.
     pub fn plain_bytes(&self) -> u64 {
         self.columns.iter().map(|&column| self.table.column_stats(column).plain_bytes).sum()
     }
@@ -149,16 +150,17 @@ impl std::fmt::Debug for Scan {
     }
 }
 
-/// A scan column that must match a key of a hash build: rows outside the build's key bounds or filter make no difference.
-/// The join may be further up this scan's pipeline, or in the pipeline that probes what this scan is built into; the column
-/// may be the join's key, or equal to it by another inner join.
+/// A scan column that must match a key of a hash build: rows outside the build's key bounds or filter make no difference. The join may be
+/// further up this scan's pipeline, or in the pipeline that probes the build that this scan feeds; the column may be the join's key, or equal to it
+/// by
+/// another inner join.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PruneKey {
     /// Output column of the scan.
     pub column: usize,
     /// The hash build.
     pub build: SinkId,
-    /// Its keys that are meant.
+    /// Index of the build's key.
     pub key: usize,
 }
 
@@ -172,16 +174,16 @@ pub enum Operator {
     Project(Vec<(Field, Expr)>),
     /// Probes a hash build.
     Probe(Probe),
-    /// Lets `fetch` rows pass after the first `skip` (any rows, unless the source is ordered).
+    /// Passes `fetch` rows after the first `skip` (any rows, unless the source is ordered).
     Limit {
         /// Rows to drop first.
         skip: u64,
-        /// Rows to let pass; `None`: all.
+        /// Number of rows to pass; `None`: all.
         fetch: Option<u64>,
     },
 }
 
-/// The treatment of matches by a probe. "Probe" is the streaming side, "build" the side in the hash table.
+/// How a probe treats matches. "Probe" is the streaming side, "build" the side in the hash table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JoinKind {
     /// Every pair.
@@ -192,17 +194,17 @@ pub enum JoinKind {
     ProbeSemi,
     /// Probe rows without a match.
     ProbeAnti,
-    /// Every probe row, with a Bool mark column: does it have a match? With `null_aware`, the mark is NULL where `IN` is.
+    /// Every probe row, with a Bool mark column: whether it has a match. With `null_aware`, the mark is NULL where `IN` is.
     ProbeMark,
     /// Every pair; the build's match flags are set, so that a `Source::Build { Unmatched }` can follow.
     BuildOuter,
-    /// `ProbeOuter` and `BuildOuter` at once.
+    /// `ProbeOuter` and `BuildOuter` combined.
     Full,
     /// No output at all: only sets the build's match flags (a `Source::Build` follows).
     BuildOnly,
 }
 
-/// The one build row that an ASOF join takes, of those whose keys equal the probe row's: by where its order lies from the probe's value.
+/// The one build row, among those with equal keys, that an ASOF join selects by comparing its order with the probe row's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Nearest {
     /// The greatest order that is not above the value (`value >= order`).
@@ -215,30 +217,30 @@ pub enum Nearest {
     Above,
 }
 
-/// What makes a probe an ASOF join.
+/// The selection of an ASOF join's probe.
 #[derive(Debug, Clone)]
 pub struct Asof {
-    /// Over the input columns, in the representation of the build's order. NULL matches nothing.
+    /// The value to compare, over the input columns, in the representation of the build's order. NULL matches nothing.
     pub value: Expr,
-    /// The row that is taken. Of rows of equal order, any.
+    /// The row to select; any of several with the same order.
     pub nearest: Nearest,
 }
 
 /// An end of a range.
 #[derive(Debug, Clone)]
 pub struct Bound {
-    /// Over the input columns, in the representation of the build's order. NULL matches nothing.
+    /// The value, over the input columns, in the representation of the build's order. NULL matches nothing.
     pub value: Expr,
-    /// Whether the value itself is within the range.
+    /// Whether the range includes the value itself.
     pub inclusive: bool,
 }
 
-/// The part of a probe's `residual` that the order of its build decides: a help for back ends that sort.
+/// The part of a probe's `residual` that compares the build's order with bounds: an aid for back ends that sort.
 #[derive(Debug, Clone)]
 pub struct Range {
-    /// The order is above this.
+    /// Lower bound of the order.
     pub lower: Option<Bound>,
-    /// The order is below this.
+    /// Upper bound of the order.
     pub upper: Option<Bound>,
     /// The rest of the residual.
     pub rest: Option<Expr>,
@@ -259,15 +261,15 @@ impl Range {
 pub struct Probe {
     /// The hash build.
     pub build: SinkId,
-    /// The treatment of matches.
+    /// The kind of join.
     pub kind: JoinKind,
     /// Keys over the input columns, in the representation of the build's keys.
     pub keys: Vec<Expr>,
     /// A further condition on each pair, over input columns followed by payload columns.
     pub residual: Option<Expr>,
-    /// Takes at most one of the build rows with equal keys, of a build that has an order (`Inner` and `ProbeOuter` without `residual`).
+    /// Selects at most one build row with equal keys; the build must have an order (`Inner` and `ProbeOuter` without `residual`).
     pub asof: Option<Asof>,
-    /// What the order of the build tells of `residual`, which is complete without it.
+    /// The part of `residual` that the build's order decides; `residual` is complete without it.
     pub range: Option<Range>,
     /// `NOT IN` semantics for `ProbeAnti` (and NULL marks for `ProbeMark`): a NULL key on either side is "unknown".
     pub null_aware: bool,
@@ -292,7 +294,7 @@ pub enum Sink {
         null_equals_null: bool,
         /// Whether match flags are needed (some probe is `BuildOuter`, `Full` or `BuildOnly`).
         track_matches: bool,
-        /// The order of the rows of each key, over the input columns, for ASOF joins and ranges. Rows whose order is NULL match nothing.
+        /// The order of the rows of each key, over the input columns, for ASOF joins and ranges. Rows with a NULL order match nothing.
         order: Option<Expr>,
     },
     /// Groups and aggregates. Output: the groups, then the aggregates. Without groups: exactly one row.
@@ -304,8 +306,9 @@ pub enum Sink {
         /// Names and types of the output.
         fields: Vec<Field>,
     },
-    /// Functions of all rows of each group. Output: the groups, then the results. Without groups: exactly one row. Devices only run it, and may give it
-    /// up: then the host calls the functions.
+    /// Functions of all rows of each group. Output: the groups, then the results. Without groups: exactly one row. Only devices run it, and may give
+    /// up:
+    /// then the host calls the functions.
     Functions {
         /// Group keys over the input columns; NULLs equal each other.
         groups: Vec<Expr>,
@@ -320,25 +323,25 @@ pub enum Sink {
         keys: Vec<SortKey>,
         /// Rows to drop first.
         skip: u64,
-        /// Rows to keep after them; `None`: all.
+        /// Number of rows to keep after them; `None`: all.
         fetch: Option<u64>,
         /// Names and types of the columns.
         fields: Vec<Field>,
     },
-    /// Window functions. Output: the payload, then one column per call, of all rows, in the source's order where it has one.
+    /// Window functions. Output: the payload, then one column per call, for all rows, in the source's order if it has one.
     Window {
-        /// The keys whose rows of equal values are a partition (NULLs equal each other); none: all rows are one.
+        /// Partition keys: rows with equal values are a partition (NULLs equal each other); without keys all rows are one.
         partition: Vec<Expr>,
-        /// The order within partitions, most significant key first. Rows of equal keys are peers, in the source's order.
+        /// The order within partitions, most significant key first. Rows with equal keys are peers, in the source's order.
         order: Vec<SortKey>,
         /// The calls, over the input columns.
         calls: Vec<WindowCall>,
-        /// Columns of the input that stay.
+        /// Input columns in the output.
         payload: Vec<usize>,
         /// Names and types of the output.
         fields: Vec<Field>,
     },
-    /// All rows, in the source's order where it has one.
+    /// All rows, in the source's order if it has one.
     Collect {
         /// Names and types of the columns.
         fields: Vec<Field>,
@@ -348,15 +351,15 @@ pub enum Sink {
 /// A sort key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SortKey {
-    /// Over the input columns.
+    /// The key, over the input columns.
     pub expr: Expr,
-    /// Largest first.
+    /// Whether the largest value comes first.
     pub descending: bool,
-    /// NULLs before all values.
+    /// Whether NULLs come before all values.
     pub nulls_first: bool,
 }
 
-/// Aggregate functions. NULL inputs are ignored (but by `CountStar`); over no rows: counts are 0, the rest NULL.
+/// Aggregate functions. NULL inputs are ignored (except by `CountStar`); over no rows counts are 0, all others NULL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is the SQL function of its name")]
 pub enum AggregateFunction {
@@ -372,7 +375,7 @@ pub enum AggregateFunction {
     VarPop,
     BoolAnd,
     BoolOr,
-    /// A value of the group that is not NULL: on the CPU, the one that a worker meets first.
+    /// Any non-NULL value of the group: on the CPU, the first one that a worker adds.
     AnyValue,
     /// `f(y, x)` of pairs of floats without NULL.
     OfPairs(PairFunction),
@@ -404,7 +407,7 @@ impl AggregateFunction {
 pub struct AggregateExpr {
     /// The function.
     pub function: AggregateFunction,
-    /// Its argument (none for `CountStar`).
+    /// The argument (none for `CountStar`).
     pub argument: Option<Expr>,
     /// The second argument of functions of pairs.
     pub second: Option<Expr>,
@@ -412,12 +415,12 @@ pub struct AggregateExpr {
     pub filter: Option<Expr>,
     /// DISTINCT.
     pub distinct: bool,
-    /// The type of the result. For `Sum` over integers and decimals, `phys` also is the accumulator: the translator
-    /// proves from ranges and row counts that it cannot overflow, or takes `I128`: then the sum is exact however it is
-    /// added up, and an error where the result is not of its type. Where the row count
-    /// behind joins is an estimate, execution compares the rows that arrived with [`AggregateExpr::safe_rows`].
-    /// `Avg` of decimals: the exact sum, scaled up to the result's scale, over the count, truncated toward zero. `Avg`
-    /// of integers: the exact sum over the count, as floats.
+    /// The type of the result. For `Sum` over integers and decimals, `phys` also is the accumulator's type: the translator proves from ranges and row
+    /// counts that it cannot overflow, or uses `I128`: then the sum is exact in any order of rows, and an error if it exceeds the result's type. If
+    /// the row
+    /// count behind joins is an estimate, execution compares the number of rows with [`AggregateExpr::safe_rows`]. `Avg` of decimals: the exact
+    /// sum, scaled up to the result's scale, divided by the count, truncated toward zero. `Avg` of integers: the exact sum divided by the count, as
+    /// floats.
     pub ty: ColType,
 }
 
@@ -432,10 +435,10 @@ impl AggregateExpr {
         self.argument.iter_mut().chain(&mut self.second).chain(&mut self.filter)
     }
 
-    /// The number of rows this aggregate takes before its accumulator could overflow unchecked; `None`: any number.
+    /// The largest number of rows for which its accumulator cannot overflow; `None`: any number.
     ///
-    /// Execution counts the rows that reach the sink and gives up when there are more (then the query is translated again
-    /// with `wide_sums` of `warpmill_translate::Options`).
+    /// Execution counts the rows that reach the sink and fails if there are more (then the query is translated again with `wide_sums` of
+    /// `warpmill_translate::Options`).
     pub fn safe_rows(&self) -> Option<u64> {
         let argument = self.argument.as_ref().filter(|_| self.function == AggregateFunction::Sum)?;
         let (least, greatest) = match self.ty.phys {
@@ -444,14 +447,14 @@ impl AggregateExpr {
             _ => return None,
         };
         let (lo, hi) = argument.ty.range?;
-        // Each end by itself: one row of the least value there is fits.
+        // Both bounds separately: sums are extreme if all rows have the least or the greatest value.
         let (below, above) = (least / lo.min(-1), greatest / hi.max(1));
         Some(u64::try_from(below.min(above)).unwrap_or(u64::MAX))
     }
 }
 
 impl Probe {
-    /// The expressions over its input columns, and those over pairs.
+    /// The expressions over its input columns, and over pairs.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let of_range = self.range.iter().flat_map(Range::expressions);
         self.keys.iter().chain(&self.residual).chain(self.asof.iter().map(|asof| &asof.value)).chain(of_range)
@@ -466,7 +469,7 @@ impl Probe {
 }
 
 impl Sink {
-    /// The columns that a source over this sink gives: payload for hash builds.
+    /// The columns of a source that reads this sink: payload for hash builds.
     pub fn fields(&self) -> &[Field] {
         match self {
             Sink::HashBuild { fields, .. }
@@ -493,7 +496,7 @@ impl Source {
 }
 
 impl Pipeline {
-    /// The columns that reach the sink.
+    /// The columns at the pipeline's sink.
     pub fn fields(&self) -> Vec<Field> {
         let mut fields = self.source.fields().to_vec();
         for operator in &self.operators {

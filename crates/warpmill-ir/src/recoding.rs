@@ -1,29 +1,28 @@
-//! Strings that depend on dictionary codes and small integers only: computed once per combination of these, as codes of a
-//! dictionary of their own.
+//! Strings that depend on dictionary codes and small integers only: computed once per combination of these, as codes of a new dictionary.
 
 use std::sync::Arc;
 
 use crate::{ColType, Expr, Phys};
 
-/// The place of NULL in [`Recoding::codes`].
+/// The value for NULL in [`Recoding::codes`].
 pub const NO_CODE: u32 = u32::MAX;
 
-/// A string as a code, by the values that it depends on.
+/// A string as a code, computed from its inputs by table lookup.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recoding {
-    /// Expressions held as codes, or as 32 or 64-bit integers with bounds.
+    /// The inputs: codes, or 32- or 64-bit integers with bounds.
     pub inputs: Vec<Expr>,
     /// The code of the result, or [`NO_CODE`] where it is NULL, for every combination of the inputs' values and NULL:
     /// combination `i` is the sum of each input's [`Digit`] times its stride.
     pub codes: Arc<[u32]>,
-    /// The computation, whose column `i` is input `i`.
+    /// The original expression, whose column `i` is input `i`.
     pub source: Arc<Expr>,
 }
 
-/// The part of an input in the number of a combination: its value less the lowest one, or the number of values for NULL.
+/// The contribution of an input to the index of a combination: its value minus the lowest one, or the number of values for NULL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digit {
-    /// Its factor.
+    /// Factor of the digit.
     pub stride: usize,
     /// The lowest value.
     pub low: i64,
@@ -44,7 +43,7 @@ impl Recoding {
         digits(&self.inputs).map_or_else(Vec::new, |(digits, _)| digits)
     }
 
-    /// Checks that the result, of type `ty`, is a code, and that there is one for each combination.
+    /// Checks that the result, of type `ty`, is a code, and that each combination has one.
     pub(crate) fn check(&self, ty: &ColType) -> Result<(), String> {
         let entries = ty.dictionary.as_ref().map_or(0, |dictionary| dictionary.len());
         if ty.phys != Phys::Code || self.inputs.is_empty() {
@@ -60,7 +59,7 @@ impl Recoding {
     }
 }
 
-/// The digit of each of `inputs`, and the number of combinations; `None` where they have too many values, or no bounds.
+/// The digit of each of `inputs`, and the number of combinations; `None` if they have too many values, or no bounds.
 pub fn digits(inputs: &[Expr]) -> Option<(Vec<Digit>, usize)> {
     let mut combinations = 1usize;
     let digits = inputs.iter().map(|input| {
@@ -79,7 +78,7 @@ fn values(ty: &ColType) -> Option<(i64, usize)> {
         Phys::Code => Some((0, ty.dictionary.as_ref()?.len())),
         Phys::I32 | Phys::I64 => {
             let (low, high) = ty.range?;
-            // An empty range: there are only NULLs.
+            // An empty range: only NULLs.
             let values = if high < low { 0 } else { high.checked_sub(low)?.checked_add(1)? };
             Some((low.try_into().ok()?, values.try_into().ok()?))
         }

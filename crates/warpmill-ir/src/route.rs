@@ -3,18 +3,18 @@
 /// The part that a row belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
-    /// By the hash of the values of some columns, none of them floats; NULLs equal each other.
+    /// By the hash of some columns, none of them floats; NULLs equal each other.
     Hash {
         /// The columns.
         columns: Vec<usize>,
     },
-    /// By the range that holds an integer without NULLs.
+    /// By the range that contains a non-NULL integer.
     Ranges {
-        /// Its column.
+        /// Index of the column.
         column: usize,
         /// The greatest value of each part but the last, in ascending order.
         last: Vec<i64>,
     },
-    /// The first part, all of them.
+    /// All rows in the first part.
     First,
 }

@@ -1,14 +1,14 @@
-//! Types of columns and expressions: what a value means, how it is held, and what is proven about it.
+//! Types of columns and expressions: logical type, representation, and proven properties.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use warpmill_format::Dictionary;
 
-/// The way a value is held while a query runs.
+/// The representation of a value during execution.
 ///
-/// Integer-like logical types (integers, decimals, dates, timestamps) are held as their unscaled integer in the narrowest
-/// of `I32`, `I64`, `I128` that the proven range allows ("types narrow by proof", DESIGN decision 5).
+/// Integer-like logical types (integers, decimals, dates, timestamps) are represented by their unscaled integer in the narrowest of `I32`, `I64`,
+/// `I128` that the proven range allows ("types narrow by proof", DESIGN decision 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phys {
     /// A truth value.
@@ -35,7 +35,7 @@ impl Phys {
         matches!(self, Phys::I32 | Phys::I64 | Phys::I128)
     }
 
-    /// The narrowest integer representation of a range.
+    /// The narrowest integer representation for a range.
     pub fn for_range((lo, hi): (i128, i128)) -> Phys {
         if lo >= i128::from(i32::MIN) && hi <= i128::from(i32::MAX) {
             Phys::I32
@@ -52,7 +52,7 @@ impl Phys {
 pub struct ColType {
     /// The meaning of the value (Arrow's type; decimals carry precision and scale).
     pub logical: DataType,
-    /// The way it is held.
+    /// The representation.
     pub phys: Phys,
     /// Whether it can be NULL.
     pub nullable: bool,
@@ -63,8 +63,8 @@ pub struct ColType {
 }
 
 impl ColType {
-    /// The type of values of `logical` about which nothing is known beyond the type itself, or `None` for logical types
-    /// that the engine does not execute (nested types, intervals, binary).
+    /// The type of values of `logical` without further proven properties; `None` for logical types that the engine does not execute (nested types,
+    /// intervals, binary).
     pub fn of(logical: &DataType, nullable: bool) -> Option<Self> {
         let (phys, range) = match logical {
             DataType::Boolean => (Phys::Bool, None),
@@ -79,7 +79,7 @@ impl ColType {
         Some(Self { logical: logical.clone(), phys, nullable, range, dictionary: None })
     }
 
-    /// The bounds that an integer-like logical type itself gives; `None` for other types.
+    /// The bounds of an integer-like logical type; `None` for other types.
     pub fn range_of(logical: &DataType) -> Option<(i128, i128)> {
         Some(match logical {
             DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
@@ -102,7 +102,7 @@ impl ColType {
         })
     }
 
-    /// The same type with integer bounds narrowed to `range` and the representation that follows from them.
+    /// The same type with integer bounds narrowed to `range`, and the corresponding representation.
     pub fn narrowed(&self, range: (i128, i128)) -> Self {
         debug_assert!(self.phys.is_int());
         let range = match self.range {
@@ -112,19 +112,19 @@ impl ColType {
         Self { phys: Phys::for_range(range), range: Some(range), ..self.clone() }
     }
 
-    /// The same type held as `phys` (integers only widen; `Code` becomes `Str`).
+    /// The same type in representation `phys` (integers only widen; `Code` becomes `Str`).
     pub fn widened(&self, phys: Phys) -> Self {
         let dictionary = if phys == Phys::Code { self.dictionary.clone() } else { None };
         Self { phys, dictionary, ..self.clone() }
     }
 
-    /// The same type, nullable or not.
+    /// The same type with `nullable` replaced.
     pub fn with_nullable(&self, nullable: bool) -> Self {
         Self { nullable, ..self.clone() }
     }
 }
 
-/// Two types are equal when values of one can stand for values of the other without conversion.
+/// Two types are equal if values of one can be used as values of the other without conversion.
 impl PartialEq for ColType {
     fn eq(&self, other: &Self) -> bool {
         self.logical == other.logical

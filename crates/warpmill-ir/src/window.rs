@@ -9,13 +9,13 @@ use crate::types::ColType;
 pub struct WindowCall {
     /// The function.
     pub function: WindowFunction,
-    /// Its argument over the input columns (none for functions of positions and for `CountStar`).
+    /// The argument, over the input columns (none for functions of positions and for `CountStar`).
     pub argument: Option<Expr>,
     /// The rows that it is computed of; shifts and functions of positions have no use for it.
     pub frame: Frame,
-    /// Whether rows whose argument is NULL are passed over, by shifts and by functions of one row of the frame.
+    /// Whether shifts and functions of one row of the frame skip rows with a NULL argument.
     pub ignore_nulls: bool,
-    /// The type of the result; of functions that give a value of the argument, it is held as that.
+    /// The type of the result; functions that return a value of the argument use its representation.
     pub ty: ColType,
 }
 
@@ -32,13 +32,13 @@ pub enum WindowFunction {
     PercentRank,
     /// The share of rows that come before the row or are its peers.
     CumeDist,
-    /// The number of one of so many parts of nearly equal size, the larger ones first.
+    /// The index of the row's tile, among so many tiles of nearly equal size, larger ones first.
     Ntile(u64),
-    /// The argument so many rows before (after, where negative) in the partition.
+    /// The argument so many rows before (after, if negative) in the partition.
     Shift {
         /// The number of rows.
         back: i64,
-        /// The value where there is no such row.
+        /// The value if there is no such row.
         default: Scalar,
     },
     /// The argument of the frame's first row.
@@ -47,14 +47,14 @@ pub enum WindowFunction {
     Last,
     /// The argument of the frame's row of this number, from its end where negative.
     Nth(i64),
-    /// An aggregate of the frame. As everywhere, it ignores NULLs.
+    /// An aggregate of the frame; ignores NULLs, as in aggregations.
     Aggregate(AggregateFunction),
 }
 
-/// The rows of a partition from one bound to another. A frame whose end comes before its start is empty.
+/// The rows of a partition from one bound to another. A frame whose end precedes its start is empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// The things that bounds count.
+    /// The units of the bounds.
     pub units: FrameUnits,
     /// The first row.
     pub start: FrameBound,
@@ -62,12 +62,12 @@ pub struct Frame {
     pub end: FrameBound,
 }
 
-/// The things that bounds of a frame count.
+/// The units of a frame's bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameUnits {
     /// Rows.
     Rows,
-    /// Values of the only order key; the current row stands for its peers.
+    /// Values of the only order key; the current row includes its peers.
     Range,
     /// Groups of peers.
     Groups,
@@ -78,18 +78,18 @@ pub enum FrameUnits {
 pub enum FrameBound {
     /// The partition's first row.
     UnboundedPreceding,
-    /// So much before the current row: a count, or for values what is added to the key, as an unscaled integer or a float.
+    /// A distance before the current row: a count, or for RANGE a difference of keys, as an unscaled integer or a float.
     Preceding(Scalar),
     /// The current row, or its peers.
     CurrentRow,
-    /// So much after the current row.
+    /// A distance after the current row.
     Following(Scalar),
     /// The partition's last row.
     UnboundedFollowing,
 }
 
 impl WindowFunction {
-    /// Whether the result is a value of the argument, held as it is.
+    /// Whether the result is an unchanged value of the argument.
     pub fn picks(&self) -> bool {
         use AggregateFunction::{AnyValue, BoolAnd, BoolOr, Max, Min};
         match self {

@@ -1,4 +1,4 @@
-//! Expressions in SQL terms, with the names of the columns that they read.
+//! Expressions in SQL notation, with the names of the columns that they read.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -92,7 +92,7 @@ impl Display for Named<'_> {
                 write!(f, " END")
             }
             ExprKind::Cast { input, try_cast } => self.cast(input, *try_cast, f),
-            // Another representation is no other value.
+            // Another representation of the same value.
             ExprKind::Widen(input) => self.of(input).fmt(f),
             ExprKind::InList { input, list, has_null, negated } => {
                 write!(f, "{}{} IN (", self.operand(input), not(*negated))?;

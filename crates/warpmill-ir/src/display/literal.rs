@@ -1,4 +1,4 @@
-//! Constants in SQL terms: `DATE '1995-01-04'` and `10.00`, not the integers that they are held as.
+//! Constants in SQL notation: `DATE '1995-01-04'` and `10.00`, not their unscaled integers.
 
 use std::fmt::{self, Formatter};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::{ColType, Phys, Scalar};
 
-/// Writes `value`, a constant of type `ty` or of a list that values of that type are compared with.
+/// Writes `value`, a constant of type `ty` or an element of a list compared with values of that type.
 pub(super) fn literal(f: &mut Formatter<'_>, value: &Scalar, ty: &ColType) -> fmt::Result {
     match value {
         Scalar::Null => f.write_str("NULL"),

@@ -24,7 +24,7 @@ use crate::{
 /// A pipeline as EXPLAIN shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Described {
-    /// Its number.
+    /// Index of the pipeline.
     pub pipeline: usize,
     /// The sink that it feeds.
     pub sink: SinkId,
@@ -44,7 +44,7 @@ pub struct Step {
     /// The table of a scan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
-    /// The way a probe treats matches.
+    /// The name of a probe's join kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<&'static str>,
     /// The sinks that it reads.
@@ -59,7 +59,7 @@ pub struct Step {
     /// Aggregates, window functions and computed columns.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub expressions: Vec<String>,
-    /// Columns that leave it, or that a sink keeps.
+    /// Output columns, or columns that a sink keeps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
 }
@@ -75,7 +75,7 @@ impl Display for Program {
 }
 
 impl Program {
-    /// Its pipelines as EXPLAIN shows them.
+    /// The program's pipelines as shown by EXPLAIN.
     pub fn described(&self) -> Vec<Described> {
         let described = |(index, pipeline): (usize, &Pipeline)| {
             let mut fields = pipeline.source.fields().to_vec();
@@ -95,7 +95,7 @@ impl Program {
         self.pipelines.iter().enumerate().map(described).collect()
     }
 
-    /// `operator`, whose input is `fields`.
+    /// Describes `operator`, whose input is `fields`.
     fn operator(&self, operator: &Operator, fields: &[Field]) -> Step {
         match operator {
             Operator::Filter(predicate) => {
@@ -179,7 +179,7 @@ fn join(kind: JoinKind) -> &'static str {
     }
 }
 
-/// A sink, whose input is `fields`.
+/// Describes a sink, whose input is `fields`.
 fn sink(sink: &Sink, fields: &[Field]) -> Step {
     match sink {
         Sink::HashBuild { keys, fields: kept, null_equals_null, track_matches, order, .. } => {
@@ -288,7 +288,7 @@ fn bounds(skip: u64, fetch: Option<u64>) -> String {
 
 fn sort_key(key: &SortKey, fields: &[Field]) -> String {
     let direction = if key.descending { " desc" } else { "" };
-    // The default of SQL here: NULLs are larger than all values.
+    // The SQL default here: NULLs are larger than all values.
     let nulls = match (key.nulls_first, key.descending, key.expr.ty.nullable) {
         (true, false, true) => " nulls first",
         (false, true, true) => " nulls last",
@@ -320,7 +320,7 @@ fn window_call(call: &WindowCall, fields: &[Field], key: Option<&ColType>) -> St
     format!("{name}({argument}{nulls}){frame}")
 }
 
-/// A frame whose distances are of values of type `key`, if it is one of values.
+/// A frame with the key's type, for RANGE distances.
 struct Framed<'a> {
     frame: &'a Frame,
     key: Option<&'a ColType>,
@@ -344,7 +344,7 @@ impl Framed<'_> {
             FrameBound::Following(distance) => ("+", distance),
         };
         write!(f, "{sign}")?;
-        // A distance of dates or timestamps is none itself: it is shown in days, or in the timestamps' unit.
+        // Distances of dates or timestamps are shown as numbers of days, or of the timestamps' unit.
         let decimal = |key: &&ColType| self.frame.compares_values() && key.logical.is_decimal();
         match (self.key.filter(decimal), distance) {
             (Some(key), distance) => literal(f, distance, key),

@@ -57,7 +57,7 @@ fn probe(build: usize, kind: JoinKind) -> Operator {
     Operator::Probe(Probe { build, kind, keys, residual, asof, range, null_aware: false, output, fields })
 }
 
-/// Pipelines and sinks that are left.
+/// The program after merging equal sinks.
 fn left(pipelines: Vec<Pipeline>, sinks: Vec<Sink>) -> Program {
     let mut program = Program::new(pipelines, sinks, Arc::new(Schema::empty()));
     merge_equal_sinks(&mut program);
@@ -152,7 +152,7 @@ fn builds_go_with_the_pipelines_that_probe_them() {
         vec![build(false), build(false), groups("a"), groups("b"), collect()],
     );
     assert_eq!((program.pipelines.len(), program.sinks.len()), (4, 3));
-    // Where another pipeline probes the second one, it stays.
+    // The second one stays if another pipeline probes it.
     let program = left(
         vec![
             pipeline(values(&[1]), vec![], 0),

@@ -1,4 +1,4 @@
-//! Conditions with the metadata of a table's zones, and what that says of each zone.
+//! Conditions combined with the metadata of a table's zones, and their verdict on each zone.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Ranges;
 use super::predicate::{FEW_RANGES, MOST_RANGES, Predicate, Values};
 use super::select::Conditions;
 
-/// The verdict of metadata on a zone: that rows there are left, or what rules them out.
+/// The verdict on a zone: its rows are left, or the kind of metadata that rules them out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Left,
@@ -22,7 +22,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Of what metadata of the table's own columns says.
+    /// The verdict from metadata of the table's own columns.
     pub fn of(found: Found) -> Self {
         match found {
             Found::Perhaps => Self::Left,
@@ -33,7 +33,7 @@ impl Verdict {
     }
 }
 
-/// Conditions with the metadata that tells of them.
+/// Conditions with their metadata.
 pub(super) struct Bound {
     filters: Node,
     sideways: Vec<Node>,
@@ -41,10 +41,9 @@ pub(super) struct Bound {
     fine: bool,
     /// The number of zones.
     count: usize,
-    /// Whether there is metadata of every column that filters and keys are about, and all of their ranges are tested: bounds of row segments
-    /// tell nothing more.
+    /// Whether all columns of filters and keys have metadata, and all ranges are tested: then the bounds of row segments add nothing.
     pub is_complete: bool,
-    /// Whether anything may rule out zones that bounds leave.
+    /// Whether finer metadata may rule out zones that bounds leave.
     pub tells_more: bool,
 }
 
@@ -57,7 +56,7 @@ enum Node {
     Values { zones: Arc<Zones>, ranges: Ranges, nulls: bool, wanted: Wanted },
 }
 
-/// The zones of a column, and its codes in them.
+/// The zones of a column, and their remap from the column's codes.
 type Metadata = Option<(Arc<Zones>, Option<Arc<[u32]>>)>;
 
 impl Node {
@@ -109,7 +108,7 @@ impl Node {
         }
     }
 
-    /// By zone, of so many: whether bounds rule it out. `None`: they rule out none.
+    /// Per zone (`count` of them), whether bounds rule it out. `None`: they rule out none.
     fn out_of_bounds(&self, count: usize) -> Option<Vec<bool>> {
         let combine = |mut a: Vec<bool>, b: Vec<bool>, or: bool| {
             match or {
@@ -146,7 +145,7 @@ impl Node {
         }
     }
 
-    /// Whether [`Node::test`] may rule out zones, of `count`, that [`Node::out_of_bounds`] does not.
+    /// Whether [`Node::test`] may rule out zones, of `count`, that [`Node::out_of_bounds`] leaves.
     fn tells_more(&self, count: usize, fine: bool) -> bool {
         match self {
             Node::Never | Node::Unknown => false,
@@ -220,7 +219,7 @@ impl Bound {
         Ok(Self { filters, sideways: attributes, keys, fine: *fine, is_complete, count, tells_more })
     }
 
-    /// The verdicts on zones by their bounds, as far as that can be told of all of them at once.
+    /// The verdicts on all zones by their bounds, where these can be tested together.
     pub fn out_of_bounds(&self) -> Vec<Verdict> {
         let mut verdicts = vec![Verdict::Left; self.count];
         let nodes = [
@@ -238,8 +237,9 @@ impl Bound {
         verdicts
     }
 
-    /// Takes from some zones those that can be ruled out, as exactly as can be told, and `note`s what rules them out. Of attributes, the one
-    /// numbered `likely` is asked first: it ruled out most zones before, and zones near each other are alike.
+    /// Tests some zones exactly, removes those that are ruled out, and reports each to `note`. Attribute number `likely` is tested first: it ruled
+    /// out
+    /// most zones before, and neighbouring zones are alike.
     pub fn rule_out(
         &self,
         left: &mut Vec<usize>,

@@ -1,39 +1,39 @@
-//! Histograms and Bloom filters are asked as long as that pays.
+//! Limits tests of histograms and Bloom filters to those that pay.
 
 use rayon::prelude::*;
 
 use super::bound::{Bound, Verdict};
 
-/// The costs of testing a range against a zone, in nanoseconds.
+/// Cost of testing a range against a zone, in nanoseconds.
 const TEST_NANOS: u64 = 40;
 
-/// Tests may take as long as reading so many bytes, even of small tables.
+/// Tests may take as long as reading so many bytes, even for small tables.
 const LEAST_BYTES: u64 = 80_000;
 
-/// Zones, of those that bounds leave, that a thread is worth: waking one takes as long as some hundred tests.
+/// Number of zones left by bounds that justify a thread: waking one takes as long as some hundred tests.
 const ZONES_OF_A_THREAD: usize = 4096;
 
-/// So many zones are tested against one condition before the next one: the processor waits for the metadata of several at once.
+/// Number of zones tested against one condition before the next condition, so that the processor's memory accesses overlap.
 const ZONES_AT_ONCE: usize = 32;
 
-/// The budget of tests, in nanoseconds. It is asked often: numbers that are not exact are fast.
+/// The budget of tests, in nanoseconds. Approximate floats, since it is checked often.
 #[derive(Clone, Copy)]
 pub(super) struct Budget {
-    /// The nanoseconds that the whole scan takes at best.
+    /// Estimated time of the whole scan, in nanoseconds.
     scan: f64,
-    /// And a row of it.
+    /// Estimated time per row, in nanoseconds.
     row: f64,
-    /// The nanoseconds that may be spent on a scan however little it takes: reading so many bytes would take as long.
+    /// Smallest budget for any scan, in nanoseconds.
     least: f64,
     tests: u64,
-    /// Rows that tests have ruled out.
+    /// Number of rows ruled out by tests.
     pruned: u64,
-    /// The attribute that ruled out most zones before.
+    /// Index of the attribute that ruled out most zones before.
     likely: usize,
 }
 
 impl Budget {
-    /// For a scan of so many bytes and rows.
+    /// The budget for a scan of `bytes` bytes and `rows` rows.
     pub fn new(bytes: u64, rows: u64, bytes_per_nano: u64) -> Self {
         let nanos = |bytes: u64| bytes as f64 / bytes_per_nano.max(1) as f64;
         let scan = nanos(bytes);
@@ -45,10 +45,10 @@ impl Budget {
     }
 }
 
-/// Tests what is left of the zones of a map, of about so many rows each, unless that does not pay: with several threads where many are. Gives
-/// whether it stopped for that.
+/// Tests the remaining zones of a map, of about `zone_rows` rows each, as long as it pays; uses several threads for many zones. Returns
+/// whether it stopped early.
 pub(super) fn finer(bound: &Bound, zone_rows: u64, verdicts: &mut [Verdict], budget: &mut Budget) -> bool {
-    // Zones that bounds rule out take no thread of their own.
+    // Zones ruled out by bounds do not count.
     let left = match verdicts.len() < 2 * ZONES_OF_A_THREAD {
         true => 0,
         false => verdicts.iter().filter(|verdict| **verdict == Verdict::Left).count(),
@@ -63,7 +63,7 @@ pub(super) fn finer(bound: &Bound, zone_rows: u64, verdicts: &mut [Verdict], bud
     verdicts.par_chunks_mut(len).enumerate().map(one).reduce(|| false, |a, b| a | b)
 }
 
-/// The same of zones from a certain one on, with one thread.
+/// Tests the zones from `first` on, with one thread.
 fn finer_from(bound: &Bound, zone_rows: u64, (first, verdicts): (usize, &mut [Verdict]), budget: &mut Budget) -> bool {
     let (mut left, mut next, mut at_once) = (Vec::with_capacity(ZONES_AT_ONCE), 0, 1);
     loop {
@@ -83,7 +83,7 @@ fn finer_from(bound: &Bound, zone_rows: u64, (first, verdicts): (usize, &mut [Ve
         let (before, Budget { likely, tests, .. }) = (left.len(), &mut *budget);
         bound.rule_out(&mut left, likely, tests, |zone, verdict| verdicts[zone - first] = verdict);
         budget.pruned += (before - left.len()) as u64 * zone_rows;
-        // Tests of which nobody knows yet whether they pay are few.
+        // Begins with few tests, as long as it is unknown whether they pay.
         at_once = (2 * at_once).min(ZONES_AT_ONCE);
     }
 }

@@ -1,12 +1,11 @@
-//! The rows that a scan need not read, from metadata alone: one decision for all back ends.
+//! Pruning: the rows that a scan need not read, from metadata alone, decided once for all back ends.
 //!
-//! [`select()`] turns a scan's filters into conditions on the ranks of [`warpmill_format::pruning`], and asks the metadata of every
-//! row segment and zone whether a row there can satisfy them. It errs on one side only: rows of a zone that is left out satisfy no
-//! filter, or find no partner in a join that drops rows without one. The bounds of all zones are tested at once; what is finer stops
-//! where it has cost 1% of the scan and half of what it has saved.
+//! [`select()`] turns a scan's filters into conditions on the ranks of [`warpmill_format::pruning`], and tests the metadata of every row segment and
+//! zone against them. It is conservative: rows of a skipped zone satisfy no filter, or have no partner in a join that drops such rows. The bounds of
+//! all zones are tested at once; finer tests stop when they have cost 1% of the scan and half of their savings.
 //!
-//! A filter of another table prunes too, where the scan's rows need a partner there that satisfies it and the scanned table has
-//! sideways metadata of just that version of the other ([`SidewaysFilter`], found by [`attach`]).
+//! A filter on another table prunes, too, if the scan's rows need a partner there that satisfies it and the scanned table has sideways metadata of
+//! exactly that version of the other table ([`SidewaysFilter`], found by [`attach`]).
 
 mod bound;
 mod budget;
@@ -32,79 +31,79 @@ pub use ranges::Ranges;
 pub use select::{KeyRanges, Selected, select};
 pub use sideways::attach;
 
-/// The metadata by which scans skip rows.
+/// The metadata that scans use for pruning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PruningMode {
-    /// Nothing: all rows are read.
+    /// None: all rows are read.
     None,
-    /// Bounds: of row segments, of zones, of attributes of other tables, and of the keys of joins.
+    /// Bounds: of row segments, zones, attributes of other tables, and join keys.
     MinMax,
-    /// All there is: histograms, Bloom filters, and which keys joins have as well.
+    /// All metadata: also histograms, Bloom filters, and the sets of join keys.
     #[default]
     All,
 }
 
-/// Filters of another table that the scan's rows need a partner for.
+/// Filters on another table in which the scan's rows need a partner.
 #[derive(Debug, Clone)]
 pub struct SidewaysFilter {
-    /// Output column of the scan that refers to the other table.
+    /// Output column of the scan that references the other table.
     pub column: usize,
     /// The other table.
     pub table: Arc<TableSnapshot>,
-    /// Its column that is referred to.
+    /// The referenced column of the other table.
     pub key: usize,
-    /// Its column by input of `filters`.
+    /// Column of the other table for each input of `filters`.
     pub columns: Vec<usize>,
-    /// Conjuncts, of which a partner satisfies all.
+    /// Conjuncts that a partner has to satisfy.
     pub filters: Vec<Expr>,
 }
 
 /// The codes for which a predicate of one dictionary column is true.
 #[derive(Debug, Clone)]
 pub struct CodeSet {
-    /// The column.
+    /// Index of the column.
     pub column: usize,
-    /// By code.
+    /// One bit per code.
     pub codes: Bitmap,
-    /// Whether it is true for NULL.
+    /// Whether the predicate is true for NULL.
     pub null: bool,
 }
 
-/// Evaluates a predicate that reads one column, of dictionary codes, for every code; `None` where that is not possible.
+/// Evaluates a predicate of a single dictionary column for every code; `None` if that is not possible.
 pub type CodeSets<'a> = &'a dyn Fn(&Expr) -> Option<CodeSet>;
 
-/// The pruned parts of a scan, and by what. A zone is counted once, for the first that ruled it out; bounds, also of attributes and by keys, are
-/// asked before anything finer.
+/// The pruned parts of a scan, by kind of metadata. A zone counts once, for the first that ruled it out; bounds, including attributes and keys, come
+/// before anything finer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PruningReport {
-    /// Row segments.
+    /// Number of row segments.
     pub segments: u64,
-    /// Those of which nothing is left.
+    /// Number of row segments ruled out completely.
     pub segments_pruned: u64,
-    /// Zones; a row segment without metadata counts as one.
+    /// Number of zones; a row segment without metadata counts as one.
     pub zones: u64,
-    /// Zones ruled out by bounds.
+    /// Number of zones ruled out by bounds.
     pub by_minmax: u64,
-    /// By histograms.
+    /// Number of zones ruled out by histograms.
     pub by_histogram: u64,
-    /// By Bloom filters.
+    /// Number of zones ruled out by Bloom filters.
     pub by_bloom: u64,
-    /// By attributes of other tables.
+    /// Number of zones ruled out by attributes of other tables.
     pub by_sideways: u64,
-    /// By the keys of finished hash builds.
+    /// Number of zones ruled out by keys of finished hash builds.
     pub by_keys: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Rows of zones that were ruled out.
+    /// Number of rows in zones that were ruled out.
     pub rows_pruned: u64,
-    /// Whether testing stopped because it did not pay.
+    /// Whether tests stopped because they did not pay.
     pub stopped: bool,
-    /// Time of the decision, in nanoseconds.
+    /// Time of pruning, in nanoseconds.
     pub nanos: u64,
 }
 
 impl PruningReport {
-    /// Adds what was left out of a table of Parquet files before it was scanned.
+    /// Adds the parts of a table of Parquet files that were ruled out before the scan.
     fn add(&mut self, left_out: &LeftOut) {
         self.segments += left_out.segments;
         self.segments_pruned += left_out.segments;
@@ -116,14 +115,14 @@ impl PruningReport {
         self.nanos += left_out.nanos;
     }
 
-    /// Notes that the keys of a hash build rule out what was left of a row segment: so many zones and rows.
+    /// Records that the keys of a hash build rule out the rest of a row segment: so many zones and rows.
     pub fn segment_ruled_out_by_keys(&mut self, (zones, rows): (u64, u64)) {
         self.segments_pruned += 1;
         self.by_keys += zones;
         self.rows_pruned += rows;
     }
 
-    /// Zones ruled out.
+    /// Number of zones ruled out.
     pub fn zones_pruned(&self) -> u64 {
         self.by_minmax + self.by_histogram + self.by_bloom + self.by_sideways + self.by_keys
     }

@@ -1,4 +1,4 @@
-//! Pages of Parquet files that the filters of a scan rule out.
+//! Pruning of pages of Parquet files by the filters of a scan.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use super::predicate::{Predicate, Values};
 use super::select::{by_bounds, test};
 use crate::{CompareOp, Expr, ExprKind, Phys, Scalar, Scan};
 
-/// Leaves out of the table of `scan`, if that is of Parquet files, the rows that the filters of the scan rule out by what the files
-/// say of their pages, and by Bloom filters: before any value is read. Indexes are read of those columns only that filters name.
+/// Removes from a scan's table of Parquet files the rows that page indexes and Bloom filters rule out, before any value is read. Reads
+/// the indexes of columns in filters only.
 ///
 /// # Errors
 /// Files that cannot be read, or have changed.
@@ -54,7 +54,7 @@ pub fn leave_out_pages(scan: &mut Scan) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// The columns that a predicate says something of.
+/// The columns that a predicate restricts.
 fn columns(predicate: &Predicate, out: &mut BTreeSet<usize>) {
     match predicate {
         Predicate::Never | Predicate::Unknown => {}
@@ -74,10 +74,10 @@ fn by_page(values: &Values, page: &PageBounds) -> Found {
     }
 }
 
-/// Values that a Bloom filter is asked for, at most: each test of one.
+/// Largest number of values tested against a Bloom filter.
 const MOST_POINTS: usize = 64;
 
-/// The values that Bloom filters are asked for.
+/// The values to test against Bloom filters.
 fn points(scan: &Scan, filters: &Predicate) -> Vec<FilterTest> {
     let alone = std::slice::from_ref(filters);
     let conjuncts = if let Predicate::All(list) = filters { list } else { alone };
@@ -93,7 +93,7 @@ fn points(scan: &Scan, filters: &Predicate) -> Vec<FilterTest> {
     integers.chain(strings).collect()
 }
 
-/// The column that `predicate` says to be one of few integers, and these.
+/// The column and the values if `predicate` restricts a column to few integers.
 fn integers(predicate: &Predicate) -> Option<(usize, Vec<FilterValue>)> {
     match predicate {
         Predicate::Values(Values { column, ranges, nulls: false, .. }) => {
@@ -111,7 +111,7 @@ fn integers(predicate: &Predicate) -> Option<(usize, Vec<FilterValue>)> {
     }
 }
 
-/// All values, if they are of one column.
+/// All values, if they belong to one column.
 fn one_of(list: impl Iterator<Item = Option<(usize, Vec<FilterValue>)>>) -> Option<(usize, Vec<FilterValue>)> {
     let mut all: Option<(usize, Vec<FilterValue>)> = None;
     for part in list {
@@ -125,7 +125,7 @@ fn one_of(list: impl Iterator<Item = Option<(usize, Vec<FilterValue>)>>) -> Opti
     all
 }
 
-/// The column that `filter` says to be one of some strings, and these.
+/// The column and the values if `filter` restricts a column to some strings.
 fn strings(filter: &Expr) -> Option<(usize, Vec<FilterValue>)> {
     let column = |expr: &Expr| match expr.kind {
         ExprKind::Column(column) if expr.ty.phys == Phys::Str => Some(column),

@@ -7,16 +7,16 @@ use warpmill_format::pruning::{float_rank, integer_hash, last_rank_with_prefix, 
 use super::{CodeSets, Ranges};
 use crate::{ArithOp, ColType, CompareOp, Expr, ExprKind, Function, Phys, Scalar};
 
-/// A condition that holds of every row for which a filter is true (and perhaps of others).
+/// A condition satisfied by every row for which a filter is true (and perhaps by others).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Predicate {
-    /// Of no row.
+    /// No row satisfies it.
     Never,
-    /// Nothing is known.
+    /// Unknown: any row may satisfy it.
     Unknown,
-    /// All of these hold.
+    /// All of these are satisfied.
     All(Vec<Predicate>),
-    /// One of these holds.
+    /// One of these is satisfied.
     Any(Vec<Predicate>),
     /// The column's rank is in one of these ranges.
     Values(Values),
@@ -27,28 +27,29 @@ pub(super) enum Predicate {
 pub(super) struct Values {
     pub column: usize,
     pub ranges: Ranges,
-    /// The hash of the value of each range, where each is of one value.
+    /// The hash of each range's value, if each range is a single value.
     pub hashes: Option<Vec<u64>>,
-    /// Whether it holds where the column is NULL.
+    /// Whether NULL satisfies it.
     pub nulls: bool,
 }
 
 impl Values {
-    /// The condition that both hold of a value: a value outside of one range need not be outside of the other.
+    /// The conjunction of two conditions on one column.
     fn and(&self, other: &Self) -> Self {
         let ranges = self.ranges.intersection(&other.ranges);
         let hashes = ranges.as_slice().iter().map(|range| self.hash(range).or_else(|| other.hash(range)));
         Self { column: self.column, hashes: hashes.collect(), ranges, nulls: self.nulls && other.nulls }
     }
 
-    /// The hash of the value that a range is of.
+    /// The hash of the value of a range.
     fn hash(&self, range: &(i128, i128)) -> Option<u64> {
         let at = self.ranges.as_slice().binary_search(range).ok()?;
         self.hashes.as_ref().map(|hashes| hashes[at])
     }
 
-    /// The condition that one of both holds of a value; `None` where that would tell less than both do, as ranges would lose their hashes or be
-    /// too many to be tested at once, or more than is so, as strings of one rank have several.
+    /// The disjunction as one condition; `None` if it would be weaker than the two (ranges would lose their hashes, or be too many to be tested at
+    /// once)
+    /// or stronger (several strings share a rank).
     fn or(&self, other: &Self) -> Option<Self> {
         if self.ranges.as_slice().len() + other.ranges.as_slice().len() > FEW_RANGES {
             return None;
@@ -66,16 +67,16 @@ impl Values {
     }
 }
 
-/// Ranges of which Bloom filters are asked.
+/// Largest number of ranges tested against Bloom filters.
 const MOST_POINTS: usize = 64;
 
-/// Ranges that all zones are tested against at once; of more, what is outside of all of them.
+/// Largest number of ranges that are tested against all zones at once; more are reduced to their hull.
 pub(super) const FEW_RANGES: usize = 8;
 
-/// Ranges of one condition.
+/// Largest number of ranges of a condition.
 pub(super) const MOST_RANGES: usize = 1024;
 
-/// Months that the ranges of a date's field are looked for in.
+/// Largest number of months that are searched for ranges of a date field.
 const MOST_MONTHS: i128 = 12 * 400;
 
 impl Predicate {
@@ -84,7 +85,7 @@ impl Predicate {
         all(filters.iter().map(|filter| compile(filter, true, codes)))
     }
 
-    /// The condition that integers or codes of a column are in `ranges`.
+    /// The condition that a column's integers or codes are in `ranges`.
     pub fn of_ranges(column: usize, ranges: Ranges) -> Self {
         values(column, ranges, false)
     }
@@ -186,7 +187,7 @@ fn compile(expr: &Expr, truth: bool, codes: CodeSets<'_>) -> Predicate {
     }
 }
 
-/// A predicate of a column's dictionary.
+/// A predicate of a dictionary column.
 fn by_codes(expr: &Expr, truth: bool, codes: CodeSets<'_>) -> Option<Predicate> {
     let set = match truth {
         true => codes(expr)?,
@@ -206,7 +207,7 @@ fn leaf(expr: &Expr, truth: bool) -> Option<Predicate> {
             _ => return None,
         },
         ExprKind::InList { input, list, has_null, negated } => {
-            // With a NULL among the list, what is not in it is unknown.
+            // With a NULL in the list, a value outside of the list compares as unknown.
             if truth == *negated && *has_null {
                 return Some(Predicate::Never);
             }
@@ -249,7 +250,7 @@ fn leaf(expr: &Expr, truth: bool) -> Option<Predicate> {
     })
 }
 
-/// The hash of the string at each of `ranges`, if each is of one string of `list`.
+/// The hash of the string at each of `ranges`, if each is a single string of `list`.
 fn string_hashes(list: &[Scalar], ranges: &Ranges) -> Option<Vec<u64>> {
     let hashed = list.iter().map(|value| match value {
         Scalar::Str(text) => Some((string_rank(text.as_bytes()), string_hash(text.as_bytes()))),
@@ -274,7 +275,7 @@ fn prefix(input: &Expr, text: &str) -> Option<Predicate> {
     }
 }
 
-/// The condition that comparing `input` with `value` gives `truth`.
+/// The condition that comparing `input` with `value` results in `truth`.
 fn compare(op: CompareOp, input: &Expr, value: &Scalar, truth: bool) -> Option<Predicate> {
     use CompareOp::{Eq, Ge, Gt, IsDistinct, IsNotDistinct, Le, Lt, Ne};
     let op = match (op, truth) {
@@ -336,7 +337,7 @@ fn compare(op: CompareOp, input: &Expr, value: &Scalar, truth: bool) -> Option<P
     })
 }
 
-/// The column whose codes `expr` is the strings of, and their dictionary.
+/// The column and the dictionary of `expr`, if it is a column's codes converted to strings.
 fn dictionary_of(expr: &Expr) -> Option<(usize, &Dictionary)> {
     match &expr.kind {
         ExprKind::Widen(input) if expr.ty.phys == Phys::Str && input.ty.phys == Phys::Code => match input.kind {
@@ -347,13 +348,13 @@ fn dictionary_of(expr: &Expr) -> Option<(usize, &Dictionary)> {
     }
 }
 
-/// The code behind those of strings that come before `text`, and of `text` itself.
+/// The end of the codes of strings up to and including `text`.
 fn codes_end(dictionary: &Dictionary, text: &str) -> u32 {
     let first = dictionary.lower_bound(text);
     first + u32::from((first as usize) < dictionary.len() && dictionary.get(first) == text)
 }
 
-/// The codes among `ranges`.
+/// `ranges` restricted to valid codes.
 fn within_codes(ranges: &Ranges, dictionary: &Dictionary) -> Ranges {
     ranges.intersection(&Ranges::of(0, dictionary.len() as i128 - 1))
 }
@@ -366,7 +367,7 @@ fn literal(expr: &Expr) -> Option<&Scalar> {
     }
 }
 
-/// The rank of a constant that is held as `phys`.
+/// The rank of a constant in representation `phys`.
 fn rank(value: &Scalar, phys: Phys) -> Option<i128> {
     match (value, phys) {
         (Scalar::Int(value), Phys::I32 | Phys::I64 | Phys::I128 | Phys::Code) => Some(*value),
@@ -378,7 +379,7 @@ fn rank(value: &Scalar, phys: Phys) -> Option<i128> {
     }
 }
 
-/// The column that `expr` is a function of, and the ranks for which its own is in `ranges`.
+/// The column that `expr` is a function of, and the ranks of the column for which the result is in `ranges`.
 fn pull_back(expr: &Expr, ranges: Ranges) -> Option<(usize, Ranges)> {
     match &expr.kind {
         ExprKind::Column(column) => Some((*column, ranges)),
@@ -391,7 +392,7 @@ fn pull_back(expr: &Expr, ranges: Ranges) -> Option<(usize, Ranges)> {
             };
             pull_back(input, divided(&ranges, factor))
         }
-        // An expression that can be an error is left for rows to be one.
+        // Expressions that may fail are left to the rows, so that the error is raised.
         ExprKind::Negate { input, checked: false } if expr.ty.phys.is_int() => {
             pull_back(input, ranges.map(|&(lo, hi)| Some((hi.saturating_neg(), lo.saturating_neg()))))
         }
@@ -420,7 +421,7 @@ fn pull_back(expr: &Expr, ranges: Ranges) -> Option<(usize, Ranges)> {
 }
 
 fn shifted(ranges: &Ranges, by: i128) -> Ranges {
-    // A range without a bound keeps none.
+    // Open ends stay open.
     let shift = |x: i128| if x == i128::MIN || x == i128::MAX { x } else { x.saturating_add(by) };
     ranges.map(|&(lo, hi)| Some((shift(lo), shift(hi))))
 }
@@ -474,7 +475,7 @@ fn per_second(unit: &TimeUnit) -> i128 {
     }
 }
 
-/// The ranks of a date or timestamp whose year, quarter or month is in `ranges`, among those that are proven for it.
+/// The ranks of a date or timestamp, within its proven range, whose year, quarter or month is in `ranges`.
 fn field_ranges(field: &str, input: &Expr, ranges: &Ranges) -> Option<Ranges> {
     let part: fn(i128, i128) -> i128 = match field.to_ascii_lowercase().as_str() {
         "year" => |year, _| year,

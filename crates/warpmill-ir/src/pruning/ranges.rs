@@ -2,7 +2,7 @@
 
 use warpmill_format::Bitmap;
 
-/// Inclusive ranges, ascending and apart.
+/// Inclusive ranges, ascending and disjoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ranges(Vec<(i128, i128)>);
 
@@ -12,7 +12,7 @@ impl Ranges {
         Self(vec![(i128::MIN, i128::MAX)])
     }
 
-    /// `lo ..= hi`; nothing where `lo > hi`.
+    /// `lo ..= hi`; empty if `lo > hi`.
     pub fn of(lo: i128, hi: i128) -> Self {
         Self(if lo <= hi { vec![(lo, hi)] } else { vec![] })
     }
@@ -31,8 +31,7 @@ impl Ranges {
         Self(out)
     }
 
-    /// The set bits of `bits`, each as its position above `least`; where that are more than `most` ranges, the narrowest gaps are
-    /// filled.
+    /// The set bits of `bits`, as positions plus `least`; if these are more than `most` ranges, the narrowest gaps are filled.
     pub fn of_bits(bits: &Bitmap, least: i128, most: usize) -> Self {
         Self::of_words(bits.words(), least, most)
     }
@@ -57,7 +56,7 @@ impl Ranges {
         Self(out).with_at_most(most)
     }
 
-    /// The same, or more where there are more than `most` ranges: the narrowest gaps are filled.
+    /// The same ranges; if there are more than `most`, the narrowest gaps are filled.
     pub fn with_at_most(self, most: usize) -> Self {
         if self.0.len() <= most {
             return self;
@@ -75,7 +74,7 @@ impl Ranges {
         Self(out)
     }
 
-    /// The ranks of both.
+    /// The ranks in both.
     pub fn intersection(&self, other: &Self) -> Self {
         let (mut out, mut i, mut j) = (vec![], 0, 0);
         while let (Some(a), Some(b)) = (self.0.get(i), other.0.get(j)) {
@@ -106,28 +105,28 @@ impl Ranges {
         &self.0
     }
 
-    /// Positions of those that reach into `lo ..= hi`.
+    /// Positions of the ranges that overlap `lo ..= hi`.
     pub fn within(&self, (lo, hi): (i128, i128)) -> std::ops::Range<usize> {
         let first = self.0.partition_point(|range| range.1 < lo);
         first..first + self.0[first..].partition_point(|range| range.0 <= hi)
     }
 
-    /// Whether there are none.
+    /// Whether there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether `rank` is in one.
+    /// Whether a range contains `rank`.
     pub fn contains(&self, rank: i128) -> bool {
         !self.within((rank, rank)).is_empty()
     }
 
-    /// Each range as `f` gives it (`None`: it becomes nothing).
+    /// Maps each range by `f`; `None` removes it.
     pub fn map(&self, f: impl FnMut(&(i128, i128)) -> Option<(i128, i128)>) -> Self {
         Self::union(self.0.iter().filter_map(f).collect())
     }
 
-    /// The codes that a remap gives codes of this set from.
+    /// The codes that a remap maps to codes of this set.
     pub fn before(&self, remap: &[u32]) -> Self {
         self.map(|&(lo, hi)| {
             let from = remap.partition_point(|&code| i128::from(code) < lo);

@@ -1,4 +1,4 @@
-//! Predicates against metadata: which rows are left.
+//! Tests predicates against metadata to select rows.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -13,33 +13,33 @@ use super::predicate::{Predicate, Values};
 use super::{CodeSets, PruningMode, PruningReport, Ranges, SidewaysFilter};
 use crate::Scan;
 
-/// Keys of a hash build that a scan's column must be among.
+/// Keys of a hash build that a scan's column must match.
 #[derive(Debug, Clone)]
 pub struct KeyRanges {
     /// Output column of the scan.
     pub column: usize,
-    /// No key is outside of these.
+    /// Ranges that contain all keys.
     pub ranges: Ranges,
 }
 
-/// The rows of a scan that metadata does not rule out.
+/// The rows of a scan that metadata leaves.
 #[derive(Debug, Clone, Default)]
 pub struct Selected {
-    /// Row segment, first row and number of rows: in order, those of a row segment apart from each other.
+    /// Row segment, first row and number of rows: in order, disjoint and not adjacent within a row segment.
     pub rows: Vec<(usize, usize, usize)>,
     /// The report of the selection.
     pub report: PruningReport,
 }
 
 impl Selected {
-    /// The row segments of which rows are left.
+    /// The row segments with remaining rows.
     pub fn segments(&self) -> Vec<usize> {
         let mut segments: Vec<usize> = self.rows.iter().map(|(segment, ..)| *segment).collect();
         segments.dedup();
         segments
     }
 
-    /// Zones and rows that are left of row segment `segment` of `table`.
+    /// Number of remaining zones and rows of row segment `segment` of `table`.
     pub fn left(&self, table: &TableSnapshot, segment: usize) -> (u64, u64) {
         let map = table.zone_maps().iter().find(|map| map.segments().contains(&segment));
         let zone_rows = map.map_or(usize::MAX, ZoneMap::zone_rows);
@@ -49,8 +49,9 @@ impl Selected {
     }
 }
 
-/// The rows of `scan` that are left, `keys` being those of finished hash builds. Reading takes a nanosecond for `bytes_per_nano` bytes of a
-/// column at best: of what takes no time, little is worth finding out.
+/// Selects the rows of `scan`, with `keys` of finished hash builds. `bytes_per_nano` is the best speed of reading a column, in bytes per nanosecond:
+/// it
+/// limits the time spent on pruning.
 ///
 /// # Errors
 /// Unreadable metadata.
@@ -103,7 +104,7 @@ pub fn select(
     Ok(selected)
 }
 
-/// Dictionaries that a predicate is evaluated for on the chance that it prunes.
+/// Largest total size of dictionaries for which a predicate is evaluated on the chance that it prunes.
 const MOST_CODES: usize = 16 << 10;
 
 fn small_dictionaries(expr: &crate::Expr) -> bool {
@@ -111,20 +112,20 @@ fn small_dictionaries(expr: &crate::Expr) -> bool {
         && expr.children().into_iter().all(small_dictionaries)
 }
 
-/// The conditions that rows of a scan have to satisfy.
+/// The conditions on rows of a scan.
 pub(super) struct Conditions<'a> {
     pub scan: &'a Scan,
     pub filters: Predicate,
     pub keys: Vec<Predicate>,
     pub sideways: Vec<(&'a SidewaysFilter, Predicate)>,
-    /// Whether histograms and Bloom filters are asked, too.
+    /// Whether to test histograms and Bloom filters, too.
     pub fine: bool,
 }
 
-/// Zones of whose row segments the statistics are asked before there is metadata.
+/// Largest number of zones for which statistics of row segments are tested before metadata is opened.
 const FEW_ZONES: usize = 8192;
 
-/// The rows of a scan, from the first on.
+/// State of the selection: visits the rows of a scan in order.
 struct Walk<'a> {
     conditions: &'a Conditions<'a>,
     selected: Selected,
@@ -132,7 +133,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Goes through row segments that no map tells of.
+    /// Visits row segments without zone maps.
     fn segments(&mut self, segments: Range<usize>) {
         for segment in segments {
             let rows = self.conditions.scan.table.segment_rows(segment);
@@ -141,12 +142,12 @@ impl Walk<'_> {
         }
     }
 
-    /// Goes through the row segments of a map, and their zones.
+    /// Visits the row segments and zones of a map.
     fn map(&mut self, map: &ZoneMap) -> Result<(), FormatError> {
         let (segments, starts) = (map.segments(), map.starts(&self.conditions.scan.table));
         let (zones, rows) = starts[segments.len()];
         let mut verdicts = vec![];
-        // Metadata is opened where statistics do not do, and where going through those takes longer.
+        // Metadata is opened only if statistics are not enough, or slower to test.
         if zones < FEW_ZONES {
             for (segment, pair) in segments.clone().zip(starts.windows(2)) {
                 match self.by_statistics(segment) {
@@ -159,7 +160,7 @@ impl Walk<'_> {
             let bound = Bound::new(self.conditions, map)?;
             let known = verdicts.len();
             verdicts.extend(&bound.out_of_bounds()[known..]);
-            // Bounds of zones say all that those of their row segment do.
+            // Bounds of zones make those of their row segment redundant.
             if !bound.is_complete {
                 for (segment, pair) in segments.clone().zip(starts.windows(2)) {
                     let zones = &mut verdicts[pair[0].0..pair[1].0];
@@ -176,7 +177,7 @@ impl Walk<'_> {
         let (mut at, mut first) = (0, 0);
         for run in verdicts.chunk_by(|a, b| a == b) {
             let (mut zone, end) = (first, first + run.len());
-            // The pieces of the run, by row segment.
+            // The pieces of the run of zones, by row segment.
             let mut pieces = std::iter::from_fn(|| {
                 if zone == end {
                     return None;
@@ -197,7 +198,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Keeps, or leaves out, so many zones, which are these rows of row segments.
+    /// Keeps or drops a run of zones, with these rows of row segments.
     fn take(&mut self, (verdict, zones): (Verdict, usize), pieces: &mut dyn Iterator<Item = (usize, usize, usize)>) {
         let mut all = 0;
         for (segment, start, rows) in pieces {
@@ -221,7 +222,7 @@ impl Walk<'_> {
         report.rows_pruned += all;
     }
 
-    /// Notes that these row segments, the last of those that were looked at, are done.
+    /// Counts row segments that have been visited completely.
     fn count_segments(&mut self, segments: Range<usize>) {
         let rows = &self.selected.rows;
         let before = rows.partition_point(|(segment, ..)| *segment < segments.start);
@@ -251,7 +252,7 @@ impl Walk<'_> {
     }
 }
 
-/// The verdict that rules out that a predicate holds of a row, of which `find` tells for conditions on columns.
+/// The verdict on a predicate for a set of rows; `find` decides conditions on columns.
 pub(super) fn test(predicate: &Predicate, find: &impl Fn(&Values) -> Found) -> Found {
     match predicate {
         Predicate::Never => Found::OutOfBounds,
@@ -281,7 +282,7 @@ pub(super) fn by_bounds(values: &Values, stats: &ColumnStats, table: &TableSnaps
     }
     let rank = |bound: &Option<StatValue>, last: bool| match (bound, table.dictionary(column)) {
         (Some(StatValue::Str(text)), Some(dictionary)) => {
-            // The code of the bound, or of the string after it.
+            // The code of the bound, or of the next string.
             let code = dictionary.lower_bound(text);
             Some(if last { code.min((dictionary.len() as u32).saturating_sub(1)) } else { code }.into())
         }

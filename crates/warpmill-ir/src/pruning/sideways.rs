@@ -1,12 +1,12 @@
-//! Filters of other tables that a scan's rows need a partner for.
+//! Filters on other tables in which a scan's rows need a partner.
 
 use super::SidewaysFilter;
 use crate::{Expr, ExprKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source};
 
-/// Gives every scan that refers to other tables, and has metadata of them, the filters that they have been given in `program`.
+/// Finds the sideways filters of every scan in `program` that has metadata of other tables.
 ///
-/// A scan's [`PruneKey`](crate::PruneKey) says that rows without a partner in a hash build make no difference. Where the build's key is
-/// a column of another scan, only rows that satisfy that scan's filters are in it, whatever else happened on their way.
+/// A scan's [`PruneKey`](crate::PruneKey) says that rows without a partner in a hash build make no difference. If the build's key is a column of
+/// another scan, the build contains only rows that satisfy that scan's filters.
 pub fn attach(program: &mut Program) {
     let mut found = vec![];
     for (index, pipeline) in program.pipelines.iter().enumerate() {
@@ -42,7 +42,7 @@ fn feeder(program: &Program, sink: SinkId) -> Option<&Pipeline> {
     feeders.next().filter(|_| feeders.next().is_none())
 }
 
-/// The scan, and its output column, that key `key` of a hash build is.
+/// The scan, and its output column, from which key `key` of a hash build comes.
 fn build_key(program: &Program, build: SinkId, key: usize) -> Option<(&Scan, usize)> {
     let Sink::HashBuild { keys, null_equals_null: false, .. } = &program.sinks[build] else { return None };
     let pipeline = feeder(program, build)?;
@@ -57,7 +57,7 @@ fn column_of(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// The scan, and its output column, that column `column` before operator `end` of a pipeline is, where it is not NULL.
+/// The scan, and its output column, from which column `column` before operator `end` of a pipeline comes (or is NULL).
 fn origin<'a>(program: &'a Program, pipeline: &'a Pipeline, end: usize, column: usize) -> Option<(&'a Scan, usize)> {
     let mut column = column;
     for at in (0..end).rev() {
@@ -87,7 +87,7 @@ fn payload(program: &Program, build: SinkId, column: usize) -> Option<(&Scan, us
     origin(program, pipeline, pipeline.operators.len(), *payload.get(column)?)
 }
 
-/// Columns that reach operator `position`.
+/// Number of columns before operator `position`.
 fn width(pipeline: &Pipeline, position: usize) -> usize {
     let mut width = pipeline.source.fields().len();
     for operator in &pipeline.operators[..position] {

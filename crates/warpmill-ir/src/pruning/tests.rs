@@ -32,7 +32,7 @@ proptest! {
         let fewer = ranges.clone().with_at_most(most);
         prop_assert!(fewer.as_slice().len() <= most);
         prop_assert!(members.iter().all(|&rank| fewer.contains(rank)));
-        // Codes 0, 2, 4, ... of a dictionary that has grown.
+        // Codes 0, 2, 4, ... of an extended dictionary.
         let remap: Vec<u32> = (0..50).map(|code| 2 * code).collect();
         let before: Vec<i128> = members.iter().filter(|rank| *rank % 2 == 0).map(|rank| rank / 2).collect();
         prop_assert_eq!(set(&ranges.before(&remap), 50), before);
@@ -49,10 +49,10 @@ fn extreme_ranks() {
     assert_eq!(Ranges::of_words(&words, -10, 9).as_slice(), &[(-10, 54), (245, 245)]);
 }
 
-/// Strings that are in a dictionary, and some before, between and behind them.
+/// Strings that are in a dictionary, and some before, between and after them.
 const TEXTS: [&str; 9] = ["", "Asia", "B", "Ca", "Caf\u{e9}", "D", "Da", "\u{e9}", "~"];
 
-/// The codes for which a condition on a column of codes holds, and whether it does for NULL, found without looking at every entry.
+/// The codes that satisfy a condition on a dictionary column, and whether NULL does, found without testing every entry.
 fn codes_of(expr: Expr, dictionary: &Dictionary) -> (Vec<usize>, bool) {
     let all = 0..dictionary.len();
     match Predicate::of_filters(&[expr], &|_| panic!("every entry is looked at")) {
@@ -111,7 +111,7 @@ fn strings_are_found_in_dictionaries() {
     }
 }
 
-/// One of several values is asked for at once, unless what is known of each would be lost.
+/// Disjunctions become one condition unless that would lose information.
 #[test]
 fn alternatives_are_ranges_of_one_condition() {
     use CompareOp::Eq;
@@ -142,10 +142,10 @@ fn alternatives_are_ranges_of_one_condition() {
         found(vec![greater(), is(CompareOp::Le, Scalar::Int(3))]),
         Some((vec![(i128::MIN, 3), (8, i128::MAX)], false))
     );
-    // A Bloom filter can be asked for 4, but not for the rest.
+    // A Bloom filter can be tested for 4, but not for the range.
     assert_eq!(found(vec![greater(), int(4)]), None);
     assert_eq!(found(vec![int(4), int(5)]), None);
-    // So many are not tested at once: the rest stays apart.
+    // Too many to be tested at once: they stay separate.
     let many = |count: i128| (0..count).map(|i| int(3 * i)).collect::<Vec<Expr>>();
     assert!(found(many(8)).is_some_and(|(ranges, _)| ranges.len() == 8) && found(many(9)).is_none());
     // Different strings may have one rank.

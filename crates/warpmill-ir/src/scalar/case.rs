@@ -1,20 +1,20 @@
-//! Letters in the other case by Unicode's *simple* mapping, one code point for one, as DuckDB and C libraries have it.
+//! Case conversion by Unicode's *simple* mapping, one code point for one, as in DuckDB and C libraries.
 //!
-//! Rust (and DataFusion's `upper` and `lower`) use the full mapping, where `ß` becomes `SS`. Letters that Unicode has paired
-//! since version 15 stay as they are: hosts' tables are of version 14.
+//! Rust (and DataFusion's `upper` and `lower`) use the full mapping, where `ß` becomes `SS`. Letters that got a counterpart after Unicode 14 are not
+//! converted: hosts' tables have version 14.
 
-/// The letter in upper case; `c` where there is none.
+/// The upper-case letter; `c` if there is none.
 pub fn upper(c: char) -> char {
     match c {
         'ß' => 'ẞ',
-        // The title case of what becomes two letters: there is one code point for it.
+        // The full mapping has two letters; the title case is one code point.
         '\u{1F80}'..='\u{1F87}' | '\u{1F90}'..='\u{1F97}' | '\u{1FA0}'..='\u{1FA7}' => moved(c, 8),
         '\u{1FB3}' | '\u{1FC3}' | '\u{1FF3}' => moved(c, 9),
         c => only(c, c.to_uppercase()),
     }
 }
 
-/// The letter in lower case; `c` where there is none.
+/// The lower-case letter; `c` if there is none.
 pub fn lower(c: char) -> char {
     match c {
         'İ' => 'i',
@@ -36,7 +36,7 @@ fn only(c: char, mut mapping: impl ExactSizeIterator<Item = char>) -> char {
     single.filter(|&other| !is_paired_lately(c) && !is_paired_lately(other)).unwrap_or(c)
 }
 
-/// Letters whose other case is of Unicode 15 to 17.
+/// Letters whose counterpart was added in Unicode 15 to 17.
 fn is_paired_lately(c: char) -> bool {
     matches!(
         c,

@@ -1,7 +1,7 @@
 //! The proleptic Gregorian calendar in integer arithmetic that vectorizes: "Euclidean affine functions and their
 //! application to calendar algorithms" (Neri and Schneider 2022), sections 5 and 6.
 
-/// Days from 1970-01-01 back to 0000-03-01, where the calendar of the algorithms starts.
+/// Days from 0000-03-01, the start of the algorithms' calendar, to 1970-01-01.
 const EPOCH: i64 = 719_468;
 /// Days of 400 years.
 const ERA: i64 = 146_097;
@@ -11,7 +11,7 @@ const SHIFT: i64 = 82;
 /// Days since 1970-01-01 that [`civil`] takes: years -32800 to 32767, roughly.
 pub const FAST: std::ops::RangeInclusive<i32> = -12_699_422..=1_061_042_401;
 
-/// Year, month (1 to 12) and day (1 to 31) of a day in [`FAST`]; unspecified for others.
+/// Year, month (1 to 12) and day (1 to 31) of a day in [`FAST`]; unspecified for other days.
 #[inline(always)]
 pub fn civil(days: i32) -> (i32, u32, u32) {
     let n = (days as u32).wrapping_add((EPOCH + ERA * SHIFT) as u32);
@@ -36,7 +36,7 @@ fn month_and_day(day_of_year: u32) -> (u32, u32) {
 pub fn civil_wide(days: i64) -> (i64, u32, u32) {
     let days = days + EPOCH;
     let (era, day_of_era) = (days.div_euclid(ERA), days.rem_euclid(ERA));
-    // Within one era the fast algorithm applies as it is.
+    // Within one era the fast algorithm applies unchanged.
     let n1 = 4 * day_of_era as u32 + 3;
     let (century, of_century) = (n1 / 146_097, n1 % 146_097 / 4);
     let p = 2_939_745 * u64::from(4 * of_century + 3);
@@ -46,7 +46,7 @@ pub fn civil_wide(days: i64) -> (i64, u32, u32) {
     (400 * era + i64::from(100 * century + year_of_century + january), month - 12 * january, day)
 }
 
-/// The day of a date.
+/// Days since 1970-01-01 of a date.
 #[inline(always)]
 pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     let january = i64::from(month <= 2);
@@ -62,7 +62,7 @@ pub fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// Days of a month (1 to 12).
+/// Number of days of a month (1 to 12).
 pub fn days_of_month(year: i64, month: u32) -> u32 {
     match month {
         2 => 28 + u32::from(is_leap(year)),
@@ -71,7 +71,7 @@ pub fn days_of_month(year: i64, month: u32) -> u32 {
     }
 }
 
-/// A day plus calendar months, on the last day of the month where it has no such day.
+/// Adds calendar months to a day; the last day of the month if it has no such day.
 pub fn add_months(days: i64, months: i32) -> i64 {
     let (year, month, day) = civil_wide(days);
     let at = year * 12 + i64::from(month) - 1 + i64::from(months);

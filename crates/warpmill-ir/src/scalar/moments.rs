@@ -1,6 +1,6 @@
-//! Dates, times of the day and moments in texts, as DuckDB reads and writes them.
+//! Parsing and formatting of dates, times of day and timestamps in DuckDB's text format.
 //!
-//! Years are those of the Gregorian calendar before it was made, too, and the year before 1 is 1 BC.
+//! Years are in the proleptic Gregorian calendar; the year before 1 is 1 BC.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ pub const NANOS_OF_SECOND: i64 = 1_000_000_000;
 pub const NANOS_OF_DAY: i64 = 86_400 * NANOS_OF_SECOND;
 const MICROS_OF_DAY: i64 = NANOS_OF_DAY / 1_000;
 
-/// The years of which all functions of dates know the days.
+/// The years that all date functions support.
 const YEARS: std::ops::RangeInclusive<i64> = -262_142..=262_141;
 
-/// A moment that DuckDB has, and that is none here.
+/// A valid DuckDB timestamp that cannot be represented here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unrepresentable {
-    /// Before or after all others.
+    /// Positive or negative infinity.
     Infinite(String),
-    /// Of a year that functions of dates do not know.
+    /// A year that date functions do not support.
     Year(String),
 }
 
@@ -40,16 +40,16 @@ impl fmt::Display for Unrepresentable {
 pub struct Moment<'t> {
     /// Days since 1970.
     pub days: i64,
-    /// Nanoseconds of the day; of a whole day at its end.
+    /// Nanoseconds since midnight; a whole day for 24:00.
     pub nanos: i64,
     /// The time zone that the text names.
     pub zone: Zone<'t>,
 }
 
-/// A time zone, by its offset or its name.
+/// A time zone, given by offset or name.
 #[derive(Debug, Default)]
 pub enum Zone<'t> {
-    /// None.
+    /// No time zone.
     #[default]
     None,
     /// Seconds east of UTC.
@@ -59,10 +59,10 @@ pub enum Zone<'t> {
 }
 
 impl<'t> Moment<'t> {
-    /// The moment in `text`; `None` where that is none.
+    /// Parses `text`; `None` if it is not a timestamp.
     ///
     /// # Errors
-    /// Infinite moments, years that are far away.
+    /// Infinite timestamps, unsupported years.
     pub fn read(text: &'t str) -> Result<Option<Self>, Unrepresentable> {
         let trimmed = text.trim_matches(|c: char| c.is_ascii_whitespace());
         if is_infinite(trimmed) {
@@ -75,12 +75,12 @@ impl<'t> Moment<'t> {
         }
     }
 
-    /// Its day, in days since 1970.
+    /// The date, in days since 1970.
     pub fn date(&self) -> Option<i32> {
         (self.days + self.nanos / NANOS_OF_DAY).try_into().ok()
     }
 
-    /// Units since 1970, of which a second has `per_second`, on clocks of the text's zone; `None` where they have no 64 bits.
+    /// Units since 1970 (`per_second` units each second) in the text's local time; `None` if it does not fit 64 bits.
     pub fn units(&self, per_second: i64) -> Option<i64> {
         let of_day = self.nanos / (NANOS_OF_SECOND / per_second);
         // The last one is infinite in DuckDB.
@@ -97,7 +97,7 @@ fn is_epoch(text: &str) -> bool {
     text.eq_ignore_ascii_case("epoch")
 }
 
-/// The time of the day in `text`, that of a moment, too, in nanoseconds; of a whole day at its end.
+/// Parses a time of day in `text`, or that of a timestamp, in nanoseconds; a whole day for 24:00.
 pub fn time_of_day(text: &str) -> Option<i64> {
     if is_epoch(text.trim_matches(|c: char| c.is_ascii_whitespace())) {
         return Some(0);
@@ -108,7 +108,7 @@ pub fn time_of_day(text: &str) -> Option<i64> {
 /// Hours, minutes and seconds that a text writes.
 #[derive(Debug)]
 pub struct Time {
-    /// Hours: more than a day has, too.
+    /// Hours; may exceed a day.
     pub hour: i64,
     /// Nanoseconds of the hour.
     pub nanos: i64,
@@ -142,7 +142,7 @@ impl<'t> Reader<'t> {
         found
     }
 
-    /// Reads spaces, and says whether there were some.
+    /// Reads spaces. Returns whether there were any.
     pub fn spaces(&mut self) -> bool {
         let start = self.at;
         while self.next().is_some_and(|byte| byte.is_ascii_whitespace()) {
@@ -151,7 +151,7 @@ impl<'t> Reader<'t> {
         self.at > start
     }
 
-    /// A number of up to `most` digits; `None` of one that has no 64 bits, too.
+    /// Reads a number of up to `most` digits; `None` also if it does not fit 64 bits.
     pub fn number(&mut self, most: usize) -> Option<i64> {
         let (mut number, start) = (Some(0_i64), self.at);
         while let Some(byte) = self.next().filter(|byte| byte.is_ascii_digit() && self.at - start < most) {
@@ -200,7 +200,7 @@ impl<'t> Reader<'t> {
         (end > 0).then(|| &rest[..end])
     }
 
-    /// The digits after a point, as a number of `digits` digits.
+    /// Reads the digits after a point, as a number with `digits` digits.
     pub fn fraction(&mut self, digits: usize) -> Option<i64> {
         let start = self.at;
         while self.next().is_some_and(|byte| byte.is_ascii_digit()) {
@@ -210,7 +210,7 @@ impl<'t> Reader<'t> {
         self.text[start..self.at].chars().chain(zeros).take(digits).collect::<String>().parse().ok()
     }
 
-    /// Hours, minutes and seconds: what is missing after a colon is 0. Where there are none, nothing is read.
+    /// Reads hours, minutes and seconds; missing parts after a colon are 0. Without a time, reads nothing.
     pub fn time(&mut self) -> Option<Time> {
         let start = self.at;
         let time = self.parts_of_time();
@@ -238,14 +238,14 @@ impl<'t> Reader<'t> {
         (minute < 60 && second < 60).then_some(Time { hour, nanos, seconds })
     }
 
-    /// A time of the day, in nanoseconds, and whether it has seconds.
+    /// Reads a time of day, in nanoseconds, and whether it has seconds.
     fn clock(&mut self) -> Option<(i64, bool)> {
         let time = self.time().filter(|time| time.hour <= 24)?;
         let nanos = time.hour * 3600 * NANOS_OF_SECOND + time.nanos;
         (nanos <= NANOS_OF_DAY).then_some((nanos, time.seconds))
     }
 
-    /// A whole text as a time: what follows a second is not read.
+    /// Reads a whole text as a time; ignores everything after the seconds.
     fn time_of_day(&mut self) -> Option<i64> {
         let (nanos, seconds) = self.clock()?;
         (seconds || self.is_at_end()).then_some(nanos)
@@ -307,17 +307,17 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// A date, in days since 1970, as text.
+/// Formats a date, in days since 1970.
 pub fn of_date(days: i64) -> String {
     written(days, put_date)
 }
 
-/// The time of a day, with as many digits of its second as are not 0.
+/// Formats a time of day, without trailing zeros of the seconds.
 pub fn of_time(micros: i64) -> String {
     written(micros, put_time)
 }
 
-/// A moment, in microseconds since 1970, with as many digits of its second as are not 0.
+/// Formats a timestamp, in microseconds since 1970, without trailing zeros of the seconds.
 pub fn of_moment(micros: i64) -> String {
     written(micros, put_moment)
 }
@@ -376,7 +376,7 @@ fn put_clock(seconds: i64, text: &mut String) {
     put_number(seconds % 60, 2, text);
 }
 
-/// Appends a point and a fraction of so many digits, without zeros at its end; nothing for 0.
+/// Appends a point and a fraction with `digits` digits, without trailing zeros; nothing for 0.
 fn put_fraction(fraction: i64, digits: usize, text: &mut String) {
     if fraction != 0 {
         text.push('.');
@@ -385,7 +385,7 @@ fn put_fraction(fraction: i64, digits: usize, text: &mut String) {
     }
 }
 
-/// Appends a number that is not negative, of so many digits at least.
+/// Appends a non-negative number with at least `digits` digits.
 fn put_number(number: i64, digits: usize, text: &mut String) {
     let (mut buffer, mut at, mut rest) = ([b'0'; 20], 20, number.unsigned_abs());
     while rest > 0 || at > 20 - digits {
