@@ -1,10 +1,10 @@
-//! The choice of the device that loads a piece of data from the host, and of those that get it from that one (Yogatama, thesis section
-//! 5.3.1.1: what all GPUs need is sent to one, which broadcasts it).
+//! Choice of the device that loads a piece of data from the host, and of the devices that copy it from there (Yogatama, thesis section 5.3.1.1: data
+//! needed by all GPUs are sent to one, which broadcasts them).
 
-/// Data that devices of a group need, and some of them lack.
+/// Data that some devices of a group lack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// The devices that lack it, in ascending order.
     pub lacking: Vec<usize>,
@@ -12,7 +12,7 @@ pub struct Piece {
     pub holders: Vec<usize>,
 }
 
-/// The place where a device gets a piece from.
+/// Where a device gets a piece from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The host.
@@ -21,21 +21,22 @@ pub enum Origin {
     Peer(usize),
 }
 
-/// The origin of each piece, and the bytes between devices.
+/// The origin of each piece, and the traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distribution {
-    /// By piece: from where each device gets it that lacks it, in the order of [`Piece::lacking`].
+    /// Per piece: the origin for each device that lacks it, in the order of [`Piece::lacking`].
     pub origins: Vec<Vec<Origin>>,
-    /// Bytes between devices, by source and destination.
+    /// Bytes sent between devices, by source and destination.
     pub traffic: Vec<Vec<u64>>,
-    /// Bytes that each device gets from the host.
+    /// Bytes that each device loads from the host.
     pub host: Vec<u64>,
 }
 
-/// The distribution of `pieces` among so many devices, over the links that `is_direct` tells of, by source and destination.
+/// Distributes `pieces` among `devices` devices over the links for which `is_direct` returns true (source, destination).
 ///
-/// A piece that one device alone lacks, or reaches on no other device, comes from the host; one that several lack is loaded by the one of them
-/// that loads least so far, from which the others get it. Of several devices that have a piece, the one sends it that sends least so far.
+/// If only one device lacks a piece, or no device that has it is reachable, it comes from the host. If several lack it, the one with the least load
+/// so
+/// far loads it and sends it to the others. If several devices have a piece, the one that sends least so far sends it.
 pub fn distribute(pieces: &[Piece], devices: usize, is_direct: &dyn Fn(usize, usize) -> bool) -> Distribution {
     let mut made = Distribution {
         origins: pieces.iter().map(|piece| vec![Origin::Host; piece.lacking.len()]).collect(),
@@ -53,7 +54,7 @@ pub fn distribute(pieces: &[Piece], devices: usize, is_direct: &dyn Fn(usize, us
         }
     }
     for (index, mut left) in shared {
-        // Again where not all of them reach one.
+        // Repeats for devices that the first one does not reach.
         while !left.is_empty() {
             let piece = &pieces[index];
             let loaded = |position: &&usize| made.host[piece.lacking[**position]];
@@ -73,7 +74,7 @@ pub fn distribute(pieces: &[Piece], devices: usize, is_direct: &dyn Fn(usize, us
 }
 
 impl Distribution {
-    /// Lets devices get a piece from those that have it; gives the positions of the others in [`Piece::lacking`].
+    /// Sends a piece from devices that have it. Returns the positions in [`Piece::lacking`] of the devices that remain.
     fn send_held(&mut self, (index, piece): (usize, &Piece), is_direct: &dyn Fn(usize, usize) -> bool) -> Vec<usize> {
         let mut left = vec![];
         for (position, &destination) in piece.lacking.iter().enumerate() {
@@ -112,7 +113,7 @@ mod tests {
     fn what_all_lack_is_loaded_once_and_broadcast() {
         let pieces = [piece(10, &[0, 1, 2], &[]), piece(30, &[0, 1, 2], &[]), piece(7, &[1], &[])];
         let made = distribute(&pieces, 3, &|_, _| true);
-        // Device 1 has its own to load.
+        // Device 1 has to load its own piece.
         assert_eq!(made.host, [10, 7, 30]);
         assert_eq!(made.origins[0], [Origin::Host, Origin::Peer(0), Origin::Peer(0)]);
         assert_eq!(made.origins[1], [Origin::Peer(2), Origin::Peer(2), Origin::Host]);

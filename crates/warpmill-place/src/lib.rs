@@ -1,8 +1,8 @@
-//! Placement: where the parts of a program run, in what form, in how many pieces, and why.
+//! Placement: the sites, form and number of a program's parts, with reasons.
 //!
-//! [`place`] is a pure function: equal arguments give equal plans. What it may know is in its arguments: the program, [`Facts`] on this
-//! run, the [`Topology`], and [`Feedback`] of earlier attempts. What does not fit or fails is a [`Miss`]; a retry is [`place`] again with
-//! that miss, and there is no other ladder. EXPLAIN prints the [`PlacedPlan`] that a run would begin with.
+//! [`place`] is a pure function of its arguments: the program, [`Facts`] on this run, the [`Topology`], and [`Feedback`] of earlier attempts. An
+//! attempt that does not fit or fails is a [`Miss`]; a retry is [`place`] again with that miss, and no other fallback exists. EXPLAIN prints the
+//! [`PlacedPlan`] with which a run would begin.
 
 mod exchange;
 mod partition;

@@ -1,12 +1,12 @@
-//! Programs of which each device runs its part: the rows of a range of a key, or of a range of row segments (Yogatama, thesis section 5.2).
+//! Partitioned execution: each device runs a program on the rows of a key range, or of a range of row segments (Yogatama, thesis section 5.2).
 //!
-//! One scan, the anchor, is split into as many ranges as there are devices. Where it lies in the order of a column that is joined or grouped by,
-//! the ranges are of that column, and every scan that is joined on it is split by the same ranges: rows that meet are on one device, and so
-//! are those of a group. A scan that lies in another order is read by every device, which keeps the rows of its range. All other scans are read
-//! by every device. Among several keys that scans lie in the order of, [`PartitionCost`] decides. What has to be brought together in the end, states or rows, arrives at the
-//! CPU, which runs what comes after.
+//! One scan, the anchor, is split into as many ranges as there are devices. If it is sorted by a column that is joined or grouped by, the ranges are
+//! of
+//! that column, and every scan joined on it is split by the same ranges: rows that join are on one device, and so are the rows of a group. A scan
+//! in another order is read by every device, which keeps the rows of its range. All other scans are read by every device. [`PartitionCost`]
+//! decides between several such keys. Results that have to be merged, states or rows, are sent to the CPU, which runs the rest.
 //!
-//! Where it costs less, devices send rows to each other in the middle ([`Shuffle`]).
+//! If it costs less, devices exchange rows in between ([`Shuffle`]).
 
 mod cost;
 mod origin;
@@ -37,42 +37,42 @@ pub struct Partition {
     pub pipeline: usize,
     /// The pipelines that the CPU does not run.
     pub elsewhere: Vec<usize>,
-    /// The devices' programs; the last sink of each has what arrives.
+    /// The devices' programs; the last sink of each has the partial result.
     pub programs: Vec<Arc<Program>>,
-    /// The form in which the parts arrive.
+    /// The form of the partial results.
     pub arrives: Arrives,
-    /// The key whose ranges the parts are; `None`: ranges of row segments.
+    /// The key that defines the ranges; `None`: ranges of row segments.
     pub key: Option<PartitionKey>,
     /// Row segments of the anchor that each device reads.
     pub segments: Vec<usize>,
     /// Addresses of the tables that every device reads as a whole.
     pub whole: Arc<HashSet<usize>>,
-    /// Rows that devices send to each other before they run the programs, whose input 0 these are.
+    /// Rows that devices exchange before they run the programs, as their input 0.
     pub shuffle: Option<Shuffle>,
     /// The estimated costs.
     pub cost: PartitionCost,
-    /// The reason why the CPU cannot go on with what arrives.
+    /// The reason why the CPU cannot merge the partial results.
     cpu_refuses: Option<&'static str>,
 }
 
-/// A column by whose ranges scans are split.
+/// A column whose ranges split scans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionKey {
     /// The anchor's table.
     pub table: String,
-    /// Its column.
+    /// Name of the column.
     pub column: String,
     /// The scans that are split.
     pub scans: usize,
 }
 
-/// The row segments that a device reads of a scan, and the conditions on their rows.
+/// The row segments of a scan that a device reads, and conditions on their rows.
 type Restriction = (Range<usize>, Vec<Expr>);
 
-/// The part of all bytes that programs scan of which the CPU may have to scan again what comes after.
+/// Largest share (1 / FEW) of all scanned bytes that the CPU may have to scan for the rest of the program.
 const FEW: u64 = 16;
 
-/// The part of the rows of a build's scans that are left at most where it is made only to prune scans: of all of them, it would prune little.
+/// Largest share of the rows of a build's scans for which the build is made only to prune scans: with more, it would prune little.
 const SELECTIVE: f64 = 0.25;
 
 /// Groups that are worth sending: the CPU merges fewer while devices would wait for each other.
@@ -86,11 +86,12 @@ fn refusal(reason: &str) -> Unsupported {
 }
 
 impl Partition {
-    /// `program` in parts for so many devices of some rates, with ranges of about the same length by the key that costs least, or a random key
-    /// and random ranges of a `seed`; `shuffles`: devices may send rows to each other.
+    /// Partitions `program` for devices with these rates, with ranges of about the same length by the key that costs least, or by a random key and
+    /// with
+    /// random ranges for a `seed`. `shuffles`: whether devices may exchange rows.
     ///
     /// # Errors
-    /// The reason why it cannot be split.
+    /// The reason why the program cannot be partitioned.
     pub fn new(
         program: &Program,
         (devices, rates): (usize, PartitionRates),
@@ -112,7 +113,7 @@ impl Partition {
             let Source::Scan(scan) = &program.pipelines[anchor].source else { continue };
             let Ok(cuts) = cuts(scan.table.num_segments(), devices, seed) else { continue };
             for column in (0..scan.columns.len()).filter(|&column| is_clustered(scan, column, &cuts)) {
-                // The largest scan that lies in the order of a key says where its ranges end.
+                // The largest scan that is sorted by a key defines its ranges.
                 if tried.insert(classes.find((anchor, column))) {
                     let members = classes.members((anchor, column));
                     match Self::by_key(program, (anchor, column), &members, (&cuts, rates)) {
@@ -120,7 +121,7 @@ impl Partition {
                         Err(reason) => refused = refused.or(Some(reason)),
                     }
                     if shuffles {
-                        // A reason why rows are not sent is none why there are no parts.
+                        // Partitioning may succeed even if rows cannot be exchanged.
                         made.extend(Self::by_sent_key(program, (anchor, column), &members, (&cuts, rates)).ok());
                     }
                 }
@@ -158,7 +159,7 @@ impl Partition {
         least.ok_or_else(|| refused.unwrap_or_else(|| refusal("nothing can be split")))
     }
 
-    /// By ranges of a column of the anchor.
+    /// Partitions by ranges of a column of the anchor.
     fn by_key(
         program: &Program,
         (anchor, key): ScanColumn,
@@ -174,7 +175,7 @@ impl Partition {
         Self::with(Split::of(program, &split), Some(name), (cuts, rates), &ranges)
     }
 
-    /// By ranges of a column of the anchor, where the largest scan that is joined on it and lies in another order is read in parts, and its rows are
+    /// Partitions by ranges of a column of the anchor; the largest scan that is joined on it and sorted otherwise is read in parts, and its rows are
     /// sent to the devices of their ranges.
     fn by_sent_key(
         program: &Program,
@@ -228,12 +229,12 @@ impl Partition {
         Ok(Self { shuffle: Some(shuffle), ..parts })
     }
 
-    /// Whether so many groups arrive that sending them is worth a trial.
+    /// Whether the partial results have so many groups that exchanging them is worth a trial.
     fn many_groups(&self, program: &Program) -> bool {
         cost::groups_in_parts(program, self.pipeline, self.programs.len()) >= MANY_GROUPS
     }
 
-    /// These parts, of which the groups that arrive are sent to devices, which merge them and go on.
+    /// The same partitioning with an exchange of groups: devices merge the groups that they receive, and run the rest.
     fn by_groups(&self, program: &Program, to: GroupsTo, rates: PartitionRates) -> Result<Self, Unsupported> {
         let sink = program.pipelines[self.pipeline].sink;
         if self.shuffle.is_some() || self.arrives != Arrives::States || sink + 1 == program.sinks.len() {
@@ -270,7 +271,7 @@ impl Partition {
         Ok(Self { shuffle: Some(shuffle), whole: self.whole.clone(), ..parts })
     }
 
-    /// With the scans of `split` replaced by the row segments and filters that `ranges` gives for a scan and a device.
+    /// Restricts the scans of `split` to the row segments and filters that `ranges` returns for a scan and a device.
     fn with(
         Split { whole, program, split, meets }: Split<'_>,
         key: Option<PartitionKey>,
@@ -328,7 +329,7 @@ impl Partition {
 }
 
 impl PartitionKey {
-    /// Output column `key` of a scan, by whose ranges so many scans are split.
+    /// Output column `key` of a scan as the partition key of `scans` scans.
     fn new(scan: &Scan, key: usize, scans: usize) -> Self {
         let column = scan.table.schema().field(scan.columns[key]).name().clone();
         Self { table: scan.name.clone(), column, scans }
@@ -343,7 +344,7 @@ fn keyed<'a>(program: &'a Program, members: &'a HashMap<usize, usize>) -> impl I
     )
 }
 
-/// The part of a scan whose key is within a range.
+/// The restriction of a scan to a key range.
 fn restriction(
     program: &Program,
     (index, column): ScanColumn,
@@ -353,14 +354,14 @@ fn restriction(
     Ok((between(&scan.table, scan.columns[column], range), within(scan, column, range)))
 }
 
-/// The scans of a program that are split.
+/// The partitioned scans of a program.
 #[derive(Clone, Copy)]
 struct Split<'a> {
     /// The whole program.
     whole: &'a Program,
-    /// The program that devices run parts of: the same pipelines, one of which may go on with rows that were sent.
+    /// The program that devices run parts of: the same pipelines; one may read exchanged rows instead.
     program: &'a Program,
-    /// The pipelines whose rows are split, each with the column that holds the key, if there is one.
+    /// The partitioned pipelines, each with the column that contains the key, if there is one.
     split: &'a HashMap<usize, Option<usize>>,
     meets: Meets,
 }
@@ -368,38 +369,38 @@ struct Split<'a> {
 /// The sink at which parts meet.
 #[derive(Debug, Clone, Copy)]
 enum Meets {
-    /// The first one whose rows are on several devices and do not add up to the whole.
+    /// The first sink that combines rows of several devices.
     After {
-        /// The aggregation whose groups are on one device each, because its rows were sent there.
+        /// The aggregation whose groups are each on one device, because its rows were exchanged.
         groups: Option<SinkId>,
     },
-    /// The last one: one device runs all that comes before it.
+    /// The last sink: one device runs everything before it.
     Last,
 }
 
-/// The sink where parts meet of which no groups were sent.
+/// The sink without exchanged groups.
 const ON_THE_WAY: Meets = Meets::After { groups: None };
 
 /// The devices that groups are sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GroupsTo {
-    /// The one that the hash of a group's keys names.
+    /// The device selected by the hash of a group's keys.
     Hashed,
-    /// The first one, which goes on alone.
+    /// The first device, which runs the rest alone.
     First,
 }
 
 impl<'a> Split<'a> {
-    /// Of all of a program.
+    /// The split of a whole program.
     fn of(program: &'a Program, split: &'a HashMap<usize, Option<usize>>) -> Self {
         Self { whole: program, program, split, meets: ON_THE_WAY }
     }
 }
 
-/// The program of a part whose result are the groups themselves, in the place of states for the CPU: those of `sink`.
+/// The program of a part that returns the groups of `sink` instead of states for the CPU.
 fn with_groups(part: &Program, sink: &Sink) -> Program {
     let (mut pipelines, mut sinks) = (part.pipelines.clone(), part.sinks.clone());
-    // The last two sinks are the groups, and their rows in a collection; the last pipeline is what collects them.
+    // The last two sinks are the groups, and a collection of their rows; the last pipeline collects them.
     let (fields, groups) = (sink.fields().to_vec(), sinks.len() - 2);
     sinks[groups] = sink.clone();
     sinks[groups + 1] = Sink::Collect { fields: fields.clone() };
@@ -410,7 +411,7 @@ fn with_groups(part: &Program, sink: &Sink) -> Program {
     Program::new(pipelines, sinks, schema)
 }
 
-/// Adds the pipelines, and their sinks, that make builds which every device has all of, and which prune scans of `own` so that few rows are left.
+/// Adds the pipelines and sinks of builds that exist on every device and prune scans of `own` to few rows.
 fn add_pruning_builds(
     program: &Program,
     split: &HashMap<usize, Option<usize>>,
@@ -459,7 +460,7 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// The program of a device, whose scans are restricted to row segments and by filters.
+    /// The program of a device, with scans restricted to row segments and by filters.
     fn program(
         &self,
         range: &dyn Fn(usize) -> Result<Restriction, Unsupported>,

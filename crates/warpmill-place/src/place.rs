@@ -6,36 +6,35 @@ use warpmill_ir::Program;
 
 use crate::{Arrives, Decision, Exchange, Fragment, Partition, PlacedPlan, Reason, Share, Site, Topology};
 
-/// The sites that a program may run on, as the user has said.
+/// The sites that the user permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// A device where one can, otherwise the CPU.
     Any,
     /// The CPU.
     Cpu,
-    /// A device; the CPU only where `else_cpu` lets it.
+    /// A device; the CPU only if `else_cpu`.
     Device {
-        /// Whether the CPU runs what no device runs.
+        /// Whether the CPU runs programs that no device runs.
         else_cpu: bool,
     },
 }
 
-/// The unit in which work is given to sites.
+/// The unit of work for sites.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Granularity {
-    /// Whole programs; row segments where data has to travel for every run, and ranges where there are several devices, if that has been
-    /// faster.
+    /// Whole programs; row segments if data have to be transferred for every run, and ranges for several devices, if that has been faster.
     #[default]
     Auto,
-    /// Whole programs: one site runs all of one.
+    /// Whole programs, each on one site.
     Program,
-    /// Row segments of the pipeline that reads most, wherever that can be.
+    /// Row segments of the pipeline that reads most, if possible.
     Segment,
-    /// Ranges of the scan that reads most, one for each of several devices, wherever that can be.
+    /// Ranges of the scan that reads most, one per device, if possible.
     Range,
 }
 
-/// Says whether a device's back end runs a program; or why not.
+/// Whether a device's back end runs a program; otherwise the reason.
 pub type Supports<'a> = dyn Fn(Site, &Arc<Program>) -> Result<(), String> + 'a;
 
 /// Facts on a run before it begins.
@@ -44,48 +43,48 @@ pub struct Facts<'a> {
     pub request: Request,
     /// The user's word on the unit.
     pub granularity: Granularity,
-    /// Whether the back end of a device runs a program at all, whatever its memory; or why not.
+    /// Whether a device's back end supports a program, regardless of its memory; otherwise the reason.
     pub supports: &'a Supports<'a>,
-    /// The pipeline that can be shared; or why none can.
+    /// The shareable pipeline, or the reason why there is none.
     pub share: &'a dyn Fn() -> Result<Arc<Share>, String>,
     /// The verdict of earlier runs on sharing it.
     pub sharing: &'a dyn Fn() -> Sharing,
-    /// The parts for so many devices; or why there are none.
+    /// The partitioning for a number of devices, or the reason why there is none.
     pub partition: &'a dyn Fn(usize) -> Result<Arc<Partition>, String>,
     /// The verdict of earlier runs on parts.
     pub parting: &'a dyn Fn() -> Sharing,
-    /// Whether the CPU runs programs for which a device would have to compile kernels first, where it may.
+    /// Whether the CPU may run programs for which a device would have to compile kernels first.
     pub first_on_cpu: bool,
-    /// The state of a device's preparations for the program.
+    /// The state of a device's preparation of the program.
     pub readiness: &'a dyn Fn(Site) -> Readiness,
 }
 
-/// Whether sites share the pipeline of a program that can be shared.
+/// Whether sites share a shareable pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// No: one site runs all of it.
     No,
     /// Yes.
     Yes,
-    /// Until a single device is ready for all of it, which has been faster alone, or is to be tried.
+    /// Until a single device, which has been faster alone or is to be tried, is ready for the whole program.
     UntilReady,
 }
 
-/// The state of a device's preparations for a program.
+/// The state of a device's preparation of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// Nothing of it is known: its kernels would have to be compiled first.
+    /// Unknown: its kernels would have to be compiled first.
     Unknown,
-    /// It is being made ready.
+    /// In preparation.
     Warming,
-    /// It can begin at once, or has been tried.
+    /// Ready, or tried before.
     Ready,
 }
 
-/// Findings of earlier attempts of a run. They only grow: an attempt is never made twice.
+/// Results of earlier attempts of a run. They only grow: no attempt is repeated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Feedback {
-    /// In the order in which they came.
+    /// Failed attempts, in order.
     pub misses: Vec<Miss>,
 }
 
@@ -96,7 +95,7 @@ pub struct Miss {
     pub site: Site,
     /// The reason.
     pub reason: String,
-    /// Whether the CPU may answer although the user wants a device: a value needs what only the CPU has.
+    /// Whether the CPU may answer although the user wants a device: a value needs a CPU-only feature.
     pub for_cpu: bool,
 }
 
@@ -163,17 +162,17 @@ pub fn place(
     Ok(whole(program, Site::Cpu, decisions))
 }
 
-/// All of a program on one site.
+/// Places a whole program on one site.
 fn whole(program: &Arc<Program>, site: Site, decisions: Vec<Decision>) -> PlacedPlan {
     let fragments = vec![Fragment { site, pipelines: (0..program.pipelines.len()).collect() }];
     let (exchanges, share, partition, warms) = (vec![], None, None, None);
     PlacedPlan { program: Arc::clone(program), fragments, exchanges, share, partition, warms, decisions }
 }
 
-/// A program of which each of several devices runs its part; `None` where that is not wanted.
+/// Places a partitioned program on several devices; `None` if that is not wanted.
 ///
 /// # Errors
-/// The reason why it cannot be.
+/// The reason why it cannot be partitioned.
 fn parted(
     program: &Arc<Program>,
     facts: &Facts<'_>,
@@ -224,10 +223,10 @@ fn exchange(arrives: Arrives, sink: usize, from: Site) -> Exchange {
     }
 }
 
-/// A program of which all devices and the CPU run a part; `None` where that is not wanted.
+/// Places a shared program on all devices and the CPU; `None` if that is not wanted.
 ///
 /// # Errors
-/// The reason why it cannot be.
+/// The reason why it cannot be shared.
 fn shared(
     program: &Arc<Program>,
     facts: &Facts<'_>,

@@ -10,19 +10,19 @@ use crate::{Partition, Share, Site};
 /// A program with the sites that run it.
 #[derive(Debug, Clone)]
 pub struct PlacedPlan {
-    /// The program that fragments are parts of.
+    /// The whole program.
     pub program: Arc<Program>,
-    /// The CPU's fragment is the last one, where it has one beside others.
+    /// The fragments. The CPU's is last if there are others.
     pub fragments: Vec<Fragment>,
     /// The states and rows that fragments hand to each other.
     pub exchanges: Vec<Exchange>,
-    /// The pipeline whose row segments fragments claim of one queue; `None`: a fragment runs all of them.
+    /// The pipeline whose row segments the fragments claim from a queue; `None`: a fragment runs all of them.
     pub share: Option<Arc<Share>>,
-    /// The parts that devices run, each its own; `None`: the program is not in parts.
+    /// The devices' parts; `None`: the program is not partitioned.
     pub partition: Option<Arc<Partition>>,
-    /// Whether the device that does not run the program is made ready for it meanwhile.
+    /// A device that is prepared for the program while another site runs it.
     pub warms: Option<Site>,
-    /// The decisions, with their reasons.
+    /// The decisions, with reasons.
     pub decisions: Vec<Decision>,
 }
 
@@ -31,14 +31,14 @@ pub struct PlacedPlan {
 pub struct Fragment {
     /// The site.
     pub site: Site,
-    /// Its pipelines, by their numbers in the program.
+    /// Indices of its pipelines in the program.
     pub pipelines: Vec<usize>,
 }
 
 /// Rows or states that one fragment hands to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchange {
-    /// Rows of a site arrive at a sink of the CPU's.
+    /// Rows of a site are added to a sink of the CPU's.
     Gather {
         /// The sink.
         sink: SinkId,
@@ -54,7 +54,7 @@ pub enum Exchange {
     },
 }
 
-/// A decision: a site that runs the program, or does not.
+/// A decision whether a site runs the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// The site.
@@ -66,26 +66,26 @@ pub struct Decision {
 /// The reason of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// The user asked for it.
+    /// The user requested it.
     Asked,
-    /// It comes before the others.
+    /// It is first in the order of preference.
     First,
-    /// Nothing else is left.
+    /// No other site is left.
     Left,
-    /// It is to be had at once, and the device is not: its kernels are not compiled.
+    /// It is available at once, unlike the device, whose kernels are not compiled.
     Sooner,
-    /// It has row segments, or time, for a part.
+    /// It runs a share of the row segments.
     Shares,
     /// It runs the program on its range of the data.
     HasPart,
-    /// One site runs all of the program, although parts were asked for: the reason.
+    /// One site runs the whole program although parts were requested, for this reason.
     NotShared(String),
-    /// Not there: nothing can run on the site, or it does not run this program, or an attempt has failed.
+    /// The site cannot run the program, does not support it, or an attempt has failed.
     Refused(String),
 }
 
 impl PlacedPlan {
-    /// The only site of a plan, the first one's of a plan with several.
+    /// The only site of a plan; the first site of several.
     pub fn site(&self) -> Site {
         self.fragments.first().map_or(Site::Cpu, |fragment| fragment.site)
     }
@@ -95,7 +95,7 @@ impl PlacedPlan {
         self.fragments.iter().map(|fragment| fragment.site).filter(|site| *site != Site::Cpu)
     }
 
-    /// The reason why a device that was asked for, or that comes first, does not run the program.
+    /// The reason why a device that was requested, or is preferred, does not run the program.
     pub fn not_on_device(&self) -> Option<&str> {
         self.decisions.iter().rev().find_map(|decision| match &decision.reason {
             Reason::Refused(reason) if decision.site != Site::Cpu => Some(reason.as_str()),
@@ -104,7 +104,7 @@ impl PlacedPlan {
         })
     }
 
-    /// The reason why one site runs the program although parts were asked for.
+    /// The reason why one site runs the program although parts were requested.
     pub fn not_shared(&self) -> Option<&str> {
         self.decisions.iter().find_map(|decision| match &decision.reason {
             Reason::NotShared(reason) => Some(reason.as_str()),
@@ -114,7 +114,7 @@ impl PlacedPlan {
 }
 
 impl Reason {
-    /// Whether the site runs the program, or a part of it.
+    /// Whether the site runs the program or a part of it.
     pub fn is_chosen(&self) -> bool {
         !matches!(self, Self::NotShared(_) | Self::Refused(_))
     }

@@ -1,10 +1,10 @@
-//! Cache-aware replication: which segments are on one device, and which on all of them (Yogatama, thesis section 5.2.2).
+//! Cache-aware replication: which segments to copy to one device, and which to all of them (Yogatama, thesis section 5.2.2).
 //!
-//! Each segment has two weights, both in seconds: what a copy on one device saves queries, and what copies on all devices save them in
-//! addition, because nothing of it has to be sent from device to device. Both compete for the same room. Weights are compared per byte of the
-//! room that they ask for, where the thesis has segments of one size.
+//! Each segment has two weights, both in seconds: the time that a copy on one device saves queries, and the further time that copies on all devices
+//! save, because nothing has to be sent between devices. Both compete for the same memory. Weights are compared per byte of
+//! the memory required; the thesis assumes segments of one size.
 
-/// The way in which room of devices is given to segments.
+/// The policy for assigning device memory to segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Replication {
     /// By both weights (Algorithm 4).
@@ -21,17 +21,17 @@ pub enum Replication {
 pub struct ExchangeRates {
     /// From a device to another.
     pub link: f64,
-    /// That a device reads and writes of its memory.
+    /// Bytes per second that a device reads and writes in its memory.
     pub memory: f64,
 }
 
-/// Seconds to send `bytes` bytes from a device to each of the others, of `devices` in all.
+/// Seconds to send `bytes` bytes from a device to each of the others, among `devices` devices.
 pub fn broadcast_seconds(bytes: u64, devices: usize, rates: &ExchangeRates) -> f64 {
     devices.saturating_sub(1) as f64 * bytes as f64 / rates.link
 }
 
-/// Seconds to partition what devices have and to send each its part: `bytes[s][d]` bytes from device `s` to device `d`. Every byte is read and
-/// written once before, by all devices at the same time; what stays where it is, is not sent.
+/// Seconds of a shuffle: `bytes[s][d]` are sent from device `s` to device `d`. All devices read and write each byte once for the partitioning, at the
+/// same time; data that stay on a device are not sent.
 pub fn shuffle_seconds(bytes: &[Vec<u64>], rates: &ExchangeRates) -> f64 {
     let most = bytes.iter().map(|row| row.iter().sum::<u64>()).max().unwrap_or(0);
     let sent = |(source, row): (usize, &Vec<u64>)| {
@@ -41,8 +41,8 @@ pub fn shuffle_seconds(bytes: &[Vec<u64>], rates: &ExchangeRates) -> f64 {
     2.0 * most as f64 / rates.memory + sent as f64 / rates.link
 }
 
-/// Adds what an exchange of some segments, each given by its number and bytes, took, to their replication weights (Algorithm 3): each segment's
-/// part is that of its bytes.
+/// Distributes the time of an exchange over the replication weights of its segments, given by number and bytes (Algorithm 3), in proportion to their
+/// bytes.
 pub fn add_exchange(weights: &mut [f64], exchanged: &[(usize, u64)], seconds: f64) {
     let all: u64 = exchanged.iter().map(|(_, bytes)| bytes).sum();
     for &(segment, bytes) in exchanged.iter().filter(|_| all > 0) {
@@ -57,11 +57,11 @@ pub struct Segment {
     pub bytes: u64,
     /// Seconds that a copy on one device saves.
     pub caching: f64,
-    /// Seconds that copies on all devices save beyond that.
+    /// Seconds that copies on all devices save in addition.
     pub replication: f64,
-    /// The device that has it, if one does.
+    /// The device that has a copy, if any.
     pub owner: usize,
-    /// Whether all devices need it, not its owner only.
+    /// Whether all devices need it, not only its owner.
     pub shared: bool,
 }
 
@@ -74,10 +74,10 @@ enum Use {
     Replicate,
 }
 
-/// The devices that have each of `segments`, in ascending order, where each device has so much `room` (Algorithm 4, applied until no room is left).
+/// The devices for each of `segments`, in ascending order; each device has `room` bytes (Algorithm 4, repeated until no room is left).
 ///
-/// The segment that saves most for its room comes first; of equals, caching, then what comes first in `segments`. A shared segment whose owner is full goes to
-/// the device with the most room.
+/// Segments are ordered by savings per byte; for equal ones, caching comes before replication, then the order of `segments`. A shared segment whose
+/// owner is full is placed on the device with the most room.
 pub fn place_segments(segments: &[Segment], room: &[u64], replication: Replication) -> Vec<Vec<usize>> {
     let mut offers = vec![];
     for (index, segment) in segments.iter().enumerate() {
@@ -117,7 +117,7 @@ pub fn place_segments(segments: &[Segment], room: &[u64], replication: Replicati
     placed
 }
 
-/// The device that a copy of `segment` goes to, with so much room left on each.
+/// The device for a copy of `segment`, with `left` bytes of room on each.
 fn cached(segment: &Segment, left: &[u64]) -> Vec<usize> {
     let owner = segment.owner % left.len().max(1);
     let has_room = |device: usize| left.get(device).is_some_and(|&room| room >= segment.bytes);
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(count(Replication::CacheAware), [vec![0; 4], vec![1; 4], vec![2, 2, 1, 1]]);
         assert_eq!(count(Replication::Never), [vec![1, 1, 0, 0], vec![1; 4], vec![1; 4]]);
         assert_eq!(count(Replication::Always), [vec![0; 4], vec![1; 4], vec![2, 2, 2, 0]]);
-        // Without the weights of an exchange, X takes the room.
+        // Without exchange weights, X takes the room.
         let plain: Vec<Segment> = all.iter().map(|it| Segment { replication: 0.5, ..*it }).collect();
         let placed = place_segments(&plain, &[6, 6], Replication::CacheAware);
         assert!(placed.iter().all(|devices| devices.len() == 1), "{placed:?}");
@@ -235,8 +235,9 @@ mod tests {
             }
         }
 
-        /// The bytes that a query which reads all segments sends under each policy: nothing of what is on all devices, each byte once to each
-        /// other device of what is on one.
+        /// The bytes that a query of all segments sends under each policy: nothing for segments on all devices; for a segment on one device, each
+        /// byte once to
+        /// each other device.
         #[test]
         fn traffic_follows_from_the_placement(
             segments in prop::collection::vec(any_segment(), 0..20),

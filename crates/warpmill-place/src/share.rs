@@ -1,8 +1,8 @@
-//! Pipelines whose scan several sites go through together, at the granularity of row segments (Yogatama, thesis section 4.2.1).
+//! Pipelines whose scan several sites share at the granularity of row segments (Yogatama, thesis section 4.2.1).
 //!
-//! The other sites run a program of their own: the pipeline on the row segments that they claim, and before it the hash builds that it probes,
-//! which exist at every site where they are probed. What they leave at the sink is merged by the CPU, which runs all that comes after, so that
-//! no row goes to and fro.
+//! Each of the other sites runs a separate program: the pipeline on the row segments that it claims, preceded by the hash builds that it probes,
+//! which
+//! exist at every site that probes them. The CPU merges the sites' results at the sink and runs all later pipelines, so that no row is sent back.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,39 +15,39 @@ use warpmill_ir::{
     Unsupported,
 };
 
-/// The form in which what another site has done arrives at the sink.
+/// The form of another site's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrives {
-    /// Groups, with the states of accumulators.
+    /// Groups with accumulator states.
     States,
     /// Rows.
     Rows,
 }
 
-/// A pipeline that may be shared, and the program of the other sites.
+/// A shareable pipeline, and the program of the other sites.
 #[derive(Debug, Clone)]
 pub struct Share {
     /// The pipeline's number in the whole program.
     pub pipeline: usize,
     /// Row segments of its table.
     pub segments: usize,
-    /// The program of the other sites; its last sink has what arrives.
+    /// The program of the other sites; its last sink has the results.
     pub program: Arc<Program>,
     /// The pipeline's number in that.
     pub own: usize,
     /// The whole program's numbers of the pipelines before it.
     pub below: Vec<usize>,
-    /// The pipelines of `below` that nothing else needs.
+    /// The pipelines of `below` that no other pipeline needs.
     pub only: Vec<usize>,
-    /// The form in which the others' part arrives.
+    /// The form of the other sites' results.
     pub arrives: Arrives,
 }
 
 impl Share {
-    /// The pipeline of `program` that reads most, of those that can be shared and read half of all bytes or more.
+    /// Finds the shareable pipeline that reads most; it has to read at least half of all bytes.
     ///
     /// # Errors
-    /// Where there is none: the reason why the one that reads most cannot be.
+    /// The reason why the pipeline that reads most cannot be shared, if there is none.
     pub fn new(program: &Program) -> Result<Self, Unsupported> {
         if program.calls_functions() {
             return Err(refusal("functions of groups run on a device only"));

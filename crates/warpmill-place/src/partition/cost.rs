@@ -1,4 +1,4 @@
-//! Estimated costs of a program in parts: what devices read, and what arrives at the CPU.
+//! Estimated costs of a partitioned program: the bytes that devices read, and the results that the CPU merges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::Arrives;
 pub struct PartitionRates {
     /// Bytes of plain values per second that a device works on.
     pub device_bytes: f64,
-    /// Seconds that the CPU takes to merge the states of a group.
+    /// Seconds of CPU time to merge the states of a group.
     pub merge: f64,
     /// Bytes per second that a device copies from others.
     pub peers: f64,
-    /// Bytes of plain values per second that the CPU works on after the parts: it begins with each column anew, so that more threads gain little.
+    /// Bytes of plain values per second that the CPU processes after the parts; more threads gain little.
     pub cpu_bytes: f64,
 }
 
 impl PartitionRates {
-    /// Those of the CPU, and of the slowest of some devices.
+    /// The rates of the CPU and of the slowest of the devices.
     pub fn new<'a>(cpu: &CpuRates, devices: impl IntoIterator<Item = &'a DeviceRates>) -> Self {
         let rates = devices.into_iter().map(|device| (device.plain_bytes, device.link.bandwidth * PEERS));
         let slowest = rates.reduce(|one, other| (one.0.min(other.0), one.1.min(other.1)));
@@ -34,44 +34,45 @@ impl PartitionRates {
     }
 }
 
-/// The part of the time for a row that a row needs whose key is out of the device's range: on an H100, TPC-H 13 and 20 at scale factor 100 take as
-/// long on four GPUs as on one where each reads all rows of a scan for those of its range.
+/// The time for a row outside of the device's key range, as a fraction of the time for other rows: on an H100, TPC-H 13 and 20 at scale factor 100
+/// take
+/// as long on four GPUs as on one if each reads all rows of a scan.
 const DROPPED: f64 = 0.9;
 
-/// Values of a group key that no column gives, such as the counts of other groups: few, as a rule.
+/// Assumed number of values of a computed group key, such as counts of other groups: usually few.
 const COMPUTED: f64 = 4096.0;
 
-/// The factor by which links between devices are faster than the one to the host: nobody has measured them.
+/// Assumed speed of links between devices relative to the link to the host (not measured).
 const PEERS: f64 = 6.7;
 
-/// Seconds that sending rows takes whatever their number: devices wait for each other, and a second program begins.
+/// Seconds of an exchange of no rows: devices wait for each other, and a second program begins.
 const SHUFFLE: f64 = 2e-4;
 
-/// Seconds of a run that is so short that nothing speaks against trying.
+/// Runs shorter than this many seconds are always worth a trial.
 const SHORT: f64 = 1e-3;
 
-/// The factor by which the estimated groups may exceed the true ones: not all filters are looked at, and keys may depend on each other.
+/// Assumed overestimation of the number of groups: some filters are ignored, and keys may be correlated.
 const FILTERED: f64 = 64.0;
 
-/// The part of rows that are taken to match a pattern.
+/// Assumed selectivity of a pattern.
 const ALIKE: f64 = 0.1;
 
-/// Estimated seconds of a program in parts and of its parts together on one device.
+/// Estimated seconds of a partitioned program, and of its parts on a single device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PartitionCost {
-    /// The device that reads most.
+    /// Seconds of the device that reads most.
     slowest: f64,
-    /// The CPU, for what arrives from all devices.
+    /// Seconds of the CPU to merge all partial results.
     merge: f64,
-    /// The CPU, for what it scans after that.
+    /// Seconds of the CPU for scans after that.
     rest: f64,
-    /// One device that reads all.
+    /// Seconds of the parts on a single device.
     alone: f64,
 }
 
 impl PartitionCost {
-    /// The costs of `programs`, one for each device, which run pipelines `own` of `program`, the last of them at `meeting`; the CPU scans `rest` bytes
-    /// after that.
+    /// The costs of `programs`, one per device, for pipelines `own` of `program` of which the last is `meeting`; the CPU scans `rest` bytes
+    /// afterwards.
     pub(super) fn new(
         program: &Program,
         programs: &[Arc<Program>],
@@ -93,30 +94,31 @@ impl PartitionCost {
         Self { slowest, merge, rest: rest as f64 / rates.cpu_bytes, alone }
     }
 
-    /// Adds what comes of sending rows of `bytes` bytes to so many devices, for which scans read `scanned`: each device divides its own and copies
-    /// those of others.
+    /// Adds the cost of exchanging rows of `bytes` bytes between `to` devices, for which scans read `scanned` bytes: each device partitions its rows
+    /// and
+    /// copies the others'.
     pub(super) fn add_shuffle(&mut self, (scanned, bytes): (f64, f64), to: usize, rates: PartitionRates) {
         let (scanned, own) = (scanned / to as f64, bytes / to as f64);
         self.slowest += SHUFFLE + own / rates.peers + (scanned + 3.0 * own) / rates.device_bytes;
     }
 
-    /// Adds the time of the programs before rows are sent, whose states do not arrive at the CPU then.
+    /// Adds the time of the programs before the exchange, whose states are not sent to the CPU.
     pub(super) fn after(&mut self, first: &Self) {
         self.slowest += first.slowest;
         self.alone = self.alone.max(first.alone);
     }
 
-    /// Seconds in parts.
+    /// Seconds of the partitioned program.
     pub fn in_parts(&self) -> f64 {
         self.slowest + self.merge + self.rest
     }
 
-    /// Seconds of the parts on one device that reads all.
+    /// Seconds of the parts on a single device.
     pub fn alone(&self) -> f64 {
         self.alone
     }
 
-    /// Whether parts may be faster than one device, as far as one can tell without a run.
+    /// Whether partitioning may be faster than one device, as far as estimates tell.
     pub fn may_gain(&self) -> bool {
         self.slowest + self.merge / FILTERED + self.rest < self.alone.max(SHORT)
     }
@@ -129,22 +131,22 @@ fn bytes(pipeline: &Pipeline) -> f64 {
     }
 }
 
-/// The part of the time for a pipeline of the whole program that its counterpart in the program of one of so many devices takes.
+/// The cost of a pipeline in the program of one of the devices, as a fraction of the cost of the whole program's pipeline.
 fn share(whole: &Pipeline, part: &Pipeline, devices: usize) -> f64 {
     let (whole, part) = match (&whole.source, &part.source) {
         (Source::Scan(whole), Source::Scan(part)) => (whole, part),
-        // Scanned before rows are sent.
+        // Scanned before the exchange.
         (Source::Scan(_), Source::Input { .. }) => return 0.0,
         _ => return 1.0,
     };
     let segments = part.table.num_segments() as f64 / whole.table.num_segments().max(1) as f64;
     let in_range = 1.0 / devices as f64;
-    // A scan in another order than that of the key.
+    // A scan that is not sorted by the key.
     let is_filtered = part.filters.len() > whole.filters.len() && segments > 2.0 * in_range;
     if is_filtered { segments * (in_range + (1.0 - in_range) * DROPPED) } else { segments }
 }
 
-/// The groups at most that the parts of so many devices make together of the rows that reach pipeline `meeting`'s sink.
+/// Upper bound of the number of groups that all parts together make from the rows that reach pipeline `meeting`'s sink.
 pub(super) fn groups_in_parts(program: &Program, meeting: usize, devices: usize) -> f64 {
     let all = groups(program, meeting) * devices as f64;
     match &program.pipelines[meeting].source {
@@ -153,7 +155,7 @@ pub(super) fn groups_in_parts(program: &Program, meeting: usize, devices: usize)
     }
 }
 
-/// The part of a pipeline's scanned rows that passes its filters and finds partners, as far as the filters of scans tell.
+/// Estimated fraction of a pipeline's scanned rows that pass its filters and find partners, based on the filters of scans.
 pub(super) fn passing(program: &Program, index: usize) -> f64 {
     let pipeline = &program.pipelines[index];
     let (own, pruned) = match &pipeline.source {
@@ -168,8 +170,8 @@ pub(super) fn passing(program: &Program, index: usize) -> f64 {
     own * feeds.map(|feed| passing(program, feed)).product::<f64>()
 }
 
-/// The number of rows that pass the filters of a scan, of which comparisons of columns with constants, lists and patterns are looked at; values
-/// are taken to be evenly spread.
+/// Estimated number of rows that pass the filters of a scan. Considers comparisons of columns with constants, lists and patterns, and
+/// assumes evenly spread values.
 pub(super) fn passing_rows(scan: &Scan) -> f64 {
     let (mut ranges, mut part) = (BTreeMap::<usize, (i128, i128)>::new(), 1.0);
     for filter in &scan.filters {
@@ -191,7 +193,7 @@ pub(super) fn passing_rows(scan: &Scan) -> f64 {
     scan.table.num_rows() as f64 * part * left.map(|part| part.clamp(0.0, 1.0)).product::<f64>()
 }
 
-/// The column that an expression is, whatever it is held as.
+/// The column of an expression, ignoring changes of representation.
 fn column_of(expr: &Expr) -> Option<usize> {
     match &expr.kind {
         ExprKind::Widen(input) => column_of(input),
@@ -199,7 +201,7 @@ fn column_of(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// The constant that an expression is.
+/// The constant of an expression.
 fn constant(expr: &Expr) -> Option<&Scalar> {
     match &expr.kind {
         ExprKind::Literal(scalar) => Some(scalar),
@@ -208,14 +210,14 @@ fn constant(expr: &Expr) -> Option<&Scalar> {
     }
 }
 
-/// The number of integers from the first to the last.
+/// The number of integers in an inclusive range.
 fn size((least, greatest): (i128, i128)) -> f64 {
     (greatest - least + 1).max(0) as f64
 }
 
-/// Narrows a range of values, or dictionary codes, of a column to those that compare with a constant.
+/// Narrows the range of a column's values, or dictionary codes, to those that satisfy a comparison with a constant.
 fn narrow(scan: &Scan, at: usize, op: CompareOp, bound: &Scalar, (least, greatest): &mut (i128, i128)) {
-    // Of a string, the first code that is not less, and the first one that is greater.
+    // For strings, the code of the first string that is not less, and of the first one that is greater.
     let (first, next) = match (bound, &scan.fields[at].ty.dictionary) {
         (Scalar::Int(bound), _) => (*bound, bound + 1),
         (Scalar::Str(text), Some(dictionary)) => {
@@ -242,7 +244,7 @@ fn values_of(scan: &Scan, at: usize) -> Option<(i128, i128)> {
     codes.or_else(|| scan.table.column_stats(scan.columns[at]).int_range())
 }
 
-/// The number of groups at most that the sink of pipeline `meeting` makes.
+/// Upper bound of the number of groups of pipeline `meeting`'s sink.
 fn groups(program: &Program, meeting: usize) -> f64 {
     let pipeline = &program.pipelines[meeting];
     let Sink::Aggregate { groups, .. } = &program.sinks[pipeline.sink] else { return 0.0 };
@@ -252,7 +254,7 @@ fn groups(program: &Program, meeting: usize) -> f64 {
     groups.iter().fold(1.0, |all: f64, key| (all * values(program, meeting, key)).min(most))
 }
 
-/// The number of values at most that a group key has, as far as its type and the column tell that it is from.
+/// Upper bound of the number of values of a group key, from its type and its column.
 fn values(program: &Program, meeting: usize, key: &Expr) -> f64 {
     let of_type = key.ty.range.map_or(f64::MAX, |(least, greatest)| greatest.saturating_sub(least) as f64 + 1.0);
     let from =

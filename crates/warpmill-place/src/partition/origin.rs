@@ -1,4 +1,4 @@
-//! Columns that are equal wherever rows meet: the scan columns that join keys come from, in classes.
+//! Classes of equal columns: the scan columns from which join keys come.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use warpmill_ir::{Expr, ExprKind, Operator, Pipeline, Program, Sink, SinkId, Sou
 /// A column of a scan: the pipeline, and the output column of its scan.
 pub type ScanColumn = (usize, usize);
 
-/// The column that an expression is, perhaps in a wider representation.
+/// The column of an expression, ignoring widening.
 pub fn column(expr: &Expr) -> Option<usize> {
     match &expr.kind {
         ExprKind::Column(index) => Some(*index),
@@ -16,7 +16,7 @@ pub fn column(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// The number of columns that reach operator `position` of a pipeline.
+/// The number of columns before operator `position` of a pipeline.
 pub fn width(pipeline: &Pipeline, position: usize) -> usize {
     let last = pipeline.operators[..position].iter().rev().find_map(|operator| match operator {
         Operator::Project(list) => Some(list.len()),
@@ -26,19 +26,19 @@ pub fn width(pipeline: &Pipeline, position: usize) -> usize {
     last.unwrap_or_else(|| pipeline.source.fields().len())
 }
 
-/// Classes of scan columns that joins make equal, by the representative of each.
+/// Equivalence classes of scan columns that joins compare, each with a representative.
 #[derive(Default)]
 pub struct Classes {
     parents: HashMap<ScanColumn, ScanColumn>,
 }
 
 impl Classes {
-    /// Makes a class of the scan columns that each join of a program compares.
+    /// Makes the classes of the scan columns that the joins of a program compare.
     pub fn new(program: &Program) -> Self {
         let mut classes = Self::default();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             for (position, probe) in warpmill_ir::graph::probes(pipeline) {
-                // These are not run in parts.
+                // ASOF joins are not partitioned.
                 if probe.asof.is_some() {
                     continue;
                 }
@@ -82,7 +82,7 @@ impl Classes {
     }
 }
 
-/// The scan column that column `index` before operator `position` of pipeline `of` has its values from.
+/// The scan column from which column `index` before operator `position` of pipeline `of` comes.
 pub fn origin(program: &Program, of: usize, mut index: usize, position: usize) -> Option<ScanColumn> {
     let pipeline = &program.pipelines[of];
     for (at, operator) in pipeline.operators[..position].iter().enumerate().rev() {
@@ -116,7 +116,7 @@ fn into_sink(program: &Program, sink: SinkId, index: usize) -> Option<ScanColumn
     origin(program, of, index, pipeline.operators.len())
 }
 
-/// The origin of column `index` of the rows that a sink gives.
+/// The origin of column `index` of the rows of a finished sink.
 fn of_rows(program: &Program, sink: SinkId, index: usize) -> Option<ScanColumn> {
     match &program.sinks[sink] {
         Sink::Aggregate { groups, .. } | Sink::Functions { groups, .. } => {

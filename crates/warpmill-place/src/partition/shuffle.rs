@@ -1,5 +1,5 @@
-//! Parts whose rows are sent to other devices in the middle: a scan that does not lie in the order of the key that the others are split by, or
-//! the groups of an aggregation whose rows are on several devices (Yogatama, thesis section 5.2: partitioned joins and aggregations).
+//! Exchange of rows between devices within a program: rows of a scan that is not sorted by the partition key, or the groups of an aggregation whose
+//! rows are on several devices (Yogatama, thesis section 5.2: partitioned joins and aggregations).
 
 use std::sync::Arc;
 
@@ -10,35 +10,35 @@ use warpmill_ir::{
 
 use super::refusal;
 
-/// Rows that devices send to each other between their first programs and those that go on with the rows.
+/// An exchange of rows between devices' first programs and the programs that process the exchanged rows.
 #[derive(Debug, Clone)]
 pub struct Shuffle {
     /// The first program of each device; its last sink collects the rows.
     pub firsts: Vec<Arc<Program>>,
-    /// The device that gets a row.
+    /// The rule that assigns rows to devices.
     pub route: Route,
-    /// Rows that the aggregates of all first programs together may take in before their accumulators could overflow.
+    /// Largest number of rows that the aggregates of all first programs together may add before an accumulator could overflow.
     pub safe_rows: Option<u64>,
-    /// The rows, in words.
+    /// Description of the rows.
     pub what: String,
 }
 
-/// A program that goes on with rows that were sent, in the place of what made them.
+/// A program that reads exchanged rows in place of a scan or sink.
 pub(super) struct Rest {
-    /// The same pipelines; one of them has the rows as its source.
+    /// The same pipelines, one of which reads the rows.
     pub program: Program,
-    /// That pipeline.
+    /// Index of that pipeline.
     pub pipeline: usize,
     /// The columns of the rows.
     pub fields: Vec<Field>,
-    /// The columns of the table that they are, where they are of a scan.
+    /// The table columns of the rows, if they come from a scan.
     pub columns: Vec<usize>,
 }
 
-/// Bytes of a string that devices read over their links, on average.
+/// Average bytes of a string that devices read over their links.
 const TEXT: u64 = 24;
 
-/// Bytes of a row of `fields` at most.
+/// Largest size of a row of `fields`, in bytes.
 pub(super) fn row_bytes(fields: &[Field]) -> u64 {
     let width = |phys: Phys| match phys {
         Phys::Bool => 1,
@@ -50,7 +50,7 @@ pub(super) fn row_bytes(fields: &[Field]) -> u64 {
     fields.iter().map(|field| width(field.ty.phys) + u64::from(field.ty.nullable)).sum()
 }
 
-/// The program that goes on with the rows of the scan of pipeline `index`, and the position among them of `column`, a column of the table.
+/// The program that reads exchanged rows in place of the scan of pipeline `index`, and the position of the table's column `column` in them.
 pub(super) fn instead_of_scan(program: &Program, index: usize, column: usize) -> Result<(Rest, usize), Unsupported> {
     let mut rest = Program::new(program.pipelines.clone(), program.sinks.clone(), program.schema.clone());
     let Source::Scan(scan) = &mut rest.pipelines[index].source else { return Err(refusal("no scan")) };
@@ -59,7 +59,7 @@ pub(super) fn instead_of_scan(program: &Program, index: usize, column: usize) ->
     keep_needed_columns(&mut rest);
     let mut same = rest.sinks.iter().zip(&program.sinks).all(|(one, other)| one.fields() == other.fields());
     let mut others = rest.pipelines.iter().zip(&program.pipelines).enumerate().filter(|(other, _)| *other != index);
-    // All else has been without columns that nobody reads before.
+    // Unused columns had been removed from everything else before.
     same &= others.all(|(_, (one, other))| one.source.fields() == other.source.fields());
     let Source::Scan(scan) = &rest.pipelines[index].source else { return Err(refusal("no scan")) };
     let at = scan.columns.iter().position(|&other| other == column);
@@ -69,7 +69,7 @@ pub(super) fn instead_of_scan(program: &Program, index: usize, column: usize) ->
     Ok((Rest { program: rest, pipeline: index, fields, columns }, at))
 }
 
-/// The program that scans what `rest` goes on with: pipeline `rest.pipeline` of `program`, up to the columns that are sent.
+/// The program that scans the rows for `rest`: pipeline `rest.pipeline` of `program`, reduced to the exchanged columns.
 pub(super) fn scan_of(program: &Program, rest: &Rest) -> Result<(Pipeline, Sink), Unsupported> {
     let Source::Scan(scan) = &program.pipelines[rest.pipeline].source else { return Err(refusal("no scan")) };
     let mut scan = scan.clone();
@@ -83,7 +83,7 @@ pub(super) fn scan_of(program: &Program, rest: &Rest) -> Result<(Pipeline, Sink)
     Ok((Pipeline { source: Source::Scan(scan), operators, sink: 0 }, Sink::Collect { fields: rest.fields.clone() }))
 }
 
-/// The program that goes on with the groups of sink `sink`, which pipeline `index` alone feeds: those of a device are merged first.
+/// The program that reads exchanged groups in place of sink `sink`, which only pipeline `index` feeds: merges a device's groups first.
 pub(super) fn instead_of_groups(program: &Program, sink: SinkId, index: usize) -> Result<Rest, Unsupported> {
     let Sink::Aggregate { groups, aggregates, fields } = &program.sinks[sink] else {
         return Err(refusal("rows that are not grouped"));
@@ -106,12 +106,12 @@ pub(super) fn instead_of_groups(program: &Program, sink: SinkId, index: usize) -
     Ok(Rest { program: rest, pipeline: index, fields: fields.clone(), columns: vec![] })
 }
 
-/// The aggregate of results of `own` of some of the rows each, in `state`, that is its result of all rows.
+/// The aggregate that merges partial results `state` of `own`.
 fn merge(own: &AggregateExpr, state: &Expr) -> Result<AggregateExpr, Unsupported> {
     use AggregateFunction as F;
     let function = match own.function {
         _ if own.distinct => return Err(refusal("aggregates of different values")),
-        // A device would check the sum of its rows against the type of the result, which holds the sum of all.
+        // A device would check the sum of its rows against the result's type, which only fits the total.
         F::Sum if own.ty.phys == Phys::I128 => return Err(refusal("sums of more than 64 bits")),
         F::CountStar | F::Count | F::Sum => F::Sum,
         F::Min | F::Max | F::BoolAnd | F::BoolOr | F::AnyValue => own.function,
@@ -119,7 +119,7 @@ fn merge(own: &AggregateExpr, state: &Expr) -> Result<AggregateExpr, Unsupported
             return Err(refusal("averages, variances and correlations, whose results do not add up"));
         }
     };
-    // The sum of all is proven, or checked by the number of rows; a sum of sums takes few of them, of greater values.
+    // The total is proven, or checked by the number of rows; a sum of sums adds fewer but larger values.
     let range = if function == F::Sum { None } else { state.ty.range };
     let argument = Expr { ty: warpmill_ir::ColType { range, ..state.ty.clone() }, ..state.clone() };
     Ok(AggregateExpr {
@@ -132,7 +132,7 @@ fn merge(own: &AggregateExpr, state: &Expr) -> Result<AggregateExpr, Unsupported
     })
 }
 
-/// Rows that `aggregates` may take in all together.
+/// Largest number of rows that `aggregates` may add in total.
 pub(super) fn safe_rows(sink: &Sink) -> Option<u64> {
     match sink {
         Sink::Aggregate { aggregates, .. } => aggregates.iter().filter_map(AggregateExpr::safe_rows).min(),

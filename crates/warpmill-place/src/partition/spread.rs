@@ -1,4 +1,4 @@
-//! The rows that each device has of a pipeline, where some scans are split between devices: all of them, or those of its range of a key.
+//! The rows of each pipeline that a device has if some scans are split between devices: all of them, or those of its key range.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,41 +14,40 @@ use crate::share::varies;
 pub enum Spread {
     /// All rows, on every device.
     Everywhere,
-    /// Each row on one device: the one whose range has its key, which these columns hold. Without such columns: on any of them.
+    /// Each row on one device: the one whose range contains the key in these columns. Without columns: on any device.
     Split(BTreeSet<usize>),
 }
 
-/// The reason why a sink of all rows of one pipeline and parts of another is refused.
+/// The reason for refusing a sink that gets all rows of one pipeline and parts of another.
 const MIXED: &str = "a sink of rows that are split and of rows that are not";
 
-/// The rows behind a probe that gives none.
+/// The output of a probe without rows.
 const NO_ROWS: Spread = Spread::Everywhere;
 
 /// The rows of a sink that a device has.
 #[derive(Debug, Clone)]
 pub struct SinkSpread {
-    /// Its rows; for hash builds, the payload.
+    /// The sink's rows; the payload of a hash build.
     pub rows: Spread,
-    /// For hash builds: those of its keys that hold the key of the split.
+    /// For hash builds: the build keys that contain the partition key.
     pub keys: BTreeSet<usize>,
 }
 
-/// A walk through the pipelines of a program that notes the rows of each sink that devices have, up to the sink where parts meet.
+/// A walk through a program's pipelines that records each sink's spread, up to the sink that combines the parts.
 pub struct Walk<'a> {
     program: &'a Program,
-    /// The scans that are split, with the output columns that hold the key, if there is one.
+    /// The split scans, each with the output column that contains the key, if there is one.
     split: &'a HashMap<usize, Option<usize>>,
-    /// The aggregation whose groups are on one device each.
+    /// The aggregation whose groups are each on one device.
     groups: Option<SinkId>,
     sinks: HashMap<SinkId, SinkSpread>,
 }
 
 impl<'a> Walk<'a> {
-    /// The sink at which the parts of devices are brought together, where scans are `split`, and all rows of each group of `groups` are on one
-    /// device.
+    /// The sink that combines the parts of devices if scans are `split`, and all rows of each group of `groups` are on one device.
     ///
     /// # Errors
-    /// The reason why parts do not add up to the whole.
+    /// The reason why the parts do not add up to the whole.
     pub fn meeting(
         program: &'a Program,
         split: &'a HashMap<usize, Option<usize>>,
@@ -64,14 +63,14 @@ impl<'a> Walk<'a> {
             match meeting {
                 Some(sink) if sink == pipeline.sink && spread == Spread::Everywhere => return Err(refusal(MIXED)),
                 Some(sink) if sink == pipeline.sink => {}
-                // A second one before the first is complete has no rows for those that come after it.
+                // A second such sink before the first is complete: its readers would lack rows.
                 Some(_) => drop(walk.enter_sink(pipeline, spread)?),
                 None if walk.enter_sink(pipeline, spread)? => meeting = Some(pipeline.sink),
                 None => {}
             }
         }
         let sink = meeting.ok_or_else(|| refusal("nothing that is split arrives anywhere"))?;
-        // Pipelines before the first that meets may have brought all rows.
+        // Pipelines before the first one that meets the parts may have delivered all rows.
         match walk.sinks.get(&sink) {
             Some(SinkSpread { rows: Spread::Everywhere, .. }) => Err(refusal(MIXED)),
             _ => Ok(sink),
@@ -120,8 +119,8 @@ impl<'a> Walk<'a> {
         };
         let of_probe =
             |holding: &BTreeSet<usize>| -> BTreeSet<usize> { holding.iter().flat_map(|&from| outputs(from)).collect() };
-        // Payload columns equal the probe's key for certain only where there is always a partner: rows of a build that have none are
-        // those of another pipeline.
+        // Payload columns certainly equal the probe's key only if there is always a partner: build rows without one belong to another
+        // pipeline.
         let of_payload = |holding: &BTreeSet<usize>| -> BTreeSet<usize> {
             match probe.kind {
                 JoinKind::Inner | JoinKind::BuildOuter => {
@@ -147,7 +146,7 @@ impl<'a> Walk<'a> {
                 Ok(Spread::Split(of_probe(own).into_iter().chain(of_payload(payload)).collect()))
             }
             (Spread::Everywhere, Spread::Split(payload)) => match probe.kind {
-                // Each pair is where the build's row is.
+                // Each pair is on the device of the build row.
                 JoinKind::Inner | JoinKind::BuildOuter => Ok(Spread::Split(of_payload(payload))),
                 JoinKind::BuildOnly => Ok(NO_ROWS),
                 _ => Err(refusal("a join that asks which rows have found no partner in any part of its build")),
@@ -155,7 +154,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Notes what a sink gets; tells whether the parts of devices meet in it.
+    /// Records the rows that a sink gets. Returns whether it combines the parts of devices.
     fn enter_sink(&mut self, pipeline: &Pipeline, spread: Spread) -> Result<bool, Unsupported> {
         let sink = &self.program.sinks[pipeline.sink];
         let is_last = pipeline.sink + 1 == self.program.sinks.len();
@@ -209,7 +208,7 @@ impl<'a> Walk<'a> {
 }
 
 impl Spread {
-    /// Whether the key is in the same column of both, where both are split.
+    /// Whether both are split with the key in the same column.
     fn shares_columns(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Split(a), Self::Split(b)) => !a.is_disjoint(b),
@@ -217,7 +216,7 @@ impl Spread {
         }
     }
 
-    /// The same with other columns: `to` gives where a column goes.
+    /// The same spread with renumbered columns: `to` returns the new positions of a column.
     fn picked(&self, to: impl Fn(usize) -> Vec<usize>) -> Self {
         match self {
             Self::Everywhere => Self::Everywhere,
