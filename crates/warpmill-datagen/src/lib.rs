@@ -52,17 +52,17 @@ pub enum DatagenError {
     /// The suite has no such table.
     #[error("{suite} has no table '{table}': its tables are {}", tables(*.suite).join(", "))]
     UnknownTable {
-        /// The suite that was asked.
+        /// The requested suite.
         suite: Suite,
-        /// The name that it does not know.
+        /// The requested name.
         table: String,
     },
     /// The scale factor is not a positive number, or too large for the key types.
     #[error("scale factor {sf} is out of range for {suite}: it must be above 0 and at most {max}")]
     ScaleFactor {
-        /// The suite that was asked.
+        /// The requested suite.
         suite: Suite,
-        /// The scale factor given.
+        /// The requested scale factor.
         sf: f64,
         /// The largest one whose keys fit.
         max: f64,
@@ -72,7 +72,7 @@ pub enum DatagenError {
     Part {
         /// The table.
         table: String,
-        /// The part asked for, from 0.
+        /// The requested part, from 0.
         part: usize,
         /// The number of parts.
         parts: usize,
@@ -82,7 +82,7 @@ pub enum DatagenError {
 /// The result of [`generate`]: the batches of one part, in order.
 pub type Batches = Box<dyn Iterator<Item = RecordBatch> + Send>;
 
-/// Rows of a batch, about.
+/// Approximate number of rows of a batch.
 const BATCH_ROWS: usize = 32 * 1024;
 
 impl Suite {
@@ -143,7 +143,7 @@ pub fn schema(suite: Suite, table: &str) -> Result<SchemaRef, DatagenError> {
     .ok_or_else(|| DatagenError::UnknownTable { suite, table: table.to_owned() })
 }
 
-/// The number of parts a table is made in: at least 1, whatever the number of workers.
+/// The number of parts of a table: at least 1, independent of the number of workers.
 pub fn parts(suite: Suite, table: &str, sf: f64) -> Result<usize, DatagenError> {
     check(suite, table, sf)?;
     Ok(match suite {
@@ -153,7 +153,7 @@ pub fn parts(suite: Suite, table: &str, sf: f64) -> Result<usize, DatagenError> 
     })
 }
 
-/// Rows of a table: exact, but for TPC-H `lineitem` and SSB `lineorder`, where it is the expectation (four lines an order).
+/// Number of rows of a table: exact, except the expected value for TPC-H `lineitem` and SSB `lineorder` (four lines an order).
 pub fn expected_rows(suite: Suite, table: &str, sf: f64) -> Result<u64, DatagenError> {
     check(suite, table, sf)?;
     Ok(match suite {

@@ -1,4 +1,4 @@
-//! One random stream per row: what a row holds depends on its table and number only, never on who made the rows before.
+//! One random stream per row: the values of a row depend on its table and number only, not on the rows generated before.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
 pub(crate) struct Random(u64);
@@ -29,7 +29,7 @@ impl Random {
         low + ((u128::from(self.next()) * u128::from(high - low + 1)) >> 64) as u64
     }
 
-    /// One of `values`, each as likely.
+    /// One of `values`, all equally likely.
     pub(crate) fn pick<T: Copy>(&mut self, values: &[T]) -> T {
         values[self.between(0, values.len() as u64 - 1) as usize]
     }

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 
 use crate::{DatagenError, Suite, generate, parts};
 
-/// Batches that one worker may be ahead of the reader.
+/// Number of batches that a worker may be ahead of the reader.
 const AHEAD: usize = 8;
 
 /// The batches of a table in order; dropping it stops its workers.
@@ -44,7 +44,7 @@ fn send_parts(
         let batches = generate(suite, table, sf, part).expect("the table, the scale and the part were checked");
         for item in batches.map(Some).chain([None]) {
             if sender.send(item).is_err() {
-                return; // The reader has gone.
+                return; // The reader has been dropped.
             }
         }
     }

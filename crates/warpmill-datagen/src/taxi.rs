@@ -1,7 +1,7 @@
 //! A table of taxi trips with the columns and the skew of New York's yellow cab records: trips in order of their pickup, days
 //! and weeks with rush hours, few zones with most trips, short distances with a long tail, fares that follow from them.
 //!
-//! Not the city's data: made here, deterministic, with integers only. Scale factor 1 is 10 million trips of the year 2019.
+//! Synthetic data, not the city's: deterministic, with integers only. Scale factor 1 is 10 million trips of the year 2019.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) const TABLES: &[&str] = &["trips"];
 
 const TRIPS: u64 = 6;
 
-/// Rows of a part.
+/// Number of rows of a part.
 const PART_ROWS: u64 = 1 << 17;
 
 /// 2019-01-01 00:00:00.
@@ -32,7 +32,7 @@ const DISTANCES: [u64; 21] =
 
 /// Taxi zones: 1 to 263.
 const ZONES: u64 = 263;
-/// The airport whose trips have one price.
+/// The airport with fixed-price trips.
 const AIRPORT: i32 = 132;
 
 pub(crate) fn schema(table: &str) -> Option<SchemaRef> {
@@ -103,7 +103,7 @@ struct Trips {
     congestion: Vec<i128>,
 }
 
-/// Second of the day at which `part` of `whole` of a day's trips have begun.
+/// Second of the day by which `part` of `whole` of a day's trips have begun.
 fn second_of_day(part: u64, whole: u64) -> u64 {
     let total: u64 = HOURS.iter().sum();
     let mut left = part * total * 1000 / whole;
@@ -116,7 +116,7 @@ fn second_of_day(part: u64, whole: u64) -> u64 {
     86_399
 }
 
-/// A zone; the first tenth of them has more than half of all trips, and they are spread over the numbers.
+/// A random zone; the first tenth of the zones has more than half of all trips, and these are spread over the numbers.
 fn zone(random: &mut Random) -> i32 {
     const PART: u64 = 1 << 20;
     let u = random.between(0, PART - 1);
@@ -136,14 +136,14 @@ fn distance(random: &mut Random) -> u64 {
 impl Trips {
     fn append(&mut self, row: u64, all: u64) {
         let mut random = Random::of_row(TRIPS, row);
-        // Rows are in order of time but for what vendors send late.
+        // Rows are in order of time, except for late deliveries.
         let day = row * DAYS / all;
         let (first, next) = ((day * all).div_ceil(DAYS), ((day + 1) * all).div_ceil(DAYS));
         let second = second_of_day(row - first, (next - first).max(1)) + random.between(0, 240);
         let pickup = START + (day * 86_400 + second) as i64;
         let hour = second / 3600 % 24;
         let (from, to, distance) = (zone(&mut random), zone(&mut random), distance(&mut random));
-        // Four minutes a mile at night, up to nine by day, and some time to get in.
+        // Four minutes a mile at night, up to nine by day, plus some time to get in.
         let per_mile = if (7..20).contains(&hour) { random.between(300, 540) } else { random.between(200, 330) };
         let seconds = 60 + random.between(0, 120) + distance * per_mile / 100;
         let airport = (from == AIRPORT || to == AIRPORT) && distance > 800;
@@ -221,7 +221,7 @@ impl Trips {
     }
 }
 
-/// Cents: 2.50, and 0.50 for each fifth of a mile or minute of standing.
+/// The fare in cents: 2.50, plus 0.50 for each fifth of a mile or minute of waiting.
 fn fare(distance: u64, seconds: u64) -> u64 {
     let moving = distance / 20;
     let standing = seconds.saturating_sub(distance * 300 / 100) / 60;

@@ -36,7 +36,7 @@ fn distinct<T: std::hash::Hash + Eq>(values: Vec<T>) -> HashSet<T> {
     values.into_iter().collect()
 }
 
-/// Every value of the range occurs, each about as often.
+/// Checks that every value of the range occurs about equally often.
 fn assert_uniform(values: &[i64], low: i64, high: i64) {
     let mut counts = HashMap::new();
     values.iter().for_each(|v| *counts.entry(*v).or_insert(0usize) += 1);
@@ -194,7 +194,7 @@ fn rows_do_not_depend_on_workers_or_cuts() {
             assert_eq!(concat_batches(&whole.schema(), &batches).unwrap(), whole);
         }
     }
-    // A dropped stream lets its workers end.
+    // The workers of a dropped stream end.
     drop(stream(Suite::Ssb, "lineorder", 1.0, 2).unwrap().next());
 }
 

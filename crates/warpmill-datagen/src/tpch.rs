@@ -19,7 +19,7 @@ use crate::{BATCH_ROWS, Batches};
 pub(crate) const TABLES: &[&str] =
     &["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
 
-/// Rows (or orders, see [`base_rows`]) of a part, at most: small enough to balance work.
+/// Largest number of rows (or orders, see [`base_rows`]) of a part: small enough to balance work.
 const PART_ROWS: u64 = 1 << 17;
 
 pub(crate) fn schema(table: &str) -> Option<SchemaRef> {
@@ -46,7 +46,7 @@ fn with_plain_strings(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
 }
 
-/// The rows that a table is cut by: its rows, but orders for `lineitem` and parts (of four suppliers each) for `partsupp`.
+/// The rows by which a table is divided: its own rows, but orders for `lineitem` and parts (of four suppliers each) for `partsupp`.
 fn base_rows(table: &str, sf: f64) -> u64 {
     let rows = match table {
         "region" => 5,

@@ -1,11 +1,11 @@
-//! Aggregations as accumulators: what has to be counted, added up and compared, shared where aggregates overlap, and how results follow.
+//! Aggregations as accumulators: the values to count, sum and compare, shared between aggregates, and the computation of results.
 //!
-//! Every accumulator is mergeable: the state of all rows follows from the states of any parts of them, in any order.
+//! Accumulators are mergeable: the state of all rows can be computed from the states of any partition of them, in any order.
 
 use arrow::datatypes::DataType;
 use warpmill_ir::{AggregateExpr, AggregateFunction, ColType, Expr, Field, Phys, Unsupported};
 
-/// The computation of an accumulator; several aggregates may share one.
+/// The kind of an accumulator. Several aggregates may share one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Rows whose argument is not NULL.
@@ -14,7 +14,7 @@ pub enum Kind {
     SumI64,
     /// Sum, proven to fit 128 bits.
     SumI128,
-    /// Sum that may leave 128 bits.
+    /// Sum that may exceed 128 bits.
     SumWide,
     /// Sum of floats.
     SumF64,
@@ -22,7 +22,7 @@ pub enum Kind {
     Min(Phys),
     /// Greatest value.
     Max(Phys),
-    /// The value that came first.
+    /// The first value.
     Any,
     /// Count, mean and squared deviations of `value * scale`.
     Moments {
@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-/// The rows of which arguments an accumulator takes in.
+/// The arguments and rows that an accumulator reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Input {
     /// Index among the arguments; `None`: rows are counted whatever their values.
@@ -49,29 +49,29 @@ pub struct Input {
     pub second: Option<usize>,
     /// Index among the filters.
     pub filter: Option<usize>,
-    /// Index among the distinct sets that the values come from; `None`: all values.
+    /// Index of the distinct set that provides the values; `None`: all values.
     pub distinct: Option<usize>,
 }
 
 /// An accumulator.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slot {
-    /// Its computation.
+    /// Kind of the accumulator.
     pub kind: Kind,
     /// The argument's representation.
     pub phys: Phys,
-    /// The rows that it takes in.
+    /// Its input.
     pub input: Input,
 }
 
-/// The way an aggregate's result follows from accumulators.
+/// How an aggregate's result is computed from accumulators.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// The function.
     pub function: AggregateFunction,
     /// The accumulator.
     pub slot: usize,
-    /// The count without which there is no value; `None`: every group has one.
+    /// The count that decides whether there is a value; `None`: every group has one.
     pub count: Option<usize>,
     /// The argument's type.
     pub argument: Option<ColType>,
@@ -79,7 +79,7 @@ pub struct Output {
     pub ty: ColType,
 }
 
-/// Different values of an argument per group: an aggregation of its own, by the groups and the argument.
+/// The distinct values of an argument per group: a separate aggregation by the groups and the argument.
 #[derive(Debug, Clone)]
 pub struct DistinctSet {
     /// Index among the arguments.
@@ -88,14 +88,14 @@ pub struct DistinctSet {
     pub filter: Option<usize>,
 }
 
-/// Everything known about an aggregation before it runs.
+/// An aggregation's accumulators and outputs.
 #[derive(Debug, Clone)]
 pub struct Aggregation {
     /// The group keys.
     pub groups: Vec<Expr>,
-    /// The arguments, each once.
+    /// The distinct arguments.
     pub arguments: Vec<Expr>,
-    /// The filters, each once.
+    /// The distinct filters.
     pub filters: Vec<Expr>,
     /// The accumulators.
     pub slots: Vec<Slot>,
@@ -103,7 +103,7 @@ pub struct Aggregation {
     pub distinct: Vec<DistinctSet>,
     /// One per aggregate.
     pub outputs: Vec<Output>,
-    /// Rows that come in at most, where that is known.
+    /// Largest number of input rows, if known.
     max_rows: Option<u64>,
 }
 
@@ -111,7 +111,7 @@ pub struct Aggregation {
 const MOST_ROWS: u64 = 1 << 40;
 
 impl Aggregation {
-    /// The aggregation of [`warpmill_ir::Sink::Aggregate`], into which at most `max_rows` rows come, where that is known.
+    /// The aggregation for [`warpmill_ir::Sink::Aggregate`]; `max_rows` is the largest number of input rows, if known.
     ///
     /// # Errors
     /// Aggregates without the argument that they need; fields that do not match.
@@ -149,7 +149,7 @@ impl Aggregation {
 
     fn input(&mut self, aggregate: &AggregateExpr, argument: Option<usize>, filter: Option<usize>) -> Input {
         use AggregateFunction::{Avg, Count, StddevPop, StddevSamp, Sum, VarPop, VarSamp};
-        // The others give the same with duplicates and without.
+        // The other functions ignore duplicates.
         let matters = matches!(aggregate.function, Count | Sum | Avg | StddevSamp | StddevPop | VarSamp | VarPop);
         let distinct = argument.filter(|_| aggregate.distinct && matters).map(|argument| {
             let set = self.distinct.iter().position(|set| set.argument == argument && set.filter == filter);
@@ -219,7 +219,7 @@ impl Aggregation {
         Ok(Output { function: aggregate.function, slot, count, argument, ty })
     }
 
-    /// The accumulator of an average: of integers, exact.
+    /// The accumulator of an average; exact for integers.
     fn average_kind(&self, argument: Option<&ColType>, input: Input) -> Kind {
         let Some(argument) = argument.filter(|ty| ty.phys.is_int()) else { return Kind::SumF64 };
         let proven = self.slots.iter().any(|slot| slot.kind == Kind::SumI64 && slot.input == input);
@@ -230,12 +230,12 @@ impl Aggregation {
         }
     }
 
-    /// The accumulator of a sum that may leave 64 bits.
+    /// The accumulator of a sum that may exceed 64 bits.
     fn wide_kind(&self, argument: Option<&ColType>) -> Kind {
         if self.largest_sum(argument).is_some() { Kind::SumI128 } else { Kind::SumWide }
     }
 
-    /// What no sum of the argument is greater than, nor its opposite; `None` where that is beyond 128 bits.
+    /// Upper bound of the magnitude of any sum of the argument; `None` if it exceeds 128 bits.
     fn largest_sum(&self, argument: Option<&ColType>) -> Option<i128> {
         let rows = i128::from(self.max_rows.unwrap_or(MOST_ROWS).max(1));
         let (lo, hi) = argument?.range?;

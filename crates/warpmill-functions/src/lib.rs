@@ -1,7 +1,7 @@
-//! Functions as data: what sites must agree on to merge what each has computed.
+//! Descriptions of functions that sites share, so that they can merge each other's results.
 //!
 //! - [`aggregate`]: aggregations as accumulators with mergeable states;
-//! - [`partial`]: those states as columns, in which one site hands its part of an aggregation to another.
+//! - [`partial`]: those states as columns, in which a site passes its part of an aggregation to another.
 
 pub mod aggregate;
 pub mod partial;

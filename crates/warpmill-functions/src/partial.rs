@@ -1,18 +1,18 @@
 //! Partial aggregations: the states of accumulators as columns.
 //!
-//! A site that aggregates some of the rows gives its groups with one column per accumulator; another one merges them into its own states.
-//! The states are aggregates themselves (`avg` travels as a sum and a count), so that every back end can make them.
+//! A site that aggregates some of the rows returns its groups with one column per accumulator; another site merges them into its own states. The
+//! states are aggregates themselves (`avg` is sent as a sum and a count), so that every back end can compute them.
 
 use arrow::datatypes::DataType;
 use warpmill_ir::{AggregateExpr, AggregateFunction, ColType, Expr, Field, Phys, Unsupported};
 
 use crate::aggregate::{Aggregation, Kind, Slot};
 
-/// An aggregation that gives states instead of results: first the group keys, then one column per accumulator of the [`Aggregation`] that it
-/// was made of, and last, where accumulators are proven for so many rows only, the number of rows that it took in.
+/// An aggregation that returns states instead of results: first the group keys, then one column per accumulator of the original [`Aggregation`],
+/// and last, if accumulators are proven for a limited number of rows only, the number of rows added.
 #[derive(Debug, Clone)]
 pub struct Partial {
-    /// The aggregates that give the states.
+    /// The aggregates that compute the states.
     pub aggregates: Vec<AggregateExpr>,
     /// Names and types of all columns.
     pub fields: Vec<Field>,
@@ -21,7 +21,8 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// The states of `aggregation`, of which `fields` are the results; `counts_rows`: its accumulators are proven for so many rows only.
+    /// The states of `aggregation`, which has output columns `fields`. `counts_rows`: whether to add the number of rows, because accumulators are
+    /// proven for a limited number.
     ///
     /// # Errors
     /// States that no column holds yet: sets of different values, moments.
@@ -43,7 +44,7 @@ impl Partial {
     }
 }
 
-/// The aggregate whose result is the state of an accumulator.
+/// The aggregate that computes an accumulator's state.
 fn state(aggregation: &Aggregation, slot: &Slot) -> Result<AggregateExpr, Unsupported> {
     use AggregateFunction as F;
     let argument = slot.input.argument.map(|argument| aggregation.arguments[argument].clone());

@@ -1,4 +1,4 @@
-//! Models of one variable that are fitted to measurements: the bandwidth of a link, and the time of an operator.
+//! Models of one variable fitted to measurements: the bandwidth of a link, and the time of an operator.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Curve {
     /// Bytes per second of long transfers.
     pub bandwidth: f64,
-    /// Bytes of a transfer that reaches half of it.
+    /// Size of a transfer, in bytes, that reaches half of the bandwidth.
     pub half: f64,
 }
 
@@ -22,7 +22,7 @@ impl Curve {
         if bytes > 0.0 { (bytes + self.half) / self.bandwidth } else { 0.0 }
     }
 
-    /// The curve through transfers of known sizes and times; `None` where they give no bandwidth.
+    /// Fits a curve to transfers of known sizes (bytes) and times (seconds); `None` if they determine no bandwidth.
     pub fn fit(transfers: &[(f64, f64)]) -> Option<Self> {
         let Line { slope, start } = Line::fit(transfers)?;
         Some(Self { bandwidth: 1.0 / slope, half: (start / slope).max(0.0) })
@@ -32,15 +32,15 @@ impl Curve {
 /// The time of an operation by its size: `T(s) = slope * s + start` (MaxBench, section 4).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// Seconds of each unit of size.
+    /// Seconds per unit of size.
     pub slope: f64,
-    /// Seconds whatever the size.
+    /// Seconds for size 0.
     pub start: f64,
 }
 
 impl Line {
-    /// The line of least relative errors through `(size, seconds)` pairs, with a start of 0 or more. `None` where two different sizes are
-    /// missing, or where larger ones do not take longer.
+    /// The line with least relative errors through `(size, seconds)` pairs, with a start of 0 or more. `None` if all sizes are equal, or if larger
+    /// ones do not take longer.
     pub fn fit(points: &[(f64, f64)]) -> Option<Self> {
         if points
             .iter()

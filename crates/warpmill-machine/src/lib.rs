@@ -1,9 +1,10 @@
-//! The hardware profile: the rates of this machine that cost models read, and where they come from.
+//! The hardware profile: the rates of this machine for cost models, and their origin.
 //!
-//! One profile serves all decisions that compare times: the codec of a column, the form in which data travels to a device, the way of a join
-//! that does not fit, the weights of cached segments, the share of the CPU in a scan, and whether several devices pay. A rate is an
-//! assumption ([`HardwareProfile::default`]) until `warpmill doctor --calibrate` measures it; the file that it writes is read by every later
-//! process on the same machine, and refined by runs ([`refine`]).
+//! One profile serves all decisions that compare times: the codec of a column, the form in which data are sent to a device, the strategy of a join
+//! that does not fit device memory, the weights of cached segments, the CPU's share of a scan, and whether several devices pay. A rate is an
+//! assumption
+//! ([`HardwareProfile::default`]) until `warpmill doctor --calibrate` measures it; later processes on the same machine read the file that it writes,
+//! and runs refine it ([`refine`]).
 
 mod curve;
 mod machine;

@@ -1,13 +1,13 @@
-//! The identity of a machine: rates that were measured on another one are not used.
+//! The identity of a machine: a profile measured on another machine is not used.
 
 use serde::{Deserialize, Serialize};
 
 /// The hardware that rates depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor's name; empty where the system does not tell.
+    /// The processor's name; empty if the system does not report it.
     pub cpu: String,
-    /// Threads that the process may run at a time.
+    /// Number of threads that the process may run in parallel.
     pub threads: usize,
 }
 

@@ -10,15 +10,15 @@ use crate::{Curve, Machine};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HardwareProfile {
-    /// The machine that they are of.
+    /// The machine of the measurements.
     pub machine: Machine,
-    /// The CPU back end, in threads.
+    /// Rates of the CPU back end, by thread.
     pub cpu: CpuRates,
-    /// Reading files, past the page cache.
+    /// Bandwidth of file reads that bypass the page cache.
     pub storage: Curve,
-    /// Devices that were measured, by their names.
+    /// Rates of measured devices.
     pub devices: Vec<DeviceRates>,
-    /// The rates of processor and drive that were measured; the others are assumptions.
+    /// The measured rates of processor and drive; the others are assumptions.
     pub measured: BTreeSet<Rate>,
 }
 
@@ -50,44 +50,44 @@ pub enum Rate {
     DeviceCodecs,
 }
 
-/// The CPU back end's rates: a thread's, per second, unless it says otherwise.
+/// The CPU back end's rates, per thread and second unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuRates {
-    /// Values that it decodes and filters.
+    /// Values decoded and filtered.
     pub values: f64,
-    /// Rows that it looks up in a hash table, or puts into one, that is in the processor's caches.
+    /// Rows looked up in, or inserted into, a hash table that fits the processor's caches.
     pub near: f64,
-    /// The same where the table is larger.
+    /// The same for larger tables.
     pub far: f64,
-    /// Bytes of a table that is in the caches.
+    /// Bytes of the largest table that fits the caches.
     pub cache_bytes: u64,
-    /// Threads that make a large table no slower than in proportion: more of them wait for memory (16 threads made one of 10M rows in about
+    /// Number of threads up to which building a large table scales: more threads wait for memory (16 threads built one of 10M rows in about
     /// 130 ms, two threads in about 170 ms).
     pub builders: usize,
-    /// Seconds that it takes to merge the states of a group.
+    /// Seconds to merge the states of a group.
     pub merge: f64,
-    /// Bytes that it copies from memory to memory.
+    /// Bytes copied from memory to memory.
     pub copy: f64,
-    /// Bytes that all threads together copy at most.
+    /// Largest number of bytes that all threads together copy.
     pub copy_limit: f64,
-    /// Decompressed bytes that it makes.
+    /// Decompressed bytes, by codec.
     pub codecs: CodecRates,
 }
 
-/// Encoded bytes of a value, of the columns that TPC-H and SSB read.
+/// Average encoded bytes of a value in the columns that TPC-H and SSB read.
 const ENCODED_VALUE: f64 = 1.2;
 
-/// Plain bytes of a value, of the same columns.
+/// Average plain bytes of a value in the same columns.
 const PLAIN_VALUE: f64 = 2.4;
 
 impl CpuRates {
-    /// Encoded bytes per second that a thread decodes and works on.
+    /// Encoded bytes per second that a thread decodes and processes.
     pub fn encoded_bytes(&self) -> f64 {
         self.values * ENCODED_VALUE
     }
 
-    /// Plain bytes per second that a thread works on.
+    /// Plain bytes per second that a thread processes.
     pub fn plain_bytes(&self) -> f64 {
         self.values * PLAIN_VALUE
     }
@@ -110,7 +110,7 @@ pub struct CodecRates {
     pub zstd: f64,
     /// Deflate.
     pub deflate: f64,
-    /// Deflate as GPUs like it.
+    /// GDeflate, the GPU-friendly format of Deflate.
     pub gdeflate: f64,
 }
 
@@ -118,28 +118,28 @@ pub struct CodecRates {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceRates {
-    /// The device's name: those of one name are taken for alike.
+    /// The device's name: devices of one name are assumed to be alike.
     pub name: String,
-    /// Copies from page-locked memory of the host to the device.
+    /// Bandwidth of copies from the host's page-locked memory to the device.
     pub link: Curve,
-    /// Copies back.
+    /// Bandwidth of copies back to the host.
     pub back: Curve,
-    /// Bytes per second that kernels read of its memory.
+    /// Bytes per second that kernels read from device memory.
     pub memory: f64,
-    /// Plain bytes per second that a query's kernels work on.
+    /// Plain bytes per second that a query's kernels process.
     pub plain_bytes: f64,
-    /// The part of the link's bandwidth for single values that kernels reach in the host's memory.
+    /// Share of the link's bandwidth that kernels reach for scattered single values in host memory.
     pub scattered: f64,
-    /// Decompressed bytes per second that it makes.
+    /// Decompressed bytes per second, by codec.
     pub codecs: CodecRates,
-    /// Bytes per second that one of its warps decompresses alone.
+    /// Bytes per second that a single warp decompresses.
     pub warp: f64,
-    /// The rates of it that were measured.
+    /// The measured rates of the device.
     pub measured: BTreeSet<Rate>,
 }
 
 impl DeviceRates {
-    /// Assumptions about a GPU of this name: an H200's rates.
+    /// Assumed rates of a GPU with this name: an H200's.
     pub fn assumed(name: &str) -> Self {
         Self {
             name: name.to_string(),
@@ -155,7 +155,7 @@ impl DeviceRates {
         }
     }
 
-    /// The simulated device: threads of the host with kernels that are slow; what it has for a library is the host's.
+    /// Assumed rates of the simulated device: threads of the host with slow kernels; library calls run at the host's rate.
     pub fn simulated() -> Self {
         Self {
             link: Curve::flat(5e9),
@@ -188,18 +188,18 @@ impl Default for HardwareProfile {
 }
 
 impl HardwareProfile {
-    /// The rates of the device of this name, or assumptions about it.
+    /// The rates of the device with this name, or assumptions.
     pub fn device(&self, name: &str) -> DeviceRates {
         self.devices.iter().find(|rates| rates.name == name).cloned().unwrap_or_else(|| DeviceRates::assumed(name))
     }
 
-    /// Takes the rates of a device in place of those there are of its name.
+    /// Replaces the rates of the device with the same name.
     pub fn put_device(&mut self, rates: DeviceRates) {
         self.devices.retain(|known| known.name != rates.name);
         self.devices.push(rates);
     }
 
-    /// Why these rates cannot be used: one of them is no positive number.
+    /// The reason why the rates cannot be used: one is not a positive number.
     pub(crate) fn flaw(&self) -> Option<String> {
         let codecs = |of: &str, rates: &CodecRates| {
             let CodecRates { lz4, snappy, zstd, deflate, gdeflate } = *rates;

@@ -1,7 +1,7 @@
-//! The profile of the process, and the file that it is kept in.
+//! The profile of the process, and its file.
 //!
-//! The file is `hardware.json` in [`cache_folder`], or the one that `WARPMILL_HARDWARE` names; an empty name means none. It is written whole and
-//! renamed, so that readers see one profile or the other.
+//! The file is `hardware.json` in [`cache_folder`], or the path in `WARPMILL_HARDWARE`; an empty path means no file. It is written completely and
+//! then renamed, so that readers see either profile.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::{HardwareProfile, Machine};
 
-/// The variable that names the file.
+/// The environment variable for the file's path.
 const VARIABLE: &str = "WARPMILL_HARDWARE";
 
-/// The source of the rates that are used.
+/// The source of the rates in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// No file: all rates are assumptions.
     Assumed,
     /// The file.
     File(PathBuf),
-    /// A file that is not used, and why: the rates are assumptions.
+    /// A file that is not used, with the reason: the rates are assumptions.
     Refused(PathBuf, String),
     /// The process itself ([`install`]).
     Installed,
@@ -35,22 +35,22 @@ struct Known {
 
 static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(|| RwLock::new(of_file(file().as_deref())));
 
-/// The rates that cost models read now.
+/// The current rates for cost models.
 pub fn current() -> Arc<HardwareProfile> {
     KNOWN.read().profile.clone()
 }
 
-/// Their source.
+/// The source of the current rates.
 pub fn origin() -> Origin {
     KNOWN.read().origin.clone()
 }
 
-/// Takes other rates for this process, without a file.
+/// Installs rates for this process, without a file.
 pub fn install(profile: HardwareProfile) {
     *KNOWN.write() = Known { profile: Arc::new(profile), origin: Origin::Installed };
 }
 
-/// The folder of all caches of Warpmill: `$WARPMILL_CACHE_DIR`, `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`; `None` where none of them is set.
+/// The folder of all caches of Warpmill: `$WARPMILL_CACHE_DIR`, `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`; `None` if none of them is set.
 pub fn cache_folder() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("WARPMILL_CACHE_DIR")
@@ -58,7 +58,7 @@ pub fn cache_folder() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|folder| folder.join(".cache/warpmill")))
 }
 
-/// The file of the profile; `None` where there is to be none.
+/// The path of the profile; `None` if files are disabled.
 pub fn file() -> Option<PathBuf> {
     match std::env::var_os(VARIABLE) {
         Some(name) if name.is_empty() => None,
@@ -81,7 +81,7 @@ fn of_file(file: Option<&Path>) -> Known {
     }
 }
 
-/// The profile that a file's bytes are, if it is of this machine.
+/// Parses a profile, which must be for this machine.
 fn read(text: &[u8]) -> Result<HardwareProfile, String> {
     let profile: HardwareProfile = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if let Some(flaw) = profile.flaw() {
@@ -98,10 +98,10 @@ fn read(text: &[u8]) -> Result<HardwareProfile, String> {
     Ok(profile)
 }
 
-/// Writes the profile to `file`, and takes it for this process.
+/// Writes the profile to `file`, and installs it for this process.
 ///
 /// # Errors
-/// A rate that is no positive number ([`std::io::ErrorKind::InvalidData`]); those of the file system. The file is then as it was.
+/// A rate that is not a positive number ([`std::io::ErrorKind::InvalidData`]); file system errors. The file is then unchanged.
 pub fn write(profile: HardwareProfile, file: &Path) -> std::io::Result<()> {
     save(&profile, file)?;
     *KNOWN.write() = Known { profile: Arc::new(profile), origin: Origin::File(file.into()) };
@@ -122,13 +122,13 @@ fn save(profile: &HardwareProfile, file: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The time between two writes of refined rates.
+/// Smallest time between two writes of refined rates.
 const PAUSE: Duration = Duration::from_secs(60);
 
 static LAST: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Changes rates by what runs have measured. Where they came from a file, it is written anew, by a thread, once a minute at most: a file
-/// that cannot be written is left as it is.
+/// Refines rates by measurements of runs. If they come from a file, a thread rewrites it, at most once a minute; a file that cannot be written
+/// stays unchanged.
 pub fn refine(change: impl FnOnce(&mut HardwareProfile)) {
     let mut known = KNOWN.write();
     let mut profile = HardwareProfile::clone(&known.profile);
@@ -143,7 +143,7 @@ pub fn refine(change: impl FnOnce(&mut HardwareProfile)) {
     let mut last = LAST.lock();
     if last.is_none_or(|last| last.elapsed() >= PAUSE) {
         *last = Some(Instant::now());
-        // Without a thread, rates are refined in memory only.
+        // If no thread can be started, rates are refined in memory only.
         let _ = std::thread::Builder::new().name("warpmill-hardware".into()).spawn(move || drop(save(&profile, &file)));
     }
 }

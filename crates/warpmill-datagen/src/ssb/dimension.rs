@@ -101,7 +101,7 @@ impl Trader {
         self.address.append_value(random.text(10, 25));
         let number = random.between(0, NATIONS.len() as u64 - 1);
         let (nation, region) = NATIONS[number as usize];
-        // The nation's first 9 characters, padded with blanks, and one of ten digits.
+        // The nation's first 9 characters, padded with blanks, and a digit.
         self.city.append_value(format!("{nation:9.9}{}", random.between(0, 9)));
         self.nation.append_value(nation);
         self.region.append_value(region);

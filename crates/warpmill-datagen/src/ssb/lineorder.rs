@@ -65,7 +65,7 @@ fn date_keys() -> Vec<i32> {
     (0..DATE_ROWS).map(|day| Day::after_start(day).key()).collect()
 }
 
-/// A customer that orders: two thirds of them do, as in TPC-H.
+/// A random customer with orders: two thirds have some, as in TPC-H.
 fn ordering_customer(random: &mut Random, customers: u64) -> u64 {
     loop {
         let key = random.between(1, customers);

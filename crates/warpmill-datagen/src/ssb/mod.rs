@@ -19,7 +19,7 @@ use crate::{BATCH_ROWS, Batches};
 
 pub(crate) const TABLES: &[&str] = &["date", "supplier", "customer", "part", "lineorder"];
 
-/// Rows of a part (orders for `lineorder`).
+/// Number of rows of a part (orders for `lineorder`).
 const PART_ROWS: u64 = 1 << 17;
 
 /// Days of the date table, from 1992-01-01.
@@ -46,7 +46,7 @@ impl Sizes {
         }
     }
 
-    /// Rows of a table, orders for `lineorder`.
+    /// Number of rows of a table; of orders for `lineorder`.
     fn rows(&self, table: &str) -> u64 {
         match table {
             "date" => DATE_ROWS,
