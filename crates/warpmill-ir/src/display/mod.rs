@@ -37,7 +37,8 @@ pub struct Described {
 /// A source, an operator or a sink as EXPLAIN shows it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Step {
-    /// `scan`, `rows`, `build rows`, `input`, `values`; `filter`, `limit`, `project`, `probe`; `build`, `aggregate`, `functions`, `sort`, `window`, `collect`.
+    /// `scan`, `rows`, `build rows`, `input`, `values`; `filter`, `limit`, `project`, `probe`; `build`, `aggregate`, `functions`, `sort`, `window`,
+    /// `collect`.
     pub operator: &'static str,
     /// The line of the text form.
     pub text: String,
