@@ -11,7 +11,7 @@ pub use input::from_arrow;
 pub(crate) use output::array;
 pub use output::to_batches;
 
-/// The same vector where `T` is `U`.
+/// Converts to the same type: `Err` with the values if `T` is not `U`.
 fn same<T: 'static, U: 'static>(values: Vec<T>) -> Result<Vec<U>, Vec<T>> {
     if TypeId::of::<T>() != TypeId::of::<U>() {
         return Err(values);

@@ -5,21 +5,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{ExecError, Result};
 
-/// A flag that asks a query to stop.
+/// A flag that requests a query to stop.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken {
     own: Arc<AtomicBool>,
-    /// The flag of the query that this one's work is a part of.
+    /// The flag of the whole query, if this token is for a part of it.
     whole: Option<Arc<AtomicBool>>,
 }
 
 impl CancelToken {
-    /// Asks the query to stop; it does so at its next chunk.
+    /// Requests the query to stop; it does so at its next chunk.
     pub fn cancel(&self) {
         self.own.store(true, Ordering::Relaxed);
     }
 
-    /// A token for a part of the query's work: it stops by itself, or with the query. Parts of a part stop with the query only.
+    /// A token for a part of the query's work: it is cancelled alone, or with the query. A part of a part depends on the query only.
     pub fn part(&self) -> Self {
         Self { own: Arc::default(), whole: Some(self.whole.as_ref().unwrap_or(&self.own).clone()) }
     }

@@ -1,8 +1,8 @@
-//! Chunks: up to 2048 rows of columns that live elsewhere, seen through selection vectors.
+//! Chunks: up to 2048 rows of columns stored elsewhere, accessed through selection vectors.
 //!
-//! Columns that came together (from one scan, one build side, one projection) form a *group* and share a selection: the
-//! physical row of each logical row. Filters and joins compose selections and copy no values (chunk compaction paper,
-//! section 5.1). Operators that need values ask for a dense vector with [`Chunk::dense`]; it is kept until rows change.
+//! Columns of one origin (one scan, one build side, one projection) form a *group* and share a selection: the physical row of each logical row.
+//! Filters and joins compose selections and copy no values (chunk compaction paper, section 5.1). Operators that need values call
+//! [`Chunk::dense`] for a dense vector, which is cached until rows change.
 
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,16 +26,16 @@ pub enum Selection {
     },
     /// Logical row `i` is physical row `rows[i]`.
     Rows(Arc<Vec<u32>>),
-    /// As `Rows`, where [`crate::vector::NULL_ROW`] stands for a row of NULLs.
+    /// As `Rows`; [`crate::vector::NULL_ROW`] represents a row of NULLs.
     RowsOrNull(Arc<Vec<u32>>),
 }
 
-/// The place where a column's values are.
+/// The storage of a column's values.
 #[derive(Debug, Clone)]
 pub enum Values {
     /// In memory.
     Vector(Arc<Vector>),
-    /// In an encoded segment, decoded when first asked for.
+    /// In an encoded segment, decoded at the first access.
     Lazy(Arc<LazyColumn>),
 }
 
@@ -44,31 +44,31 @@ pub enum Values {
 pub struct Column {
     /// The values, by physical row.
     pub values: Values,
-    /// The group whose selection applies.
+    /// Index of the group whose selection applies.
     pub group: usize,
 }
 
 /// A run of rows of an encoded segment, decoded on demand.
 pub struct LazyColumn {
-    /// Opened by the scan before anybody asks for values.
+    /// Set by the scan before the first access to values.
     segment: OnceLock<Arc<Segment>>,
     start: usize,
     rows: usize,
     phys: Phys,
     decoded: OnceLock<Decoded>,
-    /// The bytes of strings of single rows, where the segment does not have them.
+    /// The bytes of strings of single rows, if the segment does not contain them decoded.
     picked: Mutex<Vec<Vec<u8>>>,
-    /// The keeper of strings, where the segment may be gone before the query ends, or strings are decoded; all rows with such strings.
+    /// Set if strings have to outlive the segment, or are decoded: keeps the bytes, with a vector of all rows.
     keeper: OnceLock<Arc<QueryMemory>>,
     owned: OnceLock<Arc<Vector>>,
-    /// The place where the encoded bytes read are counted.
+    /// Counter of encoded bytes read.
     bytes_read: Arc<AtomicU64>,
 }
 
-/// Rows of a segment.
+/// Decoded rows of a segment.
 struct Decoded {
     vector: Arc<Vector>,
-    /// The bytes that strings view, where the segment does not have them.
+    /// The bytes of decoded strings.
     text: Vec<u8>,
 }
 
@@ -84,19 +84,19 @@ pub const SPARSE: usize = 8;
 const SPARSE_STRINGS: usize = 2;
 
 impl LazyColumn {
-    /// Rows `start .. start + rows` of a segment (`start` a multiple of 1024), held as `phys`. The segment comes with
-    /// [`LazyColumn::open`]. Encoded bytes are added to `bytes_read` as they are decoded.
+    /// Rows `start .. start + rows` of a segment (`start` a multiple of 1024) in representation `phys`. [`LazyColumn::open`] sets the
+    /// segment. Adds the number of encoded bytes decoded to `bytes_read`.
     pub fn new(start: usize, rows: usize, phys: Phys, bytes_read: Arc<AtomicU64>) -> Self {
         let (segment, decoded, keeper, owned) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), OnceLock::new());
         Self { segment, start, rows, phys, decoded, picked: Mutex::default(), keeper, owned, bytes_read }
     }
 
-    /// The rows are those of `segment`; the first call counts.
+    /// Sets the segment; only the first call has an effect.
     pub fn open(&self, segment: &Arc<Segment>) {
         self.segment.get_or_init(|| segment.clone());
     }
 
-    /// From here on strings are kept by `memory`: neither the segment nor this need outlive it. Whether there are strings.
+    /// From now on `memory` keeps strings, so that they outlive the segment and this column. Returns whether the column has strings.
     pub fn own_strings(&self, memory: &Arc<QueryMemory>) -> bool {
         let strings = self.phys == Phys::Str;
         if strings {
@@ -105,7 +105,7 @@ impl LazyColumn {
         strings
     }
 
-    /// Whether strings are decoded when rows are asked for.
+    /// Whether accesses have to decode strings.
     pub fn decodes_strings(&self) -> bool {
         self.phys == Phys::Str && self.segment().decodes_strings()
     }
@@ -119,7 +119,7 @@ impl LazyColumn {
         self.bytes_read.fetch_add(stats.stored_bytes * rows as u64 / stats.rows.max(1), Ordering::Relaxed);
     }
 
-    /// All rows, decoded.
+    /// All rows as a decoded vector.
     pub fn vector(&self) -> &Arc<Vector> {
         match self.keeper.get() {
             Some(memory) => self.owned.get_or_init(|| self.owned(memory)),
@@ -127,7 +127,7 @@ impl LazyColumn {
         }
     }
 
-    /// All rows; strings are views into the segment, or into text that lives as long as this.
+    /// All rows, decoded; strings are views into the segment, or into text owned by this column.
     fn decoded(&self) -> &Decoded {
         self.decoded.get_or_init(|| {
             self.count(self.rows);
@@ -137,7 +137,7 @@ impl LazyColumn {
         })
     }
 
-    /// All rows, with strings that live as long as `memory`.
+    /// All rows, with strings owned by `memory`.
     fn owned(&self, memory: &QueryMemory) -> Arc<Vector> {
         let Decoded { vector, text } = self.decoded();
         let vector = Vector::clone(vector);
@@ -185,7 +185,7 @@ fn owned(mut vector: Vector, memory: &QueryMemory) -> Vector {
     vector
 }
 
-/// `vector`, whose strings are views into `text`, with those of a copy that lives as long as `memory`.
+/// `vector`, whose strings are views into `text`, with views of a copy owned by `memory`.
 fn kept(mut vector: Vector, text: &[u8], memory: &QueryMemory) -> Vector {
     if let Data::Str(views) = &mut vector.data {
         memory.keep_text(views, text);
@@ -270,7 +270,7 @@ impl Chunk {
         })
     }
 
-    /// Forgets dense vectors that have been made: columns give other ones from now on.
+    /// Drops cached dense vectors, which no longer match the columns.
     pub fn forget_dense(&mut self) {
         self.dense = vec![OnceCell::new(); self.columns.len()];
     }
@@ -303,7 +303,7 @@ impl Chunk {
         chunk
     }
 
-    /// The same rows with other columns: `Err(i)` is column `i` of this chunk, `Ok` a dense vector of [`Chunk::len`] rows.
+    /// The same rows with other columns: `Err(i)` is column `i` of this chunk, `Ok` a dense vector with [`Chunk::len`] rows.
     pub fn rebuild(&self, columns: impl Iterator<Item = std::result::Result<Arc<Vector>, usize>>) -> Chunk {
         let mut chunk = Chunk {
             len: self.len,
@@ -352,7 +352,7 @@ impl Chunk {
     }
 }
 
-/// The selections that give row `rows[i]` of `groups` as row `i`.
+/// Composes selections: row `rows[i]` of `groups` becomes row `i`.
 pub fn compose(groups: &[Selection], rows: &[u32]) -> Vec<Selection> {
     let pick = |old: &Arc<Vec<u32>>| Arc::new(rows.iter().map(|&row| old[row as usize]).collect::<Vec<u32>>());
     groups

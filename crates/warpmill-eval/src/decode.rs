@@ -5,8 +5,8 @@ use warpmill_ir::Phys;
 
 use crate::vector::{Data, Vector};
 
-/// Rows `start .. start + rows` of `segment` (`start` a multiple of 1024), held as `phys`. Strings are views into the segment, or into
-/// `text`, if it [decodes strings](Segment::decodes_strings).
+/// Decodes rows `start .. start + rows` of `segment` (`start` a multiple of 1024) to representation `phys`. Strings are views into the segment, or
+/// into `text`, if it [decodes strings](Segment::decodes_strings).
 pub fn run(segment: &Segment, start: usize, rows: usize, phys: Phys, text: &mut Vec<u8>) -> Vector {
     let mut data = Data::zeros(phys, rows);
     match &mut data {

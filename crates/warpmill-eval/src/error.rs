@@ -40,20 +40,20 @@ pub enum ExecError {
     /// 128-bit sums (`warpmill_translate::Options::wide_sums`); nothing overflowed.
     #[error("more than the expected {safe} rows reached sums of 64 bits")]
     NeedsWideSums {
-        /// Rows up to which the sums cannot overflow.
+        /// Number of rows up to which the sums cannot overflow.
         safe: u64,
     },
-    /// Nothing but a device runs functions of groups as part of a program, and none does now. The plan has to be placed again without them
+    /// Only devices run group functions as part of a program, and none does now. The plan has to be placed again without them
     /// (`warpmill_translate::Options::group_functions`): the host calls them.
     #[error("no device runs functions of groups")]
     NeedsHost {
-        /// Whether a device has tried, and would fail again: a function has given a group up, for example.
+        /// Whether a device has tried and would fail again, for example because a function has given up on a group.
         given_up: bool,
     },
     /// An input from outside failed.
     #[error("{0}")]
     Input(String),
-    /// The program asks for something this back end does not have. The planner should have fallen back.
+    /// The program needs a feature that this back end lacks. The planner should have fallen back.
     #[error("not supported by the CPU back end: {0}")]
     Unsupported(String),
 }

@@ -1,16 +1,16 @@
-//! Vectors of values, rows as chunks of them, and expressions over chunks: what the CPU runs on, and what the device back end computes on
-//! the host.
+//! Vectors of values, chunks of rows, and expressions over chunks: the CPU back end is based on them, and the device back end uses them for
+//! computations on the host.
 //!
 //! - [`vector`], [`chunk`]: values, and rows as columns under *extended selection vectors*, one per column group
 //!   (chunk compaction paper, section 5): filters and joins never copy values, they compose selections;
 //! - [`decode`]: values of encoded segments;
 //! - [`expr`]: expressions over chunks, evaluated once per dictionary entry where that suffices;
-//! - [`pruning`]: the rows of a scan that metadata does not rule out;
-//! - [`queue`]: scans that several sites go through together;
+//! - [`pruning`]: selection of a scan's rows by metadata;
+//! - [`queue`]: scans that several sites share;
 //! - [`rows`]: rows in memory, between pipelines and between back ends;
 //! - [`mod@arrow`]: rows to and from Arrow;
-//! - [`memory`], [`cancel`], [`error`]: the limits of a running query, and how it fails;
-//! - [`progress`]: how far its scans are.
+//! - [`memory`], [`cancel`], [`error`]: limits, cancellation and errors of a running query;
+//! - [`progress`]: progress of its scans.
 
 pub mod arrow;
 pub mod cancel;

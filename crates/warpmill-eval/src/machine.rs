@@ -1,6 +1,7 @@
 //! The memory of the machine.
 
-/// Bytes of memory that the process can still get, as far as the system tells: of the machine, of its container, and of its address space.
+/// Bytes of memory that the process can still allocate, as far as the system reports it: limited by the machine, the container, and the address
+/// space.
 pub fn free_memory() -> Option<usize> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let number = |text: &str| text.trim().parse::<usize>().ok();

@@ -1,4 +1,4 @@
-//! The memory of a query: the account of its limit, and the strings that expressions make.
+//! The memory of a query: accounting against its limit, and strings computed by expressions.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use crate::cancel::CancelToken;
 use crate::error::{ExecError, Result};
 use crate::machine::free_memory;
 
-/// Bytes that a query holds.
+/// Counters of a query's bytes.
 #[derive(Debug, Default)]
 struct Account {
     used: AtomicUsize,
@@ -29,7 +29,7 @@ impl Account {
     }
 }
 
-/// Memory that cannot be put aside. Where other memory can, each of these is compared with the limit by itself: the rest makes room.
+/// Kinds of memory that cannot be spilled. If other memory can be, each kind is compared with the limit separately: the rest makes room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// Rows of the result.
@@ -53,7 +53,7 @@ impl Reservation {
         self.bytes += bytes;
     }
 
-    /// Accounts for `bytes` instead of what it was.
+    /// Changes the reservation to `bytes`.
     pub fn resize(&mut self, bytes: usize) {
         self.account.add(bytes.saturating_sub(self.bytes));
         self.account.remove(self.bytes.saturating_sub(bytes));
@@ -69,31 +69,31 @@ impl Drop for Reservation {
 
 /// A place for texts outside of the query's memory.
 pub trait TextStore: std::fmt::Debug + Send + Sync {
-    /// A copy of `text`, which stays where it is, unchanged, as long as this lives; `None` where there is no room for it.
+    /// Stores a copy of `text` at an address that stays valid as long as this store lives; `None` without room.
     fn store(&self, text: &[u8]) -> Option<*const u8>;
 }
 
-/// Memory of a running query: what its operators hold, within its limit, and the strings that its rows view.
+/// Memory of a running query: its operators' reservations within the limit, and the strings that its rows refer to.
 #[derive(Debug)]
 pub struct QueryMemory {
     /// Whether to stop.
     pub cancel: CancelToken,
-    /// Bytes that the query may hold.
+    /// Memory limit in bytes.
     limit: usize,
-    /// Whether operators put aside what does not fit.
+    /// Whether operators spill data that do not fit.
     spills: bool,
     account: Arc<Account>,
-    /// Bytes that cannot be put aside, by [`Share`].
+    /// Bytes that cannot be spilled, by [`Share`].
     shares: [AtomicUsize; 3],
     arenas: Mutex<Vec<StringArena>>,
     kept: Mutex<Kept>,
-    /// Texts that are put aside.
+    /// Store for spilled texts.
     texts: Option<Box<dyn TextStore>>,
     /// Texts that are not.
     blocks: Mutex<TextBlocks>,
 }
 
-/// Things that own strings which results may view; a mutex makes any of them shareable.
+/// Owners of strings that results may refer to; a mutex makes any of them shareable.
 #[derive(Default)]
 struct Kept(Vec<Box<dyn Any + Send>>);
 
@@ -104,14 +104,14 @@ impl std::fmt::Debug for Kept {
 }
 
 impl Default for QueryMemory {
-    /// Without a limit.
+    /// Memory without a limit.
     fn default() -> Self {
         Self::new(usize::MAX, false, CancelToken::default())
     }
 }
 
 impl QueryMemory {
-    /// Memory of a query that may hold `limit` bytes (`usize::MAX`: any number). `spill`: whether operators put aside what does not fit.
+    /// Memory of a query with a limit of `limit` bytes (`usize::MAX`: none). `spill`: whether operators spill data that do not fit.
     pub fn new(limit: usize, spill: bool, cancel: CancelToken) -> Self {
         let (account, shares) = (Arc::default(), Default::default());
         let spills = spill && limit != usize::MAX;
@@ -119,14 +119,15 @@ impl QueryMemory {
         Self { cancel, limit, spills, account, shares, arenas, kept, texts, blocks }
     }
 
-    /// The same, which puts texts aside in `texts`, if it puts anything aside.
+    /// The same memory with a store for spilled texts, used if it spills at all.
     pub fn with_texts(self, texts: Box<dyn TextStore>) -> Self {
         Self { texts: Some(texts).filter(|_| self.spills), ..self }
     }
 
-    /// Keeps a copy of `text`, which `views` view, until the query ends: in memory, or, where that gets scarce, put aside. The views become those of the copy.
+    /// Copies `text`, to which `views` refer, for the rest of the query: in memory, or, when that gets scarce, to the text store. Redirects the views
+    /// to the copy.
     pub fn keep_text(&self, views: &mut [StrView], text: &[u8]) {
-        /// The part of the limit that texts in memory may have, if others can be put aside.
+        /// Fraction (1 / PART) of the limit for texts in memory, if others can be spilled.
         const PART: usize = 8;
         let held = self.shares[Share::Strings as usize].load(Ordering::Relaxed);
         let scarce = held.saturating_add(text.len()) > self.limit / PART;
@@ -135,14 +136,14 @@ impl QueryMemory {
         for view in views.iter_mut().filter(|view| !view.is_empty()) {
             let at = view.as_bytes().as_ptr() as usize - text.as_ptr() as usize;
             assert!(at + view.len() <= text.len(), "the views are of this text");
-            // SAFETY: there is a copy of all of the text at the place, of which this is a part that is UTF-8; it lives as long as the query.
+            // SAFETY: the address holds a copy of the whole text, of which this is a UTF-8 part; it lives as long as the query.
             *view = StrView::new(unsafe {
                 std::str::from_utf8_unchecked(std::slice::from_raw_parts(place.add(at), view.len()))
             });
         }
     }
 
-    /// Whether operators put aside what does not fit.
+    /// Whether operators spill data that do not fit.
     #[inline]
     pub fn spills(&self) -> bool {
         self.spills
@@ -152,7 +153,7 @@ impl QueryMemory {
     fn keep_bytes(&self, bytes: &[u8]) -> *const u8 {
         let (room, grown) = self.blocks.lock().room(bytes.len());
         self.account_strings(grown);
-        // SAFETY: the room has as many bytes, which nobody else is given.
+        // SAFETY: the room has this size, and belongs to this text alone.
         unsafe { room.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         room
     }
@@ -162,7 +163,7 @@ impl QueryMemory {
         self.limit.saturating_sub(self.memory_used())
     }
 
-    /// Accounts for `bytes` more if they, and `spare` after them, are within the limit; whether they are.
+    /// Reserves `bytes` more if the limit has room for them and `spare` further bytes. Returns whether it did.
     pub fn try_reserve(&self, bytes: usize, spare: usize) -> bool {
         let used = self.account.used.fetch_add(bytes, Ordering::Relaxed);
         let fits = used.saturating_add(bytes).saturating_add(spare) <= self.limit;
@@ -180,7 +181,7 @@ impl QueryMemory {
         Reservation { account: self.account.clone(), bytes }
     }
 
-    /// As [`QueryMemory::reserve`], of memory that cannot be put aside.
+    /// As [`QueryMemory::reserve`], for memory that cannot be spilled.
     pub fn reserve_share(&self, share: Share, operator: &'static str, bytes: usize) -> Result<()> {
         if !self.spills() {
             return self.reserve(operator, bytes);
@@ -195,7 +196,7 @@ impl QueryMemory {
         Ok(())
     }
 
-    /// Gives back `bytes` of [`QueryMemory::reserve_share`].
+    /// Releases `bytes` of [`QueryMemory::reserve_share`].
     pub fn release_share(&self, share: Share, bytes: usize) {
         if self.spills() {
             self.shares[share as usize].fetch_sub(bytes, Ordering::Relaxed);
@@ -203,7 +204,7 @@ impl QueryMemory {
         self.release(bytes);
     }
 
-    /// As [`QueryMemory::reserve`] where what does not fit is put aside at once or not at all: it may exceed the limit then.
+    /// As [`QueryMemory::reserve`], for operators that spill at once or not at all: may exceed the limit.
     pub fn reserve_or_exceed(&self, operator: &'static str, bytes: usize) -> Result<()> {
         if !self.spills() {
             return self.reserve(operator, bytes);
@@ -212,7 +213,7 @@ impl QueryMemory {
         Ok(())
     }
 
-    /// Accounts for `bytes` more memory held by `operator` until the query ends (or [`QueryMemory::release`]).
+    /// Reserves `bytes` more for `operator` until the query ends (or [`QueryMemory::release`]).
     pub fn reserve(&self, operator: &'static str, bytes: usize) -> Result<()> {
         let used = self.account.used.fetch_add(bytes, Ordering::Relaxed);
         let limit = self.limit;
@@ -224,7 +225,7 @@ impl QueryMemory {
         Ok(())
     }
 
-    /// For what is computed before a query runs: the values of dictionaries' entries and of constants.
+    /// Memory for computations before a query runs: values of dictionary entries and of constants.
     pub fn for_planning() -> Self {
         /// Bytes of strings that are worth it.
         const STRINGS: usize = 64 << 20;
@@ -237,7 +238,7 @@ impl QueryMemory {
         self.account.add(bytes);
     }
 
-    /// Gives back `bytes` of [`QueryMemory::account_strings`].
+    /// Releases `bytes` of [`QueryMemory::account_strings`].
     fn release_texts(&self, bytes: usize) {
         self.shares[Share::Strings as usize].fetch_sub(bytes, Ordering::Relaxed);
         self.account.remove(bytes);
@@ -248,7 +249,7 @@ impl QueryMemory {
         self.account.add(bytes);
     }
 
-    /// Whether what [`QueryMemory::account_strings`] counted for `operator` is within the limit.
+    /// Checks that the strings counted by [`QueryMemory::account_strings`] for `operator` are within the limit.
     pub fn check_strings(&self, operator: &'static str) -> Result<()> {
         let strings = self.shares[Share::Strings as usize].load(Ordering::Relaxed);
         let used = if self.spills() { strings } else { self.memory_used() };
@@ -259,7 +260,7 @@ impl QueryMemory {
         }
     }
 
-    /// [`QueryMemory::check_strings`] of texts that are computed, for which half of the machine's memory is the limit where there is none.
+    /// [`QueryMemory::check_strings`] for computed texts; without a limit, half of the machine's memory is the limit.
     fn check_texts(&self) -> Result<()> {
         static MOST: LazyLock<usize> = LazyLock::new(|| free_memory().map_or(usize::MAX, |free| free / 2));
         let (used, limit) = (self.shares[Share::Strings as usize].load(Ordering::Relaxed), self.limit);
@@ -269,18 +270,18 @@ impl QueryMemory {
         }
     }
 
-    /// The error of `operator`, which cannot do with what is left.
+    /// The error of `operator` if the remaining memory is not enough.
     pub fn out_of_memory(&self, operator: &'static str) -> ExecError {
         let (used, limit) = (self.memory_used(), self.limit);
         ExecError::OutOfMemory { operator, requested: limit, used, limit }
     }
 
-    /// Gives back `bytes` of an earlier reservation.
+    /// Releases `bytes` of an earlier reservation.
     pub fn release(&self, bytes: usize) {
         self.account.remove(bytes);
     }
 
-    /// The most bytes accounted for at any time.
+    /// Largest number of bytes reserved at any time.
     pub fn memory_peak(&self) -> usize {
         self.account.peak.load(Ordering::Relaxed)
     }
@@ -301,10 +302,10 @@ impl QueryMemory {
     }
 }
 
-/// The payload of a panic: the system has no memory for texts. Doors make an error of it that says so.
+/// The payload of a panic if the system has no memory for texts. Entry points convert it to an error.
 #[derive(Debug)]
 pub struct NoMemory {
-    /// Bytes that were asked for.
+    /// Number of bytes requested.
     pub bytes: usize,
     /// The system's answer.
     pub error: std::io::Error,
@@ -316,22 +317,22 @@ impl std::fmt::Display for NoMemory {
     }
 }
 
-/// Texts in few large blocks: rows refer to them in any order, and large pages make that faster.
+/// Texts in few large blocks: rows refer to them in random order, which large pages accelerate.
 #[derive(Debug, Default)]
 struct TextBlocks {
-    /// By address only: there are views of them.
+    /// Accessed by address only, since views refer to them.
     blocks: Vec<memmap2::MmapRaw>,
     /// The bytes of the last block that are taken.
     taken: usize,
 }
 
 impl TextBlocks {
-    /// Room for `bytes` that stays where it is as long as this, and the bytes of a block that was made for it.
+    /// Room for `bytes` at an address that stays valid as long as this lives, and the bytes of the block allocated for it, if any.
     ///
     /// # Panics
-    /// With [`NoMemory`] where the system has no memory: strings are gathered where nothing else can fail.
+    /// Panics with [`NoMemory`] if the system has no memory: gathering strings has no other way to fail.
     fn room(&mut self, bytes: usize) -> (*mut u8, usize) {
-        /// Bytes of the first block, and of most.
+        /// Bytes of the first block, and of the largest regular ones.
         const SIZES: (usize, usize) = (256 << 10, 8 << 20);
         let mut grown = 0;
         if self.blocks.last().is_none_or(|block| block.len() - self.taken < bytes) {
@@ -347,7 +348,7 @@ impl TextBlocks {
             self.taken = 0;
         }
         let last = self.blocks.last().expect("just made");
-        // SAFETY: the block has `bytes` more behind what is taken.
+        // SAFETY: the block has `bytes` more after those taken.
         let room = unsafe { last.as_mut_ptr().add(self.taken) };
         self.taken += bytes;
         (room, grown)
@@ -360,7 +361,7 @@ pub struct StringArena {
     blocks: Vec<Vec<u8>>,
 }
 
-/// Bytes of an arena's first block, and of most: those between are twice as large as the one before, those of long strings larger.
+/// Bytes of an arena's first block, and of the largest regular ones: sizes double in between; blocks for long strings are larger.
 const BLOCKS: (usize, usize) = (4 << 10, 64 << 10);
 
 impl StringArena {
@@ -372,7 +373,7 @@ impl StringArena {
         let Some(block) = self.blocks.last_mut() else { return StrView::default() };
         let start = block.len();
         block.extend_from_slice(s.as_bytes());
-        // SAFETY: these are the bytes of `s`; the block has room for them, so it is not reallocated now or later.
+        // SAFETY: these are the bytes of `s`; the block has room for them, so it is never reallocated.
         StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
     }
 
@@ -385,26 +386,26 @@ impl StringArena {
         let (start, room) = (block.len(), block.capacity());
         parts.iter().for_each(|part| block.extend_from_slice(part.as_bytes()));
         assert!(block.len() <= room, "the parts of a text have more than {bytes} bytes");
-        // SAFETY: these are the bytes of strings; the block had room for them, so it was not reallocated and is not later.
+        // SAFETY: these are the bytes of strings; the block had room for them, so it is never reallocated.
         StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
     }
 
-    /// Copies `s`, which is ASCII and for which there is room, with every letter changed by `change`.
+    /// Copies `s`, which is ASCII and fits, with every letter changed by `change`.
     fn alloc_ascii(&mut self, s: &str, change: impl Fn(u8) -> u8) -> StrView {
         let Some(block) = self.blocks.last_mut() else { return StrView::default() };
         let start = block.len();
         // Bytes that are not ASCII would break UTF-8.
         block.extend(s.bytes().map(|byte| change(byte) & 0x7f));
-        // SAFETY: the bytes are ASCII; the block has room for them, so it is not reallocated now or later.
+        // SAFETY: the bytes are ASCII; the block has room for them, so it is never reallocated.
         StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
     }
 
-    /// Bytes for which there is room.
+    /// Number of free bytes.
     fn free(&self) -> usize {
         self.blocks.last().map_or(0, |block| block.capacity() - block.len())
     }
 
-    /// The size of a new block in which a string of `bytes` has room.
+    /// The size of a new block with room for a string of `bytes`.
     fn next_block(&self, bytes: usize) -> usize {
         (BLOCKS.0 << self.blocks.len().min(8)).min(BLOCKS.1).max(bytes)
     }
@@ -419,7 +420,7 @@ impl StringArena {
     }
 }
 
-/// A worker's own state for evaluating expressions; its strings pass to the query when it is dropped.
+/// A worker's state for evaluating expressions; the query takes over its strings when it is dropped.
 #[derive(Debug)]
 pub struct Worker {
     /// The memory of the query.
@@ -434,10 +435,10 @@ impl Worker {
         Self { memory: memory.clone(), strings: StringArena::default() }
     }
 
-    /// Copies `s`, to be kept until the query ends.
+    /// Copies `s`; the copy lives until the query ends.
     ///
     /// # Errors
-    /// [`ExecError::OutOfMemory`] where there is no memory for it: within the query's limit, or at all.
+    /// [`ExecError::OutOfMemory`] if the query's limit, or the system, has no memory for it.
     pub fn text(&mut self, s: &str) -> Result<StrView> {
         self.make_room(s.len())?;
         Ok(self.strings.alloc(s))
@@ -477,16 +478,16 @@ impl Worker {
             self.memory.release_texts(size);
             return checked.and(Err(self.no_room(size)));
         }
-        // The allocator may give more than was asked for; that is used, too.
+        // The allocator may return more than requested; that is used, too.
         self.memory.account_strings(block.capacity() - size);
         self.strings.blocks.push(block);
         Ok(())
     }
 
-    /// Room in `line`, a buffer, for `bytes` more.
+    /// Reserves room in `line`, a buffer, for `bytes` more.
     ///
     /// # Errors
-    /// The errors of [`Worker::text`], for the line is to be kept.
+    /// The errors of [`Worker::text`], since the line will be kept.
     pub fn room_in(&self, line: &mut String, bytes: usize) -> Result<()> {
         let size = line.len().saturating_add(bytes);
         match size <= self.memory.limit && line.try_reserve(bytes).is_ok() {
@@ -513,7 +514,7 @@ impl Worker {
         ExecError::OutOfMemory { operator: TEXTS, requested, used, limit }
     }
 
-    /// Forgets the strings that were made so far: nothing views them any more.
+    /// Frees the strings computed so far; no view may refer to them.
     pub fn forget_texts(&mut self) {
         let freed = self.strings.clear();
         self.memory.release_texts(freed);
@@ -523,7 +524,7 @@ impl Worker {
 /// Bytes of the longest string that a view can have.
 pub(crate) const MOST_BYTES: usize = u32::MAX as usize;
 
-/// The name of expressions in errors about memory.
+/// The name of computed texts in errors about memory.
 const TEXTS: &str = "texts that are computed";
 
 impl Drop for Worker {

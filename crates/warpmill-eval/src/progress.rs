@@ -1,6 +1,6 @@
-//! The progress of a query: rows that its scans have gone by, of those that they have to.
+//! The progress of a query: rows that its scans have processed, out of their total.
 //!
-//! It costs nothing while rows are read: it looks at the counters that scans have for the profile anyway.
+//! It costs nothing during scans: it reads the counters that scans maintain for the profile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,14 +35,14 @@ pub struct ScanProgress {
 }
 
 impl QueryProgress {
-    /// A scan of `total` rows, which may not have begun; 0: of a number that nobody knows.
+    /// Adds a scan of `total` rows (0 if unknown) that may not have begun.
     pub fn scan(&self, total: u64) -> ScanProgress {
         let part = Arc::new(Part { total, state: Mutex::default() });
         self.scans.lock().push(Arc::clone(&part));
         ScanProgress { part }
     }
 
-    /// Rows that scans have gone by, and the rows of all scans that are known so far.
+    /// Rows that scans have processed, and the total of all known scans.
     pub fn rows(&self) -> (u64, u64) {
         let scans = self.scans.lock();
         scans.iter().fold((0, 0), |(done, total), part| (done + part.done(), total + part.total))
@@ -58,7 +58,7 @@ impl Part {
 }
 
 impl ScanProgress {
-    /// The scan has begun: it will not read `skipped` rows, and counts the others in `read`.
+    /// Records that the scan has begun: it skips `skipped` rows and counts the others in `read`.
     pub fn begin(&self, skipped: u64, read: Arc<AtomicU64>) {
         let mut state = self.part.state.lock();
         (state.skipped, state.read) = (skipped, Some(read));

@@ -1,4 +1,4 @@
-//! The rows of a scan that are read: the planner's decision with this crate's way to evaluate predicates of dictionaries.
+//! Selection of a scan's rows: the planner's pruning with this crate's evaluation of dictionary predicates.
 
 use warpmill_ir::pruning::{self, CodeSet, KeyRanges, Selected};
 use warpmill_ir::{Expr, Scan};
@@ -6,8 +6,9 @@ use warpmill_ir::{Expr, Scan};
 use crate::error::Result;
 use crate::expr::{PreparedExpr, code_set};
 
-/// The rows of `scan` that metadata does not rule out. `filters` are its filters, prepared; `keys` are those of finished hash builds. So many
-/// bytes of it are read in a nanosecond: what deciding may cost depends on it.
+/// The rows of `scan` that metadata leaves. `filters` are its prepared filters; `keys` belong to finished hash builds. `bytes_per_nano` is the speed
+/// of
+/// the scan in bytes per nanosecond, which limits the time spent on pruning.
 ///
 /// # Errors
 /// Unreadable metadata.

@@ -1,8 +1,10 @@
-//! A scan that several sites go through together: the queue of its row segments, and what the other sites leave at the pipeline's sink.
+//! A scan that several sites share: the queue of its row segments, and the exchange of the other sites' results.
 //!
-//! Every row segment belongs to the site that claims it first, so that whoever comes later (a device that still compiles) takes what is left.
-//! The CPU claims from the end, devices from the beginning or what is nearest to them, and they meet wherever they meet. What another site has made of its row segments arrives at the
-//! sink as rows, or as the states of an aggregation, and is merged there by the CPU, which runs what comes after.
+//! Every row segment belongs to the site that claims it first, so that a late site (a device that still compiles) gets the remaining ones. The CPU
+//! claims
+//! from the end, devices from the beginning or the segments nearest to them, until none are left. The CPU merges the other sites' results, rows or
+//! the
+//! states of an aggregation, into the pipeline's sink, and runs all later pipelines.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use crate::cancel::CancelToken;
 use crate::error::{ExecError, Result};
 use crate::rows::RowSet;
 
-/// A site that takes part in a shared scan: the CPU, or one of the others by its number.
+/// A participant in a shared scan: the CPU, or another site's index.
 pub type Party = usize;
 
 /// The CPU.
@@ -24,33 +26,33 @@ pub const CPU: Party = 0;
 #[derive(Debug)]
 pub struct SegmentQueue {
     state: Mutex<State>,
-    /// The only party that may claim each row segment; `None`: whoever comes first.
+    /// The only party that may claim each row segment; `None`: any, first come first served.
     assigned: Option<Vec<Party>>,
     released: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Of each row segment.
+    /// The owner of each row segment.
     owners: Vec<Option<Party>>,
-    /// Row segments that nobody has.
+    /// Number of unclaimed row segments.
     free: usize,
     /// Row segments of each party.
     claimed: Vec<usize>,
     /// Parties that may claim nothing more.
     closed: Vec<bool>,
-    /// Others decide what is left for the CPU: it waits.
+    /// Set while other parties decide which row segments to leave: the CPU waits.
     held: Option<Hold>,
-    /// The time that each party expects to need for a row segment, where it has said so.
+    /// Expected time per row segment of each party, if announced.
     pace: Vec<Option<Duration>>,
 }
 
 /// The end of the CPU's waiting.
 #[derive(Debug, Clone, Copy)]
 enum Hold {
-    /// Another party's decision.
+    /// Until another party decides.
     Decision,
-    /// Another party's decision, or this moment.
+    /// Until another party decides, or until this time.
     Until(Instant),
 }
 
@@ -68,7 +70,7 @@ impl SegmentQueue {
         Self { state: Mutex::new(state), assigned: None, released: Condvar::new() }
     }
 
-    /// Row segments that only these parties may claim: a fixed placement.
+    /// Assigns each row segment to the party that may claim it: a fixed placement.
     pub fn assigned(owners: Vec<Party>, parties: usize) -> Self {
         Self { assigned: Some(owners.clone()), ..Self::new(owners.len(), parties) }
     }
@@ -78,18 +80,18 @@ impl SegmentQueue {
         self.state.lock().held = Some(Hold::Decision);
     }
 
-    /// [`SegmentQueue::hold`], but no longer than this: who has to make itself ready first decides later.
+    /// [`SegmentQueue::hold`] for at most this time: a party that has to prepare first decides later.
     pub fn hold_for(&self, most: Duration) {
         self.state.lock().held = Some(Hold::Until(Instant::now() + most));
     }
 
-    /// Lets the CPU have what nobody has claimed.
+    /// Lets the CPU claim all remaining row segments.
     pub fn release(&self) {
         self.state.lock().held = None;
         self.released.notify_all();
     }
 
-    /// Waits until the CPU may claim what others have left.
+    /// Waits until the CPU may claim.
     ///
     /// # Errors
     /// Cancellation.
@@ -109,18 +111,19 @@ impl SegmentQueue {
         Ok(())
     }
 
-    /// Tells the others how long `party` expects to need for each of the row segments that nobody has.
+    /// Announces how long `party` expects to need for each of the unclaimed row segments.
     pub fn announce(&self, party: Party, pace: Duration) {
         self.state.lock().pace[party] = Some(pace);
     }
 
-    /// Whether `party` has announced its pace: then it claims all that is left in the end.
+    /// Whether `party` has announced its pace: then it will claim all remaining row segments.
     pub fn has_announced(&self, party: Party) -> bool {
         self.state.lock().pace[party].is_some()
     }
 
-    /// Closes `party` where the others expect to be done with all that is left before it would have done something, within `needed`: whether it
-    /// is closed now. A fixed placement stays as it is.
+    /// Closes `party` if the others expect to finish all remaining row segments before it could finish one, which takes it `needed`. Returns whether
+    /// it
+    /// is closed now. Fixed placements are not changed.
     pub fn leave_to_faster(&self, party: Party, needed: Duration) -> bool {
         if self.assigned.is_some() {
             return false;
@@ -134,7 +137,7 @@ impl SegmentQueue {
         state.closed[party]
     }
 
-    /// Claims a row segment: whether `party` has it now.
+    /// Claims a row segment. Returns whether `party` owns it now.
     pub fn claim(&self, party: Party, segment: usize) -> bool {
         let mut state = self.state.lock();
         match state.owners[segment] {
@@ -150,21 +153,21 @@ impl SegmentQueue {
         }
     }
 
-    /// Whether `party` has nothing, and gets nothing any more.
+    /// Whether `party` owns nothing, and cannot claim anything any more.
     pub fn is_left_out(&self, party: Party) -> bool {
         let state = self.state.lock();
         (state.free == 0 || state.closed[party]) && state.claimed[party] == 0
     }
 
-    /// Row segments that nobody has, and those that `party` has.
+    /// Number of unclaimed row segments, and of those that `party` owns.
     pub fn count(&self, party: Party) -> (usize, usize) {
         let state = self.state.lock();
         (state.free, state.claimed[party])
     }
 
-    /// Lets `party` claim nothing any more: whether it has claimed anything before.
+    /// Prevents further claims of `party`. Returns whether it owns any row segments.
     ///
-    /// In a fixed placement it may still claim what only it may, and has to be waited for if there is something.
+    /// In a fixed placement it may still claim its own row segments, and the result tells whether there are any.
     pub fn close(&self, party: Party) -> bool {
         if let Some(assigned) = &self.assigned {
             return assigned.contains(&party);
@@ -175,23 +178,23 @@ impl SegmentQueue {
     }
 }
 
-/// The part of a pipeline that another site has done.
+/// The result of another site's part of a pipeline.
 pub enum Arrival {
     /// Rows at the sink.
     Rows(Arc<RowSet>, Owner),
-    /// Groups with the states of an aggregation, the sink's, as columns.
+    /// Groups with the states of the sink's aggregation, as columns.
     States(Arc<RowSet>, Owner),
-    /// Nothing: an error, or what has to be placed again.
+    /// None: an error, or a part that has to be placed again.
     Failed,
 }
 
 /// The owner of memory that strings of rows point into.
 pub type Owner = Box<dyn Any + Send>;
 
-/// The place where other sites leave what they have done.
+/// The exchange for results of other sites.
 #[derive(Default)]
 pub struct Exchange {
-    /// By party.
+    /// Results by party.
     arrived: Mutex<Vec<Option<Arrival>>>,
     changed: Condvar,
 }
@@ -206,18 +209,18 @@ impl std::fmt::Debug for Exchange {
 const CANCEL_POLL: Duration = Duration::from_millis(10);
 
 impl Exchange {
-    /// For so many parties.
+    /// An exchange for so many parties.
     pub fn new(parties: usize) -> Self {
         Self { arrived: Mutex::new((0..parties).map(|_| None).collect()), changed: Condvar::new() }
     }
 
-    /// Leaves what `party` has done.
+    /// Delivers the result of `party`.
     pub fn put(&self, party: Party, arrival: Arrival) {
         self.arrived.lock()[party] = Some(arrival);
         self.changed.notify_all();
     }
 
-    /// Waits for what `party` has done.
+    /// Waits for the result of `party`.
     ///
     /// # Errors
     /// Cancellation.
@@ -238,29 +241,29 @@ impl Exchange {
 pub struct SharedScan {
     /// The row segments.
     pub queue: Arc<SegmentQueue>,
-    /// The place where the others leave what they have done.
+    /// The exchange for the others' results.
     pub exchange: Arc<Exchange>,
-    /// The others.
+    /// The other parties.
     pub others: Vec<Party>,
-    /// Pipelines before this one that the CPU runs for it only: not, where the others have taken all row segments.
+    /// Earlier pipelines that the CPU runs for this one only; skipped if the others have claimed all row segments.
     pub below: Vec<usize>,
     /// The CPU's expected pace.
     pub expected: Pace,
-    /// The CPU's pace, once it has done something.
+    /// The CPU's pace, if it has processed any row segment.
     pub measured: Mutex<Option<Pace>>,
 }
 
 /// The time that a party with all its threads takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pace {
-    /// Before its first row segment: for the hash builds.
+    /// Time before its first row segment, for the hash builds.
     pub begin: Duration,
-    /// For a row segment.
+    /// Time per row segment.
     pub segment: Duration,
 }
 
 impl SharedScan {
-    /// Waits until the others have decided what they leave for the CPU, which leaves them the rest where they are faster.
+    /// Waits until the others have decided which row segments they leave for the CPU, and leaves the rest to them if they are faster.
     ///
     /// # Errors
     /// Cancellation.
@@ -271,11 +274,12 @@ impl SharedScan {
         Ok(())
     }
 
-    /// Waits for what the other sites have done. Where row segments are left, those that have announced to do them are waited for; those that have
-    /// claimed nothing when all are done are not, and claim nothing any more.
+    /// Waits for the results of the other sites. If row segments are left, waits for the parties that have announced to process them; when all are
+    /// done,
+    /// closes parties that have claimed nothing.
     ///
     /// # Errors
-    /// Cancellation; a site that failed; row segments that nobody has done.
+    /// Cancellation; a site that failed; unprocessed row segments.
     pub fn arrivals(&self, cancel: &CancelToken) -> Result<Vec<Arrival>> {
         let mut arrivals = vec![];
         let (announced, others): (Vec<Party>, Vec<Party>) =
@@ -360,7 +364,7 @@ mod tests {
     fn who_would_be_late_leaves_the_rest_to_others() {
         let milliseconds = Duration::from_millis;
         let queue = SegmentQueue::new(10, 3);
-        // Nobody has said anything.
+        // No party has announced anything.
         assert!(!queue.leave_to_faster(CPU, milliseconds(1000)));
         queue.announce(1, milliseconds(1));
         assert!(!queue.leave_to_faster(CPU, milliseconds(9)) && !queue.is_left_out(CPU));
@@ -368,7 +372,7 @@ mod tests {
         queue.announce(2, milliseconds(1));
         assert!(queue.leave_to_faster(CPU, milliseconds(6)));
         assert!(queue.is_left_out(CPU) && !queue.claim(CPU, 0) && queue.claim(1, 0));
-        // A party that leaves keeps the row segments that it has claimed.
+        // A party that leaves keeps its claimed row segments.
         let queue = SegmentQueue::new(10, 2);
         assert!(queue.claim(CPU, 9));
         queue.announce(1, Duration::ZERO);
@@ -403,7 +407,7 @@ mod tests {
             assert_eq!(shared.arrivals(&cancel).unwrap().len(), 1);
         });
         assert!(!shared.queue.claim(1, 0));
-        // A device that ends without having done what it announced is an error, not a part of the rows.
+        // A device that ends without having processed what it announced is an error, not a partial result.
         let shared = scan();
         shared.queue.announce(1, Duration::from_millis(1));
         shared.begin(&cancel).unwrap();
@@ -414,7 +418,7 @@ mod tests {
     #[test]
     fn assigned_segments_are_for_their_party() {
         let queue = SegmentQueue::assigned(vec![1, CPU], 2);
-        // Who has something of its own is waited for, whenever it claims that.
+        // A party with row segments of its own is waited for, whenever it claims them.
         assert!(queue.close(1) && !SegmentQueue::assigned(vec![CPU], 2).close(1));
         assert!(!queue.claim(CPU, 0) && queue.claim(1, 0) && queue.claim(CPU, 1) && !queue.claim(1, 1));
     }

@@ -1,4 +1,4 @@
-//! Rows in memory: the output of a sink, constant rows, and what one back end hands to another.
+//! Rows in memory: the output of a sink, constant rows, and rows passed between back ends.
 
 use std::sync::Arc;
 
@@ -54,25 +54,25 @@ fn set(data: &mut Data, row: usize, value: &Scalar) {
     }
 }
 
-/// The place where a pipeline of a program is run.
+/// Where a pipeline of a program runs.
 #[derive(Debug, Clone, Default)]
 pub enum Placed {
-    /// By the CPU back end.
+    /// On the CPU back end.
     #[default]
     Here,
-    /// By another back end, which keeps what its sink holds.
+    /// On another back end, which keeps the output of the sink.
     Elsewhere,
-    /// By another back end up to its sink, at which these rows arrive.
+    /// On another back end up to its sink, to which these rows are added.
     Arrived(Arc<RowSet>),
-    /// By another back end, as all that feed its sink: these are the sink's rows.
+    /// On another back end, like everything that feeds its sink: these are the sink's rows.
     Finished(Arc<RowSet>),
-    /// By another back end up to one of its operators, or its sink, and by the CPU back end from there.
+    /// On another back end up to one of its operators, or its sink, and on the CPU back end from there.
     Resumed {
-        /// The rows that arrive there: all columns, of which those that nothing reads from there on may hold anything.
+        /// The rows before that operator: all columns; those that are not read afterwards may have any content.
         rows: Arc<RowSet>,
         /// The number of operators that are done.
         operators: usize,
     },
-    /// By the CPU back end on row segments that it claims, and by other sites on theirs; what these have done arrives at its sink.
+    /// On the CPU back end for row segments that it claims, and on other sites for theirs, whose results are added to its sink.
     Shared(Arc<SharedScan>),
 }

@@ -3,7 +3,7 @@
 use warpmill_format::{Bitmap, StrView};
 use warpmill_ir::Phys;
 
-/// The values of a vector, one variant per [`Phys`]. Values at null positions are unspecified but initialized.
+/// The values of a vector, one variant per [`Phys`]. Values at NULL positions are unspecified but initialized.
 #[derive(Debug, Clone)]
 pub enum Data {
     /// `Phys::Bool`
@@ -18,7 +18,7 @@ pub enum Data {
     F32(Vec<f32>),
     /// `Phys::F64`
     F64(Vec<f64>),
-    /// `Phys::Str`; see [`StrView`] for what keeps the bytes alive.
+    /// `Phys::Str`; see [`StrView`] for the lifetime of the bytes.
     Str(Vec<StrView>),
     /// `Phys::Code`
     Code(Vec<u32>),
@@ -41,7 +41,7 @@ macro_rules! with_data {
     };
 }
 
-/// Runs `$body` as [`with_data!`] does and wraps the typed `Vec` it gives in the same variant.
+/// Runs `$body` as [`with_data!`] does and wraps the resulting `Vec` in the same variant.
 #[macro_export]
 macro_rules! map_data {
     ($data:expr, $values:ident => $body:expr) => {
@@ -114,7 +114,7 @@ impl Data {
         self.len() == 0
     }
 
-    /// Bytes of the values themselves (string bytes live elsewhere).
+    /// Bytes of the values themselves, without the bytes of strings.
     pub fn bytes(&self) -> usize {
         with_data!(self, values => std::mem::size_of_val(values.as_slice()))
     }
@@ -129,7 +129,7 @@ impl Data {
         map_data!(self, values => rows.iter().map(|&row| values[row as usize]).collect())
     }
 
-    /// Value `rows[i]` as value `i`; [`NULL_ROW`] gives an unspecified value.
+    /// Value `rows[i]` becomes value `i`; [`NULL_ROW`] becomes an unspecified value.
     pub fn gather_or_null(&self, rows: &[u32]) -> Self {
         map_data!(self, values => rows.iter().map(|&row| values.get(row as usize).copied().unwrap_or_default()).collect())
     }
@@ -150,7 +150,7 @@ impl Data {
     }
 }
 
-/// In a nullable selection, the row number that stands for a row of NULLs (an outer join's missing side).
+/// The row number for a row of NULLs in a nullable selection (an outer join's missing side).
 pub const NULL_ROW: u32 = u32::MAX;
 
 /// The values of one column.
@@ -158,7 +158,7 @@ pub const NULL_ROW: u32 = u32::MAX;
 pub struct Vector {
     /// The values.
     pub data: Data,
-    /// A set bit is a valid row; `None`: all rows are valid.
+    /// A set bit marks a valid row; `None`: all rows are valid.
     pub validity: Option<Bitmap>,
 }
 
@@ -229,7 +229,7 @@ impl Vector {
         }
     }
 
-    /// Bytes held (string bytes live elsewhere).
+    /// Bytes allocated, without the bytes of strings.
     pub fn bytes(&self) -> usize {
         self.data.bytes() + self.validity.as_ref().map_or(0, |v| v.words().len() * 8)
     }

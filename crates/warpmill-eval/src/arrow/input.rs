@@ -13,8 +13,8 @@ use crate::error::{ExecError, Result};
 use crate::memory::MOST_BYTES;
 use crate::vector::{Data, NULL_ROW, Vector};
 
-/// The values of `array`, held as `ty.phys`. Strings are views into the array's buffers: the caller keeps the array alive
-/// until the query has ended. An integer outside the representation is an error.
+/// Converts `array` to representation `ty.phys`. Strings are views into the array's buffers: the caller keeps the array alive until the query has
+/// ended. An integer outside the representation is an error.
 pub fn from_arrow(array: &dyn Array, ty: &ColType) -> Result<Vector> {
     if let Some(dictionary) = array.as_any_dictionary_opt() {
         let values = from_arrow(dictionary.values().as_ref(), ty)?;
@@ -50,7 +50,7 @@ fn mismatch(array: &dyn Array, ty: &ColType) -> ExecError {
     ExecError::Input(format!("{} where {} held as {:?} is expected", array.data_type(), ty.logical, ty.phys))
 }
 
-/// The bits of an Arrow bitmap at any offset.
+/// Copies an Arrow bitmap at any offset.
 fn bitmap(bits: &BooleanBuffer) -> Bitmap {
     let chunks = bits.bit_chunks();
     Bitmap::from_words(chunks.iter_padded().collect(), bits.len())

@@ -13,7 +13,7 @@ use crate::error::{ExecError, Result};
 use crate::rows::RowSet;
 use crate::vector::{Data, Vector};
 
-/// Rows of a record batch: smaller batches are put together, larger ones are cut without copying.
+/// Number of rows of a record batch: smaller batches are merged, larger ones are sliced without a copy.
 const BATCH_ROWS: usize = 1 << 16;
 
 /// `rows` of columns `fields` as record batches of `schema`, which names the same columns. Buffers are moved, not copied,
@@ -169,7 +169,7 @@ fn integers(data: Data, validity: Option<&Bitmap>, nulls: Option<NullBuffer>, ta
     }
 }
 
-/// Integers as `N`: the vector itself where it holds `N`, else converted one by one.
+/// Integers of type `N`: the vector itself if it has this type, otherwise converted one by one.
 fn narrow<N>(data: Data, validity: Option<&Bitmap>, target: &DataType) -> Result<ScalarBuffer<N>>
 where
     N: ArrowNativeType + TryFrom<i128> + Default,

@@ -10,7 +10,7 @@ use super::{from_arrow, to_batches};
 use crate::rows::RowSet;
 use crate::vector::{Data, Vector};
 
-/// An array of every type that the engine holds, with NULLs and extremes, 200 rows.
+/// An array of every supported type, with NULLs and extremes, 200 rows.
 fn arrays() -> Vec<ArrayRef> {
     const ROWS: i64 = 200;
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter((0..ROWS).map(|i| (i % 7 != 3).then_some(i % 100))));

@@ -27,7 +27,7 @@ macro_rules! int {
                     ArithOp::Add => a.overflowing_add(b),
                     ArithOp::Sub => a.overflowing_sub(b),
                     ArithOp::Mul => a.overflowing_mul(b),
-                    // Zero divisors are reported before; they are left only in rows that are NULL.
+                    // Zero divisors have been reported already, except in NULL rows.
                     ArithOp::Div => a.overflowing_div(if b == 0 { 1 } else { b }),
                     ArithOp::Mod => (a.wrapping_rem(if b == 0 { 1 } else { b }), false),
                 }
@@ -55,18 +55,18 @@ macro_rules! int {
 
 int!(i32, i64, i128);
 
-/// The facts that an arithmetic node knows besides its operands.
+/// Properties of an arithmetic node.
 #[derive(Debug, Clone)]
 pub(super) struct Arith {
     pub op: ArithOp,
     pub checked: bool,
     /// Bounds that the result must keep when `checked`; `None` where the representation is the bound.
     pub bounds: Option<(i128, i128)>,
-    /// For decimal division: what the dividend is multiplied by.
+    /// For decimal division: the factor of the dividend.
     pub dividend_scale: i128,
     /// Whether the scaled dividend and the divisor are proven to fit 64 bits.
     pub narrow_dividend: bool,
-    /// The result's type, for messages.
+    /// Type of the result, for messages.
     pub logical: DataType,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn scale_of(logical: &DataType) -> i32 {
 }
 
 impl Arith {
-    /// The facts about `left op right` with the result type `ty`.
+    /// The properties of `left op right` with the result type `ty`.
     pub fn new(op: ArithOp, checked: bool, ty: &ColType, left: &ColType, right: &ColType) -> Result<Self> {
         let natural = ColType::of(&ty.logical, true).filter(|t| t.phys.is_int());
         let bounds = natural.and_then(|t| t.range).filter(|range| checked && outside(ty.phys, *range));
@@ -108,7 +108,7 @@ impl Arith {
         ExecError::Value(format!("overflow in {name} of {}", self.logical))
     }
 
-    /// `left op right` for `len` rows, held as `phys`.
+    /// Computes `left op right` for `len` rows, in representation `phys`.
     pub fn eval(&self, phys: Phys, left: &Value, right: &Value, len: usize) -> Result<Value> {
         if left.is_null_const() || right.is_null_const() {
             return Ok(Value::null(phys));
@@ -172,7 +172,7 @@ impl Arith {
         }
     }
 
-    /// All rows without checks where none are needed; else with one flag for all rows, looked into when it is raised.
+    /// Computes all rows, without checks if none are needed; otherwise with one overflow flag for all rows, and a search for the row if it is set.
     #[inline(always)]
     fn run<T: Int>(
         &self,
@@ -236,7 +236,7 @@ impl Arith {
     }
 }
 
-/// Whether values of a representation can lie outside a range.
+/// Whether a representation has values outside of a range.
 pub(super) fn outside(phys: Phys, (lo, hi): (i128, i128)) -> bool {
     match phys {
         Phys::I32 => lo > i32::MIN.into() || hi < i32::MAX.into(),
@@ -251,7 +251,7 @@ pub(super) fn is_set(valid: Option<&Bitmap>, i: usize) -> bool {
     valid.is_none_or(|v| v.get(i))
 }
 
-/// `f(left, right)` for `len` rows: a loop of its own for each shape of operands.
+/// `f(left, right)` for `len` rows, with a separate loop for each combination of columns and constants.
 #[inline(always)]
 pub(super) fn binary<T: Copy, U: Clone>(
     left: Side<'_, T>,

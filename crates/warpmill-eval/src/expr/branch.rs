@@ -58,7 +58,7 @@ impl Blend {
         self.valid.or_assign(&bits_at(valid, self.data.len()));
     }
 
-    /// Takes the rows of `mask` from `node`, evaluated on all rows or on those only.
+    /// Takes the values of `node` for the rows of `mask`, evaluated on all rows or on these only.
     fn take(&mut self, mask: &Bitmap, node: &Node, chunk: &Chunk, worker: &mut Worker) -> Result<()> {
         let count = mask.count_ones();
         if count == 0 {
@@ -89,7 +89,7 @@ fn true_among(open: &Bitmap, node: &Node, chunk: &Chunk, worker: &mut Worker) ->
     Ok(zip(&truth(node, chunk, worker)?, open, |a, b| a & b))
 }
 
-/// CASE: each condition sees the rows no earlier one took, each value the rows its condition took.
+/// CASE: each condition is evaluated on the rows that no earlier one selected, each value on the rows that its condition selected.
 pub(super) fn case(
     node: &Node,
     branches: &[(Node, Node)],

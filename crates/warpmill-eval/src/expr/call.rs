@@ -1,4 +1,4 @@
-//! Functions of whole vectors: what the modules of strings, numbers and dates have in common.
+//! Functions of whole vectors: code shared by the modules for strings, numbers and dates.
 
 use warpmill_format::Bitmap;
 use warpmill_ir::CompareOp;
@@ -39,7 +39,7 @@ pub(super) fn rows<T: Native>(
     valid: Option<&Bitmap>,
     mut f: impl FnMut(usize) -> Result<T>,
 ) -> Result<Vec<T>> {
-    // Not `collect` into a result: that cannot reserve room.
+    // Not `collect` into a result, which cannot reserve capacity.
     let mut out = Vec::with_capacity(len);
     for i in 0..len {
         out.push(if is_set(valid, i) { f(i)? } else { T::default() });
@@ -88,7 +88,7 @@ impl Extreme {
     }
 }
 
-/// The value of a scalar subquery, whose rows are counted by the second argument.
+/// The value of a scalar subquery; the second argument counts its rows.
 #[derive(Debug)]
 pub(super) struct OnlyRow;
 

@@ -1,4 +1,4 @@
-//! Conversions between logical types: integers rescale in a loop of their own, the rest goes through Arrow's kernels.
+//! Conversions between logical types: integers are rescaled in specialized loops, all others use Arrow's kernels.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use warpmill_format::Bitmap;
@@ -23,7 +23,7 @@ pub(super) struct Cast {
 
 #[derive(Debug)]
 enum How {
-    /// The same values under another name, perhaps in another representation.
+    /// The same values with another logical type, perhaps in another representation.
     Same,
     Rescale(Rescale),
     /// Unscaled integers to floats: divided by this.
@@ -85,7 +85,7 @@ pub(super) fn units_per_second(unit: TimeUnit) -> i128 {
     }
 }
 
-/// The factor by which unscaled integers of `from` become those of `to`, if that is all there is to it.
+/// The factor from unscaled integers of `from` to those of `to`, and the rounding, if the cast is a rescaling.
 fn rescale(from: &DataType, to: &DataType) -> Option<(i128, Option<Rounding>)> {
     let number = |t: &DataType| t.is_integer() || is_decimal(t);
     Some(match (from, to) {
@@ -129,7 +129,7 @@ impl Cast {
         match &self.how {
             How::Same | How::ToFloat(_) => false,
             How::Rescale(rescale) => !rescale.proven && !self.try_cast,
-            // Of texts and times not every value converts; numbers and truth values can be shown or tested for zero.
+            // Texts and times may fail to convert; numbers and booleans can always be formatted or tested for zero.
             How::Arrow => {
                 !self.try_cast
                     && !(is_plain(&self.from.logical) && (is_string(&self.to.logical) || self.to.phys == Phys::Bool))
@@ -286,7 +286,7 @@ pub(super) fn widen(phys: Phys, input: Value) -> Value {
         (Phys::I32, Phys::I64) => map::<i32, i64>(&input, i64::from),
         (Phys::I32, Phys::I128) => map::<i32, i128>(&input, i128::from),
         (Phys::I64, Phys::I128) => map::<i64, i128>(&input, i128::from),
-        // Proven ranges may hold a wider type's values in a narrower representation.
+        // Proven ranges may allow a narrower representation for a wider type.
         (Phys::I64, Phys::I32) => map::<i64, i32>(&input, |v| v as i32),
         (Phys::I128, Phys::I32) => map::<i128, i32>(&input, |v| v as i32),
         (Phys::I128, Phys::I64) => map::<i128, i64>(&input, |v| v as i64),

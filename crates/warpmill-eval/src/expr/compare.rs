@@ -5,7 +5,7 @@ use warpmill_ir::CompareOp;
 
 use super::value::{Bits, Native, Side, Value, bits_of, bits_of_pairs, both, with_native, zip};
 
-/// Equality and order of a representation: total, floats with NaN equal to itself and greatest, zeros equal.
+/// Total equality and order of a representation: NaN equals itself and is greatest, zeros are equal.
 pub(super) trait Ordered: Native {
     fn same(self, other: Self) -> bool;
     fn less(self, other: Self) -> bool;
@@ -65,7 +65,7 @@ pub(super) fn compare(op: CompareOp, left: &Value, right: &Value, len: usize) ->
     }
 }
 
-/// The truth of a comparison wherever both sides are valid; unspecified bits elsewhere.
+/// The result of a comparison where both sides are valid; unspecified bits elsewhere.
 fn truth(op: CompareOp, left: &Value, right: &Value, len: usize) -> Bitmap {
     let phys = left.vector().data.phys();
     with_native!(phys, T => {
@@ -99,7 +99,7 @@ fn less<T: Ordered>(left: Side<'_, T>, right: Side<'_, T>, len: usize) -> Bitmap
     }
 }
 
-/// `IS DISTINCT FROM`: two NULLs are the same, a NULL and a value are not.
+/// `IS DISTINCT FROM`: two NULLs are equal, a NULL and a value are not.
 fn distinct(left: &Value, right: &Value, len: usize) -> Bits {
     let valid = |value: &Value| match value {
         Value::Rows(vector) => vector.validity.clone().unwrap_or_else(|| Bitmap::new(len, true)),

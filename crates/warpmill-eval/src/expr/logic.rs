@@ -1,7 +1,7 @@
-//! Three-valued logic, and predicates to row numbers.
+//! Three-valued logic, and conversion of predicates to row numbers.
 //!
-//! Conjuncts and disjuncts run in order, each on the rows that the ones before left undecided: on a sub-chunk when those
-//! are few (or evaluating the others could be an error), else on all rows, intersecting bits.
+//! Conjuncts and disjuncts are evaluated in order, each on the rows that the ones before left undecided: on a sub-chunk if these are few (or if
+//! evaluating the others could fail), otherwise on all rows, intersecting bits.
 
 use warpmill_format::Bitmap;
 
@@ -11,8 +11,8 @@ use crate::chunk::Chunk;
 use crate::error::Result;
 use crate::memory::Worker;
 
-/// Whether `node` is better evaluated on a sub-chunk of `open` of `len` rows. Gathering costs about as much as a cheap
-/// comparison of eight rows; a heavy expression costs more than gathering in any case.
+/// Whether `node` should be evaluated on a sub-chunk of the `open` rows among `len`. Gathering a row costs about as much as a cheap comparison
+/// of eight rows; a heavy expression always costs more than gathering.
 pub(super) fn worth_selecting(node: &Node, open: usize, len: usize) -> bool {
     if open == len || node.constant().is_some() {
         false
@@ -38,7 +38,7 @@ pub(super) fn connect(list: &[Node], conjunction: bool, chunk: &Chunk, worker: &
         let next = if worth_selecting(node, count, len) {
             let rows = rows_of(&open);
             let part = node.bits(&chunk.selected(&rows), worker)?;
-            // Rows left out keep what they have: true is neutral for AND, false for OR.
+            // Rows left out keep their value: true is neutral for AND, false for OR.
             let at = |bits: &Bitmap| bits_at(rows_of(bits).into_iter().map(|i| rows[i as usize]), len);
             let closed = open.not();
             let mut truth = at(&part.truth);
@@ -76,7 +76,7 @@ pub(super) fn select(node: &Node, chunk: &Chunk, worker: &mut Worker) -> Result<
     }
 }
 
-/// The rows for which all of `list` are true: once few are left, the rest of the list sees only those.
+/// The rows for which all of `list` are true: once few are left, the rest of the list is evaluated on these only.
 fn select_all_of(list: &[Node], chunk: &Chunk, worker: &mut Worker) -> Result<Option<Vec<u32>>> {
     let len = chunk.len();
     let mut kept = Bitmap::new(len, true);
@@ -98,7 +98,7 @@ fn select_all_of(list: &[Node], chunk: &Chunk, worker: &mut Worker) -> Result<Op
     Ok((!kept.all()).then(|| rows_of(&kept)))
 }
 
-/// The rows for which a predicate is true. Of a conjunction or disjunction, false and NULL need not be told apart.
+/// The rows for which a predicate is true. A conjunction or disjunction need not distinguish false from NULL.
 pub(super) fn truth(node: &Node, chunk: &Chunk, worker: &mut Worker) -> Result<Bitmap> {
     let len = chunk.len();
     match &node.kind {

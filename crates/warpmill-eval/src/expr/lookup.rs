@@ -17,25 +17,25 @@ use crate::vector::{Data, Vector};
 /// Larger dictionaries are not worth evaluating whole before the first row is seen.
 const MAX_ENTRIES: usize = 100_000;
 
-/// The values of an expression of one dictionary column, by code.
+/// The values of an expression over one dictionary column, by code.
 #[derive(Debug)]
 pub(super) struct Lookup {
     /// The column of codes.
     pub column: usize,
-    /// One row for each code, and one more: the value for NULL. A code past the end (of a NULL row) reads that one.
+    /// One row per code, and one more for NULL. Out-of-range codes (of NULL rows) read the last row.
     table: Vector,
     /// Keeps the bytes of entries alive.
     _dictionary: Arc<Dictionary>,
 }
 
 impl Lookup {
-    /// The table of `expr`, if it reads exactly one column, of codes, does more with it than comparing codes, and has a
-    /// value for every entry.
+    /// The table of `expr`, if it reads exactly one column, of codes, does more with it than comparing codes, and succeeds for
+    /// every entry.
     pub fn of(expr: &Expr, worker: &mut Worker) -> Option<Self> {
         if is_cheap_on_codes(expr) { None } else { Self::tabulate(expr, worker) }
     }
 
-    /// The table of `expr`, if it reads exactly one column, of codes, and has a value for every entry.
+    /// The table of `expr`, if it reads exactly one column, of codes, and succeeds for every entry.
     pub fn tabulate(expr: &Expr, worker: &mut Worker) -> Option<Self> {
         let (column, dictionary) = only_code_column(expr)?;
         if dictionary.len() > MAX_ENTRIES {
@@ -64,7 +64,7 @@ impl Lookup {
         }
     }
 
-    /// The rows that are valid, given their indexes.
+    /// The valid rows, given their table indexes.
     fn validity(&self, codes: &Vector, indexes: &[u32]) -> Option<Bitmap> {
         let null = self.null_row();
         let of_rows = if self.table.is_valid(null) { None } else { codes.validity.as_ref() };
@@ -104,26 +104,26 @@ impl Lookup {
     }
 }
 
-/// The values of an expression that reads one dictionary column, by code: for back ends that look them up.
+/// The values of an expression over one dictionary column, by code, for back ends that look them up.
 #[derive(Debug)]
 pub struct Table {
     /// The column of codes.
     pub column: usize,
-    /// One row for each code, and one more: the value for NULL.
+    /// One row per code, and one more for NULL.
     pub values: Vector,
     /// Keep the bytes of strings alive.
     _owners: (StringArena, Arc<Dictionary>),
 }
 
-/// The values of `expr` by code, if it reads exactly one column, of codes, does more with it than comparing codes, and has
-/// a value for every entry.
+/// The values of `expr` by code, if it reads exactly one column, of codes, does more with it than comparing codes, and succeeds
+/// for every entry.
 pub fn tabulate(expr: &Expr) -> Option<Table> {
     let mut worker = Worker::new(&Arc::new(QueryMemory::for_planning()));
     let Lookup { column, table, _dictionary } = Lookup::of(expr, &mut worker)?;
     Some(Table { column, values: table, _owners: (std::mem::take(&mut worker.strings), _dictionary) })
 }
 
-/// The codes for which `expr` is true, if it is a predicate that reads exactly one column, of codes, and has a value for every
+/// The codes for which `expr` is true, if it is a predicate that reads exactly one column, of codes, and succeeds for every
 /// entry.
 pub fn code_set(expr: &Expr) -> Option<CodeSet> {
     if expr.ty.phys != Phys::Bool {
@@ -162,7 +162,7 @@ pub fn fold(expr: &Expr) -> Option<Scalar> {
     })
 }
 
-/// The value of `node`, whose only column is 0, for every code and for NULL; `None` if one of them is an error.
+/// Evaluates `node`, whose only column is 0, for every code and for NULL; `None` if one of them fails.
 fn table(node: &Node, entries: usize, worker: &mut Worker) -> Option<Vector> {
     let codes = Vector::new(Data::Code((0..entries as u32).collect()));
     let mut table = Vector::new(Data::with_capacity(node.phys(), entries + 1));
@@ -213,7 +213,7 @@ pub(super) struct CodeStrings {
 
 impl CodeStrings {
     pub fn new(dictionary: &Arc<Dictionary>) -> Self {
-        // One entry more, for NULL rows of an empty dictionary.
+        // One more entry, for NULL rows of an empty dictionary.
         let views = (0..dictionary.len() as u32).map(|code| dictionary.view(code)).chain([StrView::default()]);
         Self { views: views.collect(), _dictionary: dictionary.clone() }
     }

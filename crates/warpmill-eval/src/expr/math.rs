@@ -63,7 +63,7 @@ impl Math {
             Function::Ceil => Some(value + (-value).rem_euclid(power(scale)?)),
             Function::Trunc => match scale.saturating_sub(places) {
                 ..=0 => Some(value),
-                // More digits than there are.
+                // More digits than the type has.
                 digits => Some(power(digits).map_or(0, |unit| value - value % unit)),
             },
             Function::Round => {
@@ -75,7 +75,7 @@ impl Math {
                 let Some(unit) = power(digits) else { return Some(0) };
                 let rest = value % unit;
                 let away = if rest.abs() >= unit - rest.abs() { value.signum() } else { 0 };
-                // Rounded at `scale - digits` places, held at the result's scale.
+                // Rounded at `scale - digits` places, in the result's scale.
                 (value / unit + away).checked_mul(power(digits - (scale - to_scale))?)
             }
             _ => None,

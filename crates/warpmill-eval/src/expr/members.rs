@@ -27,13 +27,13 @@ pub(super) struct InList {
 enum Members {
     /// Constants of the input's representation.
     Few(Vec<Value>),
-    /// Bit `i` stands for `low + i`.
+    /// Bit `i` represents `low + i`.
     Narrow {
         low: i128,
         bits: Bitmap,
     },
     Ints(HashSet<i128>),
-    /// Bit patterns of doubles, of one NaN and one zero.
+    /// Bit patterns of doubles with one NaN and one zero.
     Floats(HashSet<u64>),
     Strings(HashSet<Box<str>>),
 }
@@ -43,7 +43,7 @@ fn float_bits(value: f64) -> u64 {
 }
 
 impl InList {
-    /// `constants` are the values of `list`, as operands.
+    /// Prepares `list`; `constants` are its values as operands.
     pub fn new(list: &[Scalar], constants: Vec<Value>, phys: Phys, has_null: bool, negated: bool) -> Self {
         let members = match phys {
             _ if constants.len() <= FEW => Members::Few(constants),
@@ -138,7 +138,7 @@ impl Compute for InList {
         let found = self.found(input, len);
         let mut bits = Bits::new(found, input.validity().cloned());
         if self.has_null {
-            // Not found among values and a NULL: unknown.
+            // A value that is not in a list with a NULL compares as unknown.
             bits.valid = Some(bits.truth.clone());
         }
         let bits = if self.negated { bits.not() } else { bits };

@@ -1,14 +1,14 @@
 //! Expressions over chunks.
 //!
 //! An [`Expr`] is prepared once ([`PreparedExpr::new`]) and evaluated by all workers:
-//! - `node`: the prepared tree and its evaluation; `prepare`: how it is made;
+//! - `node`: the prepared tree and its evaluation; `prepare`: its preparation;
 //! - `value`: operands as columns or broadcast constants, truth values as bits;
 //! - `arith`, `compare`, `cast`: loops over slices, one per representation and operation;
 //! - `logic`, `branch`: three-valued logic, selection and CASE, each part on the rows that need it;
-//! - `call`: functions of whole vectors: `text`, `math`, `dates`, `members` (IN lists); `text/test`: tests of texts that scans decide on symbols;
+//! - `call`: functions of whole vectors: `text`, `math`, `dates`, `members` (IN lists); `text/test`: tests of texts that scans evaluate on symbols;
 //! - `lookup`: sub-expressions over one dictionary column become tables indexed by code;
-//! - `recode`: strings of a few dictionary columns become codes of their own;
-//! - `range`: predicates that a scan can decide on encoded values.
+//! - `recode`: strings computed from a few dictionary columns become codes of a new dictionary;
+//! - `range`: predicates that a scan can evaluate on encoded values.
 
 use std::sync::Arc;
 
@@ -45,10 +45,10 @@ pub use text::test::TextTest;
 #[cfg(test)]
 mod tests;
 
-/// An expression made ready for execution: shared by all workers.
+/// A prepared expression, shared by all workers.
 ///
-/// It owns the bytes of its string literals and of strings computed once per dictionary entry: results refer to them, so it
-/// must live until the query's results have been copied out (as the pipelines that hold it do).
+/// It owns the bytes of its string literals and of strings computed once per dictionary entry: results refer to them, so it must live until the
+/// query's results have been copied out (the pipelines that own it do).
 #[derive(Debug)]
 pub struct PreparedExpr {
     root: node::Node,
@@ -74,7 +74,7 @@ impl PreparedExpr {
         Ok(Self { root, code_set, int_range, text_test, _strings: std::mem::take(&mut worker.strings) })
     }
 
-    /// The way its values are held.
+    /// The representation of its values.
     pub fn phys(&self) -> Phys {
         self.root.phys()
     }
@@ -95,21 +95,20 @@ impl PreparedExpr {
         logic::select(&self.root, chunk, worker)
     }
 
-    /// For a predicate of one dictionary column that is not true for NULL: the column and the codes for which it is true.
-    /// Scans select by it without decoding strings ([`warpmill_format::Segment::select_codes`]).
+    /// For a predicate on one dictionary column that is not true for NULL: the column and the codes for which it is true. Scans evaluate it without
+    /// decoding strings ([`warpmill_format::Segment::select_codes`]).
     pub fn as_code_set(&self) -> Option<(usize, &Bitmap)> {
         self.code_set.as_ref().map(|(column, set)| (*column, set))
     }
 
-    /// For a predicate that is true exactly where one integer column is not NULL and within bounds: the column and the
-    /// inclusive bounds (`lo > hi` when none can be). Scans prune by it and select on encoded values
-    /// ([`warpmill_format::Segment::select_range`]).
+    /// For a predicate that is true exactly if an integer column is not NULL and within bounds: the column and the inclusive bounds (`lo > hi` if no
+    /// value is). Scans prune by it and evaluate it on encoded values ([`warpmill_format::Segment::select_range`]).
     pub fn as_int_range(&self) -> Option<(usize, i128, i128)> {
         self.int_range
     }
 
-    /// For a predicate that is true exactly where one string column is not NULL and its text passes a test: that test. Scans select by it
-    /// without decoding strings ([`warpmill_format::Segment::and_text`]).
+    /// For a predicate that is true exactly if a string column is not NULL and its text passes a test: that test. Scans evaluate it without
+    /// decoding strings ([`warpmill_format::Segment::and_text`]).
     pub fn as_text_test(&self) -> Option<&Arc<TextTest>> {
         self.text_test.as_ref()
     }

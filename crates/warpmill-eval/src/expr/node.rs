@@ -20,13 +20,13 @@ use crate::vector::Vector;
 pub(super) struct Node {
     pub kind: Kind,
     pub ty: ColType,
-    /// Whether evaluating it on some row can be an error: then it is evaluated on rows that need it only.
+    /// Whether evaluation may fail for some row: then it is evaluated only on rows that need the value.
     pub fallible: bool,
     /// Whether it costs enough per row that rows are worth selecting first.
     pub heavy: bool,
 }
 
-/// The computation of a node.
+/// Kind of the node.
 #[derive(Debug)]
 pub(super) enum Kind {
     Column(usize),

@@ -22,12 +22,12 @@ use crate::error::{ExecError, Result};
 use crate::memory::Worker;
 use crate::vector::Vector;
 
-/// Prepares `expr`; strings that it makes are left in the worker's arena.
+/// Prepares `expr`; the worker's arena owns the strings that are computed.
 pub(super) fn with_lookups(expr: &Expr, worker: &mut Worker) -> Result<Node> {
     Prepare { lookups: true, worker }.node(expr)
 }
 
-/// As [`with_lookups`], evaluating everything per row.
+/// As [`with_lookups`], but evaluates everything per row.
 pub(super) fn without_lookups(expr: &Expr, worker: &mut Worker) -> Result<Node> {
     Prepare { lookups: false, worker }.node(expr)
 }
@@ -50,7 +50,7 @@ impl Prepare<'_> {
         let fallible = kind.fallible(&expr.ty) || children.iter().any(|child| child.fallible);
         let heavy = kind.heavy() || children.iter().any(|child| child.heavy);
         let node = Node { kind, ty: expr.ty.clone(), fallible, heavy };
-        // An error is left for the rows that need the value, if there are any.
+        // An error is raised later, by the rows that need the value, if any.
         if constant && let Ok(value) = node.eval(&Chunk::without_columns(1), self.worker) {
             let kind = Kind::Const(value.into_vector(1));
             return Ok(Node { kind, ty: expr.ty.clone(), fallible: false, heavy: false });
@@ -123,7 +123,7 @@ impl Prepare<'_> {
         Node { kind: Kind::Cast(cast, Box::new(input)), ty: ty.clone(), fallible, heavy }
     }
 
-    /// An operand as a string, where the translator left dictionary codes.
+    /// Prepares an operand as a string, decoding dictionary codes.
     fn string(&mut self, input: &Expr) -> Result<Node> {
         if input.ty.phys == Phys::Code { self.node(&input.clone().widen(Phys::Str)) } else { self.node(input) }
     }

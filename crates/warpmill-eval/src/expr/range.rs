@@ -1,4 +1,4 @@
-//! Predicates that are one range of one integer column: what scans evaluate on encoded values and prune by.
+//! Predicates that are a range of one integer column: scans evaluate them on encoded values and prune by them.
 
 use warpmill_ir::{CompareOp, Expr, ExprKind, Scalar};
 

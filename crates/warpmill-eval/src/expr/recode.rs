@@ -1,4 +1,4 @@
-//! Codes that are looked up by other codes and small integers ([`Recoding`]), and how their tables and dictionaries are made.
+//! Codes looked up by other codes and small integers ([`Recoding`]), and construction of their tables and dictionaries.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Recode {
 #[inline(always)]
 fn add<T: Copy>(digit: &Digit, input: &Vector, values: &[T], above: impl Fn(T) -> i64, combinations: &mut [u32]) {
     let (stride, null) = (digit.stride as u32, digit.values as u32);
-    // Bounds the value: under a NULL it may be any.
+    // Bounds the value, which is arbitrary under a NULL.
     let digit = |value: T| (above(value) as u64).min(null.into()) as u32;
     let rows = combinations.iter_mut().zip(values);
     match &input.validity {
@@ -84,8 +84,8 @@ impl Compute for Recode {
 /// Bytes of the largest dictionary that is made.
 const MOST_BYTES: usize = 16 << 20;
 
-/// `source`, a string over `inputs` as columns, as a code of a dictionary of its own; `None` where the inputs are no codes or
-/// integers with bounds, some combination of them is an error (which the rows need not have), or the strings are too long together.
+/// Encodes `source`, a string over `inputs` as columns, as a code of a new dictionary; `None` if the inputs are not codes or bounded integers, some
+/// combination of them fails (which the rows need not contain), or the strings are too long in total.
 pub fn recode(source: Expr, inputs: Vec<Expr>) -> Option<Expr> {
     let (digits, combinations) = digits(&inputs)?;
     let mut worker = Worker::new(&Arc::new(QueryMemory::for_planning()));

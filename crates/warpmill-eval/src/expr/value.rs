@@ -1,4 +1,4 @@
-//! Values on their way through an expression: whole columns, broadcast constants, and truth values as bits.
+//! Intermediate values of expressions: whole columns, broadcast constants, and truth values as bits.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use warpmill_ir::Phys;
 
 use crate::vector::{Data, Vector};
 
-/// A Rust type that is the representation of one [`Phys`].
+/// The Rust type of a [`Phys`].
 pub(super) trait Native: Copy + Default + Send + Sync + 'static {
     /// The values of a vector of this type.
     fn values(data: &Data) -> &[Self];
@@ -85,12 +85,12 @@ macro_rules! with_native {
 }
 pub(super) use with_native;
 
-/// An operand: a value per row, or one for all rows (never materialized per row).
+/// An operand: a value per row, or one for all rows (not materialized per row).
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     /// A value per row.
     Rows(Arc<Vector>),
-    /// One row that stands for all.
+    /// A single row that represents all.
     Const(Arc<Vector>),
 }
 
@@ -99,7 +99,7 @@ pub(super) enum Value {
 pub(super) enum Side<'a, T> {
     /// One per row.
     Many(&'a [T]),
-    /// The same for all rows.
+    /// One value for all rows.
     One(T),
 }
 
@@ -114,12 +114,12 @@ impl<T: Copy> Side<'_, T> {
     }
 }
 
-/// The strings of an operand, not longer than it is borrowed.
+/// The strings of an operand; valid while it is borrowed.
 #[derive(Clone, Copy)]
 pub(super) enum Texts<'a> {
     /// One per row.
     Many(&'a [StrView]),
-    /// The same for all rows.
+    /// One value for all rows.
     One(&'a StrView),
 }
 
@@ -167,7 +167,7 @@ impl Value {
         }
     }
 
-    /// The vector: all rows, or the one that stands for them.
+    /// The vector: all rows, or the single row that represents them.
     pub fn vector(&self) -> &Arc<Vector> {
         match self {
             Value::Rows(vector) | Value::Const(vector) => vector,
@@ -195,7 +195,7 @@ impl Value {
         }
     }
 
-    /// `len` rows of it.
+    /// The value as a vector of `len` rows.
     pub fn into_vector(self, len: usize) -> Arc<Vector> {
         match self {
             Value::Rows(vector) => vector,
@@ -224,7 +224,7 @@ pub(super) fn both(a: Option<&Bitmap>, b: Option<&Bitmap>) -> Option<Bitmap> {
     }
 }
 
-/// Three-valued truth of rows as bits. The truth bit of a NULL row is clear.
+/// Three-valued results as bits. The truth bit of a NULL row is clear.
 #[derive(Debug, Clone)]
 pub(super) struct Bits {
     /// Rows that are true.
@@ -291,7 +291,7 @@ impl Bits {
         Self { truth, valid }
     }
 
-    /// The same as a boolean vector.
+    /// The same values as a boolean vector.
     pub fn into_vector(self) -> Vector {
         Vector::with_validity(Data::Bool(unpack(&self.truth)), self.valid)
     }
@@ -356,7 +356,7 @@ pub(super) fn unpack(bits: &Bitmap) -> Vec<bool> {
     let mut out = Vec::with_capacity(bits.words().len() * 64);
     for word in bits.words() {
         for byte in word.to_le_bytes() {
-            // Bit `i` of the byte is kept in byte `i`, then any non-zero byte becomes 1.
+            // Moves bit `i` of the byte to byte `i`, then changes any non-zero byte to 1.
             let spread = u64::from(byte).wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
             let ones = (spread + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & 0x0101_0101_0101_0101;
             out.extend(ones.to_le_bytes().map(|b| b != 0));

@@ -1,4 +1,4 @@
-//! Conversions by Arrow's kernels: the meaning DataFusion gives them, for those that are not worth a loop of their own.
+//! Conversions by Arrow's kernels, with DataFusion's semantics, for casts that do not justify a specialized loop.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -11,7 +11,7 @@ use crate::error::{ExecError, Result};
 use crate::memory::Worker;
 use crate::vector::{Data, Vector};
 
-/// The Arrow type of values of type `ty`: strings are `Utf8`, however the plan holds them.
+/// The Arrow type for values of type `ty`: strings are `Utf8`, whatever the plan's string type.
 fn arrow_type(ty: &ColType) -> &DataType {
     if ty.phys == Phys::Str { &DataType::Utf8 } else { &ty.logical }
 }
@@ -25,7 +25,7 @@ pub(in crate::expr) fn to_arrow(input: &Vector, ty: &ColType) -> Result<ArrayRef
 pub(in crate::expr) fn from_arrow(array: &dyn Array, ty: &ColType, worker: &mut Worker) -> Result<Vector> {
     let mut vector = vector(array, ty)?;
     if let Data::Str(views) = &mut vector.data {
-        // The views are of the array, which ends here.
+        // The views refer to the array, which is dropped here.
         for view in views {
             *view = worker.text(view.as_str())?;
         }

@@ -21,7 +21,7 @@ pub(super) use texts::{Read, Write};
 
 const NANOS: i128 = 1_000_000_000;
 
-/// The way time is counted: units of a day.
+/// Unit of a date or timestamp, by units per day.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Clock {
     Days,
@@ -29,7 +29,7 @@ enum Clock {
 }
 
 impl Clock {
-    /// The clock of a date or timestamp without a time zone (UTC is as good as none).
+    /// The clock of a date or timestamp without a time zone (UTC counts as none).
     fn of(logical: &DataType) -> Option<Self> {
         match logical {
             DataType::Date32 => Some(Clock::Days),
@@ -153,7 +153,7 @@ pub(super) struct Trunc {
 enum Granularity {
     /// Multiples of so many units.
     Units(i64),
-    /// Whole months in groups: 1, 3, 12; of a clock with so many units per day.
+    /// Multiples of 1, 3 or 12 months, for a clock with so many units per day.
     Months(i64, i64),
     Week(i64),
 }
@@ -215,7 +215,7 @@ impl Compute for Trunc {
     }
 }
 
-/// Fields of types that the calendar above does not cover (zoned timestamps, times), by Arrow's kernel.
+/// Fields of types that the calendar above does not support (zoned timestamps, times), by Arrow's kernel.
 fn arrow_part(input: &Value, from: &ColType, part: DatePart, ty: &ColType, worker: &mut Worker) -> Result<Value> {
     let array = bridge::to_arrow(input.vector(), from)?;
     let fields = date_part(&array, part).map_err(|error| ExecError::Unsupported(error.to_string()))?;

@@ -37,7 +37,7 @@ enum Field {
     Hour,
     Minute,
     Second,
-    /// Seconds with their fraction, in these parts of a second.
+    /// Seconds including the fraction, in parts of a second.
     Seconds(i64),
     Epoch,
 }
@@ -111,7 +111,7 @@ impl Part {
         }
     }
 
-    /// Fields of the calendar, of days since 1970-01-01.
+    /// Calendar fields of days since 1970-01-01.
     fn of_days(&self, days: &[i32]) -> Vec<i32> {
         let fast = days.iter().fold(true, |fast, day| fast & (*day >= *FAST.start()) & (*day <= *FAST.end()));
         let wide = |f: &dyn Fn(i64) -> i64| days.iter().map(|&d| f(d.into()) as i32).collect();
@@ -133,7 +133,7 @@ impl Part {
         }
     }
 
-    /// Fields of the time of day, of timestamps in units of which a second has `per_second`.
+    /// Time-of-day fields of timestamps with `per_second` units per second.
     fn of_time(&self, values: &[i64], per_second: i64) -> Vec<i64> {
         let of = |f: &dyn Fn(i64) -> i64| values.iter().map(|&v| f(v)).collect();
         match self.field {
@@ -149,7 +149,7 @@ impl Part {
     }
 }
 
-/// Whole days of timestamps: a loop of its own for each unit, as division by a constant is a multiplication.
+/// Whole days of timestamps: a separate loop for each unit, since division by a constant compiles to a multiplication.
 fn days_of(values: &[i64], unit: TimeUnit) -> Vec<i32> {
     const DAY: i64 = 86_400;
     match unit {

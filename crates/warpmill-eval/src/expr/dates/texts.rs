@@ -1,4 +1,4 @@
-//! Dates and timestamps from and to texts, as DuckDB has them: [`warpmill_ir::scalar::moments`].
+//! Conversion of dates and timestamps from and to texts in DuckDB's format: [`warpmill_ir::scalar::moments`].
 
 use arrow::datatypes::{DataType, TimeUnit};
 use warpmill_format::Bitmap;
@@ -22,7 +22,7 @@ pub(in crate::expr) struct Read {
 }
 
 impl Read {
-    /// A function whose result is of type `ty`.
+    /// A function with result type `ty`.
     pub fn new(ty: &DataType, or_null: bool) -> Result<Self> {
         let unsupported = || ExecError::Unsupported(format!("texts as {ty}"));
         Ok(Self { clock: Clock::of(ty).ok_or_else(unsupported)?, or_null })
@@ -35,7 +35,7 @@ impl Read {
         }))
     }
 
-    /// The values of rows, and rows that have none, where there are some.
+    /// The values of rows, and the validity if some have none.
     fn values<T: Native + TryFrom<i64>>(
         &self,
         input: &Value,

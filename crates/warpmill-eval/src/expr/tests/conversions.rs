@@ -207,7 +207,7 @@ fn texts_of_moments_are_duckdbs() {
     let shown = ["2020-02-29 00:00:00", "1990-01-02 03:04:00", "0044-03-15 (BC) 00:00:00", "1970-01-01 00:00:00"];
     let expected = [Some(shown[0]), None, Some(shown[1]), Some(shown[2]), Some(shown[3])];
     assert_eq!(strings(&written), expected);
-    // Other texts are errors or NULL, values that there are none of are refused.
+    // Other texts are errors or NULL; infinite and far values are refused.
     let wrong = [Some("2020-02-30"), None, Some("2020-01-01"), Some("")];
     let error = read(Function::ReadMoment, &wrong, DataType::Date32).unwrap_err();
     assert_eq!(error.to_string(), r#"cannot convert the text "2020-02-30" to DATE"#);

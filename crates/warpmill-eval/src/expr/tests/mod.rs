@@ -86,7 +86,7 @@ pub fn eval(expr: &Expr, columns: &[Arc<Vector>]) -> Result<Arc<Vector>, ExecErr
     prepared.eval(&Chunk::from_vectors(columns.to_vec()), worker)
 }
 
-/// The selected rows, all of them written out.
+/// The selected rows, as a list.
 pub fn select(expr: &Expr, columns: &[Arc<Vector>]) -> Vec<u32> {
     let chunk = Chunk::from_vectors(columns.to_vec());
     let rows = PreparedExpr::new(expr).unwrap().select(&chunk, &mut worker()).unwrap();

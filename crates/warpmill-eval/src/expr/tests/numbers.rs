@@ -24,7 +24,7 @@ fn exact(op: ArithOp, a: i128, b: i128) -> Option<i128> {
     }
 }
 
-/// The result of rows that all have one, or whether one is an error.
+/// The expected result, and whether a row is an error.
 fn oracle(op: ArithOp, a: &[Option<i128>], b: &[Option<i128>], bounds: (i128, i128)) -> Option<Vec<Option<i128>>> {
     a.iter()
         .zip(b)

@@ -200,7 +200,7 @@ fn texts_are_made_within_the_memory_limit() {
         worker.forget_texts();
         assert!(query.memory_used() <= 64 << 10, "{expr}: {}", query.memory_used());
     }
-    // What a filter makes is forgotten chunk by chunk.
+    // Strings computed by a filter are freed chunk by chunk.
     let few = Chunk::from_vectors(vec![texts(&[Some(long.as_str()); 20])]);
     let equal = compare(CompareOp::Eq, with(Function::Upper, vec![col(0, DataType::Utf8)]), text("x"));
     let (prepared, mut worker) = (PreparedExpr::new(&equal).unwrap(), Worker::new(&limited()));

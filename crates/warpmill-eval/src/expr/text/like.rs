@@ -1,4 +1,4 @@
-//! LIKE: patterns compiled to prefix, suffix and substring searches; `_` needs a matcher of characters.
+//! LIKE: patterns compiled to prefix, suffix and substring searches; patterns with `_` use a character matcher.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ enum Pattern {
         middle: Vec<Finder<'static>>,
         suffix: String,
     },
-    /// With `_`.
+    /// Tokens, for patterns with `_`.
     Tokens(Vec<Token>),
 }
 
@@ -57,7 +57,7 @@ impl Like {
         Self { pattern: Pattern::new(&tokens), case_insensitive, negated }
     }
 
-    /// The texts that match before negation, as an automaton; `None` where there is none, or it would be too large.
+    /// An automaton for the texts that match before negation; `None` if the pattern has none, or it would be too large.
     pub fn automaton(&self) -> Option<TextAutomaton> {
         match &self.pattern {
             _ if self.case_insensitive => None,
@@ -88,7 +88,7 @@ impl Like {
     }
 }
 
-/// An escape character makes the next one literal; as the last one it stands for itself.
+/// An escape character makes the next one literal; at the end it is literal itself.
 fn tokens(pattern: &str, escape: char) -> Vec<Token> {
     let mut tokens = vec![];
     let mut chars = pattern.chars();
@@ -131,8 +131,8 @@ impl Pattern {
             Pattern::Exact(literal) => s == literal,
             Pattern::Parts { prefix, middle, suffix } => {
                 let s = s.as_bytes();
-                // An empty part is not compared: its pointer dangles, and a compare of no bytes there may take 80 ns where
-                // the library's uses masked loads.
+                // Empty parts are not compared: comparing zero bytes at a dangling pointer may take 80 ns if the library uses masked
+                // loads.
                 if s.len() < prefix.len() + suffix.len()
                     || !prefix.is_empty() && !s.starts_with(prefix.as_bytes())
                     || !suffix.is_empty() && !s.ends_with(suffix.as_bytes())
@@ -156,7 +156,7 @@ impl Pattern {
     }
 }
 
-/// Greedy matching of all of `rest`, with a way back to the last `%` only.
+/// Greedy matching of all of `rest`, backtracking to the last `%` only.
 fn matches_tokens(tokens: &[Token], mut rest: impl Iterator<Item = char> + Clone) -> bool {
     let mut t = 0;
     let mut back = None;

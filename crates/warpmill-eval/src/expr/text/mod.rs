@@ -17,7 +17,7 @@ pub(super) mod like;
 pub(super) mod regexp;
 pub(super) mod test;
 
-/// A string function whose result is held as `phys`.
+/// A string function with result representation `phys`.
 #[derive(Debug)]
 pub(super) struct Text {
     pub function: Function,
@@ -34,7 +34,7 @@ impl Compute for Text {
         let text = args[0].texts();
         let string = |i: usize| text.at(i);
         let second = |i: usize| args[1].texts().at(i);
-        // The parts lie where the first argument lies.
+        // The parts are substrings of the first argument.
         let parts = |part: &dyn for<'a> Fn(usize, &'a str) -> &'a str| -> Result<Data> {
             Ok(StrView::wrap(rows(len, valid, |i| Ok(StrView::new(part(i, string(i)))))?))
         };
@@ -161,7 +161,7 @@ fn substr(args: &[Value], valid: Option<&warpmill_format::Bitmap>, len: usize) -
     Ok(StrView::wrap(views?))
 }
 
-/// The position of what `finder` finds, from 1; 0 where it is not found.
+/// The position of the first match of `finder`, from 1; 0 without a match.
 fn position(s: &str, finder: &memmem::Finder<'_>) -> usize {
     finder.find(s.as_bytes()).map_or(0, |at| char_count(&s[..at]) + 1)
 }
@@ -208,7 +208,7 @@ fn right(s: &str, n: i64) -> &str {
     }
 }
 
-/// `s` with every occurrence of what `from` finds replaced; an empty needle occurs nowhere. `line` is a buffer.
+/// `s` with every match of `from` replaced; an empty needle matches nowhere. `line` is a buffer.
 fn replace(s: StrView, from: &memmem::Finder<'_>, to: &str, line: &mut String, worker: &mut Worker) -> Result<StrView> {
     let text = s.as_str();
     let needle = from.needle().len();
@@ -218,7 +218,7 @@ fn replace(s: StrView, from: &memmem::Finder<'_>, to: &str, line: &mut String, w
     line.clear();
     let mut end = 0;
     for at in from.find_iter(text.as_bytes()) {
-        // Occurrences of a string begin and end at characters.
+        // Matches of a string begin and end at character boundaries.
         worker.push(line, &text[end..at])?;
         worker.push(line, to)?;
         end = at + needle;
@@ -230,7 +230,7 @@ fn replace(s: StrView, from: &memmem::Finder<'_>, to: &str, line: &mut String, w
     worker.text(line)
 }
 
-/// All arguments one after the other; NULLs count as empty.
+/// Concatenates all arguments; NULLs count as empty.
 fn concat(args: &[Value], len: usize, worker: &mut Worker) -> Result<Data> {
     let sides: Vec<(Texts<'_>, &Value)> = args.iter().map(|arg| (arg.texts(), arg)).collect();
     let mut parts = vec![""; sides.len()];

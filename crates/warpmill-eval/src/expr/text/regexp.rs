@@ -21,7 +21,7 @@ pub(in crate::expr) struct Regexp {
     compiled: Option<Compiled>,
 }
 
-/// Bytes of a result up to which its size is not looked at while it is made.
+/// Largest size of a result, in bytes, that is not checked during its construction.
 const SMALL: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -49,17 +49,17 @@ impl Compiled {
         Ok(Self { regex, replacement, all, short })
     }
 
-    /// `s` replaced: a part of it, or what is in `line` then.
+    /// `s` after replacement: a part of `s`, or the content of `line`.
     fn replace<'a>(&self, s: &'a str, line: &mut String, worker: &Worker) -> Result<Option<&'a str>> {
         if let Some(short) = &self.short {
             let Some(found) = short.captures(s) else { return Ok(Some(s)) };
             let end = found.get(0).map_or(0, |all| all.end());
-            // `.` stops at a line end, so only within one line does the rest always match.
+            // `.` does not match a line end, so the rest always matches only within one line.
             if memchr::memchr(b'\n', &s.as_bytes()[end..]).is_none() {
                 return Ok(Some(found.get(1).map_or("", |group| group.as_str())));
             }
         }
-        // What a match is replaced by, at most.
+        // Upper bound of the size of a replacement.
         let groups = self.replacement.matches('$').count();
         let most = self.replacement.len() + groups * s.len();
         let times = if self.all { s.len() + 1 } else { 1 };
@@ -87,7 +87,7 @@ impl Compiled {
     }
 }
 
-/// Group references as POSIX writes them (`\1`) to those of the `regex` crate (`${1}`).
+/// Converts group references from POSIX (`\1`) to the `regex` crate's (`${1}`).
 fn rust_groups(replacement: &str) -> String {
     let mut out = String::with_capacity(replacement.len() + 8);
     let mut rest = replacement;
@@ -97,7 +97,7 @@ fn rust_groups(replacement: &str) -> String {
         let slashes = tail.bytes().take_while(|b| *b == b'\\').count();
         let digits = tail[slashes..].bytes().take_while(u8::is_ascii_digit).count();
         if digits > 0 {
-            // Of more than two backslashes the first ones stand for themselves.
+            // Of more than two backslashes all but the last two are literal.
             out.push_str(&tail[..slashes.saturating_sub(2)]);
             out.push_str(&format!("${{{}}}", &tail[slashes..slashes + digits]));
         } else {
@@ -109,8 +109,8 @@ fn rust_groups(replacement: &str) -> String {
 }
 
 impl Regexp {
-    /// Compiles the pattern if the arguments after the first are the given constants. An invalid pattern is left to be an
-    /// error of the rows that need it.
+    /// Compiles the pattern if the arguments after the first are the given constants. An invalid pattern becomes an error of the rows that need
+    /// it.
     pub fn new(function: Function, constants: Option<&[&str]>) -> Self {
         let flags_at = if function == Function::RegexpLike { 1 } else { 2 };
         let compiled = constants.and_then(|c| {

@@ -1,4 +1,4 @@
-//! Predicates that test the text of one string column: what scans evaluate on symbols.
+//! Predicates that test the text of one string column: scans evaluate them on symbols.
 
 use warpmill_format::{StrView, TextAutomaton};
 use warpmill_ir::{CompareOp, Expr, ExprKind, Phys, Scalar};
@@ -10,14 +10,14 @@ use super::like::Like;
 pub struct TextTest {
     /// The column.
     pub column: usize,
-    /// The texts that pass if they are `wanted`, and do not otherwise.
+    /// Automaton for the texts; those that match pass if `wanted`, all others if not.
     pub automaton: TextAutomaton,
     /// Whether texts that the automaton accepts pass.
     pub wanted: bool,
     plain: Plain,
 }
 
-/// The same test of a text as it is.
+/// The same test for a plain text.
 #[derive(Debug)]
 enum Plain {
     Like(Like),
@@ -25,7 +25,7 @@ enum Plain {
 }
 
 impl TextTest {
-    /// That of `expr`, if it is one.
+    /// The test that `expr` is equivalent to, if any.
     pub(in crate::expr) fn of(expr: &Expr) -> Option<Self> {
         match &expr.kind {
             ExprKind::Like { input, pattern, escape, case_insensitive: false, negated } => {
