@@ -1,4 +1,4 @@
-//! Whether there is room for a statement: on the server, in its session, and in memory.
+//! Admission of statements: limits of the server, the session, and memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -46,8 +46,8 @@ impl Admission {
         }
     }
 
-    /// Waits for room: a place in the session, the memory that the session's statements may take, and a place on the
-    /// server, in this order, each first come first served.
+    /// Waits for room: a place in the session, the session's memory limit for statements, and a place on the server, in this order, each first come
+    /// first served.
     pub(crate) async fn admit(&self, session: &ClientSession) -> Result<Room, Status> {
         if self.draining.load(Ordering::Acquire) {
             return Err(Status::unavailable("the server is shutting down"));
@@ -96,7 +96,7 @@ impl Admission {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Refuses statements from now on; those that run go on.
+    /// Refuses new statements; running ones continue.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
     }

@@ -1,5 +1,5 @@
-//! Rows to messages: each statement has a task that runs it, encodes its rows, and ends it when its time or its size is
-//! up, when it is cancelled, or when the client has gone, whether or not the client reads.
+//! Conversion of rows to messages: each statement has a task that runs it, encodes its rows, and ends it when it exceeds its time or size, when it
+//! is cancelled, or when the client disconnects, whether or not the client reads.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -22,13 +22,13 @@ use crate::server::Shared;
 use crate::session::{ClientSession, Handle, Running, Ticket, Work};
 use crate::status;
 
-/// Messages of rows, as they are sent.
+/// Encoded messages with rows.
 pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
 
 /// Encoded messages that may wait for the client.
 const MESSAGES_AHEAD: usize = 2;
 
-/// The account of a statement in the log and in the metrics; where nobody says how it ended, its client has gone.
+/// A statement's record in the log and the metrics; if its outcome is not set, the client has disconnected.
 pub(crate) struct Record {
     server: Arc<Shared>,
     session: Arc<ClientSession>,
@@ -72,7 +72,7 @@ impl Record {
         match outcome {
             Ok(()) => tracing::info!(session, user, kind, rows, bytes, waited, seconds, "statement done"),
             Err(status) => {
-                // The message may have values of the statement or of its rows: it is the client's.
+                // The message may contain values of the statement or of its rows, which belong to the client.
                 let code = format!("{:?}", status.code());
                 tracing::warn!(session, user, kind, rows, bytes, waited, seconds, code, "statement failed");
             }
@@ -88,7 +88,7 @@ impl Drop for Record {
     }
 }
 
-/// The outcome of `work`, or why it may not go on: it was cancelled, or took too long.
+/// The outcome of `work`, or the status for a cancellation or a timeout.
 pub(crate) async fn within<T>(
     server: &Shared,
     running: &Running,
@@ -125,7 +125,7 @@ async fn in_time<T>(time: Duration, work: impl Future<Output = Result<T, Status>
     })
 }
 
-/// The columns as clients are told of them: dictionaries travel as their values, UUIDs as texts.
+/// The schema announced to clients: dictionaries are sent as their values, UUIDs as texts.
 pub(crate) fn announced(schema: &SchemaRef) -> SchemaRef {
     let encoder = encoder(schema, 1 << 20, futures::stream::empty());
     encoder.known_schema().unwrap_or_else(|| Arc::clone(schema))
@@ -256,7 +256,7 @@ async fn send(
     Ok(())
 }
 
-/// The rows of all plans, one after the other; each plan begins when the one before has ended.
+/// The rows of all plans in sequence; each plan begins when the one before has ended.
 fn batches(
     plans: Vec<PlannedStatement>,
     schema: &SchemaRef,

@@ -1,4 +1,4 @@
-//! The configuration of a server, and what it refuses to start with.
+//! The configuration of a server, and checks of it.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use warpmill::physical_memory;
 
-/// The way a server runs. Every field has a default but the database.
+/// Configuration of a server. Every field but the database has a default.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -19,7 +19,7 @@ pub struct Config {
     /// Port of the Flight SQL service; 0: any free one.
     #[serde(default = "default_port")]
     pub port: u16,
-    /// PEM file of the certificate chain. With [`Config::tls_key`], the service speaks TLS only.
+    /// PEM file of the certificate chain. With [`Config::tls_key`], the service accepts TLS connections only.
     #[serde(default)]
     pub tls_cert: Option<PathBuf>,
     /// PEM file of the certificate's private key.
@@ -28,13 +28,13 @@ pub struct Config {
     /// File of `name:hash` lines ([`crate::hash_password`]).
     #[serde(default)]
     pub users: Option<PathBuf>,
-    /// Name of the environment variable that holds a bearer token.
+    /// Name of the environment variable with the bearer token.
     #[serde(default)]
     pub token_env: Option<String>,
     /// Seconds for which a token that a log-in gave is good.
     #[serde(default = "default_token_ttl")]
     pub token_ttl: u64,
-    /// The place where `/metrics` and `/health` are served.
+    /// Host that `/metrics` and `/health` are served on.
     #[serde(default = "loopback")]
     pub metrics_host: String,
     /// Port of `/metrics` and `/health`; 0: any free one. None: not served.
@@ -46,13 +46,13 @@ pub struct Config {
     /// Settings that every session starts with, as in `SET name = value`.
     #[serde(default)]
     pub settings: Vec<(String, String)>,
-    /// The way logs are written.
+    /// Format of log lines.
     #[serde(default)]
     pub log_format: LogFormat,
     /// The level of the log: `info`, `debug`, or directives of `tracing_subscriber::EnvFilter`.
     #[serde(default = "default_log_level")]
     pub log_level: String,
-    /// Seconds that running statements get to end at shutdown.
+    /// Seconds for running statements to finish at shutdown.
     #[serde(default = "default_grace")]
     pub shutdown_grace: u64,
     /// The limits of clients.
@@ -60,53 +60,53 @@ pub struct Config {
     pub limits: Limits,
 }
 
-/// The way log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Readable text.
     #[default]
     Text,
     /// One JSON object a line.
     Json,
 }
 
-/// The limits of all clients together, and each of them.
+/// Limits for all clients together, and for each of them.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes that all running statements may hold together. Each reserves its session's `warpmill.memory_limit`; what
-    /// DataFusion runs draws on one pool of this size besides.
+    /// Largest number of bytes of all running statements together. Each reserves its session's `warpmill.memory_limit`; DataFusion's operators
+    /// additionally use one pool of this size.
     pub memory: usize,
-    /// Bytes of `warpmill.memory_limit` that a session starts with. It may be raised up to [`Limits::memory`].
+    /// Initial `warpmill.memory_limit` of a session, in bytes. Clients may raise it up to [`Limits::memory`].
     pub query_memory: usize,
     /// Statements that run at once.
     pub queries: usize,
-    /// Statements of one session that run at once.
+    /// Number of concurrent statements per session.
     pub session_queries: usize,
-    /// Statements that may wait for room; more are refused at once.
+    /// Number of statements that may wait for room; further ones are refused.
     pub queue: usize,
     /// Seconds that a statement may wait for room.
     pub queue_seconds: u64,
     /// Seconds that a statement may run, the reading of its rows included.
     pub query_seconds: u64,
-    /// Bytes of rows that a statement may return, as they are sent; 0: any number.
+    /// Largest size of a statement's encoded rows, in bytes; 0: unlimited.
     pub result_bytes: u64,
-    /// Bytes of one message, in either direction.
+    /// Largest size of a message in either direction, in bytes.
     pub message_bytes: usize,
-    /// Bytes of a statement's text.
+    /// Largest size of a statement's text, in bytes.
     pub sql_bytes: usize,
     /// Connections at once.
     pub connections: usize,
-    /// Seconds after which a connection that has not asked for anything is closed.
+    /// Seconds after which a connection without any request is closed.
     pub first_request_seconds: u64,
     /// Sessions at once.
     pub sessions: usize,
-    /// Sessions of one user, and from one address.
+    /// Number of sessions per user, and per address.
     pub user_sessions: usize,
-    /// Prepared statements and unread results of one session.
+    /// Number of prepared statements and unread results per session.
     pub handles: usize,
-    /// Seconds after which a session that nobody uses ends.
+    /// Seconds after which an unused session ends.
     pub session_idle_seconds: u64,
     /// Seconds for which a result waits to be read.
     pub ticket_seconds: u64,
@@ -138,10 +138,10 @@ impl Default for Limits {
     }
 }
 
-/// The reason why a server does not start, or stopped.
+/// The reason why a server did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A value, or two that do not go together.
+    /// An invalid value, or two that contradict each other.
     #[error("{0}")]
     Invalid(String),
     /// A public address without encryption or without authentication.
@@ -195,8 +195,9 @@ impl Config {
     /// The address to listen on.
     ///
     /// # Errors
-    /// [`ConfigError::Unsafe`] for one that other machines reach, without TLS or without users; [`ConfigError::Invalid`]
-    /// for limits of zero, half a key pair, or a host that has no address.
+    /// [`ConfigError::Unsafe`] for one that is reachable from other machines without TLS or without users; [`ConfigError::Invalid`] for limits of
+    /// zero,
+    /// half a key pair, or a host without an address.
     pub fn check(&self) -> Result<SocketAddr, ConfigError> {
         let invalid = |text: &str| Err(ConfigError::Invalid(text.to_string()));
         if self.tls_cert.is_some() != self.tls_key.is_some() {
@@ -229,7 +230,7 @@ impl Config {
         Ok(address)
     }
 
-    /// The address of `/metrics` and `/health`, where they are served.
+    /// The address of `/metrics` and `/health`, if they are served.
     pub(crate) fn metrics_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
         self.metrics_port.map(|port| resolve(&self.metrics_host, port)).transpose()
     }
@@ -241,8 +242,8 @@ impl Limits {
     }
 }
 
-/// The address of `host`. Where a name has several, all must be loopback or the first that is not is the answer: what
-/// decides whether the address is safe must be the most public of them.
+/// Resolves `host`. If a name has several addresses, returns the first that is not loopback, if any: the most public one decides whether the
+/// configuration is safe.
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, ConfigError> {
     let found = (host, port).to_socket_addrs();
     let found: Vec<_> = found.map_err(|error| ConfigError::Listen(host.to_string(), error))?.collect();

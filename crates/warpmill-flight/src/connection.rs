@@ -1,4 +1,4 @@
-//! Connections: as many as the limit says, each counted until it closes. One that asks for nothing does not keep its place.
+//! Connections: limited in number, each counted until it closes. A connection without requests is closed after a time.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +20,7 @@ use crate::server::Shared;
 /// The time that a connection which is closed waits for its client to have read all and to close it, too.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// The client of a connection, which its requests name.
+/// The client of a connection, attached to its requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     address: Option<SocketAddr>,
@@ -28,25 +28,25 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Where it is.
+    /// The client's address.
     pub(crate) fn ip(&self) -> Option<IpAddr> {
         self.address.map(|address| address.ip())
     }
 
-    /// Notes a request.
+    /// Records a request.
     pub(crate) fn asks(&self) {
         self.has_asked.store(true, Ordering::Relaxed);
     }
 }
 
-/// A TCP connection that holds its place.
+/// A TCP connection that counts toward the limit.
 pub(crate) struct Connection {
     stream: TcpStream,
     peer: Peer,
-    /// The end of waiting for the first request, whatever comes before it: the client may be silent before it speaks HTTP/2, or after
-    /// it has agreed on TLS.
+    /// Deadline of the first request, in any phase: the client may be silent before it speaks HTTP/2, or after it has
+    /// negotiated TLS.
     first: Option<Pin<Box<Sleep>>>,
-    /// The end of lingering, once all has been written.
+    /// Deadline of lingering after all data have been written.
     linger: Option<Pin<Box<Sleep>>>,
     server: Arc<Shared>,
     _place: OwnedSemaphorePermit,
@@ -84,7 +84,7 @@ pub(crate) fn incoming(
                     return Some((Ok(connection), (listener, server, places)));
                 }
                 Err(error) => {
-                    // Out of file descriptors, or a client that has gone already: the next one may do better.
+                    // Out of file descriptors, or the client has disconnected; the next one may succeed.
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -145,8 +145,8 @@ impl AsyncWrite for Connection {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    /// Closes the writing half, then reads what the client still sends, to no use: a socket that is closed with something unread
-    /// resets the connection, and the client would lose the end of its results.
+    /// Closes the writing half, then discards the client's remaining data: closing a socket with unread data resets the connection, and the client
+    /// would lose the end of its results.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let own = &mut *self;
         if own.linger.is_none() {
@@ -161,7 +161,7 @@ impl AsyncWrite for Connection {
             let mut buffer = ReadBuf::new(&mut unread);
             match ready!(Pin::new(&mut own.stream).poll_read(context, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {}
-                // The client has closed it, or is gone.
+                // The client has closed it, or has disconnected.
                 _ => return Poll::Ready(Ok(())),
             }
         }

@@ -17,7 +17,7 @@ use crate::server::Shared;
 use crate::service::Flight;
 use crate::status;
 
-/// The service, behind a catcher of panics and a counter.
+/// Wraps the service: catches panics and counts requests.
 #[derive(Clone)]
 pub(crate) struct Door {
     service: FlightServiceServer<Flight>,
@@ -72,7 +72,7 @@ impl Service<Request<Body>> for Door {
     }
 }
 
-/// The method of a path, as a label: clients must not make up new ones.
+/// The method of a path as a metrics label; unknown paths share one label, so that clients cannot create new ones.
 fn known_method(path: &str) -> &'static str {
     const METHODS: [&str; 10] = [
         "Handshake",

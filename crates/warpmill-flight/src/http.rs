@@ -1,4 +1,4 @@
-//! `/metrics` and `/health`, over plain HTTP on a port of their own.
+//! `/metrics` and `/health`, over plain HTTP on a separate port.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! Warpmill as an Arrow Flight SQL server.
 //!
-//! [`Server::bind`] checks a [`Config`] and takes the port, [`Server::run`] serves until told to stop; [`serve`] is both,
-//! with logs and signals, for a process that does nothing else (`warpmill serve`).
+//! [`Server::bind`] checks a [`Config`] and binds the port, [`Server::run`] serves until it is stopped; [`serve`] does both, with logs and
+//! signals, for a process that does nothing else (`warpmill serve`).
 //!
-//! A request passes `door` (panics and transport errors become typed statuses), `auth` (who asks), `session` (whose
-//! settings and handles), `statement` (what the text may do here), `admission` (whether there is room), and `answer`
-//! (rows to messages, within the limits of time and size). `docs/flight.md` is what users read.
+//! A request passes `door` (panics and transport errors become typed statuses), `auth` (authentication), `session` (settings and handles),
+//! `statement` (which statements are permitted), `admission` (limits), and `answer` (rows to messages, within the limits of time and size).
+//! `docs/flight.md` is the documentation for users.
 
 mod admission;
 mod answer;

@@ -1,23 +1,23 @@
-//! Logs on stderr, for people or as JSON.
+//! Logs on stderr, as readable text or as JSON.
 
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Config, ConfigError, LogFormat};
 
-/// Libraries whose logs have texts of statements, values and headers in them; a `--log-level` that names one overrides this.
+/// Levels for libraries that log texts of statements, values and headers; a `--log-level` for one of them overrides this.
 const QUIET: &str = "datafusion=warn,sqlparser=warn,h2=info,hyper=info,tonic=info,tower=info,object_store=info";
 
-/// Starts the process's logs. Those of a process that has some already stay.
+/// Starts the process's logging, unless it has been started already.
 pub(crate) fn start(config: &Config) -> Result<(), ConfigError> {
     let filter = EnvFilter::try_new(format!("{QUIET},{}", config.log_level))
         .map_err(|error| ConfigError::Invalid(format!("--log-level {:?}: {error}", config.log_level)))?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    // An error means that there is a logger.
+    // An error means that a logger exists.
     let _ = match config.log_format {
         LogFormat::Text => logs.with_ansi(false).try_init(),
         LogFormat::Json => logs.json().flatten_event(true).try_init(),
     };
-    // The message of a panic may have values in it.
+    // The message of a panic may contain values.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "a panic");

@@ -1,6 +1,6 @@
 //! The memory of the process.
 
-/// Growth after which freed memory is given back: less is not worth the work.
+/// Growth in bytes that justifies returning freed memory.
 const GROWTH: u64 = 16 << 20;
 
 /// Bytes of memory that the process has.
@@ -10,8 +10,8 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// Gives memory that statements have freed back to the system. The C library keeps it: a server that once had many large results at a
-/// time would stay as large as it was then.
+/// Returns memory freed by statements to the operating system. The C library keeps it otherwise: a server would stay as large as
+/// at its peak.
 #[derive(Debug, Default)]
 pub(crate) struct Trimmer {
     /// The bytes that the process had when this was last done.
@@ -19,7 +19,7 @@ pub(crate) struct Trimmer {
 }
 
 impl Trimmer {
-    /// Gives back what there is, where the process has grown since the last time.
+    /// Returns free memory if the process has grown since the last call.
     pub(crate) fn trim(&mut self) {
         let Some(now) = resident_bytes() else { return };
         if now > self.after + GROWTH {
@@ -33,7 +33,7 @@ impl Trimmer {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn trim() {
-    // SAFETY: takes no pointer, and may be called by any thread at any time.
+    // SAFETY: takes no pointer, and any thread may call it at any time.
     unsafe { libc::malloc_trim(0) };
 }
 
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn freed_memory_goes_back() {
-        // Blocks below what the C library maps one by one; the last of each row stays and holds the heap's end.
+        // Blocks below the C library's threshold for separate mappings; the last of each row stays and pins the heap's end.
         let mut rows: Vec<Vec<Vec<u8>>> = (0..64).map(|_| (0..64).map(|_| vec![1u8; 32 << 10]).collect()).collect();
         let full = resident_bytes().unwrap();
         rows.iter_mut().for_each(|row| drop(row.drain(..63)));

@@ -27,7 +27,7 @@ pub(crate) struct Metrics {
     pub bytes: Counter,
     /// Log-ins refused.
     pub refused: Counter,
-    /// Connections, those refused included.
+    /// Connections, including refused ones.
     pub connections: Family<Labels, Counter>,
     /// Open connections.
     pub open: Gauge,
@@ -37,7 +37,7 @@ pub(crate) struct Metrics {
     memory: Gauge<f64, AtomicU64>,
 }
 
-/// Numbers that are read when they are asked for.
+/// Values that are read at the time of a request.
 pub(crate) struct Now {
     pub running: usize,
     pub waiting: usize,

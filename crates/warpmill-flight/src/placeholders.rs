@@ -1,4 +1,4 @@
-//! Placeholders as drivers write them (`?`, `$1`, `$name`), numbered `$1`, `$2`, ... as the engine takes them.
+//! Conversion of drivers' placeholders (`?`, `$1`, `$name`) to the engine's `$1`, `$2`, ...
 
 use warpmill::pieces::{Piece, first_piece, push_parameter};
 
@@ -7,12 +7,12 @@ use warpmill::pieces::{Piece, first_piece, push_parameter};
 pub(crate) struct Numbered {
     /// The text.
     pub sql: String,
-    /// The names of the parameters, in order: `1`, `2`, ... where they have none.
+    /// The names of the parameters, in order; `1`, `2`, ... for unnamed ones.
     pub names: Vec<String>,
 }
 
-/// Numbers the placeholders of a statement: `?` by position, `$name` by first appearance. Strings, quoted names and
-/// comments are left alone.
+/// Numbers the placeholders of a statement: `?` by position, `$name` by first appearance. Strings, quoted names and comments are not
+/// changed.
 ///
 /// # Errors
 /// Placeholders of different kinds in one statement; numbers beyond [`MAX`].
@@ -62,7 +62,7 @@ pub(crate) fn number(sql: &str) -> Result<Numbered, String> {
     Ok(Numbered { sql: out, names })
 }
 
-/// Most parameters of a statement.
+/// Largest number of parameters of a statement.
 const MAX: usize = 10_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

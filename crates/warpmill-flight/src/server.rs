@@ -39,13 +39,13 @@ pub struct Server {
     tls: Option<ServerTlsConfig>,
 }
 
-/// The interval at which expired sessions and handles, and freed memory, are looked for.
+/// The interval at which expired sessions and handles are removed, and freed memory is returned.
 const SWEEP: Duration = Duration::from_secs(1);
-/// The interval at which silent clients are asked whether they are there, and how long they have to answer.
+/// The interval of keepalive pings to silent clients, and the time for their answer.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 /// Streams that one connection may have open.
 const STREAMS: u32 = 256;
-/// Bytes of a request's headers.
+/// Largest size of a request's headers, in bytes.
 const HEADERS: u32 = 64 << 10;
 /// The time that cancelled statements have to end at shutdown, after their grace.
 const LAST_CALL: Duration = Duration::from_secs(5);
@@ -53,11 +53,11 @@ const LAST_CALL: Duration = Duration::from_secs(5);
 const STACK: usize = 32 << 20;
 
 impl Server {
-    /// Checks a configuration and takes its ports. Nothing is served yet.
+    /// Checks a configuration and binds its ports. Does not serve yet.
     ///
     /// # Errors
-    /// [`ConfigError::Unsafe`] for a public address without TLS and users; what is wrong with the files that the
-    /// configuration names; [`ConfigError::Listen`] for a port that is taken.
+    /// [`ConfigError::Unsafe`] for a public address without TLS and users; errors in the files that the configuration names; [`ConfigError::Listen`]
+    /// for a port that is in use.
     pub fn bind(config: Config) -> Result<Self, ConfigError> {
         let address = config.check()?;
         let metrics = config.metrics_address()?;
@@ -90,7 +90,7 @@ impl Server {
         self.listener.local_addr().expect("a bound socket has an address")
     }
 
-    /// The address of `/metrics` and `/health`, where they are served.
+    /// The address of `/metrics` and `/health`, if they are served.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().and_then(|listener| listener.local_addr().ok())
     }
@@ -101,8 +101,8 @@ impl Server {
         format!("{scheme}://{}", self.address())
     }
 
-    /// Serves until `stop` ends, then until running statements have ended or their grace is over. Must be called inside a
-    /// tokio runtime.
+    /// Serves until `stop` ends, then until running statements have ended or their grace period is over. Must be called inside a tokio
+    /// runtime.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ConfigError> {
         let uri = self.uri();
         let Self { config, shared, listener, metrics, tls } = self;
@@ -146,7 +146,7 @@ impl Server {
 
 type Served = tokio::task::JoinHandle<Result<(), ConfigError>>;
 
-/// Waits for the last statements: first as long as they may take, then as long as they need to stop.
+/// Waits for the last statements: first for the grace period, then for the time that they need to stop.
 async fn drained(
     shared: &Shared,
     serving: &mut Served,
@@ -159,7 +159,7 @@ async fn drained(
     shared.sessions.handles.cancel_all();
     match tokio::time::timeout(LAST_CALL, &mut *serving).await {
         Ok(outcome) => outcome,
-        // Connections whose clients do not say good-bye.
+        // Connections that clients do not close.
         Err(_) => {
             serving.abort();
             serving.await
@@ -204,13 +204,13 @@ async fn sweep(shared: Arc<Shared>) {
     }
 }
 
-/// The certificate and its key, once they are known to fit.
+/// The certificate and its key, after a check that they match.
 fn tls(config: &Config) -> Result<Option<ServerTlsConfig>, ConfigError> {
     let (Some(cert), Some(key)) = (&config.tls_cert, &config.tls_key) else { return Ok(None) };
     let read = |path: &std::path::PathBuf| std::fs::read(path).map_err(|error| ConfigError::File(path.clone(), error));
     let identity = Identity::from_pem(read(cert)?, read(key)?);
     let tls = ServerTlsConfig::new().identity(identity).timeout(Duration::from_secs(10));
-    // The transport looks at the pair when it is given one.
+    // The transport checks the pair when it is set.
     let checked = Transport::builder().tls_config(tls.clone());
     checked.map_err(|error| {
         let files = format!("{} and {}", cert.display(), key.display());
@@ -229,10 +229,10 @@ fn with_sources(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Serves until the process gets SIGINT or SIGTERM. `ready` is told the server's addresses before the first client is.
+/// Serves until the process receives SIGINT or SIGTERM. Calls `ready` with the server before the first client connects.
 ///
 /// # Errors
-/// Those of [`Server::bind`], and of the transport.
+/// The errors of [`Server::bind`], and of the transport.
 pub fn serve(config: Config, ready: impl FnOnce(&Server)) -> Result<(), ConfigError> {
     logging::start(&config)?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();

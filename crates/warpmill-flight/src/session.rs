@@ -1,8 +1,9 @@
-//! Sessions: whose settings, views, prepared statements and results a request means.
+//! Sessions: the settings, views, prepared statements and results of requests.
 //!
-//! A log-in gives a token, and the token is a session of its own. Those who send no such token share one session for each
-//! user, until they set session options: that gives them a session of their own, named by a cookie. Prepared statements
-//! and results are found by unguessable handles, which work for the user who got them only.
+//! A log-in returns a token that identifies a separate session. Clients without a token share one session per user until they set session options:
+//! then
+//! they get a separate session, identified by a cookie. Prepared statements and results are identified by unguessable handles, which are valid for
+//! the user who got them only.
 
 mod handles;
 mod options;
@@ -25,15 +26,15 @@ pub(crate) use options::{OptionError, OptionValue, SessionOptions};
 use crate::auth::{ANONYMOUS, Auth, Credentials, SESSION_COOKIE, TOKEN_USER, cookie, credentials, secret};
 use crate::config::{Config, ConfigError, Limits};
 
-/// The session of one client, or of all clients of a user that have none of their own.
+/// The session of one client, or the one that all clients of a user without a separate session share.
 pub(crate) struct ClientSession {
-    /// For logs.
+    /// Id in logs.
     pub id: u64,
-    /// Whose it is.
+    /// Name of the user.
     pub user: Arc<str>,
-    /// From where it was made.
+    /// The address of the client that created it.
     from: Option<IpAddr>,
-    /// Whether clients without a token or cookie of their own share it.
+    /// Whether clients without a token or cookie share it.
     pub shared: bool,
     /// The engine's session.
     pub engine: warpmill::Session,
@@ -81,19 +82,19 @@ struct Tables {
 }
 
 impl Tables {
-    /// The sessions of one client each.
+    /// The sessions that are not shared.
     fn own(&self) -> impl Iterator<Item = &Arc<ClientSession>> {
         self.tokens.values().filter_map(|token| token.session.as_ref()).chain(self.cookies.values())
     }
 }
 
 struct Token {
-    /// `None`: it has ended. Its memory does not wait until the token is forgotten.
+    /// `None`: it has ended. Its memory is freed before the token expires.
     session: Option<Arc<ClientSession>>,
     expires: Instant,
 }
 
-/// The time that an expired token is told from an unknown one.
+/// Time for which expired tokens are distinguished from unknown ones.
 const REMEMBER_EXPIRED: Duration = Duration::from_secs(3600);
 
 impl Sessions {
@@ -118,7 +119,7 @@ impl Sessions {
         tables.own().count() + tables.shared.len()
     }
 
-    /// Refuses a session of `user` from an address, where there are too many.
+    /// Refuses a new session if `user` or the address has too many.
     fn check_count(&self, user: &str, from: Option<IpAddr>) -> Result<(), Status> {
         let refuse = |whose: &str, limit: usize| {
             let text = format!("there are {limit} sessions{whose}, which is the limit: close some, or try later");
@@ -138,7 +139,7 @@ impl Sessions {
         }
     }
 
-    /// The session that a request means.
+    /// The session of a request.
     pub(crate) async fn of_request(&self, headers: &MetadataMap) -> Result<Arc<ClientSession>, Status> {
         let user: Arc<str> = match credentials(headers) {
             Credentials::Bearer(token) => {
@@ -197,8 +198,8 @@ impl Sessions {
         Ok(Arc::clone(self.tables.lock().shared.entry(user).or_insert(made)))
     }
 
-    /// A session of its own for whoever asks with these headers, and the token that names it. `payload` is what a
-    /// handshake's message says of name and password, where the headers say nothing.
+    /// Creates a separate session for the client with these headers, and its token. `payload` is the name and password in a handshake's message,
+    /// used if the headers contain none.
     pub(crate) async fn log_in(
         &self,
         headers: &MetadataMap,
@@ -207,7 +208,7 @@ impl Sessions {
     ) -> Result<(String, Arc<ClientSession>), Status> {
         let user: Arc<str> = match (credentials(headers), payload) {
             (Credentials::Bearer(token), _) if self.auth.is_token(&token) => TOKEN_USER.into(),
-            // Drivers shake hands again with the token that they have got.
+            // Drivers repeat the handshake with the token that they have got.
             (Credentials::Bearer(token), _) if !self.auth.is_open() => {
                 let session = self.of_token(&token)?;
                 let session = session.ok_or_else(|| Status::unauthenticated("this bearer token is not known"))?;
@@ -226,7 +227,7 @@ impl Sessions {
         Ok((token, session))
     }
 
-    /// A session of its own for a client that shares one, and the cookie that names it.
+    /// Creates a separate session for a client that shares one, and its cookie.
     pub(crate) async fn separate(
         &self,
         shared: &ClientSession,
@@ -266,7 +267,7 @@ impl Sessions {
         Ok(Arc::new(session))
     }
 
-    /// Ends a session that is not shared: its statements are cancelled, its handles and its token or cookie forgotten.
+    /// Ends a session that is not shared: cancels its statements, and removes its handles and its token or cookie.
     pub(crate) fn close(&self, session: &Arc<ClientSession>) {
         session.closed.store(true, Ordering::Release);
         {
@@ -280,7 +281,7 @@ impl Sessions {
         tracing::debug!(session = session.id, user = &*session.user, "session ends");
     }
 
-    /// Forgets what has expired.
+    /// Removes expired sessions.
     pub(crate) fn sweep(&self) {
         let idle = Duration::from_secs(self.limits().session_idle_seconds);
         let now = Instant::now();

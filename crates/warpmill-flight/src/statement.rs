@@ -1,4 +1,4 @@
-//! The kind of a statement, and what it may do on a server.
+//! Classification of statements, and the checks of what a server permits.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use crate::config::Limits;
 use crate::placeholders;
 use crate::status;
 
-/// The way a statement is treated.
+/// How a statement is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It has rows.
+    /// A query: it has rows.
     Query,
-    /// It changes rows; its plan's one row is their number.
+    /// Changes rows; its plan returns one row with their number.
     Change,
-    /// It changes rows, and is run as a whole: there is no plan of it without its being run.
+    /// Changes rows, and is executed as a whole: planning it would execute it.
     Edit,
     /// EXPLAIN in all its forms: rows of text, made when they are read.
     Explain,
-    /// Anything else. It has no rows.
+    /// Any other statement. It has no rows.
     Command,
 }
 
 impl Kind {
-    /// For logs and metrics.
+    /// The name in logs and metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Query => "query",
@@ -42,10 +42,10 @@ impl Kind {
     }
 }
 
-/// A statement that may be run.
+/// A statement that has passed the checks.
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
-    /// Its text, with numbered placeholders.
+    /// The text, with numbered placeholders.
     pub sql: String,
     /// The names of its parameters.
     pub parameters: Vec<String>,
@@ -76,7 +76,7 @@ pub(crate) async fn read(session: &warpmill::Session, sql: &str, policy: &Policy
     }
     let numbered = placeholders::number(sql).map_err(Status::invalid_argument)?;
     let statement = |kind| Statement { sql: numbered.sql.clone(), parameters: numbered.names.clone(), kind };
-    // The engine's own form, which DataFusion's parser does not know.
+    // The engine's own syntax, which DataFusion's parser does not support.
     let mut words = sql.split_whitespace().map(str::to_ascii_lowercase);
     if (words.next().as_deref(), words.next().as_deref()) == (Some("explain"), Some("kernels")) {
         return Ok(Read { statement: statement(Kind::Explain), setting: None });
@@ -91,7 +91,7 @@ pub(crate) async fn read(session: &warpmill::Session, sql: &str, policy: &Policy
     Ok(Read { statement: statement(kind), setting })
 }
 
-/// The kind of a statement, and the setting that it changes to which value, after the checks that it may.
+/// The kind of a statement, and the setting and value that it changes; checks that the change is permitted.
 async fn setting(
     parsed: Parsed,
     state: &SessionState,
@@ -149,7 +149,7 @@ fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
             ast::Statement::Pragma { is_eq: true, .. } => {
                 return Err(Status::permission_denied("PRAGMA name = value: clients SET what is theirs"));
             }
-            // Requests of one client may come to sessions that others have, too.
+            // Requests of one client may be executed in sessions shared with others.
             ast::Statement::StartTransaction { .. }
             | ast::Statement::Commit { .. }
             | ast::Statement::Rollback { .. } => {
@@ -170,7 +170,7 @@ fn changes_rows(with: &ast::With) -> bool {
     with.cte_tables.iter().any(|cte| matches!(*cte.query.body, ast::SetExpr::Insert(_)) || edits(&cte.query.body))
 }
 
-/// Whether what CTEs are before changes rows.
+/// Whether the statement after the CTEs changes rows.
 fn edits(body: &ast::SetExpr) -> bool {
     matches!(body, ast::SetExpr::Delete(_) | ast::SetExpr::Update(_) | ast::SetExpr::Merge(_))
 }
@@ -191,7 +191,7 @@ fn returns(statement: &ast::Statement) -> bool {
     }
 }
 
-/// The columns of the answer of a statement that changes rows.
+/// The schema of the result of a statement that changes rows.
 pub(crate) fn count_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]))
 }
@@ -206,15 +206,15 @@ pub(crate) fn explain_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![text("plan_type"), text("plan")]))
 }
 
-/// Names without a prefix are the engine's, some of them those that DuckDB has for its settings.
+/// Names without a prefix are the engine's; some are DuckDB's names of the settings.
 pub(crate) fn full_name(name: &str) -> String {
     if name.contains('.') { name.to_string() } else { format!("warpmill.{}", warpmill::our_setting(name)) }
 }
 
-/// Settings of DataFusion that change what statements mean or how they are planned, not what they may take.
+/// Settings of DataFusion that change the meaning or the planning of statements, not their limits.
 const OPEN_SETTINGS: [&str; 3] = ["datafusion.execution.time_zone", "datafusion.sql_parser.", "datafusion.optimizer."];
 
-/// Settings among those that are limits, or that hide mistakes.
+/// Exceptions: settings that are limits, or that hide mistakes.
 const CLOSED_SETTINGS: [&str; 4] = [
     "datafusion.optimizer.max_passes",
     "datafusion.optimizer.skip_failed_rules",
@@ -222,8 +222,8 @@ const CLOSED_SETTINGS: [&str; 4] = [
     "datafusion.sql_parser.recursion_limit",
 ];
 
-/// The engine's settings that are the clients': what a statement means, how it is planned, and how tables that it writes are stored.
-/// Others are about the machine, its devices and files, or for tests.
+/// The engine's settings that clients may change: the meaning and planning of statements, and the storage of tables that they write. Others
+/// concern the machine, its devices and files, or are for tests.
 const CLIENTS: [&str; 24] = [
     "cluster",
     "codec",
@@ -253,7 +253,7 @@ const CLIENTS: [&str; 24] = [
 
 fn is_open(name: &str) -> bool {
     match name.strip_prefix("warpmill.") {
-        // What does not exist is refused for that.
+        // Unknown settings are refused as unknown.
         Some(ours) => CLIENTS.contains(&ours) || !WarpmillOptions::default().entries().iter().any(|it| it.key == name),
         None => OPEN_SETTINGS.iter().any(|open| name.starts_with(open)) && !CLOSED_SETTINGS.contains(&name),
     }

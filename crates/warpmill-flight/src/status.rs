@@ -6,10 +6,10 @@ use arrow_flight::error::FlightError;
 use tonic::{Code, Status};
 use warpmill::Error;
 
-/// Longest text of a status: it travels in headers, whose size clients limit.
+/// Largest size of a status text: it is sent in headers, whose size clients limit.
 const MAX_TEXT: usize = 2048;
 
-/// The status of a failed statement. Clients see the engine's message.
+/// The status of a failed statement, with the engine's message.
 pub(crate) fn of(error: &Error) -> Status {
     let code = match error {
         Error::Parse(_) | Error::Plan(_) | Error::Setting(_) | Error::Execution(_) => Code::InvalidArgument,
@@ -51,7 +51,7 @@ fn of_format(error: &warpmill::FormatError) -> Code {
     }
 }
 
-/// A status whose text is cut where it would be too long for a header.
+/// A status whose text is truncated to fit a header.
 pub(crate) fn new(code: Code, text: impl Into<String>) -> Status {
     let mut text = text.into();
     if text.len() > MAX_TEXT {
@@ -62,7 +62,7 @@ pub(crate) fn new(code: Code, text: impl Into<String>) -> Status {
     Status::new(code, text)
 }
 
-/// The status of a panic. Clients do not see its message, which may have values of others in it.
+/// The status of a panic. Its message is not sent to clients, since it may contain other clients' values.
 pub(crate) fn of_panic(panic: &(dyn Any + Send), work: &str) -> Status {
     match warpmill::out_of_memory(panic) {
         Some(error) => of(&error),

@@ -3,13 +3,13 @@
 use argon2::password_hash::Encoding;
 use tonic::metadata::MetadataMap;
 
-/// The cookie that names a session, as other Flight SQL servers call it.
+/// The name of the session cookie, as in other Flight SQL servers.
 pub(crate) const SESSION_COOKIE: &str = "arrow_flight_session_id";
 
 /// The `authorization` header.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Credentials {
-    /// There is none.
+    /// No credentials.
     None,
     /// A bearer token.
     Bearer(String),

@@ -1,4 +1,4 @@
-//! The identity of clients: passwords, the token of the environment, and what requests carry.
+//! Authentication of clients: passwords, the token from the environment, and credentials in requests.
 
 mod header;
 mod tries;
@@ -18,9 +18,9 @@ pub(crate) use header::{Credentials, SESSION_COOKIE, cookie, credentials};
 use tries::Tries;
 use users::Users;
 
-/// The name of those who need none.
+/// The user name of clients of a server without authentication.
 pub(crate) const ANONYMOUS: &str = "anonymous";
-/// The name of those who have the token of the environment.
+/// The user name of clients with the token from the environment.
 pub(crate) const TOKEN_USER: &str = "token";
 /// Shortest token that is taken from the environment, in bytes.
 const MIN_TOKEN: usize = 16;
@@ -42,7 +42,7 @@ impl Auth {
         Ok(Self { users, token, verifying: Semaphore::new(VERIFY_AT_ONCE), tries: Tries::default() })
     }
 
-    /// Whether nobody has to say who they are.
+    /// Whether the server requires no authentication.
     pub(crate) fn is_open(&self) -> bool {
         self.users.is_none() && self.token.is_none()
     }
@@ -52,7 +52,8 @@ impl Auth {
         self.token.as_deref().is_some_and(|known| equal(known.as_bytes(), token.as_bytes()))
     }
 
-    /// The user with this name and password. Unknown names take as long as wrong passwords; who fails too often has to wait.
+    /// Authenticates a user by name and password. Unknown names take as long as wrong passwords; after too many failures attempts are
+    /// refused for a while.
     pub(crate) async fn log_in(&self, name: &str, password: String, from: Option<IpAddr>) -> Result<Arc<str>, Status> {
         let Some(users) = self.users.clone() else {
             return Err(Status::unauthenticated("this server has no passwords: send its token as a bearer token"));
@@ -71,7 +72,7 @@ impl Auth {
         }
     }
 
-    /// Forgets what has expired.
+    /// Removes expired entries.
     pub(crate) fn sweep(&self) {
         self.tries.sweep();
     }
@@ -84,7 +85,7 @@ pub(crate) fn secret() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The line of a users file that lets in whoever knows `password`, without the name: an argon2id hash with a fresh salt.
+/// Makes the users-file line for `password`, without the name: an argon2id hash with a fresh salt.
 ///
 /// # Errors
 /// A password that is empty, or longer than argon2 takes.

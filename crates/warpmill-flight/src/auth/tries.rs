@@ -1,4 +1,4 @@
-//! Log-ins that have failed lately: who fails too often has to wait.
+//! Recent failed log-ins, and the refusal of further ones after too many.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tonic::Status;
 
-/// For how long a failure counts after the first of its kind.
+/// Time for which failures count, from the first one on.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Failures of one name from one address, after which the next are refused.
+/// Number of failures of one name from one address after which further attempts are refused.
 const OF_USER: u32 = 10;
-/// The same of all names from one address.
+/// Number of failures of all names from one address after which further attempts are refused.
 const OF_ADDRESS: u32 = 100;
 
-/// What is counted: an address, or a name from it.
+/// Key of the counters: an address, or an address and a name.
 type Key = (IpAddr, Option<Box<str>>);
 
 /// The failures.
@@ -29,7 +29,7 @@ struct Failures {
 
 fn keys(name: &str, address: Option<IpAddr>) -> [(Key, u32); 2] {
     let address = match address {
-        // Whoever has one address of such a network has all.
+        // A client that has one IPv6 address usually controls the whole /64 network.
         Some(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_none() => {
             IpAddr::V6(Ipv6Addr::from(u128::from(v6) & !u128::from(u64::MAX)))
         }
@@ -55,7 +55,7 @@ impl Tries {
         Ok(())
     }
 
-    /// Counts a log-in that failed.
+    /// Counts a failed log-in.
     pub(super) fn failed(&self, name: &str, address: Option<IpAddr>) {
         let now = Instant::now();
         let mut failures = self.0.lock();
@@ -68,7 +68,7 @@ impl Tries {
         }
     }
 
-    /// Forgets what counts no more.
+    /// Removes expired counters.
     pub(super) fn sweep(&self) {
         self.0.lock().retain(|_, found| found.since.elapsed() < WINDOW);
     }

@@ -16,7 +16,7 @@ pub(super) struct Users {
 }
 
 impl Users {
-    /// Reads a file. Empty lines and those that begin with `#` say nothing.
+    /// Reads a file. Ignores empty lines and lines that begin with `#`.
     pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError::File(path.into(), error))?;
         let mut hashes = HashMap::new();

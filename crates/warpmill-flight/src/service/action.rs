@@ -30,7 +30,7 @@ const CLOSE: &str = "ClosePreparedStatement";
 const CANCEL_QUERY: &str = "CancelQuery";
 const CANCEL_INFO: &str = "CancelFlightInfo";
 
-/// The actions that [`run`] knows.
+/// The actions that [`run`] supports.
 pub(super) fn types() -> impl Iterator<Item = ActionType> + Send {
     let actions = [
         (CREATE, "Prepares a statement: ActionCreatePreparedStatementRequest, ...Result"),
@@ -58,7 +58,7 @@ pub(super) async fn run(
         CLOSE => {
             let request: ActionClosePreparedStatementRequest = unpack(&body)?;
             let handle = &request.prepared_statement_handle;
-            // Found first: a handle of a result is not one of a statement.
+            // Checked first: a handle of a result is not one of a statement.
             server.sessions.handles.prepared(&session.user, handle)?;
             server.sessions.handles.remove(&session.user, handle);
             Ok(Response::new(Box::pin(futures::stream::empty())))
@@ -112,7 +112,7 @@ async fn create(
     })
 }
 
-/// The columns of a statement's rows, and its parameters. Drivers take a statement without columns for an update.
+/// The schema of a statement's rows, and its parameters. Drivers take a statement without columns for an update.
 async fn schemas(session: &ClientSession, statement: &Statement) -> Result<(Schema, Schema), Status> {
     let explain = statement.kind == Kind::Explain;
     let bare = statement.parameters.is_empty();
@@ -131,7 +131,7 @@ async fn schemas(session: &ClientSession, statement: &Statement) -> Result<(Sche
     Ok((dataset, parameter_schema(&statement.parameters, &types)))
 }
 
-/// Parameters whose type the statement does not tell are text, which the engine converts.
+/// Parameters of unknown type are texts, which the engine converts.
 fn parameter_schema(names: &[String], types: &HashMap<String, Option<DataType>>) -> Schema {
     let field = |(i, name): (usize, &String)| {
         let found = types.get(&format!("${}", i + 1)).cloned().flatten();
@@ -147,7 +147,7 @@ fn ipc(schema: &Schema) -> Result<prost::bytes::Bytes, Status> {
     Ok(bytes)
 }
 
-/// Cancels the results of a query: those that wait, and those that are read.
+/// Cancels the results of a query, both waiting ones and those being read.
 fn cancel(server: &Shared, session: &ClientSession, info: &FlightInfo) -> Result<CancelStatus, Status> {
     let handles = &server.sessions.handles;
     let mut found = None;

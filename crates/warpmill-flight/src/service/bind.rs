@@ -19,13 +19,13 @@ use crate::server::Shared;
 use crate::session::ClientSession;
 use crate::status;
 
-/// Messages of batches, the first of which has been looked at.
+/// Messages of batches; the first one has been inspected.
 pub(super) struct Data {
     first: FlightData,
     rest: Streaming<FlightData>,
 }
 
-/// The bytes of parameters that may be bound, in messages of the largest size.
+/// Largest size of bound parameters, in messages of the largest size.
 const MESSAGES: usize = 8;
 
 impl Data {
@@ -33,8 +33,8 @@ impl Data {
         Self { first, rest }
     }
 
-    /// The batches, whose dictionaries have no more than `limit` bytes, and are counted in `memory` together with the message that is
-    /// decoded. A first message without data names the command only.
+    /// Decodes the batches; limits dictionaries to `limit` bytes, and reserves them in `memory` together with the message being decoded. A
+    /// first message without data only contains the command.
     pub(super) fn batches(self, limit: usize, memory: MemoryReservation) -> FlightRecordBatchStream {
         let first = (!self.first.data_header.is_empty()).then_some(Ok(self.first));
         let rest = self.rest.map_err(|status| FlightError::from(status::of_transport(status)));
@@ -44,7 +44,7 @@ impl Data {
         FlightRecordBatchStream::new_from_flight_data(all)
     }
 
-    /// All rows; `None` where there is no batch of columns at all.
+    /// All rows; `None` if there is no schema at all.
     async fn rows(self, session: &ClientSession, limit: usize) -> Result<Option<Bound>, Status> {
         let mut batches = self.batches(limit, reservation(session, "a message of parameters"));
         let (mut rows, mut found) = (Vec::new(), false);
@@ -53,7 +53,7 @@ impl Data {
             room.take(batch.get_array_memory_size())?;
             found |= batch.num_columns() > 0;
             if batch.num_columns() > 0 {
-                // Without bytes, or with the same ones in many rows, a few of a message may stand for any number of
+                // Columns without bytes, or with shared bytes, let a few bytes of a message represent any number of
                 // values.
                 let row = size_of::<Vec<ScalarValue>>() + batch.num_columns() * size_of::<ScalarValue>();
                 room.take(batch.num_rows().saturating_mul(row))?;
@@ -66,7 +66,7 @@ impl Data {
     }
 }
 
-/// The bytes that parameters have, of those that they may have.
+/// Bytes used by parameters, out of a limit.
 struct Room {
     used: usize,
     limit: usize,
@@ -78,24 +78,24 @@ impl Room {
         let limit = self.limit;
         let refused = || Status::resource_exhausted(format!("the parameters have more than {limit} bytes"));
         self.used = self.used.checked_add(bytes).filter(|used| *used <= limit).ok_or_else(refused)?;
-        // Rows are many and small: the pool is asked for a few megabytes at a time.
+        // Rows are many and small: memory is reserved in steps of a megabyte.
         let step = self.used.next_multiple_of(1 << 20);
         if step > self.memory.size() { hold(&self.memory, step) } else { Ok(()) }
     }
 }
 
-/// What a stream's messages are held against before they are decoded.
+/// Limits checked for a stream's messages before they are decoded.
 struct Checks {
     /// Bytes of the dictionaries, which stay until the stream ends.
     dictionaries: HashMap<i64, u64>,
-    /// The most bytes of dictionaries.
+    /// Largest size of dictionaries, in bytes.
     limit: u64,
-    /// The memory of the dictionaries and of one message.
+    /// The reservation for the dictionaries and one message.
     memory: MemoryReservation,
 }
 
 impl Checks {
-    /// A message that claims no more than it has, and for which there is memory: the decoder makes room for what is claimed.
+    /// Checks that a message claims no more bytes than it has, and that memory is available: the decoder allocates what is claimed.
     fn checked(&mut self, message: FlightData) -> Result<FlightData, FlightError> {
         let claimed = warpmill::check_message(&message.data_header, &message.data_body, &mut self.dictionaries);
         let claimed = claimed.map_err(|error| match error {
@@ -123,8 +123,8 @@ pub(super) async fn next(
     let next = AssertUnwindSafe(batches.next()).catch_unwind().await;
     let next = next.map_err(|_| Status::invalid_argument("the stream of batches is malformed"))?;
     if next.is_none() {
-        // A stream that the client has reset ends as one that is complete does. Whoever answers a reset stream is dropped as
-        // soon as it waits, and must not take the rows for all there are before that.
+        // A stream that the client has reset ends like a complete one. The handler of a reset stream is dropped at its next await, so yielding here
+        // prevents it from taking the rows so far for all.
         tokio::task::yield_now().await;
     }
     next.transpose().map_err(status::of_stream)
@@ -159,7 +159,7 @@ pub(super) async fn parameters(
     }
 }
 
-/// Binds rows to a prepared statement: it is run for each of them.
+/// Binds rows to a prepared statement, which is run for each of them.
 pub(super) async fn bind(
     server: &Arc<Shared>,
     session: &ClientSession,
@@ -167,7 +167,7 @@ pub(super) async fn bind(
     data: Data,
 ) -> Result<(), Status> {
     let (session, prepared) = server.sessions.handles.prepared(&session.user, handle)?;
-    // Rows that were bound before make room for these.
+    // Drops the rows bound before, to free memory for these.
     *prepared.bound.lock() = Arc::default();
     let bound = parameters(server, &session, prepared.statement.parameters.len(), data).await?;
     *prepared.bound.lock() = Arc::new(bound.unwrap_or_default());

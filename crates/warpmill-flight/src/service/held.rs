@@ -11,11 +11,11 @@ use warpmill::ScalarValue;
 use crate::session::ClientSession;
 use crate::status;
 
-/// Rows of values, one for each time that a statement is to be run.
+/// Rows of parameter values, one for each run of a statement.
 #[derive(Debug, Default)]
 pub(crate) struct Bound {
     pub rows: Vec<Vec<ScalarValue>>,
-    /// The memory of the rows; none where there are none.
+    /// The reservation for the rows; `None` without rows.
     _memory: Option<MemoryReservation>,
 }
 
@@ -25,22 +25,22 @@ impl Bound {
     }
 }
 
-/// A reservation of no bytes yet in the memory of the session. `name` is what errors call it.
+/// An empty reservation in the session's memory. `name` appears in errors.
 pub(super) fn reservation(session: &ClientSession, name: &'static str) -> MemoryReservation {
     MemoryConsumer::new(name).register(&session.engine.context().runtime_env().memory_pool)
 }
 
-/// Reserves `bytes` in all.
+/// Changes the reservation to `bytes`.
 ///
 /// # Errors
-/// `RESOURCE_EXHAUSTED` where the session has not got them.
+/// `RESOURCE_EXHAUSTED` if the session's memory is not enough.
 pub(super) fn hold(memory: &MemoryReservation, bytes: usize) -> Result<(), Status> {
     memory.try_resize(bytes).map_err(|error| status::of(&error.into()))
 }
 
-/// The bytes that a stream's batches may have at a time, from when they are decoded until they are written.
+/// Limit of the bytes of a stream's batches between decoding and writing.
 pub(super) struct Ahead {
-    /// The bytes left, in [`UNIT`]s.
+    /// Remaining bytes, in [`UNIT`]s.
     units: Arc<Semaphore>,
     most: u32,
 }
@@ -48,21 +48,21 @@ pub(super) struct Ahead {
 /// The unit that bytes of batches are counted in.
 const UNIT: usize = 1 << 10;
 
-/// The memory of a batch, given back when this is dropped.
+/// The reservation for a batch, released when dropped.
 pub(super) struct Held {
     _units: OwnedSemaphorePermit,
     _memory: MemoryReservation,
 }
 
 impl Ahead {
-    /// Room for `bytes` of batches at a time.
+    /// A limit of `bytes`.
     pub(super) fn new(bytes: usize) -> Self {
         let most = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX >> 4).clamp(1, u32::MAX >> 4);
         Self { units: Arc::new(Semaphore::new(most as usize)), most }
     }
 
-    /// Waits until there is room for the batch beside those before it, then reserves its memory. A batch that is larger than all of
-    /// the room waits until it is alone.
+    /// Waits until the limit has room for the batch beside those before it, then reserves its memory. A batch larger than the limit waits until
+    /// it is alone.
     pub(super) async fn hold(&self, session: &ClientSession, batch: &RecordBatch) -> Result<Held, Status> {
         let bytes = size(batch);
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).clamp(1, self.most);
@@ -73,7 +73,7 @@ impl Ahead {
     }
 }
 
-/// Bytes of the batch's own rows: columns that share a message's bytes count their parts of it.
+/// Bytes of the batch's own rows: of buffers shared with a message only their parts count.
 fn size(batch: &RecordBatch) -> usize {
     let part = |column: &arrow::array::ArrayRef| {
         column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())

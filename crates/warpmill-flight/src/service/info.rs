@@ -1,4 +1,4 @@
-//! Queries: what is told of a result before it is read, and its rows.
+//! Queries: information on a result before it is read, and its rows.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::session::{ClientSession, Item, Ticket, Work};
 use crate::statement::{Kind, Read, Statement, count_schema, explain_schema, read};
 use crate::status;
 
-/// Rows of parameters that one query may be run for.
+/// Largest number of parameter rows for one query.
 const MAX_RUNS: usize = 1000;
 
 /// The answer to a client's command.
@@ -37,7 +37,7 @@ pub(super) async fn info(
             let handle = server.sessions.handles.put(&session, item, limit)?;
             (schema, TicketStatementQuery { statement_handle: handle.into() }.as_any().encode_to_vec().into())
         }
-        // The answer is made when it is read: the command is its own ticket.
+        // Metadata are computed when they are read: the command is its own ticket.
         command => (metadata::schema(server, &command)?, descriptor.cmd.clone()),
     };
     let info = FlightInfo::new().try_with_schema(&schema).map_err(status::internal)?;
@@ -45,7 +45,7 @@ pub(super) async fn info(
     Ok(info.with_endpoint(endpoint).with_descriptor(descriptor).with_ordered(true))
 }
 
-/// The columns of what a client may ask for.
+/// The schema of a command's result.
 pub(super) async fn schema(
     server: &Arc<Shared>,
     session: &Arc<ClientSession>,
@@ -85,12 +85,12 @@ pub(super) async fn rows(
 /// The statements that run before the answer to GetFlightInfo.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Run {
-    /// Statements that change something: drivers take them for done then, and may not read their rows.
+    /// A statement that changes data: drivers assume that it has been executed, and may not read its rows.
     Changes,
     Nothing,
 }
 
-/// Plans what a command names.
+/// Plans the statement of a command.
 async fn ticket(
     server: &Arc<Shared>,
     session: &Arc<ClientSession>,

@@ -1,4 +1,4 @@
-//! Bulk ingest: a client's batches into a table, all or none.
+//! Bulk ingest: writes a client's batches to a table, all or none.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::server::Shared;
 use crate::session::ClientSession;
 use crate::status;
 
-/// The treatment of a table of that name.
+/// How an existing table is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Create,
@@ -31,16 +31,16 @@ enum Mode {
     Append,
 }
 
-/// Rows of a batch that are written at a time: as many as few bytes stand for may be sent at once.
+/// Number of rows written at a time: a few bytes may represent many rows.
 const ROWS_AT_ONCE: usize = 64 << 10;
 /// Batches that may wait for the writer.
 const BATCHES_AHEAD: usize = 4;
-/// The part of a statement's memory that batches may have which are not written yet.
+/// Fraction (1 / PART_AHEAD) of a statement's memory for batches not written yet.
 const PART_AHEAD: usize = 4;
 
-/// Rows that wait for the writer, with the memory that they share with the other rows of their batch.
+/// Rows waiting for the writer, with the reservation that they share with the other rows of their batch.
 type Sent = (RecordBatch, Arc<Held>);
-/// The number of tries of a locked table.
+/// Time between two attempts to write to a locked table.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Writes the batches; the number of their rows.
@@ -76,7 +76,7 @@ fn place(command: &CommandStatementIngest) -> TableReference {
     }
 }
 
-/// The meaning of the command, given what is there.
+/// The mode of a command, given the existing table.
 fn mode(session: &ClientSession, command: &CommandStatementIngest) -> Result<Mode, Status> {
     if let Some(catalog) = command.catalog.as_deref().filter(|name| !name.is_empty() && *name != "datafusion") {
         return Err(Status::not_found(format!("catalog '{catalog}' does not exist")));
@@ -108,7 +108,7 @@ async fn write(
     ahead: &Ahead,
     patience: Duration,
 ) -> Result<i64, Status> {
-    // The schema comes with the first batch, or alone.
+    // The schema arrives with the first batch, or alone.
     let first = next(&mut batches).await?;
     let schema = batches.schema().cloned();
     let sent = schema.ok_or_else(|| Status::invalid_argument("the stream has no schema: there are no columns"))?;
@@ -132,13 +132,13 @@ async fn write(
             for at in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
                 let batch = batch.slice(at, ROWS_AT_ONCE.min(batch.num_rows() - at));
                 let batch = if mode == Mode::Append { arranged(&batch, &schema)? } else { batch };
-                // The writer has failed: its error is the answer.
+                // The writer has failed: its error becomes the status.
                 if sender.send(Some((batch, Arc::clone(&held)))).await.is_err() {
                     break 'sent;
                 }
             }
         }
-        // Only this says that the rows are complete: a client that goes away does not.
+        // Only this marks the rows as complete; a client that disconnects does not send it.
         let _ = sender.send(None).await;
         drop(sender);
         Ok::<_, Status>(())
@@ -156,7 +156,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes what comes. A table that another writer holds is tried again, as long as no row was taken.
+    /// Writes the rows received. Retries a table that is locked by another writer, as long as no row has been taken.
     fn write(&self, mut receiver: mpsc::Receiver<Option<Sent>>, until: Instant) -> Result<u64, Error> {
         let (mut rows, mut taken) = (0, false);
         // The memory of the rows that are being written.
@@ -193,7 +193,7 @@ impl Writer {
     }
 }
 
-/// Columns are appended by name: each must be there, and those that are not sent must take NULLs.
+/// Columns are appended by name: each must exist, and those not sent must be nullable.
 fn check_columns(sent: &SchemaRef, table: &SchemaRef) -> Result<(), Status> {
     let unknown = sent.fields().iter().find(|field| table.field_with_name(field.name()).is_err());
     if let Some(field) = unknown {

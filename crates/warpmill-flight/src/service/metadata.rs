@@ -1,4 +1,4 @@
-//! Metadata: catalogs, schemas, tables, types, and what the server can do.
+//! Metadata: catalogs, schemas, tables, types, and capabilities of the server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Facts {
     }
 }
 
-/// The columns of a command's answer.
+/// The schema of a command's result.
 pub(super) fn schema(server: &Shared, command: &Command) -> Result<SchemaRef, Status> {
     Ok(match command {
         Command::CommandGetCatalogs(command) => (*command).into_builder().schema(),
@@ -100,7 +100,7 @@ async fn add_tables(session: &ClientSession, tables: &mut GetTablesBuilder) -> R
     for (catalog, schema) in places(session) {
         let Some(found) = context.catalog(&catalog).and_then(|found| found.schema(&schema)) else { continue };
         for table in found.table_names() {
-            // A table that was dropped since, or cannot be read, is not listed.
+            // A table that has been dropped meanwhile, or cannot be read, is not listed.
             let provider = match found.table(&table).await {
                 Ok(Some(provider)) => provider,
                 Ok(None) => continue,
@@ -137,7 +137,7 @@ fn primary_keys() -> SchemaRef {
     ]))
 }
 
-/// The columns of the answers about foreign keys.
+/// The schema of results about foreign keys.
 fn foreign_keys() -> SchemaRef {
     let side = |side: &str| {
         ["catalog_name", "db_schema_name", "table_name", "column_name"]
@@ -234,7 +234,7 @@ fn conversions() -> Vec<i32> {
         .to_vec()
 }
 
-/// The types that columns can have, as SQL calls them.
+/// The types of columns, with their SQL names.
 fn types() -> XdbcTypeInfoDataBuilder {
     use XdbcDataType as T;
     let mut types = XdbcTypeInfoDataBuilder::new();

@@ -1,4 +1,4 @@
-//! The methods of the Flight service: who asks, what for, and where it is answered.
+//! The methods of the Flight service: authentication, dispatch and answers.
 
 mod action;
 mod bind;
@@ -46,12 +46,12 @@ impl Flight {
     }
 }
 
-/// From where a request comes.
+/// The client address of a request.
 fn address<T>(request: &Request<T>) -> Option<IpAddr> {
     request.extensions().get::<Peer>().and_then(Peer::ip)
 }
 
-/// The Flight SQL command of a descriptor or a ticket.
+/// Parses the Flight SQL command of a descriptor or a ticket.
 fn command(bytes: &[u8]) -> Result<Command, Status> {
     let any = Any::decode(bytes).map_err(|error| malformed("the command", error))?;
     Command::try_from(any).map_err(|error| malformed("the command", error))
@@ -185,7 +185,7 @@ impl FlightService for Flight {
     }
 }
 
-/// The name and the password of a handshake's first message, if it has any.
+/// The name and the password in a handshake's first message, if any.
 async fn payload(messages: &mut Streaming<HandshakeRequest>) -> Result<Option<(String, String)>, Status> {
     let first = tokio::time::timeout(HANDSHAKE, messages.message()).await;
     let first = first.map_err(|_| Status::deadline_exceeded("the handshake has neither a header nor a message"))?;

@@ -1,4 +1,4 @@
-//! SetSessionOptions, GetSessionOptions and CloseSession, whose messages the Arrow crate does not have.
+//! SetSessionOptions, GetSessionOptions and CloseSession, whose messages the Arrow crate lacks.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -41,7 +41,7 @@ enum Value {
     List(StringList),
 }
 
-/// The value of an option; none: the option is taken back.
+/// The value of an option; none resets the option.
 #[derive(Clone, PartialEq, Message)]
 struct SessionOptionValue {
     #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5")]
@@ -84,7 +84,7 @@ fn answered(message: &impl Message) -> Response<Answers<arrow_flight::Result>> {
     one(arrow_flight::Result { body: message.encode_to_vec().into() })
 }
 
-/// Sets options. A client that shares its session gets one of its own first, and the cookie that names it.
+/// Sets options. A client that shares its session first gets a separate one, with a cookie.
 pub(super) async fn set(
     server: &Arc<Shared>,
     session: &Arc<ClientSession>,
@@ -116,7 +116,7 @@ pub(super) async fn set(
     Ok(response)
 }
 
-/// The options that were set, and the session's limits.
+/// The options set so far, and the session's limits.
 pub(super) fn get(session: &ClientSession, body: Bytes) -> Result<Response<Answers<arrow_flight::Result>>, Status> {
     Nothing::decode(body).map_err(|error| malformed("the request", error))?;
     let all = session.options.lock().all().into_iter();

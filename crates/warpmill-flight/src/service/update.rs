@@ -20,10 +20,10 @@ use crate::session::{ClientSession, Running};
 use crate::statement::{Kind, Statement};
 use crate::status;
 
-/// The time to wait for another writer of a table, at first and at most.
+/// First and longest time to wait for another writer of a table.
 const WAIT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
 
-/// The result of a statement: the number of rows that it changed, in a batch, or nothing.
+/// The result of a statement: a batch with the number of changed rows, or nothing.
 pub(super) struct Outcome {
     pub schema: SchemaRef,
     pub batches: Vec<RecordBatch>,
@@ -41,7 +41,7 @@ impl Outcome {
     }
 }
 
-/// Runs the text of a statement; the number of rows that it changed.
+/// Runs the text of a statement. Returns the number of changed rows.
 pub(super) async fn text(server: &Arc<Shared>, session: &Arc<ClientSession>, sql: &str) -> Result<i64, Status> {
     let statement = statement(server, session, sql).await?;
     if !statement.parameters.is_empty() {
@@ -50,7 +50,7 @@ pub(super) async fn text(server: &Arc<Shared>, session: &Arc<ClientSession>, sql
     count(server, session, &statement, &[]).await
 }
 
-/// Runs a prepared statement for the rows that come with it, or that were bound before.
+/// Runs a prepared statement for the rows sent with it, or bound before.
 pub(super) async fn prepared(
     server: &Arc<Shared>,
     session: &Arc<ClientSession>,
@@ -83,7 +83,7 @@ async fn count(
     Ok(if matches!(statement.kind, Kind::Change | Kind::Edit) { outcome.changed() } else { 0 })
 }
 
-/// Runs a statement to its end, for each row of parameters; once where there are none.
+/// Runs a statement to its end for each row of parameters; once without any.
 pub(super) async fn run(
     server: &Arc<Shared>,
     session: &Arc<ClientSession>,
@@ -113,7 +113,7 @@ pub(super) async fn run(
     outcome
 }
 
-/// As [`within`]; but work that has come too far to be cancelled is waited for, and has its outcome.
+/// As [`within`], except that work that can no longer be cancelled is waited for, and its outcome returned.
 async fn within_or_committed<T>(
     server: &Shared,
     running: &Running,
@@ -137,7 +137,7 @@ async fn once(session: &ClientSession, statement: &Statement, parameters: &[Scal
     Ok(Outcome { schema: Arc::clone(&planned.schema), batches })
 }
 
-/// Runs `work` again while another writer is at work on its table: writers take turns. Nothing of a refused attempt stays.
+/// Runs `work` again as long as another writer has locked its table. A refused attempt has no effect.
 async fn when_unlocked<T, F: Future<Output = Result<T, Error>>>(mut work: impl FnMut() -> F) -> Result<T, Status> {
     let mut pause = WAIT.0;
     loop {
@@ -151,7 +151,7 @@ async fn when_unlocked<T, F: Future<Output = Result<T, Error>>>(mut work: impl F
     }
 }
 
-/// Whether another writer was in the way, or has replaced the table since the statement was planned.
+/// Whether another writer has locked the table, or has replaced it since the statement was planned.
 pub(super) fn is_locked(error: &Error) -> bool {
     matches!(error, Error::Format(error) if matches!(**error, FormatError::Locked { .. } | FormatError::Replaced { .. }))
 }

@@ -20,17 +20,17 @@ use crate::statement::Statement;
 /// 256 random bits, as text.
 pub(crate) type Handle = String;
 
-/// A statement and the parameters it was bound to.
+/// A prepared statement with its bound parameters.
 pub(crate) struct Prepared {
     /// The statement.
     pub statement: Statement,
-    /// The rows that were bound; empty: none were.
+    /// The bound rows; empty: none.
     pub bound: Mutex<Arc<Bound>>,
 }
 
 /// A result that waits to be read.
 pub(crate) struct Ticket {
-    /// The schema that the client was told.
+    /// The schema announced to the client.
     pub schema: SchemaRef,
     /// The work that makes its rows.
     pub work: Work,
@@ -38,17 +38,17 @@ pub(crate) struct Ticket {
     pub statement: Statement,
 }
 
-/// The work that makes the rows of a result.
+/// How the rows of a result are computed.
 pub(crate) enum Work {
-    /// Plans, whose rows follow each other.
+    /// By plans that run in sequence.
     Plans(Vec<PlannedStatement>),
-    /// A statement that is run when its rows are asked for.
+    /// By a statement that is run when its rows are requested.
     Deferred(Vec<ScalarValue>),
     /// The rows of a statement that has been run.
     Done(Vec<RecordBatch>),
 }
 
-/// The item that a handle stands for.
+/// The object that a handle identifies.
 #[derive(Clone)]
 pub(crate) enum Item {
     Prepared(Arc<Prepared>),
@@ -73,7 +73,7 @@ impl Stop {
     }
 }
 
-/// All of them.
+/// All handles.
 #[derive(Default)]
 pub(crate) struct Handles {
     held: Mutex<HashMap<Handle, Held>>,
@@ -110,7 +110,7 @@ impl Handles {
         Some((Arc::clone(&found.session), found.item.clone()))
     }
 
-    /// A prepared statement of `user`, and its session.
+    /// Finds a prepared statement of `user`, and its session.
     pub(crate) fn prepared(&self, user: &str, handle: &[u8]) -> Result<(Arc<ClientSession>, Arc<Prepared>), Status> {
         match self.get(user, handle) {
             Some((session, Item::Prepared(prepared))) => Ok((session, prepared)),
@@ -127,7 +127,7 @@ impl Handles {
         Ok((session, ticket))
     }
 
-    /// Forgets what a handle means; whether it meant something.
+    /// Removes a handle. Returns whether it existed.
     pub(crate) fn remove(&self, user: &str, handle: &[u8]) -> bool {
         let Ok(handle) = std::str::from_utf8(handle) else { return false };
         let mut held = self.held.lock();
@@ -140,7 +140,7 @@ impl Handles {
         true
     }
 
-    /// Notes that the statement of a handle runs, so that it can be cancelled.
+    /// Records that the statement of a handle runs, so that it can be cancelled.
     pub(crate) fn run(&self, session: &Arc<ClientSession>, handle: Option<Handle>) -> Running {
         let handle = handle.unwrap_or_else(secret);
         let (sender, stopped) = watch::channel(false);
@@ -149,7 +149,7 @@ impl Handles {
         Running { handle, all: Arc::clone(&self.running), stopped }
     }
 
-    /// Cancels the running statement of a handle of `user`; whether there was one.
+    /// Cancels the running statement of a handle of `user`. Returns whether there was one.
     pub(crate) fn cancel(&self, user: &str, handle: &[u8]) -> bool {
         let Ok(handle) = std::str::from_utf8(handle) else { return false };
         let running = self.running.lock();
@@ -171,7 +171,7 @@ impl Handles {
         self.running.lock().values().any(|stop| std::ptr::eq(&*stop.session, session))
     }
 
-    /// Cancels and forgets all of a session.
+    /// Cancels and removes all handles of a session.
     pub(super) fn forget(&self, session: &Arc<ClientSession>) {
         self.held.lock().retain(|_, held| !Arc::ptr_eq(&held.session, session));
         session.handles.store(0, Ordering::Release);

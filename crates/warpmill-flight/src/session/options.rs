@@ -1,4 +1,4 @@
-//! Options of a session, as Flight's SetSessionOptions names them: the engine's settings, and two limits of this server.
+//! Options of a session, as named by Flight's SetSessionOptions: the engine's settings, and two limits of this server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::statement::{Policy, check_setting, full_name};
 const QUERY_TIMEOUT: &str = "query_timeout";
 /// Bytes of rows that a statement of the session may return.
 const MAX_RESULT_BYTES: &str = "max_result_bytes";
-/// The options that clients may name with the only value that there is.
+/// Options that clients may set to a single value only.
 const PLACES: [(&str, &str); 2] = [("catalog", "datafusion"), ("schema", "public")];
 
 /// The value of an option.
@@ -34,9 +34,9 @@ pub(crate) enum OptionError {
 /// The settings of a session, and its limits.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionOptions {
-    /// Longest time of a statement.
+    /// Time limit of a statement.
     pub query_time: Duration,
-    /// Most bytes of a result; 0: any number.
+    /// Size limit of a result, in bytes; 0: unlimited.
     pub result_bytes: u64,
     set: BTreeMap<String, OptionValue>,
 }
@@ -46,7 +46,7 @@ impl SessionOptions {
         Self { query_time: limits.query_time(), result_bytes: limits.result_bytes, set: BTreeMap::new() }
     }
 
-    /// The options that were set, and the limits.
+    /// The options set so far, and the limits.
     pub(crate) fn all(&self) -> BTreeMap<String, OptionValue> {
         let mut all = self.set.clone();
         all.insert(QUERY_TIMEOUT.into(), OptionValue::Real(self.query_time.as_secs_f64()));
@@ -57,7 +57,7 @@ impl SessionOptions {
 }
 
 impl ClientSession {
-    /// Sets an option; `None` takes back what was set.
+    /// Sets an option; `None` resets it.
     pub(crate) fn set_option(
         &self,
         name: &str,

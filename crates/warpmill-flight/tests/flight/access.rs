@@ -1,4 +1,4 @@
-//! Log-ins, tokens, sessions, TLS, and what is refused.
+//! Log-ins, tokens, sessions, TLS, and refusals.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -59,7 +59,7 @@ fn handles_work_for_their_user_only() {
         let refused = eve.do_action(Action::new("CancelFlightInfo", cancel)).await.map(drop).unwrap_err();
         assert_eq!(status(refused).code(), Code::NotFound);
         assert_eq!(numbers(&fetch(&mut ada, info).await.unwrap()), [Some(7)]);
-        // Another log-in of the same user is the same user.
+        // Another log-in belongs to the same user.
         let info = ada.execute("SELECT 8".into(), None).await.unwrap();
         let mut again = log_in(&server, "ada").await;
         assert_eq!(numbers(&fetch(&mut again, info).await.unwrap()), [Some(8)]);
@@ -140,7 +140,7 @@ fn tls_protects_public_addresses() {
         let mut client = Client::new(endpoint.connect().await.unwrap());
         client.handshake("ada", "ada's").await.unwrap();
         assert_eq!(number(&mut client, "SELECT 42").await, 42);
-        // Plain text gets no answer.
+        // A plain-text connection gets no answer.
         let plain = Endpoint::from_shared(format!("http://127.0.0.1:{}", server.address.port())).unwrap();
         let refused = match plain.connect().await {
             Ok(channel) => Client::new(channel).handshake("ada", "ada's").await.is_err(),
@@ -220,7 +220,7 @@ fn sessions_have_options_of_their_own() {
         assert!(query(&mut other, fallback).await.is_ok());
         update(&mut other, "SET warpmill.fallback = 'error'").await.unwrap();
         assert_eq!(code(&mut other, fallback).await, Code::Unimplemented);
-        // Views are in the database, as tables are.
+        // Views belong to the database, as tables do.
         update(&mut one, "CREATE VIEW v AS SELECT 1 AS a").await.unwrap();
         assert_eq!(number(&mut one, "SELECT a FROM v").await, 1);
         assert_eq!(number(&mut other, "SELECT a FROM v").await, 1);
@@ -239,7 +239,7 @@ fn clients_that_share_a_session_cannot_change_it() {
         assert_eq!(refused.code(), Code::FailedPrecondition);
         let closed = act(&mut one, "CloseSession", vec![]).await.unwrap();
         assert_eq!(SetError::decode(&*closed).unwrap().value, 3, "not closeable");
-        // Setting options gives a session of its own, and a cookie.
+        // Setting options creates a separate session with a cookie.
         let request = Action::new("SetSessionOptions", options(&[("fallback", "error")]));
         let answer = one.inner_mut().do_action(request).await.unwrap();
         let cookie = answer.metadata().get("set-cookie").unwrap().to_str().unwrap().to_string();
@@ -285,7 +285,7 @@ fn health_and_metrics() {
         }
         assert!(metric(&server, "warpmill_process_resident_memory_bytes").await > 1e6);
         assert!(server.http("/else").await.starts_with("HTTP/1.1 404"));
-        // Shutdown waits for a statement that runs, and takes no new ones.
+        // Shutdown waits for a running statement, and refuses new ones.
         let slow = "SELECT value FROM generate_series(1, 3000000) AS s(value)";
         let info = client.execute(slow.into(), None).await.unwrap();
         let late = client.execute("SELECT 1".into(), None).await.unwrap();
@@ -295,7 +295,7 @@ fn health_and_metrics() {
         server.stop();
         until("it drains", || async { server.http("/health").await.starts_with("HTTP/1.1 503") }).await;
         let refused = fetch(&mut client, late).await.unwrap_err();
-        // By the server, or by its connection, which is closing: HTTP/2 calls that GOAWAY without an error, tonic internal.
+        // Refused by the server, or by its closing connection: HTTP/2 signals that by GOAWAY without an error, tonic as internal.
         let refused = status(refused);
         let goes_away = refused.code() == Code::Internal && format!("{refused:?}").contains("NO_ERROR, Remote");
         let codes = [Code::Unavailable, Code::Cancelled, Code::Unknown];

@@ -1,4 +1,4 @@
-//! Clients that say nothing, guess passwords, or take all sessions; what logs say of them.
+//! Clients that stay silent, guess passwords, or take all sessions; and the logs about them.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -27,7 +27,7 @@ fn silent_connections_lose_their_place() {
             config.limits.first_request_seconds = 1;
         });
         let mut asks = server.own().await;
-        // Nothing at all, and HTTP/2 but no request.
+        // A connection without data, and an HTTP/2 connection without a request.
         let mut nothing = TcpStream::connect(server.address).await.unwrap();
         let mut preface = TcpStream::connect(server.address).await.unwrap();
         preface.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
@@ -36,7 +36,7 @@ fn silent_connections_lose_their_place() {
         half.write_all(b"PRI * HT").await.unwrap();
         assert!(is_closed(&mut half).await);
         assert_eq!(number(&mut server.own().await, "SELECT 1").await, 1);
-        // Whoever has asked before may be silent.
+        // A client that has sent a request may be silent.
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(number(&mut asks, "SELECT 2").await, 2);
         until("they are gone", || async { metric(&server, "warpmill_connections_open").await == 1.0 }).await;
@@ -60,7 +60,7 @@ fn silence_after_a_handshake_of_tls_is_silence() {
             let mut client = Command::new("openssl");
             client.args(arguments.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::null()).stdin(Stdio::piped());
             let mut client = client.spawn().unwrap();
-            // Its input stays open: it says nothing, and does not end by itself.
+            // Its input stays open, so that it stays silent and does not end.
             let _input = client.stdin.take();
             let until = Instant::now() + Duration::from_secs(15);
             while Instant::now() < until {
@@ -91,7 +91,7 @@ fn failed_log_ins_are_counted() {
         }
         assert!(refused[..10].iter().all(|text| text.contains("wrong user name or password")), "{refused:?}");
         assert!(refused[10..].iter().all(|text| text.contains("too many log-ins have failed")), "{refused:?}");
-        // Now the right one does not help; sessions that are there, and other users, go on.
+        // Now even the right password is refused; existing sessions, and other users, are not affected.
         assert!(guesser.handshake("ada", "ada's").await.is_err());
         assert_eq!(number(&mut ada, "SELECT 1").await, 1);
         assert_eq!(number(&mut log_in(&server, "eve").await, "SELECT 2").await, 2);
@@ -119,7 +119,7 @@ fn one_user_does_not_take_all_sessions() {
     });
 }
 
-/// What was logged in this process.
+/// The logs of this process.
 fn logs() -> Arc<Mutex<Vec<u8>>> {
     #[derive(Clone)]
     struct Lines(Arc<Mutex<Vec<u8>>>);

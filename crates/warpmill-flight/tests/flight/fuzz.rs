@@ -1,4 +1,4 @@
-//! Random protocol messages: every one gets a typed status or an answer, and the server goes on.
+//! Random protocol messages: each gets a typed status or an answer, and the server keeps running.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use tonic::{Code, Status};
 
 use crate::support::*;
 
-/// Bytes of messages to begin with: whole ones are damaged, names are given other contents.
+/// Seed messages: whole ones are damaged, names are combined with other contents.
 fn seeds() -> Vec<Vec<u8>> {
     let text = || Some("%".to_string());
     vec![
@@ -233,7 +233,7 @@ fn buffers_that_claim_too_much() {
         let messages = encoder.build(futures::stream::iter([Ok(rows)])).try_collect::<Vec<FlightData>>().await.unwrap();
         for claimed in [-2, 1 << 34, 1 << 50, i64::MAX] {
             let mut sent = messages.clone();
-            // Whichever buffers there are, each begins with the bytes that it claims to become.
+            // Every buffer begins with its claimed uncompressed size.
             let mut body = sent[1].data_body.to_vec();
             for place in (0..body.len() - 8).step_by(8) {
                 body[place..place + 8].copy_from_slice(&i64::to_le_bytes(claimed));
@@ -246,7 +246,7 @@ fn buffers_that_claim_too_much() {
     });
 }
 
-/// Sends messages into a table, which is made where there is none.
+/// Sends messages into a table, which is created if it does not exist.
 async fn ingested(client: &mut Client, table: &str, mut sent: Vec<FlightData>) -> Result<(), Status> {
     let append = TableDefinitionOptions {
         if_exists: TableExistsOption::Append as i32,
@@ -261,7 +261,7 @@ async fn ingested(client: &mut Client, table: &str, mut sent: Vec<FlightData>) -
     }
 }
 
-/// The messages of one batch, which is not divided.
+/// The messages of one batch, undivided.
 async fn whole(rows: RecordBatch, compression: Option<CompressionType>) -> Vec<FlightData> {
     let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
     let encoder = FlightDataEncoderBuilder::new().with_schema(rows.schema()).with_options(options);
@@ -299,7 +299,7 @@ fn rows_that_no_bytes_stand_for() {
         let mut client = server.own().await;
         update(&mut client, "CREATE TABLE bare (n BIGINT, k BIGINT)").await.unwrap();
         let nulls = |count| batch(vec![("n", new_null_array(&DataType::Null, count))]);
-        // Some are written, without the columns that are missing at once.
+        // Some are written; not all missing columns at once.
         typed(ingested(&mut client, "bare", whole(nulls(1 << 20), None).await).await);
         let status = ingested(&mut client, "bare", whole(nulls(i32::MAX as usize), None).await).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
@@ -343,7 +343,7 @@ fn rows_of_clients_are_counted_with_their_session() {
         let texts = |count| batch(vec![("s", Arc::new(StringArray::from_iter_values((0..count).map(|_| &text))) as _)]);
         let mut first = client.prepare("SELECT count(*) FROM words WHERE s = ?".into(), None).await.unwrap();
         let mut second = client.prepare("SELECT count(*) FROM words WHERE s >= ?".into(), None).await.unwrap();
-        // Each row is counted twice: its message's bytes, and its values.
+        // Each row counts twice: its message's bytes, and its values.
         first.set_parameters(texts(20_000)).unwrap();
         second.set_parameters(texts(20_000)).unwrap();
         let error = crate::support::status(first.execute().await.unwrap_err());
@@ -351,7 +351,7 @@ fn rows_of_clients_are_counted_with_their_session() {
         let error = crate::support::status(second.execute().await.unwrap_err());
         assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
         assert!(error.message().contains("bound parameters needs"), "{error}");
-        // There is little room for rows of a table, one message of which is as large as all of it.
+        // The limit for rows of a table is small; a single message reaches it.
         let large = || whole(texts(14 << 10), None);
         let error = ingested(&mut client, "words", large().await).await.unwrap_err();
         assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
@@ -360,7 +360,7 @@ fn rows_of_clients_are_counted_with_their_session() {
         let error = crate::support::status(second.execute().await.unwrap_err());
         assert!(error.message().starts_with("a query runs for"), "there is room again: {error}");
         second.close().await.unwrap();
-        // What has been written is counted no more.
+        // Written rows no longer count.
         for _ in 0..6 {
             ingested(&mut client, "words", large().await).await.unwrap();
         }

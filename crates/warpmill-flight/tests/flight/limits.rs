@@ -1,4 +1,4 @@
-//! Each limit, and the status of what goes beyond it.
+//! Each limit, and the status for exceeding it.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn time() {
         assert!(begun.elapsed() < Duration::from_secs(30), "the statement would take minutes");
         let created = update(&mut client, &format!("CREATE TABLE t AS {ENDLESS}")).await;
         assert_eq!(created.unwrap_err().code(), Code::DeadlineExceeded);
-        // Also for a client that does not read on.
+        // Also for a client that stops reading.
         let info = client.execute(ENDLESS.into(), None).await.unwrap();
         let mut stream = client.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
         stream.next().await.unwrap().unwrap();

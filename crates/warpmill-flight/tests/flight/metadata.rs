@@ -1,4 +1,4 @@
-//! Catalogs, schemas, tables, types, and what the server says of itself.
+//! Catalogs, schemas, tables, types, and the server's capabilities.
 
 use arrow::array::AsArray;
 use arrow::datatypes::Schema;

@@ -77,13 +77,13 @@ fn updates_change_what_all_sessions_see() {
         assert_eq!(update(&mut one, "CREATE TABLE t (a BIGINT, s VARCHAR)").await.unwrap(), 0);
         assert_eq!(update(&mut one, "INSERT INTO t VALUES (1, 'x'), (2, NULL)").await.unwrap(), 2);
         assert_eq!(number(&mut other, "SELECT count(*) FROM t").await, 2);
-        // A change that is sent as a query is done when its columns are told, and is not done again.
+        // A change sent as a query is executed when its schema is requested, and not again.
         let info = other.execute("INSERT INTO t VALUES (3, 'z')".into(), None).await.unwrap();
         assert_eq!(number(&mut one, "SELECT count(*) FROM t").await, 3);
         assert_eq!(numbers(&fetch(&mut other, info.clone()).await.unwrap()), [Some(1)]);
         assert_eq!(status(fetch(&mut other, info).await.unwrap_err()).code(), Code::NotFound, "read once");
         assert_eq!(number(&mut one, "SELECT count(*) FROM t").await, 3);
-        // The same name, dropped and made again by another session.
+        // The same name, dropped and created again by another session.
         assert_eq!(update(&mut other, "DROP TABLE t").await.unwrap(), 0);
         assert_eq!(code(&mut one, "SELECT count(*) FROM t").await, Code::NotFound);
         assert!(query(&mut other, "CREATE TABLE t AS SELECT 'new' AS s").await.unwrap().is_empty());
@@ -189,7 +189,7 @@ fn batches_become_tables() {
         let absent = client.execute_ingest(absent, send(vec![rows(&[1])])).await.unwrap_err();
         assert_eq!(status(absent).code(), Code::NotFound);
         let replace = ingest("t", TableExistsOption::Replace, create);
-        // A client that goes away before its last batch leaves the table as it was.
+        // A client that disconnects before its last batch leaves the table unchanged.
         let endless = futures::StreamExt::chain(send(vec![rows(&[7])]), futures::stream::pending());
         let ingested = client.execute_ingest(replace.clone(), endless);
         assert!(tokio::time::timeout(std::time::Duration::from_millis(500), ingested).await.is_err());
@@ -215,7 +215,7 @@ fn schemas_are_told_without_running() {
     });
 }
 
-/// Runs for minutes, and gives rows at its end only.
+/// Runs for minutes, and returns rows only at its end.
 const SLOW: &str = "SELECT count(*) FROM generate_series(1, 3000000) AS a(x) CROSS JOIN generate_series(1, 3000000) AS b(y) WHERE x * y % 7 = 1";
 
 async fn action(client: &mut Client, name: &str, body: Vec<u8>) -> Result<Vec<u8>, tonic::Status> {
@@ -255,7 +255,7 @@ fn queries_are_cancelled() {
             assert_eq!(value, arrow_flight::CancelStatus::Cancelling as i32);
             assert_eq!(status(reading.await.unwrap().unwrap_err()).code(), Code::Cancelled);
             assert_eq!(action(&mut other, name, body).await.unwrap_err().code(), Code::NotFound, "it has ended");
-            // One that nobody reads yet.
+            // A result that is not being read.
             let waiting = other.execute("SELECT 1".into(), None).await.unwrap();
             let (name, body) = cancel(&waiting);
             action(&mut other, name, body).await.unwrap();

@@ -1,4 +1,4 @@
-//! A server in this process, and clients of it.
+//! A server in this process, and its clients.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -27,7 +27,7 @@ pub struct Running {
     pub served: Option<tokio::task::JoinHandle<Result<(), warpmill_flight::ConfigError>>>,
 }
 
-/// Deep statements need the stack that [`warpmill_flight::serve`] gives its threads.
+/// Deeply nested statements need the stack size that [`warpmill_flight::serve`] gives its threads.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -68,7 +68,7 @@ impl Running {
         Client::new(self.channel().await)
     }
 
-    /// A client with a session of its own.
+    /// A client with a separate session.
     pub async fn own(&self) -> Client {
         let mut client = self.client().await;
         client.handshake("", "").await.unwrap();
