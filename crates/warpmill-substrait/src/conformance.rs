@@ -1,10 +1,10 @@
-//! The forms of Substrait that are understood, as a table for people.
+//! A table of the supported forms of Substrait, for documentation.
 
 use std::fmt::Write;
 
 use crate::functions::{AGGREGATES, Extension, OPTIONS, OPTIONS_OF_FUNCTIONS, SCALARS, WINDOWS};
 
-/// A part of Substrait, and what there is to know of it.
+/// A part of Substrait, and notes on its support.
 type Entry = (&'static str, &'static str);
 
 const YES: &str = "yes";
@@ -46,7 +46,7 @@ const EXPRESSIONS: &[Entry] = &[
     ("nested, lambda", "no"),
 ];
 
-/// The tables of relations, expressions, functions and options that are understood, as Markdown.
+/// The tables of supported relations, expressions, functions and options, as Markdown.
 pub fn conformance() -> String {
     let mut text = String::new();
     entries(&mut text, "Relation", RELATIONS);

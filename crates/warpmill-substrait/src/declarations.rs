@@ -7,13 +7,13 @@ use datafusion_substrait::substrait::proto::extensions::simple_extension_declara
 
 use crate::error::{FunctionName, Result, invalid};
 
-/// The extension of this project: every function of the session by the name that SQL knows it by.
+/// The extension of this project: every function of the session by its SQL name.
 pub const WARPMILL_URN: &str = "extension:io.warpmill:functions";
 
 /// A function as a plan names it.
 #[derive(Debug, Clone)]
 pub(crate) struct Declared {
-    /// With the signature.
+    /// Name including the signature.
     name: String,
     urn: Option<String>,
 }
@@ -67,7 +67,7 @@ impl Declarations {
                 Some(MappingType::ExtensionType(ty)) => {
                     found.types.insert(ty.type_anchor, ty.name.clone());
                 }
-                // Variations are numbers in types; those that are not known are refused there.
+                // Variations are referenced by types, which refuse unknown ones.
                 Some(MappingType::ExtensionTypeVariation(_)) | None => {}
             }
         }

@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use crate::error::{Result, SubstraitError};
 
-/// The plan in the bytes of a serialized `substrait.Plan`.
+/// Parses a serialized `substrait.Plan`.
 ///
 /// # Errors
-/// [`SubstraitError::Decode`] for bytes that are no plan, that hold nothing, or that nest messages more than 100 deep.
+/// [`SubstraitError::Decode`] for bytes that are not a plan, that are empty, or that nest messages more than 100 deep.
 pub fn from_bytes(bytes: &[u8]) -> Result<Plan> {
     let plan = Plan::decode(bytes).map_err(|error| SubstraitError::Decode(error.to_string()))?;
     checked(plan)
 }
 
-/// The plan in a text of protobuf's JSON form; names in snake case are understood as well, and so are the `extensionUris` of
-/// earlier versions.
+/// Parses a plan in protobuf's JSON form; accepts snake-case names, and the `extensionUris` of earlier
+/// versions.
 ///
 /// # Errors
-/// [`SubstraitError::Decode`] for a text that is no plan.
+/// [`SubstraitError::Decode`] for a text that is not a plan.
 pub fn from_json(text: &str) -> Result<Plan> {
     let decode = |error: serde_json::Error| SubstraitError::Decode(error.to_string());
     let mut value: Value = serde_json::from_str(text).map_err(decode)?;
@@ -27,20 +27,20 @@ pub fn from_json(text: &str) -> Result<Plan> {
     checked(serde_json::from_value(value).map_err(decode)?)
 }
 
-/// The bytes of a plan.
+/// Serializes a plan.
 pub fn to_bytes(plan: &Plan) -> Vec<u8> {
     plan.encode_to_vec()
 }
 
-/// The text of a plan in protobuf's JSON form.
+/// The JSON form of a plan.
 ///
 /// # Errors
-/// [`SubstraitError::Invalid`] for a plan with numbers that name no enumerator.
+/// [`SubstraitError::Invalid`] for a plan with unknown enumerators.
 pub fn to_json(plan: &Plan) -> Result<String> {
     serde_json::to_string_pretty(plan).map_err(|error| SubstraitError::Invalid(error.to_string()))
 }
 
-/// Bytes of other messages decode to plans without relations, for protobuf skips what it does not know.
+/// Bytes of other messages decode to plans without relations, since protobuf skips unknown fields.
 fn checked(plan: Plan) -> Result<Plan> {
     match plan.relations.is_empty() {
         true => Err(SubstraitError::Decode("it has no relations".into())),
@@ -48,7 +48,7 @@ fn checked(plan: Plan) -> Result<Plan> {
     }
 }
 
-/// Renames what was called URI before it was called URN.
+/// Renames fields of earlier versions that say URI instead of URN.
 fn modernize(plan: &mut Value) {
     let Some(plan) = plan.as_object_mut() else { return };
     for (old, new) in [("extensionUris", "extensionUrns"), ("extension_uris", "extension_urns")] {

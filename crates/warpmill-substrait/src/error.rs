@@ -4,7 +4,7 @@ use std::fmt;
 
 use datafusion::common::DataFusionError;
 
-/// The reason why a Substrait plan is not run, or not made.
+/// The reason why a Substrait plan cannot be run, or made.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SubstraitError {
     /// The bytes or the text are not a plan.
@@ -19,7 +19,7 @@ pub enum SubstraitError {
     /// A function that is not supported.
     #[error("Substrait {0} is not supported")]
     UnknownFunction(Box<FunctionName>),
-    /// A table or file of the plan does not exist, or its columns are others.
+    /// A table or file of the plan does not exist, or has other columns.
     #[error("{0}")]
     Table(String),
     /// Planning or execution failed.

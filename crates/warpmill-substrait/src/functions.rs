@@ -1,4 +1,4 @@
-//! The functions of Substrait's standard extensions that are understood, and what they become.
+//! The supported functions of Substrait's standard extensions, and their translations.
 
 use datafusion::logical_expr::{Expr, Operator};
 
@@ -11,13 +11,13 @@ pub(crate) enum Scalar {
     Compare(Operator),
     /// Something around one argument.
     Around(fn(Expr) -> Expr),
-    /// The function of the session of that name, with the same arguments.
+    /// A call of the session's function of that name, with the same arguments.
     Call(&'static str),
-    /// Code of its own.
+    /// Translated by special code.
     Special(Special),
 }
 
-/// Scalar functions with code of their own (`reader/function.rs`).
+/// Scalar functions translated by special code (`reader/function.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Special {
     AndNot,
@@ -26,7 +26,7 @@ pub(crate) enum Special {
     Concat,
     Divide,
     Extract,
-    /// `least` and `greatest`, which are NULL where an argument is.
+    /// `least` and `greatest`, which are NULL if an argument is.
     Extreme(&'static str),
     Like,
     ILike,
@@ -34,18 +34,18 @@ pub(crate) enum Special {
     Log1p,
 }
 
-/// The treatment of an aggregate's result.
+/// What is applied to an aggregate's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finish {
     Nothing,
     ZeroForNull,
 }
 
-/// The translation of an aggregate or window function: the function of the session of that name.
+/// The translation of an aggregate or window function: a function of the session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named {
     pub(crate) function: &'static str,
-    /// Its name where the option `distribution` is `POPULATION`.
+    /// Name of the function if the option `distribution` is `POPULATION`.
     pub(crate) population: Option<&'static str>,
     pub(crate) finish: Finish,
 }
@@ -300,8 +300,8 @@ pub(crate) const WINDOWS: &[Extension<Named>] = &[Extension {
     ],
 }];
 
-/// Options of functions, and the behaviours among their values that are ours. A plan lists the behaviours that it accepts,
-/// best first; it is refused where none of them is ours.
+/// Options of functions, and their supported values. A plan lists the values that it accepts, best first; it is refused if none of them
+/// is supported.
 pub(crate) const OPTIONS: &[(&str, &[&str])] = &[
     ("overflow", &["SILENT", "ERROR"]),
     ("rounding", &["TIE_TO_EVEN"]),
@@ -316,7 +316,7 @@ pub(crate) const OPTIONS: &[(&str, &[&str])] = &[
     ("char_set", &["UTF8"]),
 ];
 
-/// The same where a function differs from the others: quotients of floats are infinite.
+/// Options of functions that differ from the rest: quotients of floats are infinite.
 pub(crate) const OPTIONS_OF_FUNCTIONS: &[(&str, &str, &[&str])] = &[
     ("round", "rounding", &["TIE_AWAY_FROM_ZERO"]),
     ("divide:fp32_fp32", "on_division_by_zero", &["IEEE"]),
@@ -334,7 +334,7 @@ pub(crate) fn behaviours(name: &str, option: &str) -> &'static [&'static str] {
     }
 }
 
-/// The entry of `name` of `extension`: of any extension where that is `None`.
+/// The entry of `name` in `extension`; in any extension if that is `None`.
 pub(crate) fn find<T: Copy>(table: &[Extension<T>], extension: Option<&str>, name: &str) -> Option<T> {
     let extensions = table.iter().filter(|entry| extension.is_none_or(|extension| entry.name == extension));
     let mut functions = extensions.flat_map(|entry| entry.functions);

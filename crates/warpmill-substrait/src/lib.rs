@@ -1,6 +1,6 @@
 //! Substrait plans in and out (Substrait specification, <https://substrait.io>).
 //!
-//! A plan of another system runs as a query text does: optimized, on Warpmill where it can, with a profile.
+//! A plan from another system runs like a query text: it is optimized, accelerated by Warpmill where possible, and profiled.
 //!
 //! ```no_run
 //! # fn main() -> warpmill_substrait::Result<()> {
@@ -13,9 +13,9 @@
 //! # }
 //! ```
 //!
-//! [`conformance()`] lists what is understood; everything else is refused with an error that names it ([`SubstraitError`]).
-//! Names of tables and columns that the session does not have are looked for in any case of letters, and columns may be
-//! nullable where the plan says that they are not: both are how plans come from Calcite.
+//! [`conformance()`] lists the supported forms; everything else is refused with an error that names it ([`SubstraitError`]). Table and column
+//! names that the session lacks are matched ignoring case, and columns may be nullable although the plan declares them as not
+//! nullable: both occur in plans from Calcite.
 
 mod conformance;
 mod declarations;
@@ -38,12 +38,12 @@ pub use decode::{from_bytes, from_json, to_bytes, to_json};
 pub use error::{FunctionName, Result, SubstraitError};
 pub use writer::to_plan;
 
-/// The logical plan of DataFusion that `plan` means over the tables of `session`.
+/// Translates `plan` to a logical plan of DataFusion over the tables of `session`.
 ///
 /// # Errors
-/// [`SubstraitError`] for what is missing, contradictory or not supported.
+/// [`SubstraitError`] for missing, contradictory or unsupported parts.
 pub fn logical_plan(session: &Session, plan: &Plan) -> Result<LogicalPlan> {
-    // Plans come from outside. The reader checks what it takes from them; DataFusion's builders trust their callers.
+    // Plans come from outside. The reader checks their values; DataFusion's builders panic on invalid ones.
     let read = catch_unwind(AssertUnwindSafe(|| reader::read(session, plan)));
     read.unwrap_or_else(|_| error::invalid("DataFusion cannot build it"))
 }
@@ -51,16 +51,16 @@ pub fn logical_plan(session: &Session, plan: &Plan) -> Result<LogicalPlan> {
 /// Runs a plan to its end.
 ///
 /// # Errors
-/// Those of [`logical_plan`], and [`SubstraitError::Session`] where planning or execution fails.
+/// The errors of [`logical_plan`], and [`SubstraitError::Session`] if planning or execution fails.
 pub fn execute(session: &Session, plan: &Plan) -> Result<QueryResult> {
     let plan = logical_plan(session, plan)?;
     Ok(session.block_on(session.execute_plan(plan))?)
 }
 
-/// The logical plan that a plan means, and what [`Session::explain`] says of a query.
+/// The logical plan of a plan, and its explanation as by [`Session::explain`].
 ///
 /// # Errors
-/// Those of [`execute`].
+/// The errors of [`execute`].
 pub fn explain(session: &Session, plan: &Plan, analyze: bool) -> Result<String> {
     let plan = logical_plan(session, plan)?;
     let physical = session.block_on(session.explain_plan(&plan, analyze))?;

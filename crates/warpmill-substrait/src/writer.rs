@@ -18,13 +18,13 @@ use crate::functions::{AGGREGATES, SCALARS, Scalar, Special, WINDOWS, find};
 /// The maker of plans of ours.
 pub(crate) const PRODUCER: &str = "warpmill";
 
-/// The plan of a query, optimized: subqueries are joins where that is possible, joins have their order. Tables are named as
-/// the query names them. Functions of Substrait's standard extensions have their URNs, others that of [`WARPMILL_URN`] with
-/// the names that SQL knows them by.
+/// The optimized plan of a query: subqueries are joins where possible, joins are ordered. Tables have the names used in the query. Functions of
+/// Substrait's standard extensions have their URNs, others [`WARPMILL_URN`] with their
+/// SQL names.
 ///
 /// # Errors
-/// [`SubstraitError::Session`] for a text that is no query, [`SubstraitError::Unsupported`] for one that Substrait has no
-/// words for.
+/// [`SubstraitError::Session`] for a text that is not a query, [`SubstraitError::Unsupported`] for one that Substrait cannot
+/// express.
 pub fn to_plan(session: &Session, sql: &str) -> Result<Plan> {
     let plan = session.block_on(session.optimized_plan(sql, &[]))?;
     if matches!(
@@ -52,7 +52,7 @@ pub fn to_plan(session: &Session, sql: &str) -> Result<Plan> {
     Ok(plan)
 }
 
-/// `plan` with DataFusion's operators, which its producer knows, in the place of the dialect's checked ones, and chains of AND and OR as
+/// Replaces the dialect's checked operators in `plan` by DataFusion's, which its producer supports, and makes chains of AND and OR
 /// [balanced](balanced) trees.
 fn with_operators(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> {
     let rewritten = plan.transform_up_with_subqueries(|node| {
@@ -72,8 +72,8 @@ fn with_operators(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> 
     Ok(rewritten?.data)
 }
 
-/// A chain of AND or OR as a tree whose depth is the logarithm of its length: readers refuse messages that nest deeply, and the producer takes
-/// time in the cube of the depth.
+/// A chain of AND or OR as a tree of logarithmic depth: readers refuse deeply nested messages, and the producer's time grows with the
+/// cube of the depth.
 fn balanced(expr: Expr) -> Transformed<Expr> {
     let Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) = &expr else {
         return Transformed::no(expr);
@@ -99,7 +99,7 @@ fn tree(op: Operator, operands: &[Expr]) -> Expr {
     }
 }
 
-/// A call of a function whose name is one of operators as these operators, with results of the same type.
+/// Replaces a call of a function named after operators by these operators, with results of the same type.
 fn operators(expr: Expr, schema: &DFSchema) -> datafusion::common::Result<Transformed<Expr>> {
     let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
     let ops: Option<Vec<Operator>> = call.func.name().split(' ').map(operator).collect();
@@ -133,7 +133,7 @@ fn operator(symbol: &str) -> Option<Operator> {
     })
 }
 
-/// Gives every function the extension that defines it.
+/// Declares the extension that defines each function.
 fn declare_extensions(plan: &mut Plan) {
     let mut urns: Vec<String> = vec![];
     for extension in &mut plan.extensions {
@@ -159,12 +159,12 @@ fn declare_extensions(plan: &mut Plan) {
     plan.extension_urns = urns.into_iter().enumerate().map(urn).collect();
 }
 
-/// The standard extension with a function of that name which means the same.
+/// The standard extension with an equivalent function of that name.
 fn standard(name: &str) -> Option<&'static str> {
     let scalar = SCALARS.iter().find(|extension| {
         let found = extension.functions.iter().find(|(other, _)| *other == name);
         found.is_some_and(|(_, function)| match function {
-            // Those of these names treat NULL in another way in SQL.
+            // SQL functions of these names treat NULL differently.
             Scalar::Special(Special::Concat | Special::Extreme(_) | Special::Extract) => false,
             Scalar::Call(function) => *function == name || name == "substring" || name == "is_nan",
             _ => true,

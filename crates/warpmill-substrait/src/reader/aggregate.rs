@@ -58,8 +58,9 @@ impl Reader<'_> {
         self.renamed(aggregated, outputs, &scope, &keys)
     }
 
-    /// `outputs` over `aggregated`, each with a name of its own: aggregates are called by what they compute, which another
-    /// aggregation may compute as well. Keys that are columns keep their names.
+    /// `outputs` over `aggregated` with unique names: DataFusion names aggregates after their expression, which another aggregation may contain, too.
+    /// Keys
+    /// that are columns keep their names.
     fn renamed(&mut self, aggregated: Rows, outputs: Vec<Expr>, below: &Scope, keys: &[Expr]) -> Result<Rows> {
         let mut projected = Vec::with_capacity(outputs.len());
         let mut slots = Vec::with_capacity(outputs.len());
@@ -117,7 +118,7 @@ impl Reader<'_> {
     }
 }
 
-/// A measure: what is aggregated, and what is done with the result.
+/// A measure: an aggregate, and what is applied to its result.
 struct MeasureCall {
     call: Expr,
     finish: Finish,
@@ -143,8 +144,8 @@ fn zero_for_null(value: Expr) -> Expr {
     })
 }
 
-/// The number of the grouping set of a row, from DataFusion's id of it: a bit for each key that the set has not (the last
-/// key is the lowest bit), above them how often the same set came before.
+/// The index of a row's grouping set, from DataFusion's id: a bit for each key that the set lacks (the last key is the lowest bit), above them how
+/// often the same set occurred before.
 fn set_ordinal(id: &Expr, sets: &[Vec<Expr>], keys: &[Expr]) -> Expr {
     debug_assert_eq!(Aggregate::INTERNAL_GROUPING_ID, "__grouping_id");
     let mut seen: Vec<u64> = vec![];

@@ -1,4 +1,4 @@
-//! The place where types of the plan and of DataFusion differ.
+//! Conversions where the types of the plan and of DataFusion differ.
 
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Cast, Expr};
 use super::type_of;
 use crate::error::Result;
 
-/// The properties that matter when a value of one type is used as another.
+/// The properties of a type that matter for using its values as another type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Integer,
@@ -38,8 +38,8 @@ pub(super) fn cast(expr: Expr, ty: &DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(expr), ty.clone()))
 }
 
-/// A column of type `actual` as the plan declares it: itself, or a cast that keeps every value (or fails when it runs).
-/// `None` where the types do not go together.
+/// Converts a column of type `actual` to the plan's declared type: unchanged, or by a cast that keeps every value (or fails at run time). `None` if
+/// the types are incompatible.
 pub(super) fn reconciled(column: Expr, actual: &DataType, declared: &DataType) -> Option<Expr> {
     let same = actual == declared || matches!((class(actual), class(declared)), (Class::Text, Class::Text));
     if same || (actual.is_nested() && declared.is_nested()) || *actual == DataType::Null {
@@ -82,10 +82,10 @@ pub(super) fn scale(ty: &DataType) -> Option<i8> {
     }
 }
 
-/// The result of a function as the plan declares it.
+/// Converts the result of a function to the plan's declared type.
 ///
-/// It is cast where its kind differs (`extract` gives integers of 32 bits here) or where the plan declares more bits.
-/// Digits of decimals are never taken away: Substrait's `avg` of decimals has as few as its argument, DataFusion's has more.
+/// It is cast if its kind differs (`extract` returns 32-bit integers here) or if the plan declares more bits. Digits of decimals are never
+/// removed: Substrait's `avg` of decimals has as few as its argument, DataFusion's has more.
 pub(super) fn conformed(expr: Expr, declared: Option<&DataType>, schema: &DFSchema) -> Result<Expr> {
     let Some(declared) = declared else { return Ok(expr) };
     let actual = type_of(&expr, schema)?;

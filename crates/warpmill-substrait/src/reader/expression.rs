@@ -82,7 +82,7 @@ impl Reader<'_> {
 
     fn if_then(&mut self, choice: &IfThen, scope: &Scope) -> Result<Expr> {
         let mut clauses = choice.ifs.iter().peekable();
-        // A first clause without a result is a value that the others are compared with.
+        // A first clause without a result is the value that the others are compared with.
         let expr = match clauses.next_if(|first| first.then.is_none()) {
             Some(first) => {
                 let value = required(first.r#if.as_ref(), "the value of a choice")?;
@@ -180,7 +180,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The most characters that a string may have, where the plan says so.
+    /// Largest length of a string in characters, if the plan declares it.
     pub(super) fn longest(&self, expression: &Expression, scope: &Scope) -> Option<u32> {
         match expression.rex_type.as_ref()? {
             RexType::Literal(value) => match value.literal_type.as_ref()? {
@@ -203,7 +203,7 @@ impl Reader<'_> {
     }
 }
 
-/// The field of a struct column that the segments below `field` name.
+/// The nested field that the segments below `field` select.
 fn nested_field(mut value: Expr, field: &StructField, scope: &Scope) -> Result<Expr> {
     let mut child = field.child.as_deref();
     while let Some(segment) = child {

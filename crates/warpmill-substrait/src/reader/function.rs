@@ -74,7 +74,7 @@ impl Reader<'_> {
         conformed(expr, output.as_ref(), &scope.schema)
     }
 
-    /// The arguments of a function; plans of earlier versions have them in `earlier`.
+    /// The arguments of a function; plans of earlier versions store them in `earlier`.
     pub(super) fn arguments(
         &mut self,
         arguments: &[FunctionArgument],
@@ -136,7 +136,7 @@ impl Reader<'_> {
         Ok(FoundAggregate { function, arguments, finish })
     }
 
-    /// The session's name of a window function that is no aggregate.
+    /// The session's name of a window function that is not an aggregate.
     pub(super) fn window_function_name(&self, anchor: u32) -> Result<Option<String>> {
         let declared = self.declarations.function(anchor)?;
         let name = declared.base().to_lowercase();
@@ -241,7 +241,7 @@ impl Reader<'_> {
     }
 }
 
-/// The facts about a call besides its arguments.
+/// A call's properties besides its arguments.
 struct Lowering<'a> {
     name: &'a str,
     options: &'a [FunctionOption],
@@ -291,7 +291,7 @@ pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
-/// `op` between all arguments; a balanced tree where the order of evaluation does not matter, for long chains of ANDs and ORs.
+/// Joins all arguments by `op`; as a balanced tree if the order of evaluation does not matter, for long chains of ANDs and ORs.
 fn infix(op: Operator, mut arguments: Vec<Expr>, name: &str) -> Result<Expr> {
     if matches!(op, Operator::And | Operator::Or) {
         while arguments.len() > 1 {
@@ -339,7 +339,7 @@ fn exactly<const N: usize>(arguments: Vec<Argument>, name: &str) -> Result<[Expr
     exprs.try_into().or_else(|_| invalid(format!("function '{name}' takes {N} arguments, not {count}")))
 }
 
-/// The behaviour for option `name`: the first that the plan accepts and that is ours, or the default.
+/// The value of option `name`: the first supported one that the plan accepts, or the default.
 fn chosen<'a>(options: &'a [FunctionOption], name: &str, default: &'a str) -> &'a str {
     let ours = |preference: &&String| {
         OPTIONS.iter().any(|(option, values)| *option == name && values.contains(&preference.as_str()))
@@ -348,7 +348,7 @@ fn chosen<'a>(options: &'a [FunctionOption], name: &str, default: &'a str) -> &'
     option.and_then(|option| option.preference.iter().find(ours)).map_or(default, String::as_str)
 }
 
-/// Refuses options of which no accepted behaviour is ours.
+/// Refuses options without a supported value.
 fn check_options(options: &[FunctionOption], function: &FunctionName) -> Result<()> {
     for option in options {
         let ours = behaviours(&function.name, &option.name.to_lowercase());

@@ -69,7 +69,7 @@ impl Reader<'_> {
         let (left, right) = self.sides(left, right, kind)?;
         let mut condition = self.key_condition(keys, &left.scope(), &right.scope())?;
         if let Some(filter) = filter {
-            // Part of the condition: for inner joins that is the same as a filter on their rows.
+            // Added to the condition: for inner joins that is equivalent to a filter on their rows.
             let filter = self.expression(filter, &both(&left, &right)?)?;
             condition = condition.and(filter);
         }
@@ -96,8 +96,9 @@ impl Reader<'_> {
     /// Both inputs of a join of a kind.
     fn sides(&mut self, left: Option<&Rel>, right: Option<&Rel>, kind: &str) -> Result<(Rows, Rows)> {
         let (left, right) = (self.input(left, "join")?, self.input(right, "join")?);
-        // DataFusion gives the mark the table of the side that is looked up, as long as its columns are all of one table: a
-        // rule that removes some of them renames the mark. Columns of no table leave it alone.
+        // DataFusion qualifies the mark with the table of the build side, as long as all of its columns belong to one table: a rule that removes some
+        // of
+        // them renames the mark. Unqualified columns avoid that.
         Ok(match kind {
             "JOIN_TYPE_LEFT_MARK" => (left, self.anonymous(right)?),
             "JOIN_TYPE_RIGHT_MARK" => (self.anonymous(left)?, right),
@@ -117,7 +118,7 @@ impl Reader<'_> {
         Ok(Rows { plan: project(rows.plan, columns)?, slots })
     }
 
-    /// The join of a kind that the enumerations of all join relations call so.
+    /// A join of the given kind, by its common name in the enumerations of all join relations.
     fn joined(&mut self, left: Rows, right: Rows, kind: &str, condition: Option<Expr>) -> Result<Rows> {
         let kind = match kind.trim_start_matches("JOIN_TYPE_") {
             "INNER" => JoinType::Inner,
@@ -147,7 +148,7 @@ impl Reader<'_> {
         if !matches!(kind, JoinType::LeftMark | JoinType::RightMark) {
             return Ok(Rows { plan, slots });
         }
-        // The mark is the last column; joins call all of their marks the same.
+        // The mark is the last column; all joins give their marks the same name.
         let mark = required(plan.schema().columns().pop(), "the mark of a join")?;
         let mut columns: Vec<_> = Rows { plan: plan.clone(), slots: slots.clone() }.columns();
         let name = self.column_name();
@@ -158,7 +159,7 @@ impl Reader<'_> {
     }
 }
 
-/// The keys of a physical join: of earlier versions, and of this one.
+/// The keys of a physical join, in earlier and in current versions.
 struct Keys<'a> {
     left: &'a [FieldReference],
     right: &'a [FieldReference],
@@ -180,7 +181,7 @@ fn comparison(comparison: Option<&ComparisonType>) -> Result<Operator> {
     }
 }
 
-/// The columns of both sides, as the condition of a join counts them.
+/// The columns of both sides, in the order of a join's condition.
 fn both(left: &Rows, right: &Rows) -> Result<Scope> {
     let schema = left.plan.schema().join(right.plan.schema())?;
     Ok(Scope { slots: [left.slots.clone(), right.slots.clone()].concat(), schema: schema.into() })

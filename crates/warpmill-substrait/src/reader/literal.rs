@@ -17,7 +17,7 @@ pub(crate) fn literal(literal: &Literal, declarations: &Declarations) -> Result<
     let unsigned = match literal.type_variation_reference {
         0 => false,
         1 => true,
-        // Strings and bytes of DataFusion's plans have variations that say how Arrow holds them.
+        // DataFusion's plans mark strings and bytes with variations for Arrow's representation.
         2 if matches!(literal.literal_type, Some(LiteralType::String(_) | LiteralType::Binary(_))) => false,
         other => return unsupported(format!("type variation {other} of a literal")),
     };

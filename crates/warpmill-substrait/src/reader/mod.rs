@@ -1,10 +1,9 @@
-//! Plans of Substrait as logical plans of DataFusion.
+//! Translation of Substrait plans to logical plans of DataFusion.
 //!
-//! Substrait refers to columns by position, DataFusion by name. A reader that names columns as the tables do cannot tell the
-//! two sides of a self-join apart, and gives wrong rows for some correlated subqueries. Here every relation is read into
-//! [`Rows`]: a plan, and the column of that plan for each position. Every read of a table has an alias of its own and every
-//! computed column a name of its own, so that a column means one thing anywhere in the plan, and an output mapping only
-//! permutes positions.
+//! Substrait refers to columns by position, DataFusion by name. A reader that keeps the tables' column names cannot distinguish the two sides of a
+//! self-join, and returns wrong rows for some correlated subqueries. Here every relation becomes [`Rows`]: a plan, and the plan's column for each
+//! position. Every read of a table has a unique alias and every computed column a unique name, so that a column has one meaning anywhere in the
+//! plan, and an output mapping only permutes positions.
 
 mod aggregate;
 mod cast;
@@ -61,7 +60,7 @@ pub(crate) fn read(session: &Session, plan: &Plan) -> Result<LogicalPlan> {
     reader.named(rows, names)
 }
 
-/// The relation that is the answer, and the names of its columns.
+/// The root relation, and the names of its columns.
 fn root(plan: &Plan) -> Result<(&Rel, &[String])> {
     let mut roots = plan.relations.iter().filter_map(|relation| match &relation.rel_type {
         Some(plan_rel::RelType::Root(root)) => Some(root),
@@ -92,7 +91,7 @@ struct Reader<'a> {
     declarations: &'a Declarations,
     relations: &'a [PlanRel],
     parameters: HashMap<u32, ScalarValue>,
-    /// Whether DataFusion made the plan: its grouping sets have columns of their own.
+    /// Whether DataFusion made the plan: its grouping sets have additional columns.
     of_datafusion: bool,
     /// The rows around the subquery that is read, outermost first.
     outer: Vec<Scope>,
@@ -107,11 +106,11 @@ struct Reader<'a> {
 #[derive(Debug, Clone)]
 struct Slot {
     column: Column,
-    /// The longest string that it may hold, in characters, where the plan says so.
+    /// Largest length of a string in characters, if the plan declares it.
     chars: Option<u32>,
 }
 
-/// A relation: a plan, and its columns in the order in which Substrait counts them.
+/// A relation: a plan, and its columns in Substrait's order.
 #[derive(Debug, Clone)]
 struct Rows {
     plan: LogicalPlan,
@@ -140,7 +139,7 @@ impl Scope {
 }
 
 impl Rows {
-    /// The rows of a plan, each of its columns at its own position.
+    /// The rows of a plan, with each of its columns at its own position.
     fn of(plan: LogicalPlan) -> Self {
         let slots = plan.schema().columns().into_iter().map(|column| Slot { column, chars: None }).collect();
         Self { plan, slots }
@@ -150,7 +149,7 @@ impl Rows {
         Scope { slots: self.slots.clone(), schema: Arc::clone(self.plan.schema()) }
     }
 
-    /// The columns at all positions, each once.
+    /// The distinct columns of all positions.
     fn columns(&self) -> Vec<Expr> {
         let mut seen: Vec<&Column> = Vec::with_capacity(self.slots.len());
         for slot in &self.slots {
@@ -161,7 +160,7 @@ impl Rows {
         seen.into_iter().cloned().map(Expr::Column).collect()
     }
 
-    /// The plan with a column for each position and no others.
+    /// A plan with exactly one column for each position.
     fn exactly(self) -> Result<LogicalPlan> {
         let columns = self.columns();
         if columns.len() < self.slots.len() {
@@ -172,7 +171,7 @@ impl Rows {
 }
 
 impl Reader<'_> {
-    /// The name of a table in the plan: its own where that is not taken.
+    /// A unique name for a table in the plan: its own, if not used yet.
     fn alias(&mut self, name: &str) -> TableReference {
         let mut alias = name.to_string();
         let mut count = 1;
@@ -189,7 +188,7 @@ impl Reader<'_> {
         format!("${}", self.computed)
     }
 
-    /// `rows` with more columns. Those that are columns already are not computed again.
+    /// `rows` with additional columns; expressions that are columns already are not computed again.
     fn extended(&mut self, rows: Rows, added: Vec<(Expr, Option<u32>)>) -> Result<Rows> {
         let mut slots = rows.slots.clone();
         let mut projected = rows.columns();
@@ -209,11 +208,11 @@ impl Reader<'_> {
         Ok(Rows { plan, slots })
     }
 
-    /// The answer of the plan, its columns called `names`.
+    /// The result of the plan, with columns `names`.
     fn named(&mut self, rows: Rows, names: &[String]) -> Result<LogicalPlan> {
         let names = self.column_names(&rows, names)?;
         let columns = rows.slots.iter().zip(&names).map(|(slot, name)| {
-            // Columns of one name are told apart by a table's name, which results do not show.
+            // Columns with equal names are distinguished by table names, which results do not show.
             let repeated = names.iter().filter(|other| *other == name).count() > 1;
             let table = repeated.then(|| TableReference::bare(self.column_name()));
             Expr::Column(slot.column.clone()).alias_qualified(table, name)
@@ -222,7 +221,7 @@ impl Reader<'_> {
         Ok(project(rows.plan, columns)?)
     }
 
-    /// A name for each column; `names` has those of nested fields as well, or is empty.
+    /// A name for each column; `names` also contains those of nested fields, or is empty.
     fn column_names(&self, rows: &Rows, names: &[String]) -> Result<Vec<String>> {
         if names.is_empty() {
             return Ok(rows.slots.iter().map(|slot| slot.column.name.clone()).collect());

@@ -42,7 +42,7 @@ impl Reader<'_> {
         masked(rows, read.projection.as_ref())
     }
 
-    /// The declared columns of a table, of the declared types.
+    /// The declared columns of a table, with the declared types.
     fn scan(&mut self, source: Source, declared: Option<Vec<DeclaredColumn>>) -> Result<Rows> {
         let schema = source.table.schema();
         let declared = declared.unwrap_or_else(|| schema.fields().iter().map(as_declared).collect());
@@ -118,7 +118,7 @@ impl Reader<'_> {
             }
             typed.push(values);
         }
-        // Rows of all virtual tables have columns of the same names: those of the schema are in a projection.
+        // All virtual tables have columns with the same names; a projection sets the schema's.
         let values = LogicalPlanBuilder::values_with_schema(typed, &schema)?.build()?;
         let named = values.schema().columns().into_iter().zip(schema.fields());
         let named: Vec<_> = named.map(|(column, field)| Expr::Column(column).alias(field.name())).collect();

@@ -64,7 +64,7 @@ impl Reader<'_> {
         emitted(rows, common.as_ref())
     }
 
-    /// The rows below a relation.
+    /// The rows of a relation's input.
     pub(super) fn input(&mut self, input: Option<&Rel>, of: &str) -> Result<Rows> {
         match input {
             Some(input) => self.relation(input),
@@ -147,7 +147,7 @@ impl Reader<'_> {
                     Ok(SortDirection::AscNullsLast) => (true, false),
                     Ok(SortDirection::DescNullsFirst) => (false, true),
                     Ok(SortDirection::DescNullsLast) => (false, false),
-                    // Any order that keeps equal values together will do.
+                    // Any order that keeps equal values together.
                     Ok(SortDirection::Clustered) => (true, false),
                     Ok(SortDirection::Unspecified) | Err(_) => return invalid(format!("sort direction {direction}")),
                 },
@@ -213,7 +213,7 @@ impl Reader<'_> {
             }
             SetOp::Unspecified => return invalid("a set operation of no kind"),
         };
-        // Whatever the operation calls its columns, they have the names of the set.
+        // The operation's own column names are replaced by the set's.
         let columns = plan.schema().columns().into_iter().zip(names);
         let columns: Vec<_> =
             columns.map(|(column, name)| Expr::Column(column).alias_qualified(None::<TableReference>, name)).collect();

@@ -29,7 +29,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The rows of a subquery, which may refer to those around it.
+    /// The rows of a subquery, which may refer to outer columns.
     fn inner(&mut self, input: Option<&Rel>, scope: &Scope) -> Result<Rows> {
         self.outer.push(scope.clone());
         let rows = self.input(input, "subquery");

@@ -15,13 +15,13 @@ use crate::error::{Result, SubstraitError, invalid, required, unsupported};
 
 /// Something to scan.
 pub(super) struct Source {
-    /// Its name in plans.
+    /// Name in plans.
     pub(super) name: String,
     pub(super) table: Arc<dyn TableSource>,
 }
 
-/// The table called `names` (a table, with its schema, with its catalog). Where no name is the same, one that differs in the
-/// case of its letters only is taken: Calcite's names are in upper case.
+/// Finds the table `names` (a table, with its schema, with its catalog). Without an exact match, takes a name that differs in case only:
+/// Calcite's names are in upper case.
 pub(super) fn named_table(session: &Session, names: &[String]) -> Result<Source> {
     let state = session.context().state();
     let defaults = &state.config_options().catalog;
@@ -50,7 +50,7 @@ fn table_of(session: &Session, schema: &Arc<dyn SchemaProvider>, name: &str) -> 
     Ok(session.block_on(schema.table(name))?)
 }
 
-/// The one of `names` that is `name`, or that is so but for the case of letters.
+/// The element of `names` that equals `name`, or that differs in case only.
 pub(super) fn spelled(name: &str, names: Vec<String>) -> Result<Option<String>> {
     if names.iter().any(|other| other == name) {
         return Ok(Some(name.to_string()));
@@ -99,7 +99,7 @@ fn parquet_path(file: &FileOrFiles) -> Result<String> {
     })
 }
 
-/// The path in a `file:` URI; anything else as it is.
+/// The path in a `file:` URI; any other text unchanged.
 fn path_of(uri: &str) -> String {
     let Some(rest) = uri.strip_prefix("file:") else { return uri.to_string() };
     let path = rest.strip_prefix("//").unwrap_or(rest);

@@ -28,7 +28,7 @@ fn session() -> Session {
     session
 }
 
-/// Functions by anchor, as all plans here declare them.
+/// Functions by anchor, declared by all plans here.
 const FUNCTIONS: [(&str, &str); 18] = [
     ("functions_comparison", "equal:any_any"),
     ("functions_comparison", "not_equal:any_any"),
@@ -214,7 +214,7 @@ fn aggregations_number_their_grouping_sets() {
         "groupings": groupings,
         "measures": [measure("count", &[]), measure("sum", &[field(1)])],
     }});
-    // Grouping sets without references are taken from the deprecated lists, here empty: the set of all rows.
+    // Grouping sets without references are read from the deprecated lists, here empty: the set of all rows.
     check(
         &root(sorted(aggregate, &[3, 0]), &[]),
         &["1 2 30 0", "2 1 20 0", "3 1 - 0", "- 1 50 0", "- 5 100 1", "1 2 30 2", "2 1 20 2", "3 1 - 2", "- 1 50 2"],
@@ -227,7 +227,7 @@ fn measures_repeat_and_finish() {
     let measures =
         [measure("sum", &[field(1)]), measure("sum0", &[field(1)]), measure("sum", &[field(1)]), measure("count", &[])];
     check(&root(json!({"aggregate": {"input": none, "measures": measures}}), &["a", "b", "c", "d"]), &["- 0 - 0"]);
-    // The variance of 10, 20, 20, 50: of the rows themselves, and of a population that they are a sample of.
+    // The variance of 10, 20, 20, 50, as a sample and as a population.
     let of = |distribution: &str| {
         let mut measure = measure("variance", &[field(1)]);
         measure["measure"]["options"] = json!([{"name": "distribution", "preference": [distribution]}]);
@@ -348,7 +348,7 @@ fn functions_mean_what_substrait_says() {
     check(&values(&[third]), &["0.3333333333"]);
 }
 
-/// Base64, in which JSON holds bytes.
+/// Base64, the JSON form of bytes.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let groups = bytes.chunks(3).map(|group| {
@@ -401,7 +401,7 @@ fn what_is_missing_is_named() {
     refused(&root(t(), &["a", "b", "c", "d"]), "the root has 1 names too many");
 }
 
-/// Numbers that look random, the same in every run.
+/// Deterministic pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -430,7 +430,7 @@ fn tpch() -> Session {
     session
 }
 
-/// Changes some node of a plan: removes it, puts another number, or another part of the plan in its place.
+/// Mutates a node of a plan: removes it, or replaces it by another number or another part of the plan.
 fn mutate(plan: &mut Value, random: &mut Random, other: &Value) {
     let mut node = plan;
     for _ in 0..random.below(40) {

@@ -1,7 +1,7 @@
-//! Types of plans as Arrow types.
+//! Conversion of Substrait types to Arrow types.
 //!
-//! Strings are `Utf8` whatever their kind: `string`, `varchar<n>`, `fixedchar<n>` (not padded). Variations are those of
-//! DataFusion's plans; other producers have none.
+//! Strings are `Utf8` whatever their kind: `string`, `varchar<n>`, `fixedchar<n>` (not padded). Only the variations of DataFusion's plans are
+//! supported; other producers have none.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use datafusion_substrait::substrait::proto::{NamedStruct, Type};
 use crate::declarations::Declarations;
 use crate::error::{Result, invalid, required, unsupported};
 
-/// The variation that DataFusion gives unsigned integers.
+/// DataFusion's variation for unsigned integers.
 const UNSIGNED: u32 = 1;
 
-/// A column of a read relation as the plan declares it.
+/// A column of a read relation as declared by the plan.
 #[derive(Debug, Clone)]
 pub(crate) struct DeclaredColumn {
     pub(crate) name: String,
     pub(crate) data_type: DataType,
-    /// The longest string that it may hold, in characters.
+    /// Largest length of a string in characters.
     pub(crate) chars: Option<u32>,
 }
 
-/// The columns of a schema. Names of nested fields follow that of their column.
+/// The columns of a schema. Names of nested fields follow their column's name.
 pub(crate) fn columns(schema: &NamedStruct, declarations: &Declarations) -> Result<Vec<DeclaredColumn>> {
     let types = &required(schema.r#struct.as_ref(), "the struct of a base schema")?.types;
     let mut names = schema.names.iter();
@@ -43,7 +43,7 @@ pub(crate) fn columns(schema: &NamedStruct, declarations: &Declarations) -> Resu
     }
 }
 
-/// The number of names that a column of a type has besides its own: one for each field of its structs.
+/// The number of names of nested fields in a column of a type: one for each field of its structs.
 pub(crate) fn nested_names(data_type: &DataType) -> usize {
     match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| 1 + nested_names(field.data_type())).sum(),

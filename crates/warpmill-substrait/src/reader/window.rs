@@ -1,4 +1,4 @@
-//! Window functions, in projections and in relations of their own.
+//! Window functions, in projections and in separate relations.
 
 use std::sync::Arc;
 
