@@ -15,7 +15,7 @@ use warpmill_translate::scan_exec::WarpmillScanExec;
 
 use crate::stage::accelerated;
 
-/// The stages below `head`, the part of a plan that the asking process runs, and what DataFusion runs of them.
+/// The stages below `head`, the part of a plan that the query's own process runs, and the parts that DataFusion runs in them.
 pub(crate) fn stages(
     head: &Arc<dyn ExecutionPlan>,
     workers: &[String],
@@ -38,10 +38,10 @@ pub(crate) fn stages(
     Ok((text, fallbacks))
 }
 
-/// Called with a node, its stage, and the plan of that stage.
+/// Called with an exchange, its stage, and the plan of that stage.
 type Visit<'a> = dyn FnMut(&Arc<dyn ExecutionPlan>, &Stage, &Arc<dyn ExecutionPlan>) -> Result<()> + 'a;
 
-/// Calls `visit` for each exchange at or below `plan`, with the stage that feeds it, the last first.
+/// Calls `visit` for each exchange at or below `plan`, with the stage that feeds it, in reverse order.
 fn below(plan: &Arc<dyn ExecutionPlan>, visit: &mut Visit<'_>) -> Result<()> {
     if let Some(boundary) = plan.as_network_boundary() {
         let stage = boundary.input_stage();
@@ -52,7 +52,7 @@ fn below(plan: &Arc<dyn ExecutionPlan>, visit: &mut Visit<'_>) -> Result<()> {
     plan.children().into_iter().try_for_each(|child| below(child, visit))
 }
 
-/// The way the rows of a stage leave it.
+/// How the rows of a stage are sent.
 fn exchange(boundary: &Arc<dyn ExecutionPlan>, plan: &Arc<dyn ExecutionPlan>) -> String {
     if boundary.is::<NetworkShuffleExec>() {
         let head = displayable(plan.as_ref()).one_line().to_string();

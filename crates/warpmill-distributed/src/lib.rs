@@ -1,12 +1,13 @@
 //! Queries over several processes, one per machine.
 //!
-//! A session with workers ([`warpmill::WorkerOptions`]) plans a query as it would for itself. `cut` puts exchanges into that plan: the
-//! scans of tables with several row segments are split between the workers, and so is what lies above them, until rows have to
-//! meet. Between exchanges lie *stages*, each of one *task* per worker, or of one task. The library `datafusion-distributed` sends the
-//! tasks and moves their rows (`cluster`). Each worker (`worker`) translates its task into programs of its own (`stage`), and keeps
-//! them (`task`): what travels is DataFusion's plan, with scans by path, version and row segments ([`warpmill_translate::codec`]).
+//! A session with workers ([`warpmill::WorkerOptions`]) plans a query like any other. `cut` then inserts exchanges into that plan: scans of tables
+//! with
+//! several row segments are split between the workers, together with the operators above them, until rows have to be combined. Exchanges separate
+//! *stages*, each of one *task* per worker, or of a single task. The library `datafusion-distributed` sends the tasks and moves their rows
+//! (`cluster`). Each worker (`worker`) translates its task into programs (`stage`), and caches
+//! them (`task`): the plan sent is DataFusion's, with scans by path, version and row segments ([`warpmill_translate::codec`]).
 //!
-//! `link` is what all processes have in common: tokens, versions, certificates, and errors that name the worker.
+//! `link` is shared by all processes: tokens, versions, certificates, and errors that name the worker.
 
 pub(crate) mod cluster;
 pub(crate) mod cut;

@@ -25,8 +25,8 @@ pub(crate) static FUNCTIONS: LazyLock<SessionState> = LazyLock::new(|| {
     session.context().state()
 });
 
-/// `head`, the part of a query that this process runs, with the stages below it as they are sent; or the reason why one of them can be run
-/// by this process only.
+/// Prepares `head`, the part of a query that this process runs, with the stages below it in their serialized form; returns the reason if a stage can
+/// run in this process only.
 pub(super) fn sendable(head: Arc<dyn ExecutionPlan>) -> Result<Result<Arc<dyn ExecutionPlan>, String>> {
     for stage in stages(&head)? {
         if let Some(function) = own_function(&of_first_task(&stage)?)? {
@@ -45,7 +45,7 @@ pub(super) fn sendable(head: Arc<dyn ExecutionPlan>) -> Result<Result<Arc<dyn Ex
     Ok(Ok(sent))
 }
 
-/// The plans of the stages that `head` reads from, with those that they read from.
+/// The plans of the stages that `head` reads, directly or indirectly.
 fn stages(head: &Arc<dyn ExecutionPlan>) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
     let mut stages = vec![];
     head.apply(|node| {
@@ -67,7 +67,7 @@ fn there_and_back(stage: Arc<dyn ExecutionPlan>) -> Result<()> {
     physical_plan_from_bytes_with_proto_converter(&bytes, &context, &codec, &converter).map(drop)
 }
 
-/// A function of `plan` that is another one where workers look for its name.
+/// A function of `plan` whose name means a different function on workers.
 fn own_function(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<String>> {
     let (mut seen, mut found) = (HashSet::new(), None);
     plan.apply(|node| {

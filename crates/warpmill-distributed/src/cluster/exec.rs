@@ -25,7 +25,7 @@ use super::Cluster;
 use crate::link::{QUERY_HEADER, TIME_ZONE_HEADER, as_worker_error};
 use crate::task::{TaskCodec, for_query};
 
-/// Rows of a batch between processes.
+/// Number of rows of a batch between processes.
 const BATCH_ROWS: usize = 65_536;
 
 /// Runs stages on workers.
@@ -40,7 +40,7 @@ impl WorkersExec {
         Self { stages, cluster, workers }
     }
 
-    /// `context` with what the transport needs to know for `query`.
+    /// `context` with the transport's settings for `query`.
     fn context(&self, context: &TaskContext, query: Uuid) -> Result<Arc<TaskContext>> {
         let mut config = context.session_config().clone();
         configure(&mut config, self.workers.iter().all(|(_, url)| is_loopback(url)));
@@ -49,7 +49,7 @@ impl WorkersExec {
         config.set_distributed_channel_resolver(self.cluster.channels.clone());
         let urls: Vec<Url> = self.workers.iter().map(|(_, url)| url.clone()).collect();
         config.set_distributed_worker_resolver(Urls(urls.clone()));
-        // The same task of every stage is the same worker's: segments are where they were the last time.
+        // Routes task `i` of every stage to the same worker, so that segments stay cached where they were the last time.
         config.set_distributed_route_tasks_handler(move |event: RouteTasksEvent<'_>| {
             let routed = urls.iter().cycle().take(event.task_count).cloned().collect();
             Some(Ok::<_, DataFusionError>(RouteTasksEventResponse::new(routed)))
@@ -83,7 +83,7 @@ fn configure(config: &mut SessionConfig, same_machine: bool) {
     config.set_distributed_option_extension(transport);
 }
 
-/// Leaves are split already, and the others are every task's.
+/// Leaves are split already, and the others belong to every task.
 pub(super) fn keep_leaves(config: &mut SessionConfig) {
     config.set_distributed_scale_up_leaf_node_handler(|event: ScaleUpLeafNodeEvent<'_>| {
         Some(Ok::<_, DataFusionError>(ScaleUpLeafNodeEventResponse::new(Arc::clone(event.plan))))
@@ -156,7 +156,7 @@ impl ExecutionPlan for WorkersExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        // Workers tell queries apart by this number: a plan that runs again needs another one.
+        // Workers distinguish queries by this id: each run of a plan needs a new one.
         let query = Uuid::new_v4();
         let rows = for_query(Arc::clone(&self.stages), query)?.execute(partition, self.context(&context, query)?)?;
         let (schema, cluster) = (rows.schema(), Arc::clone(&self.cluster));
@@ -166,7 +166,7 @@ impl ExecutionPlan for WorkersExec {
     }
 }
 
-/// `error` as one of the worker that it is about, which the next query goes without.
+/// Converts `error` to one that names the failed worker, if it comes from one; the next query avoids that worker.
 fn found(error: DataFusionError, cluster: &Cluster, workers: &[String]) -> DataFusionError {
     match as_worker_error(&error, workers) {
         Some(Error::Worker { worker, reason }) => {

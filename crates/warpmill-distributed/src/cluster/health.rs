@@ -1,7 +1,7 @@
-//! The workers that answer.
+//! Tracks which workers are available.
 //!
-//! All are asked before each query is planned. One that has stopped to answer fails the query that finds it so, once; later queries go
-//! without it, and ask it again now and then.
+//! All are checked before each query is planned. A worker that stops answering fails the query that finds out, once; later queries
+//! avoid it, and check it again at intervals.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +12,12 @@ use warpmill::{Error, Result};
 
 use crate::link::{Channels, version};
 
-/// The interval at which a worker that does not answer is asked again.
+/// The interval at which an unavailable worker is checked again.
 const AGAIN: Duration = Duration::from_secs(3);
-/// The time that such a worker has to answer.
+/// The time for such a worker to answer.
 const SECOND_CHANCE: Duration = Duration::from_millis(500);
 
-/// The workers of a cluster.
+/// State of the workers of a cluster.
 pub(super) struct Health {
     workers: Vec<Known>,
 }
@@ -25,14 +25,14 @@ pub(super) struct Health {
 struct Known {
     name: String,
     url: Url,
-    /// The last time that it did not answer, where a query has failed of that.
+    /// The time of the last failure to answer, if a query has failed because of it.
     lost: Mutex<Option<Instant>>,
 }
 
 /// The answer of a worker.
 enum Said {
     Here,
-    /// Nothing, for some time.
+    /// No answer for some time.
     Nothing,
     Failed(Error),
 }
@@ -43,11 +43,11 @@ impl Health {
         Self { workers: workers.into_iter().map(known).collect() }
     }
 
-    /// The workers that answer, in the order of the settings.
+    /// The available workers, in the order of the settings.
     ///
     /// # Errors
-    /// [`Error::Worker`] for one that answered until now and does not any more, or is of another version or cluster; and where none
-    /// answers.
+    /// [`Error::Worker`] for one that has just become unavailable, or has another version or cluster; and if none is
+    /// available.
     pub async fn present(&self, channels: &Channels, timeout: Duration) -> Result<Vec<(String, Url)>> {
         let said = join_all(self.workers.iter().map(|worker| worker.ask(channels, timeout))).await;
         let mut present = vec![];
@@ -72,7 +72,7 @@ impl Health {
         }
     }
 
-    /// Notes that a query has failed of `worker`.
+    /// Records that a query has failed because of `worker`.
     pub fn lost(&self, worker: &str) {
         if let Some(worker) = self.workers.iter().find(|known| known.name == worker) {
             *worker.lost.lock() = Some(Instant::now());

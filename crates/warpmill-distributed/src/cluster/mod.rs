@@ -30,12 +30,12 @@ use crate::stage::accelerated;
 use exec::WorkersExec;
 use health::Health;
 
-/// Lets the sessions of this process have workers.
+/// Enables workers for the sessions of this process.
 pub fn install() {
     warpmill::distribution::install(Arc::new(Clusters::default()));
 }
 
-/// The workers of the process's sessions: those with the same settings share connections.
+/// The clusters of the process: sessions with the same settings share connections.
 #[derive(Default)]
 struct Clusters {
     known: Mutex<HashMap<WorkerOptions, Arc<Cluster>>>,
@@ -52,7 +52,7 @@ const MOST_CLUSTERS: usize = 64;
 
 impl Clusters {
     fn cluster(&self, options: &WorkerOptions) -> Result<Arc<Cluster>> {
-        // Files of tokens and certificates are read each time: they may have changed.
+        // Reads the files of tokens and certificates each time: they may have changed.
         let access = Access::of(options)?;
         let mut known = self.known.lock();
         if let Some(cluster) = known.get(options).filter(|cluster| cluster.access == access) {
@@ -76,7 +76,7 @@ impl Distributor for Clusters {
     }
 }
 
-/// The workers of sessions with the same settings.
+/// The workers of sessions with equal settings.
 pub(crate) struct Cluster {
     access: Access,
     channels: Channels,
@@ -144,7 +144,7 @@ impl Workers for Present {
     }
 }
 
-/// `plan`, which has exchanges, with numbered stages.
+/// Numbers the stages of `plan`, which has exchanges.
 async fn staged(plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Result<Arc<dyn ExecutionPlan>> {
     let id = state.session_id().to_string();
     let builder = SessionStateBuilder::new_from_existing(state.clone()).with_session_id(id);
@@ -160,7 +160,7 @@ async fn staged(plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Result<Ar
     Ok(state.query_planner().create_physical_plan(&nothing, &state).await?)
 }
 
-/// Gives a plan that is there already.
+/// A planner that returns an existing plan.
 #[derive(Debug)]
 struct Planned(Arc<dyn ExecutionPlan>);
 

@@ -11,11 +11,11 @@ use super::{Cutter, Part, Rows, estimate, may_shuffle, over};
 
 /// Groups that are few enough to meet in one place.
 const FEW_GROUPS: f64 = 20_000.0;
-/// Where groups have fewer rows than so many, tasks that aggregate before rows are shuffled save nothing.
+/// Smallest average number of rows per group for which tasks aggregate before the shuffle.
 const LEAST_ROWS: f64 = 3.0;
 
 impl Cutter {
-    /// Tasks aggregate their rows, and what they have of a group is put together where groups meet; or rows are shuffled by their groups
+    /// Either tasks aggregate their rows, and the states are merged by group, or rows are shuffled by group
     /// first.
     pub(super) fn aggregate(&self, plan: &Arc<dyn ExecutionPlan>, node: &AggregateExec) -> Result<Part> {
         if !matches!(node.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned) {
@@ -66,7 +66,7 @@ impl Cutter {
     }
 }
 
-/// Whether parts of a group can be aggregated apart, in any order. `total`: there is one group.
+/// Whether parts of a group can be aggregated separately, in any order. `total`: there is a single group.
 fn has_phases(call: &AggregateFunctionExpr, total: bool) -> bool {
     let known = [
         "count",

@@ -12,18 +12,18 @@ use super::{Cutter, Part, Rows, estimate, may_shuffle, over};
 /// The ways a join of spread rows is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// All left rows in every task.
+    /// Broadcast the left rows to every task.
     CopyLeft,
-    /// All right rows in every task.
+    /// Broadcast the right rows to every task.
     CopyRight,
-    /// Rows of equal keys in the same task.
+    /// Shuffle both sides by key.
     Shuffle,
     /// In one place.
     Gather,
 }
 
-/// Whether a join of this type gives each row once where every task has all left rows and some of the right: rows that it gives of the
-/// left side, or without a partner, must be right ones.
+/// Whether a join of this type returns each row once if every task has all left rows and some of the right rows: rows of the
+/// left side, and rows without a partner, must not be returned by several tasks.
 fn copies_left(ty: JoinType) -> bool {
     use JoinType::{Inner, Right, RightAnti, RightMark, RightSemi};
     matches!(ty, Inner | Right | RightSemi | RightAnti | RightMark)
@@ -42,7 +42,7 @@ impl Cutter {
             return over(plan, vec![left, right]);
         }
         let (left_keys, right_keys): (Vec<_>, Vec<_>) = node.on().iter().cloned().unzip();
-        // NOT IN asks whether there is any NULL at all on the right side.
+        // NOT IN depends on whether the right side has any NULL at all.
         let shuffles = !node.null_aware
             && may_shuffle(&left_keys, &left.plan.schema())?
             && may_shuffle(&right_keys, &right.plan.schema())?;
@@ -62,7 +62,7 @@ impl Cutter {
         self.copied_join(plan, (left, right), way)
     }
 
-    /// The way that sends the fewest bytes.
+    /// The strategy that sends the fewest bytes.
     fn way(&self, (left, right): (&Part, &Part), ty: JoinType, shuffles: bool, may_copy_left: bool) -> Way {
         let spread = |part: &Part| part.rows == Rows::Spread;
         let ways = [

@@ -1,9 +1,10 @@
-//! Keys of a join below the aggregation that it joins.
+//! Restricts aggregations to the keys of the joins above them.
 //!
-//! `orders JOIN (SELECT k, sum(v) FROM items GROUP BY k) ON orders.k = k` needs the groups of the orders' keys only. A program that has
-//! both sides passes the keys on, but keys do not cross exchanges. So the rows that are aggregated are joined with the keys of the other
-//! side, which is planned a second time: `GROUP BY k` over `items SEMI JOIN (SELECT k FROM orders)`. That keeps or drops whole groups,
-//! and those that it drops have no partner in the join above.
+//! `orders JOIN (SELECT k, sum(v) FROM items GROUP BY k) ON orders.k = k` needs only the groups of the orders' keys. A program with both sides passes
+//! the
+//! keys on, but keys do not cross exchanges. Therefore the rows to aggregate are joined with the keys of the other side, which is planned a second
+//! time: `GROUP BY k` over `items SEMI JOIN (SELECT k FROM orders)`. The semi join keeps or drops whole groups, and the dropped ones have no
+//! partner in the join above.
 
 use std::sync::Arc;
 
@@ -26,16 +27,16 @@ use warpmill_translate::scan_exec::WarpmillScanExec;
 
 use super::{estimate, may_shuffle};
 
-/// The groups, and the rows to aggregate, per row of the other side from which its keys are worth a second plan of it. Filters about which
-/// nothing is known are taken to keep a fifth.
+/// Smallest ratio of groups, and of rows to aggregate, to rows of the other side for which a second plan of its keys pays. Filters without
+/// statistics are assumed to keep a fifth.
 const LEAST_RATIO: f64 = 5.0;
-/// The weight of a row that is read to find the keys, beside a key.
+/// The cost of reading a row to find keys, relative to a key.
 const READING: f64 = 0.1;
 
-/// The pairs of key columns of a join: of the side with the aggregation, and of the other side.
+/// Pairs of key columns of a join: on the side with the aggregation, and on the other side.
 type Pairs = Vec<(usize, usize)>;
 
-/// `plan` with the keys of joins below the aggregations that they join, where these keys are few.
+/// Adds joins with keys below aggregations in `plan`, where the keys are few.
 ///
 /// # Errors
 /// Errors of DataFusion in making plan nodes.
@@ -65,7 +66,7 @@ fn below(plan: &Arc<dyn ExecutionPlan>, join: &HashJoinExec) -> Result<Transform
     replaced(plan, sides).map(Transformed::yes)
 }
 
-/// Whether a join of this type gives the same rows without those of one side that have no equal keys on the other.
+/// Whether a join of this type returns the same rows without rows of one side that have no equal keys on the other.
 fn needs_partners(ty: JoinType, left: bool) -> bool {
     use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi};
     match ty {
@@ -76,7 +77,7 @@ fn needs_partners(ty: JoinType, left: bool) -> bool {
     }
 }
 
-/// `plan` with the keys of `other` below its aggregation; `None` where there is none, or the keys are not worth it.
+/// Restricts the aggregation in `plan` to the keys of `other`; `None` if there is no aggregation, or it does not pay.
 fn side(
     plan: &Arc<dyn ExecutionPlan>,
     other: &Arc<dyn ExecutionPlan>,
@@ -94,7 +95,7 @@ fn side(
     replaced(plan, vec![input]).map(Some)
 }
 
-/// The input of a node that gives each row of it once or not at all.
+/// A node that returns each row of its input once or not at all.
 struct ByRow<'a> {
     input: &'a Arc<dyn ExecutionPlan>,
     /// The column of the input that each of the node's columns is, if any.
@@ -123,14 +124,14 @@ fn by_row(plan: &Arc<dyn ExecutionPlan>) -> Option<ByRow<'_>> {
     Some(ByRow { input: node.input(), from })
 }
 
-/// Whether a node gives all rows of its only input.
+/// Whether a node returns all rows of its only input unchanged.
 fn gives_its_input(plan: &Arc<dyn ExecutionPlan>) -> bool {
     #[allow(deprecated, reason = "plans may hold it still")]
     let batches = plan.is::<CoalesceBatchesExec>();
     batches || plan.is::<CooperativeExec>()
 }
 
-/// The aggregation `node` over those of its rows that have keys of `other`.
+/// Restricts the aggregation `node` to rows with keys of `other`.
 fn aggregate(
     plan: &Arc<dyn ExecutionPlan>,
     node: &AggregateExec,
@@ -174,7 +175,7 @@ fn aggregate(
     replaced(plan, vec![Arc::new(kept)]).map(Some)
 }
 
-/// The plan within `plan` that has all of its values of `columns`, and perhaps more, for the least work; and its columns.
+/// The cheapest plan within `plan` that returns all of its values of `columns` (and perhaps more), with the columns.
 fn cheapest(plan: &Arc<dyn ExecutionPlan>, columns: Vec<usize>) -> (Arc<dyn ExecutionPlan>, Vec<usize>) {
     let (mut best, mut least) = ((Arc::clone(plan), columns.clone()), work(plan));
     let mut next = inside(plan, &columns);
@@ -188,8 +189,8 @@ fn cheapest(plan: &Arc<dyn ExecutionPlan>, columns: Vec<usize>) -> (Arc<dyn Exec
     best
 }
 
-/// Whether `plan` gives the same keys a second time: that is certain of tables and files, filters, expressions that are not volatile, and
-/// joins. Limits and windows may take other rows where an order has ties, sums of floats depend on the order of rows.
+/// Whether `plan` returns the same keys a second time: true for tables and files, filters, non-volatile expressions, and joins. Limits and
+/// windows may select other rows if an order has ties, and sums of floats depend on the order of rows.
 fn is_repeatable(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let is_fixed = if let Some(node) = plan.downcast_ref::<FilterExec>() {
         !is_volatile(node.predicate())
@@ -204,7 +205,7 @@ fn is_repeatable(plan: &Arc<dyn ExecutionPlan>) -> bool {
     is_fixed && plan.fetch().is_none() && plan.children().into_iter().all(is_repeatable)
 }
 
-/// The work of finding keys: of having them, and of reading what they come from.
+/// The cost of finding keys: their number, and reading their inputs.
 fn work(plan: &Arc<dyn ExecutionPlan>) -> f64 {
     fn read(plan: &Arc<dyn ExecutionPlan>) -> f64 {
         let children = plan.children();
@@ -213,7 +214,7 @@ fn work(plan: &Arc<dyn ExecutionPlan>) -> f64 {
     estimate(plan).rows + READING * read(plan)
 }
 
-/// The input of `plan` that all of `columns` come from, row by row, and its columns.
+/// The input of `plan` from which all of `columns` come, row by row, and its columns.
 fn inside(plan: &Arc<dyn ExecutionPlan>, columns: &[usize]) -> Option<(Arc<dyn ExecutionPlan>, Vec<usize>)> {
     if let Some(ByRow { input, from }) = by_row(plan) {
         return Some((Arc::clone(input), columns.iter().map(|&column| from[column]).collect::<Option<_>>()?));

@@ -14,7 +14,7 @@ use warpmill_translate::scan_exec::WarpmillScanExec;
 
 use super::{Cutter, Part, Rows, estimate, stays};
 
-/// Bytes of a file that are worth a task of their own.
+/// Smallest number of bytes of a file that justifies a task.
 const LEAST_BYTES: usize = 1 << 20;
 
 impl Cutter {
@@ -73,14 +73,14 @@ impl Cutter {
     }
 }
 
-/// The row segments of every task: neighbours, about as many rows each, and the same for the same table and number of tasks, so that
-/// what a worker keeps of its segments serves the next query too.
+/// The row segments of every task: contiguous, about as many rows each, and always the same for a table and number of tasks, so that
+/// segments cached by a worker can be used by the next query.
 fn shares(table: &TableSnapshot, tasks: usize) -> Vec<Range<usize>> {
     let (count, total) = (table.num_segments(), table.num_rows() as u128);
     let (mut shares, mut first, mut rows) = (Vec::with_capacity(tasks), 0, 0u128);
     for task in 0..tasks {
         let mut end = first;
-        // Up to the middle of the segment in which the task's part ends.
+        // Up to the middle of the segment in which the task's share ends.
         let wanted = total * (task as u128 + 1) / tasks as u128;
         while end < count && (task + 1 == tasks || rows + table.segment_rows(end) as u128 / 2 < wanted) {
             rows += table.segment_rows(end) as u128;
@@ -92,7 +92,7 @@ fn shares(table: &TableSnapshot, tasks: usize) -> Vec<Range<usize>> {
     shares
 }
 
-/// The files, or their ranges of bytes, of every task; `None` where they are too small.
+/// The files, or byte ranges of files, of every task; `None` if they are too small.
 fn file_shares(groups: &[FileGroup], tasks: usize) -> Option<Vec<FileGroup>> {
     let files: Vec<PartitionedFile> = groups.iter().flat_map(|group| group.iter().cloned()).collect();
     let bytes: u64 = files.iter().map(|file| file.object_meta.size).sum();
@@ -109,7 +109,7 @@ fn file_shares(groups: &[FileGroup], tasks: usize) -> Option<Vec<FileGroup>> {
     Some(shares)
 }
 
-/// Each file goes where the fewest bytes are, the largest first.
+/// Assigns whole files, largest first, to the task with the fewest bytes.
 fn whole_files(mut files: Vec<PartitionedFile>, tasks: usize) -> Vec<FileGroup> {
     files.sort_by(|a, b| {
         let key =

@@ -1,14 +1,15 @@
-//! Exchanges in a plan that has none.
+//! Inserts exchanges into a plan.
 //!
-//! The plan that comes in has no partitions. Every node of it becomes a [`Part`], from the leaves up: its rows are either *here*, all in
-//! one place, or *spread*, each of them in exactly one of `tasks` tasks. A node whose inputs are spread runs in every task where that
-//! gives the same rows in the end; otherwise an exchange below it brings rows together:
-//! - **gather**: all rows come to one place, in their order;
-//! - **shuffle**: rows of equal keys come to one task;
-//! - **broadcast**: all rows come to every task.
+//! The input plan has no partitions. Every node becomes a [`Part`], from the leaves up: its rows are either *here*, in one place, or *spread*, each
+//! in
+//! exactly one of `tasks` tasks. A node with spread inputs runs in every task if the results together are correct; otherwise an exchange
+//! below it moves rows:
+//! - **gather**: moves all rows to one place, in their order;
+//! - **shuffle**: moves rows of equal keys to one task;
+//! - **broadcast**: moves all rows to every task.
 //!
-//! A part that is here and that no exchange feeds can be computed by every task for itself (*copied*): all processes see the same tables.
-//! Nodes of other kinds than those handled below run in one place.
+//! A part that is here and not fed by an exchange can be computed by every task separately (*copied*): all processes see the same tables.
+//! Nodes of all other kinds run in one place.
 
 mod aggregate;
 mod join;
@@ -49,26 +50,26 @@ enum Rows {
     Spread,
 }
 
-/// A part of a plan with its exchanges. It has one partition, in each task.
+/// A part of a plan with its exchanges. It has a single partition in each task.
 struct Part {
     plan: Arc<dyn ExecutionPlan>,
     rows: Rows,
     /// Whether an exchange feeds it.
     exchanged: bool,
-    /// Bytes of all its rows, as statistics have them.
+    /// Estimated bytes of all rows.
     bytes: f64,
 }
 
-/// Rows and bytes that a plan is expected to give.
+/// Estimated rows and bytes of a plan.
 #[derive(Debug, Clone, Copy)]
 struct Estimate {
     rows: f64,
     bytes: f64,
 }
 
-/// The bytes of a value about which nothing is known.
+/// Assumed bytes of a value without statistics.
 const VALUE_BYTES: f64 = 12.0;
-/// The rows of a plan about which nothing is known.
+/// Assumed rows of a plan without statistics.
 const UNKNOWN_ROWS: f64 = 1e7;
 
 fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Estimate {
@@ -150,7 +151,7 @@ impl Cutter {
             let input = self.part(plan.children()[0])?;
             return over(plan, vec![input]);
         }
-        // Without partitions they move nothing.
+        // Without partitions they have no effect.
         if plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>() {
             return self.part(plan.children()[0]);
         }
@@ -178,7 +179,7 @@ impl Cutter {
         Ok(part)
     }
 
-    /// All rows in one place, in their order.
+    /// Gathers all rows in one place, in their order.
     fn gathered(&self, part: Part) -> Result<Part> {
         if part.rows == Rows::Here {
             return Ok(part);
@@ -205,7 +206,7 @@ impl Cutter {
         }
     }
 
-    /// Rows of equal `keys` in the same task.
+    /// Shuffles rows by `keys`.
     fn shuffled(&self, part: Part, keys: Vec<Arc<dyn PhysicalExpr>>) -> Result<Part> {
         let makers = self.makers(&part);
         let by_key = RepartitionExec::try_new(part.plan, Partitioning::Hash(keys, 1))?;
@@ -213,7 +214,7 @@ impl Cutter {
         Ok(Part { plan, rows: Rows::Spread, exchanged: true, bytes: part.bytes })
     }
 
-    /// All rows in every task.
+    /// Broadcasts all rows to every task.
     fn copied(&self, part: Part) -> Result<Part> {
         if part.rows == Rows::Here && !part.exchanged {
             return Ok(part);
@@ -236,7 +237,7 @@ impl Cutter {
     }
 }
 
-/// `plan` over other inputs; its rows are spread where those of an input are.
+/// `plan` over other inputs; its rows are spread if an input's are.
 fn over(plan: &Arc<dyn ExecutionPlan>, inputs: Vec<Part>) -> Result<Part> {
     let spread = inputs.iter().any(|input| input.rows == Rows::Spread);
     let exchanged = inputs.iter().any(|input| input.exchanged);
@@ -247,7 +248,7 @@ fn over(plan: &Arc<dyn ExecutionPlan>, inputs: Vec<Part>) -> Result<Part> {
     Ok(Part { plan, rows: if spread { Rows::Spread } else { Rows::Here }, exchanged, bytes })
 }
 
-/// Whether all processes, and both sides of a join, put equal values of `keys` into the same task. There are two zeros among floats.
+/// Whether all processes, and both sides of a join, map equal values of `keys` to the same task. Floats have two zeros.
 fn may_shuffle(keys: &[Arc<dyn PhysicalExpr>], schema: &SchemaRef) -> Result<bool> {
     let mut all = !keys.is_empty();
     for key in keys {

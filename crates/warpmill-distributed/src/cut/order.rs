@@ -14,7 +14,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use super::{Cutter, Part, Rows, estimate, may_shuffle, over};
 
 impl Cutter {
-    /// Every task sorts its rows; they are merged where they meet.
+    /// Sorts rows in every task; a merge combines them.
     pub(super) fn sort(&self, plan: &Arc<dyn ExecutionPlan>, node: &SortExec) -> Result<Part> {
         let input = self.part(node.input())?;
         if input.rows == Rows::Here {
@@ -36,7 +36,7 @@ impl Cutter {
         Ok(Part { plan: Arc::new(merged), rows: Rows::Here, exchanged: true, ..input })
     }
 
-    /// No task need give more rows than are wanted of all.
+    /// Each task returns no more rows than the limit.
     pub(super) fn limit(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -55,7 +55,7 @@ impl Cutter {
         Ok(Part { plan: Arc::new(GlobalLimitExec::new(gathered.plan, skip, fetch)), ..gathered })
     }
 
-    /// Window functions over one sort: partitions are whole in their tasks where rows are shuffled by keys of all of them.
+    /// Window functions over one sort: partitions are complete within tasks if rows are shuffled by keys that all partitions share.
     pub(super) fn windows(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Part> {
         let (mut nodes, mut below) = (vec![Arc::clone(plan)], Arc::clone(plan.children()[0]));
         let mut keys = partition_keys(plan);

@@ -1,4 +1,4 @@
-//! Channels to workers: one connection each, which is asked now and then whether anybody is there.
+//! Channels to workers: one connection each, with keepalive pings.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -29,17 +29,17 @@ use warpmill::{Error, WorkerOptions};
 use super::errors::named;
 use super::{Token, VERSION_HEADER, read_token, version};
 
-/// The way workers are reached.
+/// How workers are reached.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Access {
     pub token: Option<Token>,
-    /// The certificates that sign those of workers, PEM; `None`: connections without TLS.
+    /// The certificates that sign the workers' certificates, PEM; `None`: connections without TLS.
     pub ca: Option<Vec<u8>>,
     pub timeout: Duration,
 }
 
 impl Access {
-    /// The way that a session's settings say.
+    /// The access for a session's settings.
     ///
     /// # Errors
     /// [`Error::Setting`] for files that cannot be read.
@@ -62,7 +62,7 @@ impl Access {
     /// The URL of the worker at `address`, `host:port`.
     ///
     /// # Errors
-    /// [`Error::Setting`] for what is no address.
+    /// [`Error::Setting`] for an invalid address.
     pub fn url(&self, address: &str) -> Result<Url, Error> {
         let url = Url::parse(&format!("{}://{address}", self.scheme()));
         url.map_err(|error| Error::Setting(format!("warpmill.workers: {address} is no address: {error}")))
@@ -72,7 +72,7 @@ impl Access {
         let endpoint = Endpoint::from_shared(url.to_string()).map_err(|error| error.to_string())?;
         let endpoint = endpoint
             .connect_timeout(self.timeout)
-            // A machine that has vanished sends nothing: it is asked, and given up where it does not answer in time.
+            // A vanished machine sends nothing: the ping fails if it does not answer in time.
             .http2_keep_alive_interval(self.timeout.div_f64(2.0).max(Duration::from_millis(200)))
             .keep_alive_timeout(self.timeout.div_f64(2.0).max(Duration::from_millis(200)))
             .keep_alive_while_idle(true)
@@ -100,7 +100,7 @@ fn url_of(url: &Url) -> String {
     format!("{}:{port}", url.host_str().unwrap_or_default())
 }
 
-/// Channels that are open, by URL.
+/// Open channels by URL.
 #[derive(Clone)]
 pub(crate) struct Channels {
     access: Access,
@@ -112,7 +112,7 @@ impl Channels {
         Self { access, open: Arc::default() }
     }
 
-    /// The channel to `url`. Nothing is sent yet: a channel connects when it is used, and again when its connection was lost.
+    /// The channel to `url`. It connects at the first use, and again after the connection was lost.
     fn channel(&self, url: &Url) -> Result<BoxCloneSyncChannel, Error> {
         if let Some(channel) = self.open.lock().get(url) {
             return Ok(channel.clone());
@@ -121,7 +121,7 @@ impl Channels {
         let endpoint = self.access.endpoint(url).map_err(|reason| Error::Worker { worker, reason })?;
         let version = HeaderValue::from_str(&version()).expect("a version is printable");
         let token = self.access.token.as_ref().map(Token::header);
-        // Sessions come and go, with runtimes of their own.
+        // Sessions have runtimes of their own, which may end before the channel does.
         let _inside = RUNTIME.enter();
         let signed = endpoint.connect_lazy().map_request(move |mut request: http::Request<Body>| {
             let headers = request.headers_mut();
@@ -136,10 +136,10 @@ impl Channels {
         Ok(channel)
     }
 
-    /// Asks the worker at `url` for its version.
+    /// Requests the version of the worker at `url`.
     ///
     /// # Errors
-    /// [`Error::Worker`] where nobody answers within `time`, or refuses to.
+    /// [`Error::Worker`] if it does not answer within `time`, or refuses to.
     pub async fn ask(&self, url: &Url, time: Duration) -> Result<String, Error> {
         let worker = url_of(url);
         let mut client = create_worker_client(self.channel(url)?);
@@ -167,7 +167,7 @@ impl ChannelResolver for Channels {
     }
 }
 
-/// A channel whose errors name the worker at its other end.
+/// A channel whose errors name the worker.
 struct Named {
     worker: String,
     inner: Box<dyn WorkerChannel>,

@@ -4,7 +4,7 @@ use datafusion::common::DataFusionError;
 use tonic::{Code, Status};
 use warpmill::Error;
 
-/// The error that a worker's status means.
+/// Converts a worker's status to an error.
 fn of_status(worker: &str, status: &Status) -> Error {
     let reason = match status.code() {
         Code::Unauthenticated | Code::FailedPrecondition => status.message().to_string(),
@@ -14,7 +14,7 @@ fn of_status(worker: &str, status: &Status) -> Error {
     Error::Worker { worker: worker.to_string(), reason }
 }
 
-/// A status with what is behind it.
+/// The text of a status including its sources.
 fn text(status: &Status) -> String {
     let mut text = status.message().to_string();
     let mut source = std::error::Error::source(status);
@@ -29,7 +29,7 @@ fn text(status: &Status) -> String {
     if text.is_empty() { format!("{:?}", status.code()) } else { text }
 }
 
-/// `error` as it came from `worker`: what its connection says becomes an error that names the worker, what its query says stays.
+/// Adds the worker's name to errors of its connection; errors of its query are kept unchanged.
 pub(crate) fn named(worker: &str, error: DataFusionError) -> DataFusionError {
     match status_in(&error) {
         Some(status) => of_status(worker, status).into(),
@@ -46,7 +46,7 @@ fn status_in(error: &DataFusionError) -> Option<&Status> {
     }
 }
 
-/// The worker that `error` is about, where it is one of `workers`. Other processes pass such errors on as texts.
+/// The worker that `error` is about, if it is one of `workers`. Other processes forward such errors as texts.
 pub(crate) fn as_worker_error(error: &DataFusionError, workers: &[String]) -> Option<Error> {
     if let error @ Error::Worker { .. } = Error::from(DataFusionError::Shared(std::sync::Arc::new(copied(error)))) {
         return Some(error);
@@ -58,7 +58,7 @@ pub(crate) fn as_worker_error(error: &DataFusionError, workers: &[String]) -> Op
     })
 }
 
-/// An error with the same root.
+/// A copy of an error with the same root.
 fn copied(error: &DataFusionError) -> DataFusionError {
     match error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => copied(inner),

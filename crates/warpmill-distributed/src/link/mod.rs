@@ -8,17 +8,17 @@ pub(crate) use channel::{Access, Channels};
 pub(crate) use errors::as_worker_error;
 pub(crate) use token::{Token, read_token};
 
-/// Numbers the messages between processes: a change of what they mean makes a new one.
+/// Version of the protocol between processes: changes with the meaning of messages.
 const PROTOCOL: u32 = 1;
 
 /// The header that says which version a process is of.
 pub(crate) const VERSION_HEADER: &str = "x-warpmill-version";
-/// The header that says which query a task is part of.
+/// The header with the query id of a task.
 pub(crate) const QUERY_HEADER: &str = "x-warpmill-query";
-/// The header of the time zone of the session that asks.
+/// The header with the time zone of the query's session.
 pub(crate) const TIME_ZONE_HEADER: &str = "x-warpmill-time-zone";
 
-/// The version of this process. Plans are understood by the same version only.
+/// The version of this process. Plans can only be read by the same version.
 pub(crate) fn version() -> String {
     format!("{} protocol {PROTOCOL}", env!("CARGO_PKG_VERSION"))
 }

@@ -20,9 +20,9 @@ use crate::cluster::FUNCTIONS;
 /// Encodes and decodes [`TaskExec`]s and scans.
 #[derive(Debug)]
 pub(crate) enum TaskCodec {
-    /// Of the asking process, which sees whether a worker can read what it sends.
+    /// The process that sends a task checks that a worker can read it.
     Asking,
-    /// Of a worker.
+    /// A worker.
     Worker(Arc<KeptTasks>),
 }
 
@@ -62,14 +62,14 @@ impl PhysicalExtensionCodec for TaskCodec {
     }
 }
 
-/// `plan`, which has [`InputExec`]s, as bytes.
+/// Serializes `plan`, which has [`InputExec`]s.
 pub(super) fn encode_apart(plan: Arc<dyn ExecutionPlan>) -> Result<Vec<u8>> {
     let codec = with_functions(InputCodec(vec![]));
     let bytes = physical_plan_to_bytes_with_proto_converter(plan, &codec, &DeduplicatingProtoConverter::default())?;
     Ok(bytes.to_vec())
 }
 
-/// The plan that [`encode_apart`] has encoded, with `inputs` in their places.
+/// Deserializes a plan of [`encode_apart`], with `inputs` inserted.
 pub(super) fn decode_apart(
     bytes: &[u8],
     inputs: &[Arc<dyn ExecutionPlan>],
@@ -85,7 +85,7 @@ fn with_functions(codec: InputCodec) -> impl PhysicalExtensionCodec {
     DistributedCodec::new_combined_with_user(&config)
 }
 
-/// Encodes inputs as their numbers, and puts these inputs in their places.
+/// Encodes inputs as indices, and decodes indices to these inputs.
 #[derive(Debug)]
 struct InputCodec(Vec<Arc<dyn ExecutionPlan>>);
 

@@ -16,13 +16,14 @@ use warpmill_translate::scan_exec::WarpmillScanExec;
 use super::codec::decode_apart;
 use crate::stage::accelerated;
 
-/// Tasks whose programs are kept.
+/// Largest number of tasks with cached programs.
 const CAPACITY: usize = 512;
 
-/// Programs of tasks that have run, the least recently used of which make room.
+/// Cache of programs of tasks that have run; evicts the least recently used.
 ///
-/// A program is found by the plan's bytes, the session's time zone and the versions of the tables that its scans read. Tasks that read
-/// something else (Parquet files) are made anew each time.
+/// The key of a program is the plan's bytes, the session's time zone and the versions of the tables that its scans read. Tasks that read other
+/// sources
+/// (Parquet files) are translated each time.
 #[derive(Debug, Default)]
 pub(crate) struct KeptTasks {
     known: Mutex<Known>,
@@ -38,11 +39,11 @@ struct Known {
 struct Key {
     bytes: Box<[u8]>,
     time_zone: Option<String>,
-    /// The row segments of each scan: several tasks of a stage may be one worker's.
+    /// The row segments of each scan: a worker may run several tasks of a stage.
     segments: Vec<Option<(usize, usize)>>,
 }
 
-/// A plan with programs, and the inputs that it was made with.
+/// A plan with programs, and its inputs.
 #[derive(Debug)]
 struct Kept {
     plan: Arc<dyn ExecutionPlan>,
@@ -51,10 +52,10 @@ struct Kept {
 }
 
 impl KeptTasks {
-    /// The plan of a task, with programs, that reads `inputs`.
+    /// The plan of a task, with programs, over `inputs`.
     ///
     /// # Errors
-    /// Bytes that are no plan; [`warpmill::Error::Fallback`], if the settings refuse fallbacks.
+    /// Bytes that are not a plan; [`warpmill::Error::Fallback`], if the settings refuse fallbacks.
     pub fn plan(
         &self,
         bytes: &[u8],
@@ -88,7 +89,7 @@ impl Key {
 }
 
 impl Known {
-    /// The plan that is kept for `key`, where it reads the same versions of tables, with these exchanges.
+    /// The cached plan for `key` that reads the same versions of tables, with these exchanges.
     fn find(&mut self, key: &Key, inputs: &[Arc<dyn ExecutionPlan>]) -> Option<Result<Arc<dyn ExecutionPlan>>> {
         self.clock += 1;
         let kept = self.tasks.get_mut(key)?;
@@ -113,7 +114,7 @@ fn exchanges(inputs: &[Arc<dyn ExecutionPlan>]) -> impl Iterator<Item = &Arc<dyn
     inputs.iter().filter(|input| input.is_network_boundary())
 }
 
-/// Whether programs that read `one`, a scan or an exchange, may read `other`: scans of the same row segments, of which `Key` tells, give
+/// Whether programs that read `one`, a scan or an exchange, may read `other` instead: scans of the same row segments (compared by `Key`) return
 /// the same rows.
 fn reads_the_same(one: &Arc<dyn ExecutionPlan>, other: &Arc<dyn ExecutionPlan>) -> bool {
     match (one.downcast_ref::<WarpmillScanExec>(), other.downcast_ref::<WarpmillScanExec>()) {
@@ -142,7 +143,7 @@ fn reads(plan: &Arc<dyn ExecutionPlan>, input: &Arc<dyn ExecutionPlan>) -> bool 
     visited.is_ok() && found
 }
 
-/// `plan`, made with the exchanges of `before`, with those of `now`.
+/// Replaces the exchanges of `before` in `plan` by those of `now`.
 fn with_exchanges(
     plan: Arc<dyn ExecutionPlan>,
     before: &[Arc<dyn ExecutionPlan>],

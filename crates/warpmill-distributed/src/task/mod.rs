@@ -1,8 +1,8 @@
-//! Plans of tasks that are encoded once, and made into programs once.
+//! Plans of tasks that are serialized once, and translated once.
 //!
-//! The plan of a stage is the same for each of its tasks and for each run of a query, but for its *inputs*: scans, of which each task has
-//! its part, and exchanges, which belong to a run. [`TaskExec`] holds the two apart. The asking process encodes a plan when it is made,
-//! and sends the same bytes with each run; a worker that has met them takes the programs that it has made of them ([`KeptTasks`]).
+//! The plan of a stage is the same for each of its tasks and for each run of a query, except its *inputs*: scans, of which each task reads a
+//! part, and exchanges, which belong to a run. [`TaskExec`] separates the two. The query's process serializes a plan once and sends
+//! the same bytes with each run; a worker that has seen them uses its cached programs ([`KeptTasks`]).
 
 mod codec;
 mod kept;
@@ -24,7 +24,7 @@ use warpmill_translate::scan_exec::WarpmillScanExec;
 pub(crate) use codec::TaskCodec;
 pub(crate) use kept::KeptTasks;
 
-/// The plan of a stage's tasks, below the node that gives each row its destination.
+/// The plan of a stage's tasks, below the node that assigns a destination to each row.
 #[derive(Debug)]
 pub(crate) struct TaskExec {
     /// In the asking process the plan with an [`InputExec`] for each input; in a worker the plan that runs.
@@ -36,14 +36,14 @@ pub(crate) struct TaskExec {
 }
 
 impl TaskExec {
-    /// `plan` with its inputs apart; `None` where a part of it differs from task to task in another way.
+    /// Separates `plan` from its inputs; `None` if it differs between tasks in another part.
     ///
     /// # Errors
     /// Nodes and functions that cannot be encoded.
     fn of_stage(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
         let (mut inputs, mut whole) = (vec![], true);
         let apart = Arc::clone(plan).transform_down(|node| {
-            // The library's node for unions gives each task other inputs.
+            // The library's node for unions has different inputs in each task.
             whole &= node.name() != "ChildrenIsolatorUnionExec";
             if !is_input(&node) {
                 return Ok(Transformed::no(node));
@@ -70,10 +70,10 @@ fn is_input(node: &Arc<dyn ExecutionPlan>) -> bool {
     node.is_network_boundary() || node.is::<DistributedLeafExec>() || node.is::<WarpmillScanExec>()
 }
 
-/// `head`, the part of a query that the asking process runs, with a [`TaskExec`] as the plan of each stage below it.
+/// Wraps the plan of each stage below `head`, the part of a query that its own process runs, in a [`TaskExec`].
 ///
 /// # Errors
-/// As [`TaskExec::of_stage`].
+/// The errors of [`TaskExec::of_stage`].
 pub(crate) fn with_tasks(head: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     with_stages(head, &|plan, _| {
         let spreads = plan.is::<RepartitionExec>() || plan.is::<BroadcastExec>();
@@ -90,10 +90,10 @@ pub(crate) fn with_tasks(head: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executi
     })
 }
 
-/// `head` for one run: the stages below it are those of query `query`.
+/// `head` for one run: marks the stages below it with `query`.
 ///
 /// # Errors
-/// A plan whose stages have been sent.
+/// A plan whose stages have been sent already.
 pub(crate) fn for_query(head: Arc<dyn ExecutionPlan>, query: Uuid) -> Result<Arc<dyn ExecutionPlan>> {
     with_stages(head, &|_, of| {
         *of = query;
@@ -101,10 +101,10 @@ pub(crate) fn for_query(head: Arc<dyn ExecutionPlan>, query: Uuid) -> Result<Arc
     })
 }
 
-/// Changes the plan of a stage, or the query that it is of.
+/// Changes the plan of a stage, or its query id.
 type Change<'a> = dyn Fn(&mut Arc<dyn ExecutionPlan>, &mut Uuid) -> Result<()> + 'a;
 
-/// `head` after `change` of each stage below it, those that others read from first.
+/// Applies `change` to each stage below `head`, inner stages first.
 fn with_stages(head: Arc<dyn ExecutionPlan>, change: &Change<'_>) -> Result<Arc<dyn ExecutionPlan>> {
     let changed = head.transform_up(|node| {
         let Some(boundary) = node.as_network_boundary() else { return Ok(Transformed::no(node)) };
@@ -165,7 +165,7 @@ impl ExecutionPlan for TaskExec {
     }
 }
 
-/// The place of an input in a task's plan.
+/// Placeholder for an input in a task's plan.
 #[derive(Debug)]
 struct InputExec {
     number: usize,

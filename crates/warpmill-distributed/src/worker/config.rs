@@ -1,11 +1,11 @@
-//! The configuration of a worker, and what it refuses to start with.
+//! The configuration of a worker, and checks of it.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// The way a worker runs.
+/// Configuration of a worker.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -14,19 +14,19 @@ pub struct Config {
     /// The file of the token that all processes share.
     #[serde(default)]
     pub token_file: Option<PathBuf>,
-    /// PEM file of the certificate chain. With [`Config::tls_key`], connections are TLS only.
+    /// PEM file of the certificate chain. With [`Config::tls_key`], the worker accepts TLS connections only.
     #[serde(default)]
     pub tls_cert: Option<PathBuf>,
     /// PEM file of the certificate's private key.
     #[serde(default)]
     pub tls_key: Option<PathBuf>,
-    /// PEM file of what signs the certificates of the other workers.
+    /// PEM file of the certificates that sign the other workers'.
     #[serde(default)]
     pub tls_ca: Option<PathBuf>,
     /// Whether other machines may connect without TLS.
     #[serde(default)]
     pub plaintext: bool,
-    /// Seconds after which another worker that says nothing is given up.
+    /// Seconds without an answer after which another worker counts as lost.
     #[serde(default = "default_timeout")]
     pub timeout: f64,
     /// Settings of tasks, as in `SET name = value`.
@@ -34,10 +34,10 @@ pub struct Config {
     pub settings: Vec<(String, String)>,
 }
 
-/// The reason why a worker does not start, or stopped.
+/// The reason why a worker did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A value, or two that do not go together.
+    /// An invalid value, or two that contradict each other.
     #[error("{0}")]
     Invalid(String),
     /// A public address without a token or without encryption.
@@ -58,7 +58,7 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// A worker at `listen`, with defaults.
+    /// A worker at `listen`, with default settings.
     pub fn at(listen: &str) -> Self {
         Self {
             listen: listen.to_string(),
@@ -75,8 +75,8 @@ impl Config {
     /// The address to listen on.
     ///
     /// # Errors
-    /// [`ConfigError::Unsafe`] for one that other machines reach, without a token, or without TLS unless [`Config::plaintext`];
-    /// [`ConfigError::Invalid`] for half a key pair, a TLS worker that cannot reach others, or a bad timeout.
+    /// [`ConfigError::Unsafe`] for one that is reachable from other machines, without a token, or without TLS unless [`Config::plaintext`];
+    /// [`ConfigError::Invalid`] for half a key pair, a TLS worker that cannot reach others, or an invalid timeout.
     pub fn check(&self) -> Result<SocketAddr, ConfigError> {
         let invalid = |text: String| Err(ConfigError::Invalid(text));
         if self.tls_cert.is_some() != self.tls_key.is_some() {
@@ -106,8 +106,8 @@ impl Config {
     }
 }
 
-/// The address of `host:port`. Where a name has several, the first that is not loopback is the answer: what decides whether the
-/// address is safe must be the most public of them.
+/// Resolves `host:port`. If a name has several addresses, returns the first that is not loopback, if any: the most public one decides whether the
+/// configuration is safe.
 fn resolve(listen: &str) -> Result<SocketAddr, ConfigError> {
     let found = listen.to_socket_addrs();
     let found: Vec<_> = found.map_err(|error| ConfigError::Listen(listen.to_string(), error))?.collect();

@@ -1,4 +1,4 @@
-//! The door between the transport and the tasks: who may ask, in which version, and how long somebody waits.
+//! Checks between the transport and the tasks: token, version, and the end of queries that their process has left.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::link::{QUERY_HEADER, Token, VERSION_HEADER, version};
 
 /// The method that a query's process keeps open as long as it wants a task's rows.
 const COORDINATION: &str = "/CoordinatorChannel";
-/// The method that tells a worker's version, to processes of any.
+/// The method that returns a worker's version, to processes of any version.
 const INFO: &str = "/GetWorkerInfo";
 
 /// A service behind checks.
@@ -88,7 +88,7 @@ where
     }
 }
 
-/// The messages of a task to its query's process, which end when the query does.
+/// The messages of a task to its query's process; they end when the query does.
 struct Held {
     body: Body,
     _task: Task,
@@ -135,7 +135,7 @@ mod tests {
             assert!(status.message().contains(&version()) && status.message().contains(other), "{}", status.message());
         }
         assert!(door.check("/x/ExecuteTask", &HeaderMap::new()).is_err());
-        // Processes of any version may ask for the version.
+        // Processes of any version may request the version.
         assert!(door.check("/x/GetWorkerInfo", &headers("0.0.9 protocol 1")).is_ok());
     }
 

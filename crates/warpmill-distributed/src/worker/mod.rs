@@ -30,11 +30,11 @@ pub struct Worker {
     queries: Queries,
 }
 
-/// The interval at which silent processes are asked whether they are there, and how long they have to answer.
+/// The interval of keepalive pings to silent processes, and the time for their answer.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(10));
 /// Streams that one connection may have open: a few for each task of each query.
 const STREAMS: u32 = 4096;
-/// Bytes of a message's frames that may be on their way.
+/// Window size of HTTP/2 connections, in bytes.
 const WINDOW: u32 = 4 << 20;
 /// The time that running tasks have at shutdown.
 const LAST_CALL: Duration = Duration::from_secs(2);
@@ -42,11 +42,11 @@ const LAST_CALL: Duration = Duration::from_secs(2);
 const STACK: usize = 32 << 20;
 
 impl Worker {
-    /// Checks a configuration and takes its port. Nothing is served yet.
+    /// Checks a configuration and binds its port. Does not serve yet.
     ///
     /// # Errors
-    /// [`ConfigError::Unsafe`] for a public address without a token, or without TLS unless the configuration says so; what is wrong
-    /// with files and settings; [`ConfigError::Listen`] for a port that is taken.
+    /// [`ConfigError::Unsafe`] for a public address without a token, or without TLS unless the configuration permits it; errors in files and
+    /// settings; [`ConfigError::Listen`] for a port that is in use.
     pub fn bind(config: &Config) -> Result<Self, ConfigError> {
         let address = config.check()?;
         let token = config.token_file.as_deref().map(read_token).transpose().map_err(ConfigError::Invalid)?;
@@ -70,7 +70,7 @@ impl Worker {
         self.listener.local_addr().expect("a bound socket has an address")
     }
 
-    /// Serves until `stop` ends, and then the tasks that run at most for a moment. Must be called inside a tokio runtime.
+    /// Serves until `stop` ends, then waits briefly for running tasks. Must be called inside a tokio runtime.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ConfigError> {
         let listener = TcpListener::from_std(self.listener).map_err(|error| failed(&error))?;
         let mut server = Server::builder()
@@ -121,12 +121,12 @@ fn incoming(listener: TcpListener) -> impl Stream<Item = io::Result<TcpStream>> 
     })
 }
 
-/// The certificate and its key, once they are known to fit.
+/// The certificate and its key, after a check that they match.
 fn tls(config: &Config) -> Result<Option<ServerTlsConfig>, ConfigError> {
     let (Some(cert), Some(key)) = (&config.tls_cert, &config.tls_key) else { return Ok(None) };
     let read = |path: &std::path::PathBuf| std::fs::read(path).map_err(|error| ConfigError::File(path.clone(), error));
     let tls = ServerTlsConfig::new().identity(Identity::from_pem(read(cert)?, read(key)?));
-    // The transport looks at the pair when it is given one.
+    // The transport checks the pair when it is set.
     let checked = Server::builder().tls_config(tls.clone());
     checked.map_err(|error| {
         let files = format!("{} and {}", cert.display(), key.display());
@@ -149,7 +149,7 @@ fn with_sources(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Serves until the process gets SIGINT or SIGTERM. `ready` is told the address before the first task comes.
+/// Serves until the process receives SIGINT or SIGTERM. Calls `ready` before the first task arrives.
 ///
 /// # Errors
 /// Errors of [`Worker::bind`] and of the transport.

@@ -1,4 +1,4 @@
-//! The queries whose tasks a worker runs: what stops them.
+//! The queries whose tasks a worker runs, and their cancellation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,27 +6,27 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use warpmill::offload::QueryHandle;
 
-/// The queries that somebody waits for, by their numbers.
+/// The running queries by id.
 #[derive(Clone, Default)]
 pub(super) struct Queries {
     running: Arc<Mutex<HashMap<String, Running>>>,
 }
 
-/// A query, and for how many of its tasks the asking process is still connected.
+/// A query, and the number of its tasks to which the query's process is still connected.
 #[derive(Default)]
 struct Running {
     handle: Arc<QueryHandle>,
     tasks: usize,
 }
 
-/// A task that somebody waits for, until dropped.
+/// A running task of a query, until dropped.
 pub(super) struct Task {
     queries: Queries,
     query: String,
 }
 
 impl Queries {
-    /// Notes that somebody waits for a task of `query`.
+    /// Records that a task of `query` runs.
     pub fn begin(&self, query: &str) -> Task {
         self.running.lock().entry(query.to_string()).or_default().tasks += 1;
         Task { queries: self.clone(), query: query.to_string() }
@@ -34,7 +34,7 @@ impl Queries {
 
     /// The handle that all operators of `query` share.
     pub fn handle(&self, query: &str) -> Arc<QueryHandle> {
-        // A query that nobody waits for any more gets one that nobody stops, and its rows are nobody's.
+        // If the query's process has left already, returns a new handle that is never cancelled; the rows are discarded.
         self.running.lock().get(query).map(|running| Arc::clone(&running.handle)).unwrap_or_default()
     }
 }

@@ -22,7 +22,7 @@ use crate::task::{KeptTasks, TaskCodec};
 /// Makes a session for each task.
 #[derive(Clone)]
 pub(super) struct TaskSessions {
-    /// Of the worker's settings.
+    /// A session with the worker's settings.
     session: Session,
     options: WarpmillOptions,
     channels: Channels,
