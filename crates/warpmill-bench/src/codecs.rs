@@ -1,4 +1,4 @@
-//! The speed of reading columns through codecs: what `warpmill bench scan` measures.
+//! Measures the speed of reading columns through codecs, for `warpmill bench scan`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,15 +19,15 @@ const TASK_BYTES: usize = 1 << 20;
 pub struct ScanTimes {
     /// Seconds of each run that read as many bytes of memory as the column has uncompressed.
     pub plain: Vec<f64>,
-    /// Seconds of each run over the column, by snapshot: decompressed, decoded, added up.
+    /// Seconds of each run over the column, by snapshot: decompressed, decoded, summed.
     pub scans: Vec<Vec<f64>>,
 }
 
-/// Reads column `column` of tables that hold the same rows, stored differently: `runs` rounds that take the tables in turn,
-/// after one that warms up. `threads` threads read (0: all cores).
+/// Reads column `column` of tables with the same rows, stored differently: `runs` rounds over the tables in turn, after a
+/// warm-up round. `threads` threads read (0: all cores).
 ///
 /// # Errors
-/// Damaged files; [`FormatError::Catalog`] where two tables do not hold the same values.
+/// Damaged files; [`FormatError::Catalog`] if two tables have different values.
 pub fn scan(snapshots: &[Arc<TableSnapshot>], column: usize, runs: usize, threads: usize) -> Result<ScanTimes> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|e| FormatError::Catalog(format!("cannot start {threads} threads: {e}")))?;
@@ -64,7 +64,7 @@ fn add(words: &[u64]) -> u64 {
     words.iter().fold(0, |sum, word| sum.wrapping_add(*word))
 }
 
-/// The values of a column, decoded vector by vector and added up, whatever that means.
+/// A checksum of a column's values, decoded vector by vector.
 fn column_sum(snapshot: &TableSnapshot, column: usize) -> Result<u64> {
     let data_type = snapshot.schema().field(column).data_type();
     let segments: Vec<usize> = (0..snapshot.num_segments()).collect();

@@ -1,5 +1,5 @@
-//! The texts of device functions that only benchmarks use, and of those of queries that they are composed with. Each names the
-//! ones it needs, which go before it.
+//! The texts of device functions that only benchmarks use, and of the query kernels' functions on which they depend. Each lists its
+//! dependencies, which have to precede it.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub const GROUP_BY: &str = include_str!("../kernels/group_by.cuh");
 /// Substring search over many strings at once.
 pub const SUBSTRING: &str = include_str!("../kernels/substring.cuh");
 
-/// Compiles `text`, as [`Kernel::compile`] does. Tests check that it is CUDA C++ too, where NVRTC is installed.
+/// Compiles `text`, as [`Kernel::compile`] does. Tests check that it also is CUDA C++, if NVRTC is installed.
 pub(crate) fn compile<const N: usize>(
     device: &Arc<dyn Device>,
     text: String,

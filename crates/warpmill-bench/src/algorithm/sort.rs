@@ -1,6 +1,6 @@
 //! Radix sort: stable, any number of rows, unsigned keys of 32 or 64 bits with an optional u32 payload.
 //!
-//! Other orders are orders of unsigned keys: the caller flips sign bits, and complements keys to sort descending.
+//! For other orders the caller transforms keys to unsigned ones: flips sign bits, and complements keys to sort descending.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -63,16 +63,16 @@ impl Geometry {
     }
 }
 
-/// The way a [`RadixSort`] is specialized.
+/// Options for the specialization of a [`RadixSort`].
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Key type.
     pub key: Key,
     /// Whether a u32 moves with each key.
     pub values: bool,
-    /// Whether digits are those of the key's hash: rows are then partitioned evenly instead of sorted.
+    /// Whether to use the digits of the key's hash: rows are then partitioned evenly instead of sorted.
     pub hashed: bool,
-    /// The most rows that are ever sorted at once.
+    /// Largest number of rows of a sort.
     pub most_rows: u64,
     /// Shape of the passes.
     pub geometry: Geometry,
@@ -99,7 +99,7 @@ impl Options {
     }
 }
 
-/// The place where rows are and where they go.
+/// The addresses of rows before and after a pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows {
     /// Keys.
@@ -169,7 +169,7 @@ impl RadixSort {
         self.state_bytes(n) + (self.options.key.bytes() * n).next_multiple_of(256) + values
     }
 
-    /// Queues a sort in place by the bits `bits` of the keys; bits that all keys share need not be named.
+    /// Queues a sort in place by bits `bits` of the keys; bits that are equal in all keys may be omitted.
     ///
     /// # Safety
     /// `rows` has `n` keys and payloads, `scratch` (256-byte aligned) [`RadixSort::scratch_bytes`], and they do not overlap.
@@ -221,7 +221,7 @@ impl RadixSort {
         }
     }
 
-    /// Counts the digits of all places of `bits` and turns them into positions, at the front of `state`.
+    /// Counts the digits at all places of `bits` and converts the counts to positions, at the front of `state`.
     unsafe fn count_digits(
         &self,
         stream: Stream,

@@ -7,10 +7,10 @@ use warpmill_gpu::device::{Device, DevicePtr, Result, Stream};
 
 use crate::kernels;
 
-/// Most pieces of one search, as in `kernels/substring.cuh`.
+/// Largest number of pieces of a search, as in `kernels/substring.cuh`.
 pub const MOST_PIECES: usize = 4;
 
-/// Most bytes of all pieces of one search together.
+/// Largest total size of the pieces of a search, in bytes.
 pub const MOST_PIECE_BYTES: usize = 256;
 
 const THREADS: u32 = 256;
@@ -20,7 +20,7 @@ const THREADS: u32 = 256;
 pub struct Strings {
     /// The concatenated bytes, 16-byte aligned. Their last 16-byte block is read in full.
     pub bytes: DevicePtr,
-    /// The place where each row's bytes begin (u32, rows + 1 of them, ascending).
+    /// Offset of each row's bytes (u32, rows + 1 of them, ascending).
     pub offsets: DevicePtr,
     /// Rows.
     pub rows: u64,
@@ -29,7 +29,7 @@ pub struct Strings {
 /// Finds the rows that contain pieces in a given order without overlap.
 #[derive(Debug)]
 pub struct SubstringSearch {
-    /// By number of pieces, less one.
+    /// Kernels by number of pieces, minus one.
     kernels: [Kernel; MOST_PIECES],
 }
 

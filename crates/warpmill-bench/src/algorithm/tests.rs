@@ -10,7 +10,7 @@ use super::prefix_sum::PrefixSum;
 use super::sort::{Geometry, Key, Options, RadixSort, Rows};
 use super::substring::{Strings, SubstringSearch};
 
-/// A device with a stream; memory goes back with the device.
+/// A device with a stream; dropping the device frees its memory.
 struct Fixture {
     device: Arc<dyn Device>,
     stream: Stream,
@@ -77,7 +77,7 @@ fn draws(n: usize, seed: u64) -> Vec<u64> {
 /// One tile more or less than full, and several.
 const SIZES: [usize; 9] = [0, 1, 2, 31, 33, 3071, 3072, 3073, 10_000];
 
-/// A small tile, so that few rows already are several.
+/// A small tile, so that few rows fill several tiles.
 const SMALL: Geometry = Geometry { threads: 256, items: 12 };
 
 fn sorted(fixture: &Fixture, sort: &RadixSort, keys: &[u64], wide: bool, bits: Range<u32>) -> (Vec<u64>, Vec<u32>) {
@@ -208,7 +208,7 @@ fn search(fixture: &Fixture, search: &SubstringSearch, rows: &[Vec<u8>], pieces:
 fn rows_that_contain_the_pieces_are_found() {
     in_both_orders(|fixture| {
         let substring = SubstringSearch::new(&fixture.device).unwrap();
-        // Few letters, so that pieces are frequent, overlap, and lie across rows.
+        // Few letters, so that pieces are frequent, overlap, and span rows.
         let random = |rows: usize, longest: u64, seed: u64| -> Vec<Vec<u8>> {
             let lengths = draws(rows, seed).into_iter().map(|x| (x >> 8) % (longest + 1));
             lengths

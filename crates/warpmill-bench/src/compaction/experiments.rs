@@ -42,7 +42,7 @@ impl Experiment {
 pub struct CompactionOptions {
     /// Rows of R (each S_i has a tenth). The paper's are 20 million.
     pub rows: usize,
-    /// Timed runs, of which the median counts. Fewer where runs take longer than two seconds together.
+    /// Number of timed runs, of which the median counts. Fewer if runs take longer than two seconds together.
     pub runs: usize,
     /// The experiments.
     pub experiments: Vec<Experiment>,
@@ -78,19 +78,19 @@ pub struct CompactionRow {
     pub build_bytes: Vec<usize>,
     /// Rows of a full chunk.
     pub chunk_rows: usize,
-    /// Part of R that the filter keeps; `None`: there is no filter.
+    /// Fraction of R that the filter keeps; `None`: no filter.
     pub selectivity: Option<f64>,
     /// Rows of R.
     pub rows: usize,
-    /// Median time of a run on one thread, hash builds excluded.
+    /// Median time of a run on one thread, without hash builds.
     pub seconds: f64,
-    /// Rows that reached the end.
+    /// Number of output rows.
     pub output_rows: u64,
-    /// Chunks that reached the end.
+    /// Number of output chunks.
     pub output_chunks: u64,
     /// A hash of the result in any order, equal for all strategies (checked).
     pub checksum: u64,
-    /// The number of times that each compactor chose each threshold (learning strategies only).
+    /// How often each compactor chose each threshold (learning strategies only).
     pub thresholds: Vec<ThresholdShare>,
 }
 
@@ -101,7 +101,7 @@ pub struct ThresholdShare {
     pub compactor: usize,
     /// The threshold, in rows.
     pub threshold: usize,
-    /// Its part of all choices.
+    /// Its share of all choices.
     pub share: f64,
 }
 
@@ -224,7 +224,7 @@ mod tests {
         let experiments = Experiment::ALL[1..].to_vec();
         let rows = compaction(&CompactionOptions { rows: 20_000, runs: 1, experiments }).unwrap();
         for row in rows.iter().filter(|row| row.selectivity.is_none()) {
-            // Each join gives as many rows as it takes in, but for rounding.
+            // Each join returns as many rows as it reads, except for rounding.
             assert!((15_000..25_000).contains(&row.output_rows), "{row:?}");
         }
     }

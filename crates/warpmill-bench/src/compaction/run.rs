@@ -14,13 +14,13 @@ use warpmill_ir::Field;
 
 use super::workload::Workload;
 
-/// The measurements of one run of a pipeline.
+/// Measurements of one run of a pipeline.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     pub time: Duration,
     pub rows: u64,
     pub chunks: u64,
-    /// Of the 64-bit columns of all rows, in any order; zero unless asked for.
+    /// Checksum of the 64-bit columns of all rows, independent of their order; zero unless requested.
     pub checksum: u64,
     /// Per compaction operator.
     pub compaction: Vec<CompactionStats>,

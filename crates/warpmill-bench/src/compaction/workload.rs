@@ -40,7 +40,7 @@ pub struct Workload {
     tables: Vec<Arc<HashTable>>,
 }
 
-/// R's payload repeats after so many rows: more than caches hold, and little enough for long tuples.
+/// R's payload repeats after so many rows: larger than caches, and small enough for long tuples.
 const PADDING_ROWS: usize = 1 << 16;
 
 /// A bijection that scatters keys over all of 64 bits (splitmix64's finalizer).
@@ -128,7 +128,7 @@ impl Workload {
         self.ids.iter().chain(&self.padding).map(|vector| field(vector.data.phys())).collect()
     }
 
-    /// The natural joins with S_1 .. S_k, and the fields that each gives: its input's and S_i's payload.
+    /// The natural joins with S_1 .. S_k, and the output fields of each: its input's and S_i's payload.
     pub fn joins(&self) -> Result<Vec<(ProbeOperator, Vec<Field>)>> {
         let mut fields = self.fields();
         let probe = |(i, table): (usize, &Arc<HashTable>)| {
@@ -150,7 +150,7 @@ impl Workload {
     }
 }
 
-/// The hash table of S_i: `keys` keys, each `factor` times, in no order.
+/// The hash table of S_i: `keys` keys, each `factor` times, in random order.
 fn build(i: usize, keys: usize, factor: usize, bytes: usize) -> Result<Arc<HashTable>> {
     let rows = keys * factor;
     let mut ids: Vec<u64> = (0..rows as u64).map(|row| row % keys as u64).collect();

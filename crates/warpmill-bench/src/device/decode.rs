@@ -43,7 +43,7 @@ struct Suite<'a> {
     tiles: [Kernel; 6],
     sum_words: Kernel,
     out: Buffer,
-    /// The kernel's sum, and that of the words it wrote.
+    /// The kernel's sum, and the sum of the words that it wrote.
     sums: Buffer,
     rows: u64,
     copies: u64,
@@ -88,7 +88,7 @@ impl Suite<'_> {
         [if writes { self.out.ptr } else { 0 }, self.sums.ptr]
     }
 
-    /// Measures one kernel and checks its sum, or what it wrote.
+    /// Measures one kernel and checks its sum, or its output.
     fn measure(
         &self,
         report: &mut Report,
@@ -303,7 +303,7 @@ impl Draws {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// The number of rare events, among many, where `mean` are expected.
+    /// A random number with a Poisson distribution of mean `mean`.
     fn poisson(&mut self, mean: f64) -> u32 {
         let (limit, mut product, mut count) = ((-mean).exp(), self.unit(), 0);
         while product > limit {

@@ -1,5 +1,5 @@
-//! Packs benchmark columns on the host, from the specification of the format alone (docs/format.md, section 5): what the
-//! kernels decode is checked against the values that went in.
+//! Packs benchmark columns on the host, from the specification of the format alone (docs/format.md, section 5): the kernels' output is checked
+//! against the original values.
 
 const VECTOR: usize = 1024;
 const BLOCK: usize = 128;

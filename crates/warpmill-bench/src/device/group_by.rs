@@ -70,7 +70,7 @@ pub(super) fn run(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let cases = [(FEW, 60.0), (bench.rows(1_000_000, 1) as u32, 15.0), (bench.rows(100_000_000, 1) as u32, 3.0)];
     for (i, (groups, target)) in cases.into_iter().enumerate() {
         let (out, expected) = (bench.buffer(8 * u64::from(groups))?, bench.buffer(8 * u64::from(groups))?);
-        // Load factor 0.6; nothing where groups are few.
+        // Load factor 0.6; no table for few groups.
         let slot_count = if i == 0 { 0 } else { u64::from(groups) * 5 / 3 + 1 };
         let slots = bench.buffer(SLOT_BYTES * (slot_count + 1))?;
         let groups = Groups {
@@ -104,7 +104,7 @@ struct Case<'a> {
     kernels: &'a Kernels,
     groups: Groups,
     expected: &'a Buffer,
-    /// Whether a table was too small, and how many sums are wrong.
+    /// Whether a table was too small, and the number of wrong sums.
     flags: &'a Buffer,
     target: f64,
 }
@@ -118,7 +118,7 @@ impl Case<'_> {
         self.bench.prepare(&self.kernels.expect, groups.n, expect.params())
     }
 
-    /// Whether all sums are right: those at `sums`, or (0) those of the table.
+    /// Whether all sums are right: those at `sums`, or (0) those in the table.
     fn check(&self, groups: &Groups, sums: DevicePtr) -> Result<bool> {
         // SAFETY: the second word of the flags.
         unsafe { self.bench.device.fill(self.flags.ptr + 8, 0, 8, self.bench.stream)? };
@@ -179,7 +179,7 @@ impl Case<'_> {
         let to = Rows { keys: keys.ptr, values: values.ptr };
         let times = bench.measure(
             || self.clear(&groups),
-            // SAFETY: the buffers have the sizes that the partition asks for and the kernel's parameters name.
+            // SAFETY: the buffers have the sizes that the partition requires and the kernel's parameters state.
             || unsafe {
                 sort.partition(bench.stream, from, to, n, 24..32, state.ptr)?;
                 self.kernels.hash.launch(blocks, parted.params(), bench.stream)

@@ -7,10 +7,10 @@ use warpmill_gpu::device::{Device, DeviceKind, DevicePtr, Result, Stream};
 
 use crate::kernels;
 
-/// The bytes per second that a streaming kernel reads of an H200's memory, measured.
+/// Measured bytes per second that a streaming kernel reads from an H200's memory.
 pub const FLOOR_BYTES_PER_SECOND: f64 = 4.6e12;
 
-/// The way to run.
+/// Options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Factor of all row counts.
@@ -27,7 +27,7 @@ impl Default for Options {
     }
 }
 
-/// Device memory that is given back when dropped.
+/// Device memory, freed when dropped.
 pub(super) struct Buffer {
     device: Arc<dyn Device>,
     stream: Stream,
@@ -43,15 +43,15 @@ impl Drop for Buffer {
     }
 }
 
-/// Median and least milliseconds.
+/// Median and smallest milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) median_ms: f64,
     pub(super) min_ms: f64,
 }
 
-/// The means that empties the L2 cache: a buffer that is read through, so that what is left in the cache is clean. Lines that were
-/// written would have to go to memory while the next kernel is timed.
+/// A buffer that is read to empty the L2 cache, so that the lines left in the cache are clean. Written lines would have to be flushed to memory
+/// while the next kernel is timed.
 pub(super) struct Flush {
     buffer: Buffer,
     words: u64,
@@ -64,13 +64,13 @@ pub(super) struct Bench {
     pub(super) device: Arc<dyn Device>,
     pub(super) stream: Stream,
     pub(super) options: Options,
-    /// Read between runs, so that nothing of a run's input is left in the L2 cache.
+    /// Read between runs, so that the L2 cache holds nothing of a run's input.
     flush: Option<Flush>,
 }
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // A buffer waits for the stream before it goes: the stream goes last.
+        // A buffer waits for the stream when dropped: the stream is dropped last.
         self.flush = None;
         self.device.destroy_stream(self.stream);
     }
@@ -90,7 +90,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// `full` rows, scaled, as a multiple of `unit` and at least one.
+    /// `full` rows, scaled, as a multiple of `unit` and at least one unit.
     pub(super) fn rows(&self, full: u64, unit: u64) -> u64 {
         (((full as f64 * self.options.scale) as u64) / unit).max(1) * unit
     }
@@ -105,7 +105,7 @@ impl Bench {
         Ok(buffer)
     }
 
-    /// A buffer that holds `words`, `copies` times over, each copy padded to `stride` words.
+    /// A buffer with `words`, `copies` times, each copy padded to `stride` words.
     pub(super) fn copies(&self, words: &[u32], stride: u64, copies: u64) -> Result<Buffer> {
         assert!(words.len() as u64 <= stride, "a copy fits its stride");
         let buffer = self.buffer(4 * stride * copies)?;
@@ -114,7 +114,7 @@ impl Bench {
         }
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         bytes.resize(4 * stride as usize, 0);
-        // SAFETY: the ranges lie in the buffer; each doubling copies what is there to what follows.
+        // SAFETY: the ranges are within the buffer; each doubling copies the existing part to the next.
         unsafe {
             self.device.copy_to_device(buffer.ptr, &bytes, self.stream)?;
             let mut done = 1;
@@ -133,7 +133,7 @@ impl Bench {
         unsafe { self.device.fill(buffer.ptr, value, bytes, self.stream) }
     }
 
-    /// `n` 64-bit words from `ptr`, once all queued work is done.
+    /// Reads `n` 64-bit words from `ptr` after all queued work.
     pub(super) fn read(&self, ptr: DevicePtr, n: usize) -> Result<Vec<u64>> {
         let mut bytes = vec![0; 8 * n];
         // SAFETY: callers pass a buffer of at least `n` words; the copy ends before the bytes are used.
@@ -142,14 +142,14 @@ impl Bench {
         Ok(bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
     }
 
-    /// Launches a kernel that strides over `items` items, not timed.
+    /// Launches an untimed kernel that strides over `items` items.
     pub(super) fn prepare(&self, kernel: &Kernel, items: u64, params: ParamBytes) -> Result<()> {
         let blocks = kernel.resident_blocks(items.div_ceil(u64::from(kernel.threads())).max(1))?;
         // SAFETY: the suites pass the parameters that their kernels declare, with buffers of the sizes they state.
         unsafe { kernel.launch(blocks, params, self.stream) }
     }
 
-    /// Times `work` after `setup`, once to warm up and then as often as the options say.
+    /// Times `work` after `setup`, once to warm up and then for the number of runs in the options.
     pub(super) fn measure(
         &self,
         mut setup: impl FnMut() -> Result<()>,

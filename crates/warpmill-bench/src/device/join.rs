@@ -118,7 +118,7 @@ fn partitioned_hash(bench: &Bench, report: &mut Report, kernels: &Kernels, join:
     let probe = Join { keys: parted.ptr, ..*join };
     let times = bench.measure(
         || bench.fill(sums, 0, 32),
-        // SAFETY: the buffers have the sizes that the partition asks for and the kernel's parameters name.
+        // SAFETY: the buffers have the sizes that the partition requires and the kernel's parameters state.
         || unsafe {
             sort.partition(bench.stream, from, to, n, 56..64, state.ptr)?;
             kernel.launch(blocks, probe.params(sums.ptr), bench.stream)
@@ -152,7 +152,7 @@ fn dense(bench: &Bench, report: &mut Report, kernels: &Kernels, sums: &Buffer) -
     let key_bits = 64 - (build - 1).leading_zeros();
     let times = bench.measure(
         || bench.fill(sums, 0, 32),
-        // SAFETY: the buffers have the sizes that the partition asks for and the kernel's parameters name.
+        // SAFETY: the buffers have the sizes that the partition requires and the kernel's parameters state.
         || unsafe {
             sort.partition(bench.stream, from, to, n, key_bits.saturating_sub(8)..key_bits.max(1), state.ptr)?;
             kernel.launch(blocks, probe.params(sums.ptr), bench.stream)
@@ -165,7 +165,7 @@ fn dense(bench: &Bench, report: &mut Report, kernels: &Kernels, sums: &Buffer) -
     Ok(())
 }
 
-/// Whether the last probe's sums are those that follow from how the keys were drawn.
+/// Whether the last probe's sums match the distribution of the keys.
 fn check(bench: &Bench, kernels: &Kernels, join: &Join, sums: &Buffer) -> Result<bool> {
     bench.prepare(&kernels.expect, join.n, join.params(sums.ptr + 16))?;
     let sums = bench.read(sums.ptr, 4)?;

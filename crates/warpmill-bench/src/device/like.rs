@@ -15,10 +15,10 @@ const LIKE_ROWS: &str = include_str!("../../kernels/measure/like_rows.cuh");
 
 const ROWS: u64 = 64_000_000;
 const ROW_BYTES: u32 = 50;
-/// Every how many rows hold the pieces.
+/// One row in so many contains the pieces.
 const PLANT: u32 = 8;
 
-/// The input of a search: strings in device memory, two pieces one after the other at `needles`, a bit per row for the answer.
+/// The input of a search: strings in device memory, two consecutive pieces at `needles`, a result bit per row.
 struct Search<'a> {
     bench: &'a Bench,
     strings: Strings,
@@ -73,7 +73,7 @@ pub(super) fn run(bench: &mut Bench, report: &mut Report) -> Result<()> {
 impl Search<'_> {
     fn all_bytes(&self, search: &SubstringSearch, clear: impl FnMut() -> Result<()>) -> Result<Times> {
         let Self { bench, strings, pieces, out, .. } = *self;
-        // SAFETY: the buffers have the sizes that the search asks for.
+        // SAFETY: the buffers have the sizes that the search requires.
         bench.measure(clear, || unsafe { search.search(bench.stream, strings, &pieces, out) })
     }
 

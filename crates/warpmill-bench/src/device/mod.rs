@@ -1,8 +1,9 @@
 //! Micro-benchmarks of device functions and algorithms, with their own data and an independent check of every answer.
 //!
-//! Times are device events around the work: the median of several runs after a warm-up, with the L2 cache flushed before
-//! each. Every result states the bytes that must move at least and, as a fraction, how close the time comes to them at
-//! [`FLOOR_BYTES_PER_SECOND`]. On the simulated device suites run small, as tests; its times mean nothing.
+//! Times are measured by device events around the work: the median of several runs after a warm-up, with the L2 cache flushed before each. Every
+//! result
+//! states the minimum number of bytes to move and the ratio of the time at [`FLOOR_BYTES_PER_SECOND`] to the measured time.
+//! On the simulated device suites run small, as tests; its times are meaningless.
 
 mod decode;
 mod encode;
@@ -42,7 +43,7 @@ impl Suite {
     /// All suites.
     pub const ALL: [Suite; 5] = [Suite::Decode, Suite::Join, Suite::GroupBy, Suite::Sort, Suite::Like];
 
-    /// As on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Decode => "decode",

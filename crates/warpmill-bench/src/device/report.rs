@@ -15,19 +15,19 @@ pub struct Measurement {
     pub name: String,
     /// Rows, values, keys or probes.
     pub items: u64,
-    /// Bytes that must be read and written at least.
+    /// Minimum number of bytes to read and write.
     pub bytes: u64,
     /// Median time.
     pub median_ms: f64,
-    /// Least time.
+    /// Smallest time.
     pub min_ms: f64,
-    /// Billions of items per second, by the median.
+    /// Billions of items per second, for the median time.
     pub giga_items_per_s: f64,
-    /// GB/s of `bytes`, by the median.
+    /// GB/s of `bytes`, for the median time.
     pub gb_per_s: f64,
     /// The time that `bytes` take at the floor's bandwidth, divided by the median time.
     pub floor_fraction: f64,
-    /// The rate that is aimed at, in billions of items per second, GB/s or a fraction of the floor, with its unit.
+    /// The target rate, in billions of items per second, GB/s or a fraction of the floor, with its unit.
     pub target: Option<String>,
     /// Whether the target was met.
     pub met: Option<bool>,

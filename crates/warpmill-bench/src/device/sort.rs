@@ -82,7 +82,7 @@ fn measure(
     let bits = 0..8 * bytes as u32;
     let times = bench.measure(
         || bench.prepare(&data.make, n, params(sums.ptr)),
-        // SAFETY: the buffers have the sizes that the sort asks for.
+        // SAFETY: the buffers have the sizes that the sort requires.
         || unsafe { sort.sort(bench.stream, rows, n, bits.clone(), scratch.ptr) },
     )?;
     bench.fill(&sums, 0, 32)?;
@@ -107,7 +107,7 @@ fn measure(
     Ok(())
 }
 
-/// Prefix sums of draws; the last row's sum and the total are those of the reference.
+/// Prefix sums of random items; the last row's sum and the total are compared with the reference.
 fn prefix_sums(bench: &Bench, report: &mut Report, data: &Data) -> Result<()> {
     let n = bench.rows(500_000_000, 1);
     let prefix = PrefixSum::new(&bench.device)?;
@@ -119,7 +119,7 @@ fn prefix_sums(bench: &Bench, report: &mut Report, data: &Data) -> Result<()> {
     bench.prepare(&data.make, n, make)?;
     let times = bench.measure(
         || Ok(()),
-        // SAFETY: the buffers have the sizes that the algorithm asks for.
+        // SAFETY: the buffers have the sizes that the algorithm requires.
         || unsafe { prefix.run(bench.stream, items.ptr, out.ptr, n, scratch.ptr) },
     )?;
     bench.fill(&sums, 0, 32)?;

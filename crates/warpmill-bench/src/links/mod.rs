@@ -1,5 +1,6 @@
-//! The links between devices of one host: copies by copy engines and by kernels, random reads, and exchanges among all, beside NCCL's
-//! where it is installed. Every step that fails is recorded and the others go on; what arrives is checked.
+//! Measures the links between devices of one host: copies by copy engines and by kernels, random reads, and exchanges between all devices, compared
+//! with
+//! NCCL's if it is installed. A failed step is recorded and the others continue; received data are checked.
 
 mod nccl;
 mod report;
@@ -28,7 +29,7 @@ pub struct LinkOptions {
     pub exchanges: Vec<u64>,
     /// Bytes of the table of random reads.
     pub table: u64,
-    /// Bytes that random reads ask for.
+    /// Bytes requested by random reads.
     pub reads: u64,
     /// Bytes of an all-reduce.
     pub reduced: u64,
@@ -59,7 +60,7 @@ impl Default for LinkOptions {
 }
 
 impl LinkOptions {
-    /// Sizes for simulated devices, whose times mean nothing.
+    /// Sizes for simulated devices, whose times are meaningless.
     pub fn small() -> Self {
         Self {
             copies: vec![1 << 10, 16 << 10],
@@ -76,7 +77,7 @@ impl LinkOptions {
 /// Measures the links between `devices`, at least two.
 ///
 /// # Errors
-/// Devices that have no room for the buffers, or no compiler; errors of a step are figures of the report.
+/// Devices without room for the buffers, or without a compiler; errors of a step are recorded in the report.
 pub fn run(devices: &[Arc<dyn Device>], options: &LinkOptions) -> Result<LinkReport> {
     let mut report = LinkReport { out: options.out.clone(), ..LinkReport::default() };
     let properties = devices.iter().map(|device| serde_json::json!(device.properties()));

@@ -1,5 +1,6 @@
-//! NCCL, where it is installed, as a comparison: found and loaded at run time. One thread drives all devices, so that every call stands
-//! in a group. Multicast over NVSwitch (NVLS) is switched off: a fault there takes all devices of a host down.
+//! NCCL for comparison, loaded at run time if it is installed. One thread drives all devices, so every call is part of a group. Multicast over
+//! NVSwitch
+//! (NVLS) is disabled: a fault there affects all devices of a host.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ const SUM: c_int = 0;
 /// The reason why NCCL was not measured.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum NcclError {
-    /// There is no library.
+    /// The library was not found.
     #[error("NCCL is not found ({SONAME}); tried: {}", .0.join("; "))]
     NotFound(Vec<String>),
     /// NVLS is not switched off.
@@ -40,7 +41,7 @@ type Sends = unsafe extern "C" fn(*const c_void, usize, c_int, c_int, Comm, *mut
 type Receives = unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int;
 type Reduces = unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int;
 
-/// The functions that are used, by their C signatures. The result is 0 or an error code.
+/// The NCCL functions in use, by their C signatures. They return 0 or an error code.
 struct Functions {
     version: unsafe extern "C" fn(*mut c_int) -> c_int,
     error_string: unsafe extern "C" fn(c_int) -> *const c_char,
@@ -79,7 +80,7 @@ impl Functions {
 pub(super) struct Nccl(Functions);
 
 impl Nccl {
-    /// The library at `chosen` (a file or its folder), else where it is usually found.
+    /// Loads the library at `chosen` (a file or its folder), otherwise from the usual places.
     pub(super) fn find(chosen: Option<&Path>) -> Result<Self, NcclError> {
         if std::env::var("NCCL_NVLS_ENABLE").as_deref() != Ok("0") {
             return Err(NcclError::Multicast);
@@ -90,7 +91,7 @@ impl Nccl {
             let found = unsafe { Library::new(&candidate) };
             match found.and_then(|library| Functions::of(&library).map(|functions| (library, functions))) {
                 Ok((library, functions)) => {
-                    // Threads of its own may be running when the process ends.
+                    // The library's own threads may be running when the process ends.
                     std::mem::forget(library);
                     return Ok(Self(functions));
                 }
@@ -100,7 +101,7 @@ impl Nccl {
         Err(NcclError::NotFound(tried))
     }
 
-    /// Its version, as NCCL writes it: 23203 is 2.32.3.
+    /// Its version in NCCL's format: 23203 is 2.32.3.
     pub(super) fn version(&self) -> Result<i32, NcclError> {
         let mut version = 0;
         // SAFETY: valid pointer; needs no device.
@@ -112,7 +113,7 @@ impl Nccl {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: gives a static string for every code, or none.
+        // SAFETY: returns a static string, or null, for every code.
         let text = unsafe {
             let text = (self.0.error_string)(code);
             if text.is_null() { "no text".into() } else { CStr::from_ptr(text).to_string_lossy() }
@@ -124,14 +125,14 @@ impl Nccl {
     pub(super) fn join(&self, ordinals: &[usize]) -> Result<Ranks<'_>, NcclError> {
         let mut comms = vec![std::ptr::null_mut(); ordinals.len()];
         let list: Vec<c_int> = ordinals.iter().map(|&ordinal| ordinal as c_int).collect();
-        // SAFETY: as many communicators and numbers as are stated.
+        // SAFETY: passes as many communicators and numbers as it states.
         let joined = unsafe { (self.0.init_all)(comms.as_mut_ptr(), list.len() as c_int, list.as_ptr()) };
         self.judge("ncclCommInitAll", joined)?;
         Ok(Ranks { nccl: self, comms })
     }
 }
 
-/// The communicators of a process that has all ranks.
+/// The communicators of a process with all ranks.
 pub(super) struct Ranks<'a> {
     nccl: &'a Nccl,
     comms: Vec<Comm>,
@@ -157,7 +158,7 @@ impl Ranks<'_> {
         called.and(ended)
     }
 
-    /// Queues an exchange, as [`warpmill_gpu::device::exchange::Exchange::all_to_all`] has it.
+    /// Queues an exchange, as [`warpmill_gpu::device::exchange::Exchange::all_to_all`] does.
     ///
     /// # Safety
     /// As there; `streams` are of the devices that the communicators were made for, in their order.
@@ -192,7 +193,7 @@ impl Ranks<'_> {
         })
     }
 
-    /// Queues the sum of 64-bit words over all ranks, of `bytes` bytes.
+    /// Queues the sum of 64-bit words over all ranks, for `bytes` bytes.
     ///
     /// # Safety
     /// As [`Self::all_to_all`]; `bytes` bytes at each address.
@@ -215,7 +216,7 @@ impl Ranks<'_> {
     }
 }
 
-/// The files to try. A choice that does not work is to be seen: nothing else is tried then.
+/// The files to try. Only `chosen`, if given, so that its failure is reported.
 fn candidates(chosen: Option<&Path>) -> Vec<PathBuf> {
     if let Some(chosen) = chosen {
         return vec![if chosen.is_dir() { chosen.join(SONAME) } else { chosen.to_owned() }];
@@ -223,7 +224,7 @@ fn candidates(chosen: Option<&Path>) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from(SONAME)];
     let python = std::env::var_os("WARPMILL_PYTHON_PATH").unwrap_or_default();
     found.extend(std::env::split_paths(&python).map(|site| site.join("nvidia/nccl/lib").join(SONAME)));
-    // NVRTC's wheel lies beside NCCL's: `nvidia/cu13/lib/libnvrtc.so.13`.
+    // NVRTC's wheel is installed beside NCCL's: `nvidia/cu13/lib/libnvrtc.so.13`.
     let beside = nvrtc::available().ok().and_then(|nvrtc| nvrtc.path);
     let packages = beside.as_deref().and_then(|path| path.ancestors().nth(3));
     found.extend(packages.map(|packages| packages.join("nccl/lib").join(SONAME)));

@@ -1,34 +1,34 @@
-//! The report: prints each figure at once, and writes a file that is complete after every step.
+//! The report: prints each figure at once, and rewrites a complete file after every step.
 
 use std::path::PathBuf;
 
-/// One step: a figure, or the reason why there is none.
+/// The result of a step: a figure, or the reason why there is none.
 #[derive(Debug, Clone, Default, serde::Serialize)]
 pub struct Figure {
-    /// `copy`, `random reads`, `all to all`, `all reduce`; `prepare` where there is no room for them.
+    /// `copy`, `random reads`, `all to all`, `all reduce`; `prepare` if the buffers did not fit.
     pub what: &'static str,
-    /// The means.
+    /// The method.
     pub by: &'static str,
-    /// Source and destination, or all that took part, by their numbers.
+    /// Source and destination, or all participants, by number.
     pub devices: Vec<usize>,
-    /// Bytes of one direction; of an exchange, those that a device has.
+    /// Bytes of one direction; for an exchange, bytes per device.
     pub bytes: u64,
-    /// 2 where both devices send to each other at the same time.
+    /// 2 if both devices send to each other at the same time.
     pub directions: u32,
-    /// `events` of the device that works, or the `host` clock from idle devices until all are idle again.
+    /// `events` of the working device, or the `host` clock from idle devices until all are idle again.
     pub clock: &'static str,
     /// Timed runs, after two that are not.
     pub runs: usize,
     /// Median time.
     pub median_us: f64,
-    /// Least time.
+    /// Smallest time.
     pub min_us: f64,
-    /// GB/s of one direction; of an exchange, those that the device that sends or receives most moves to or from others.
+    /// GB/s of one direction; for an exchange, of the device that sends or receives most.
     pub gb_per_s: f64,
     /// Millions of reads per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub million_per_s: Option<f64>,
-    /// Whether what arrived is right.
+    /// Whether the data received are right.
     pub verified: Option<bool>,
     /// The reason why there is no figure.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,11 +57,11 @@ pub struct LinkReport {
     pub logical: bool,
     /// The links.
     pub links: Vec<LinkFound>,
-    /// The version of NCCL, or why there is none.
+    /// The version of NCCL, or the reason why there is none.
     pub nccl: String,
     /// In the order of the steps.
     pub figures: Vec<Figure>,
-    /// Whether all steps were reached.
+    /// Whether all steps were executed.
     pub complete: bool,
     #[serde(skip)]
     pub(super) out: Option<PathBuf>,
@@ -75,7 +75,7 @@ impl LinkReport {
         self.write();
     }
 
-    /// Writes the file. A file that cannot be written is said, and ends nothing.
+    /// Writes the file. A failure is printed and otherwise ignored.
     pub(super) fn write(&self) {
         let Some(path) = &self.out else { return };
         let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string());

@@ -12,7 +12,7 @@ use crate::kernels;
 /// Runs before the timed ones.
 const WARM_UPS: usize = 2;
 
-/// Median and least microseconds.
+/// Median and smallest microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) median_us: f64,
@@ -27,11 +27,11 @@ impl Times {
     }
 }
 
-/// A device, the data that it sends, and room for what it gets.
+/// A device with its send and receive buffers.
 pub(super) struct Member {
     pub(super) device: Arc<dyn Device>,
     pub(super) stream: Stream,
-    /// Holds the pattern of the member's number; only read.
+    /// Contains the pattern of the member's number; read-only.
     pub(super) send: DevicePtr,
     pub(super) receive: DevicePtr,
     tally: DevicePtr,
@@ -74,7 +74,7 @@ impl Member {
         unsafe { kernel.launch(blocks, params, self.stream) }
     }
 
-    /// Overwrites what was received before.
+    /// Overwrites the data received before.
     pub(super) fn clear(&self, bytes: u64) -> Result<()> {
         // SAFETY: callers pass at most the buffer's size.
         unsafe { self.device.fill(self.receive, 0x5A, bytes, self.stream)? };
@@ -100,7 +100,7 @@ impl Member {
         self.launch(&self.reads, reads, params)
     }
 
-    /// Runs `work`, and gives the number that it adds to the tally.
+    /// Runs `work`. Returns the number that it adds to the tally.
     pub(super) fn tallied(&self, work: impl FnOnce() -> Result<()>) -> Result<u64> {
         let mut found = [0; 8];
         // SAFETY: the tally has 8 bytes; the copy has ended before they are used.

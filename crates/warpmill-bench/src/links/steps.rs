@@ -14,7 +14,7 @@ use super::{LinkOptions, pairs};
 
 type Outcome = Result<(Times, bool), Box<dyn std::error::Error>>;
 
-/// The means of a copy.
+/// How data are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Means {
     Engine,
@@ -33,16 +33,16 @@ impl Means {
         }
     }
 
-    /// The device on whose stream the work is.
+    /// The device whose stream executes the work.
     fn worker(self, (source, destination): (usize, usize)) -> usize {
         if self == Self::Write { source } else { destination }
     }
 }
 
-/// Runs all steps; gives whether the time was enough for them.
+/// Runs all steps. Returns whether the time was sufficient.
 pub(super) fn run(rig: &Rig, options: &LinkOptions, report: &mut LinkReport) -> bool {
     let in_time = || options.until.is_none_or(|until| Instant::now() < until);
-    // Exchanges first: what is asked of the product.
+    // Exchanges first: they matter most for queries.
     for devices in [2, rig.members.len()].into_iter().filter(|&n| n <= rig.members.len()).take(rig.members.len() - 1) {
         if !in_time() {
             return false;
@@ -56,7 +56,7 @@ pub(super) fn run(rig: &Rig, options: &LinkOptions, report: &mut LinkReport) -> 
                     if !in_time() {
                         return false;
                     }
-                    // Both directions of a pair are measured once.
+                    // A pair in both directions is measured once.
                     if !both || pair.0 < pair.1 {
                         copy_step(rig, pair, means, bytes, both, report);
                     }
@@ -73,7 +73,7 @@ pub(super) fn run(rig: &Rig, options: &LinkOptions, report: &mut LinkReport) -> 
     in_time()
 }
 
-/// Adds a step to the report. `moved` is what `gb_per_s` counts.
+/// Adds a step to the report. `gb_per_s` is computed from `moved`.
 fn add(report: &mut LinkReport, figure: Figure, moved: u64, outcome: Outcome) {
     let figure = match outcome {
         Ok((times, verified)) => Figure {
@@ -141,7 +141,7 @@ fn copy_step(rig: &Rig, pair: (usize, usize), means: Means, bytes: u64, both: bo
         Ok((times, right))
     };
     let outcome = measure();
-    // Work of a step that failed is not to be among the next one's.
+    // Work of a failed step must not overlap the next one's.
     let _ = rig.settle(&[pair.0, pair.1]);
     add(report, figure, bytes, outcome);
 }
@@ -170,7 +170,7 @@ fn read_step(rig: &Rig, pair: (usize, usize), options: &LinkOptions, report: &mu
     add(report, Figure { million_per_s: rate, ..figure }, options.reads, outcome);
 }
 
-/// The bytes that each of `devices` sends to each, of `total` a device: as many to all, or the less the higher the number.
+/// The bytes that each of `devices` sends to each, for `total` bytes per device: evenly, or fewer the higher the number.
 pub(super) fn counts(devices: usize, total: u64, skewed: bool) -> Vec<Vec<u64>> {
     let weight = |to: usize| if skewed { 1.0 / (1 + to) as f64 } else { 1.0 };
     let all: f64 = (0..devices).map(weight).sum();
@@ -178,7 +178,7 @@ pub(super) fn counts(devices: usize, total: u64, skewed: bool) -> Vec<Vec<u64>> 
     vec![(0..devices).map(part).collect(); devices]
 }
 
-/// The most that a device sends to others, or gets from others.
+/// The largest number of bytes that a device sends or receives.
 fn busiest(bytes: &[Vec<u64>]) -> u64 {
     let others = |device: usize| (0..bytes.len()).filter(move |&other| other != device);
     let sent = |device: usize| others(device).map(|other| bytes[device][other]).sum::<u64>();
@@ -193,7 +193,7 @@ fn ends(rig: &Rig, devices: usize) -> (Vec<DevicePtr>, Vec<DevicePtr>, Vec<Strea
     (of(|it| it.send), of(|it| it.receive), members.iter().map(|it| it.stream).collect())
 }
 
-/// Measures an exchange that `work` queues, and checks what has arrived.
+/// Measures an exchange that `work` queues, and checks the received data.
 fn exchange_step(rig: &Rig, bytes: &[Vec<u64>], work: impl Fn() -> Result<(), DeviceError>) -> Outcome {
     let among: Vec<usize> = (0..bytes.len()).collect();
     for &to in &among {
@@ -232,7 +232,7 @@ fn exchanges(rig: &Rig, devices: usize, options: &LinkOptions, report: &mut Link
     }
 }
 
-/// NCCL's errors, where those of devices are expected.
+/// Converts NCCL's errors to device errors.
 fn of_nccl(error: NcclError) -> DeviceError {
     DeviceError::Call { call: "NCCL", detail: error.to_string() }
 }
@@ -284,7 +284,7 @@ fn with_ranks(
     for (skewed, by) in [(false, "NCCL, even"), (true, "NCCL, 1/(1+i)")] {
         for &total in options.exchanges.iter().take_while(|_| in_time()) {
             let bytes = counts(devices, total, skewed);
-            // SAFETY: as for the exchanges; the streams are those of the ranks' devices.
+            // SAFETY: as for the exchanges; the streams belong to the ranks' devices.
             let work = || unsafe { ranks.all_to_all(&bytes, (&send, &receive), &streams) }.map_err(of_nccl);
             let outcome = exchange_step(rig, &bytes, work);
             let _ = rig.settle(&among);

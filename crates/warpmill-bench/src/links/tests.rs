@@ -1,4 +1,4 @@
-//! All steps on simulated devices, small: what arrives is right, and what cannot be measured says why.
+//! All steps on simulated devices, small: received data are right, and steps that cannot be measured give a reason.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn devices_without_room_leave_a_reason() {
     let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
     std::fs::remove_file(&out).unwrap();
     assert_eq!((&kept["figures"][0]["what"], &kept["links"][0]["link"]), (&"prepare".into(), &"direct".into()));
-    // All memory of the step that failed went back.
+    // The failed step has freed all memory.
     devices.iter().for_each(|device| assert_eq!(device.free_memory().unwrap(), 4 << 20));
 }
 

@@ -9,16 +9,16 @@ use warpmill_gpu::device::Device;
 use warpmill_gpu::device::cuda::CudaDevice;
 use warpmill_gpu::device::sim::{SimDevice, SimOptions};
 
-/// Time that a step may take beyond the limit, before the process is ended.
+/// Time that a step may exceed the limit before the process is ended.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// The devices to measure.
 enum Devices {
     /// All GPUs.
     All,
-    /// So many logical devices on the first GPU.
+    /// A number of logical devices on the first GPU.
     Logical(usize),
-    /// So many simulated ones.
+    /// A number of simulated devices.
     Simulated(usize),
 }
 
@@ -73,7 +73,7 @@ fn watch(until: Instant) {
     });
 }
 
-/// Measures links; gives whether all that arrived is right.
+/// Measures links. Returns whether all data arrived correctly.
 pub fn run(args: impl Iterator<Item = String>) -> Result<bool, Box<dyn Error>> {
     // SAFETY: the process has no other threads yet. NCCL reads it when it is loaded.
     unsafe { std::env::set_var("NCCL_NVLS_ENABLE", "0") };
