@@ -1,5 +1,5 @@
-//! Work that no query waits for: fragments of devices that come too late, programs that are made ready for their next run, columns of files
-//! that are encoded.
+//! Background work that no query waits for: fragments of late devices, preparation of programs for their next run, encoding of columns of
+//! files.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -8,13 +8,13 @@ use parking_lot::{Condvar, Mutex};
 use warpmill_eval::cancel::CancelToken;
 use warpmill_gpu::end_compiling;
 
-/// Threads of tasks that nobody waits for, in a process at once: each compiles kernels, which takes all of a core.
+/// Largest number of threads of `spawn_later` tasks in a process: each compiles kernels, which occupies a core.
 const MOST_LATER: usize = 2;
-/// Threads of devices' parts of queries, in a process at once.
+/// Largest number of threads of devices' parts of queries in a process.
 const MOST_PARTS: usize = 64;
-/// Threads that encode columns of files, in a process at once; each may start others.
+/// Largest number of threads that encode columns of files in a process; each may start others.
 const MOST_ENCODING: usize = 1;
-/// The niceness of these: queries come first.
+/// The niceness of encoding threads: queries have priority.
 const ENCODING_NICENESS: i32 = 5;
 
 #[derive(Default)]
@@ -25,14 +25,14 @@ struct Running {
 
 #[derive(Default)]
 struct Tasks {
-    /// By kind.
+    /// Number of running tasks by kind.
     counts: [usize; 3],
     /// No task begins any more.
     closed: bool,
     cancel: CancelToken,
 }
 
-/// A kind of task, with the most of it at once.
+/// A kind of task, with its own limit.
 #[derive(Clone, Copy)]
 enum Kind {
     Part,
@@ -65,9 +65,9 @@ static RUNNING: LazyLock<Running> = LazyLock::new(|| {
     Running::default()
 });
 
-/// Ends work in the background before the libraries that have been loaded by now: the last registered handler of a process' end runs first.
+/// Ends background work before the libraries loaded so far are finalised: exit handlers run in reverse order of registration.
 pub(crate) fn at_exit_first() {
-    // SAFETY: as above; ending twice is ending once.
+    // SAFETY: as above; ending twice has no further effect.
     unsafe { libc::atexit(at_exit) };
 }
 
@@ -77,17 +77,17 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Runs `task`, which a query may wait for, on a thread of its own; whether it does: not, where too many run already.
+/// Runs `task`, which a query may wait for, on a new thread. Returns false if too many run already.
 pub(crate) fn spawn(task: impl FnOnce() + Send + 'static) -> bool {
     start(Kind::Part, |_| task())
 }
 
-/// Runs `task`, which nobody waits for, on a thread of its own, with a token that is cancelled when the process ends; whether it does.
+/// Runs `task`, which no query waits for, on a new thread, with a token that is cancelled when the process ends. Returns whether it was started.
 pub(crate) fn spawn_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
     start(Kind::Later, task)
 }
 
-/// The same, for work on the CPU that encodes columns of files for later queries: its thread, and the threads that it starts, come after others.
+/// As `spawn_later`, for encoding columns of files on the CPU: its thread, and the threads that it starts, run at low priority.
 pub fn encode_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
     start(Kind::Encoding, |cancel| {
         // SAFETY: 0 is the calling thread, which may always take itself back; whether it could does not matter.
@@ -111,7 +111,7 @@ fn start(kind: Kind, task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
     spawned
 }
 
-/// Bytes of address space of a thread's stack: expressions nest as deeply as statements do.
+/// Address space of a thread's stack, in bytes: expressions nest as deeply as statements do.
 pub(crate) const STACK: usize = 32 << 20;
 
 /// Ends a task, however it ends.
@@ -124,7 +124,7 @@ impl Drop for Done {
     }
 }
 
-/// Waits until nothing runs in the background, at most for `limit`; whether nothing does.
+/// Waits until no background work is left, for at most `limit`. Returns whether none is left.
 pub fn wait_for_background(limit: Duration) -> bool {
     let until = Instant::now() + limit;
     let mut tasks = RUNNING.tasks.lock();
@@ -132,8 +132,8 @@ pub fn wait_for_background(limit: Duration) -> bool {
     !RUNNING.changed.wait_while_until(&mut tasks, is_busy, until).timed_out()
 }
 
-/// Ends the work in the background, compilers included, and lets nothing begin any more: for the end of a process, which must not take a
-/// device or a compiler away from threads that use it. Waits for `limit` at most, and as long for kernels that are being compiled.
+/// Ends background work, including compilers, and prevents new work: for the end of a process, which must not remove a device or a compiler from
+/// threads that use it. Waits for at most `limit`, and as long again for kernels being compiled.
 pub fn end_background(limit: Duration) -> bool {
     {
         let mut tasks = RUNNING.tasks.lock();

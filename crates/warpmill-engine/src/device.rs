@@ -1,4 +1,4 @@
-//! The device that a query runs on, and the process's executors.
+//! The devices of queries, and the process's executors.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use warpmill_place::Topology;
 
 use crate::background;
 
-/// The place where programs are run.
+/// Where programs run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum DeviceChoice {
-    /// On the GPU where there is one that can run the program, otherwise on the CPU.
+    /// On a GPU that can run the program, otherwise on the CPU.
     #[default]
     Auto,
     /// On the CPU.
@@ -32,15 +32,16 @@ pub enum DeviceChoice {
     Sim,
 }
 
-/// The devices of a kind that programs run on together: GPUs by their ordinals, or simulated devices by their numbers. A GPU that is named more
-/// than once is as many logical devices (for tests).
+/// The devices that run programs together: GPUs by ordinal, or simulated devices by number. A GPU listed several times acts as several logical
+/// devices
+/// (for tests).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ordinals {
     list: [u8; MOST_DEVICES],
     count: u8,
 }
 
-/// Devices of a process.
+/// Largest number of devices of a process.
 pub const MOST_DEVICES: usize = 16;
 
 impl Default for Ordinals {
@@ -50,7 +51,7 @@ impl Default for Ordinals {
 }
 
 impl Ordinals {
-    /// The devices with these ordinals; `None` for none, and for more than [`MOST_DEVICES`].
+    /// The devices with these ordinals; `None` for an empty list, and for more than [`MOST_DEVICES`].
     pub fn new(ordinals: &[u8]) -> Option<Self> {
         let mut list = [0; MOST_DEVICES];
         list.get_mut(..ordinals.len())?.copy_from_slice(ordinals);
@@ -70,7 +71,7 @@ pub(crate) struct DeviceKey {
     ordinal: u8,
     /// The number of the logical device on that GPU.
     logical: u8,
-    /// Bytes of its memory that may be used; 0: nearly all.
+    /// Largest number of bytes of its memory to use; 0: nearly all.
     memory: u64,
 }
 
@@ -89,14 +90,14 @@ const SIM_MEMORY: u64 = 4 << 30;
 
 type Opened<T = Arc<Executor>> = Result<T, String>;
 
-/// Executors by their devices, or the reason why there is none and the time from which opening it is tried again.
+/// Executors by device, or the reason why there is none and the time after which opening is tried again.
 type Executors<T = Arc<Executor>> = HashMap<DeviceKey, (Opened<T>, Instant)>;
 
 static EXECUTORS: LazyLock<Mutex<Executors>> = LazyLock::new(Mutex::default);
 
-/// The least time for which a device that could not be opened is not tried again.
+/// Shortest time before a device that could not be opened is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// The same as a multiple of the time that the last try took: queries wait for it.
+/// The same as a multiple of the time of the last attempt: queries wait for it.
 const PATIENCE: u32 = 50;
 
 /// The name of the device of `choice` in profiles and messages.
@@ -108,13 +109,13 @@ pub(crate) fn device_name(choice: DeviceChoice) -> &'static str {
     }
 }
 
-/// The executor of a device; or why there is none.
+/// The executor of a device, or the reason why there is none.
 pub(crate) fn executor(key: DeviceKey) -> Opened {
     opened(&mut EXECUTORS.lock(), key, || open(key))
 }
 
-/// Looks up the executor under `key`; opens it where it is missing, and again some time after that failed, for another process may have
-/// had the memory.
+/// Looks up the executor under `key`; opens it if missing, and again some time after a failure, which may have been caused by another process's use
+/// of memory.
 fn opened<T: Clone>(all: &mut Executors<T>, key: DeviceKey, open: impl FnOnce() -> Opened<T>) -> Opened<T> {
     match all.get(&key) {
         Some((Ok(found), _)) => return Ok(found.clone()),
@@ -127,7 +128,7 @@ fn opened<T: Clone>(all: &mut Executors<T>, key: DeviceKey, open: impl FnOnce() 
     found
 }
 
-/// The sites of programs under `choice`: the CPU, and the devices, of which each may use `memory` bytes, opened where they are not.
+/// The sites of programs under `choice`: the CPU, and the devices, which are opened if necessary with `memory` bytes each.
 pub(crate) fn topology(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> Topology {
     let count = if choice == DeviceChoice::Cpu { 0 } else { ordinals.as_slice().len() as u16 };
     let key = |number| DeviceKey::new(choice, ordinals, number, memory);
@@ -144,7 +145,7 @@ pub(crate) fn rates(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> V
     all.filter_map(|key| Some(profile.device(&executor(key).ok()?.device().properties().name))).collect()
 }
 
-/// The same without waiting for devices: closed ones are opened in the background, and are no sites until then.
+/// The same without waiting for devices: closed ones are opened in the background, and are not sites until then.
 pub(crate) fn topology_by_now(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> Topology {
     let count = if choice == DeviceChoice::Cpu { 0 } else { ordinals.as_slice().len() as u16 };
     let key = |number| DeviceKey::new(choice, ordinals, number, memory);
@@ -154,10 +155,10 @@ pub(crate) fn topology_by_now(choice: DeviceChoice, ordinals: &Ordinals, memory:
 /// Devices that are being opened in the background.
 static OPENING: Mutex<BTreeSet<DeviceKey>> = Mutex::new(BTreeSet::new());
 
-/// The executor of a device that is open; otherwise why there is none yet.
+/// The executor of an open device, or the reason why it is not open yet.
 fn executor_by_now(key: DeviceKey) -> Opened {
     let being_opened = || Err("it is being opened".to_owned());
-    // Somebody may hold it who opens a device.
+    // Another thread may hold the lock while it opens a device.
     let Some(all) = EXECUTORS.try_lock_for(BRIEFLY) else { return being_opened() };
     match all.get(&key) {
         Some((Ok(found), _)) => return Ok(found.clone()),
@@ -166,7 +167,7 @@ fn executor_by_now(key: DeviceKey) -> Opened {
     }
     if OPENING.lock().insert(key) {
         let done = Opening(key);
-        // Where no thread can be had, the next query tries again.
+        // If no thread can be started, the next query tries again.
         background::spawn_later(move |_| {
             let _done = done;
             drop(executor(key));
@@ -193,7 +194,7 @@ pub fn has_open_device(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -
     topology_by_now(choice, ordinals, memory).devices().any(|spec| spec.closed.is_none())
 }
 
-/// Whether programs run on one of the devices of `choice`, which may use `memory` bytes of it (0: nearly all).
+/// Whether programs run on one of the devices of `choice`, with `memory` bytes of its memory (0: nearly all).
 pub fn has_device(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> bool {
     topology(choice, ordinals, memory).devices().any(|spec| spec.closed.is_none())
 }
@@ -201,7 +202,7 @@ pub fn has_device(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> boo
 fn open(DeviceKey { sim, ordinal, memory, .. }: DeviceKey) -> Opened {
     let device: Arc<dyn Device> = if sim {
         let memory_bytes = if memory == 0 { SIM_MEMORY } else { memory };
-        // For tests of this project: an access of programs out of bounds ends the process with a report.
+        // For tests of this project: an out-of-bounds access of a program ends the process with a report.
         let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();
         let (ordinal, batches) = (ordinal.into(), !nvcomp::version::is_off());
         let options = SimOptions { ordinal, memory_bytes, sanitize, batches, ..SimOptions::default() };
@@ -224,11 +225,11 @@ pub fn clear_device_caches() {
 /// The equipment of this machine that programs can run on.
 #[derive(Debug, Clone, Serialize)]
 pub struct Devices {
-    /// The GPUs; none where `no_gpu` says why.
+    /// The GPUs; empty if `no_gpu` is set.
     pub gpus: Vec<Gpu>,
     /// The reason why there is no GPU.
     pub no_gpu: Option<String>,
-    /// The links between them, one for each direction, as far as they were checked.
+    /// The links between them, one for each direction that was checked.
     pub links: Vec<GpuLink>,
     /// The library that compiles kernels for GPUs.
     pub nvrtc: Option<NvrtcLibrary>,
@@ -247,7 +248,7 @@ pub struct Devices {
 /// A GPU.
 #[derive(Debug, Clone, Serialize)]
 pub struct Gpu {
-    /// Its properties.
+    /// Properties of the device.
     #[serde(flatten)]
     pub properties: DeviceProperties,
     /// Bytes of its memory that are free now.
@@ -261,7 +262,7 @@ pub struct GpuLink {
     pub source: usize,
     /// The ordinal of the destination.
     pub destination: usize,
-    /// The reason why data goes through page-locked memory of the host; `None`: the destination reads the source's memory.
+    /// The reason why data are sent through the host's page-locked memory; `None`: the destination reads the source's memory.
     pub staged: Option<String>,
 }
 
@@ -270,18 +271,18 @@ pub struct GpuLink {
 pub struct NvrtcLibrary {
     /// The CUDA release it belongs to.
     pub version: String,
-    /// Its file, where it can be told.
+    /// Path of its file, if known.
     pub path: Option<PathBuf>,
 }
 
 /// An installed nvCOMP.
 #[derive(Debug, Clone, Serialize)]
 pub struct NvcompLibrary {
-    /// Its version.
+    /// Version of the library.
     pub version: String,
     /// The CUDA release that it was built with.
     pub cuda: String,
-    /// Its file, where it can be told.
+    /// Path of its file, if known.
     pub path: Option<PathBuf>,
 }
 
@@ -313,7 +314,7 @@ pub fn devices() -> Devices {
     }
 }
 
-/// Measures the GPUs of this machine, one of each name, for the hardware profile; or says why one cannot be.
+/// Measures the GPUs of this machine, one per name, for the hardware profile, or returns the reason for a failure.
 pub fn device_rates() -> Vec<Result<DeviceRates, String>> {
     let Ok(count) = CudaDevice::count() else { return vec![] };
     let mut names = BTreeSet::new();
@@ -330,7 +331,7 @@ pub fn device_rates() -> Vec<Result<DeviceRates, String>> {
         .collect()
 }
 
-/// The reason why no kernels can be compiled for GPUs, or none that the driver of `gpu` takes.
+/// The reason why no kernels can be compiled for GPUs, or none that the driver of `gpu` accepts.
 pub(crate) fn no_compiler(gpu: Option<&DeviceProperties>) -> Option<String> {
     let nvrtc = match nvrtc::available() {
         Ok(nvrtc) => nvrtc,
@@ -343,7 +344,7 @@ pub(crate) fn no_compiler(gpu: Option<&DeviceProperties>) -> Option<String> {
         .then(|| format!("NVRTC {nvrtc} needs a driver for CUDA {found}.0 or later, this one is for {driver}"))
 }
 
-/// The links between GPUs, over each of which a pattern is copied.
+/// The links between GPUs, each tested by copying a pattern.
 fn links(gpus: &[Gpu]) -> Vec<GpuLink> {
     let opened =
         gpus.iter().map(|gpu| CudaDevice::open(gpu.properties.ordinal).map(|device| device as Arc<dyn Device>));

@@ -1,4 +1,4 @@
-//! Data that several devices need for their parts of a query: loaded from the host by one of them, and copied to the others.
+//! Exchange of data that several devices need for their parts of a query: one device loads them from the host, the others copy them from it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -14,24 +14,24 @@ use crate::background::STACK;
 use crate::device::DeviceKey;
 use crate::execute::ExecutionContext;
 
-/// The way in which devices get data that several of them need.
+/// How devices get data that several of them need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum DeviceExchange {
-    /// From each other, where the link between them is direct; otherwise from the host, each for itself.
+    /// From each other if the link between them is direct; otherwise each from the host.
     #[default]
     Auto,
     /// From each other, through page-locked memory of the host whatever the links are (for tests).
     Staged,
-    /// From the host, each for itself.
+    /// Each from the host.
     Off,
 }
 
-/// Executors that bring data to each other, by their devices, and whether all of it is staged.
+/// Groups of executors that exchange data, by their devices and by whether all data are staged.
 type Groups = HashMap<(Vec<DeviceKey>, bool), Arc<PeerGroup>>;
 
 static GROUPS: LazyLock<Mutex<Groups>> = LazyLock::new(Mutex::default);
 
-/// The group of some open devices; their links are checked when it is first asked for.
+/// The group of some open devices; links are checked at the first call.
 fn group(devices: &[(DeviceKey, Arc<Executor>)], staged: bool) -> Arc<PeerGroup> {
     let keys: Vec<DeviceKey> = devices.iter().map(|(key, _)| *key).collect();
     let mut groups = GROUPS.lock();
@@ -39,7 +39,7 @@ fn group(devices: &[(DeviceKey, Arc<Executor>)], staged: bool) -> Arc<PeerGroup>
     groups.entry((keys, staged)).or_insert_with(made).clone()
 }
 
-/// The exchange before `devices` run a program each, in this order; `None` where nothing is to be exchanged.
+/// The exchange before each of `devices` runs a program, in this order; `None` if there is nothing to exchange.
 pub(crate) fn plan(
     devices: &[(DeviceKey, Arc<Executor>)],
     programs: &[Arc<Program>],
@@ -74,8 +74,8 @@ pub(crate) fn plan(
     Some(RunExchange::new(group, origins, planned, keeps))
 }
 
-/// The copies of mirrored data on other devices that each of `devices` may read, in this order; none where data is not mirrored, or some device
-/// does not reach another: what has one copy for all of them is then on none that all can read.
+/// The mirrored copies on other devices that each of `devices` may read, in this order; empty if data are not mirrored, or some device cannot reach
+/// another: a single copy for all would not be readable by all then.
 pub(crate) fn reads(
     devices: &[(DeviceKey, Arc<Executor>)],
     partition: &Partition,
@@ -94,7 +94,7 @@ pub(crate) fn reads(
     (0..devices.len()).map(of_device).collect()
 }
 
-/// Whether so many devices may send rows to each other in the middle of a query.
+/// Whether so many devices may exchange rows within a query.
 pub(crate) fn may_send(context: &ExecutionContext, devices: usize) -> bool {
     match context.device_exchange {
         DeviceExchange::Off => false,
@@ -119,8 +119,8 @@ pub(crate) fn shuffle(
     warpmill_gpu::Shuffle::new(group(devices, way == DeviceExchange::Staged), planned.route.clone(), planned.safe_rows)
 }
 
-/// The data of its program that each device lacks; `None` where its data passes through, the device finds out that it does not run it, or no thread
-/// can be had to ask. Programs are prepared side by side.
+/// The data that each device lacks for its program; `None` if data are streamed, if the device does not run the program, or if no thread could be
+/// started. Programs are prepared in parallel.
 fn lacking(
     devices: &[(DeviceKey, Arc<Executor>)],
     programs: &[Arc<Program>],
@@ -139,7 +139,7 @@ fn lacking(
     })
 }
 
-/// The pieces that devices lack, each once, with its key; their order depends on nothing else.
+/// The distinct pieces that devices lack, with their keys, in a deterministic order.
 fn pieces(devices: &[(DeviceKey, Arc<Executor>)], lacking: &[Option<Lacking>]) -> (Vec<Key>, Vec<Piece>) {
     let (mut positions, mut keys, mut pieces) = (KeyMap::<usize>::default(), vec![], Vec::<Piece>::new());
     for (number, lacking) in lacking.iter().enumerate() {
@@ -159,7 +159,7 @@ fn pieces(devices: &[(DeviceKey, Arc<Executor>)], lacking: &[Option<Lacking>]) -
     (keys, pieces)
 }
 
-/// By device, the origin of what it lacks.
+/// By device, the origins of the data that it lacks.
 fn origins(
     devices: usize,
     (keys, pieces): (&[Key], &[Piece]),

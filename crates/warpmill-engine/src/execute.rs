@@ -34,71 +34,71 @@ use crate::trials::{Trials, Way};
 /// The site that runs a program for which a device has to compile kernels first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FirstRuns {
-    /// The CPU, unless the user has asked for a device.
+    /// The CPU, unless the user has requested a device.
     #[default]
     Auto,
-    /// The device, once they are compiled.
+    /// The device, after they have been compiled.
     Device,
     /// The CPU, while they are compiled for the next run.
     Cpu,
 }
 
-/// The way to run a program.
+/// Options for running a program.
 #[derive(Debug, Clone)]
 pub struct ExecutionContext {
-    /// Worker threads; 0: all cores.
+    /// Number of worker threads; 0: all cores.
     pub threads: usize,
-    /// Bytes that the query may hold in pipeline breakers.
+    /// Memory limit of the query's pipeline breakers, in bytes.
     pub memory_limit: usize,
     /// The policy of the CPU back end with rows that exceed that.
     pub spill: SpillSettings,
-    /// Rows of a full chunk: a power of two from 2 to 2048.
+    /// Number of rows of a full chunk: a power of two from 2 to 2048.
     pub chunk_rows: usize,
-    /// The time when small chunks are copied together.
+    /// The compaction strategy.
     pub compaction: Compaction,
-    /// The place where the program is run.
+    /// Where the program runs.
     pub device: DeviceChoice,
     /// The devices of that kind.
     pub ordinals: Ordinals,
-    /// The unit in which work is given to the CPU and to devices.
+    /// The unit of work for the CPU and devices.
     pub granularity: Granularity,
     /// The unit that devices claim of shared pipelines.
     pub claim_unit: ClaimUnit,
-    /// A seed by which row segments of shared pipelines are given to sites at random (for tests); `None`: to the site that claims them first.
+    /// A seed that assigns row segments of shared pipelines to sites at random (for tests); `None`: to the site that claims them first.
     pub placement_seed: Option<u64>,
     /// The site that runs programs for which a device has to compile kernels first.
     pub first_runs: FirstRuns,
-    /// Bytes of GPU memory that may be used; 0: nearly all.
+    /// Limit of GPU memory in bytes; 0: nearly all.
     pub gpu_memory_limit: u64,
-    /// Bytes per second that a device's data is read with from files, at most; 0: as fast as drives are.
+    /// Limit of the rate at which a device's data are read from files, in bytes per second; 0: none.
     pub io_bandwidth_limit: u64,
-    /// Bytes of page-locked memory that copies of a device's data may take; 0: as many as there are.
+    /// Limit of page-locked memory for copies of a device's data, in bytes; 0: none.
     pub pinned_memory_limit: u64,
-    /// In which form columns pass through device memory.
+    /// The form in which columns are streamed to devices.
     pub representation: Representation,
-    /// Parts in which a device makes every hash build and every table of groups (for tests); 0: as memory asks for.
+    /// Number of parts in which a device builds every hash table and table of groups (for tests); 0: as memory requires.
     pub device_partitions: u32,
-    /// The way joins are done whose hash builds do not fit a device.
+    /// The strategy of joins whose hash builds do not fit a device.
     pub device_join: JoinStrategy,
-    /// Batches of data that passes through a device's memory which are on their way at once, and their bytes.
+    /// Number and size of concurrent batches of streamed data.
     pub device_pipelines: Pipelines,
-    /// Whether batches are made ready while a device's kernels work.
+    /// Whether batches are prepared while a device's kernels run.
     pub device_overlap: bool,
-    /// The way in which devices get data that several of them need.
+    /// How devices get data that several of them need.
     pub device_exchange: DeviceExchange,
-    /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile says why).
+    /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile contains the reason).
     pub device_strict: bool,
     /// Whether kernels are timed, which takes a few microseconds each.
     pub time_kernels: bool,
-    /// The place where the data of programs that run on a device is.
+    /// Where the data of programs on a device are.
     pub device_data: DataSource,
-    /// The part of mirrored data that has copies in device memory.
+    /// Which mirrored data have copies in device memory.
     pub mirror: MirrorOptions,
-    /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
+    /// Whether joins and aggregations always use hash tables, with all hashes equal (for tests of collisions).
     pub equal_hashes: bool,
     /// Stops the query from another thread.
     pub cancel: CancelToken,
-    /// Tells other threads how far its scans are.
+    /// Reports the progress of scans to other threads.
     pub progress: QueryProgress,
 }
 
@@ -136,7 +136,7 @@ impl Default for ExecutionContext {
     }
 }
 
-/// The time in which a device is opened, and kernels of a program are compiled, about.
+/// Approximate time to open a device and compile a program's kernels.
 const MAKING_READY: Duration = Duration::from_secs(1);
 
 /// The approximate time that the CPU takes for a program: the time of reading its scans.
@@ -149,7 +149,7 @@ fn expected(program: &Program, threads: usize) -> Duration {
 }
 
 impl ExecutionContext {
-    /// Worker threads, at least one.
+    /// Number of worker threads, at least one.
     fn worker_threads(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -219,7 +219,7 @@ pub enum EngineError {
     /// The back end's error.
     #[error(transparent)]
     Exec(#[from] ExecError),
-    /// The chosen device cannot run the program, and nothing else may.
+    /// The chosen device cannot run the program, and no other site may.
     #[error(transparent)]
     Device(#[from] Refusal),
     /// No worker threads could be started.
@@ -227,7 +227,7 @@ pub enum EngineError {
     Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
-/// The same query for devices: a program that scans files itself of which another program gets the rows as inputs.
+/// The same query for devices: a program that scans files itself, while the CPU's program gets their rows as inputs.
 #[derive(Debug, Clone)]
 pub struct DeviceProgram {
     /// The program.
@@ -243,18 +243,18 @@ pub struct QueryOutput {
     pub batches: Vec<RecordBatch>,
     /// The profile of the run.
     pub profile: QueryProfile,
-    /// All rows, where they are in temporary files: `batches` has none then.
+    /// All rows, if they are in temporary files: `batches` is empty then.
     pub in_files: Option<RowsInFiles>,
 }
 
-/// The rows of a program that ended with more of them than the memory limit has room for.
+/// The rows of a program that exceed the memory limit.
 pub struct RowsInFiles {
     rows: Arc<dyn SpilledRows>,
-    /// The columns of the result, in its order; `None`: all.
+    /// Indices of the result's columns, in order; `None`: all.
     columns: Option<Vec<usize>>,
     program: Arc<Program>,
     query: Arc<QueryContext>,
-    /// The time that was spent before the rows are brought together.
+    /// Time spent before the rows are merged.
     before: u64,
 }
 
@@ -265,11 +265,11 @@ impl std::fmt::Debug for RowsInFiles {
 }
 
 impl RowsInFiles {
-    /// Gives all rows, in order, in batches of the program's schema, until `give` says that it wants no more; notes in `profile` what that
-    /// took.
+    /// Passes all rows to `give` in order, in batches of the program's schema, until it returns false; adds the time to
+    /// `profile`.
     ///
     /// # Errors
-    /// Damaged or unreadable temporary files, cancellation, rows that have no place in a batch.
+    /// Damaged or unreadable temporary files, cancellation, rows that do not fit a batch.
     pub fn for_each(
         self,
         profile: &mut QueryProfile,
@@ -292,11 +292,11 @@ impl RowsInFiles {
     }
 }
 
-/// Runs `program` to its end. Devices run `for_devices` instead, where there is one; inputs that it has not are not read then.
+/// Runs `program` to its end. Devices run `for_devices` instead, if given; inputs that only `program` has are not read then.
 ///
 /// # Errors
-/// A value error of the SQL semantics, memory beyond the limit, cancellation, unreadable data, or a failing input; files of a table that
-/// somebody has changed meanwhile. Nothing of a failed query's result is given.
+/// A value error of SQL, exceeded memory, cancellation, unreadable data, or a failing input; files of a table that have changed
+/// meanwhile. A failed query returns no part of its result.
 pub fn execute(
     program: &Arc<Program>,
     inputs: Vec<InputStream>,
@@ -312,7 +312,7 @@ pub fn execute(
     output
 }
 
-/// Runs a program as it is placed; an attempt without a result is placed again with its findings.
+/// Runs a placed program; an attempt without a result is placed again with its feedback.
 fn run(
     program: &Arc<Program>,
     inputs: Vec<InputStream>,
@@ -341,7 +341,7 @@ fn run(
                 }
             },
             (None, Site::Cpu) if program.calls_functions() => {
-                // A device that is not ready yet may be for the next run.
+                // A device that is not ready yet may be ready for the next run.
                 let given_up = feedback.misses.iter().any(|miss| miss.for_cpu);
                 return Err(ExecError::NeedsHost { given_up }.into());
             }
@@ -371,7 +371,7 @@ fn run(
             _ => {}
         }
         missed_parts |= plan.partition.is_some();
-        // With all row segments of a shared scan done, whatever else a device has met is nobody's concern.
+        // If all row segments of a shared scan have been processed, other failures of a device do not matter.
         let error = match output {
             Ok(mut output) => {
                 output.profile.failed_attempts = feedback.misses.into_iter().map(|miss| miss.reason).collect();
@@ -384,13 +384,13 @@ fn run(
         };
         let shared = together.is_some();
         match together.and_then(|together| together.failure()) {
-            // Places the program on the CPU alone, where the sites have left row segments unread.
+            // The next attempt runs on the CPU alone if the sites have left row segments unread.
             None if shared && matches!(error, EngineError::Exec(ExecError::Unsupported(_))) => {
                 let miss = |site| Miss { site, reason: error.to_string(), for_cpu: true };
                 feedback.misses.extend(plan.devices().map(miss));
             }
             None => return Err(error),
-            // An error of the query itself, whoever has found it.
+            // An error of the query itself, found by any site.
             Some((_, Failure::Exec(error))) => return Err(error.into()),
             Some((site, failure)) => {
                 let for_cpu = matches!(failure, Failure::Value(_));
@@ -400,7 +400,7 @@ fn run(
     }
 }
 
-/// Notes the time of a run for later runs.
+/// Records the time of a run for later runs.
 fn note(program: &Program, plan: &PlacedPlan, profile: &QueryProfile, context: &ExecutionContext) {
     let way = match plan.site() {
         _ if context.granularity == Granularity::Program => return,
@@ -413,14 +413,14 @@ fn note(program: &Program, plan: &PlacedPlan, profile: &QueryProfile, context: &
     program.derived.get::<Trials>().note(way, Duration::from_nanos(profile.wall_nanos), travelled);
 }
 
-/// Runs the pipelines that are left for the CPU, and makes batches of the rows.
+/// Runs the CPU's remaining pipelines, and makes batches of the rows.
 fn finish(
     parts: Parts,
     together: Option<&Together>,
     (started, context): (Instant, &ExecutionContext),
 ) -> Result<QueryOutput, EngineError> {
     let host = Instant::now();
-    // Waking other threads takes longer than the few rows that a device leaves.
+    // Waking other threads takes longer than processing the few rows that a device returns.
     let threads = if parts.has_few_rows() { 1 } else { context.worker_threads() };
     let settings = Settings {
         threads,
@@ -432,7 +432,7 @@ fn finish(
     };
     let query = Arc::new(QueryContext::new(settings, context.cancel.clone()).with_progress(context.progress.clone()));
     query.keep_alive(parts.owners);
-    // Rows of a split program are there until it ends.
+    // Rows of a split program are kept until it ends.
     let _rows = query.hold(parts.host_bytes as usize);
     let (rows, pipelines) =
         warpmill_cpu::pipeline::execute_placed(&parts.program, &parts.placed, parts.inputs, &query, &*pool(threads)?)?;
@@ -470,17 +470,17 @@ fn finish(
     Ok(QueryOutput { batches, profile, in_files })
 }
 
-/// The work that is left for the CPU.
+/// The CPU's remaining work.
 pub(crate) struct Parts {
     pub program: Arc<Program>,
     pub placed: Vec<Placed>,
     pub inputs: Vec<InputStream>,
     pub profile: Option<DeviceProfile>,
-    /// The reason why all of it is.
+    /// The reason why the CPU runs everything.
     pub reason: Option<String>,
     /// The owners of memory that strings in rows of the device point into.
     pub owners: Vec<Owner>,
-    /// Bytes of rows of the device, where the program was split.
+    /// Bytes of the device's rows, if the program was split.
     pub host_bytes: u64,
     /// The devices that run a pipeline at the same time.
     pub together: Option<Together>,
@@ -492,7 +492,7 @@ impl Parts {
         Self { program: program.clone(), placed, inputs, profile, reason, owners, host_bytes, together }
     }
 
-    /// The CPU's work on `program` beside devices that run parts of it.
+    /// The CPU's work on `program` if devices run parts of it.
     pub(crate) fn beside(program: &Arc<Program>, together: Together) -> Self {
         let placed = together.placed(program);
         let (inputs, profile, reason, owners, host_bytes) = Default::default();
@@ -517,14 +517,14 @@ impl Parts {
 pub(crate) enum Attempt {
     /// Success: the rest of the program, which the CPU runs.
     Done(Box<Parts>),
-    /// Failure: another attempt is to be made.
+    /// A failure that another attempt may avoid.
     Missed(Miss),
 }
 
-/// Bytes of address space of a worker's stack: expressions nest as deeply as statements do.
+/// Address space of a worker's stack, in bytes: expressions nest as deeply as statements do.
 const STACK: usize = 32 << 20;
 
-/// The process's pool of `threads` workers: started once, shared by all queries that ask for as many.
+/// The process's pool of `threads` workers: started once, shared by all queries with this number.
 fn pool(threads: usize) -> Result<Arc<rayon::ThreadPool>, rayon::ThreadPoolBuildError> {
     static POOLS: LazyLock<Mutex<HashMap<usize, Arc<rayon::ThreadPool>>>> = LazyLock::new(Mutex::default);
     let mut pools = POOLS.lock();

@@ -1,4 +1,4 @@
-//! Facts about a program's run that are known beforehand: where it will be, and the kernels it needs.
+//! Facts about a program's run that are known before it: its placement, and its kernels.
 
 use std::sync::Arc;
 
@@ -20,26 +20,26 @@ use crate::device::{DeviceChoice, DeviceKey, Ordinals, device_name, executor, no
 use crate::execute::ExecutionContext;
 use crate::sites;
 
-/// The place where a program will run, as far as that is known before it does: memory and values may still send it to the CPU.
+/// Where a program is expected to run: memory limits and values may still move it to the CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     /// `cpu`, `gpu` or `sim`.
     pub device: &'static str,
-    /// The reason why the device that was asked for will not run it.
+    /// The reason why the requested device will not run it.
     pub not_on_device: Option<String>,
-    /// The way it is expected to fit the device, where it does not fit as a whole.
+    /// The expected strategy, if it does not fit the device as a whole.
     pub strategy: Option<Strategy>,
     /// Pipelines that the CPU runs although the program runs on a device: they read sorted rows, which the CPU sorts.
     pub on_host: Vec<usize>,
-    /// The way its data will pass through device memory, and the predicted times.
+    /// How its data will be streamed to device memory, with predicted times.
     pub path: Option<String>,
     /// The pipeline that the CPU and devices run together.
     pub shared: Option<SharedPipeline>,
-    /// The parts of several devices.
+    /// Description of the devices' parts.
     pub parts: Option<String>,
-    /// The reason why there is none, where parts were asked for.
+    /// The reason why there are none although parts were requested.
     pub not_shared: Option<String>,
-    /// The sites that were considered, and why each runs the program or does not.
+    /// The sites considered, each with the reason why it runs the program or not.
     pub decisions: Vec<SiteDecision>,
 }
 
@@ -48,22 +48,22 @@ pub struct Placement {
 pub struct SiteDecision {
     /// `cpu`, or the device with its number.
     pub site: String,
-    /// Whether it runs the program, or a part of it.
+    /// Whether it runs the program or a part of it.
     pub chosen: bool,
     /// The reason.
     pub reason: String,
 }
 
-/// A pipeline whose row segments belong to the site that claims them first.
+/// A pipeline whose row segments are claimed by several sites.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedPipeline {
-    /// Its number.
+    /// Index of the pipeline.
     pub pipeline: usize,
     /// Row segments of its table.
     pub segments: usize,
-    /// Devices beside the CPU.
+    /// Number of devices besides the CPU.
     pub devices: usize,
-    /// The form in which their part arrives at the CPU.
+    /// The form of the devices' results.
     pub arrives: Arrives,
 }
 
@@ -86,7 +86,7 @@ fn arriving(arrives: Arrives) -> &'static str {
     }
 }
 
-/// The parts of devices in words.
+/// Describes the parts of devices.
 fn described(parts: &Partition) -> String {
     let Partition { pipeline, programs, arrives, key, segments, shuffle, .. } = parts;
     let own = match key {
@@ -136,7 +136,7 @@ impl std::fmt::Display for Placement {
     }
 }
 
-/// The place where `program`, with inputs of so many rows, will run under `context`. Reads no data and compiles nothing.
+/// The expected placement of `program`, with inputs of so many rows, under `context`. Reads no data and compiles nothing.
 pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Placement {
     let mut none = Placement {
         device: "cpu",
@@ -182,22 +182,22 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
         Ok(executor) => executor,
         Err(reason) => return on_cpu(Some(reason)),
     };
-    // Running the program tells which error this is.
+    // Running the program will report this error.
     let path = executor.preview(program, &context.device_options()).ok().flatten();
     let path = path.map(|path| path.to_string());
-    // Parts that somebody asked for are no matter of memory.
+    // Parts that were requested do not depend on memory.
     let strategy = executor.strategy(program, inputs, &context.device_options()).ok();
     let strategy = strategy.filter(|strategy| strategy.streamed || strategy.sinks_do_not_fit());
     if let Some(plan) = strategy.as_ref().filter(|strategy| strategy.is_for_cpu()).and_then(|it| it.join.as_ref()) {
         return on_cpu(Some(plan.refusal().to_string()));
     }
-    // That names the programs of the CPU.
+    // A split strategy lists the CPU's pipelines itself.
     let split = strategy.as_ref().is_some_and(Strategy::is_split);
     let (on_host, path) = if split { (vec![], None) } else { (on_host, path) };
     Placement { device: device_name(context.device), strategy, on_host, path, ..none }
 }
 
-/// A number of rows for an input whose rows are not counted before a run.
+/// An assumed number of rows for an input of unknown size.
 const SENT_ROWS: u64 = 1 << 20;
 
 fn decided(decision: &Decision, context: &ExecutionContext) -> SiteDecision {
@@ -208,7 +208,7 @@ fn decided(decision: &Decision, context: &ExecutionContext) -> SiteDecision {
     SiteDecision { site, chosen: decision.reason.is_chosen(), reason: decision.reason.to_string() }
 }
 
-/// Whether the device of `context` runs `program`, with inputs of so many rows, as far as that is known before it does; or why not. Reads no data and
+/// Whether the device of `context` is expected to run `program`, with inputs of so many rows; otherwise the reason. Reads no data and
 /// compiles nothing.
 ///
 /// # Errors
@@ -217,7 +217,7 @@ pub fn on_device(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
     pipelines_on_host(program, inputs, context).map(drop)
 }
 
-/// The pipelines that the CPU runs although a device runs the program; or why none does.
+/// The pipelines that the CPU runs although a device runs the program, or the reason why no device does.
 fn pipelines_on_host(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Result<Vec<usize>, String> {
     let executor = executor(context.device_key(0))?;
     let properties = executor.device().properties();
@@ -230,15 +230,17 @@ fn pipelines_on_host(program: &Arc<Program>, inputs: &[u64], context: &Execution
     Ok((0..places.len()).filter(|&pipeline| places[pipeline] == Place::Host).collect())
 }
 
-/// Generates kernels for segments of any encoding, only to see whether that works. What a device lacks does not depend on
-/// its memory, for which a size is made up here.
+/// Generates kernels for segments of any encoding, only to see whether that succeeds. Missing features do not depend on the device's memory, so
+/// its size is arbitrary here.
 fn places(program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<Place>, Unsupported> {
     let program = defer_sorts(program).map_or_else(|| Arc::clone(program), Arc::new);
     shapes::places(&program, inputs, Limits::new(40 << 30, 64 << 10))
 }
 
-/// Tables that `program` scans, and the rows of each that metadata will rule out, without the keys of hash builds, which are not known before it
-/// runs, at the rate at which the CPU reads: a device may stop sooner. Reads metadata only; scans whose metadata or filters are at fault are left out: running the program tells.
+/// Tables that `program` scans, and the rows of each that metadata will rule out at the CPU's scan rate, without the keys of hash builds, which are
+/// unknown
+/// before the run; a device may stop pruning sooner. Reads metadata only; omits scans with errors in metadata or filters, which running the program
+/// reports.
 pub fn pruning(program: &Program) -> Vec<(String, PruningReport)> {
     let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
         Source::Scan(scan) => Some(scan),
@@ -257,15 +259,15 @@ pub fn pruning(program: &Program) -> Vec<(String, PruningReport)> {
 pub struct Kernels {
     /// The device that they are for: `gpu` or `sim`.
     pub device: &'static str,
-    /// The reason why they are not for the device that was asked for.
+    /// The reason why they are not for the requested device.
     pub not_on_gpu: Option<String>,
-    /// The name and the text of each; or why there are none.
+    /// The name and the text of each, or the reason why there are none.
     pub kernels: Result<Vec<(String, String)>, String>,
 }
 
-/// The kernels that `program`, with inputs of so many rows, needs on the device of `context`: where that is the CPU, or a GPU
-/// that is not there, on the simulated device. Reads the statistics and layouts of segments, and compiles what has not been
-/// compiled before.
+/// The kernels that `program`, with inputs of so many rows, needs on the device of `context`; for the CPU, or a GPU that does not exist, on the
+/// simulated device. Reads the statistics and layouts of segments, and compiles kernels that have not been compiled
+/// before.
 pub fn kernels(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Kernels {
     let memory = context.gpu_memory_limit;
     let simulated = |memory| DeviceKey::new(DeviceChoice::Sim, &Ordinals::default(), 0, memory);

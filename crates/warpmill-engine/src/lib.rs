@@ -1,5 +1,4 @@
-//! Runs programs: chooses the back end, gives it workers and memory, turns its rows into Arrow batches, and reports what
-//! happened.
+//! Runs programs: chooses the back end, provides workers and memory, converts rows to Arrow batches, and reports a profile.
 
 mod background;
 mod device;

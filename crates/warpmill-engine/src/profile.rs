@@ -1,16 +1,16 @@
-//! The profile of a query, for EXPLAIN ANALYZE and machines.
+//! The profile of a query, for EXPLAIN ANALYZE and for machines.
 
 use serde::Serialize;
 use warpmill_cpu::profile::PipelineProfile;
 use warpmill_gpu::DeviceProfile;
 use warpmill_gpu::run::profile::ExchangeProfile;
 
-/// Times that the cost model has compared to choose the parts of several devices: of scans, groups that are merged, and rows that are sent.
+/// Times that the cost model compared for the parts of several devices: of scans, merging groups, and sending rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PredictedTimes {
     /// Milliseconds in parts.
     pub in_parts_ms: f64,
-    /// Milliseconds of the same on one device.
+    /// Milliseconds for the same work on one device.
     pub alone_ms: f64,
 }
 
@@ -29,19 +29,19 @@ pub struct QueryProfile {
     pub wall_nanos: u64,
     /// The back end that ran it.
     pub device: &'static str,
-    /// The reason why the device did not run it, where one was asked for.
+    /// The reason why the requested device did not run it.
     pub not_on_device: Option<String>,
     /// The reasons why attempts before this run failed, in their order.
     pub failed_attempts: Vec<String>,
-    /// Row segments of a shared pipeline that the CPU ran, and that each device ran; empty where one site ran the whole program.
+    /// Number of row segments of a shared pipeline that the CPU and each device processed; empty if one site ran the whole program.
     pub segments: Vec<usize>,
-    /// Times that were expected, where several devices ran parts.
+    /// Predicted times, if several devices ran parts.
     pub predicted: Option<PredictedTimes>,
     /// The profile of the device.
     pub on_device: Option<DeviceProfile>,
-    /// Files that the CPU decodes although a device was asked for, and why.
+    /// Files that the CPU decoded although a device was requested, with the reason.
     pub decoded_on_host: Vec<String>,
-    /// Files whose columns were kept, encoded as those of tables.
+    /// Files whose columns were cached in the encodings of tables.
     pub from_column_cache: Vec<String>,
 }
 

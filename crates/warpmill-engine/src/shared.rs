@@ -1,5 +1,5 @@
-//! Programs that the CPU and devices run together: each runs the shared pipeline on the row segments that it claims, and the CPU merges what
-//! devices leave at its sink, and runs the rest.
+//! Programs that the CPU and devices run together: each runs the shared pipeline on the row segments that it claims; the CPU merges the
+//! devices' results into its sink, and runs the rest.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct Together {
     scan: Arc<SharedScan>,
     pipeline: usize,
     findings: Arc<Mutex<Findings>>,
-    /// Row segments of each device's part, where they have parts.
+    /// Number of row segments of each device's part, if devices have parts.
     parts: Option<Vec<usize>>,
     /// Stops them.
     cancel: CancelToken,
@@ -33,12 +33,12 @@ pub(crate) struct Together {
 #[derive(Default)]
 struct Findings {
     profiles: Vec<DeviceProfile>,
-    /// The first of them.
+    /// The first failure.
     failure: Option<(Site, Failure)>,
 }
 
 impl Findings {
-    /// Keeps a failure, if it is the first one, or has a reason of its own and the first has not.
+    /// Records a failure if it is the first one, or a root cause while the first is only a consequence.
     fn fail(&mut self, site: Site, failure: Failure) {
         if self.failure.as_ref().is_none_or(|(_, known)| matches!(known, Failure::Peer(_))) {
             self.failure = Some((site, failure));
@@ -47,7 +47,7 @@ impl Findings {
 }
 
 impl Together {
-    /// Lets `devices` begin with their parts. `assigned`: the site of each row segment, for tests; otherwise it belongs to who claims it first.
+    /// Starts `devices` on their fragments. `assigned`: the site of each row segment, for tests; otherwise row segments are claimed.
     pub fn begin(
         (share, program): (&Arc<Share>, &Program),
         devices: Vec<(Site, Arc<Executor>)>,
@@ -60,7 +60,7 @@ impl Together {
             None => SegmentQueue::new(share.segments, parties),
         };
         let all_or_nothing = matches!(unit, ClaimUnit::OperatorByData | ClaimUnit::OperatorByCost);
-        // All or nothing has a meaning only for mirrored data, and without a fixed placement.
+        // All-or-nothing claims apply to mirrored data only, without a fixed placement.
         let unit = if all_or_nothing && (is_assigned || options.data != DataSource::Mirrored) {
             ClaimUnit::Groups
         } else {
@@ -97,7 +97,8 @@ impl Together {
         together
     }
 
-    /// Lets `devices` begin with a part each, with the options, and the part in a shuffle, that `of_device` gives for each, by its position among them. The queue has one entry for each, which is claimed already: the CPU brings together the states and rows that arrive.
+    /// Starts `devices` on one part each, with the options and the shuffle part that `of_device` returns for each position. The queue has one entry
+    /// per device, claimed already: the CPU merges the states and rows.
     pub fn begin_parts(
         partition: &Partition,
         devices: Vec<(Site, Arc<Executor>)>,
@@ -130,7 +131,7 @@ impl Together {
         together
     }
 
-    /// Starts a device's part, on a thread of its own: a program, and the one whose rows devices send to each other before, where there is one.
+    /// Starts a device's part on a new thread: a program, preceded by the program whose rows devices exchange, if there is one.
     fn start(
         &self,
         (first, program): (Option<(ShufflePart, Arc<Program>)>, &Arc<Program>),
@@ -140,7 +141,7 @@ impl Together {
         options: Options,
     ) {
         let (program, scan, findings) = (program.clone(), self.scan.clone(), self.findings.clone());
-        // The rest of a program is no part of it.
+        // The CPU's part of the program is not counted.
         let options = Options { cpu_threads: 0, ..options };
         let peers = options.peers.clone();
         let shuffle = first.as_ref().map(|(part, _)| part.clone());
@@ -166,7 +167,7 @@ impl Together {
                 Err(failure) => ending.findings.lock().fail(site, failure),
             }
         };
-        // Without a thread, the CPU does it all.
+        // Without a thread, the CPU does all the work.
         background::spawn(run);
     }
 
@@ -176,8 +177,9 @@ impl Together {
         (0..program.pipelines.len()).map(place).collect()
     }
 
-    /// Keeps the CPU's pace with `program`. Where it was left out, it is expected to be a little faster the next time, so that it tries again
-    /// some time: it may have been slow for another reason.
+    /// Records the CPU's pace with `program`. If it was left out, a slightly faster pace is assumed for the next time, so that it is tried again
+    /// eventually: it
+    /// may have been slow for another reason.
     pub fn learn(&self, program: &Program) {
         // It has had no row segments.
         if self.parts.is_some() {
@@ -195,12 +197,12 @@ impl Together {
         }
     }
 
-    /// The failure of a device, once the CPU has ended with an error.
+    /// The failure of a device, after the CPU has ended with an error.
     pub fn failure(&self) -> Option<(Site, Failure)> {
         self.findings.lock().failure.take()
     }
 
-    /// The profile of the devices that have done something by now: of the first, with what others have copied and launched.
+    /// The combined profile of the devices that have finished: the first one's, plus the copies and launches of the others.
     pub fn profile(&self) -> Option<DeviceProfile> {
         let profiles = std::mem::take(&mut self.findings.lock().profiles);
         profiles.into_iter().reduce(|mut all, other| {
@@ -209,7 +211,7 @@ impl Together {
         })
     }
 
-    /// Row segments of the CPU, and of each device.
+    /// Number of row segments of the CPU, and of each device.
     pub fn segments(&self) -> Vec<usize> {
         if let Some(parts) = &self.parts {
             return [0].iter().chain(parts).copied().collect();
@@ -218,17 +220,17 @@ impl Together {
     }
 }
 
-/// The time that devices which are ready need to decide which row segments they leave for the CPU.
+/// The time for devices that are ready to decide which row segments they leave for the CPU.
 const DECISION: Duration = Duration::from_millis(2);
 
-/// The part of a pace that is left after each run without the CPU.
+/// Factor of the CPU's recorded pace after each run without the CPU.
 const AGEING: f64 = 0.95;
 
-/// The CPU's pace in the last run of a program, by its shared pipeline; kept with the program.
+/// The CPU's pace in the last run of a program, by shared pipeline; stored with the program.
 #[derive(Default)]
 struct KnownPace(Mutex<HashMap<usize, Pace>>);
 
-/// The pace that is expected of the CPU: that of the last run.
+/// The expected pace of the CPU: that of the last run.
 fn expected(share: &Share, program: &Program, threads: usize) -> Pace {
     if let Some(&known) = program.derived.get::<KnownPace>().0.lock().get(&share.pipeline) {
         return known;
@@ -241,25 +243,25 @@ fn expected(share: &Share, program: &Program, threads: usize) -> Pace {
     Pace { begin, segment: time_to_read(bytes(share.pipeline) / share.segments.max(1) as u64, threads) }
 }
 
-/// The time that the CPU takes to work on so many bytes of plain values.
+/// The time for the CPU to process so many bytes of plain values.
 pub(crate) fn time_to_read(bytes: u64, threads: usize) -> Duration {
     Duration::from_secs_f64(bytes as f64 / (warpmill_machine::current().cpu.plain_bytes() * threads.max(1) as f64))
 }
 
 impl Drop for Together {
     fn drop(&mut self) {
-        // Stops devices that have claimed nothing, or whose query has failed: the others are done.
+        // Cancels devices that have claimed nothing, or whose query has failed: the others have finished.
         self.cancel.cancel();
     }
 }
 
-/// The end of a device's part, whichever it is: the CPU waits for it.
+/// Signals the end of a device's part, however it ends: the CPU waits for it.
 struct Ending {
     scan: Arc<SharedScan>,
     findings: Arc<Mutex<Findings>>,
     site: Site,
     party: Party,
-    /// Its part in an exchange, which others wait for.
+    /// Its part in an exchange, for which others wait.
     peers: Option<PeerPart>,
     shuffle: Option<ShufflePart>,
     arrival: Arrival,
@@ -274,10 +276,10 @@ impl Drop for Ending {
             self.findings.lock().failure.get_or_insert_with(early);
         }
         if matches!(self.arrival, Arrival::Failed) {
-            // Nobody counts on it any more.
+            // No party waits for it any more.
             self.scan.queue.close(self.party);
         }
-        // Lets the CPU have all row segments that the device has not claimed.
+        // Lets the CPU claim all row segments that the device has not.
         self.scan.queue.release();
         self.scan.exchange.put(self.party, std::mem::replace(&mut self.arrival, Arrival::Failed));
     }

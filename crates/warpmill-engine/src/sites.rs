@@ -1,4 +1,4 @@
-//! Programs on the sites that they are placed at: facts for placement, and attempts.
+//! Facts for placement, and attempts to run programs on their sites.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,10 +23,10 @@ use crate::execute::{Attempt, DeviceProgram, EngineError, ExecutionContext, Part
 use crate::shared::Together;
 use crate::trials::Trials;
 
-/// The pipeline of a program that can be shared, kept with the program.
+/// The shareable pipeline of a program, stored with the program.
 struct Shareable(Result<Arc<Share>, Unsupported>);
 
-/// The name of a program in parts among those of one program.
+/// The key of a program's partitionings.
 #[derive(PartialEq, Eq, Hash)]
 struct PartitionKey {
     devices: usize,
@@ -42,28 +42,28 @@ struct Partitions(Mutex<HashMap<PartitionKey, MadePartition>>);
 
 type MadePartition = Result<Arc<Partition>, Unsupported>;
 
-/// The state of devices' preparations for a program, kept with it: `false` while a device is made ready, `true` once that was tried.
+/// The state of devices' preparations of a program, stored with it: `false` during a preparation, `true` after it.
 #[derive(Default)]
 struct Warmth(Mutex<HashMap<DeviceKey, bool>>);
 
-/// The plan of the next attempt.
+/// Plans the next attempt.
 ///
 /// # Errors
-/// A device is demanded, and none runs the program.
+/// A device is required, and none runs the program.
 pub(crate) fn plan(
     program: &Arc<Program>,
     for_devices: Option<&DeviceProgram>,
     context: &ExecutionContext,
     (topology, feedback): (&Topology, &Feedback),
 ) -> Result<PlacedPlan, Refusal> {
-    // A run finds out the features that a back end lacks.
+    // Missing features of a back end show in the run itself.
     plan_for(program, for_devices, context, (topology, feedback, &|_, _| Ok(())))
 }
 
-/// The plan of the next attempt, on devices whose back ends run the programs that `supports` accepts.
+/// Plans the next attempt, on devices whose back ends run the programs that `supports` accepts.
 ///
 /// # Errors
-/// A device is demanded, and none runs the program.
+/// A device is required, and none runs the program.
 pub(crate) fn plan_for(
     program: &Arc<Program>,
     for_devices: Option<&DeviceProgram>,
@@ -84,7 +84,7 @@ pub(crate) fn plan_for(
     place(program, &facts, topology, feedback)
 }
 
-/// The pipeline of a program that can be shared, where the run can.
+/// The shareable pipeline of a program, if the context permits sharing.
 fn shareable(
     program: &Arc<Program>,
     for_devices: Option<&DeviceProgram>,
@@ -106,7 +106,7 @@ fn with_other_sites(for_devices: Option<&DeviceProgram>, context: &ExecutionCont
     Ok(())
 }
 
-/// The parts of a program for so many devices, where the run can have any.
+/// The partitioning of a program for so many devices, if the context permits it.
 fn partition(
     program: &Arc<Program>,
     for_devices: Option<&DeviceProgram>,
@@ -140,7 +140,7 @@ fn partition(
 /// Partitions that are kept with a program.
 const MOST_PARTITIONS: usize = 16;
 
-/// Whether devices run parts of a program, where there are several.
+/// Whether several devices run parts of a program.
 fn parting(program: &Program, context: &ExecutionContext) -> Sharing {
     match context.granularity {
         Granularity::Program | Granularity::Segment => Sharing::No,
@@ -149,7 +149,7 @@ fn parting(program: &Program, context: &ExecutionContext) -> Sharing {
     }
 }
 
-/// Whether sites share the pipeline of a program that can be shared: measurements, and tests that say who runs what, get what they ask for.
+/// Whether sites share a program's shareable pipeline: measurements, and tests with a fixed placement, get what they request.
 fn sharing(program: &Program, context: &ExecutionContext) -> Sharing {
     match context.granularity {
         Granularity::Program | Granularity::Range => Sharing::No,
@@ -158,8 +158,8 @@ fn sharing(program: &Program, context: &ExecutionContext) -> Sharing {
     }
 }
 
-/// The state of a device's preparations for a program. Programs that read files themselves, or rows from outside, run at once: the CPU would read
-/// the same data in another way.
+/// The state of a device's preparation of a program. Programs that read files themselves, or external rows, run at once: the CPU would read the same
+/// data in another way.
 fn readiness(
     site: Site,
     program: &Arc<Program>,
@@ -181,8 +181,9 @@ fn readiness(
     }
 }
 
-/// Runs a program on a device that nobody waits for: kernels are compiled then, its data is there, and sizes are known. Whatever comes of it,
-/// the next run finds out the same.
+/// Runs a program on a device in the background, so that its kernels are compiled, its data are loaded and its sizes are known. Errors are ignored:
+/// the
+/// next run gets the same ones.
 pub(crate) fn warm(site: Site, program: &Arc<Program>, context: &ExecutionContext) {
     let Site::Device(number) = site else { return };
     let (warmth, key) = (program.derived.get::<Warmth>(), context.device_key(number));
@@ -203,7 +204,7 @@ pub(crate) fn warm(site: Site, program: &Arc<Program>, context: &ExecutionContex
     }
 }
 
-/// A device that is being made ready; whichever way that ends, it was tried.
+/// Marks a device as in preparation; when dropped, as tried.
 struct Warming {
     warmth: Arc<Warmth>,
     key: DeviceKey,
@@ -215,7 +216,7 @@ impl Drop for Warming {
     }
 }
 
-/// The executor of a site that is a device; or why there is none.
+/// The executor of a device site, or the reason why there is none.
 fn executor(site: Site, context: &ExecutionContext) -> Result<Arc<Executor>, String> {
     match site {
         Site::Cpu => Err("the CPU is no device".into()),
@@ -223,7 +224,7 @@ fn executor(site: Site, context: &ExecutionContext) -> Result<Arc<Executor>, Str
     }
 }
 
-/// Lets devices begin with their fragments of a plan that shares a pipeline; gives the CPU's.
+/// Starts devices on their fragments of a plan that shares a pipeline. Returns the CPU's part.
 pub(crate) fn share(plan: &PlacedPlan, share: &Arc<Share>, context: &ExecutionContext) -> Parts {
     let devices = plan.devices().filter_map(|site| Some((site, executor(site, context).ok()?)));
     let devices: Vec<_> = devices.collect();
@@ -233,7 +234,7 @@ pub(crate) fn share(plan: &PlacedPlan, share: &Arc<Share>, context: &ExecutionCo
     Parts::beside(&plan.program, together)
 }
 
-/// Lets devices begin with their parts of a plan; gives the CPU's work with them. A device that is gone is an error.
+/// Starts devices on their parts of a plan. Returns the CPU's part. An unavailable device is an error.
 pub(crate) fn parts(plan: &PlacedPlan, partition: &Partition, context: &ExecutionContext) -> Result<Parts, Miss> {
     let of_site = |site| {
         let closed = |reason| Miss { site, reason, for_cpu: false };
@@ -297,7 +298,7 @@ pub(crate) fn on_device(
     match executor.execute(for_device, &batches, &context.device_options()) {
         Ok(output) => {
             let mut owners = output.owners;
-            // Of a split program, the CPU may read some of them.
+            // The CPU may read some of a split program's inputs.
             let inputs = batches.iter().map(|batches| Box::new(batches.clone().into_iter().map(Ok)) as InputStream);
             let inputs = inputs.collect();
             owners.push(Arc::new(batches));

@@ -1,8 +1,8 @@
-//! The faster of two ways to run a program that can be shared, found out by its runs: on the CPU and devices together, or on a device
-//! alone.
+//! Measures which of two ways to run a shareable program is faster: on the CPU and devices together, or on a device alone.
 //!
-//! Which one is faster depends on the copies that the device has, on the link's rate while the CPU reads the same memory, and on the CPU's
-//! hash builds. Both ways are therefore timed; the faster one is taken, and the other one is tried again from time to time.
+//! That depends on the copies that the device has, on the link's rate while the CPU reads the same memory, and on the CPU's hash builds. Therefore
+//! both
+//! ways are timed; the faster one is used, and the other one is tried again from time to time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,28 +15,28 @@ use warpmill_place::Sharing;
 pub(crate) enum Way {
     /// The CPU and devices share a scan.
     Shared,
-    /// A device runs all of it.
+    /// A device runs everything.
     Alone,
 }
 
-/// Runs of each way before one of them is preferred: the first may compile kernels, bring data, wait for a device.
+/// Number of runs of each way before one of them is preferred: the first may compile kernels, load data, or wait for a device.
 const FIRST: u32 = 2;
 
-/// Runs of the faster way after which the other one is tried again: as many as between two replacements of copies. Twice as many each time
-/// that the other one was slower still.
+/// Number of runs of the faster way before the other one is tried again: as many as between two replacements of copies. Doubled each time
+/// the other one is slower again.
 const RETRY: u32 = 16;
 
-/// The most runs between two trials of the slower way.
+/// Largest number of runs between two trials of the slower way.
 const MOST_RETRY: u32 = 4096;
 
-/// Bytes that travel to a device in a run of a program whose data does not stay there.
+/// Smallest number of bytes sent to a device in a run for which the data count as not resident.
 const TRAVELS: u64 = 64 << 20;
 
 /// The times of both ways; kept with the program.
 #[derive(Default)]
 pub(crate) struct Trials {
     known: Mutex<[Known; 2]>,
-    /// Whether data travels in every run, not in the first one only.
+    /// Whether data are sent in every run, not only in the first one.
     travels: AtomicBool,
 }
 
@@ -52,19 +52,19 @@ struct Known {
 }
 
 impl Known {
-    /// Whether it is to be tried again, although it was slower.
+    /// Whether the slower way is due for another trial.
     fn is_due(&self) -> bool {
         self.since >= self.retry.max(RETRY)
     }
 
-    /// The better of the last two times: other work of the machine makes runs longer, never shorter.
+    /// The smaller of the last two times: other work of the machine makes runs longer, never shorter.
     fn time(&self) -> Duration {
         if self.runs < FIRST { self.times[0] } else { self.times[0].min(self.times[1]) }
     }
 }
 
 impl Trials {
-    /// Whether the next run is shared, where the user leaves that to us (`asked` is false) or asks for it.
+    /// Whether the next run is shared; `asked`: the user has requested it.
     pub fn sharing(&self, asked: bool) -> Sharing {
         match asked || self.travels.load(Ordering::Relaxed) {
             false => Sharing::No,
@@ -96,7 +96,7 @@ impl Trials {
         }
     }
 
-    /// Notes that a run took so long, in which so many bytes travelled to devices.
+    /// Records the time of a run, and the bytes sent to devices in it.
     pub fn note(&self, way: Way, time: Duration, travelled: u64) {
         let mut known = self.known.lock();
         let [shared, alone] = &mut *known;
@@ -155,7 +155,7 @@ mod tests {
     fn nothing_is_shared_unasked_while_data_stays_on_the_device() {
         let trials = Trials::default();
         let run = |travelled| trials.note(Way::Alone, Duration::from_millis(3), travelled);
-        // The first run brings the data that stays.
+        // The first run loads data that stay.
         run(TRAVELS);
         assert_eq!((trials.sharing(false), trials.sharing(true)), (Sharing::No, Sharing::Yes));
         run(TRAVELS);
