@@ -1,4 +1,4 @@
-//! Benchmark suites: queries, data for the peers, and the back end's own measurements.
+//! Benchmark suites: queries, data for other systems, and measurements of the back ends.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub(crate) fn tables(suite: &str) -> PyResult<Vec<&'static str>> {
     Ok(warpmill_datagen::tables(suite).to_vec())
 }
 
-/// Rows of a benchmark table: how many, under which schema, and the batches as they are made.
+/// The rows of a benchmark table: their number, schema, and generated batches.
 pub(crate) fn generated(
     suite: warpmill_datagen::Suite,
     table: &str,
@@ -99,7 +99,7 @@ pub(crate) fn compaction_experiments() -> Vec<String> {
     Experiment::ALL.iter().map(experiment_name).collect()
 }
 
-/// Measures one experiment of the chunk compaction micro-benchmark; its rows as JSON.
+/// Measures one experiment of the chunk compaction micro-benchmark. Returns its rows as JSON.
 #[pyfunction]
 pub(crate) fn compaction(py: Python<'_>, experiment: &str, rows: usize, runs: usize) -> PyResult<String> {
     let found = Experiment::ALL.into_iter().find(|known| experiment_name(known) == experiment);
@@ -112,8 +112,8 @@ pub(crate) fn compaction(py: Python<'_>, experiment: &str, rows: usize, runs: us
     })
 }
 
-/// Reads column `column` of the tables in `directories`, which hold the same rows: seconds of every run over as much plain
-/// memory, and over each table's column.
+/// Reads column `column` of the tables in `directories`, which have the same rows: seconds of every run over plain memory of the same size,
+/// and over each table's column.
 #[pyfunction]
 pub(crate) fn scan_column(
     py: Python<'_>,
@@ -130,7 +130,7 @@ pub(crate) fn scan_column(
     })
 }
 
-/// Runs a suite of device benchmarks (`decode`, `join`, `groupby`, `sort`, `like`) on the first GPU, or on the simulated device; its
+/// Runs a suite of device benchmarks (`decode`, `join`, `groupby`, `sort`, `like`) on the first GPU, or on the simulated device. Returns the
 /// report, with the device, as JSON.
 #[pyfunction]
 pub(crate) fn device_bench(

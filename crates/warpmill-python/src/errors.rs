@@ -1,4 +1,4 @@
-//! Python exceptions, and which engine error becomes which.
+//! Python exceptions, and the mapping of engine errors to them.
 
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;

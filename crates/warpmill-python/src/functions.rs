@@ -1,7 +1,8 @@
-//! Functions in Python: how the engine calls them.
+//! User-defined functions in Python: how the engine calls them.
 //!
-//! The code is given pyarrow arrays and gives one back; what is done with them is Python's (`warpmill.udf.called`). Whatever is raised
-//! there has a text that names the function and the line.
+//! The code takes and returns pyarrow arrays; Python (`warpmill.udf.called`) converts them. Exceptions raised there have a text that names the
+//! function
+//! and the line.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +29,7 @@ impl Calls {
     pub(crate) fn interrupt(&self, py: Python<'_>) {
         let exception = py.get_type::<PyKeyboardInterrupt>();
         for thread in self.threads().iter() {
-            // SAFETY: the interpreter lock is held, as `py` proves, and the exception is a class. A thread that has ended is not found.
+            // SAFETY: the interpreter lock is held, as `py` proves, and the exception is a class. Threads that have ended are ignored.
             unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(*thread as _, exception.as_ptr()) };
         }
     }
@@ -37,9 +38,9 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that this thread runs Python code, until the result is dropped: with the interpreter lock held, as now.
+    /// Records that this thread runs Python code until the result is dropped; requires the interpreter lock.
     fn enter(&self) -> Call<'_> {
-        // SAFETY: it has no condition.
+        // SAFETY: has no preconditions.
         let thread = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
         self.threads().push(thread);
         Call { calls: self, thread }
@@ -57,7 +58,7 @@ impl Drop for Call<'_> {
         if let Some(at) = threads.iter().position(|thread| *thread == self.thread) {
             threads.swap_remove(at);
         }
-        // SAFETY: the interpreter lock is held wherever a call ends. An interrupt that came too late is forgotten.
+        // SAFETY: the interpreter lock is held wherever a call ends. Clears an interrupt that came too late.
         unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(self.thread as _, std::ptr::null_mut()) };
     }
 }
@@ -186,7 +187,7 @@ impl fmt::Debug for PyTranslator {
     }
 }
 
-/// The answer of a translator: the text, constants that are whole numbers, others, and the lines of places.
+/// The result of a translator: the text, integer constants, float constants, and the lines of places.
 type Parts = (String, Vec<i64>, Vec<f64>, Vec<u32>);
 
 impl Translator for PyTranslator {
@@ -214,13 +215,13 @@ pub(crate) fn translator(callable: Py<PyAny>) -> Arc<dyn Translator> {
     Arc::new(PyTranslator(callable))
 }
 
-/// The reason why no function is compiled: there is no C++ compiler.
+/// The reason why functions cannot be compiled: no C++ compiler.
 #[pyfunction]
 pub(crate) fn no_compiler(py: Python<'_>) -> Option<String> {
     py.detach(|| warpmill_engine::warpmill_gpu::device::sim::host_compiler().err().map(|error| error.to_string()))
 }
 
-/// The code of a function: "groups", "states" or "rows", and a callable.
+/// The implementation of a function: "groups", "states" or "rows", and a callable.
 pub(crate) fn implementation(kind: &str, callable: Py<PyAny>, calls: &Arc<Calls>) -> PyResult<Implementation> {
     let code = Arc::new(Code { callable, calls: Arc::clone(calls) });
     Ok(match kind {

@@ -1,4 +1,4 @@
-//! The way a table on disk is stored, and what devices there are.
+//! Information on stored tables and on devices.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,9 +10,12 @@ use warpmill_format::{FormatError, Table};
 
 use crate::errors::{Error, format_error, guarded};
 
-/// One dict per column of the table in `directory`: name, type, encodings and their segments, dictionary entries,
-/// rows, nulls, distinct values, bytes as stored, before the codec (light) and as plain columns; codecs and their segments, block
-/// sizes; codecs, bytes and block sizes of compressed forms that segments without a codec have beside them (heavy); how fast one thread decompresses the column now, and the plain bytes per second of a scan as the cost model has it.
+/// One dict per column of the table in `directory`: name, type, encodings and their segments, dictionary entries, rows, nulls, distinct values,
+/// stored
+/// bytes, bytes before the codec (light) and as plain columns; codecs and their segments, block sizes; codecs, bytes and block sizes of additional
+/// compressed forms of segments without a codec (heavy); the measured decompression speed of one thread for the column, and the plain bytes per
+/// second of
+/// a scan in the cost model.
 #[pyfunction]
 #[pyo3(signature = (directory, storage_bandwidth=None))]
 pub(crate) fn inspect(
@@ -83,13 +86,13 @@ pub(crate) fn clear_device_caches(py: Python<'_>) -> PyResult<()> {
     py.detach(|| guarded(clear))
 }
 
-/// Ends work on devices that no query waits for; for the end of the process.
+/// Ends background work on devices, at the end of the process.
 #[pyfunction]
 pub(crate) fn end_background(py: Python<'_>) {
     py.detach(|| warpmill_engine::end_background(std::time::Duration::from_secs(10)));
 }
 
-/// Waits for work on devices that no query waits for, so many seconds at most; whether it has ended.
+/// Waits for background work on devices for at most `seconds`. Returns whether it has ended.
 #[pyfunction]
 pub(crate) fn wait_for_background(py: Python<'_>, seconds: u64) -> bool {
     py.detach(|| warpmill_engine::wait_for_background(std::time::Duration::from_secs(seconds)))

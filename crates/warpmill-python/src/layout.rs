@@ -1,4 +1,4 @@
-//! The way a table is laid out, as Python says it.
+//! The storage layout of a table, as specified in Python.
 
 use pyo3::prelude::*;
 use warpmill::{Error, Session, WriteOptions};
@@ -18,10 +18,10 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The options of a write of `session`, with `storage` (names and values of settings) instead of its own settings.
+    /// The options for a write of `session`, with `storage` (names and values of settings) instead of its own settings.
     ///
     /// # Errors
-    /// Names what is unknown or malformed.
+    /// Names unknown or malformed settings.
     pub fn options(&self, session: &Session, storage: &[(String, String)]) -> Result<WriteOptions, Error> {
         let unknown = || {
             let names = Metadata::NAMES.map(|(name, _)| name).join(", ");

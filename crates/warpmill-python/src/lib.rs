@@ -1,8 +1,8 @@
-//! The native half of the Python package `warpmill`: sessions, results and benchmark data, as the module
-//! `warpmill._warpmill`. What users see (types, docstrings, the command line) is the Python half, `python/warpmill`.
+//! The native half of the Python package `warpmill`: sessions, results and benchmark data, as the module `warpmill._warpmill`. The user-visible half
+//! (types, docstrings, the command line) is in Python, `python/warpmill`.
 //!
-//! Everything that may take long runs on a thread of its own with the interpreter lock released ([`run`]), so that
-//! Ctrl-C cancels it and other Python threads go on.
+//! Everything that may take long runs on a separate thread with the interpreter lock released ([`run`]), so that Ctrl-C cancels it and other Python
+//! threads continue.
 
 mod bench;
 mod errors;
@@ -25,7 +25,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    // DuckDB's extension finds the engine by a symbol of this library, which the reference keeps.
+    // DuckDB's extension finds the engine by a symbol of this library, which this reference keeps alive.
     module.add("_duckdb_engine", warpmill_duckdb::engine() as usize)?;
     warpmill_distributed::install();
     module.add_class::<session::PySession>()?;
@@ -43,7 +43,7 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(hardware::hardware, module)?)?;
     module.add_function(wrap_pyfunction!(hardware::calibrate, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::clear_device_caches, module)?)?;
-    // Threads that use a device or its compiler must not outlive the interpreter: these are unloaded after it.
+    // Threads that use a device or its compiler must not outlive the interpreter, after which these are unloaded.
     let end = wrap_pyfunction!(inspect::end_background, module)?;
     module.py().import("atexit")?.call_method1("register", (&end,))?;
     module.add_function(end)?;

@@ -1,4 +1,4 @@
-//! A finished query: its rows, and how it ran.
+//! A finished query: its rows and its profile.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct PyQueryResult {
     batches: Vec<RecordBatch>,
     profile: Option<String>,
     notices: Vec<String>,
-    /// The form in which readers of Arrow are given UUIDs.
+    /// The form of UUIDs for readers of Arrow.
     form: Form,
 }
 
@@ -42,7 +42,7 @@ impl PyQueryResult {
         Self { schema, types, batches, profile: None, notices: vec![], form }
     }
 
-    /// The schema that readers of Arrow are given.
+    /// The schema for readers of Arrow.
     fn given(&self) -> SchemaRef {
         given_schema(&self.schema, self.form)
     }
@@ -56,7 +56,7 @@ impl PyQueryResult {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// Column types, in Arrow's words, but for states of aggregates.
+    /// Column types, named as in Arrow, except states of aggregates.
     #[getter]
     fn types(&self) -> Vec<String> {
         self.types.clone()
@@ -67,19 +67,19 @@ impl PyQueryResult {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// The way the query ran, as JSON.
+    /// The query's profile, as JSON.
     #[getter]
     fn profile(&self) -> Option<&str> {
         self.profile.as_deref()
     }
 
-    /// The parts of the statement that were not done as it said.
+    /// The parts of the statement that were ignored or changed.
     #[getter]
     fn notices(&self) -> Vec<String> {
         self.notices.clone()
     }
 
-    /// The same rows, with columns that may be NULL in a table made of them.
+    /// The same rows, with nullable columns in a table created from them.
     fn nullable(&self) -> PyResult<Self> {
         let fields = self.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), self.schema.metadata().clone()));
@@ -88,17 +88,17 @@ impl PyQueryResult {
         Ok(Self { schema, types: self.types.clone(), batches, profile: None, notices: vec![], form: Form::Exact })
     }
 
-    /// The same rows, which tables are made of: UUIDs and ENUMs stay what they are.
+    /// The same rows, as the source of a table: UUIDs and ENUMs are kept.
     fn exact(&self) -> Self {
         self.of_form(Form::Exact)
     }
 
-    /// The same rows, whose UUIDs readers of Arrow are given as such (the extension type `arrow.uuid`), not as texts.
+    /// The same rows, with UUIDs as the Arrow extension type `arrow.uuid` instead of texts.
     fn with_uuids(&self) -> Self {
         self.of_form(Form::Extension)
     }
 
-    /// At most `count` rows from row `offset` on.
+    /// Up to `count` rows from row `offset` on.
     fn rows<'py>(&self, py: Python<'py>, offset: usize, count: usize) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         guarded(|| {
             let (mut skip, mut left) = (offset, count);
@@ -116,7 +116,7 @@ impl PyQueryResult {
         })
     }
 
-    /// The rows as CSV, JSON (one object a line) or Parquet: written to `path`, else returned.
+    /// The rows as CSV, JSON (one object a line) or Parquet: written to `path`, otherwise returned.
     #[pyo3(signature = (kind, path=None))]
     fn write<'py>(&self, py: Python<'py>, kind: &str, path: Option<PathBuf>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let format: Format = kind.parse()?;

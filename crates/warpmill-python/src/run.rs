@@ -1,4 +1,4 @@
-//! Long work off the interpreter's thread: Ctrl-C stops it, progress is reported while it goes on.
+//! Runs long work on other threads: Ctrl-C stops it, progress is reported during it.
 
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +12,16 @@ use warpmill::planning::WORKER_STACK;
 
 use crate::errors::EngineError;
 
-/// The interval at which signals are looked at and progress is told.
+/// The interval at which signals are checked and progress is reported.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Workers that are kept for the next work: a new thread takes longer than a short query.
 const MOST_IDLE: usize = 16;
 
-/// The work that a worker is asked to do.
+/// A job for a worker.
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Workers without work, and the process that they belong to: a forked one has none.
+/// Idle workers, and the id of their process: a forked process has none.
 static IDLE: Mutex<(u32, Vec<Sender<Job>>)> = Mutex::new((0, Vec::new()));
 
 /// The progress of a worker, and its goal (0: unknown).
@@ -31,10 +31,10 @@ pub(crate) struct Progress {
     pub(crate) total: AtomicU64,
 }
 
-/// What else the callable of a [`Reporter`] is told than its counters.
+/// An alternative source of progress numbers for a [`Reporter`].
 type Look = Box<dyn Fn() -> (u64, u64)>;
 
-/// A Python callable `f(done, total)` and the counters that it is told.
+/// A Python callable `f(done, total)` and the counters that it reports.
 pub(crate) struct Reporter {
     pub(crate) progress: Arc<Progress>,
     callback: Option<Py<PyAny>>,
@@ -46,7 +46,7 @@ impl Reporter {
         Self { progress: Arc::default(), callback, look: None }
     }
 
-    /// A reporter that tells what `look` gives.
+    /// A reporter of the numbers that `look` returns.
     pub(crate) fn looking(callback: Option<Py<PyAny>>, look: impl Fn() -> (u64, u64) + 'static) -> Self {
         Self { look: Some(Box::new(look)), ..Self::new(callback) }
     }
@@ -64,7 +64,7 @@ impl Reporter {
     }
 }
 
-/// An idle worker, or a new one, where the system has a thread.
+/// An idle worker, or a new one if the system can start a thread.
 fn worker() -> Result<Sender<Job>, EngineError> {
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     if idle.0 != process::id() {
@@ -88,16 +88,16 @@ fn is_idle(worker: Sender<Job>) {
     }
 }
 
-/// The `interrupt` of work that can be stopped at any time, by `cancel`.
+/// The `interrupt` argument for work that can be stopped at any time by `cancel`.
 pub(crate) fn at_once(cancel: impl Fn()) -> impl Fn(&mut dyn FnMut() -> PyResult<()>) -> PyResult<()> {
     move |look| look().inspect_err(|_| cancel())
 }
 
-/// Runs `work` on a thread of its own and waits for it with the interpreter lock released.
+/// Runs `work` on a separate thread and waits for it with the interpreter lock released.
 ///
-/// `interrupt` is given what looks for a signal handler's exception (Ctrl-C) or one of the progress callback: where there is one, and `work`
-/// can still be stopped, it stops it. Then this waits for `work` to end, and raises the exception whatever `work` returned. A panic of `work`
-/// is an `InternalError`.
+/// `interrupt` gets a function that checks for an exception of a signal handler (Ctrl-C) or of the progress callback: if there is one, and `work` can
+/// still be stopped, `interrupt` stops it. Then this waits for `work` to end, and raises the exception whatever `work` returned. A panic of `work`
+/// becomes an `InternalError`.
 pub(crate) fn run<T, E>(
     py: Python<'_>,
     reporter: &Reporter,
@@ -113,9 +113,9 @@ where
     let own = worker.clone();
     let job = move || {
         let done = warpmill::caught(work);
-        // Before the result is told: who runs statement after statement always meets the same worker.
+        // Before the result is sent, so that consecutive statements use the same worker.
         is_idle(own);
-        // The receiver outlives the work: it is dropped after the result has come.
+        // The receiver outlives the work: it is dropped after the result has arrived.
         let _ = sender.send(done);
     };
     worker.send(Box::new(job)).expect("a worker waits as long as it has a sender");
@@ -128,7 +128,7 @@ where
         });
         match outcome {
             Ok(Ok(result)) => {
-                // What has ended is no longer seen by those who look.
+                // Finished work is no longer visible to observers.
                 if reporter.look.is_none() {
                     reporter.tell(py)?;
                 }

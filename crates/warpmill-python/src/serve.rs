@@ -16,13 +16,13 @@ fn raise(error: ConfigError) -> PyErr {
     }
 }
 
-/// Serves until the process gets SIGINT or SIGTERM; `config` is JSON. The addresses are printed when clients can connect.
+/// Serves until the process receives SIGINT or SIGTERM; `config` is JSON. Prints the addresses when clients can connect.
 #[pyfunction]
 pub(crate) fn serve(py: Python<'_>, config: &str) -> PyResult<()> {
     let config: Config = serde_json::from_str(config).map_err(|error| SettingError::new_err(error.to_string()))?;
     let ready = |server: &warpmill_flight::Server| {
         let mut out = std::io::stdout().lock();
-        // Nobody may be reading.
+        // Stdout may be closed.
         let _ = writeln!(out, "Warpmill serves {}", server.uri());
         if let Some(address) = server.metrics_address() {
             let _ = writeln!(out, "metrics and health: http://{address}/metrics http://{address}/health");

@@ -1,4 +1,4 @@
-//! `Session`: what a Python connection talks to.
+//! `Session`, the native object behind a Python connection.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl PySession {
         py.detach(|| guarded(build))
     }
 
-    /// Runs one statement to its end. `params`: None, a sequence, or a dict. `progress_callback(rows, total)` is called from time to time.
+    /// Runs one statement to its end. `params`: None, a sequence, or a dict. `progress_callback(rows, total)` is called at intervals.
     #[pyo3(signature = (sql, params, progress_callback=None))]
     fn execute(
         &self,
@@ -121,7 +121,7 @@ impl PySession {
         guarded(|| Ok(self.session.function_names()))
     }
 
-    /// The plan of a query in each of these formats; with `analyze` it runs once.
+    /// The plan of a query in each of these formats; with `analyze` the query runs once.
     fn explain_as(&self, py: Python<'_>, sql: String, analyze: bool, formats: Vec<String>) -> PyResult<Vec<String>> {
         self.run(py, &Reporter::new(None), move |session| {
             let formats =
@@ -138,7 +138,7 @@ impl PySession {
         self.run(py, &Reporter::new(None), move |session| Ok(session.explain_kernels(&sql)?))
     }
 
-    /// Defines a function: by an expression, by code of a kind ("groups", "states", "rows"), by what translates it to C++, or several of them.
+    /// Defines a function by an expression, by code of a kind ("groups", "states", "rows"), by a translator to C++, or by several of them.
     #[pyo3(signature = (name, parameters, returns, is_aggregate, expression, kind, code, translator, reason, is_volatile))]
     #[allow(clippy::too_many_arguments, reason = "Python has as many")]
     fn create_function(
@@ -175,7 +175,7 @@ impl PySession {
         py.detach(|| guarded(|| Ok(self.session.remove_function(name).map_err(EngineError)?)))
     }
 
-    /// Makes an Arrow object a table, without a copy where its types are the engine's.
+    /// Registers an Arrow object as a table, without a copy if its types are the engine's.
     fn register(&self, name: &str, data: &Bound<'_, PyAny>) -> PyResult<()> {
         guarded(|| {
             let reader = data.extract::<AnyRecordBatch>()?.into_reader()?;
@@ -293,7 +293,7 @@ impl PySession {
         guarded(|| Ok(self.session.settings()))
     }
 
-    /// Stops what the session runs on other threads.
+    /// Stops the session's work on other threads.
     fn interrupt(&self, py: Python<'_>) {
         self.session.cancel_handle().cancel();
         self.calls.interrupt(py);

@@ -9,7 +9,7 @@ use crate::result::PyQueryResult;
 use crate::run::Reporter;
 use crate::session::PySession;
 
-/// A plan as Python hands it over: its JSON form, or its bytes.
+/// A plan from Python: its JSON form, or its bytes.
 #[derive(FromPyObject)]
 pub(crate) enum Source {
     Text(String),

@@ -1,4 +1,4 @@
-//! Arrow values as Python objects, for `fetchall` and friends; needs no Arrow package in Python.
+//! Conversion of Arrow values to Python objects, for `fetchall` and similar methods; needs no Arrow package in Python.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ fn values<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     }
 }
 
-/// Null or what `value` makes of each row.
+/// None for NULLs, otherwise `value` of each row.
 fn each<'py>(py: Python<'py>, array: &ArrayRef, value: impl Fn(usize) -> PyResult<Bound<'py, PyAny>>) -> Values<'py> {
     (0..array.len()).map(|row| if array.is_null(row) { Ok(py.None().into_bound(py)) } else { value(row) }).collect()
 }
@@ -124,7 +124,7 @@ fn dates<'py>(py: Python<'py>, array: &ArrayRef, day: impl Fn(usize) -> i64) -> 
     moments(py, array, |row| from_ordinal.call1((day(row) + i64::from(EPOCH_ORDINAL),)))
 }
 
-/// Each row as `value` makes it; as a text where Python's types do not reach, which have the years 1 to 9999.
+/// Converts each row by `value`; as a text outside of the years 1 to 9999, which Python's types support.
 fn moments<'py>(
     py: Python<'py>,
     array: &ArrayRef,
@@ -181,7 +181,7 @@ fn durations<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     each(py, array, |row| delta.call1((0, 0, micros.as_primitive::<Int64Type>().value(row))))
 }
 
-/// Intervals, of which a month is 30 days, as to DuckDB's.
+/// Intervals; a month counts as 30 days, as in DuckDB.
 fn intervals<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     let whole = converted(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
     let whole = whole.as_primitive::<IntervalMonthDayNanoType>();
@@ -221,16 +221,16 @@ fn structs<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     })
 }
 
-/// Whether keys of maps can be keys of a dictionary.
+/// Whether all keys of maps are hashable in Python.
 fn has_plain_keys(entries: &DataType) -> bool {
     matches!(entries, DataType::Struct(fields) if fields.first().is_some_and(|key| !key.data_type().is_nested()))
 }
 
-/// Maps as dictionaries; those whose keys cannot be such, as the lists of their keys and of their values.
+/// Maps as dictionaries; with unhashable keys, as lists of their keys and values.
 fn maps<'py>(py: Python<'py>, array: &ArrayRef, plain_keys: bool) -> Values<'py> {
     let maps = array.as_map();
     let offsets = maps.value_offsets();
-    // A list's maps are a part of all.
+    // The maps of a list are a slice of all maps.
     let (first, last) = (offsets[0] as usize, offsets[maps.len()] as usize);
     let part = |entries: &ArrayRef| values(py, &entries.slice(first, last - first));
     let (keys, elements) = (part(maps.keys())?, part(maps.values())?);
@@ -260,7 +260,7 @@ fn converted(array: &ArrayRef, kind: &DataType) -> PyResult<ArrayRef> {
     if array.data_type() == kind {
         return Ok(Arc::clone(array));
     }
-    // A moment that microseconds cannot hold is an error, and no other moment.
+    // A timestamp that microseconds cannot represent is an error.
     let options = CastOptions { safe: false, ..CastOptions::default() };
     cast_with_options(array, kind, &options).map_err(arrow_error)
 }

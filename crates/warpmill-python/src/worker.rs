@@ -1,4 +1,4 @@
-//! A worker of other processes' queries, for the command line.
+//! A worker for other processes' queries, for the command line.
 
 use std::io::Write;
 
@@ -16,13 +16,13 @@ fn raise(error: ConfigError) -> PyErr {
     }
 }
 
-/// Runs tasks until the process gets SIGINT or SIGTERM; `config` is JSON. The address is printed when sessions can connect.
+/// Runs tasks until the process receives SIGINT or SIGTERM; `config` is JSON. Prints the address when sessions can connect.
 #[pyfunction]
 pub(crate) fn worker(py: Python<'_>, config: &str) -> PyResult<()> {
     let config: Config = serde_json::from_str(config).map_err(|error| SettingError::new_err(error.to_string()))?;
     let ready = |worker: &warpmill_distributed::Worker| {
         let mut out = std::io::stdout().lock();
-        // Nobody may be reading.
+        // Stdout may be closed.
         let _ = writeln!(out, "Warpmill worker at {}", worker.address());
         let _ = out.flush();
     };

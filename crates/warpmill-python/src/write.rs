@@ -30,7 +30,7 @@ pub(crate) enum Format {
     Parquet,
     /// Arrow's IPC format of files, which can be read from any batch.
     Arrow,
-    /// Its format of streams.
+    /// Arrow's IPC stream format.
     ArrowStream,
 }
 
@@ -48,13 +48,13 @@ impl FromStr for Format {
     }
 }
 
-/// The way Parquet files are written, those for peers of a benchmark included.
+/// Properties of written Parquet files, including those for other systems in benchmarks.
 pub(crate) fn parquet_properties() -> WriterProperties {
     let level = ZstdLevel::try_new(1).expect("1 is a level of Zstd");
     WriterProperties::builder().set_compression(Compression::ZSTD(level)).build()
 }
 
-/// The bytes of a file, or of a stream where the format has one for bytes that nobody can go back in.
+/// The bytes of a file, or of a stream if the format has a streaming variant.
 pub(crate) fn to_bytes(schema: &SchemaRef, batches: &[RecordBatch], format: Format) -> PyResult<Vec<u8>> {
     let mut out = Vec::new();
     let format = if let Format::Arrow = format { Format::ArrowStream } else { format };
@@ -62,8 +62,9 @@ pub(crate) fn to_bytes(schema: &SchemaRef, batches: &[RecordBatch], format: Form
     Ok(out)
 }
 
-/// Writes beside `path` first: a failure leaves no half file under the final name. What is there and no file, a pipe or a device, is
-/// written to as it is; a link leads to what is replaced.
+/// Writes to a temporary file beside `path` first, so that a failure leaves no partial file. An existing pipe or device is written directly; a link
+/// is
+/// resolved to the file to replace.
 pub(crate) fn to_file(schema: &SchemaRef, batches: &[RecordBatch], format: Format, path: &Path) -> PyResult<()> {
     let there = fs::metadata(path).is_ok();
     let target = if there { fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
@@ -110,7 +111,7 @@ fn write(
         }
         Format::Json => {
             batches.iter().try_for_each(check_finite)?;
-            // Every object has all columns, as DuckDB writes them.
+            // Every object has all columns, as in DuckDB's output.
             let mut writer = JsonWriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out);
             writer.write_batches(&batches.iter().collect::<Vec<_>>())?;
             writer.finish()
@@ -136,7 +137,7 @@ fn write(
     }
 }
 
-/// Refuses numbers that JSON has not, of which its writer makes null.
+/// Refuses numbers that JSON lacks, which its writer would write as null.
 fn check_finite(batch: &RecordBatch) -> Result<(), ArrowError> {
     for (column, field) in batch.columns().iter().zip(batch.schema_ref().fields()) {
         let wide = column.as_primitive_opt::<Float64Type>();

@@ -1,4 +1,4 @@
-//! Query parameters: `?`, `$1` and `$name` placeholders, and Python values as SQL values.
+//! Query parameters: `?`, `$1` and `$name` placeholders, and conversion of Python values to SQL values.
 
 mod nested;
 
@@ -13,7 +13,7 @@ use warpmill::pieces::{Piece, first_piece, push_parameter};
 
 use crate::errors::BinderError;
 
-/// The SQL text with `$1`, `$2`, ... only, and the values in that order.
+/// The SQL text with placeholders `$1`, `$2`, ... only, and the values in that order.
 pub(crate) fn bind(sql: &str, params: &Bound<'_, PyAny>) -> PyResult<(String, Vec<ScalarValue>)> {
     let mut values = Vec::new();
     let mut names = HashMap::new();
@@ -125,13 +125,13 @@ fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
         "datetime64" | "timedelta64" if value.call_method0("item")?.is_instance_of::<PyInt>() => {
             scalar(&value.call_method1("astype", (format!("{kind}[us]"),))?.call_method0("item")?)
         }
-        // NumPy scalars say what they are by item().
+        // NumPy scalars convert to Python by item().
         _ if value.hasattr("item")? => scalar(&value.call_method0("item")?),
         _ => Err(PyTypeError::new_err(format!("a value of type {kind} cannot be a query parameter"))),
     }
 }
 
-/// BIGINT, or HUGEINT where that does not hold it.
+/// BIGINT, or HUGEINT if it does not fit.
 fn integer(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     if let Ok(value) = value.extract() {
         return Ok(ScalarValue::Int64(Some(value)));
@@ -189,7 +189,7 @@ fn time(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     Ok(ScalarValue::Time64Microsecond(Some(seconds * 1_000_000 + part("microsecond")?)))
 }
 
-/// Days and the rest of a `datetime.timedelta`.
+/// Days, and the microseconds left over, of a `datetime.timedelta`.
 fn interval(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     let part = |name: &str| -> PyResult<i64> { value.getattr(name)?.extract() };
     let micros = part("seconds")? * 1_000_000 + part("microseconds")?;

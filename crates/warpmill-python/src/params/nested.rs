@@ -11,7 +11,7 @@ use warpmill::ScalarValue;
 use super::scalar;
 use crate::errors::BinderError;
 
-/// A list of values of the type that all of them have.
+/// A list of values with their common type.
 pub(super) fn list(values: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     let mut elements = vec![];
     for value in values.try_iter()? {
@@ -53,7 +53,7 @@ fn failed(error: impl std::fmt::Display) -> PyErr {
     BinderError::new_err(error.to_string())
 }
 
-/// The type that values of both have; `None`: there is none.
+/// The common type of two types; `None` if there is none.
 fn common(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::{Boolean, Date32, Decimal128, Float64, Int64, List, Null, Struct, Timestamp, Utf8};
     Some(match (a, b) {
@@ -83,7 +83,7 @@ fn common(a: &DataType, b: &DataType) -> Option<DataType> {
     })
 }
 
-/// The type of a parameter as SQL says it, where its place does not tell it: of lists, times and intervals.
+/// The SQL name of a parameter's type if its position does not imply it: of lists, times and intervals.
 pub(super) fn said_type(ty: &DataType) -> Option<String> {
     let said = matches!(ty, DataType::List(_) | DataType::Time64(_) | DataType::Interval(_));
     if said { type_name(ty) } else { None }
