@@ -40,6 +40,7 @@ mod pieces;
 mod pruning;
 mod regroup;
 mod rows;
+mod sample;
 mod snapshot;
 mod sort;
 mod stored_chunk;

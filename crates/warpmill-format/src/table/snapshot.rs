@@ -16,6 +16,7 @@ use super::data_file::DataFile;
 use super::decode::column_array;
 use super::parts::WithParts;
 use super::pruning::ZoneMap;
+use super::sample::TextSample;
 use super::stored_chunk::StoredChunk;
 use super::summary;
 use super::version::{RowSegment, Version, numbers};
@@ -41,6 +42,8 @@ pub struct TableSnapshot {
     pub(crate) with_parts: OnceLock<Option<WithParts>>,
     /// By key and attribute, those that were asked for ([`TableSnapshot::fingerprint`]).
     pub(crate) fingerprints: Mutex<HashMap<(usize, usize), u64>>,
+    /// By column, those that were asked for ([`TableSnapshot::text_sample`]).
+    pub(super) samples: Mutex<HashMap<usize, Option<Arc<TextSample>>>>,
 }
 
 /// The size of one column, and how it is encoded, for people to look at.
@@ -95,8 +98,21 @@ impl TableSnapshot {
         let stats = stats.collect();
         let rows = version.segments.iter().map(|s| s.rows as u64).sum();
         let (parquet, left_out, files) = (false, LeftOut::default(), version.files());
-        let (numbered, with_parts, fingerprints) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        Arc::new(Self { path, version, files, stats, rows, parquet, left_out, numbered, with_parts, fingerprints })
+        let (numbered, with_parts) = (OnceLock::new(), OnceLock::new());
+        let (fingerprints, samples) = (Mutex::default(), Mutex::default());
+        Arc::new(Self {
+            path,
+            version,
+            files,
+            stats,
+            rows,
+            parquet,
+            left_out,
+            numbered,
+            with_parts,
+            fingerprints,
+            samples,
+        })
     }
 
     /// The rows of Parquet files, but for those that were `left_out`.

@@ -54,7 +54,7 @@ impl Estimate {
 }
 
 fn unknown_column(rows: f64) -> ColumnEstimate {
-    ColumnEstimate { distinct: rows.powf(0.7).max(1.0), range: None, nulls: 0.0 }
+    ColumnEstimate { distinct: rows.powf(0.7).max(1.0), range: None, nulls: 0.0, texts: None }
 }
 
 /// Estimates `plan`.
@@ -164,7 +164,7 @@ fn scan_estimate(scan: &TableScan, tables: &dyn TableStatistics) -> Estimate {
 fn filtered_scan(input: Estimate, scan: &TableScan, all: Option<&[ColumnEstimate]>) -> Estimate {
     let conjuncts: Vec<&Expr> = scan.filters.iter().flat_map(split_conjunction).collect();
     let schema = scan.source.schema();
-    let resolve = |column: &Column| all.and_then(|all| all.get(schema.index_of(&column.name).ok()?).copied());
+    let resolve = |column: &Column| all.and_then(|all| all.get(schema.index_of(&column.name).ok()?).cloned());
     let kept = conjunction_selectivity(&conjuncts, &resolve);
     let mut output = filtered(input.clone(), &scan.projected_schema, &conjuncts);
     if kept < 1.0 {
@@ -187,7 +187,7 @@ fn base_column(stats: &ColumnStats, rows: f64) -> ColumnEstimate {
     let domain = || range.zip(step).map(|((low, high), step)| (high - low) / step + 1.0);
     let nulls = (stats.nulls.unwrap_or(0.0) / rows).clamp(0.0, 1.0);
     let distinct = stats.distinct.or_else(domain).unwrap_or_else(|| unknown_column(rows).distinct);
-    ColumnEstimate { distinct: distinct.clamp(1.0, rows), range, nulls }
+    ColumnEstimate { distinct: distinct.clamp(1.0, rows), range, nulls, texts: stats.texts.clone() }
 }
 
 /// `input` after the conjuncts of a filter; `schema` is the input's.
@@ -196,7 +196,7 @@ pub(super) fn filtered(input: Estimate, schema: &DFSchema, conjuncts: &[&Expr]) 
         return input;
     }
     let index = |column: &Column| schema.maybe_index_of_column(column);
-    let kept = conjunction_selectivity(conjuncts, &|column| input.columns.get(index(column)?).copied());
+    let kept = conjunction_selectivity(conjuncts, &|column| input.columns.get(index(column)?).cloned());
     let rows = input.rows * kept;
     let before = input.columns.clone();
     let mut output = input.shrink(rows);
@@ -236,13 +236,13 @@ fn point_values(expr: &Expr) -> Option<(&Column, f64)> {
 }
 
 fn expr_estimate(expr: &Expr, input: &Estimate, schema: &DFSchema) -> ColumnEstimate {
-    let resolve = |column: &Column| input.columns.get(schema.maybe_index_of_column(column)?).copied();
+    let resolve = |column: &Column| input.columns.get(schema.maybe_index_of_column(column)?).cloned();
     match strip(expr) {
         Expr::Column(column) => resolve(column).unwrap_or_else(|| unknown_column(input.rows)),
-        other if constant(other).is_some() => ColumnEstimate { distinct: 1.0, range: None, nulls: 0.0 },
+        other if constant(other).is_some() => ColumnEstimate { distinct: 1.0, range: None, nulls: 0.0, texts: None },
         other => {
             let values = distinct(other, &resolve).unwrap_or_else(|| unknown_column(input.rows).distinct);
-            ColumnEstimate { distinct: values, range: None, nulls: 0.0 }
+            ColumnEstimate { distinct: values, range: None, nulls: 0.0, texts: None }
         }
     }
 }
@@ -279,8 +279,8 @@ fn joined(join: &Join, tables: &dyn TableStatistics) -> Estimate {
         .map(|(l, r)| (expr_estimate(l, &left, left_schema).distinct, expr_estimate(r, &right, right_schema).distinct))
         .collect();
     let resolve = |column: &Column| match left_schema.maybe_index_of_column(column) {
-        Some(i) => left.columns.get(i).copied(),
-        None => right.columns.get(right_schema.maybe_index_of_column(column)?).copied(),
+        Some(i) => left.columns.get(i).cloned(),
+        None => right.columns.get(right_schema.maybe_index_of_column(column)?).cloned(),
     };
     let filter = join.filter.as_ref().map_or(1.0, |f| selectivity(f, &resolve));
     let inner = left.rows * right.rows * filter / key_domain(&pairs, left.base_rows, right.base_rows);
@@ -290,13 +290,13 @@ fn joined(join: &Join, tables: &dyn TableStatistics) -> Estimate {
     };
     let both = |rows: f64| {
         let mut columns = left.columns.clone();
-        columns.extend(&right.columns);
+        columns.extend(right.columns.iter().cloned());
         columns.iter_mut().for_each(|c| c.distinct = c.distinct.min(rows.max(1.0)));
         Estimate { rows: rows.max(1.0), base_rows: rows.max(1.0), columns }
     };
     let marked = |side: &Estimate| {
         let mut side = side.clone();
-        side.columns.push(ColumnEstimate { distinct: 2.0, range: None, nulls: 0.0 });
+        side.columns.push(ColumnEstimate { distinct: 2.0, range: None, nulls: 0.0, texts: None });
         side
     };
     let anti = |side: &Estimate, own| side.clone().shrink(side.rows * (1.0 - matched(own)).max(ANTI_FLOOR));

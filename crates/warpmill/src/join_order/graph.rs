@@ -178,7 +178,7 @@ impl JoinGraph {
         let resolve = |column: &Column| -> Option<ColumnEstimate> {
             let leaf = *owners.get(column)?;
             let index = region.leaves[leaf].schema().maybe_index_of_column(column)?;
-            leaves[leaf].columns.get(index).copied()
+            leaves[leaf].columns.get(index).cloned()
         };
         let values = |expr: &Expr| distinct(expr, &resolve).unwrap_or(1.0);
         for class in &mut self.classes {

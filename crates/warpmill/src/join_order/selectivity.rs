@@ -5,10 +5,11 @@
 
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, Like, Operator};
 
 use super::examples::constant;
 use super::members;
+use super::statistics::TextColumn;
 
 /// An equality with an expression that nothing is known about.
 const EQUALITY: f64 = 0.2;
@@ -24,7 +25,7 @@ const LIKE_INFIX: f64 = 0.1;
 const LEAST: f64 = 1e-9;
 
 /// The facts about a column of an intermediate result.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct ColumnEstimate {
     /// Distinct values, at least 1.
     pub distinct: f64,
@@ -32,6 +33,8 @@ pub(super) struct ColumnEstimate {
     pub range: Option<(f64, f64)>,
     /// Fraction of rows that are NULL.
     pub nulls: f64,
+    /// The stored column of texts that it is.
+    pub texts: Option<TextColumn>,
 }
 
 /// Finds the estimate of a column.
@@ -156,11 +159,11 @@ fn interval(expr: &Expr) -> Option<Interval> {
 
 fn interval_selectivity(interval: &Interval, resolve: Resolve) -> f64 {
     let column = resolve(&interval.column);
-    let kept = match column.and_then(|c| c.range) {
+    let kept = match column.as_ref().and_then(|c| c.range) {
         Some((min, max)) if max > min => {
             let covered = (interval.high.min(max) - interval.low.max(min)) / (max - min);
             // An interval always keeps about one value: a point inside the range is not empty.
-            covered.clamp(0.0, 1.0).max(1.0 / column.map_or(1.0, |c| c.distinct))
+            covered.clamp(0.0, 1.0).max(1.0 / column.as_ref().map_or(1.0, |c| c.distinct))
         }
         _ if interval.low.is_finite() && interval.high.is_finite() => BETWEEN,
         _ => INEQUALITY,
@@ -182,7 +185,7 @@ fn single(expr: &Expr, resolve: Resolve) -> f64 {
         Expr::Between(between) => negate(BETWEEN, between.negated),
         Expr::Like(like) => {
             let pattern = constant(&like.pattern);
-            let kept = pattern.map_or(LIKE_INFIX, |pattern| like_selectivity(&pattern, &like.expr, resolve));
+            let kept = pattern.map_or(LIKE_INFIX, |pattern| like_selectivity(like, &pattern, resolve));
             negate(kept, like.negated)
         }
         Expr::BinaryExpr(binary) => binary_selectivity(binary, resolve),
@@ -232,15 +235,19 @@ fn nulls(expr: &Expr, resolve: Resolve) -> f64 {
     }
 }
 
-fn like_selectivity(pattern: &ScalarValue, expr: &Expr, resolve: Resolve) -> f64 {
+/// `like`, whose pattern is `pattern`: what a sample of a stored column says, or a constant by the pattern's form.
+fn like_selectivity(like: &Like, pattern: &ScalarValue, resolve: Resolve) -> f64 {
     let (ScalarValue::Utf8(Some(text)) | ScalarValue::LargeUtf8(Some(text)) | ScalarValue::Utf8View(Some(text))) =
         pattern
     else {
         return LIKE_INFIX;
     };
+    let sampled = || match strip(&like.expr) {
+        Expr::Column(column) if like.escape_char.is_none() => resolve(column)?.texts?.like(text, like.case_insensitive),
+        _ => None,
+    };
     match text.find(['%', '_']) {
-        None => equality(expr, resolve),
-        Some(0) => LIKE_INFIX,
-        Some(_) => LIKE_PREFIX,
+        None => equality(&like.expr, resolve),
+        Some(first) => sampled().unwrap_or(if first == 0 { LIKE_INFIX } else { LIKE_PREFIX }),
     }
 }

@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics, TableReference};
 use datafusion::datasource::DefaultTableSource;
 use datafusion::datasource::listing::ListingTable;
 use datafusion::logical_expr::TableSource;
+use warpmill_format::TableSnapshot;
 
-use crate::catalog::file_statistics;
+use crate::catalog::{WarpmillTable, file_statistics};
 
 /// The facts about one column of a base table; `None` is unknown.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,6 +25,28 @@ pub struct ColumnStats {
     pub max: Option<ScalarValue>,
     /// Number of NULLs.
     pub nulls: Option<f64>,
+    /// The stored column, if it is one of texts: patterns are tried on a sample.
+    pub texts: Option<TextColumn>,
+}
+
+/// A text column of a table of Warpmill.
+#[derive(Debug, Clone)]
+pub struct TextColumn {
+    table: Arc<TableSnapshot>,
+    column: usize,
+}
+
+impl TextColumn {
+    /// The fraction of rows that are LIKE `pattern`, or ILIKE it, by a sample; `None` where there is none.
+    pub(super) fn like(&self, pattern: &str, case_insensitive: bool) -> Option<f64> {
+        self.table.text_sample(self.column)?.like(pattern, case_insensitive)
+    }
+}
+
+impl PartialEq for TextColumn {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.table, &other.table) && self.column == other.column
+    }
 }
 
 /// The facts about a base table.
@@ -49,6 +74,7 @@ impl From<&ColumnStatistics> for ColumnStats {
             min: value(&column.min_value),
             max: value(&column.max_value),
             nulls: column.null_count.get_value().map(|n| *n as f64),
+            texts: None,
         }
     }
 }
@@ -70,7 +96,14 @@ impl TableStatistics for ProviderStatistics {
         if let Some(table) = provider.downcast_ref::<ListingTable>() {
             return file_statistics::of(table);
         }
-        TableStats::from_statistics(&provider.statistics()?)
+        let mut stats = TableStats::from_statistics(&provider.statistics()?)?;
+        if let Some(table) = provider.downcast_ref::<WarpmillTable>().map(WarpmillTable::snapshot) {
+            for (column, (stats, field)) in stats.columns.iter_mut().zip(table.schema().fields()).enumerate() {
+                let texts = || TextColumn { table: Arc::clone(table), column };
+                stats.texts = (*field.data_type() == DataType::Utf8).then(texts);
+            }
+        }
+        Some(stats)
     }
 }
 
