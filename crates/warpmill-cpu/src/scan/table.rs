@@ -483,24 +483,4 @@ impl LocalScan<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{MORSEL_ROWS, in_morsels};
-
-    #[test]
-    fn ranges_of_rows_become_morsels_of_their_row_segments() {
-        let rows = [(3, 0, 1024), (3, 4096, 2 * MORSEL_ROWS + 1), (7, 2048, 100), (8, 0, MORSEL_ROWS)];
-        let (segments, morsels) = in_morsels(&rows);
-        assert_eq!(segments.iter().map(|s| (s.segment, s.left())).collect::<Vec<_>>(), [(3, 4), (7, 1), (8, 1)]);
-        let second = 4096 + MORSEL_ROWS;
-        let expected = [
-            (0, 0, 1024),
-            (0, 4096, MORSEL_ROWS),
-            (0, second, MORSEL_ROWS),
-            (0, second + MORSEL_ROWS, 1),
-            (1, 2048, 100),
-            (2, 0, MORSEL_ROWS),
-        ];
-        assert_eq!(morsels, expected);
-        assert!(in_morsels(&[]).0.is_empty());
-    }
-}
+mod tests;
