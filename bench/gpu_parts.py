@@ -42,7 +42,7 @@ def make_tables(kind: str, sf: str, codec: str, folder: str) -> None:
 
 
 def effective_bandwidth(kind: str, database: str, report: str, out: str) -> None:
-    """Per query: uncompressed bytes of the columns that it names per second, what was moved, the ratio, the disk."""
+    """Per query: uncompressed bytes of its columns per second, bytes moved, their ratio, and the disk's rate."""
     import warpmill
     from warpmill import _warpmill
     from warpmill_bench.disk import disk_gb_per_s
@@ -108,7 +108,7 @@ def through_duckdb(database: str, out: str, device: str = "auto", runs: str = "5
         for what in ("median_s", "cpu_s")
     }
     for kernels in ("none", "kept"):
-        # Of each process; the median says what to expect.
+        # The totals of each process; the median is the expected time.
         made = [process["totals"] for process in report[f"kernels_{kernels}"]]
         medians = {key: statistics.median(total[key] for total in made) for key in made[0] if made[0][key] is not None}
         ratios = [total["warpmill_first_s"] / total["duckdb_first_s"] for total in made if total["warpmill_first_s"]]
@@ -305,7 +305,7 @@ def limited(con: Any, sql: str, expected: tuple[list[tuple[Any, ...]], list[str]
 
 
 def clients(threads: int, queries: list[tuple[str, str]], connect: Callable[[], Any], seconds: float) -> dict[str, Any]:
-    """That many threads, each with a connection of its own, go through all queries in turn: times, wrong row counts."""
+    """Run all queries in turn on `threads` threads, each with its own connection: times, wrong row counts."""
     ready = threading.Barrier(threads)
     ends: list[float] = []
     times: list[float] = []

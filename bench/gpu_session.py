@@ -36,7 +36,7 @@ LIMIT = "16GB"
 #: Without new processes, each of which would copy large tables to the device for one query.
 IN_PROCESS = ["--states", "new-statement,repeated"]
 
-#: The place where data can be that passes through.
+#: The locations of data that are streamed to the device.
 LOCATIONS = ("pinned", "disk", "host")
 
 
@@ -50,13 +50,13 @@ class Step:
     commands: list[list[str]]
     #: Folders of tables, under --data, that it makes or reads.
     uses: list[str] = field(default_factory=list)
-    #: A command that must succeed, or else the step is skipped: what is not there yet cannot be measured.
+    #: A command that must succeed, or else the step is skipped: a prerequisite is missing.
     needs: list[str] | None = None
 
 
 @dataclass(frozen=True)
 class Session:
-    """The place where things are."""
+    """The folders and options of a session."""
 
     out: Path
     data: Path
@@ -64,7 +64,7 @@ class Session:
     scale: float
 
     def sf(self, factor: float) -> str:
-        """A scale factor, as small as was asked for."""
+        """A scale factor, limited by `--scale`."""
         return f"{max(factor * self.scale, 0.01) if self.scale < 1 else factor:g}"
 
     def bench(self, *arguments: str) -> list[str]:
@@ -142,7 +142,7 @@ def matrix(at: Session) -> Step:
 def larger_than_memory(
     at: Session, kind: str, sf: float, queries: str | None, limit: int, locations: tuple[str, ...] = LOCATIONS
 ) -> list[Step]:
-    """A suite whose data comes from the disk or the host for every run, with and without codecs."""
+    """A suite whose data are read from disk or host for each run, with and without codecs."""
     made = []
     for codec in ("none", "lz4", "auto"):
         folder = f"{kind}-sf{sf:g}" + ("" if codec == "none" else f"-{codec}")
@@ -263,7 +263,7 @@ def shown(command: list[str], at: Session) -> str:
 
 
 def run(step: Step, at: Session, seconds: float) -> dict[str, Any]:
-    """Run a step within a time; what came of it."""
+    """Run a step within a time limit; returns the outcome."""
     begun = time.monotonic()
     record: dict[str, Any] = {"step": step.name, "rc": 0, "timed_out": False, "skipped": None}
     with (at.out / f"{step.name}.log").open("w", encoding="utf-8") as log:
@@ -274,7 +274,7 @@ def run(step: Step, at: Session, seconds: float) -> dict[str, Any]:
         for command in step.commands:
             log.write(f"$ {shown(command, at)}\n")
             log.flush()
-            # A session of its own, so that all that it starts ends with it.
+            # A process group of its own, so that all its processes are ended with it.
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
             try:
                 record["rc"] = process.wait(timeout=max(seconds - (time.monotonic() - begun), 0.1))
@@ -306,7 +306,7 @@ def chosen(every: list[Step], names: str | None) -> list[Step]:
 
 
 def run_all(todo: list[Step], at: Session, minutes: float, keep: bool, again: bool) -> int:
-    """Run steps; the number of those that did not come to their end."""
+    """Run steps; returns the number of those that failed."""
     at.out.mkdir(parents=True, exist_ok=True)
     summary = at.out / "summary.json"
     before = json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else []

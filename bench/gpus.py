@@ -34,7 +34,7 @@ TRIALS = 6
 
 
 def rows(table: Any) -> list[tuple[Any, ...]]:
-    """Rows that do not depend on who has found them: floats as far as sums of them agree."""
+    """Rows in a canonical order: floats rounded to the precision of sums."""
 
     def value(item: Any) -> Any:
         return float(f"{item:.9g}") if isinstance(item, float) and math.isfinite(item) else item
@@ -128,7 +128,7 @@ def report(suite: str, results: dict[str, dict[str, Any]]) -> None:
 
 
 def main() -> int:
-    """Measures all that was asked for."""
+    """Run all requested measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument(

@@ -78,7 +78,7 @@ def rows_of_gpus(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def names(engine: str) -> str:
-    """The engine as it is written."""
+    """The engine's name as text."""
     return {"duckdb": "DuckDB", "datafusion": "DataFusion", "polars": "Polars"}.get(engine, engine)
 
 
@@ -95,7 +95,7 @@ def queries(report: dict[str, Any], state: str, engines: list[str]) -> dict[str,
 
 
 def machine(report: dict[str, Any]) -> dict[str, Any]:
-    """The machine of a report, without what tells nothing about speed."""
+    """The machine of a report, without facts that do not affect speed."""
     found = report["machine"]
     if "suites" in report:
         gpus = [short(gpu["name"]) for gpu in found["gpus"]]

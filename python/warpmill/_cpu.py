@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-#: Flags of /proc/cpuinfo that x86-64-v3 stands for.
+#: Flags of /proc/cpuinfo that x86-64-v3 requires.
 REQUIRED = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
 
 

@@ -10,5 +10,5 @@ VARIABLE = "WARPMILL_PYTHON_PATH"
 
 
 def publish_search_path() -> None:
-    """Hand `sys.path` to the native module; a variable that the user has set is left as it is."""
+    """Pass `sys.path` to the native module; a variable that the user has set is kept."""
     os.environ.setdefault(VARIABLE, os.pathsep.join(path for path in sys.path if os.path.isdir(path)))

@@ -555,7 +555,7 @@ def _bytes(size: int | str | None) -> int | None:
 
 
 def _define(session: Session, function: UserFunction) -> FunctionInfo:
-    """Give a session a function. Importing what translates functions takes longer than importing all the rest."""
+    """Define a function in a session. Importing the translator takes longer than importing everything else."""
     from warpmill.udf.definition import define
 
     return define(session, function)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from warpmill.relation import Description, Params, Relation
 
-#: INSERT of nothing but parameters: what is before their list, and the list.
+#: INSERT of parameters only: the text before their list, and the list.
 _INSERT = re.compile(
     r"(\s*insert\s+into\s+[^()?;]+(?:\([^()?;]*\))?\s*values\s*)(\(\s*\?\s*(?:,\s*\?\s*)*\))\s*;?\s*", re.IGNORECASE
 )
@@ -133,7 +133,7 @@ class DatabaseCalls(OtherNames):
 
 
 def _alike(rows: Iterable[Sequence[object]]) -> Iterator[list[Sequence[object]]]:
-    """Rows in parts whose values have one type in each column: VALUES would convert them to a common one."""
+    """Split rows into parts with one type per column: VALUES would convert all values to a common type."""
     part: list[Sequence[object]] = []
     kinds: list[type | None] = []
     for row in rows:

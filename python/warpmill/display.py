@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _NUMERIC = ("Int", "UInt", "Float", "Decimal")
 
-#: Columns of text that are cut are at least so wide: what is narrower tells nothing.
+#: The least width of truncated text columns: less is unreadable.
 _LEAST_WIDTH = 12
-#: Lines beside a column and its cells.
+#: Characters that a column takes besides its cells.
 _FRAME = 3
 #: Width of text that goes to no terminal.
 _WIDTH = 120
@@ -51,7 +51,7 @@ def count_of(count: int, what: str) -> str:
 
 @dataclass
 class Excerpt:
-    """The first and last rows of a result, as texts; None stands for the rows and columns between."""
+    """The first and last rows of a result, as text; None marks skipped rows and columns."""
 
     columns: list[int | None]
     rows: list[tuple[Any, ...] | None]
@@ -70,7 +70,7 @@ def excerpt(result: QueryResult, max_rows: int) -> Excerpt:
 
 
 def _widths(result: QueryResult, rows: list[tuple[Any, ...] | None], width: int) -> list[int | None]:
-    """Widths of the columns, which are cut where all do not fit; None: the column is left out."""
+    """Widths of the columns, truncated where they do not all fit; None: the column is left out."""
     heads = zip(result.columns, result.types, strict=True)
     natural = [max(cell_len(cell(name)), cell_len(kind)) for name, kind in heads]
     for row in rows:
@@ -82,7 +82,7 @@ def _widths(result: QueryResult, rows: list[tuple[Any, ...] | None], width: int)
     least = [min(wide, _LEAST_WIDTH) for wide in natural]
     widths: list[int | None] = [*least]
     if sum(least) + _FRAME * len(least) > room:
-        # The first and the last columns stay, as many as there is room for beside a column of dots.
+        # The first and the last columns are kept, as many as fit around a column of dots.
         left, first, last = room - (1 + _FRAME), 0, len(least) - 1
         widths = [None] * len(least)
         while first <= last:
@@ -94,7 +94,7 @@ def _widths(result: QueryResult, rows: list[tuple[Any, ...] | None], width: int)
             first, last = (first + 1, last) if at == first else (first, last - 1)
     else:
         left = room - sum(least) - _FRAME * len(least)
-    # What is left of the width goes to those that are cut, a character each in turn.
+    # The remaining width is distributed over the truncated columns, one character each in turn.
     cut = [at for at, wide in enumerate(widths) if wide is not None and wide < natural[at]]
     while left > 0 and cut:
         share = max(left // len(cut), 1)
@@ -154,7 +154,7 @@ def _footer(result: QueryResult, rows: int, columns: int) -> str:
 
 
 def terminal_width() -> int:
-    """The width of the terminal that stdout is, or that COLUMNS says; a usual one where it is none."""
+    """The width of the terminal of stdout, or of COLUMNS; a default without a terminal."""
     return shutil.get_terminal_size((_WIDTH, 24)).columns
 
 

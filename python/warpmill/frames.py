@@ -1,4 +1,4 @@
-"""Python objects as tables: what can be read, and finding the variable that a query names."""
+"""Python objects as tables: supported types, and lookup of the variable that a query names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ArrowArray(Protocol):
         """Return PyCapsules holding an ArrowSchema and an ArrowArray."""
 
 
-#: The values that tables are made of; a dict is columns by name.
+#: Objects that can be read as tables; a dict maps names to columns.
 Frame = ArrowStream | ArrowArray | dict[str, list[object]]
 
 _MISSING_TABLE = re.compile(r"""table ['"]?(?:[\w"]+\.)*"?(\w+)"?['"]? (?:not found|does not exist)""", re.IGNORECASE)
@@ -58,7 +58,7 @@ def arrow_source(value: object) -> object:
 
 
 def _with_types(frame: object) -> object:
-    """`frame`, with integers in columns of nothing but NULLs: Polars hands these out in a form that is not Arrow's."""
+    """`frame` with columns of only NULLs as integers: Polars exports them in a format that is not Arrow's."""
     polars = sys.modules.get("polars")
     if polars is None or not isinstance(frame, polars.DataFrame) or polars.Null not in frame.dtypes:
         return frame

@@ -11,7 +11,7 @@ from warpmill.explanation import fragment
 if TYPE_CHECKING:
     from warpmill._warpmill import QueryResult
 
-#: Columns of a table; the last ones are shown beside the first where there are more.
+#: The most columns of a table; the last ones are shown after the first where there are more.
 _MAX_COLUMNS = 30
 
 _STYLE = (

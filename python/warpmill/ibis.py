@@ -40,7 +40,7 @@ _MONDAY = "2000-01-03"
 
 
 class Compiler(DuckDBCompiler):
-    """Ibis' compiler for DuckDB, without what Warpmill has not: types with fields, origins of buckets, `+` of lists."""
+    """Ibis' compiler for DuckDB, without features that Warpmill lacks: typed STRUCTs, bucket origins, `+` of lists."""
 
     def cast(self, arg: Any, to: dt.DataType) -> sge.Expression:
         """`arg` as `to`: values with fields are made anew of their fields."""
@@ -70,7 +70,7 @@ class Compiler(DuckDBCompiler):
         return super().visit_NonNullLiteral(op, value=value, dtype=dtype)
 
     def visit_TimestampBucket(self, op: Any, *, arg: Any, interval: Any, offset: Any) -> Any:
-        """The bucket of a moment, of those that begin with 1970, or `offset` after that."""
+        """The bucket of a timestamp, counted from 1970, or from `offset` after that."""
         if op.interval.dtype.unit.short in ("Y", "Q", "M"):
             raise errors.UnsupportedOperationError("buckets of months: use truncate")
         moved = self.cast("1970-01-01", dt.timestamp) - self.cast(_MONDAY, dt.timestamp)
@@ -157,7 +157,7 @@ class Backend(SQLBackend, CanCreateDatabase, NoUrl):
         self._drop("VIEW", name, database, force)
 
     def _drop(self, kind: str, name: str, database: Any, force: bool) -> None:
-        # As a text: the arguments of sqlglot's expression of it have changed between versions.
+        # As text: the arguments of the sqlglot expression differ between versions.
         parts = [*([database] if isinstance(database, str) else database or ()), name]
         path = ".".join(sg.to_identifier(part, quoted=True).sql(self.dialect) for part in parts)
         self.raw_sql(f"DROP {kind} {'IF EXISTS ' if force else ''}{path}")

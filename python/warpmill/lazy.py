@@ -36,17 +36,17 @@ def quoted(name: str) -> str:
 
 
 def item(text: str, columns: Sequence[str]) -> str:
-    """What a caller names as SQL: a column by its name, however that is spelled, or an expression."""
+    """A caller's name or SQL text as SQL: a column (names are quoted), or an expression."""
     if not isinstance(text, str):
         raise TypeError(f"an expression is a text of SQL, not {text!r}")
     if text in columns:
         return quoted(text)
-    # A comment ends with its line, not with what is put behind the expression.
+    # A line comment at the end must not swallow the text after the expression.
     return f"{text}\n" if "--" in text else text
 
 
 def items(texts: Sequence[str], named: Mapping[str, str], columns: Sequence[str]) -> list[str]:
-    """Expressions, and those with names, of a SELECT list."""
+    """The expressions of a SELECT list, with or without aliases."""
     return [item(text, columns) for text in texts] + [
         f"{item(text, columns)} AS {quoted(name)}" for name, text in named.items()
     ]
@@ -180,7 +180,7 @@ class Lazy:
 
 
 def made(query: Callable[..., str], *relations: Relation, ends_with: str = "") -> Relation:
-    """The relation of a query over others, whose sources in FROM `query` is given."""
+    """The relation of a query over other relations; `query` is called with their names for FROM."""
     connection = relations[0]._connection
     sources, registered = [], []
     for relation in relations:

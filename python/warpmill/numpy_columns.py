@@ -21,7 +21,7 @@ Column = Any  # numpy.ndarray or numpy.ma.MaskedArray, of any type.
 
 
 def columns(table: pyarrow.Table) -> dict[str, Column]:
-    """The columns by name; those with NULLs are masked."""
+    """The columns by name; columns with NULLs are masked arrays."""
     arrays = [_with_masked_texts(column) for column in table.columns]
     return dict(zip(_names(table.column_names), arrays, strict=True))
 
@@ -44,7 +44,7 @@ def frame(table: pyarrow.Table) -> pandas.DataFrame:
 
 
 def _names(names: Sequence[str]) -> list[str]:
-    """Names of which each is there once, whatever their case."""
+    """Unique names, compared without regard to case."""
     found: dict[str, str] = {}
     for name in names:
         unique, tries = name, 0
@@ -110,7 +110,7 @@ def _is_text(kind: pyarrow.DataType) -> bool:
 
 
 def _data(column: pyarrow.Array) -> Column:
-    """The values of a column, of which those that are NULL do not matter."""
+    """The values of a column; values of NULLs are arbitrary."""
     kind = column.type
     if _is_uuid(kind):
         return _objects(column.to_pylist())

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class OtherNames:
-    """What has rows as a DataFrame and as an Arrow table."""
+    """A base class for results that convert to a DataFrame and to an Arrow table."""
 
     def df(self) -> pandas.DataFrame:
         """All rows as a pandas DataFrame."""

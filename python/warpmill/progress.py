@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 #: Seconds before anything is shown.
 _DELAY = 0.5
 
-#: Whether a command of the command line runs, in front of which somebody sits.
+#: Whether a CLI command runs interactively.
 attended = False
 
-#: Held by the only query whose progress is shown.
+#: Held by the query whose progress is shown: one at a time.
 _SHOWN = threading.Lock()
 
 
@@ -27,7 +27,7 @@ class View(Protocol):
     """A place where progress is shown."""
 
     def show(self, done: int, total: int, seconds: float) -> None:
-        """Show rows that scans have gone by, of all; 0: nobody knows how many."""
+        """Show the rows scanned so far, of all; 0: unknown."""
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -116,7 +116,7 @@ class _Terminal:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.fields[rows]}", style="dim"), TimeElapsedColumn())
-        # A refresh by hand: a thread of its own would draw while results are printed.
+        # Refreshed manually: a refresh thread would draw while results are printed.
         self._bars: Progress = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
         self._task = self._bars.add_task("", total=None, rows="")
         self._bars.start()

@@ -49,7 +49,7 @@ class Relation(OtherNames, Lazy):
         # A result with the same columns, where that is known before the rows.
         self._described = shape
         self._position = 0
-        # Relations whose tables its query reads.
+        # Relations whose temporary tables its query reads.
         self._parents: tuple[Relation, ...] = ()
         # The last clause of its query, if another one may follow.
         self._ends_with = ""
@@ -209,7 +209,7 @@ class Relation(OtherNames, Lazy):
     def _from(self, hidden: str) -> tuple[str, str | None]:
         """The source of these rows in FROM, and the table that was registered for it, if any."""
         if self._finished is None and self._params is not None:
-            # Parameters have places in a text of their own.
+            # Parameters refer to positions in their own text.
             _ = self._result
         source, _, table = self._source(hidden)
         return source, table

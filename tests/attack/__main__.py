@@ -109,7 +109,7 @@ def run(step: Step, long: bool) -> Outcome:
             outcome.passed += sum(int(n) for n in re.findall(r"(\d+) passed", line))
             outcome.failed += sum(int(n) for n in re.findall(r"(\d+) (?:failed|error)", line))
         outcome.tail = [*outcome.tail[-60:], line.rstrip()]
-    # A step that comes to no end of its own has failed.
+    # A step that did not end by itself has failed.
     if (child.wait() != 0 and outcome.failed == 0) or outcome.passed == 0:
         outcome.failed += 1
     outcome.seconds = time.monotonic() - begin

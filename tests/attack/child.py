@@ -30,9 +30,9 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
     work: list[tuple[str, int]] = json.load(sys.stdin)
-    # Several processes of one server share what the first has made.
+    # Processes of one server share what the first has created.
     run = doors()[door](*rest[:-1]) if rest[-1:] == ["again"] else open_door(doors()[door], rest)
-    # Some statements write files where the process is.
+    # Some statements write files to the working directory.
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
         for kind, size in work:
             sql = (BOMBS | HOGS)[kind](size)

@@ -43,7 +43,7 @@ def test_planning_is_counted(tmp_path: Path) -> None:
     # Values take less than operators do.
     [many] = survive("limited", [("values", 100_000)], 120, database, "256MB")
     assert many["outcome"] == "answered"
-    # Plans of a thousand operators take more than this limit; what such conditions and lists take, it has room for.
+    # Plans of a thousand operators exceed this limit; results of such conditions and lists fit.
     [*plans, condition, case, values] = survive("limited", sizes(kinds, 1000), 120, database, "64MB")
     assert [it.get("error") for it in plans] == ["OutOfMemoryError"] * 3
     assert all("planning needs" in it["message"] for it in plans)
@@ -51,7 +51,7 @@ def test_planning_is_counted(tmp_path: Path) -> None:
 
 
 def test_no_statement_takes_all_memory(tmp_path: Path) -> None:
-    # Each in a process of its own: the C library keeps address space of what was freed.
+    # Each in its own process: the C library keeps address space of freed memory.
     most = 3 << 30
     large = [survive("limited", [(kind, 10_000_000)], 120, str(tmp_path / "db"), "", memory=most)[0] for kind in HOGS]
     check(large, peak_mb=3000)

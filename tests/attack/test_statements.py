@@ -19,7 +19,7 @@ from attack.tally import tally
 
 MEMORY = 6 << 30
 CHILD = Path(__file__).with_name("child.py")
-# Kinds whose size is that of their pairs or levels.
+# Kinds whose size is the number of pairs or of levels.
 QUADRATIC = {"windows", "explain windows", "copy windows", "clique"}
 Work = list[tuple[str, int]]
 Outcome = dict[str, Any]
@@ -65,7 +65,7 @@ def check(outcomes: list[Outcome], answered: bool, seconds: float) -> None:
     assert not wrong
 
 
-# Statements of which 1,000 levels are refused: kinds that double at each level, and nesting not of operators.
+# Statements that are refused at 1,000 levels: kinds that double at each level, and nesting besides operators.
 REFUSED = {
     "doubled ctes",
     "explain doubled ctes",

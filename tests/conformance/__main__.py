@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-# A folder that is run has no package: the modules are found from the folder above, the suites of the tests beside it.
+# A folder that is run as a script is no package: its modules are imported from the folder above, the suites from the
+# folder beside it.
 _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS), str(_TESTS / "python")]
 

@@ -61,5 +61,5 @@ def accepted() -> tuple[Accepted, ...]:
 
 
 def explained(corpus: str, file: str, sql: str, difference: Difference) -> str | None:
-    """The name of the accepted difference that this is, None if it is none."""
+    """The name of the accepted difference that matches, None without a match."""
     return next((entry.name for entry in accepted() if entry.explains(corpus, file, sql, difference)), None)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 Row = tuple[Any, ...]
 
-#: Types whose values Python's own types do not hold in full: infinite dates, nanoseconds, months of intervals.
+#: Types whose values Python types cannot represent completely: infinite dates, nanoseconds, months of intervals.
 _BEYOND_PYTHON = ("DATE", "TIME", "INTERVAL")
 
 
@@ -51,7 +51,7 @@ def failed(error: BaseException) -> Answer:
 
 
 def fetched(connection: Any, exact: bool) -> Answer:
-    """The rows of what a DuckDB connection has executed; `exact`: dates, times and intervals as integers."""
+    """The rows of a DuckDB connection's last statement; `exact`: dates, times and intervals as integers."""
     described = connection.description or []
     names = tuple(str(column[0]) for column in described)
     types = tuple(str(column[1]) for column in described)

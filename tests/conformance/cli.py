@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from conformance.workers import Task
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The place where the corpora are; they are no part of this repository.
+#: The folder of the corpora, which are not part of this repository.
 SHARED = Path(os.environ.get("WARPMILL_CONFORMANCE", ROOT.parent / "shared" / "conformance"))
 _TPCDS_PART = 11
 
-#: One of so many files, or queries, that the fast tier runs.
+#: The fast tier runs one of this many files, or queries.
 _FAST = {"duckdb": 8, "sqlite": 40, "tpcds": 9}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs what the arguments say; 0 where nothing differs that is not accepted."""
+    """Run the command of the arguments; 0 if there are no differences other than accepted ones."""
     options = _parser().parse_args(arguments)
     os.environ["WARPMILL_DEVICE"] = options.device
     started = time.monotonic()
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if options.corpus is None and not options.files else 2
     with _bar(len(tasks)) as advance:
         for task, result in Pool(options.jobs, options.limit).results(tasks):
-            # The rest of a task whose process died is a task of the same corpus.
+            # The remainder of a task whose process died belongs to the same corpus.
             corpus = corpora.setdefault(id(task), CORPORA[task.queries.door] if isinstance(task, TpcdsQueries) else "")
             if isinstance(result, Outcome):
                 tallies[corpus].add(result)
@@ -107,7 +107,7 @@ def _duckdb(options: argparse.Namespace, corpus: str = CORPUS) -> list[tuple[str
     sample = options.sample or (_FAST["duckdb"] if options.tier == "fast" else 1)
     if sample > 1:
         files = _some(root, files, sample, options.tier == "fast")
-    # Large files first: none is left alone at the end.
+    # Large files first, so that none runs alone at the end.
     files.sort(key=lambda path: -path.stat().st_size)
     if corpus == NATIVE:
         return [(corpus, [NativeFile(root, path, (("device", options.device),)) for path in files])]

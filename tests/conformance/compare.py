@@ -41,7 +41,7 @@ class Judge:
     reference_again: Run
 
     def difference(self, sql: str, answer: Answer, reference: Answer) -> Difference | None:
-        """None if the answers are equal, else how they differ."""
+        """None if the answers are equal, else the difference."""
         early = _outcomes(answer, reference)
         if early is not None or reference.failure is not None:
             return early
@@ -77,7 +77,7 @@ class Judge:
         return _keys_difference(ours.rows, theirs.rows, columns, near)
 
     def _choice(self, answer: Answer, promise: Promise, near: float, unlike: str) -> Difference | None:
-        """Whether the rows are some of those that the query could choose."""
+        """Whether the rows are a valid choice of the query."""
         if promise.unlimited is None:
             return Difference("rows", unlike)
         whole = self.reference_again(promise.unlimited)
@@ -140,7 +140,7 @@ def _key(value: Any) -> Any:
 
 
 def bag_difference(rows: tuple[Row, ...], expected: tuple[Row, ...], relative: float) -> str | None:
-    """None if the rows are the same in any order, else what differs first."""
+    """None if the rows are equal in any order, else the first difference."""
     if len(rows) != len(expected):
         return f"{len(rows)} rows instead of {len(expected)}{_first_unlike(rows, expected)}"
     extra, missing = _unlike(rows, expected)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from conformance.script import Reopen
 
-#: Names of Python variables are no tables here; HUGEINT goes through Arrow as it is.
+#: Python variables do not replace tables here; HUGEINT is passed losslessly through Arrow.
 _SETTINGS = {"python_enable_replacements": False, "arrow_lossless_conversion": True}
 
 
@@ -29,7 +29,7 @@ _FAILED = ("queries_failed_at_run_time",)
 class Fate:
     """The outcome of a statement in Warpmill."""
 
-    #: "" where Warpmill ran it, else why not; None where it read no data, or nothing says.
+    #: "" where Warpmill ran it, else the reason; None where it read no data, or the door does not report it.
     not_accelerated: str | None = None
     #: The devices that ran its programs: "cpu", "sim", "gpu", with commas; "" where nothing ran.
     devices: str = ""
@@ -150,11 +150,11 @@ class DuckDoor:
 
 
 class WarpmillDuckDoor(DuckDoor):
-    """DuckDB with Warpmill, which says what became of each query."""
+    """DuckDB with Warpmill, which reports the outcome of each query."""
 
     def _open(self) -> None:
         super()._open()
-        # A connection of its own: asking is no part of the tests' transactions.
+        # A separate connection: the query must not be part of the tests' transactions.
         self._connections["warpmill_stats"] = self._connections[None].cursor()
         self._before = self._stats()
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CORPUS = "duckdb"
 #: The same files through `warpmill.connect()`.
 NATIVE = "duckdb-native"
-#: The same files, whose queries are run in other forms as well.
+#: The same files with their queries run in other forms, too.
 FORMS = "duckdb-forms"
 #: The forms that a query's rows are put through: most queries of the files only read a table, which DuckDB does itself.
 _DIRECT_FORMS = ("SELECT DISTINCT * FROM (\n{}\n)", "SELECT * FROM (\n{}\n) ORDER BY ALL")
@@ -45,7 +45,7 @@ UNTYPED = ("InternalError", "PanicException", "AssertionError", "Error")
 
 @dataclass(frozen=True)
 class Doors:
-    """The two databases of a file, and what tells their answers apart."""
+    """The two databases of a file, and the state for comparing their answers."""
 
     plain: DuckDoor
     ours: DuckDoor | NativeDatabase
@@ -69,9 +69,9 @@ class FileRun:
     #: Called before each statement with its line and the door that runs it.
     progress: Callable[[int, str], None]
     settings: dict[str, Any]
-    #: Whether the forms of queries are what is compared, rather than the queries.
+    #: Whether the forms of queries are compared instead of the queries.
     forms: bool = False
-    #: The reason why the rest of the file was not run; None where all of it was.
+    #: The reason why the rest of the file was not run; None if all of it was.
     stopped: str | None = None
     corpus: ClassVar[str] = CORPUS
 
@@ -102,7 +102,7 @@ class FileRun:
         )
 
     def _comparable(self, answer: Answer, reference: Answer) -> Answer:  # noqa: ARG002 - for doors of other systems
-        """The answer as it is compared with the reference."""
+        """The answer in comparable form."""
         return answer
 
     def _verdict(self, difference: Difference, answer: Answer) -> str:  # noqa: ARG002 - for doors whose errors tell more
@@ -124,7 +124,7 @@ class FileRun:
                 Path(door.text(step.target)).write_bytes(gzip.decompress(step.source.read_bytes()))
 
     def _in_forms(self, record: Record, name: str, doors: Doors) -> Iterator[Outcome]:
-        """Runs the record for what it does, and its rows through the forms."""
+        """Run the record for its effects, and compare its rows in the other forms."""
         self.progress(record.line, "plain")
         reference = doors.plain.run(record.sql, record.connection)
         self.progress(record.line, "ours")
@@ -188,7 +188,7 @@ class FileRun:
         return replace(made, verdict=self._verdict(difference, answer), kind=difference.kind, text=difference.text)
 
     def _varies(self, judge: Judge, record: Record, reference: Answer, difference: Difference) -> str | None:
-        """The name of an accepted difference if plain DuckDB gives another answer when it is asked again."""
+        """The name of an accepted difference if plain DuckDB gives another answer on repetition."""
         if difference.kind not in ("rows", "order") or not judge.parser.is_query(record.sql):
             return None
         for _ in range(_AGAIN):
@@ -200,10 +200,10 @@ class FileRun:
 
 @dataclass
 class NativeRun(FileRun):
-    """A run of one file through `warpmill.connect()`, which has errors and names of types of its own.
+    """A run of one file through `warpmill.connect()`, with its own errors and type names.
 
-    What a refused statement would have changed is not what it is in the reference: answers about it that differ
-    afterwards follow from the refusal.
+    After a refused statement, the names that it would have changed differ from the reference: differing answers
+    about them are attributed to the refusal.
     """
 
     corpus: ClassVar[str] = NATIVE
@@ -228,7 +228,7 @@ class NativeRun(FileRun):
         if answer.failure is not None and reference.failure is not None:
             return replace(answer, failure=replace(answer.failure, kind=reference.failure.kind))
         if reference.names in _OF_CHANGES:
-            # What changes tables gives a number of rows, or nothing.
+            # Statements that change tables return a number of rows, or nothing.
             return replace(answer, names=reference.names, types=reference.types, rows=answer.rows or reference.rows)
         return replace(answer, types=reference.types)
 
@@ -238,7 +238,7 @@ class NativeRun(FileRun):
 
 
 def _unlike(record: Record, reference: Answer) -> bool:
-    """Whether DuckDB does not do what its file says."""
+    """Whether DuckDB deviates from the expectation of its own file."""
     if record.kind == "maybe":
         return False
     return (reference.failure is not None) != (record.kind == "error")

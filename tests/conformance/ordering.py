@@ -11,7 +11,7 @@ from typing import Any
 class Promise:
     """The outermost ORDER BY and LIMIT of a SELECT."""
 
-    #: Output columns that rows are sorted by, first key first, as far as they are output columns.
+    #: Output columns that rows are sorted by, first key first; keys that are not output columns are left out.
     keys: tuple[int, ...] = ()
     #: Whether there is an ORDER BY.
     ordered: bool = False
@@ -19,7 +19,7 @@ class Promise:
     complete: bool = True
     #: Whether a LIMIT, or DISTINCT ON, chooses among rows.
     chooses: bool = False
-    #: The query with its sort keys that are no output columns as further columns; None where that cannot be said.
+    #: The query with its other sort keys as additional columns; None where that is not possible.
     with_keys: str | None = None
     #: The query without its LIMIT.
     unlimited: str | None = None

@@ -16,7 +16,7 @@ VERDICTS = {
     "wrong": True,
     # The reference answers, and we refuse with an error that says so.
     "refused": False,
-    # Another answer about something that a refused statement would have changed.
+    # A different answer about a name that a refused statement would have changed.
     "follows": False,
     # The reference answers, and we raise an error.
     "failed": True,
@@ -35,15 +35,15 @@ class Outcome:
     line: int
     sql: str
     verdict: str
-    #: The way it differs: a kind of `compare.Difference`, or the name of the accepted difference.
+    #: The kind of difference: a kind of `compare.Difference`, or the name of the accepted difference.
     kind: str = ""
     text: str = ""
     fate: Fate = field(default_factory=Fate)
-    #: Both fail, and say so in other words.
+    #: Both fail, with different messages.
     other_words: bool = False
-    #: The reference does not do what the file expects.
+    #: The reference deviates from the file's expectation.
     unlike_file: bool = False
-    #: Something differed before in this file: what follows may follow from it.
+    #: An earlier record of this file differed, so that this difference may be a consequence.
     later: bool = False
 
     @property

@@ -26,7 +26,7 @@ class Tally:
     accelerated: int = 0
     #: The reason why queries over data were not accelerated.
     reasons: Counter[str] = field(default_factory=Counter)
-    #: The devices that ran programs, and why not on the device that was asked for.
+    #: The devices that ran programs, and the reasons for not running on the requested device.
     devices: Counter[str] = field(default_factory=Counter)
     not_on_device: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
@@ -78,7 +78,7 @@ class Tally:
         return f"conformance {self.corpus}: {self.records:,} records, {', '.join(counts)}"
 
     def details(self) -> list[str]:
-        """Further lines: what differs, what was accepted, why queries were not accelerated, what was not run."""
+        """Further lines: differences, accepted ones, reasons against acceleration, and skipped records."""
         lines = [_described(outcome) for outcome in sorted(self.bad, key=lambda outcome: (outcome.file, outcome.line))]
         parts = (
             ("accepted", self.accepted),
@@ -126,7 +126,7 @@ def _described(outcome: Outcome) -> str:
 
 
 def _of_folder(name: str, verdicts: Counter[str]) -> str:
-    """The part of a folder's records whose outcome is the reference's, and the numbers of the others."""
+    """The fraction of a folder's records with the reference's outcome, and the numbers of the others."""
     same = verdicts["equal"] + verdicts["both fail"] + verdicts["accepted"]
     others = ", ".join(
         f"{count:,} {verdict}" for verdict, count in verdicts.items() if verdict in ("refused", "follows", *_BAD)

@@ -94,7 +94,7 @@ Step = Record | Reopen | Reconnect | Unpack
 
 @dataclass(frozen=True)
 class Corpus:
-    """The place where a file's includes and data are, and whose conditions hold."""
+    """The folder of includes and data of a file, and the conditions that hold."""
 
     root: Path
     #: The beginning of paths in the files that are in `root`.

@@ -36,7 +36,7 @@ class FileRun:
     progress: Callable[[int, str], None]
     #: Settings of `warpmill.connect`.
     settings: dict[str, object]
-    #: One of so many queries is run; statements all are.
+    #: One of this many queries is run; statements are all run.
     sample: int = 1
     stopped: str | None = None
 
@@ -56,7 +56,7 @@ class FileRun:
                     continue
                 outcome = self._record(step, name, plain, ours)
                 yield replace(outcome, later=later) if outcome.bad else outcome
-                # Queries leave nothing behind: what follows can only follow from a statement.
+                # Queries have no effects: only statements have consequences.
                 later = later or (outcome.bad and step.kind != "query")
         except (StopError, UnknownError) as reason:
             self.stopped = str(reason)
@@ -78,7 +78,7 @@ class FileRun:
             made = replace(made, unlike_file=(reference.failure is None) == (record.kind == "error"))
             difference = _statement_difference(record, answer, reference)
             if answer.failure is not None and reference.failure is None:
-                # Without keys, the rest of the file can run.
+                # Declared without keys, the table can be created and the rest of the file runs.
                 ours.run(without_keys(record.sql))
         if difference is None:
             both = answer.failure is not None and reference.failure is not None
@@ -164,7 +164,7 @@ def _value(value: Any, kind: str) -> str:
 
 
 def _integer(value: Any) -> str:
-    """As C's `%d` writes a number; text is the number that it begins with, or 0."""
+    """A number in the format of C's `%d`; text is its numeric prefix, or 0."""
     if isinstance(value, int | float | Decimal):
         try:
             return str(int(value))

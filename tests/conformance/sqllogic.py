@@ -29,7 +29,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Record:
-    """A statement or a query, and what the file expects of it."""
+    """A statement or a query, and its expected result."""
 
     line: int
     #: "ok", "error", "maybe" or "query".
@@ -62,7 +62,7 @@ class Loop:
     line: int
     #: Several where one token gives several values: `foreach a,b 1,x 2,y`.
     variable: str
-    #: Values of `foreach`, or first and last of `loop`, as they are written.
+    #: Values of `foreach`, or first and last of `loop`, as text.
     arguments: tuple[str, ...]
     counts: bool
     concurrent: bool

@@ -44,7 +44,7 @@ class _File(ABC):
             yield Stopped(self.title, run.stopped)
 
     def rest(self, line: int) -> Task | None:  # noqa: ARG002 - the state of the databases is gone
-        """Nothing: what follows in a file needs what was before."""
+        """None: the records of a file depend on the earlier ones."""
         return None
 
 
@@ -55,7 +55,7 @@ class DuckFile(_File):
     #: "warpmill", or "duckdb" to run plain DuckDB beside itself.
     door: str = "warpmill"
     threads: int | None = None
-    #: Whether the forms of queries are what is compared.
+    #: Whether the forms of queries are compared.
     forms: bool = False
 
     def _started(self, folder: Path, progress: Callable[[int, str], None]) -> FileRun:

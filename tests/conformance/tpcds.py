@@ -84,13 +84,13 @@ def _import(door: DuckDoor, tables: dict[str, Path]) -> None:
 
 
 def _native_difference(sql: str, answer: Answer, reference: Answer) -> Difference | None:
-    """As the suites of the project compare: the two sides name their types in two ways."""
+    """As in the project's suites: the two sides have different type names."""
     from warpmill.bench.verify import difference
 
     if answer.failure is not None or reference.failure is not None:
         return Difference("fails", answer.brief()) if answer.failure and not reference.failure else None
     names = [name.lower() for name in reference.names]
-    # A computed column without a name of its own is called by its text, which the dialects write in their own ways.
+    # A computed column without an alias is named by its text, in which the dialects differ.
     named = [(ours.lower(), name) for ours, name in zip(answer.names, names, strict=False) if name.isidentifier()]
     if len(answer.names) != len(names) or any(ours != name for ours, name in named):
         return Difference("names", f"{answer.names} instead of {reference.names}"[:400])

@@ -1,4 +1,4 @@
-"""Runs tasks in processes of their own: one that dies or hangs ends its task, not the run."""
+"""Runs tasks in separate processes: a process that dies or hangs ends its task, but not the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     #: Results, and in the end whether something holds.
     Told = Generator["tuple[Task, Outcome | Stopped | None]", None, bool]
 
-#: Tasks after which a process is replaced: what one leaves behind is no burden for the rest.
+#: Tasks after which a process is replaced, to limit the effect of leaks.
 _TASKS_PER_PROCESS = 40
 _SIDES = ("plain", "ours")
 _LAST_WORDS = 1500
@@ -59,7 +59,7 @@ class Stopped:
 class _Worker:
     process: Any
     pipe: Connection
-    #: Line, side and time of what runs.
+    #: Line, side and start time of the running statement.
     state: Any
     folder: Path
     task: Task | None = None
@@ -76,7 +76,7 @@ class Pool:
     _context: Any = field(default_factory=lambda: multiprocessing.get_context("spawn"))
 
     def results(self, tasks: list[Task]) -> Results:
-        """Tasks with what came of them, as it comes; None where a task ended."""
+        """Yields tasks with their outcomes as they arrive; None where a task ended."""
         waiting = deque(tasks)
         workers = [self._start() for _ in range(min(self.jobs, len(tasks)))]
         try:

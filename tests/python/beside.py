@@ -33,7 +33,7 @@ def pair_with(setup: str, theirs_first: str = "") -> Any:
 
 
 def normal(value: Any, digits: int = 10) -> Any:
-    """Give a value with floats to so many digits, and NaN equal to itself."""
+    """Round floats of a value to this many digits, and make NaN equal to itself."""
     if isinstance(value, float):
         return "nan" if math.isnan(value) else float(f"{value:.{digits}g}") + 0.0
     if isinstance(value, dict):

@@ -11,15 +11,15 @@ import warpmill
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Plans follow assumed rates, not those that somebody has measured on this machine; read by the first query.
+# Plans use default rates instead of this machine's measured ones; read by the first query.
 os.environ.setdefault("WARPMILL_HARDWARE", "")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark cases of tests slow, but for each n-th of those that a mark `sample(n, parameter=values)` is about.
+    """Mark test cases slow, except each n-th of those with a mark `sample(n, parameter=values)`.
 
-    Those that are long are slow where `WARPMILL_QUICK` asks for fewer tests, as CI does.
+    The marked ones are slow only where `WARPMILL_QUICK` asks for fewer tests, as CI does.
     """
     quick = "WARPMILL_QUICK" in os.environ
     seen: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""ASOF joins beside DuckDB: random keys, times, conditions and settings, and where such joins are in queries."""
+"""ASOF joins compared with DuckDB: random keys, times, conditions and settings, and places in queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST = 2**63 - 1
 DAY, MOMENT = date(2020, 1, 1), datetime(2020, 1, 1)
-#: Values of times by name: the Arrow type, and what makes the value of a number.
+#: Values of times by name: the Arrow type, and a function from numbers to values.
 TIMES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "int": (pa.int32(), lambda n: n - 50),
     "short": (pa.int16(), lambda n: n),
@@ -189,7 +189,7 @@ def test_random(both: Both, seed: int) -> None:
 
 
 def fill(both: Both) -> Both:
-    """Tables of trades, of which no two on the right side have the same time."""
+    """Tables of trades; times on the right side are unique."""
     both.ours.set("threads", 2)
     both.ours.set("chunk_rows", 2048)
     both.ours.set("equal_hashes", "off")
@@ -270,7 +270,7 @@ def test_views_and_parameters(trades: Both) -> None:
 
 
 def test_filters_stay_on_their_side_of_the_join(trades: Both) -> None:
-    """Only conditions on the left side go below, those on keys on both sides."""
+    """Only conditions on the left side and on keys of both sides are pushed below the join."""
     sql = "SELECT l.id FROM l ASOF JOIN r USING (k0, t) WHERE l.k0 = 3 AND l.v > 5 AND r.v > 7"
     plan = "\n".join(str(row) for row in trades.ours.execute(f"EXPLAIN {sql}").fetchall())
     build, probe = plan.split("pipeline 1")
@@ -336,7 +336,7 @@ def wide(rows: int, keys: int, seed: int) -> pa.Table:
 
 @pytest.mark.parametrize("kind", ["ASOF JOIN", "ASOF LEFT JOIN"])
 def test_put_aside(both: Both, kind: str) -> None:
-    """Both sides are divided by their keys where the right side does not fit."""
+    """Both sides are partitioned by key where the right side does not fit."""
     both.tables({"wl": wide(30_000, 400, 1), "wr": wide(40_000, 500, 2)}, stored=True)
     sql = f"SELECT count(*), count(r.t), sum(r.t), min(r.s), max(l.s) FROM wl l {kind} wr r USING (k, t)"
     both.ours.set("memory_limit", 1 << 20)

@@ -1,4 +1,4 @@
-"""ASOF joins on the simulated device beside DuckDB: the cases of `test_asof`, and what is the device's own."""
+"""ASOF joins on the simulated device compared with DuckDB: the cases of `test_asof`, and device cases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPERATORS = [">=", ">", "<=", "<"]
 
 @pytest.fixture(scope="module")
 def both() -> Iterator[Both]:
-    """Nothing but the simulated device may run what Warpmill runs."""
+    """Only the simulated device may run programs."""
     pair = Both("sim")
     yield pair
     pair.ours.close()
@@ -78,7 +78,7 @@ def test_long_runs(both: Both, crowding: int, on: str) -> None:
 
 @pytest.mark.slow
 def test_many_rows(both: Both) -> None:
-    """Positions are taken for several rows at once: some stay empty."""
+    """Positions are reserved for several rows at once: some stay empty."""
     columns = "hash(i + {0}) % 100 AS k, (hash(i * 7 + {0}) % 10**9)::BIGINT AS t, i % 1000 AS v"
     for seed, (name, rows) in enumerate((("wl", 50_000), ("wr", 1_200_000))):
         values = columns.format(seed * 10**6)
@@ -144,7 +144,7 @@ def test_without_memory_for_all_rows(both: Both, way: str) -> None:
 
 @pytest.mark.parametrize(("same", "refused"), [(30, False), pytest.param(300, True, marks=pytest.mark.slow)])
 def test_texts_as_times(both: Both, same: int, refused: bool) -> None:
-    """They are compared by as many bytes as tell them apart, up to a number."""
+    """Texts are compared by a prefix long enough to tell them apart, up to a limit."""
     texts = [f"{'x' * same}{number:04}" for number in range(60)]
     tables = {name: pa.table({"t": texts[at::2], "id": list(range(30))}) for at, name in enumerate(("wl", "wr"))}
     both.tables(tables, stored=True)

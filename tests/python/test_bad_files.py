@@ -26,7 +26,7 @@ OLD_ROWS = 1000
 
 @pytest.fixture
 def con(tmp_path: Path) -> Iterator[warpmill.Connection]:
-    """A database with a table that must stay as it is."""
+    """A database with a table that must stay unchanged."""
     with warpmill.connect(tmp_path / "db") as connection:
         rows = {"id": list(range(OLD_ROWS)), "price": [1.5] * OLD_ROWS, "city": ["Lyon"] * OLD_ROWS}
         connection.create_table("old", rows)
@@ -154,7 +154,7 @@ def test_appending_rows_of_another_schema(con: warpmill.Connection, tmp_path: Pa
     with pytest.raises(warpmill.Error, match=r"(?i)column"):
         con.sql(f"INSERT INTO old SELECT id, price FROM '{path}'")
     nothing_changed(con, tmp_path)
-    # All rows but those at the end convert: those before them must not show.
+    # All rows except the last convert: the earlier ones must not become visible.
     with pytest.raises(warpmill.Error, match=r"(?i)cast|convert"):
         con.sql(
             f"INSERT INTO old SELECT CASE WHEN id > {2**62 - 2**48} THEN city ELSE '1' END, price, city FROM '{path}'"

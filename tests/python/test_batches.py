@@ -1,6 +1,6 @@
-"""Codecs that a device undoes through a library: who undoes what, the same answers, damage, life without the library.
+"""Codecs that a device decompresses through a library: where they run, equal answers, damage, no library.
 
-The simulated device has the host's libraries for one.
+The simulated device uses the host's libraries.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_pages_are_undone_where_they_are_asked_to_be(codec: str, version: str, t
     path = tmp_path / "t.parquet"
     options: dict[str, Any] = {"data_page_version": version, "data_page_size": 4000, "write_batch_size": 500}
     pq.write_table(rows(), path, compression=codec, row_group_size=2500, use_dictionary=["n", "text"], **options)
-    # Columns are kept beside the runs, which compile kernels first: kept ones are undone by nobody.
+    # Columns are cached during runs that compile kernels first: cached columns need no decompression.
     with warpmill.connect(device="cpu", device_fallback="error", column_cache="off") as con:
         con.register_file("t", path)
         expected = con.sql(QUERY).fetchall()
@@ -125,7 +125,7 @@ def test_damaged_pages_are_errors_that_name_them(codec: str, tmp_path: Path) -> 
                 damaged[4 + (number * 7919 + flip * 104_729 + 1234) % (len(whole) - footer - 4)] ^= 1 << number % 8
             path.write_bytes(damaged)
             con.register_file("t", path)
-            # No checksums of pages: what is not noticed gives other rows, the same on the device and on the host.
+            # Pages have no checksums: undetected damage returns other rows, the same on the device and on the host.
             found = [outcome(con, device) for device in ("sim", "cpu")]
             failed = [isinstance(answer, str) for answer in found]
             assert found[0] == found[1] or failed[0], found
@@ -144,7 +144,7 @@ def outcome(con: warpmill.Connection, device: str) -> list[tuple[Any, ...]] | st
         return str(error)
 
 
-# Columns that are kept after the first run are undone by nobody.
+# Columns cached after the first run need no decompression.
 WITHOUT = """
 import json, sys
 import warpmill

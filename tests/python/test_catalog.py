@@ -1,4 +1,4 @@
-"""Schemas, views and declarations in a database directory: what stays, what is refused, what is said."""
+"""Schemas, views and declarations in a database directory: persistence, refusals, messages."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def test_names_match_in_any_case(tmp_path: Path) -> None:
 
 
 def test_only_macros_that_are_called_are_read(tmp_path: Path) -> None:
-    """A damaged macro is in the way of nothing but its calls, and can be replaced."""
+    """A damaged macro affects only its own calls, and can be replaced."""
     with warpmill.connect(tmp_path / "db") as con:
         con.execute("CREATE MACRO broken(x) AS x + 1")
         con.execute("CREATE MACRO whole(x) AS x + 2")

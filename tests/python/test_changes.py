@@ -43,7 +43,7 @@ class Both:
 
     def __init__(self, ours: warpmill.Connection, rows: int) -> None:
         self.ours, self.theirs = ours, duckdb.connect()
-        # On a simulated device comparing takes longer than changing; what is wrong stays so for two more changes.
+        # On a simulated device comparing takes longer than changing; errors would persist for two more changes.
         simulated = ours.sql("SHOW warpmill.device").fetchall()[0][-1] == "sim"
         self.every, self.changes = 3 if simulated else 1, 0
         self.both(f"CREATE TABLE t ({COLUMNS})")

@@ -140,7 +140,7 @@ def test_doctor() -> None:
 
 @pytest.mark.long
 def test_doctor_measures_the_machine(tmp_path: Path) -> None:
-    """In processes of their own: the profile is read once."""
+    """In separate processes: the profile is read once per process."""
     file = tmp_path / "rates" / "hardware.json"
     environment = {**os.environ, "WARPMILL_HARDWARE": str(file), "COLUMNS": "200"}
 
@@ -258,7 +258,7 @@ def test_bench_compares_with_duckdb(suite: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     program = [sys.executable, "-m", "warpmill", "bench", suite, "--sf", "0.1", "--runs", "2", "--threads", "2"]
     options = ["--verify", "--against", "duckdb", "--json", str(report), "--data", str(tmp_path / "data")]
-    # New processes have tests of their own.
+    # New processes are tested elsewhere.
     states = ["--states", "new-statement,repeated"]
     done = subprocess.run([*program, *options, *states], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -349,5 +349,5 @@ def test_bench_start_times_new_processes(tmp_path: Path) -> None:
     assert (cold["kernels"], kept["kernels"], kept["device"]) == ("none", "kept", "sim")
     for start in (cold, kept):
         assert 0 < start["imported_ms"] < start["connected_ms"] < start["first_answer_ms"] <= start["all_answers_ms"]
-    # Compiling takes a second, loading what is kept a few milliseconds.
+    # Compiling takes a second, loading cached kernels a few milliseconds.
     assert kept["prepare_ms"] < cold["prepare_ms"] / 2

@@ -23,7 +23,7 @@ needs_sim = pytest.mark.skipif(
     json.loads(_warpmill.devices())["no_simulated_device"] is not None, reason="no C++ compiler"
 )
 
-#: Of TPC-H, on the simulated device, where every query takes seconds to compile: scans with sums, joins with strings.
+#: Queries of TPC-H on the simulated device, where each takes seconds to compile: scans with sums, joins with strings.
 ON_DEVICE = ("1", "6", "12", "14")
 
 

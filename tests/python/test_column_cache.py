@@ -39,7 +39,7 @@ def empty_cache() -> Iterator[None]:
 
 
 def settle(path: Path) -> Path:
-    """Makes a file as old as files have to be of which columns are kept."""
+    """Make a file old enough for its columns to be cached."""
     then = time.time() - 60
     os.utime(path, (then, then))
     # The time of change of its inode cannot be set.
@@ -58,7 +58,7 @@ def numbers(first: int = 0, rows: int = ROWS) -> pa.Table:
 
 
 class Shop:
-    """A connection, and what its last query read from the cache."""
+    """A connection, and the cache reads of its last query."""
 
     def __init__(self, device: str = "cpu") -> None:
         self.con = warpmill.connect()
@@ -322,7 +322,7 @@ def test_row_groups_larger_than_row_segments(tmp_path: Path) -> None:
 
 
 def test_sessions_that_forget_and_find_at_once(tmp_path: Path) -> None:
-    """More columns than there is room for, from many threads: nobody waits for ever, and all answers are right."""
+    """More columns than fit, used by many threads: no deadlock, and correct answers."""
     paths = [write(tmp_path / f"{n}.parquet", numbers(n)) for n in range(4)]
     expected = [answers(path, "SELECT count(*), sum(k), max(s) FROM {} WHERE k >= 0") for path in paths]
     shops = [Shop() for _ in range(6)]
@@ -400,7 +400,7 @@ def test_joins_over_files_build_on_the_smaller_side(tmp_path: Path) -> None:
         con.explain(f"SELECT count(*) FROM '{a}' a JOIN '{b}' b ON a.k = b.k")
         for a, b in ((large, small), (small, large))
     ]
-    # The first input is what the hash table is built of.
+    # The hash table is built on the first input.
     assert all(
         plan.find("projection=[k]") > 0 and plan.rfind("s.parquet") < plan.find("l.parquet") for plan in plans
     ), plans
@@ -424,7 +424,7 @@ def test_columns_that_have_no_room_together_push_nothing_out(tmp_path: Path) -> 
         assert not shop.cached
     shop.rows(total(other))
     assert shop.cached
-    # Some of them have.
+    # Some of them were.
     assert shop.rows(f"SELECT sum(c1) FROM '{large}' WHERE c1 >= 0")
     assert shop.cached
 

@@ -1,4 +1,4 @@
-"""Common table expressions that are used several times, and views: what is computed once, beside DuckDB."""
+"""Common table expressions that are used several times, and views: results computed once, compared with DuckDB."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "three devices": {"device": "sim:3", "placement": "range"},
 }
 
-#: Statements with the number of times that `facts` is read, of which the text has more.
+#: Statements with the number of scans of `facts`, which is lower than in the text.
 STATEMENTS = {
     "one table three times": (
         """WITH g AS (SELECT k, sum(v) AS s, count(*) AS n FROM facts GROUP BY k)

@@ -1,4 +1,4 @@
-"""Strings that queries make, as keys of groups, joins and sorts: the answers are those of DuckDB."""
+"""Computed strings as keys of groups, joins and sorts: the answers equal DuckDB's."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_errors_are_those_of_rows(con: warpmill.Connection, duck: duckdb.DuckDBP
 
 
 def test_keys_are_codes_where_they_can_be() -> None:
-    """As EXPLAIN ANALYZE tells: groups of few strings are found by arithmetic, others by hash."""
+    """As EXPLAIN ANALYZE shows: groups of few strings are addressed by arithmetic, others by hash."""
     with warpmill.connect(device="cpu", fallback="error") as con:
         con.create_table("t", TABLES["t"])
 

@@ -96,7 +96,7 @@ def test_steps_with_loops_conditions_and_variables(tmp_path: Path) -> None:
     made = steps(FILE, tmp_path)
     records = [step for step in made if isinstance(step, Record)]
     assert [record.sql for record in records[2:]] == ["SELECT 1::utinyint", "SELECT 0, 0", "SELECT 0, 1", "SELECT 1, 1"]
-    # Turns of a concurrent loop have connections of their own.
+    # Iterations of a concurrent loop have separate connections.
     assert len({record.connection for record in records[3:]}) == 2
     assert [step for step in made if isinstance(step, Reopen)] == [
         Reopen(made[-2].line, None),
@@ -238,7 +238,7 @@ def test_sqlite_writes_values_in_its_way() -> None:
 def test_every_accepted_difference_has_a_reason_and_none_is_of_values() -> None:
     for entry in accepted.accepted():
         assert len(entry.reason) > 20, entry.name
-        # SQLite's files have statements that DuckDB, whose dialect ours is, refuses as well.
+        # SQLite's files have statements that DuckDB refuses, too.
         never = {"types", "values"} | ({"fails"} if entry.corpora != ("sqlite",) else set())
         # Natively there are answers where DuckDB refuses; the refusal says which.
         never |= {"succeeds"} if entry.corpora != ("duckdb-native",) else set()

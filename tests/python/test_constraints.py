@@ -395,7 +395,7 @@ def test_statements(con: warpmill.Connection, script: str) -> None:
                 assert rows(con, query) == rows(theirs, query), (sql, table)
 
 
-#: Tables whose constraints are told.
+#: Tables whose constraints are listed.
 TOLD = """
 CREATE TABLE a (x INTEGER PRIMARY KEY, y VARCHAR NOT NULL, z INTEGER, UNIQUE (z, y));
 CREATE TABLE b (x INTEGER, "Y z" INTEGER, CHECK (x > 0 AND "Y z" <> 3), PRIMARY KEY ("Y z", x), CHECK (x IS NULL));
@@ -417,7 +417,7 @@ def test_they_are_told(con: warpmill.Connection) -> None:
         queries += [f"SELECT * FROM (DESCRIBE {table})" for table in "ab"]
         queries += [f"PRAGMA table_info('{table}')" for table in "abcd"]
         for order in ("constraint_type", "constraint_text"):
-            # The numbers of constraints that are written with columns and of those that are not differ in their order.
+            # Constraint numbers differ between constraints declared with columns and table constraints.
             kept = columns.replace("constraint_index, ", "")
             queries.append(
                 f"SELECT {kept}, {numbers} FROM duckdb_constraints() ORDER BY table_name, {order}, constraint_name"

@@ -1,7 +1,7 @@
-"""Processes that make, replace, drop, write and read tables of one name at once.
+"""Processes that create, replace, drop, write and read tables of one name at once.
 
-Each table has a generation of its own in all its rows. An INSERT takes it from the table that it was planned for, so
-that rows of two generations in one table are rows that got into another table than they were made for.
+All rows of a table have its generation. An INSERT takes the generation from the table that it was planned for, so
+that rows of two generations in one table mean that rows were inserted into the wrong table.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_tables_that_come_and_go_lose_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_table_that_is_written_is_not_dropped(tmp_path: Path, stored: bool) -> None:
-    """In memory as on disk: what was acknowledged is in the table that has the name."""
+    """In memory as on disk: acknowledged rows are in the table of that name."""
     import threading
 
     with warpmill.connect(tmp_path / "db" if stored else None) as con:
@@ -137,7 +137,7 @@ def test_a_table_that_is_written_is_not_dropped(tmp_path: Path, stored: bool) ->
                         pass
                     except warpmill.Error as error:
                         problems.append(repr(error))
-                # A writer has its turn: without a pause no table lives as long as an INSERT takes.
+                # Let a writer run: without a pause no table lives as long as an INSERT takes.
                 stop.wait(3 * usual)
 
         thread = threading.Thread(target=churn)

@@ -1,4 +1,4 @@
-"""Queries on devices: the simulated one has the CPU's answers; what a device does not run is told, or refused."""
+"""Queries on devices: the simulated one returns the CPU's answers; unsupported operators are reported, or refused."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_join_is_left_to_the_cpu_with_what_is_above(shop: warpmill.Connection,
     shop.set("device", "cpu")
     expected = shop.sql(query).fetchall()
     shop.set("device", "sim")
-    # With parts, whatever the size.
+    # In parts, whatever the size.
     shop.set("device_join", strategy)
     shop.set("device_partitions", "1")
     try:
@@ -219,7 +219,7 @@ def test_explain_kernels_shows_their_text(shop: warpmill.Connection, device: str
 @needs_sim
 @pytest.mark.parametrize("kept", ["count(*)", "count(*), sum(n)"])
 def test_keys_that_nearly_never_repeat(kept: str) -> None:
-    """Keys are taken for unique where most are; those that are not have as many rows as they have."""
+    """Keys are assumed unique where most are; the others have all their rows."""
     with warpmill.connect(device="sim", device_fallback="error") as con:
         con.execute("CREATE TABLE few AS SELECT CASE WHEN i < 960 THEN i ELSE 7 END AS k, i AS n FROM range(1000) r(i)")
         con.execute("CREATE TABLE many AS SELECT i % 500 AS k FROM range(20000) r(i)")

@@ -50,7 +50,7 @@ def test_lines_in_cells_and_rows_between(con: warpmill.Connection) -> None:
 
 
 class Cells(HTMLParser):
-    """The cells of a table, and what is not closed."""
+    """The cells of an HTML table, and its unclosed tags."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

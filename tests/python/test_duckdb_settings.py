@@ -1,4 +1,4 @@
-"""DuckDB's settings: those with a meaning here, those without effect, those that are refused."""
+"""DuckDB's settings: with an equivalent, without effect, and refused ones."""
 
 import duckdb
 import pytest

@@ -37,7 +37,7 @@ EQUAL = [
     "SELECT m::ENUM('happy', 'sad', 'ok') FROM t ORDER BY i",
     "SELECT TRY_CAST(s AS mood), TRY_CAST(n AS mood), TRY_CAST(i AS mood), TRY_CAST(m AS INTEGER) FROM t ORDER BY i",
     "SELECT ['ok', 'sad']::mood[], {'a': 'ok'}::STRUCT(a mood), map {'k': 'ok'}::MAP(VARCHAR, mood)",
-    # Comparisons: of one ENUM by position, else of texts.
+    # Comparisons: within one ENUM by position, else as text.
     "SELECT i, m = 'ok', m <> 'ok', m = 'zz', m > 'ok', m > 'zz', 'ok' >= m FROM t ORDER BY i",
     "SELECT i FROM t WHERE m = 'ok' ORDER BY i",
     "SELECT i, m = s, m < s, m = n, m < n FROM t ORDER BY i",

@@ -53,7 +53,7 @@ def test_tpch_has_the_same_answers(database: Path, answers: dict[str, list[str]]
         for name, sql in _warpmill.queries("tpch"):
             assert rows(con.sql(sql)) == answers[name], name
         assert not mapped(database)
-        # Both, one after the other, in one session.
+        # Both in sequence, in one session.
         sql = dict(_warpmill.queries("tpch"))["3"]
         con.set("file_access", "map")
         assert rows(con.sql(sql)) == answers["3"]

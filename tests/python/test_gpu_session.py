@@ -1,4 +1,4 @@
-"""The script of measurements on a GPU: every step is recorded, none stops the others, steps measure what they say."""
+"""The script of measurements on a GPU: every step is recorded, failures do not stop later steps."""
 
 from __future__ import annotations
 

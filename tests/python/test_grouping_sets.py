@@ -155,7 +155,7 @@ def test_what_follows(both: Both, table: str, what: str) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_rows_of_joins(both: Both, table: str) -> None:
-    """Whose number is an estimate: sums are held in 64 bits where that seems enough, and in 128 where it was not."""
+    """The number of joined rows is an estimate: sums use 64 bits where that seems enough, and 128 after an overflow."""
     source = f"{table} l JOIN many r ON l.a = r.a"
     both.check(f"SELECT l.s, r.s, count(*), sum(l.n), avg(r.d), min(r.day) FROM {source} GROUP BY ROLLUP (l.s, r.s)")
     if table != "many":
@@ -170,7 +170,7 @@ def test_random_sets(both: Both) -> None:
         keys = draw.sample(["a", "b", "s", "day", "p", "i"], draw.randint(1, 4))
         subsets = [list(subset) for size in range(len(keys) + 1) for subset in combinations(keys, size)]
         sets = draw.sample(subsets, draw.randint(1, len(subsets)))
-        # What is selected must be a key of some set.
+        # Selected columns must be a key of some set.
         used = sorted({key for subset in sets for key in subset})
         calls = draw.sample(PARTIAL if draw.random() < 0.7 else PARTIAL + WHOLE, draw.randint(1, 6))
         ids = [f"grouping({', '.join(draw.sample(used, draw.randint(1, len(used))))})"] if used else []
@@ -184,7 +184,7 @@ def test_random_sets(both: Both) -> None:
 
 @pytest.mark.parametrize("device", ["cpu", *DEVICES[1:]])
 def test_sets_are_of_the_same_rows(device: str, tmp_path: Path) -> None:
-    """Rows that would be others the second time are made once: random ones, those that a limit leaves, and files."""
+    """Rows that would differ between scans are computed once: random ones, those of a limit, and files."""
     with warpmill.connect(device=device) as con:
         con.execute("CREATE TABLE t AS SELECT i % 7 AS a, i % 11 AS b, i AS v FROM range(100000) r(i)")
         con.execute(f"COPY t TO '{tmp_path}/t.parquet'")

@@ -71,7 +71,7 @@ def test_expressions_are_those_of_duckdb(query: Any, back: Any) -> None:
         theirs = con.execute(back.compile(expression)).to_arrow_table()
     assert theirs is not None
     assert ours.schema.names == theirs.schema.names
-    # The types are those that Ibis has told before.
+    # The types equal those that Ibis predicts.
     assert ours.schema == expression.as_table().schema().to_pyarrow()
     assert rows(ours) == rows(theirs.cast(ours.schema))
 

@@ -1,4 +1,4 @@
-"""Statements that write and are stopped at any moment: those that raise have written nothing, the others all."""
+"""Writing statements that are stopped at any moment: those that raise have written nothing, the others everything."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_signal_is_heard_and_leaves_all_or_nothing(con: warpmill.Connection) -
 
 
 def settled(con: warpmill.Connection, table: str) -> int:
-    """The rows of a table when nobody writes it any more: who was stopped may still be at work, in vain."""
+    """The rows of a table after all writers have ended: stopped ones may still run, without effect."""
     for _ in range(200):
         try:
             con.sql(f"INSERT INTO {table} SELECT * FROM source WHERE a < 0")

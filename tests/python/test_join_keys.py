@@ -1,4 +1,4 @@
-"""Keys of joins, and conditions of subqueries, with columns of several tables, beside DuckDB: none of them is lost."""
+"""Join keys and conditions of subqueries with columns of several tables, compared with DuckDB: none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans that are kept are those of the same statement, as it is meant now."""
+"""Cached plans belong to the same statement with its current meaning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _rows(rows: list[Any]) -> list[str]:
     return sorted(map(repr, rows))
 
 
-#: Statements whose plans depend on their literals: what was planned for the first ones is wrong for the last.
+#: Statements whose plans depend on their literals: the plan for the first ones is wrong for the last.
 DEPENDENT: dict[str, tuple[str, list[tuple[object, ...]]]] = {
     "a condition that the earlier value implied": (
         "SELECT count(*) FROM a x, e y WHERE x.k = y.k AND x.k > 20 AND y.k > 20 AND x.k > {}",

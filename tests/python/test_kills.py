@@ -1,4 +1,4 @@
-"""Processes killed at any moment: what they leave is gone after the next write, and what lives is left alone."""
+"""Processes killed at any moment: the next write removes their leftovers, and keeps files of live processes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def spawn(folder: Path, files: Path, seed: int) -> subprocess.Popen[str]:
 
 
 def hidden(folder: Path) -> list[str]:
-    """The entries that interrupted work has left, in a folder and in those of its schemas; partly written files too."""
+    """The leftovers of interrupted work, in a folder and in those of its schemas; partly written files, too."""
     names = [
         str(path.relative_to(folder)) for path in folder.rglob("*") if path.name.startswith(".") or "#" in path.name
     ]
@@ -98,7 +98,7 @@ def test_live_writers_keep_what_they_are_at(tmp_path: Path) -> None:
                 con.sql("CREATE OR REPLACE TABLE s.other AS SELECT 1 AS a")
                 con.sql(f"COPY kept TO '{files}/next.parquet'")
                 writes += 1
-            # It would have ended with an error if something of its own had gone.
+            # It would have failed if one of its files had been removed.
             assert child.poll() is None
             assert writes > 5
         finally:

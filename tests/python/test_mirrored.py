@@ -1,4 +1,4 @@
-"""Data on the host of which a device has copies of some segments: whichever these are, the answers are the same."""
+"""Mirrored data with copies of some segments on a device: any set of copies gives the same answers."""
 
 from __future__ import annotations
 

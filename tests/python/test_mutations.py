@@ -39,7 +39,7 @@ def test_mutants_are_right_or_errors(tmp_path: Path, device: str, capsys: pytest
         for kind, counts in result.counts.items():
             tally(f"{device}, {kind.partition(':')[0]}", counts)
     assert not result.failures, "\n".join(result.failures)
-    # Of what footers say, little is said once only.
+    # Footers store most facts redundantly.
     footers = [counts for kind, counts in result.counts.items() if kind.startswith("parquet") and "footer" in kind]
     tried, unnoticed = sum(map(Counter.total, footers)), sum(counts["unnoticed"] for counts in footers)
     assert unnoticed <= 1 + tried // 20, "\n".join(result.unnoticed)

@@ -41,7 +41,7 @@ EQUAL = [
     "WITH RECURSIVE t(x) AS (WITH u AS (SELECT 3 AS y) SELECT 1 FROM u UNION ALL SELECT x + 1 FROM t, u WHERE x"
     " < y) FROM t ORDER BY x",
     "WITH RECURSIVE t(x, y) AS (SELECT 1, 2 UNION ALL SELECT 3, 4) FROM t ORDER BY x",
-    # Rows that come as they are wanted.
+    # Rows that are computed on demand.
     "WITH RECURSIVE t(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM t) SELECT i FROM t WHERE i % 200 = 0 LIMIT 10",
     "SELECT count(*) FROM (WITH RECURSIVE t(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM t) SELECT i FROM t LIMIT 2048)",
     "WITH RECURSIVE t AS (SELECT 1 AS x UNION ALL SELECT * FROM (SELECT x FROM t WHERE x < 5) u(i) JOIN (SELECT"

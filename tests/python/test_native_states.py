@@ -19,7 +19,7 @@ TABLE = """
     FROM (VALUES (0), (5), (7), (12), (20), (23), (24), (25), (NULL), (26), (28), (31), (34), (36), (41), (47)) v(n)
 """
 
-#: Aggregates whose result of any parts of the rows is that of all.
+#: Aggregates that can be combined from partial results in any order.
 AGGREGATES = [
     "count(*)",
     "count(s)",
@@ -90,7 +90,7 @@ AGGREGATES = [
     "any_value(i ORDER BY i DESC NULLS FIRST)",
 ]
 
-#: Aggregates of which the order of rows is a part.
+#: Aggregates that depend on the order of rows.
 ORDERED = ["first(i)", "last(s)", "list(i)", "array_agg(c)", "string_agg(s)", "string_agg(s, '; ')", "arbitrary(d)"]
 
 EQUAL = [

@@ -77,7 +77,7 @@ QUERIES = [
 
 
 def plain(value: Any) -> Any:
-    """What both packages mean by a value."""
+    """A value in the common form of both packages."""
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, dict):

@@ -13,7 +13,7 @@ from warpmill import _warpmill
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: The reason why there is no simulated device, where there is none.
+#: The reason why there is no simulated device, if there is none.
 NO_SIM = json.loads(_warpmill.devices())["no_simulated_device"]
 needs_sim = pytest.mark.skipif(NO_SIM is not None, reason=str(NO_SIM))
 
@@ -48,7 +48,7 @@ def con(tmp_path: Path) -> warpmill.Connection:
 
 
 def run(con: warpmill.Connection, query: str) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
-    """The rows of a query, and what the device says of the only program."""
+    """The rows of a query, and the device's profile of the only program."""
     result = con.sql(query)
     rows = result.fetchall()
     (program,) = result.profile["programs"]

@@ -1,4 +1,4 @@
-"""What is shipped: licence texts, checks of packages, the profile, the release workflow."""
+"""Packages: licence texts, checks of contents, the build profile, the release workflow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ licenses, check = load("licenses"), load("check")
 
 
 def crates(folder: Path) -> dict[str, Any]:
-    """The metadata of a program, what it links, and what it does not."""
+    """The metadata of a program: crates that it links, and crates that it does not."""
     packages: list[dict[str, Any]] = []
     nodes: list[dict[str, Any]] = []
     kinds: dict[str, list[str | None]] = {

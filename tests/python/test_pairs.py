@@ -51,7 +51,7 @@ MORE = [
     "SELECT g, avg(y), corr(y, x), var_pop(x), sum(n) FROM t GROUP BY g ORDER BY g",
 ]
 
-#: Numbers that are no numbers, and such whose squares are none.
+#: NaN and infinities, and numbers whose squares overflow.
 SPECIAL = [
     "(1.0::DOUBLE, 'nan'::DOUBLE), (2, 3)",
     "('inf'::DOUBLE, 1.0::DOUBLE), (2, 3), (4, 5)",
@@ -66,7 +66,7 @@ SPECIAL = [
 
 @pytest.fixture(scope="module", params=["cpu", pytest.param("sim", marks=needs_sim)])
 def both(request: pytest.FixtureRequest) -> Iterator[Both]:
-    """Both engines with the table; ours has no other operators than those of programs, and runs them at one place."""
+    """Both engines with the table; Warpmill must run every query as programs, on one site."""
     with warpmill.connect(device=request.param) as engine, duckdb.connect() as plain:
         for con in (engine, plain):
             con.execute(TABLE)

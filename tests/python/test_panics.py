@@ -1,4 +1,4 @@
-"""Panics of the engine are errors that `except Exception` catches, and end nothing but their call."""
+"""Panics of the engine are errors that `except Exception` catches, and end only their call."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ nothing_to_free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
 
 
 class Malformed:
-    """A record batch whose only column is a list of no type: Arrow's reader panics."""
+    """A record batch whose only column is a list without an element type: Arrow's reader panics."""
 
     def __init__(self) -> None:
         release = ctypes.cast(nothing_to_free, ctypes.c_void_p).value

@@ -49,7 +49,7 @@ SAME: tuple[Any, ...] = (
 
 
 def named(value: Any) -> str:
-    """The name of a case, which is the same in every process: without addresses."""
+    """The name of a case, equal in every process: without addresses."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 

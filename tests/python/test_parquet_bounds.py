@@ -37,7 +37,7 @@ QUERIES = (
 
 @pytest.fixture(params=["duckdb", "pyarrow", "pages", "float"])
 def file(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A file whose last row group has NaN: without bounds, or with those of the numbers, of which DuckDB loses rows."""
+    """A file whose last row group has NaN: without bounds, or with bounds that ignore NaN."""
     path = str(tmp_path / f"{request.param}.parquet")
     if request.param == "duckdb":
         duckdb.sql(f"COPY ({ROWS}) TO '{path}' (ROW_GROUP_SIZE 2048)")
@@ -64,7 +64,7 @@ def test_nan_is_greater_than_all_bounds(file: str, sql: str) -> None:
 
 
 def test_bounds_of_a_part_of_the_row_groups(tmp_path: Path) -> None:
-    """Of a column without statistics in one row group, nothing is known in the file."""
+    """A column without statistics in one row group has no statistics for the file."""
     folder = tmp_path / "parts"
     folder.mkdir()
     duckdb.sql(f"COPY (SELECT -1e9 AS x, 'nan'::DOUBLE AS y FROM range(3)) TO '{folder}/a.parquet'")

@@ -27,7 +27,7 @@ ROWS = 6000
 
 
 def rows(count: int = ROWS) -> pa.Table:
-    """Types of TPC-H and more, NULLs, a column that a dictionary is too small for, nested columns beside."""
+    """Types of TPC-H and more, NULLs, a column too large for a dictionary, and nested columns."""
     day = datetime.date(1992, 1, 1)
     return pa.table(
         {
@@ -79,7 +79,7 @@ WRITERS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[warpmill.Connection]:
-    # Kernels decompress what they can, although the host would be faster here.
+    # Kernels decompress supported codecs, although the host would be faster here.
     with warpmill.connect(device="sim", column_cache="off", device_fallback="error", representation="heavy") as opened:
         yield opened
 
@@ -103,7 +103,7 @@ def nearly(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def decoded(result: Any) -> list[dict[str, Any]]:
-    """The profiles of scans of Parquet, all of which ran on the device."""
+    """The profiles of Parquet scans, all of which must have run on the device."""
     programs = result.profile["programs"]
     assert {program["device"] for program in programs} == {"sim"}, [p["not_on_device"] for p in programs]
     assert not any(program["decoded_on_host"] for program in programs), programs
@@ -169,7 +169,7 @@ def test_strings_of_large_pages(con: warpmill.Connection, tmp_path: Path, name: 
 
 
 def test_differences_wrap(con: warpmill.Connection, tmp_path: Path) -> None:
-    """Integers whose differences need all bits, and NULLs in the way of blocks and tiles."""
+    """Integers whose differences need all bits, and NULLs across blocks and tiles."""
     path = tmp_path / "t.parquet"
     large = [[2**63 - 1, -(2**63), 0, -1][n % 4] if n % 6 else None for n in range(4000)]
     small = [[2**31 - 1, -(2**31), 5][n % 3] if n % 1100 > 40 else None for n in range(4000)]

@@ -29,7 +29,7 @@ EPOCH = datetime.datetime(2001, 9, 9)
 
 
 def rows(count: int = ROWS) -> pa.Table:
-    """Types whose values ascend, descend, lie in clusters, or anywhere, each some with NULLs and pages of NULLs."""
+    """Types whose values ascend, descend, lie in clusters, or are random, each some with NULLs and pages of NULLs."""
     rng = random.Random(4)
     clusters = [rng.randrange(-1000, 1000) for _ in range(count // 500 + 1)]
     long = "the same beginning that is longer than any bound of a page "
@@ -76,7 +76,7 @@ WRITERS: dict[str, dict[str, Any]] = {
     },
 }
 
-# Shapes of filters, and what fills their places: each shape is one kernel.
+# Shapes of filters, and the values for their placeholders: each shape is one kernel.
 SHAPES: list[tuple[str, str]] = [
     ("k BETWEEN {0} AND {1}", "k"),
     ("i > {0} AND i < {1}", "i"),
@@ -131,7 +131,7 @@ def plain(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def scans(result: Any) -> list[dict[str, Any]]:
-    """The profiles of scans, all of which ran on the device."""
+    """The profiles of scans, all of which must have run on the device."""
     programs = result.profile["programs"]
     assert {program["device"] for program in programs} == {"sim"}, [p["not_on_device"] for p in programs]
     assert not any(program["decoded_on_host"] for program in programs), programs
@@ -165,7 +165,7 @@ def test_filters_find_what_duckdb_finds(con: warpmill.Connection, tmp_path: Path
 
 
 def test_only_pages_that_overlap_are_read(con: warpmill.Connection, tmp_path: Path) -> None:
-    """Pages of different columns begin at different rows; what no filter names is read where rows are left."""
+    """Pages of different columns begin at different rows; columns without a filter are read where rows remain."""
     path = tmp_path / "t.parquet"
     table = rows().select(["k", "day", "text", "wide"])
     pq.write_table(table, path, write_page_index=True, write_batch_size=100, data_page_size=3000, use_dictionary=False)
@@ -249,7 +249,7 @@ def test_a_page_of_one_row_need_not_be_null(con: warpmill.Connection, tmp_path: 
 
 
 def test_bloom_filters_of_duckdb(con: warpmill.Connection, tmp_path: Path) -> None:
-    """Row groups whose bounds hold a value that none of their rows has."""
+    """Row groups whose bounds include a value that none of their rows has."""
     path = tmp_path / "t.parquet"
     other = duckdb.connect()
     other.sql(
@@ -291,7 +291,7 @@ def outcome(con: warpmill.Connection, query: str) -> list[tuple[Any, ...]] | str
 
 
 def test_damaged_indexes_are_errors_or_no_other_answer(con: warpmill.Connection, tmp_path: Path) -> None:
-    """Only of a page that is not read a column index can say what it likes, if it contradicts nothing."""
+    """Only for an unread page may a column index contain anything, if it contradicts nothing."""
     path = tmp_path / "t.parquet"
     table = rows(6000).select(["k", "i", "text"])
     pq.write_table(table, path, write_page_index=True, data_page_size=2000, write_batch_size=50, use_dictionary=False)
@@ -388,7 +388,7 @@ def test_strings_that_begin_as_the_ones_before_them(con: warpmill.Connection, tm
 
 @pytest.mark.parametrize("codec", ["none", "snappy"])
 def test_damaged_prefixes_are_told_by_their_checksum(con: warpmill.Connection, tmp_path: Path, codec: str) -> None:
-    """Before anything is made of them: where page bytes are added up on the host."""
+    """Checked before use: the host adds up page bytes."""
     path = tmp_path / "t.parquet"
     values = [f"value {n // 7:05} of {n % 13}" for n in range(3000)]
     table = pa.table({"text": pa.array(values)})

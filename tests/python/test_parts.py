@@ -1,4 +1,4 @@
-"""Programs of which each of several devices runs its part: whatever the ranges, the answer is one site's."""
+"""Programs in parts, one per device: with any ranges, the answer equals that of one site."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-# Kernels of simulated devices are compiled by a C++ compiler: without one, the reason says so.
+# Kernels of simulated devices need a C++ compiler: without one, the reason says so.
 pytestmark = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason=str(DEVICES["no_simulated_device"]))
 
 #: Queries over `orders` and `lines`, which lie in the order of their key, `lines` with several rows of most keys. True:
@@ -113,7 +113,7 @@ def tables(orders: int, skew: str) -> dict[str, pa.Table]:
     lines = sizes[skew]
     lined = [key for key in keys for _ in range(lines(key))]
     names = ["red", "green", None, "blue"]
-    # Keys beyond 32 bits, and those of a part of the orders.
+    # Keys beyond 32 bits, and keys of some of the orders.
     wide = [*range(-2 * orders, 2 * orders, 3), *(2**31 + 7 * i for i in range(1500)), 2**31 - 1, -(2**31)]
     few = list(range(10, 1500))
     return {
@@ -169,7 +169,7 @@ def test_parts_by_a_key_add_up(
     query, in_parts = KEYED[name]
     expected = sorted_rows(other.sql(query).fetchall())
     con.execute("SET warpmill.debug.placement_seed = off")
-    # Where most rows have one key, there is nothing to cut.
+    # With one key in most rows there is nothing to cut.
     if in_parts is not None and request.node.callspec.params["keyed"] == "even":
         assert (parts(con, query) is not None) == in_parts, con.sql(f"EXPLAIN {query}").fetchall()
     for seed in ["off", *range(1, 1 + trials(2))]:
@@ -188,7 +188,7 @@ def test_scans_that_meet_are_split_by_the_same_key(
         assert "each with its range of lines.l in 2 scans" in found
         assert "rows of pipeline" in found, found
         assert "in 3 scans" in str(parts(con, KEYED["three"][0])) or "in 4 scans" in str(parts(con, KEYED["three"][0]))
-        # What lies in another order is read as a whole, for the rows of a device's range.
+        # A table in another order is read completely, for the rows of a device's range.
         assert "its range of orders.o in 2 scans" in str(parts(con, KEYED["another order"][0]))
         assert "its range of orders.o in 2 scans" in str(parts(con, KEYED["another order, largest"][0]))
     # No order to cut by.
@@ -252,7 +252,7 @@ def test_tpch_in_parts(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]], devi
 
 
 def test_each_device_reads_its_part_only(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:
-    """Devices copy the row segments of their ranges, and those at both sides of a cut twice."""
+    """Devices copy the row segments of their ranges, and those on a cut twice."""
     folder, expected = tpch
     sql = dict(_warpmill.queries("tpch"))
     name = next(name for name in sql if name.lstrip("q0") == "12")
@@ -272,7 +272,7 @@ def test_each_device_reads_its_part_only(tpch: tuple[Path, dict[str, list[tuple[
 def exchanged(
     con: warpmill.Connection, name: str, expected: list[tuple[Any, ...]]
 ) -> tuple[int, list[list[int]] | None]:
-    """Bytes that a query brings from the host, and from device to device, all of which must be as planned."""
+    """Bytes that a query copies from the host, and between devices, all of which must be as planned."""
     result = con.sql(dict(_warpmill.queries("tpch"))[name])
     assert rows(result) == expected
     (program,) = result.profile["programs"]
@@ -313,7 +313,7 @@ def test_what_all_devices_need_crosses_the_link_to_the_host_once(
         assert off == once + totals[count], "what does not come from the host comes from another device"
         assert found["staged"] == found["auto"]
     if not TPCH[number]:
-        # Nothing is on two devices but what all have.
+        # Only data that all devices need is on two devices.
         assert totals[3] == 2 * totals[2]
 
 
@@ -330,7 +330,7 @@ def test_what_one_device_has_is_copied_from_it(tpch: tuple[Path, dict[str, list[
         assert [row[0] for row in traffic] == [0, 0, 0], "the first device has all"
         assert traffic[1] == traffic[2] == [0, 0, 0], "nobody else has anything"
         assert min(traffic[0][1:]) > 0
-        # Dictionaries hold addresses: each device has its own from the host.
+        # Dictionaries contain addresses: each device gets its own from the host.
         assert host < min(traffic[0][1:]) / 10
         _warpmill.clear_device_caches()
         text = "\n".join(str(row[-1]) for row in con.sql(f"EXPLAIN ANALYZE {sql[name]}").fetchall())
@@ -361,12 +361,12 @@ def test_mirrored_data_is_read_from_other_devices(
                 moved[name] = sum(map(sum, found["exchange"]["traffic"]))
                 copied = {transfer["what"]: transfer["bytes"] for transfer in found["transfers"]}
                 assert copied.get("data from other devices", 0) == moved[name]
-    # With room for all of it, nothing that is on all devices travels, and all that is on one.
+    # With room for everything, replicated data are not copied between devices, and other data are.
     if limit == "0":
         assert all((bytes_moved > 0) == (replication == "never") for bytes_moved in moved.values()), moved
 
 
-#: Queries whose rows devices send to each other with some placement, and how.
+#: Queries whose rows devices exchange under some placement, and the exchange.
 SENT = {
     "a scan in another order": (
         "SELECT o, count(e), min(x) FROM orders LEFT JOIN events ON o = e AND x < 40 GROUP BY o",
@@ -460,12 +460,12 @@ def test_devices_send_rows_to_each_other(
         assert sorted_rows(con.sql(query).fetchall()) == expected
         con.execute("SET warpmill.device_exchange = auto")
     con.execute("SET warpmill.debug.placement_seed = off")
-    # Where most rows have one key, there is nothing to cut.
+    # With one key in most rows there is nothing to cut.
     assert moved or request.node.callspec.params["keyed"] != "even", "no placement sends rows"
 
 
 def test_many_queries_send_rows_at_once(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:
-    """With little memory for queries that wait for each other, some run again elsewhere, and none waits for ever."""
+    """With little memory for queries that wait for each other, some run again elsewhere, without a deadlock."""
     folder, expected = tpch
     sql = dict(_warpmill.queries("tpch"))
     names = [name for name in sql if name.lstrip("q0") in {"13", "16", "20"}]

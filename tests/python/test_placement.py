@@ -28,7 +28,7 @@ ROWS = 11 * 1024 + 300
 #: Placements at random that are tried of all queries together. `WARPMILL_PLACEMENTS` says how many.
 PLACEMENTS = trials(10_000, "WARPMILL_PLACEMENTS")
 
-#: Each shares a scan of `facts`, by states or by rows.
+#: Each shares a scan of `facts`, with states or rows as results of the sites.
 QUERIES = {
     "sums": "SELECT sum(amount), count(*), count(amount), avg(amount), min(price), max(day) FROM facts",
     "filtered": "SELECT sum(price), max(note), min(shop) FROM facts WHERE amount > 20 AND day < DATE '1990-01-01'",
@@ -122,7 +122,7 @@ def placed(request: pytest.FixtureRequest) -> Iterator[warpmill.Connection]:
 
 
 def rows(answer: Any) -> list[tuple[Any, ...]]:
-    """The rows in an order that does not depend on who has found them, floats as far as sums of them agree."""
+    """The rows in a canonical order, floats rounded to the precision of sums."""
 
     def value(item: Any) -> Any:
         return float(f"{item:.9g}") if isinstance(item, float) and math.isfinite(item) else item
@@ -171,7 +171,7 @@ def test_whoever_comes_first_has_the_same_answer(placed: warpmill.Connection, na
 @pytest.mark.parametrize("device", ["sim", "sim:3"])
 @pytest.mark.parametrize("data", ["host", "pinned", "mirrored", "cache"])
 def test_no_row_segment_is_lost_to_a_faster_site(tmp_path: Path, device: str, data: str) -> None:
-    """The CPU leaves what others have done sooner, and waits for it."""
+    """The CPU leaves row segments that other sites finish sooner, and waits for them."""
     count = 200_000
     with warpmill.connect(tmp_path / "db", segment_rows=8192) as con:
         con.execute(f"CREATE TABLE t AS SELECT i AS k, i % 7 AS g FROM range(0, {count}) r(i)")
@@ -180,7 +180,7 @@ def test_no_row_segment_is_lost_to_a_faster_site(tmp_path: Path, device: str, da
         for _ in range(trials(10)):
             result = con.sql("SELECT count(*), sum(k), count(DISTINCT g) FROM (SELECT g, k FROM t WHERE k >= 0)")
             assert result.fetchall() == [(count, count * (count - 1) // 2, 7)]
-            # Row segments that metadata rules out are nobody's.
+            # Pruned row segments are assigned to no site.
             assert con.sql("SELECT count(*), sum(k) FROM t WHERE k < 50000").fetchall() == [(50_000, 1_249_975_000)]
             assert rows(con.sql("SELECT g, count(*) FROM t GROUP BY g")) == sorted(
                 (g, len(range(g, count, 7))) for g in range(7)
@@ -211,7 +211,7 @@ def test_explain_says_why_one_site_runs_all(placed: warpmill.Connection, name: s
 
 
 def test_first_runs_need_not_wait_for_a_compiler(placed: warpmill.Connection, request: pytest.FixtureRequest) -> None:
-    # The process keeps kernels: those of this query are new each time.
+    # The process caches kernels: those of this query are new in each test case.
     aggregate = {"sim": "max", "sim:3": "min"}[request.node.callspec.params["placed"]]
     query = f"SELECT shop, {aggregate}(id % 13) AS m, sum(amount) AS s FROM facts WHERE id % 5 <> 2 GROUP BY shop"
     other = query.replace("<> 2", "<> 3")

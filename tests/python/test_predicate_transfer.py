@@ -1,4 +1,4 @@
-"""Aggregations that are joined on a group key: the rows whose groups the join drops are not read."""
+"""Aggregations that are joined on a group key: rows of groups that the join drops are not read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if json.loads(_warpmill.devices())["no_simulated_device"] is None:
 
 
 def _facts() -> pa.Table:
-    """Rows of which one key has a third, some keys and values are NULL, and sums of parts leave what whole sums fit."""
+    """Rows with one frequent key (a third), some NULLs, and partial sums beyond the total's range."""
     keys = [None if i % 97 == 0 else 7 if i % 3 == 0 else (i * 7919) % KEYS for i in range(ROWS)]
     return pa.table(
         {
@@ -50,7 +50,7 @@ def _few() -> pa.Table:
     )
 
 
-#: Queries of which a scan of `facts` below the aggregation is pruned by the keys of `few`.
+#: Queries in which the keys of `few` prune a scan of `facts` below the aggregation.
 PRUNED = {
     "scalar of the key": """SELECT f.k, f.mark, s FROM few f
         JOIN (SELECT k, sum(v) AS s, count(*) AS n FROM facts GROUP BY k) a ON a.k = f.k""",
@@ -75,7 +75,7 @@ PRUNED = {
         (SELECT k, v FROM facts UNION ALL SELECT k, 1000 FROM facts WHERE k2 = 1) GROUP BY k) a ON a.k = f.k""",
 }
 
-#: Queries that read all rows: what they make of groups, or of their number, depends on groups that have no partner.
+#: Queries that read all rows: their results depend on groups without a partner, or on the number of groups.
 WHOLE = {
     "left join": """SELECT f.k, a.k, s FROM (SELECT k, sum(v) AS s FROM facts GROUP BY k) a
         LEFT JOIN few f ON a.k = f.k""",
@@ -85,14 +85,14 @@ WHOLE = {
         (SELECT k, sum(v) AS s FROM facts GROUP BY k ORDER BY s DESC, k LIMIT 100) a ON a.k = f.k""",
     "rank between": """SELECT f.k, r FROM few f JOIN (SELECT k, rank() OVER (ORDER BY s, k) AS r FROM
         (SELECT k, sum(v) AS s FROM facts GROUP BY k)) a ON a.k = f.k""",
-    # Of two dictionaries.
+    # Keys with two dictionaries.
     "text": """SELECT f.name, a.s FROM few f
         JOIN (SELECT name, sum(v) AS s FROM facts GROUP BY name) a ON a.name = f.name""",
     "computed key": """SELECT f.k, s FROM few f
         JOIN (SELECT k + 1 AS k, sum(v) AS s FROM facts GROUP BY k + 1) a ON a.k = f.k""",
     "on the aggregate": """SELECT f.k, a.k, a.n FROM few f
         JOIN (SELECT k, count(*) AS n FROM facts GROUP BY k) a ON a.n = f.k""",
-    # Of a group that lacks rows, the sum might not fit.
+    # The sum of an incomplete group might not fit.
     "a cast that may fail": """SELECT f.k, s FROM few f
         JOIN (SELECT k, CAST(sum(swing) AS TINYINT) AS s FROM facts WHERE k <> 7 AND k2 < 4
               GROUP BY k HAVING abs(sum(swing)) < 100) a ON a.k = f.k""",
@@ -152,7 +152,7 @@ def test_few_or_no_keys(con: warpmill.Connection, judge: duckdb.DuckDBPyConnecti
 
 
 def test_rows_are_left_out(con: warpmill.Connection) -> None:
-    """The aggregation gets the rows of the keys that are asked for, and few others."""
+    """The aggregation reads the rows of the requested keys, and few others."""
     result = con.execute("""SELECT a.s FROM (SELECT * FROM few WHERE k = 11) f
         JOIN (SELECT k, sum(v) AS s FROM facts GROUP BY k) a ON a.k = f.k""")
     program = result.profile["programs"][0]

@@ -45,7 +45,7 @@ def test_tables_with_metadata_of_another(con: warpmill.Connection) -> None:
     assert result.fetchone() == (20_000, sum(row for row in range(100_000) if row * 7 % 100 % 5 == 0))
     assert counters(result)["zones_by_sideways"] >= 4
     con.create_table("bare", facts(), pruning="none", sort_by="v")
-    # Row segments, of which sorted rows have one for each 65536 of them.
+    # Row segments: sorted rows have one for every 65536.
     assert counters(con.sql("SELECT count(*) FROM bare WHERE v < 10"))["zones"] == 2
     with pytest.raises(ValueError, match="exclude each other"):
         con.create_table("x", facts(), sort_by=["v"], cluster="auto")

@@ -38,7 +38,7 @@ AGGREGATES = [
     "percentile_cont(0.3) WITHIN GROUP (ORDER BY d), percentile_disc(0.3) WITHIN GROUP (ORDER BY d DESC)",
 ]
 
-#: What stays in lists.
+#: Aggregates that still use lists.
 OTHERS = [
     "median(day), median(exact)",
     "quantile_cont(x, [0.25, 0.75]), quantile_cont(n, 1/3.0)",

@@ -1,6 +1,6 @@
-"""Joins on inequalities and ranges beside DuckDB.
+"""Joins on inequalities and ranges compared with DuckDB.
 
-The rows of a build are in order, and those between two bounds are found in it.
+The rows of a build side are sorted, and rows between two bounds are found by search.
 """
 
 from __future__ import annotations

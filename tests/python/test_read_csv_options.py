@@ -1,4 +1,4 @@
-"""The options of ``read_csv`` that say how records and values are written, beside DuckDB."""
+"""The options of ``read_csv`` for the format of records and values, compared with DuckDB."""
 
 from __future__ import annotations
 

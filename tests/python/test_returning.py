@@ -44,7 +44,7 @@ STATEMENTS = (
     "SET v = 9 WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, s) VALUES (n.id, 'new') RETURNING id, s, v",
 )
 
-#: Of a table with a key.
+#: Statements over a table with a key.
 UPSERTS = (
     "INSERT INTO k VALUES (1, 5), (9, 6) ON CONFLICT (id) DO NOTHING RETURNING *",
     "INSERT INTO k VALUES (1, 5), (9, 6) ON CONFLICT (id) DO UPDATE SET n = excluded.n + k.n RETURNING id, n * 2 AS m",

@@ -75,7 +75,7 @@ def test_tpch_has_the_same_answers(name: str, sql: str, tpch: warpmill.Connectio
 
 N = 300_000
 
-#: Everything that is put aside, over keys with duplicates, skew and NULLs.
+#: All spilling operators, over keys with duplicates, skew and NULLs.
 QUERIES = {
     "groups": """SELECT count(*), sum(n), sum(v), min(lo), max(hi), round(sum(x), 3), sum(d) FROM (
                  SELECT k, count(*) AS n, sum(v) AS v, min(s) AS lo, max(s) AS hi, avg(x) AS x,
@@ -196,7 +196,7 @@ def test_results_come_out_of_files(
     if name != "none":
         assert spilled(found) > 1 << 20
     if name == "sort":
-        # The rows take more than 10 MB; what operators held is the limit, and what each may hold in any case.
+        # The rows take more than 10 MB; operators held the limit, plus the minimum of each.
         assert all(program["peak_memory"] < 4 << 20 for program in found.profile["programs"])
     given = list(map(str, found.fetchall()))
     assert (given if ordered else sorted(given)) == (expected if ordered else sorted(expected))

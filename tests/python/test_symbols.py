@@ -1,4 +1,4 @@
-"""Tables whose strings are stored in symbols: the same answers as of plain strings, everywhere, and smaller."""
+"""Tables with strings encoded as symbols: the same answers as with plain strings, everywhere, and fewer bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that differ in constants only: one optimized plan serves them, and each means what it means."""
+"""Statements that differ in constants only: they share one optimized plan, and each has its own result."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_planned_by_text(ours: warpmill.Connection, duck: duckdb.DuckDBPyConnect
     for values in dict.fromkeys(constants):
         statement = text.format(*values)
         assert ours.execute(statement).fetchall() == duck.execute(statement).fetchall(), statement
-    # Another connection: this one keeps plans of all of these.
+    # Another connection: this one has cached the plans of all of these.
     with warpmill.connect() as con:
         for table in TABLES:
             con.execute(table)
@@ -300,7 +300,7 @@ def test_parameters_are_planned_by_text(own: warpmill.Connection) -> None:
     rows = [own.execute(text, values).fetchall() for values in params]
     own.set("warpmill.debug.plan_templates", "off")
     assert rows == [own.execute(text, values).fetchall() for values in params]
-    # Of other types they mean something else.
+    # With constants of other types the meaning differs.
     own.set("warpmill.debug.plan_templates", "on")
     assert _state(own, text, ["%1", 10.5, "2021-01-01"]) == "plan"
 
@@ -379,7 +379,7 @@ def test_texts_that_have_no_value(own: warpmill.Connection) -> None:
 
 
 def test_sums_that_become_wide(own: warpmill.Connection) -> None:
-    """A program that is given up is made anew with the constants of its own statement."""
+    """An abandoned program is rebuilt with the constants of its own statement."""
     # The join gives 40,200 rows where 800 are expected.
     own.execute(
         "CREATE TABLE skew AS SELECT CASE WHEN range < 200 THEN 0 ELSE range END AS k, range AS n, "
@@ -411,7 +411,7 @@ def test_answers_from_statistics_are_of_their_statement(own: warpmill.Connection
 
 
 def test_programs_that_are_placed_again_within_others() -> None:
-    """A program is given up for one whose functions the host calls, and a part of that for wide sums."""
+    """A program is replaced by one whose functions the host calls, and a part of that by one with wide sums."""
 
     def total(x: Any) -> Any:
         found = 0

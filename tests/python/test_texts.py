@@ -7,7 +7,7 @@ import pytest
 import warpmill
 from warpmill.cli.statements import complete, split
 
-#: Texts that a query must give as they are, in each form of a string.
+#: Texts that a query must return unchanged, in each form of a string.
 CONTENTS = ("a  b", "a b", "it's  -- no comment", "a /* b */ c", "1_0", "?", "$1", "x;  y", "'", '"', "/*", "--")
 
 
@@ -22,7 +22,7 @@ def _forms(content: str) -> list[str]:
 
 @pytest.mark.parametrize("content", CONTENTS)
 def test_strings_are_what_they_are(con: warpmill.Connection, content: str) -> None:
-    """Of cached plans too, as parameters stand beside them, and in tables that are made of them."""
+    """Also from cached plans, next to parameters, and in tables made of them."""
     con.sql("CREATE TABLE t AS SELECT 1 AS i")
     for form in _forms(content):
         for other in _forms(content.replace("  ", " ")):

@@ -38,7 +38,7 @@ def count(con: warpmill.Connection, table: str = "t") -> int:
     return found
 
 
-#: Statements of which each is run on both sides, with the state of all tables compared after it. `?`: it fails on both.
+#: Statements that run on both sides, with the state of all tables compared after each. `?`: it fails on both.
 STEPS = """
 BEGIN
 INSERT INTO t VALUES (100, 1), (101, 2)
@@ -98,7 +98,7 @@ def test_statements_are_those_of_duckdb(con: warpmill.Connection) -> None:
                 con.execute(sql)
         else:
             expected, found = peer.execute(sql).fetchall(), con.execute(sql).fetchall()
-            # Numbers of rows, and what RETURNING says.
+            # Numbers of rows, and rows of RETURNING.
             assert found == expected or not sql.startswith(("INSERT", "UPDATE", "DELETE", "MERGE")), sql
         tables = sorted(name for (name,) in peer.execute("SHOW TABLES").fetchall())
         assert sorted(name for (name,) in rows(con, "SHOW TABLES")) == tables, sql
@@ -119,7 +119,7 @@ def test_others_see_the_commit_alone(tmp_path: Path) -> None:
         assert (count(con, "a"), count(con, "b")) == (2, 2)
         assert count(other, "a") == 1
         assert [name for (name,) in rows(other, "SHOW TABLES")] == ["a", "gone"]
-        # What is written by one is not written by another meanwhile; it is by the next.
+        # A table that one transaction has written cannot be written by another, until the first ends.
         with pytest.raises(warpmill.ConflictError):
             other.execute("INSERT INTO a VALUES (3)")
         with pytest.raises(warpmill.ConflictError):
@@ -467,7 +467,7 @@ def test_names_that_are_taken(tmp_path: Path) -> None:
             con.commit()
         assert not con.in_transaction
         assert (count(con, "y"), rows(con, "FROM x")) == (0, [(2,)])
-        # Of two that make the same table, one comes too late, whoever it is.
+        # Of two transactions that create the same table, the later one fails.
         for side in (con, other):
             side.begin().execute("CREATE TABLE IF NOT EXISTS log (n INTEGER)")
             side.execute("INSERT INTO log VALUES (1)")

@@ -1,4 +1,4 @@
-"""Compiled aggregate functions on the simulated device beside the host, which gathers rows and runs the same code."""
+"""Compiled aggregate functions on the simulated device compared with the host, which runs the same code."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def total(x: Any) -> Any:
 
 
 def spread(x: Any) -> Any:
-    """Two reductions, one over the result of the other, which skip what is missing."""
+    """Two reductions, one over the result of the other, which skip missing values."""
     return math.sqrt(((x - x.mean()) ** 2).sum() / 4) if x.count() > 1 else None
 
 
 def welch(x: Any, y: Any) -> Any:
-    """A t-test whose sums are a loop's."""
+    """A t-test with sums computed in a loop."""
     n = 0
     sx = 0.0
     sy = 0.0
@@ -87,7 +87,7 @@ class Both:
             con.create_table(name, rows)
 
     def check(self, sql: str, *, on_device: bool = True) -> list[tuple[Any, ...]]:
-        """Compares the rows of a query, as they are ordered; nothing but the device runs it, if that is asked."""
+        """Compare the ordered rows of a query; optionally only the device may run it."""
         self.device.set("fallback", "error" if on_device else "allow")
         result = self.device.sql(sql)
         found, known = result.fetchall(), self.host.sql(sql).fetchall()
@@ -222,7 +222,7 @@ def test_many_groups(both: Both, rows: int) -> None:
 
 
 def test_what_a_function_gives_up_is_pythons(both: Both) -> None:
-    """A NULL in arithmetic, a division by zero, an overflow: results and exceptions are those of the host."""
+    """A NULL in arithmetic, a division by zero, an overflow: results and exceptions equal the host's."""
     both.create_table("g", pa.table({"k": [1, 1, 2, 3], "i": [2**62, 2**62, 3, None], "x": [1.0, 2.0, 4.0, None]}))
 
     def multiplied(x: Any) -> Any:
@@ -348,7 +348,7 @@ def test_loops_over_very_many_rows_are_the_hosts(both: Both) -> None:
 
 
 def test_interrupts(both: Both) -> None:
-    """A loop without an end is given up by the device, and stopped on the host."""
+    """The device abandons an endless loop, the host stops it."""
 
     def endless(x: Any) -> Any:
         n = len(x)

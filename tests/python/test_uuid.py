@@ -149,7 +149,7 @@ EQUAL = [
 
 
 def described(con: Any, query: str) -> list[Any]:
-    """Give names and types of a query's columns; nothing of what is no query."""
+    """The names and types of a query's columns; none for other statements."""
     if query.startswith(("DESCRIBE", "PIVOT")):
         return []
     return [row[:2] for row in con.sql(f"DESCRIBE {query}").fetchall()]
@@ -390,7 +390,7 @@ def test_frames(con: warpmill.Connection) -> None:
             assert kinds[0] == kinds[1]
     con.create_table("made", arrow)
     assert con.sql("SELECT typeof(e), typeof(b) FROM made LIMIT 1").fetchall() == [("UUID", "BLOB")]
-    # Results stay what they are where they are read again.
+    # Results keep their types where they are read again.
     rows = con.sql("SELECT e, [e] AS l FROM made")
     assert con.sql("SELECT e, typeof(e), typeof(l) FROM rows").fetchall()[0] == (values[0], "UUID", "UUID[]")
     con.create_table("copied", rows)

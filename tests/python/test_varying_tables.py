@@ -1,4 +1,4 @@
-"""Common table expressions whose rows differ from run to run: all that read one read the same rows."""
+"""Common table expressions whose rows differ from run to run: all readers of one see the same rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def con() -> warpmill.Connection:
     return con
 
 
-#: Statements whose answer is one number, whatever is drawn.
+#: Statements with one number as their answer, whatever random values are drawn.
 STATEMENTS = {
     "names": ("WITH t AS (SELECT uuid() AS u FROM range(30)) SELECT count(*) FROM t a JOIN t b ON a.u = b.u", 30),
     "materialized": (

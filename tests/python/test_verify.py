@@ -1,4 +1,4 @@
-"""The judge of the benchmarks: what it lets pass, and what it must not."""
+"""The comparison of answers in the benchmarks: accepted and rejected differences."""
 
 from __future__ import annotations
 

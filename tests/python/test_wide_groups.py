@@ -1,4 +1,4 @@
-"""Groups by integers and texts together, beside DuckDB: devices look for them by the integers first."""
+"""Groups by integers and texts together, compared with DuckDB: devices compare the integers first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window functions beside DuckDB: functions and frames over random rows, and where windows are in queries."""
+"""Window functions compared with DuckDB: functions and frames over random rows, and positions of windows in queries."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Both:
         self.ours.execute("SET warpmill.fallback = 'error'")
 
     def check(self, sql: str) -> None:
-        """Compares the rows of a query, as they are ordered."""
+        """Compare the ordered rows of a query."""
         ours, theirs = self.ours.execute(sql).fetchall(), self.theirs.execute(sql).fetchall()
         assert len(ours) == len(theirs), sql
         for mine, other in zip(ours, theirs, strict=True):
@@ -96,7 +96,7 @@ def both() -> Iterator[Both]:
 
 
 PARTITIONS = ["", "PARTITION BY g", "PARTITION BY s", "PARTITION BY g, p", "PARTITION BY f"]
-#: Orders without peers: where rows count.
+#: Orders without peers, for functions that depend on single rows.
 ORDERS = [
     "id",
     "o, id",
@@ -269,7 +269,7 @@ def test_sums_beyond_their_type_are_errors(frame: str) -> None:
 
 
 def test_rows_beyond_the_memory_limit_are_put_aside_or_an_error() -> None:
-    """A limit leaves windows to DataFusion, whose input is sorted in files; without these they are an error."""
+    """With a memory limit, DataFusion runs windows and sorts their input in files; without spilling, an error."""
     query = "SELECT max(r) FROM (SELECT row_number() OVER (PARTITION BY g ORDER BY i) AS r FROM t)"
     with warpmill.connect() as con:
         con.execute("CREATE TABLE t AS SELECT range AS i, range % 7 AS g FROM range(1000000)")

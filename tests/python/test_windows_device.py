@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reas
 
 
 class OnDevice(Both):
-    """As `Both`, where nothing but the simulated device may run what Warpmill runs."""
+    """As `Both`, where only the simulated device may run programs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ def test_data_that_passes_through(both: OnDevice, data: str, partitions: int) ->
 
 
 def test_results_feed_the_device(both: OnDevice) -> None:
-    """What follows a window is the device's, too."""
+    """Operators above a window run on the device, too."""
     ranks = "SELECT o, rank() OVER (PARTITION BY g ORDER BY o) AS r FROM many"
     sql = f"SELECT r, count(*), sum(o) FROM ({ranks}) GROUP BY r ORDER BY r"
     both.check(sql)

@@ -36,7 +36,7 @@ def test_policies_differ_in_what_goes_from_device_to_device(tmp_path: Path) -> N
         assert row["peer_bytes"] == sum(map(sum, row["traffic"]))
     for workload in lancelot.WORKLOADS:
         one, every = rows[workload, "never"], rows[workload, "always"]
-        # Dimensions that are on one device are read there; what is on all is not.
+        # Dimensions on one device are read from there; dimensions on all devices are not transferred.
         assert one["peer_bytes"] > 0 == every["peer_bytes"]
         assert one["own_bytes"] + one["peer_bytes"] == every["own_bytes"]
 

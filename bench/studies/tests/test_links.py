@@ -74,7 +74,7 @@ def test_memory_and_disk_have_links(tmp_path: Path) -> None:
     found = measured(tmp_path)
     by_link = {row["link"] for row in found["links"]}
     assert "memory copy" in by_link
-    # Some file systems have no reads past the page cache, which is said then.
+    # Some file systems do not support direct reads; the report says so.
     assert ("disk" in by_link) != bool(found["skipped"])
     assert [row["bytes"] for row in found["links"] if row["link"] == "memory copy"] == links.sizes(True)
     assert all(0 < row["best_seconds"] <= row["seconds"] for row in found["links"])

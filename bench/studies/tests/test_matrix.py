@@ -28,7 +28,7 @@ QUERIES = ("1", "6")
 
 
 def command(*options: object) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, for it binds itself to cores."""
+    """In its own process, because it binds itself to cores."""
     program = [sys.executable, "-m", "warpmill", "bench", *map(str, options)]
     return subprocess.run(program, capture_output=True, text=True, check=False)
 
@@ -231,7 +231,7 @@ def test_all_queries_of_a_suite_have_duckdbs_rows(name: str, tmp_path: Path, mon
     ours = [row for row in rows if row["engine"] == "warpmill"]
     assert [row["query"] for row in ours] == [query.name for query in suites.queries(suite.name, size)]
     assert all(row["verified"] is True for row in ours)
-    # Nothing needs the tables any more; what they were is in the report.
+    # The tables are not needed any more; the report describes them.
     assert list((tmp_path / "data").iterdir()) == []
     found = json.loads((tmp_path / "matrix.json").read_text())
     assert {row["query"] for row in found["filters"]} == {one.query for one in suite.selections}

@@ -30,7 +30,7 @@ H200: dict[str, Any] = {"gpu": "H200", "efficiency": 1.3, "bmax": 57e9, "s0": 2e
 
 @pytest.fixture(scope="module")
 def exact() -> Report:
-    """Two machines without noise, whose copies run beside nothing."""
+    """Two machines without noise, whose copies do not overlap with other work."""
     return Report([matrix(**H100), matrix(**H200)])
 
 
@@ -107,7 +107,7 @@ def test_limits_and_configurations_follow_from_the_parts(exact: Report) -> None:
     assert limits["H200", "per data set"] == pytest.approx(1.3 / computing / 1e9)
     rows = {(row["device"], row["link"]): row for row in content["configurations"]}
     assert {link for _, link in rows} >= {"pinned to device (H200)", "NVLink 4.0 (MaxBench)"}
-    # A configuration that nobody measured: the H200 behind the H100's link.
+    # A configuration that was not measured: the H200 behind the H100's link.
     row, size, link = rows["H200", "pinned to device (H100)"], SIZES[-1], Link(55e9, 1e5)
     operators = sum(slope / 1.3 * INPUTS[name] * size + fixed for name, (slope, fixed) in QUERIES.items())
     each = sum(float(link.seconds(bytes_in * size)) for bytes_in in INPUTS.values())
@@ -170,7 +170,7 @@ def bench(*arguments: object) -> Result:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the command over two noisy machines, one of which has a name that is HTML."""
+    """The files of the command over two noisy machines, one of them with HTML in its name."""
     folder: Path = tmp_path_factory.mktemp("model")
     evil = matrix(**H200, noise=0.03, overlap=0.4, seed=2)
     evil["skipped"].append({"what": "<script>alert(1)</script>", "reason": "a & b"})

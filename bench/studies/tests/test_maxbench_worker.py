@@ -57,7 +57,7 @@ def test_large_results_are_compared_by_a_statement_about_them(
 ) -> None:
     monkeypatch.setattr(worker, "MOST_ROWS", 5)
     monkeypatch.setattr(answers, "MOST_ROWS", 5)
-    # Answers of their own: those that are kept have all rows.
+    # A separate store of answers: the rows are kept completely.
     known = answers.Answers(suites.suite("h2o"), data, 2, 60)
     known._kept, known._known = tmp_path / "answers.json", {}
     queries = suites.queries("h2o", SIZE, ("2", "5"))
@@ -66,7 +66,7 @@ def test_large_results_are_compared_by_a_statement_about_them(
     for row in rows:
         assert row["rows"] > 5
         assert row["verified"] is (None if engine == "duckdb" else True), row
-    # Kept answers are those that were learned.
+    # Kept answers equal the learned ones.
     again = answers.Answers(suites.suite("h2o"), data, 2, 60)
     again._known = {sql: answers.Answer.of_json(one.as_json()) for sql, one in known._known.items()}
     assert again._known == known._known

@@ -98,14 +98,14 @@ def test_every_placement_has_the_same_answers_at_every_size(data: Path, tmp_path
         if name != "gpu_streaming":
             assert (row["hits"] == 0) == (percent == 0)
             assert (row["misses"] == 0) == (percent == 100)
-    # With copies of everything, next to nothing travels; what travels less is what copies were found of.
+    # With copies of all segments almost nothing is transferred; the transfers saved equal the bytes found in copies.
     segments = [rows[percent, "gpu"] for percent in (0, 50, 100)]
     assert segments[0]["link_bytes"] > segments[1]["link_bytes"] > segments[2]["link_bytes"]
     assert segments[2]["link_bytes"] < 0.05 * segments[0]["link_bytes"]
     assert rows[0, "gpu_streaming"]["link_bytes"] == rows[100, "gpu_streaming"]["link_bytes"]
     assert len({row["hits"] + row["misses"] for row in segments}) == 1
     assert len({row["hit_bytes"] + row["miss_bytes"] for row in segments}) == 1
-    # Each query ran twice: what had no copy travelled, besides constants and results.
+    # Each query ran twice: segments without copies were transferred, besides constants and results.
     for row in segments:
         assert 2 * row["link_bytes"] == pytest.approx(row["miss_bytes"], rel=0.01, abs=20_000)
 
@@ -165,7 +165,7 @@ def test_reads_are_counted_without_those_of_the_study(database: Path) -> None:
             assert 0 < sum(column["cached_bytes"] for column in columns.values()) <= cache.bytes <= 100_000
             assert all(column["cached_bytes"] <= column["bytes"] for column in columns.values())
             if policy.endswith("_column"):
-                # Of a column that queries read as a whole, all or nothing.
+                # Columns that queries read completely are cached completely or not at all.
                 assert columns["lo_custkey"]["cached_bytes"] in (0, columns["lo_custkey"]["bytes"])
     assert (one.wrong, one.errors) == ([], [])
     assert all(hits > 4 for hits, _ in found.values())
@@ -235,7 +235,7 @@ def test_optimizations_are_left_out_one_by_one(data: Path, tmp_path: Path) -> No
     def read(name: str, variant: str | None) -> int:
         return int(rows[name, variant]["cpu_bytes"] + rows[name, variant]["gpu_bytes"])
 
-    # One year of seven is asked for.
+    # The query selects one year of seven.
     assert read("segment skipping", "without") > 3 * read("all", None)
     assert read("segment skipping", "alone") < read("none", None) / 3
 

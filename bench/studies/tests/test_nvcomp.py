@@ -1,4 +1,4 @@
-"""The comparison with nvCOMP, as far as it needs no GPU: what goes by value, the data, the quotients."""
+"""The comparison with nvCOMP, as far as it needs no GPU: arguments by value, data, ratios."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_structures_are_those_of_the_headers(name: str) -> None:
     structure = STRUCTURES[name][0]
     assert [field[1] for field in fields] == [field[0] for field in structure._fields_]
     for kind, field, count in fields:
-        # Other types are enumerations, of an int's size, and one structure.
+        # Other types are enumerations of the size of int, and one structure.
         size = STRUCTURES[kind][1] if kind in STRUCTURES else SIZES.get(kind, 4)
         assert getattr(structure, field).size == size * int(count or 1), field
 

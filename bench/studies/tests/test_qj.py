@@ -34,7 +34,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_answers_are_duckdbs_with_every_codec(data: Path, tmp_path: Path) -> None:
-    # A second form for certain: what samples choose depends on how fast this machine is just now.
+    # The second form is fixed: a choice by samples would depend on the current speed of the machine.
     options = ["--device", "cpu", "--runs", 1, "--selectivities", "0.02,0.5,1", "--heavy", "zstd"]
     done = run(*options, "--data", data, "--out", tmp_path)
     assert done.exit_code == 0, done.output
@@ -50,12 +50,12 @@ def test_answers_are_duckdbs_with_every_codec(data: Path, tmp_path: Path) -> Non
     for store in report["stores"]:
         used = {codec for codecs in store["columns"].values() for codec in codecs} - {"none"}
         assert used <= ({store["codec"]} if store["codec"] != "sampled" else {"lz4", "snappy", "zstd", "deflate"})
-        # Both forms: each column without a codec, and what gets smaller with one.
+        # Both forms: each column without a codec, and columns that a codec makes smaller with it.
         assert (store["heavy_bytes"] > 0) == (store["codec"] == "auto")
         assert store["codec"] != "auto" or (not used and "lo_orderdate" in store["heavy"])
         assert store["stored_bytes"] <= store["light_bytes"] < store["plain_bytes"]
         assert set(store["columns"]) == set(qj.COLUMNS)
-    # The verification is against the CPU back end; that is compared with DuckDB here.
+    # `--verify` compares with the CPU back end; that is compared with DuckDB here.
     with duckdb.connect() as theirs:
         for name in _warpmill.tables("ssb"):
             path = tmp_path / f"{name}.parquet"
@@ -68,7 +68,7 @@ def test_answers_are_duckdbs_with_every_codec(data: Path, tmp_path: Path) -> Non
                 for joins in range(5):
                     sql = qj.query(joins, 0.3)
                     assert ours.sql(sql).fetchall() == theirs.execute(sql).fetchall()
-        # A selectivity is what its name says.
+        # The measured selectivity matches its name.
         kept = theirs.execute("SELECT avg((lo_quantity < 16)::INT) FROM lineorder").fetchone()
         assert kept is not None
         assert abs(kept[0] - 0.3) < 0.01
@@ -87,7 +87,7 @@ def test_a_device_moves_all_columns_for_every_query(data: Path, tmp_path: Path) 
         assert row["moved_bytes"] >= row["stored_bytes"] * 0.99, row
         assert row["kernel_ms"] > 0
         if row["codec"] == "auto":
-            # The choice and its reason: once what was tried has been seen.
+            # The choice and its reason, once all forms have been tried.
             assert set(row["choice"]["forms"]) == set(qj.COLUMNS)
             assert row["choice"]["reason"] in ("measured", "tried", "predicted")
             assert {fixed["form"] for fixed in row["choice"]["fixed"]} == {"light", "heavy", "heavy_host"}
@@ -184,7 +184,7 @@ def test_findings_follow_from_the_numbers() -> None:
     assert verdicts(made(slow, 0.0005)) == ["reproduced"] * 3
     # Decompression for free: codecs gain everywhere.
     assert verdicts(made({}, 0.00001)) == ["refuted", "partly reproduced", "reproduced"]
-    # A device that is the bottleneck everywhere: nothing depends on what is stored, nothing is gained.
+    # The device is the bottleneck everywhere: codecs make no difference.
     assert verdicts(made({}, 0.0, light=1.0))[1:] == ["refuted", "refuted"]
     # One number of drives says nothing about drives.
     assert verdicts(made(slow, 0.0005, drives=(1,)))[:2] == ["not covered"] * 2

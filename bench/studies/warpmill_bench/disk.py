@@ -1,4 +1,4 @@
-"""The speed of the disk under a database: what reading from it is compared with."""
+"""The speed of the disk under a database, a baseline for reading from it."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ class Disk:
 
     @property
     def gb_per_s(self) -> float | None:
-        """The median of what was measured; None where nothing could be."""
+        """The median of the measurements; None without any."""
         return round(statistics.median(self._rates), 3) if self._rates else None

@@ -26,7 +26,7 @@ from typing import Any
 ROWS = 200_000
 #: Megabytes that the server may have more when all clients have gone than after it was warm.
 GROWN_MB = 200
-#: Statements whose failure is what was asked for.
+#: Words in the errors of cancelled statements.
 CANCELLED = ("cancel", "Cancel", "CANCEL", "EOF", "closed", "closing")
 
 
@@ -46,7 +46,7 @@ class Tally:
             self.times[kind].append(seconds)
 
     def note(self, where: list[str], text: str) -> None:
-        """Keep the first of what went wrong."""
+        """Record the first failure."""
         with self.lock:
             self.counts["wrong" if where is self.wrong else "failed"] += 1
             if len(where) < 20:
@@ -66,7 +66,7 @@ def query(cursor: Any, sql: str, parameters: tuple[object, ...] | None = None) -
 
 
 class Client:
-    """One client: statements with known answers, for as long as it is told."""
+    """One client: statements with known answers, until it is stopped."""
 
     def __init__(self, uri: str, number: int, tally: Tally, end: float) -> None:
         self.uri, self.number, self.tally, self.end = uri, number, tally, end
@@ -165,7 +165,7 @@ class Client:
 
     def error(self, cursor: Any) -> None:
         """A statement that must fail."""
-        # Another text each time: ADBC's cursor does not prepare the text that it had last again.
+        # A different text each time: ADBC's cursor does not prepare the same text twice in a row.
         try:
             query(cursor, f"SELECT nothing_{self.random.randrange(10**9)} FROM facts")
         except Exception as error:
@@ -318,7 +318,7 @@ def quantile(values: list[float], part: float) -> float:
 
 
 def soak(count: int, minutes: float) -> dict[str, Any]:
-    """The whole test; what it found."""
+    """The complete test; returns its findings."""
     warnings.filterwarnings("ignore", message="Cannot disable autocommit")
     with tempfile.TemporaryDirectory() as folder:
         server = Server(Path(folder))

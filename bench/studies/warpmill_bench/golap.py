@@ -45,10 +45,10 @@ LAYOUTS = ("unclustered", "clustered", "filtered")
 #: The causes for which zones are ruled out.
 CAUSES = ("minmax", "histogram", "bloom", "sideways", "keys")
 
-#: With more rows, facts are generated again for each form: copying holds all of them in memory as Arrow.
+#: From this number of rows on, facts are generated again for each form: copying holds all of them in memory as Arrow.
 COPIED_ROWS = 200_000_000
 
-#: Runs that are not measured, of forms with a codec on a device: where it is undone has been tried then.
+#: Unmeasured runs of forms with a codec on a device: the place of decompression has been chosen after them.
 SETTLE = 2
 
 #: Aggregation of the trips of each vendor and month, and the average speed by day, as in Google BigQuery's public
@@ -102,7 +102,7 @@ class Facts:
         return replace(self, sideways=tuple(wanted), label=f"{'+'.join(found)}-")
 
     def of(self, layout: str, queries: Iterable[str]) -> Facts:
-        """As a layout has it, for some queries."""
+        """The layout restricted to the attributes of some queries."""
         return self.filtered(queries) if layout == "filtered" else self
 
     def folder(self, shape: Shape) -> str:
@@ -142,7 +142,7 @@ SUITES = {
 
 @dataclass(frozen=True)
 class Shape:
-    """The way facts are written."""
+    """The options for writing facts."""
 
     layout: str
     form: str = "light"
@@ -159,7 +159,7 @@ class Shape:
         return "-".join(parts)
 
     def pruning(self) -> str:
-        """The metadata that there is: of compared sizes all of it, also where it is more than 1% of the data."""
+        """The metadata of tables: for sweeps of sizes all kinds, even if they take more than 1% of the data."""
         return "all" if self.zone_rows or self.segment_rows else "auto"
 
     def settings(self) -> dict[str, object]:
@@ -182,7 +182,7 @@ def connect(folder: Path, settings: Mapping[str, object]) -> warpmill.Connection
 
 @dataclass(frozen=True)
 class Place:
-    """The place where tables are made, at which scale, and with which settings (of the command line)."""
+    """The folder, scale factor and command-line settings of tables."""
 
     base: Path
     sf: float
@@ -260,7 +260,7 @@ def stored(facts: Facts, layout: str, form: str, folder: Path) -> Row:
 
 
 def counters(profile: dict[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
-    """Sums over all scans, and what the profile says of the largest."""
+    """Sums over all scans, and the profile of the largest."""
     sums: dict[str, int] = defaultdict(int)
     largest: dict[str, Any] = {"zones": 0}
     scans = []
@@ -286,12 +286,12 @@ def ran_on(profile: dict[str, Any]) -> str:
 
 
 def moved(profile: dict[str, Any]) -> int | None:
-    """Bytes of tables that travelled to a device; None on the CPU."""
+    """Bytes of tables transferred to a device; None on the CPU."""
     return None if ran_on(profile) == "cpu" else moved_bytes(profile)
 
 
 def answer(result: warpmill.Relation) -> list[tuple[Any, ...]]:
-    """Rows in an order of their own: without ORDER BY, or where keys are equal, each run may have another."""
+    """Sorted rows: without ORDER BY, or with equal keys, the order may differ between runs."""
     return sorted(result.fetchall(), key=repr)
 
 
@@ -385,7 +385,7 @@ def _row(profiles: list[dict[str, Any]], times: list[float], plain: int, decided
 
 
 def against_disk(rows: list[Row], disk: float | None) -> list[Row]:
-    """Rows with the factor over the disk's bandwidth, and the time that plain bytes take at it; None: not known."""
+    """Rows with the speedup over the disk's bandwidth, and the time for plain bytes at it; None: unknown."""
     return [
         {
             **row,

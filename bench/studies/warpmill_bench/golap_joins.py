@@ -77,7 +77,7 @@ def strategies(con: warpmill.Connection) -> tuple[list[str], list[str]]:
 
 
 def how(profile: dict[str, Any]) -> tuple[str, str]:
-    """The outcome of a strategy: the way the joins went (`fits`: no build was too large), and why not on the device."""
+    """The strategies used by the joins (`fits`: no build was too large), or why they did not run on the device."""
     joins = [p["on_device"]["join"] for p in profile["programs"] if p["on_device"] and p["on_device"].get("join")]
     reasons = [program["not_on_device"] for program in profile["programs"] if program["not_on_device"]]
     if joins:
@@ -97,8 +97,8 @@ def patience(con: warpmill.Connection) -> Iterator[None]:
 
 
 def exceeded(con: warpmill.Connection, sql: str) -> int | None:
-    """The largest power of two that as memory limit does not hold the builds; None: with less, nothing runs."""
-    # The way that reads everything once, however little memory there is.
+    """The largest power of two that is too small a memory limit for the builds; None: nothing runs with less."""
+    # This strategy reads everything once, even with little memory.
     con.set("device_join", "hybrid")
     limit = LARGEST
     while limit >= SMALLEST:
@@ -129,8 +129,8 @@ def measure(
         with connect(database, {"device": "cpu"}) as con:
             customers = next(table.rows for table in con.tables() if table.name == "customer")
             expected = {name: answer(con.sql(SUITES["ssb"].queries[name])) for name in queries}
-        # Not strict: some strategies are about what the CPU does. A session without a limit beside, since a new limit
-        # makes plans anew, and other strategies do not.
+        # Fallbacks are allowed for strategies that use the CPU. A separate session without a limit, because a new limit
+        # invalidates plans, and other strategies do not.
         chosen = {"fallback": "error", **settings}
         with connect(database, chosen) as free, connect(database, chosen) as con:
             there, missing = strategies(con)

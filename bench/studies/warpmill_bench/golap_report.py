@@ -31,7 +31,7 @@ def modes_of(rows: list[Row]) -> list[str]:
 
 
 def store_table(stores: list[Row]) -> Table:
-    """One line per suite, layout and form: what the facts take."""
+    """One line per suite, layout and form: the sizes of the facts."""
     out = Table(title="the facts, stored", title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("facts", "rows", "plain", "stored", "ratio", "metadata", "columns with a codec"):
         out.add_column(name, justify="left" if name in ("facts", "columns with a codec") else "right")

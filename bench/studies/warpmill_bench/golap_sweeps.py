@@ -82,7 +82,7 @@ def sizes(
     disk: Disk,
     told: Callable[[str], None],
 ) -> list[Row]:
-    """Every query in every mode whose form is there, with zones or chunks of each size."""
+    """Every query in every mode with an existing form, for each size of zones or chunks."""
     rows: list[Row] = []
     for value, forms in databases.items():
         modes = [mode for mode, (form, _) in MODES.items() if form in forms]
@@ -95,7 +95,7 @@ def sizes(
 
 
 def commitdate(codec: str, place: Place) -> Path:
-    """A table of `lo_commitdate` alone, in the order in which rows come."""
+    """A table of `lo_commitdate` alone, in row order."""
     folder = place.base / f"ssb-commitdate-{codec}"
     # A batch is a segment at least: 256 KiB of this column.
     with place.writer(folder, codec=codec, segment_rows=131072) as con:
@@ -123,7 +123,7 @@ def pipelines(
     settings: dict[str, str],
     told: Callable[[str], None],
 ) -> list[Row]:
-    """Both scans with every number of pipelines and size of a batch, with and without overlap. Answers as the CPU's."""
+    """Both scans for each number of pipelines and batch size, with and without overlap; checked against the CPU."""
     rows: list[Row] = []
     with connect(database, {"device": "cpu"}) as con:
         expected = {}

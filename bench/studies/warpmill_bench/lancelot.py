@@ -41,7 +41,7 @@ def table_bytes(study: Study) -> int:
 
 
 def added(matrix: Matrix, other: Matrix) -> Matrix:
-    """The sums of the entries of two matrices, either of which may have none."""
+    """The entrywise sum of two matrices, either of which may be empty."""
     if not matrix or not other:
         return matrix or other
     return [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(matrix, other, strict=True)]

@@ -48,7 +48,7 @@ PLACEMENTS: dict[str, dict[str, str]] = {
     "segment": _on_device("segment"),
 }
 
-#: The placements that one site runs alone, and the one that is to be faster than them.
+#: The placements on one site alone, and the one that should be faster.
 SINGLE, HYBRID = ("cpu", "gpu_streaming", "gpu"), "segment"
 
 #: Policies that choose copies; the last is Mordred's.
@@ -65,7 +65,7 @@ OPTIMIZATIONS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "copies while kernels work": ({"device_overlap": "off"}, {"device_overlap": "on"}),
 }
 
-#: With all of them, and with none.
+#: All optimizations, and none.
 ALL = {"placement": HYBRID, "device_cache_policy": "semantic", "pruning": "all", "device_overlap": "on"}
 NONE = {
     "placement": "operator_by_data",
@@ -94,7 +94,7 @@ MOVES = ("copies", "copied_bytes", "evictions", "replacements", "nanos")
 #: Bytes by the memory that they were read of, and over the link.
 TRAFFIC = ("cpu_bytes", "gpu_bytes", "link_bytes")
 
-#: The tables of SSB by what their columns' names begin with.
+#: The tables of SSB by the prefix of their column names.
 TABLES = {"lo": "lineorder", "c": "customer", "s": "supplier", "p": "part", "d": "date"}
 
 
@@ -112,7 +112,7 @@ class Run:
         return float(self.profile.get("wall_nanos", 0)) / 1e6
 
     def traffic(self) -> Row:
-        """Bytes that the CPU read of its memory, those that kernels read of the device's, and those over the link."""
+        """Bytes that the CPU read from host memory, that kernels read from device memory, and that crossed the link."""
         device = self.profile.get("on_device") or {}
         gpu = sum(kernel["bytes"] for kernel in device.get("kernels", []))
         # Work of the host to make segments ready is listed among them.
@@ -134,12 +134,12 @@ class Run:
 
 @dataclass
 class Study:
-    """The place and the options of the measurements, and the wrong answers."""
+    """The folder and options of the measurements, and the wrong answers."""
 
     database: Path
-    #: Of all columns.
+    #: The types of all columns.
     types: dict[str, str]
-    #: Of all sessions: the device, and what the command line says.
+    #: The settings of all sessions: the device, and those of the command line.
     settings: dict[str, str]
     queries: dict[str, str]
     runs: int
@@ -153,9 +153,9 @@ class Study:
 
     @contextmanager
     def session(self, *settings: Mapping[str, str]) -> Iterator[Session]:
-        """A session with these settings, of which later ones count.
+        """A session with these settings, the last of which take precedence.
 
-        Copies are found by the session only whose queries they were made for.
+        Only the session whose queries made copies finds them.
         """
         chosen = {"fallback": "error", **self.settings}
         for some in settings:
@@ -164,7 +164,7 @@ class Study:
             yield Session(self, chosen, con)
 
     def probes(self) -> dict[str, str]:
-        """By column that the queries read, one that reads just that."""
+        """For each column that the queries read, a query that reads only this column."""
         return probes(self.queries.values(), self.types)
 
     def expected(self, sql: str) -> list[tuple[Any, ...]]:
@@ -221,7 +221,7 @@ class Session:
         return Run(ms, profile["plan_cached"], programs[0] if len(programs) == 1 else {})
 
     def tried(self, sql: str) -> Run | None:
-        """The same; None where it does not run: the session has ended then."""
+        """The same; None if it fails, which ends the session."""
         try:
             return self.run(sql)
         except warpmill.Error:
@@ -258,8 +258,8 @@ class Cache:
         self._seen: Row = {}
 
     def begin(self) -> None:
-        """Forget what queries have read; no copies are there then."""
-        # Another cache for one query. Other settings of this session would make its plans anew.
+        """Clear the statistics of the cache policy; no copies exist then."""
+        # A temporary cache for one query: other settings of this session would invalidate its plans.
         with self.session.study.session(PLACEMENTS["gpu"], mirror("semantic", NO_CACHE + 1, 1)) as other:
             other.run(TICK)
         self._tick()
@@ -269,7 +269,7 @@ class Cache:
         self.read = dict.fromkeys(READS, 0)
 
     def look(self) -> None:
-        """Find out what other queries have read since the last look."""
+        """Update the statistics with queries since the last call."""
         self._look(self._tick(), 1)
 
     def replace(self) -> None:
@@ -305,9 +305,9 @@ class Cache:
         return int(self._seen["replacements"])
 
     def columns(self, queries: Iterable[str]) -> Row | None:
-        """By column that queries read: its bytes, and those of copies; None where copies were replaced meanwhile.
+        """For each column that queries read, its bytes and those of copies; None if copies were replaced meanwhile.
 
-        The columns are read for that, which the policy hears of, by the device alone.
+        Reads the columns on the device alone, which the policy counts.
         """
         self.session.change(PLACEMENTS["gpu"])
         self.look()
@@ -335,14 +335,14 @@ class Cache:
         again = self._tick()
         own = {name: again[name] - found[name] for name in READS}
         for name in READS if self._seen else ():
-            # The last of the small queries ran as the one after it does, those before as they did before.
+            # The last small query reads as much as the next one, the earlier ones as much as before.
             ours = own[name] + (ticks - 1) * self._own[name]
             self.read[name] += found[name] - self._seen[name] - ours
         self._seen, self._own = again, own
 
 
 def probes(queries: Iterable[str], types: Mapping[str, str]) -> dict[str, str]:
-    """By column (of SSB, with its type) that queries name, a query that reads just that."""
+    """For each named column (of SSB, with its type), a query that reads only this column."""
     found = {}
     for name in sorted({name for sql in queries for name in re.findall(r"\b[a-z]+_\w+", sql)} & types.keys()):
         # The least number would be known without looking.
@@ -358,7 +358,7 @@ def segment_rows(sf: float) -> int:
 
 
 def prepare(place: Place, rows: int) -> Path:
-    """SSB with facts sorted by their date, in segments of so many rows; made where it is missing."""
+    """SSB with facts sorted by date, in segments of `rows` rows; created where missing."""
     folder = place.base / f"ssb-orderdate-segments{rows}"
     with place.writer(folder) as con:
         there = {table.name for table in con.tables()}
@@ -468,7 +468,7 @@ def _runs(session: Session, texts: Mapping[str, str], count: int) -> dict[str, l
 
 
 def hit_rate(reads: Row) -> float | None:
-    """The part of the bytes that queries read of which there were copies; None: they read nothing on the device."""
+    """The fraction of bytes read by queries that had copies; None: they read nothing on the device."""
     read = reads.get("hit_bytes", 0) + reads.get("miss_bytes", 0)
     return reads["hit_bytes"] / read if read else None
 
@@ -535,11 +535,11 @@ def verdicts(rows: list[Row]) -> list[Row]:
                 "best": best,
                 "best_ms": at[best]["ms"],
                 "hybrid_ms": hybrid,
-                # Of all queries together; then query by query, each against what is better for it.
+                # Over all queries together; then for each query against the better site.
                 "speedup": at[best]["ms"] / hybrid,
                 "of_sum": sum(sums.values()) / hybrid,
                 "query_speedup": statistics.geometric_mean(ratios.values()),
-                # Queries that one site ran as a whole, because their facts become a hash build or the like.
+                # Queries that ran on one site, because their facts become a hash build, for example.
                 "not_shared": [query for query, one in at[HYBRID]["queries"].items() if not one["segments"]],
                 "worst_query": worst,
                 "worst_query_speedup": ratios[worst],

@@ -23,7 +23,7 @@ REPEATED = "repeated statements"
 
 
 def table(title: str, columns: Iterable[str], lines: Iterable[tuple[object, list[str]]]) -> Table:
-    """Lines of cells, in sections by what stands before them; the first two columns, and those named so, are text."""
+    """Tables of cells, in sections by the first column; the first two columns, and the named ones, are text."""
     out = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for position, name in enumerate(columns):
         text = position in (0, 1) or name in ("in the cache", "the slowest", "best other", "not shared")
@@ -56,7 +56,7 @@ def of_device(row: Row) -> float | None:
 
 
 def cached(row: Row, most: int = 4) -> str:
-    """The facts' columns in the cache, with the part of each; what takes most comes first."""
+    """The fact columns in the cache with the cached fraction; those with the most cached bytes first."""
     if not row.get("cached"):
         return ""
     found = [

@@ -61,7 +61,7 @@ TEMPLATES = (
 #: Whole months of SSB's orders (1992-01-01 to 1998-08-02), the last first.
 MONTHS = [(year, month) for year in range(1998, 1991, -1) for month in range(12, 0, -1) if (year, month) < (1998, 8)]
 
-#: Of phases: months that the mean moves by, and the standard deviation.
+#: The phases: months by which the mean moves, and the standard deviation.
 SHIFT, DEVIATION = 36, 6.0
 
 #: Batches of a phase, where there are twice as many.
@@ -131,7 +131,7 @@ def workload(study: Study, texts: list[str], batch: int, policy: str, limit: int
         "passes_ms": [round(one["ms"], 3) for one in rest],
         "run_ms": statistics.median(one["run_ms"] for one in rest),
         "repeated": all(one["new"] == 0 for one in rest),
-        # Of the first pass: all statements, and those whose plan was not there.
+        # Times of the first pass: all statements, and those without a cached plan.
         "first_ms": first["ms"],
         "new_statements": first["new"],
         "new_statements_ms": first["new_ms"],
@@ -183,7 +183,7 @@ def _pass(cache: Cache, session: Session, batches: list[list[str]]) -> Row:
 
 
 def cpu_alone(study: Study, texts: list[str], batch: int) -> Row:
-    """The CPU's time for the same queries, all repeated: of each text the median."""
+    """The CPU's time for the same queries, all repeated: the median for each text."""
     runs: dict[str, list[Run]] = {}
     with study.session(PLACEMENTS["cpu"]) as session:
         for _ in range(study.runs + 1):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 #: Structures are passed by value and change between major versions.
 MAJOR = 6
 
-#: The chunk size that nvCOMP's documentation recommends, and those that are tried besides with the fastest options.
+#: The chunk size that nvCOMP's documentation recommends, and others to try with the fastest options.
 CHUNK, OTHER_CHUNKS = 64 << 10, (16 << 10, 32 << 10, 128 << 10, 256 << 10, 1 << 20)
 
 _UINT = 5
@@ -127,7 +127,7 @@ class SnappyDecompressOpts(ctypes.Structure):
 
 
 class Plain(ctypes.Structure):
-    """Options of the other formats, which are all zero unless somebody wants something else."""
+    """Options of the other formats, all zero by default."""
 
     _fields_ = [("members", c_int * 16)]
 
@@ -161,7 +161,7 @@ def cascaded() -> Iterator[Codec]:
     wanted += [("symmetric", text, 0) for text in sets]
     for mode, text, level in wanted:
         flags = sum(_ENCODINGS[name] for name in text.split("+") if name in _ENCODINGS)
-        # Told what the compressor may have used, the decompressor need not be ready for everything.
+        # With the options of the compressor, the decompressor need not support all formats.
         common = CascadedCommon(_UINT, _MODES[mode], _BITPACK, 0)
         name = f"{mode} {text}" + (f" level {level}" if level else "")
         yield Codec("Cascaded", name, CascadedCompressOpts(common, flags, level), CascadedDecompressOpts(0, common))
@@ -192,7 +192,7 @@ class Library:
         self.version = f"{found.version // 1000}.{found.version // 100 % 10}.{found.version % 100}"
 
     def check(self, name: str, status: int) -> None:
-        """Raise what a status says."""
+        """Raise an error status as an exception."""
         if status:
             text = self._library.nvcompGetStatusString(status) or b"unknown status"
             raise NvcompError(f"{name}: {text.decode()} ({status})")
@@ -244,11 +244,11 @@ class ColumnReport:
     measurements: list[Measurement] = field(default_factory=list)
 
     def fastest(self, codec: str = "Cascaded", mode: str = "") -> Measurement | None:
-        """The one that decompresses fastest, of those whose options begin with `mode`."""
+        """The fastest decompression among options that begin with `mode`."""
         return max(self._of(codec, mode), key=lambda m: m.giga_values_per_s, default=None)
 
     def smallest(self, codec: str = "Cascaded") -> Measurement | None:
-        """The one that compresses best; the faster one, of those within a thousandth."""
+        """The best compression; the fastest among those within a thousandth."""
         best = max((m.ratio for m in self._of(codec)), default=0.0)
         near = [m for m in self._of(codec) if m.ratio >= 0.999 * best]
         return max(near, key=lambda m: m.giga_values_per_s, default=None)
@@ -280,14 +280,14 @@ class Bench:
         return report
 
     def load(self, values: NDArray[np.int32]) -> None:
-        """Let these, as many as before, be what is compressed from now on."""
+        """Replace the input of compression by equally many values."""
         self._values = values
         with self._device.upload(values) as uploaded:
             self._device.copy(self._input.pointer, uploaded.pointer, values.nbytes)
             self._device.synchronize()
 
     def measure(self, codec: Codec, chunk: int) -> Measurement:
-        """Compress, decompress, compare, time; what nvCOMP refuses is reported, not hidden."""
+        """Compress, decompress, compare, time; failures of nvCOMP are reported."""
         found = Measurement(codec.name, codec.text, chunk)
         try:
             self._measure(codec, chunk, found)
@@ -382,7 +382,7 @@ class Bench:
 
 
 def _starts(sizes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The place where chunks of these sizes begin, each aligned to 16 bytes (the formats ask for at most 8)."""
+    """The offsets of chunks of these sizes, each aligned to 16 bytes (the formats require at most 8)."""
     padded = (sizes + np.uint64(15)) // np.uint64(16) * np.uint64(16)
     return np.cumsum(padded, dtype=np.uint64) - padded
 

@@ -30,7 +30,7 @@ import warpmill
 from warpmill import _warpmill
 from warpmill_bench import cuda, lineorder, nvcomp
 
-#: The way tables and Parquet files are compressed.
+#: The codecs of tables and Parquet files.
 CODECS = ("lz4", "snappy", "zstd", "deflate", "gdeflate")
 PAGES = ("snappy", "zstd", "gzip")
 
@@ -42,7 +42,7 @@ QUERIES = {
     "text": "SELECT count(*), min(note), max(note) FROM t WHERE note LIKE '%77%'",
 }
 
-#: In which order forms take turns, and how often.
+#: The order and number of turns of the forms.
 FORMS = ("heavy", "heavy_host")
 
 Row = dict[str, Any]
@@ -59,7 +59,7 @@ def rows(count: int) -> pa.Table:
 
 
 def passed(profile: dict[str, Any]) -> dict[str, Any]:
-    """The way the data of the only program passed; why, if it did not."""
+    """The form in which the only program's data were streamed, or the reason why they were not."""
     program = profile["programs"][0]
     found = (program.get("on_device") or {}).get("path")
     if not found:
@@ -104,14 +104,14 @@ def measure(con: warpmill.Connection, codec: str, place: str, options: argparse.
 
 
 def rates(found: list[Row]) -> None:
-    """Adds bytes per second, decompressed: what the host decompresses travels as that."""
+    """Add the bandwidth in decompressed bytes: data that the host decompresses are transferred decompressed."""
     plain = {(r["codec"], r["from"], r["query"]): r.get("copied_bytes", 0) for r in found if r["form"] == "heavy_host"}
     for row in found:
         size = plain.get((row["codec"], row["from"], row["query"]), 0)
         stages = row.get("stages")
         if not size or not stages:
             continue
-        # Copies that stay in page-locked memory are decompressed once, before what is reported.
+        # Copies that stay in page-locked memory are decompressed once, before the reported runs.
         on_host = stages["host"] if row["source"] == "host" else 0
         stage = stages["decompress"] if row["form"] == "heavy" else on_host
         row["plain_bytes"] = size
@@ -127,7 +127,7 @@ def alone(values: np.ndarray[Any, Any], library: str | None, runs: int) -> list[
     bench = nvcomp.Bench(device, nvcomp.Library(library), data, runs)
     bench.load(data)
     for name in ALONE:
-        # Of these two the first member is how hard they try: about as zlib's first level.
+        # The first member of these two is the compression effort: 2 is about zlib's first level.
         effort = 2 if name in ("Deflate", "Gdeflate") else 0
         codec = nvcomp.Codec(name, "", nvcomp.Plain((ctypes.c_int * 16)(effort)), nvcomp.Plain())
         found = bench.measure(codec, 64 << 10)

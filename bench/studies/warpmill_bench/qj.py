@@ -37,10 +37,10 @@ N = TypeVar("N", int, float)
 #: One form each: the light encodings alone, codecs over them, and the choice of codecs by samples.
 FIXED = ("none", "lz4", "snappy", "zstd", "sampled")
 
-#: And a table with both forms, of which every query takes what it finds to be faster.
+#: In addition a table with both forms, from which each query takes the faster one.
 CODECS = (*FIXED, "auto")
 
-#: The choice of a program has settled after so many runs; they are not measured.
+#: Unmeasured runs, after which the choice of a program has settled.
 SETTLE = 6
 
 #: A dimension, the fact table's key of it, its own key: in the order of their sizes at the paper's scale factor.
@@ -77,7 +77,7 @@ class Sweep:
     joins: list[int]
     #: Parts of the fact table's rows that the filter keeps, in steps of 0.02.
     selectivities: list[float]
-    #: None: as fast as the disk is, and anywhere else than on disk.
+    #: The numbers of drives; None: the disk's own speed, and for other locations.
     drives: list[int | None]
     #: Bytes per second of one drive.
     drive: float
@@ -96,7 +96,7 @@ class Store:
     con: warpmill.Connection
     #: The fact table's columns, as `Connection.inspect` tells.
     columns: list[dict[str, Any]]
-    #: For `sampled`: the bandwidth that the choice was made for.
+    #: For `sampled`: the bandwidth for which the choice was made.
     storage_bandwidth: float | None = None
 
     def bytes(self, kind: str) -> int:
@@ -130,11 +130,11 @@ class Stores:
     """All of them, open."""
 
     fixed: list[Store]
-    #: By the number of drives whose bandwidth it was chosen for.
+    #: By the number of drives for whose bandwidth it was chosen.
     sampled: dict[int | None, Store]
-    #: Both forms.
+    #: The database with both forms.
     auto: Store
-    #: The CPU's session over the tables without a codec, whose answers all others must give.
+    #: The CPU's session over the tables without a codec: the reference for all answers.
     reference: warpmill.Connection
 
     def at(self, drives: int | None) -> list[Store]:
@@ -142,7 +142,7 @@ class Stores:
         return [*self.fixed, self.sampled[drives], self.auto]
 
     def every(self) -> Iterator[Store]:
-        """Each once."""
+        """The distinct values."""
         yield from self.fixed
         yield from {id(store): store for store in self.sampled.values()}.values()
         yield self.auto
@@ -199,8 +199,8 @@ def _numbers(option: str, text: str, kind: type[N]) -> list[N]:
 def query(joins: int, selectivity: float) -> str:
     """QnJ. With four joins it is the paper's listing 1.
 
-    The maxima are there for what is read: all six columns by every query, as in the paper, also where the engine knows
-    that the filter keeps every row.
+    The maxima make each query read all six columns, as in the paper, even where the engine knows that the filter
+    keeps every row.
     """
     joined = DIMENSIONS[:joins]
     read = ["lo_quantity", *(key for _, key, _ in DIMENSIONS[joins:])]
@@ -244,7 +244,7 @@ def prepare(
 
 
 def _sampled(rate: float | None, settings: dict[str, str]) -> str:
-    """The folder of the choice by samples for a bandwidth: what it depends on is in the name."""
+    """The folder of the choice by samples for a bandwidth: the name contains the parameters of the choice."""
     chosen = f"{rate:.0f}" if rate is not None else settings.get("storage_bandwidth", "default")
     objective = settings.get("codec_objective")
     return f"sampled-{chosen}" + (f"-{objective}" if objective else "")

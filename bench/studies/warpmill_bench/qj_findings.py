@@ -88,7 +88,7 @@ def _points(results: Iterable[Row]) -> list[Row]:
 
 
 def _speedup(point: Row, codec: str) -> float:
-    """Of a codec over the light encodings alone."""
+    """The speedup of a codec over the light encodings alone."""
     quotient: float = point["codecs"]["none"]["median_s"] / point["codecs"][codec]["median_s"]
     return quotient
 
@@ -170,7 +170,7 @@ def _storage_bound(points: list[Row]) -> Row:
     if not few or not heavy:
         return _open("needs two numbers of drives at least: bandwidth was not limited, or only to one rate")
     codecs = ["none", *heavy]
-    # 1: as many times the drive's bandwidth as the data is smaller.
+    # 1: the speedup over the drive equals the compression ratio.
     agreement = {codec: [_over_uncompressed(p, codec) / p["codecs"][codec]["ratio"] for p in few] for codec in codecs}
     follows = all(1 - 4 * NOISE <= _mean(values) <= 1 + 2 * NOISE for values in agreement.values())
     gains = all(_over_uncompressed(point, codec) > 1 for point in few for codec in codecs)
@@ -197,7 +197,7 @@ def _storage_bound(points: list[Row]) -> Row:
 
 
 def _utilization(points: list[Row]) -> Row:
-    """Finding 3: what part of the time query kernels run, and what codecs do to them and to the query."""
+    """Finding 3: the fraction of time in query kernels, and the effect of codecs on kernels and query."""
     timed = [point for point in points if all(row.get("kernel_ms") for row in point["codecs"].values())]
     heavy = _heavy(points)
     if not timed or not heavy:

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 #: The tables whose columns are read.
 TABLES = {"ssb": ("lineorder",), "tpch": ("lineitem", "orders"), "taxi": ("trips",)}
 
-#: The way tables are stored: the light encodings alone, each codec, and the automatic choice.
+#: The forms of tables: the light encodings alone, each codec, and the automatic choice.
 CODECS = ("none", "lz4", "snappy", "zstd", "deflate", "gdeflate", "auto")
 
 #: Parts of a column that `sampling` compares with all of it.
@@ -52,7 +52,7 @@ COLORS = {
 def prepare(
     suites: list[str], sf: float, base: Path, settings: dict[str, str], bar: Reporter, again: bool
 ) -> list[dict[str, Any]]:
-    """Write what is missing: one database per suite and codec. The seconds that each new table took."""
+    """Write missing databases, one per suite and codec; returns the seconds for each new table."""
     imports = []
     for suite in suites:
         for codec in CODECS:

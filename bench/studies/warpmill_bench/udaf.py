@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from warpmill.udf import Mode
 
-#: Seconds that code takes for a group at least: what would take longer than the limit is not begun.
+#: Seconds per group that code takes at least: runs that would exceed the limit are not started.
 _PER_GROUP = 40e-6
 
 #: The relative difference that results may have.
@@ -42,7 +42,7 @@ def ttest(x: Any, y: Any) -> Any:
     return (x.mean() - y.mean()) / math.sqrt(x.var() / x.count() + y.var() / y.count())
 
 
-#: What 100 is to interest in percent: so large that the product of all rows is no large number.
+#: The scale of interest (instead of 100 for percent): so large that the product over all rows stays small.
 SCALE = 1e7
 
 
@@ -55,7 +55,7 @@ def compounded(x: Any) -> Any:
 
 
 def looped(x: Any, y: Any) -> Any:
-    """Welch's t of two columns, whose sums are a loop's."""
+    """Welch's t of two columns, with sums computed in a loop."""
     n = 0
     sum_x = sum_y = squares_x = squares_y = 0.0
     for a, b in zip(x, y):  # noqa: B905 - columns of a group are equally long, and `strict` is not compiled
@@ -72,13 +72,13 @@ def looped(x: Any, y: Any) -> Any:
 
 
 def centred(x: Any) -> Any:
-    """A sum whose rows use another result."""
+    """A sum whose terms depend on another reduction."""
     return ((x - x.mean()) ** 2).sum()
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the benchmark, and what it is elsewhere."""
+    """A function of the benchmark, with its equivalents in other engines."""
 
     name: str
     columns: tuple[str, ...]
@@ -203,7 +203,7 @@ def measure(
 def _engines(
     data: pa.Table, function: Function, devices: Sequence[str], threads: int, runs: int, limit: float
 ) -> Iterator[tuple[str, float | None, int, str | None]]:
-    """Each engine's time for one function over one table, and the reason where there is none."""
+    """Each engine's time for one function over one table, or the reason why it has none."""
     import duckdb
 
     peer = duckdb.connect(config={"threads": threads})
@@ -249,7 +249,7 @@ def _of_warpmill(con: warpmill.Connection, query: str) -> pa.Table:
 
 
 def _elsewhere(con: warpmill.Connection, query: str, device: str) -> str | None:
-    """Why the whole query does not run on the device that was asked for."""
+    """The reason why the whole query does not run on the requested device."""
     if device == "cpu":
         return None
     profile = con.sql(query).profile

@@ -23,8 +23,8 @@ pub struct ScanTimes {
     pub scans: Vec<Vec<f64>>,
 }
 
-/// Reads column `column` of tables with the same rows, stored differently: `runs` rounds over the tables in turn, after a
-/// warm-up round. `threads` threads read (0: all cores).
+/// Reads column `column` of tables with the same rows, stored differently: `runs` rounds over the tables in turn, after a warm-up round. `threads`
+/// threads read (0: all cores).
 ///
 /// # Errors
 /// Damaged files; [`FormatError::Catalog`] if two tables have different values.

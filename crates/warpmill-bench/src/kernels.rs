@@ -1,5 +1,5 @@
-//! The texts of device functions that only benchmarks use, and of the query kernels' functions on which they depend. Each lists its
-//! dependencies, which have to precede it.
+//! The texts of device functions that only benchmarks use, and of the query kernels' functions on which they depend. Each lists its dependencies,
+//! which have to precede it.
 
 use std::sync::Arc;
 

@@ -21,8 +21,7 @@ pub(crate) struct Batch {
     pub rows: usize,
 }
 
-/// All workers' batches in the source's order, by sequence; batches of one sequence, which come from one worker, stay in order of
-/// arrival.
+/// All workers' batches in the source's order, by sequence; batches of one sequence, which come from one worker, stay in order of arrival.
 pub(crate) fn in_order(workers: Vec<Vec<Batch>>) -> Vec<Batch> {
     let mut batches: Vec<Batch> = workers.into_iter().flatten().collect();
     batches.sort_by_key(|batch| batch.sequence);

@@ -14,9 +14,8 @@ use warpmill::offload::{Fallback, UnprovenSums, place_around};
 use crate::task::TaskExec;
 
 /// Replaces parts of `plan`, the plan of a task or the part of a query that its own process runs, by programs that Warpmill runs, and returns what
-/// remains
-/// for DataFusion; a [`TaskExec`] has programs already. The node at the root of a task that assigns a
-/// destination to each row stays: the transport recreates it.
+/// remains for DataFusion; a [`TaskExec`] has programs already. The node at the root of a task that assigns a destination to each row stays: the
+/// transport recreates it.
 ///
 /// # Errors
 /// [`warpmill::Error::Fallback`], if the settings refuse fallbacks.

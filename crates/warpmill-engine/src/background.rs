@@ -1,5 +1,4 @@
-//! Background work that no query waits for: fragments of late devices, preparation of programs for their next run, encoding of columns of
-//! files.
+//! Background work that no query waits for: fragments of late devices, preparation of programs for their next run, encoding of columns of files.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};

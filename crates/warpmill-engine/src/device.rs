@@ -18,7 +18,7 @@ use warpmill_place::Topology;
 
 use crate::background;
 
-/// Where programs run.
+/// The choice of site for programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum DeviceChoice {
     /// On a GPU that can run the program, otherwise on the CPU.
@@ -33,8 +33,7 @@ pub enum DeviceChoice {
 }
 
 /// The devices that run programs together: GPUs by ordinal, or simulated devices by number. A GPU listed several times acts as several logical
-/// devices
-/// (for tests).
+/// devices (for tests).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ordinals {
     list: [u8; MOST_DEVICES],

@@ -56,7 +56,7 @@ pub struct ExecutionContext {
     pub chunk_rows: usize,
     /// The compaction strategy.
     pub compaction: Compaction,
-    /// Where the program runs.
+    /// The choice of site for the program.
     pub device: DeviceChoice,
     /// The devices of that kind.
     pub ordinals: Ordinals,
@@ -90,7 +90,7 @@ pub struct ExecutionContext {
     pub device_strict: bool,
     /// Whether kernels are timed, which takes a few microseconds each.
     pub time_kernels: bool,
-    /// Where the data of programs on a device are.
+    /// The location of the data of programs on a device.
     pub device_data: DataSource,
     /// Which mirrored data have copies in device memory.
     pub mirror: MirrorOptions,
@@ -265,8 +265,7 @@ impl std::fmt::Debug for RowsInFiles {
 }
 
 impl RowsInFiles {
-    /// Passes all rows to `give` in order, in batches of the program's schema, until it returns false; adds the time to
-    /// `profile`.
+    /// Passes all rows to `give` in order, in batches of the program's schema, until it returns false; adds the time to `profile`.
     ///
     /// # Errors
     /// Damaged or unreadable temporary files, cancellation, rows that do not fit a batch.
@@ -295,8 +294,8 @@ impl RowsInFiles {
 /// Runs `program` to its end. Devices run `for_devices` instead, if given; inputs that only `program` has are not read then.
 ///
 /// # Errors
-/// A value error of SQL, exceeded memory, cancellation, unreadable data, or a failing input; files of a table that have changed
-/// meanwhile. A failed query returns no part of its result.
+/// A value error of SQL, exceeded memory, cancellation, unreadable data, or a failing input; files of a table that have changed meanwhile. A failed
+/// query returns no part of its result.
 pub fn execute(
     program: &Arc<Program>,
     inputs: Vec<InputStream>,

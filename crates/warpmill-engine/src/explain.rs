@@ -20,7 +20,7 @@ use crate::device::{DeviceChoice, DeviceKey, Ordinals, device_name, executor, no
 use crate::execute::ExecutionContext;
 use crate::sites;
 
-/// Where a program is expected to run: memory limits and values may still move it to the CPU.
+/// The expected placement of a program: memory limits and values may still move it to the CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     /// `cpu`, `gpu` or `sim`.
@@ -208,8 +208,8 @@ fn decided(decision: &Decision, context: &ExecutionContext) -> SiteDecision {
     SiteDecision { site, chosen: decision.reason.is_chosen(), reason: decision.reason.to_string() }
 }
 
-/// Whether the device of `context` is expected to run `program`, with inputs of so many rows; otherwise the reason. Reads no data and
-/// compiles nothing.
+/// Whether the device of `context` is expected to run `program`, with inputs of so many rows; otherwise the reason. Reads no data and compiles
+/// nothing.
 ///
 /// # Errors
 /// The reason.
@@ -230,17 +230,16 @@ fn pipelines_on_host(program: &Arc<Program>, inputs: &[u64], context: &Execution
     Ok((0..places.len()).filter(|&pipeline| places[pipeline] == Place::Host).collect())
 }
 
-/// Generates kernels for segments of any encoding, only to see whether that succeeds. Missing features do not depend on the device's memory, so
-/// its size is arbitrary here.
+/// Generates kernels for segments of any encoding, only to see whether that succeeds. Missing features do not depend on the device's memory, so its
+/// size is arbitrary here.
 fn places(program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<Place>, Unsupported> {
     let program = defer_sorts(program).map_or_else(|| Arc::clone(program), Arc::new);
     shapes::places(&program, inputs, Limits::new(40 << 30, 64 << 10))
 }
 
 /// Tables that `program` scans, and the rows of each that metadata will rule out at the CPU's scan rate, without the keys of hash builds, which are
-/// unknown
-/// before the run; a device may stop pruning sooner. Reads metadata only; omits scans with errors in metadata or filters, which running the program
-/// reports.
+/// unknown before the run; a device may stop pruning sooner. Reads metadata only; omits scans with errors in metadata or filters, which running the
+/// program reports.
 pub fn pruning(program: &Program) -> Vec<(String, PruningReport)> {
     let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
         Source::Scan(scan) => Some(scan),
@@ -266,8 +265,7 @@ pub struct Kernels {
 }
 
 /// The kernels that `program`, with inputs of so many rows, needs on the device of `context`; for the CPU, or a GPU that does not exist, on the
-/// simulated device. Reads the statistics and layouts of segments, and compiles kernels that have not been compiled
-/// before.
+/// simulated device. Reads the statistics and layouts of segments, and compiles kernels that have not been compiled before.
 pub fn kernels(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Kernels {
     let memory = context.gpu_memory_limit;
     let simulated = |memory| DeviceKey::new(DeviceChoice::Sim, &Ordinals::default(), 0, memory);

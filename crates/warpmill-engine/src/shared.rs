@@ -1,5 +1,5 @@
-//! Programs that the CPU and devices run together: each runs the shared pipeline on the row segments that it claims; the CPU merges the
-//! devices' results into its sink, and runs the rest.
+//! Programs that the CPU and devices run together: each runs the shared pipeline on the row segments that it claims; the CPU merges the devices'
+//! results into its sink, and runs the rest.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -178,8 +178,7 @@ impl Together {
     }
 
     /// Records the CPU's pace with `program`. If it was left out, a slightly faster pace is assumed for the next time, so that it is tried again
-    /// eventually: it
-    /// may have been slow for another reason.
+    /// eventually: it may have been slow for another reason.
     pub fn learn(&self, program: &Program) {
         // It has had no row segments.
         if self.parts.is_some() {

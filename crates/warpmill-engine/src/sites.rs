@@ -182,8 +182,7 @@ fn readiness(
 }
 
 /// Runs a program on a device in the background, so that its kernels are compiled, its data are loaded and its sizes are known. Errors are ignored:
-/// the
-/// next run gets the same ones.
+/// the next run gets the same ones.
 pub(crate) fn warm(site: Site, program: &Arc<Program>, context: &ExecutionContext) {
     let Site::Device(number) = site else { return };
     let (warmth, key) = (program.derived.get::<Warmth>(), context.device_key(number));

@@ -1,8 +1,7 @@
 //! Measures which of two ways to run a shareable program is faster: on the CPU and devices together, or on a device alone.
 //!
 //! That depends on the copies that the device has, on the link's rate while the CPU reads the same memory, and on the CPU's hash builds. Therefore
-//! both
-//! ways are timed; the faster one is used, and the other one is tried again from time to time.
+//! both ways are timed; the faster one is used, and the other one is tried again from time to time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,8 +21,8 @@ pub(crate) enum Way {
 /// Number of runs of each way before one of them is preferred: the first may compile kernels, load data, or wait for a device.
 const FIRST: u32 = 2;
 
-/// Number of runs of the faster way before the other one is tried again: as many as between two replacements of copies. Doubled each time
-/// the other one is slower again.
+/// Number of runs of the faster way before the other one is tried again: as many as between two replacements of copies. Doubled each time the other
+/// one is slower again.
 const RETRY: u32 = 16;
 
 /// Largest number of runs between two trials of the slower way.

@@ -1,8 +1,8 @@
 //! Chunks: up to 2048 rows of columns stored elsewhere, accessed through selection vectors.
 //!
 //! Columns of one origin (one scan, one build side, one projection) form a *group* and share a selection: the physical row of each logical row.
-//! Filters and joins compose selections and copy no values (chunk compaction paper, section 5.1). Operators that need values call
-//! [`Chunk::dense`] for a dense vector, which is cached until rows change.
+//! Filters and joins compose selections and copy no values (chunk compaction paper, section 5.1). Operators that need values call [`Chunk::dense`]
+//! for a dense vector, which is cached until rows change.
 
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -84,8 +84,8 @@ pub const SPARSE: usize = 8;
 const SPARSE_STRINGS: usize = 2;
 
 impl LazyColumn {
-    /// Rows `start .. start + rows` of a segment (`start` a multiple of 1024) in representation `phys`. [`LazyColumn::open`] sets the
-    /// segment. Adds the number of encoded bytes decoded to `bytes_read`.
+    /// Rows `start .. start + rows` of a segment (`start` a multiple of 1024) in representation `phys`. [`LazyColumn::open`] sets the segment. Adds
+    /// the number of encoded bytes decoded to `bytes_read`.
     pub fn new(start: usize, rows: usize, phys: Phys, bytes_read: Arc<AtomicU64>) -> Self {
         let (segment, decoded, keeper, owned) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), OnceLock::new());
         Self { segment, start, rows, phys, decoded, picked: Mutex::default(), keeper, owned, bytes_read }

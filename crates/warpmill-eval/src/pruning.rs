@@ -7,8 +7,7 @@ use crate::error::Result;
 use crate::expr::{PreparedExpr, code_set};
 
 /// The rows of `scan` that metadata leaves. `filters` are its prepared filters; `keys` belong to finished hash builds. `bytes_per_nano` is the speed
-/// of
-/// the scan in bytes per nanosecond, which limits the time spent on pruning.
+/// of the scan in bytes per nanosecond, which limits the time spent on pruning.
 ///
 /// # Errors
 /// Unreadable metadata.

@@ -1,10 +1,8 @@
 //! A scan that several sites share: the queue of its row segments, and the exchange of the other sites' results.
 //!
 //! Every row segment belongs to the site that claims it first, so that a late site (a device that still compiles) gets the remaining ones. The CPU
-//! claims
-//! from the end, devices from the beginning or the segments nearest to them, until none are left. The CPU merges the other sites' results, rows or
-//! the
-//! states of an aggregation, into the pipeline's sink, and runs all later pipelines.
+//! claims from the end, devices from the beginning or the segments nearest to them, until none are left. The CPU merges the other sites' results,
+//! rows or the states of an aggregation, into the pipeline's sink, and runs all later pipelines.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -122,8 +120,7 @@ impl SegmentQueue {
     }
 
     /// Closes `party` if the others expect to finish all remaining row segments before it could finish one, which takes it `needed`. Returns whether
-    /// it
-    /// is closed now. Fixed placements are not changed.
+    /// it is closed now. Fixed placements are not changed.
     pub fn leave_to_faster(&self, party: Party, needed: Duration) -> bool {
         if self.assigned.is_some() {
             return false;
@@ -275,8 +272,7 @@ impl SharedScan {
     }
 
     /// Waits for the results of the other sites. If row segments are left, waits for the parties that have announced to process them; when all are
-    /// done,
-    /// closes parties that have claimed nothing.
+    /// done, closes parties that have claimed nothing.
     ///
     /// # Errors
     /// Cancellation; a site that failed; unprocessed row segments.

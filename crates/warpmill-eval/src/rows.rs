@@ -54,7 +54,7 @@ fn set(data: &mut Data, row: usize, value: &Scalar) {
     }
 }
 
-/// Where a pipeline of a program runs.
+/// The place of a pipeline's execution.
 #[derive(Debug, Clone, Default)]
 pub enum Placed {
     /// On the CPU back end.

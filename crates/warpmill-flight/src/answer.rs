@@ -1,5 +1,5 @@
-//! Conversion of rows to messages: each statement has a task that runs it, encodes its rows, and ends it when it exceeds its time or size, when it
-//! is cancelled, or when the client disconnects, whether or not the client reads.
+//! Conversion of rows to messages: each statement has a task that runs it, encodes its rows, and ends it when it exceeds its time or size, when it is
+//! cancelled, or when the client disconnects, whether or not the client reads.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;

@@ -196,8 +196,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError::Unsafe`] for one that is reachable from other machines without TLS or without users; [`ConfigError::Invalid`] for limits of
-    /// zero,
-    /// half a key pair, or a host without an address.
+    /// zero, half a key pair, or a host without an address.
     pub fn check(&self) -> Result<SocketAddr, ConfigError> {
         let invalid = |text: &str| Err(ConfigError::Invalid(text.to_string()));
         if self.tls_cert.is_some() != self.tls_key.is_some() {

@@ -43,8 +43,7 @@ impl Peer {
 pub(crate) struct Connection {
     stream: TcpStream,
     peer: Peer,
-    /// Deadline of the first request, in any phase: the client may be silent before it speaks HTTP/2, or after it has
-    /// negotiated TLS.
+    /// Deadline of the first request, in any phase: the client may be silent before it speaks HTTP/2, or after it has negotiated TLS.
     first: Option<Pin<Box<Sleep>>>,
     /// Deadline of lingering after all data have been written.
     linger: Option<Pin<Box<Sleep>>>,

@@ -1,7 +1,7 @@
 //! Warpmill as an Arrow Flight SQL server.
 //!
-//! [`Server::bind`] checks a [`Config`] and binds the port, [`Server::run`] serves until it is stopped; [`serve`] does both, with logs and
-//! signals, for a process that does nothing else (`warpmill serve`).
+//! [`Server::bind`] checks a [`Config`] and binds the port, [`Server::run`] serves until it is stopped; [`serve`] does both, with logs and signals,
+//! for a process that does nothing else (`warpmill serve`).
 //!
 //! A request passes `door` (panics and transport errors become typed statuses), `auth` (authentication), `session` (settings and handles),
 //! `statement` (which statements are permitted), `admission` (limits), and `answer` (rows to messages, within the limits of time and size).

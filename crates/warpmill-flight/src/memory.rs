@@ -10,8 +10,7 @@ pub(crate) fn resident_bytes() -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// Returns memory freed by statements to the operating system. The C library keeps it otherwise: a server would stay as large as
-/// at its peak.
+/// Returns memory freed by statements to the operating system. The C library keeps it otherwise: a server would stay as large as at its peak.
 #[derive(Debug, Default)]
 pub(crate) struct Trimmer {
     /// The bytes that the process had when this was last done.

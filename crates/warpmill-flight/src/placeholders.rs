@@ -11,8 +11,7 @@ pub(crate) struct Numbered {
     pub names: Vec<String>,
 }
 
-/// Numbers the placeholders of a statement: `?` by position, `$name` by first appearance. Strings, quoted names and comments are not
-/// changed.
+/// Numbers the placeholders of a statement: `?` by position, `$name` by first appearance. Strings, quoted names and comments are not changed.
 ///
 /// # Errors
 /// Placeholders of different kinds in one statement; numbers beyond [`MAX`].

@@ -101,8 +101,7 @@ impl Server {
         format!("{scheme}://{}", self.address())
     }
 
-    /// Serves until `stop` ends, then until running statements have ended or their grace period is over. Must be called inside a tokio
-    /// runtime.
+    /// Serves until `stop` ends, then until running statements have ended or their grace period is over. Must be called inside a tokio runtime.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ConfigError> {
         let uri = self.uri();
         let Self { config, shared, listener, metrics, tls } = self;

@@ -1,9 +1,8 @@
 //! Sessions: the settings, views, prepared statements and results of requests.
 //!
 //! A log-in returns a token that identifies a separate session. Clients without a token share one session per user until they set session options:
-//! then
-//! they get a separate session, identified by a cookie. Prepared statements and results are identified by unguessable handles, which are valid for
-//! the user who got them only.
+//! then they get a separate session, identified by a cookie. Prepared statements and results are identified by unguessable handles, which are valid
+//! for the user who got them only.
 
 mod handles;
 mod options;
@@ -198,8 +197,8 @@ impl Sessions {
         Ok(Arc::clone(self.tables.lock().shared.entry(user).or_insert(made)))
     }
 
-    /// Creates a separate session for the client with these headers, and its token. `payload` is the name and password in a handshake's message,
-    /// used if the headers contain none.
+    /// Creates a separate session for the client with these headers, and its token. `payload` is the name and password in a handshake's message, used
+    /// if the headers contain none.
     pub(crate) async fn log_in(
         &self,
         headers: &MetadataMap,

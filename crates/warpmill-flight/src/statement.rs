@@ -222,8 +222,8 @@ const CLOSED_SETTINGS: [&str; 4] = [
     "datafusion.sql_parser.recursion_limit",
 ];
 
-/// The engine's settings that clients may change: the meaning and planning of statements, and the storage of tables that they write. Others
-/// concern the machine, its devices and files, or are for tests.
+/// The engine's settings that clients may change: the meaning and planning of statements, and the storage of tables that they write. Others concern
+/// the machine, its devices and files, or are for tests.
 const CLIENTS: [&str; 24] = [
     "cluster",
     "codec",

@@ -1,6 +1,6 @@
 //! Decode and selection rates of the packed encodings on one core, from cache: `cargo run --release --example decode_rate`.
 //!
-//! Prints billions of values per second, by bit width. The packed data of each width is 16 vectors, which stay in L1 or L2.
+//! Prints billions of values per second, by bit width. The packed data of each width are 16 vectors, which stay in L1 or L2.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use warpmill_format::{Encoding, Segment};
 const ROWS: usize = 16 * 1024;
 const CHUNK: usize = 2048;
 
-/// The best of a few short runs of `pass`, which handles [`ROWS`] values, in G values/s.
+/// The best rate of a few short runs of `pass`, which processes [`ROWS`] values, in G values/s.
 fn rate(mut pass: impl FnMut()) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..5 {

@@ -1,6 +1,6 @@
-//! Size and rates of strings as they are and in symbols: `cargo run --release --example text_rate -- TABLE...`, of tables that are stored with plain strings.
+//! Size and decoding rates of plain and symbol-encoded strings: `cargo run --release --example text_rate -- TABLE...`, for tables with plain strings.
 //!
-//! One core; a scan decodes 2048 rows at once and looks for the letter "z" in them, a gather every 16th row.
+//! One core; a scan decodes 2048 rows at a time and searches them for the letter "z", a gather reads every 16th row.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use warpmill_format::{FormatError, Segment, SegmentBytes, StrView, Table};
 
 const CHUNK: usize = 2048;
 
-/// The best of a few runs.
+/// The shortest of a few runs.
 fn best(mut pass: impl FnMut()) -> Duration {
     let time = |_| {
         let start = Instant::now();

@@ -1,8 +1,8 @@
-//! Validation of Arrow IPC files and streams: lengths, places and counts that they claim, against the bytes that there
-//! are, before memory is allocated for them.
+//! Validation of Arrow IPC files and streams: checks claimed lengths, positions and counts against the actual bytes before memory is allocated for
+//! them.
 //!
-//! Nothing here reads a file: callers bring the bytes of a footer or a message, and learn where the next ones are.
-//! Errors are the details of an error about the file.
+//! Nothing here reads a file: callers pass the bytes of a footer or a message, and get the position of the next ones. Errors are the detail texts of
+//! an error about the file.
 
 use std::io::Read;
 use std::ops::Range;
@@ -18,25 +18,24 @@ use lz4_flex::frame::FrameDecoder;
 
 use crate::guard::caught;
 
-/// The first bytes of a file, and its last.
+/// The magic bytes at the beginning and at the end of a file.
 pub const MAGIC: &[u8; 6] = b"ARROW1";
-/// Bytes at the end of a file that tell where its footer is.
+/// Number of bytes at the end of a file that contain the length of its footer.
 pub const TAIL_BYTES: u64 = 10;
-/// Bytes at the beginning of a message that tell how long its metadata is.
+/// Number of bytes at the beginning of a message that contain the length of its metadata.
 pub const PREFIX_BYTES: usize = 8;
-/// Bytes before the first block of a file: its magic, padded.
+/// Number of bytes before the first block of a file: the padded magic.
 const HEAD_BYTES: u64 = 8;
 /// The first bytes of a message, except in files older than version 0.15 of the format.
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// Bytes that one byte may become, at most: LZ4 adds up to 255 for each byte of a length, Zstd has blocks of 128 KiB in
-/// four bytes.
+/// Largest decompression ratios: LZ4 adds up to 255 for each byte of a length, Zstd has blocks of 128 KiB in four bytes.
 const LZ4_RATIO: u64 = 255;
 const ZSTD_RATIO: u64 = 32 << 10;
 /// The bytes that very short buffers may become in addition.
 const RATIO_SLACK: u64 = 128 << 10;
-/// The first bytes of a frame of LZ4.
+/// The magic number of an LZ4 frame.
 const LZ4_MAGIC: u32 = 0x184D_2204;
-/// Bytes of a frame's largest block: so many more than it claims a buffer may become before it is an error.
+/// Bytes of a frame's largest block: a buffer may exceed its claim by so many before decoding fails.
 const LZ4_BLOCK: u64 = 4 << 20;
 
 /// The footer of a file.
@@ -46,30 +45,30 @@ pub struct Footer {
     pub schema: SchemaRef,
     /// The version of all messages.
     pub version: MetadataVersion,
-    /// Batches of dictionaries, which come before all others.
+    /// Dictionary batches, which precede all others.
     pub dictionaries: Vec<Block>,
     /// Batches of rows.
     pub batches: Vec<Block>,
 }
 
-/// The place of a message in a file; all of it is before the footer.
+/// The position of a message in a file, completely before the footer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
     /// Offset of its first byte.
     pub offset: u64,
-    /// Bytes of its metadata, with their prefix and padding.
+    /// Bytes of its metadata, including prefix and padding.
     pub metadata_bytes: u64,
     /// Bytes of its body, which follows.
     pub body_bytes: u64,
 }
 
 impl Block {
-    /// The place of its metadata.
+    /// Byte range of the metadata.
     pub fn metadata(&self) -> Range<u64> {
         self.offset..self.offset + self.metadata_bytes
     }
 
-    /// The place of its body.
+    /// Byte range of the body.
     pub fn body(&self) -> Range<u64> {
         let start = self.offset + self.metadata_bytes;
         start..start + self.body_bytes
@@ -90,10 +89,10 @@ impl Block {
     }
 }
 
-/// The place of the footer of a file of `bytes` bytes, whose last [`TAIL_BYTES`] are `tail`.
+/// The byte range of the footer of a file of `bytes` bytes, whose last [`TAIL_BYTES`] are `tail`.
 ///
 /// # Errors
-/// A file that does not end as one does, or is shorter than its footer.
+/// A file with a wrong end, or one that is shorter than its footer.
 pub fn footer_place(tail: &[u8], bytes: u64) -> Result<Range<u64>, String> {
     let Some((length, MAGIC)) = tail.split_first_chunk::<4>().and_then(|(a, b)| Some((a, b.first_chunk::<6>()?)))
     else {
@@ -108,10 +107,10 @@ pub fn footer_place(tail: &[u8], bytes: u64) -> Result<Range<u64>, String> {
     }
 }
 
-/// The footer in `bytes`, which are at `start` in their file.
+/// Parses the footer in `bytes`, which begin at `start` in their file.
 ///
 /// # Errors
-/// Parts that do not fit together: blocks outside of the file, or on top of each other, unknown types.
+/// Inconsistent parts: blocks outside of the file, or overlapping ones, unknown types.
 pub fn read_footer(bytes: &[u8], start: u64) -> Result<Footer, String> {
     let footer = root_as_footer(bytes).map_err(|error| format!("the footer: {error}"))?;
     let schema = schema_of(footer.schema().ok_or("the footer has no schema")?)?;
@@ -133,10 +132,10 @@ fn check_apart<'a>(blocks: impl Iterator<Item = &'a Block>) -> Result<(), String
     }
 }
 
-/// The columns of a footer or of the first message of a stream.
+/// The schema in a footer or in the first message of a stream.
 ///
 /// # Errors
-/// Types that there are not; numbers in another byte order than this machine's.
+/// Unknown types; numbers in another byte order than this machine's.
 pub fn schema_of(stored: StoredSchema<'_>) -> Result<Schema, String> {
     if !stored.endianness().equals_to_target_endianness() {
         return Err("its numbers are in another byte order than this machine's".into());
@@ -162,14 +161,14 @@ fn check_type(data_type: &DataType) -> Result<(), String> {
     if !sound {
         return Err(format!("a column of type {data_type}"));
     }
-    // Its values are in batches of their own.
+    // Dictionary values are in separate batches.
     if let DataType::Dictionary(key, value) = data_type {
         return [key, value].into_iter().try_for_each(|part| check_type(part));
     }
     children(data_type).into_iter().try_for_each(check_type)
 }
 
-/// The types that arrays of a type have below them in a batch.
+/// The child types of a type in a batch.
 fn children(data_type: &DataType) -> Vec<&DataType> {
     match data_type {
         DataType::List(item)
@@ -185,13 +184,12 @@ fn children(data_type: &DataType) -> Vec<&DataType> {
     }
 }
 
-/// Field nodes of an array of a type.
+/// Number of field nodes of an array of a type.
 fn nodes(data_type: &DataType) -> usize {
     1 + children(data_type).into_iter().map(nodes).sum::<usize>()
 }
 
-/// The length of the metadata that follows on a message's first bytes, and how many of these there are; `None`: the end
-/// of a stream.
+/// The length of the metadata after a message's prefix, and the length of the prefix; `None` at the end of a stream.
 ///
 /// # Errors
 /// A negative length.
@@ -211,10 +209,10 @@ pub fn metadata_length(prefix: &[u8]) -> Result<Option<(usize, usize)>, String> 
     }
 }
 
-/// The message whose metadata is `bytes`, without their prefix, if its body has no more than `body` bytes.
+/// Parses the message with metadata `bytes`, without prefix; its body has at most `body` bytes.
 ///
 /// # Errors
-/// Bytes that are no message, or claim more data.
+/// Bytes that are not a message, or that claim more data.
 pub fn message(bytes: &[u8], body: u64) -> Result<Message<'_>, String> {
     let message = root_as_message(bytes).map_err(|error| format!("a message: {error}"))?;
     match u64::try_from(message.bodyLength()) {
@@ -223,21 +221,21 @@ pub fn message(bytes: &[u8], body: u64) -> Result<Message<'_>, String> {
     }
 }
 
-/// The columns of a batch, as far as they are known.
+/// The columns of a batch, as far as known.
 #[derive(Debug, Clone, Copy)]
 pub enum Columns<'a> {
-    /// All of them.
+    /// All columns.
     Known(&'a [FieldRef]),
-    /// Others: those of a dictionary, whose type is only known by its number.
+    /// The columns of a dictionary, whose type is known by its id only.
     Unknown,
 }
 
-/// Rows of a batch, at most, which no bytes stand for: of NULLs only, of arrays of runs, of no columns at all.
+/// Whether a batch may have many rows without bytes: of NULLs only, of run-end encoded arrays, or without columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BareRows {
-    /// Whoever reads them takes a part at a time.
+    /// Any number: the reader processes a part at a time.
     Any,
-    /// Whoever reads them makes room for all.
+    /// Few: the reader allocates memory for all.
     Few,
 }
 
@@ -250,11 +248,11 @@ impl BareRows {
     }
 }
 
-/// Whether the data of `batch` are in its body. Gives the bytes that its buffers claim to have decompressed.
+/// Checks that the data of `batch` are within its body. Returns the bytes that its buffers claim to have decompressed.
 ///
 /// # Errors
-/// Buffers outside of `body`, those that do not become what they claim, columns of other lengths than the batch, more
-/// rows than bits and than `bare` rows.
+/// Buffers outside of `body` or with a different decompressed size, columns of another length than the batch, more rows than bits and than `bare`
+/// permits.
 pub fn check_batch(batch: &RecordBatch<'_>, columns: Columns<'_>, bare: BareRows, body: &[u8]) -> Result<u64, String> {
     let codec = batch.compression().map(|compression| compression.codec());
     let buffers = batch.buffers().ok_or("a batch without a list of buffers")?;
@@ -287,7 +285,7 @@ fn claim(codec: CompressionType, data: &[u8]) -> Result<u64, String> {
     let ratio = if codec == CompressionType::ZSTD { ZSTD_RATIO } else { LZ4_RATIO };
     let most = stored.saturating_mul(ratio).saturating_add(RATIO_SLACK);
     match u64::try_from(length) {
-        // It is not compressed.
+        // Not compressed.
         Err(_) if length == -1 => Ok(stored),
         Ok(length) if length <= most => match codec {
             CompressionType::LZ4_FRAME if length > 0 => check_lz4(data, length).map(|()| length),
@@ -297,8 +295,7 @@ fn claim(codec: CompressionType, data: &[u8]) -> Result<u64, String> {
     }
 }
 
-/// Whether a frame of LZ4 becomes no more than the `length` bytes that it claims, but for a block: its decoder goes on
-/// to the end, whatever that is.
+/// Checks that an LZ4 frame decompresses to at most the claimed `length` bytes plus a block: its decoder always continues to the end.
 fn check_lz4(data: &[u8], length: u64) -> Result<(), String> {
     if most_of_lz4(data).is_some_and(|most| most <= length.saturating_mul(2).saturating_add(LZ4_BLOCK)) {
         return Ok(());
@@ -312,7 +309,7 @@ fn check_lz4(data: &[u8], length: u64) -> Result<(), String> {
     }
 }
 
-/// The bytes that all blocks of a frame of LZ4 become, at most; `None` where it is no such frame.
+/// Upper bound of the decompressed size of all blocks of an LZ4 frame; `None` for other bytes.
 fn most_of_lz4(data: &[u8]) -> Option<u64> {
     let number = |at: usize| Some(u32::from_le_bytes(*data.get(at..)?.first_chunk()?));
     if number(0)? != LZ4_MAGIC {
@@ -325,7 +322,7 @@ fn most_of_lz4(data: &[u8]) -> Option<u64> {
         _ => return None,
     };
     let bit = |bit: u8| usize::from((flags >> bit) & 1);
-    // Magic, flags, sizes and a checksum; the length of all, the number of a dictionary.
+    // Magic, flags, sizes and a checksum; the total length, the dictionary id.
     let mut at = 7 + 8 * bit(3) + 4 * bit(0);
     let mut most = 0_u64;
     while let Some(length) = number(at).filter(|&length| length != 0) {
@@ -335,7 +332,7 @@ fn most_of_lz4(data: &[u8]) -> Option<u64> {
     Some(most)
 }
 
-/// `most`: rows; `bytes`: of all buffers.
+/// Checks field nodes. `most`: largest number of rows; `bytes`: size of all buffers.
 fn check_nodes(batch: &RecordBatch<'_>, columns: Columns<'_>, most: u64, bytes: u64) -> Result<(), String> {
     let all = batch.nodes().ok_or("a batch without a list of columns")?;
     let rows = batch.length();

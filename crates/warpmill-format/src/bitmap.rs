@@ -98,7 +98,7 @@ impl Bitmap {
         Bitmap::from_words(self.words.iter().map(|w| !w).collect(), self.len)
     }
 
-    /// Bits `start .. start + len` as a bitmap of their own.
+    /// Copies bits `start .. start + len`.
     pub fn slice(&self, start: usize, len: usize) -> Bitmap {
         assert!(start + len <= self.len);
         let (shift, first) = (start % 64, start / 64);

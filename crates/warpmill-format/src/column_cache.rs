@@ -1,8 +1,8 @@
-//! Columns of data from outside that are kept between queries, encoded as those of tables: of DuckDB's tables, of Parquet files.
+//! Cache of external columns between queries, in the encodings of tables: from DuckDB's tables and Parquet files.
 //!
-//! A key names a table and a version of its contents, `name/version`; whoever gives one has proven that what it reads is that version. A
-//! newer version of a table takes the place of the older ones. Columns are kept one by one: those of one version have the same rows in the
-//! same order, whichever queries have read them. What has not been used for longest is forgotten beyond a limit, which holds for the process.
+//! A key names a table and a version of its contents, `name/version`; callers guarantee that their data are that version. A newer version of a table
+//! replaces older ones. Columns are cached separately: columns of one version have the same rows in the same order, whichever queries have read them.
+//! The least recently used columns are evicted beyond a limit, which applies to the process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -13,12 +13,12 @@ use serde::Serialize;
 use crate::table::EncodedColumn;
 use crate::{FormatError, Result, Table};
 
-/// Bytes that are kept where nobody says how many: a quarter of the memory that the process may have.
+/// Default limit in bytes: a quarter of the memory that the process may use.
 fn default_limit() -> u64 {
     physical_memory().unwrap_or(32 << 30) / 4
 }
 
-/// Bytes of memory: the machine's, or the container's limit where that is lower.
+/// Bytes of memory: the machine's, or the container's limit if lower.
 pub fn physical_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -28,7 +28,7 @@ pub fn physical_memory() -> Option<u64> {
     Some(limits.fold(machine, u64::min))
 }
 
-/// Sets of columns of one table that are kept put together: plans hold on to them.
+/// Number of table objects cached per table, for sets of columns: plans refer to them.
 const SETS: usize = 64;
 
 #[derive(Default)]
@@ -38,11 +38,11 @@ struct Cache {
     clock: u64,
 }
 
-/// The facts about one version of a table.
+/// The cached columns of one version of a table.
 #[derive(Default)]
 struct Entry {
     version: String,
-    /// By position in the table.
+    /// Columns by position in the table.
     columns: BTreeMap<u32, Kept>,
     /// Columns put together, the newest last.
     sets: Vec<(Vec<u32>, Arc<Table>)>,
@@ -57,7 +57,7 @@ struct Kept {
 static CACHE: LazyLock<Mutex<Cache>> =
     LazyLock::new(|| Mutex::new(Cache { limit: default_limit(), ..Cache::default() }));
 
-/// Callbacks of plan caches: each drops the tables of kept columns that its plans hold.
+/// Callbacks of plan caches: each drops the tables of cached columns that its plans refer to.
 static HOLDERS: Mutex<Vec<fn()>> = Mutex::new(vec![]);
 
 /// Calls `forget` from now on whenever something is forgotten.
@@ -73,12 +73,12 @@ fn tell() {
     holders.into_iter().for_each(|forget| forget());
 }
 
-/// A key: the table, and the version of its contents.
+/// Splits a key into the table and the version of its contents.
 fn parts(key: &str) -> (&str, &str) {
     key.rsplit_once('/').unwrap_or((key, ""))
 }
 
-/// Of each of the columns at `positions` what is known under `key`.
+/// For each of the columns at `positions`, the cached column under `key`, if any.
 pub fn find(key: &str, positions: &[u32]) -> Vec<Option<Arc<EncodedColumn>>> {
     let (name, version) = parts(key);
     let mut cache = CACHE.lock();
@@ -86,7 +86,7 @@ pub fn find(key: &str, positions: &[u32]) -> Vec<Option<Arc<EncodedColumn>>> {
     cache.clock += positions.len() as u64;
     let mut entry = cache.tables.get_mut(name).filter(|entry| entry.version == version);
     let found = positions.iter().map(|position| {
-        // Each has a time of its own: columns are forgotten one by one.
+        // Each has a separate time: columns are evicted one by one.
         clock += 1;
         let kept = entry.as_mut()?.columns.get_mut(position)?;
         kept.used = clock;
@@ -95,10 +95,10 @@ pub fn find(key: &str, positions: &[u32]) -> Vec<Option<Arc<EncodedColumn>>> {
     found.collect()
 }
 
-/// The table under `key` of the columns at `positions`, which are kept.
+/// The table under `key` of the columns at `positions`, which are cached.
 ///
 /// # Errors
-/// They have not the same rows, so that something that was kept cannot be right: the table is forgotten.
+/// The columns have different numbers of rows, so that something cached is wrong: the table is evicted.
 pub fn table(key: &str, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Result<Arc<Table>> {
     let (name, version) = parts(key);
     let mut cache = CACHE.lock();
@@ -133,7 +133,7 @@ pub fn table(key: &str, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Re
 }
 
 impl Entry {
-    /// A table of `columns`: the same one again for the same columns.
+    /// A table of `columns`: the same object for the same columns.
     fn put_together(&mut self, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Result<Arc<Table>> {
         let is_kept = |(position, column): (&u32, &Arc<EncodedColumn>)| {
             self.columns.get(position).is_some_and(|kept| Arc::ptr_eq(&kept.column, column))
@@ -148,7 +148,7 @@ impl Entry {
             return Err(FormatError::schema("", "columns of one version of a table have different numbers of rows"));
         }
         let table = Table::of_columns(columns)?;
-        // Of columns of which others are kept, a table is only for whoever has brought them.
+        // If the cache has other copies of these columns, the table is made for this caller only.
         let is_other = |(position, column): (&u32, &Arc<EncodedColumn>)| {
             self.columns.get(position).is_some_and(|kept| !Arc::ptr_eq(&kept.column, column))
         };
@@ -171,7 +171,7 @@ impl Cache {
         self.tables.values().flat_map(|entry| entry.columns.values()).map(|kept| kept.bytes).sum()
     }
 
-    /// Forgets what has not been used for longest until the rest fits.
+    /// Evicts the least recently used columns until the rest fits.
     fn shrink(&mut self) -> bool {
         let mut changed = false;
         while self.bytes() > self.limit {
@@ -193,7 +193,7 @@ pub fn clear() {
     tell();
 }
 
-/// Bytes that may be kept.
+/// The limit in bytes.
 pub fn limit() -> u64 {
     CACHE.lock().limit
 }
@@ -231,7 +231,7 @@ pub fn describe() -> String {
     let tables = cache.tables.iter().map(|(name, entry)| TableDescription {
         table: name,
         version: &entry.version,
-        // The one that stands for rows has no position.
+        // The placeholder column for rows has no position.
         columns: entry.columns.keys().copied().filter(|&position| position != u32::MAX).collect(),
         rows: entry.columns.values().next().map_or(0, |kept| kept.column.rows()),
         bytes: entry.columns.values().map(|kept| kept.bytes).sum(),

@@ -10,7 +10,7 @@ use crate::encoding::plain::validate_strings;
 use crate::segment::bytes::{bytes_of, corrupt};
 use crate::{Result, StrView};
 
-/// The rows of a string array of any layout; `None` for other types.
+/// The rows of a string array of any physical type; `None` for other types.
 pub(crate) fn strings(array: &dyn Array) -> Option<Vec<Option<&str>>> {
     Some(match array.data_type() {
         DataType::Utf8 => array.as_string::<i32>().iter().collect(),
@@ -24,7 +24,7 @@ pub(crate) fn strings(array: &dyn Array) -> Option<Vec<Option<&str>>> {
 pub struct Dictionary {
     bytes: Vec<u8>,
     offsets: Vec<u32>,
-    /// Open addressing by string hash: code + 1, or 0; made on first use, a power of two in size.
+    /// Hash table with open addressing: code + 1, or 0; made at the first use; the size is a power of two.
     index: OnceLock<Vec<u32>>,
 }
 
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Dictionary {
 }
 
 impl Dictionary {
-    /// A dictionary of `values`, which must be strictly ascending. Panics where they have 4 GiB or more together.
+    /// A dictionary of `values`, which must be strictly ascending. Panics if they have 4 GiB or more in total.
     pub fn from_sorted<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         let mut dictionary = Self { bytes: Vec::new(), offsets: vec![0], index: OnceLock::new() };
         for value in values {
@@ -101,7 +101,7 @@ impl Dictionary {
         index
     }
 
-    /// The number of entries below `value`, which is the first code of those that are not.
+    /// The number of entries below `value`, which is the first code not below it.
     pub fn lower_bound(&self, value: &str) -> u32 {
         let (mut low, mut high) = (0, self.len() as u32);
         while low < high {

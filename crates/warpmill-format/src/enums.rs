@@ -1,6 +1,6 @@
-//! ENUMs: types of texts that they name, their members, in whose order values are.
+//! ENUMs: types of named texts (members), in whose order values are compared.
 //!
-//! A value is a struct of the position of its member. The metadata of the struct's only field has the members.
+//! A value is a struct with the position of its member. The metadata of the struct's only field contain the members.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use arrow::array::{Array, AsArray, UInt32Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, UInt32Type};
 
-/// The key of the metadata that has the members, as a list in JSON.
+/// The metadata key of the members, a list in JSON.
 const METADATA: &str = "warpmill.enum";
 
 /// The name of the only field of values.
@@ -28,13 +28,13 @@ pub fn is_enum(ty: &DataType) -> bool {
         if fields.len() == 1 && *fields[0].data_type() == DataType::UInt32 && fields[0].metadata().contains_key(METADATA))
 }
 
-/// The members of the ENUM that a type is, in their order; `None`: it is none.
+/// The members of an ENUM type in their order; `None` for other types.
 pub fn members(ty: &DataType) -> Option<Vec<String>> {
     let DataType::Struct(fields) = ty else { return None };
     serde_json::from_str(fields.first().filter(|_| is_enum(ty))?.metadata().get(METADATA)?).ok()
 }
 
-/// The positions of values, NULL where these are; `None`: they are of no ENUM.
+/// The positions of values, NULL for NULLs; `None` for arrays of other types.
 pub fn positions(array: &dyn Array) -> Option<UInt32Array> {
     let values = array.as_struct_opt().filter(|_| is_enum(array.data_type()))?;
     let own = values.column(0).as_primitive::<UInt32Type>();

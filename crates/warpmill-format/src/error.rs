@@ -15,7 +15,7 @@ pub enum FormatError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// A file is not what its checksum, header or manifest says.
+    /// A file contradicts its checksum, header or manifest.
     #[error("corrupt file {}{}: {detail}", path.display(), segment.as_ref().map(|s| format!(" ({s})")).unwrap_or_default())]
     Corrupt {
         /// The file.
@@ -38,23 +38,23 @@ pub enum FormatError {
     /// The table, column or version does not exist, or exists already.
     #[error("{0}")]
     Catalog(String),
-    /// Another writer, of this or another process, is at work on the table.
+    /// Another writer, of this or another process, has locked the table.
     #[error("table {table} is being written by another writer")]
     Locked {
-        /// The table's directory, or what a table in memory is called.
+        /// The table's directory, or the name of a table in memory.
         table: String,
     },
-    /// Since a statement looked at it, the table was dropped, made or replaced by another one of its name: what was to be written does not
-    /// belong there any more.
+    /// The table was dropped, created or replaced by another one of its name since the statement read it: the rows to write do not belong to it any
+    /// more.
     #[error("table {table} was dropped, made or replaced meanwhile")]
     Replaced {
-        /// The table's directory, or what a table in memory is called.
+        /// The table's directory, or the name of a table in memory.
         table: String,
     },
-    /// Another writer has committed to the table since the transaction that writes it now began.
+    /// Another writer has committed to the table since the writing transaction began.
     #[error("table {table} was changed by another writer since the transaction began: ROLLBACK, and try again")]
     Changed {
-        /// The table's directory, or what a table in memory is called.
+        /// The table's directory, or the name of a table in memory.
         table: String,
     },
     /// The transaction that a statement belonged to has ended meanwhile.
@@ -74,21 +74,21 @@ pub enum FormatError {
     /// A NULL in a column that is NOT NULL.
     #[error("NOT NULL constraint failed: {column}")]
     NotNull {
-        /// The column, with its table where that is known.
+        /// The column, with its table if known.
         column: String,
     },
     /// Rows that a constraint of their table forbids.
     #[error("{0}")]
     Constraint(String),
-    /// More memory than was allowed.
+    /// The memory limit was exceeded.
     #[error("{0}")]
     Memory(String),
-    /// A codec that does not exist or that this build does not have, or that failed on sound input.
+    /// A codec that is unknown or missing in this build, or that failed on valid input.
     #[error("codec {codec}: {detail}")]
     Codec {
         /// The codec.
         codec: String,
-        /// The mistake, and the remedy.
+        /// The mistake, and how to correct it.
         detail: String,
     },
     /// An error of the Arrow libraries that has no better place.
@@ -102,12 +102,12 @@ impl FormatError {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
-    /// A file that is not what it should be.
+    /// An error for an invalid file.
     pub(crate) fn corrupt(path: &Path, detail: impl Into<String>) -> Self {
         Self::Corrupt { path: path.to_owned(), segment: None, detail: detail.into() }
     }
 
-    /// The error with the name of the table whose column it is about.
+    /// Adds the table's name to an error about one of its columns.
     pub fn of_table(self, table: &str) -> Self {
         match self {
             Self::NotNull { column } if !table.is_empty() => Self::NotNull { column: format!("{table}.{column}") },

@@ -1,4 +1,4 @@
-//! The two ways in which the bytes of a table's files come into memory.
+//! Access to the bytes of a table's files: mapped or read.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -12,14 +12,13 @@ use crate::segment::SegmentBytes;
 use crate::segment::bytes::{BufferWriter, corrupt};
 use crate::{FormatError, Mapping, Result};
 
-/// The way in which the bytes of a table's files come into memory.
+/// How the bytes of a table's files get into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileAccess {
-    /// The files are mapped: nothing is copied, and the system keeps in memory what it has room for.
+    /// The files are mapped: nothing is copied, and the system caches as much as fits memory.
     #[default]
     Map,
-    /// Bytes that are needed are read into memory of the process, and dropped after use: whatever happens to the file,
-    /// they stay as they were when their checksum was verified.
+    /// Bytes are read into the process's memory on demand, and dropped after use: they stay as their checksum was verified even if the file changes.
     Read,
 }
 
@@ -30,7 +29,7 @@ pub(crate) enum FileBytes {
     Open(OpenBytes),
 }
 
-/// A file whose bytes are read when they are asked for.
+/// A file whose bytes are read on demand.
 #[derive(Debug)]
 pub(crate) struct OpenBytes {
     file: File,
@@ -38,11 +37,11 @@ pub(crate) struct OpenBytes {
     address: usize,
 }
 
-/// Numbers that no address of a process is, for files that are at none: those of its upper half belong to the system.
+/// Pseudo-addresses for files that are not mapped: from the upper half of the address space, which no process uses.
 static NEXT_ADDRESS: AtomicUsize = AtomicUsize::new(1 << (usize::BITS - 1));
 
 impl FileBytes {
-    /// The bytes of `file`, which has `bytes` of them.
+    /// Opens `file`, which has `bytes` bytes.
     pub fn of(file: File, bytes: u64, access: FileAccess) -> io::Result<Self> {
         match access {
             FileAccess::Map => Mapping::of(&file).map(|map| Self::Mapped(Arc::new(map))),
@@ -53,7 +52,7 @@ impl FileBytes {
         }
     }
 
-    /// The way the file is open.
+    /// How the file is accessed.
     pub fn access(&self) -> FileAccess {
         match self {
             Self::Mapped(_) => FileAccess::Map,
@@ -69,8 +68,7 @@ impl FileBytes {
         }
     }
 
-    /// The address of the first byte, or a number that stands for it: nothing else has one of those of the file while
-    /// it is open.
+    /// The address of the first byte, or a pseudo-address: unique among open files and memory while it is open.
     pub fn address(&self) -> usize {
         match self {
             Self::Mapped(map) => map.as_ptr() as usize,
@@ -78,16 +76,15 @@ impl FileBytes {
         }
     }
 
-    /// Whether bytes of a mapping were read that were not there.
+    /// Whether bytes of a mapping were read that the file no longer has.
     pub fn is_damaged(&self) -> bool {
         matches!(self, Self::Mapped(map) if map.is_damaged())
     }
 
     /// The bytes of a range: mapped, or read now.
     ///
-    /// Errors: [`FormatError::Corrupt`] for a range that is outside of the file, that the file does not have any more,
-    /// or that is mapped and not aligned: what is read is at an address of its own. [`FormatError::Io`] without memory
-    /// for it.
+    /// Errors: [`FormatError::Corrupt`] for a range outside of the file, one that the file no longer has, or a mapped and unaligned one (bytes that
+    /// are read have their own address). [`FormatError::Io`] without memory for it.
     pub fn get(&self, range: Range<u64>) -> Result<SegmentBytes> {
         match self {
             Self::Mapped(map) => SegmentBytes::mapped(map.clone(), range.start as usize..range.end as usize),
@@ -115,7 +112,7 @@ impl OpenBytes {
     }
 }
 
-/// A file that has become shorter is damaged, and so is one that its disk cannot read.
+/// A file that has become shorter, or that its disk cannot read, is damaged.
 fn read_error(error: io::Error) -> FormatError {
     match error.kind() {
         ErrorKind::UnexpectedEof => corrupt("cut off while it was open"),

@@ -1,9 +1,9 @@
-//! The state of a file: it differs between files, and before and after a change of the same file.
+//! The state of a file, which distinguishes files, and versions of the same file.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// The place of a file on its device, its size, and the time of the last write. As long as a file is mapped, no other one has its place.
+/// The inode of a file, its size, and the time of the last write. While a file is mapped, its inode cannot be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileState {
     device: u64,
@@ -13,7 +13,7 @@ pub struct FileState {
 }
 
 impl FileState {
-    /// That of the file that `metadata` is of.
+    /// The state in `metadata`.
     pub fn of(metadata: &Metadata) -> Self {
         let (device, inode) = (metadata.dev(), metadata.ino());
         Self { device, inode, bytes: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) }

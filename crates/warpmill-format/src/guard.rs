@@ -1,10 +1,10 @@
-//! Panics of libraries that read files which may be damaged, as errors.
+//! Converts panics of libraries that read possibly damaged files to errors.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The result of `f`; where it panics, the text of the panic. For decoders of other people, which trust what damaged files claim: they change
-/// nothing that outlives the panic.
+/// The result of `f`; if it panics, the text of the panic. For third-party decoders that trust the claims of damaged files: they must not change
+/// anything that outlives the panic.
 ///
 /// # Errors
 /// The detail of an error about the file.
@@ -12,7 +12,7 @@ pub fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|panic| decoder_failed(&*panic))
 }
 
-/// The detail of an error about a file on which a decoder panicked.
+/// The detail of an error about a file for which a decoder panicked.
 pub fn decoder_failed(panic: &(dyn Any + Send)) -> String {
     format!("the decoder failed on it: {}", panic_text(panic))
 }

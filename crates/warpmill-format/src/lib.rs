@@ -6,19 +6,19 @@
 //! - [`codec`]: general compression (LZ4, Snappy, Zstd, Deflate, GDeflate) over encoded segments, and the choice of it;
 //! - [`dictionary`]: ordered string dictionaries, shared by all segments of a table column;
 //! - [`table`]: a table on disk or in memory: manifests, committed versions, snapshots, the writer;
-//! - [`parquet_file`]: Parquet files as devices read them: pages as they are stored;
-//! - [`column_cache`]: columns of data from outside, kept between queries;
-//! - [`arrow_ipc`]: what Arrow IPC files and streams claim, checked before it is believed;
-//! - [`pruning`]: metadata by which scans skip rows;
+//! - [`parquet_file`]: Parquet files for devices: pages in their stored form;
+//! - [`column_cache`]: external columns cached between queries;
+//! - [`arrow_ipc`]: validation of Arrow IPC files and streams;
+//! - [`pruning`]: metadata for skipping rows in scans;
 //! - [`ingest`]: Arrow, Parquet and CSV into tables;
-//! - [`enums`]: types of texts that they name;
-//! - [`measure`]: rates of this machine, for the hardware profile;
-//! - [`guard`]: panics of libraries that read damaged files, as errors.
+//! - [`enums`]: ENUM types;
+//! - [`measure`]: measured rates of this machine, for the hardware profile;
+//! - [`guard`]: conversion of panics of libraries that read damaged files.
 //!
 //! The byte layout is specified in `docs/format.md`.
 //!
-//! Inside the engine every integer-like logical type (integers, decimals, dates, timestamps) is its *unscaled integer*;
-//! the Arrow [`arrow::datatypes::DataType`] beside it says what it means.
+//! Inside the engine every integer-like logical type (integers, decimals, dates, timestamps) is represented by its *unscaled integer*, with the Arrow
+//! [`arrow::datatypes::DataType`] for its meaning.
 
 pub mod arrow_ipc;
 pub mod bitmap;
@@ -57,8 +57,8 @@ pub use stats::{ColumnStats, StatValue};
 pub use strview::StrView;
 pub use table::{StoredChunk, Table, TableSnapshot, TableWriter, WithParts};
 
-/// Rows of a full segment: the unit of encoding choice, I/O, pruning, caching and placement.
+/// Number of rows of a full segment: the unit of encoding choice, I/O, pruning, caching and placement.
 pub const SEGMENT_ROWS: usize = 1 << 20;
 
-/// Values of a vector: the unit of bit-packing, decoded by one warp or by SIMD.
+/// Number of values of a vector: the unit of bit-packing, decoded by one warp or by SIMD.
 pub const VECTOR_ROWS: usize = 1024;

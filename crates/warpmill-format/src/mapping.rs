@@ -1,8 +1,7 @@
-//! Files in memory, whose bytes may vanish while they are read: somebody cuts off a file that is mapped, or a disk fails.
+//! Mapped files whose bytes may vanish while they are read: a file may be truncated, or a disk may fail.
 //!
-//! The system answers a read of such bytes with SIGBUS, which ends a process. Here the reader gets zeros in their place, and the mapping
-//! is damaged from then on: whoever has read of it asks before giving an answer. A SIGBUS at any other address goes to the handler that
-//! was there before.
+//! The system answers a read of such bytes with SIGBUS, which ends a process. Here the reader gets zeros instead, and the mapping is marked as
+//! damaged: readers check the mark before they return a result. A SIGBUS at any other address goes to the previous handler.
 
 use std::fs::File;
 use std::io;
@@ -16,13 +15,13 @@ use memmap2::Mmap;
 /// A file in memory.
 #[derive(Debug)]
 pub struct Mapping {
-    // Before the map: its addresses are somebody else's once it is gone.
+    // Dropped before the map, whose addresses may be reused afterwards.
     region: Claimed,
     map: Mmap,
 }
 
 impl Mapping {
-    /// All of `file`, of which nobody is to change anything.
+    /// Maps all of `file`, which must not be changed.
     pub fn of(file: &File) -> io::Result<Self> {
         handle_signals();
         // SAFETY: data files are never changed after they got their name, only unlinked, which leaves a mapping intact. Where somebody does
@@ -32,7 +31,7 @@ impl Mapping {
         Ok(Self { region: Claimed::new(start, start + map.len()), map })
     }
 
-    /// Whether bytes of it were read that were not there.
+    /// Whether bytes were read that the file no longer has.
     pub fn is_damaged(&self) -> bool {
         self.region.0.damaged.load(Ordering::Acquire)
     }
@@ -46,7 +45,7 @@ impl Deref for Mapping {
     }
 }
 
-/// Addresses of a mapping, as the signal handler sees them; free where they start at 0.
+/// Addresses of a mapping for the signal handler; unused if it starts at 0.
 #[derive(Debug)]
 struct Region {
     claimed: AtomicBool,
@@ -62,7 +61,7 @@ impl Region {
     }
 }
 
-/// Regions of the process: never freed, as a signal may come at any time.
+/// The process's regions: never freed, because a signal may arrive at any time.
 struct Regions {
     all: [Region; 256],
     more: AtomicPtr<Regions>,
@@ -73,13 +72,13 @@ impl Regions {
         Self { all: [const { Region::free() }; 256], more: AtomicPtr::new(null_mut()) }
     }
 
-    /// The next ones, if there are any.
+    /// The next block, if any.
     fn next(&self) -> Option<&'static Regions> {
         // SAFETY: null, or a leaked box.
         unsafe { self.more.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The next ones, which are made where there are none.
+    /// The next block, allocated if missing.
     fn grown(&self) -> &'static Regions {
         self.next().unwrap_or_else(|| {
             let made = Box::into_raw(Box::new(Regions::new()));
@@ -100,7 +99,7 @@ impl Regions {
 
 static REGIONS: Regions = Regions::new();
 
-/// A region that nobody else has, until dropped.
+/// A region owned exclusively until dropped.
 #[derive(Debug)]
 struct Claimed(&'static Region);
 
@@ -161,7 +160,7 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context
     }
 }
 
-/// Gives the rest of the mapping that `address` is in zeros for bytes; `false`: it is in none.
+/// Replaces the rest of the mapping that contains `address` by zeros; returns false if no mapping contains it.
 fn put_zeros(address: usize) -> bool {
     let mut regions = Some(&REGIONS);
     while let Some(some) = regions {
@@ -183,7 +182,7 @@ fn put_zeros(address: usize) -> bool {
     false
 }
 
-/// Does what would have been done without this handler.
+/// Does what would have happened without this handler.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let handler = BEFORE.get().map_or(libc::SIG_DFL, |before| before.sa_sigaction);
     let with_info = BEFORE.get().is_some_and(|before| before.sa_flags & libc::SA_SIGINFO != 0);
@@ -191,7 +190,7 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     unsafe {
         match handler {
             libc::SIG_DFL | libc::SIG_IGN => {
-                // The read is repeated, and ends the process as it would have.
+                // The read is repeated, and ends the process as without this handler.
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = libc::SIG_DFL;
                 libc::sigaction(signal, &action, null_mut());

@@ -14,16 +14,16 @@ use crate::codec::{self, BLOCK_BYTES, Codec, CodecConfig};
 /// Bytes of the file that is read.
 const FILE_BYTES: usize = 256 << 20;
 
-/// Sizes of reads, of which the file has several each.
+/// Sizes of the reads; the file has several of each.
 const READS: [usize; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 
 /// Bytes that are read in each size.
 const READ_BYTES: usize = 64 << 20;
 
-/// Threads that read: drives and stores serve several requests at a time.
+/// Number of reading threads: drives and stores serve several requests at a time.
 const READERS: usize = 4;
 
-/// Pseudo-random words: no drive stores fewer bytes of them.
+/// Pseudo-random words, which drives cannot compress.
 fn noise(bytes: usize, mut state: u64) -> Vec<u8> {
     let mut words = Vec::with_capacity(bytes + 8);
     while words.len() < bytes {
@@ -36,11 +36,11 @@ fn noise(bytes: usize, mut state: u64) -> Vec<u8> {
     words
 }
 
-/// The time of reading files in `folder`, past the system's cache, by the size of reads; `None` where the system keeps the file in memory
-/// all the same (a file system in memory), or says nothing about that.
+/// Measures reads of files in `folder` that bypass the system's cache, by read size; `None` if the system keeps the file in memory anyway (a file
+/// system in memory), or does not tell.
 ///
 /// # Errors
-/// The file system's: a folder that cannot be written to, a full drive.
+/// File system errors: a folder that cannot be written to, a full drive.
 pub fn storage(folder: &Path) -> io::Result<Option<Curve>> {
     let mut file = tempfile::tempfile_in(folder)?;
     for part in 0..FILE_BYTES >> 24 {
@@ -72,25 +72,25 @@ pub fn storage(folder: &Path) -> io::Result<Option<Curve>> {
     Ok(Curve::fit(&transfers))
 }
 
-/// Reads the parts of the file that are `reader`'s, spread over all of it.
+/// Reads the parts of the file assigned to `reader`, spread over all of it.
 fn read(file: &File, size: usize, reader: usize) -> io::Result<()> {
     let mut buffer = vec![0; size];
     let reads = READ_BYTES / size;
     for read in (reader..reads).step_by(READERS) {
-        // Neighbours are far from each other, so that the system does not read ahead.
+        // Consecutive reads are far apart, so that the system does not read ahead.
         let place = (read * (FILE_BYTES / reads)) / size * size;
         file.read_exact_at(&mut buffer, place as u64)?;
     }
     Ok(())
 }
 
-/// Makes the system forget its copy of a file; whether it has.
+/// Drops a file from the system's cache. Returns whether that succeeded.
 #[cfg(not(target_os = "linux"))]
 fn forget(_: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Makes the system forget its copy of a file; whether it has.
+/// Drops a file from the system's cache. Returns whether that succeeded.
 #[cfg(target_os = "linux")]
 fn forget(file: &File) -> io::Result<bool> {
     let fd = std::os::fd::AsRawFd::as_raw_fd(file);
@@ -110,10 +110,10 @@ fn forget(file: &File) -> io::Result<bool> {
     Ok(told == 0 && resident.iter().filter(|page| **page & 1 == 1).count() < pages / 8)
 }
 
-/// The time that a measurement takes at least.
+/// Smallest duration of a measurement.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Bytes per second that so many threads copy from memory to memory, all together.
+/// Bytes per second that so many threads together copy from memory to memory.
 pub fn copying(threads: usize) -> f64 {
     const BYTES: usize = 32 << 20;
     let copied = |_: usize| {
@@ -137,7 +137,7 @@ pub fn copying(threads: usize) -> f64 {
 /// # Errors
 /// [`crate::FormatError::Codec`] for a codec that fails.
 pub fn codecs() -> crate::Result<CodecRates> {
-    // Prices with some repetition: about half of the bytes are left.
+    // Prices with some repetition, which compress to about half.
     let random = noise(64 << BLOCK_BYTES.ilog2(), 7);
     let column: Vec<u8> =
         random.chunks_exact(8).flat_map(|word| [word[0], word[1], 0, 0].map(|byte| byte & 0x3f)).collect();

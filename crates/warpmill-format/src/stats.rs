@@ -1,4 +1,4 @@
-//! Facts about the values of a segment or of a whole column.
+//! Statistics of the values of a segment or of a whole column.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub enum StatValue {
     Int(i128),
     /// Floating-point numbers; never NaN (a column with NaN has no bounds).
     Float(f64),
-    /// Strings (may be a truncated prefix: a lower bound stays a lower bound, an upper bound is rounded up).
+    /// Strings (may be truncated: a lower bound to a prefix, an upper bound rounded up).
     Str(String),
 }
 
@@ -35,7 +35,7 @@ pub struct ColumnStats {
 }
 
 impl ColumnStats {
-    /// The bounds as unscaled integers, when both are known.
+    /// The bounds as unscaled integers, if both are known.
     pub fn int_range(&self) -> Option<(i128, i128)> {
         match (&self.min, &self.max) {
             (Some(StatValue::Int(lo)), Some(StatValue::Int(hi))) => Some((*lo, *hi)),
@@ -43,8 +43,8 @@ impl ColumnStats {
         }
     }
 
-    /// Widens these statistics by those of further rows. Distinct counts are merged as the larger of the two and capped
-    /// by rows: a lower estimate, refined by the writer where it knows better.
+    /// Merges the statistics of further rows. Distinct counts are merged as the larger of the two, limited by the number of rows: a lower estimate,
+    /// which the writer refines if it knows better.
     pub fn merge(&mut self, other: &ColumnStats) {
         fn pick(a: &mut Option<StatValue>, b: &Option<StatValue>, empty: bool, other_empty: bool, less: bool) {
             if other_empty {
@@ -99,8 +99,8 @@ fn upper_bound(s: &str) -> Option<String> {
     None
 }
 
-/// Counts distinct values: exactly where they lie in a small range, by HyperLogLog (Flajolet et al. 2007; linear counting
-/// while sparse, 4096 registers, about 1.6% standard error) otherwise.
+/// Counts distinct values: exactly if they are in a small range, otherwise by HyperLogLog (Flajolet et al. 2007; linear counting while sparse, 4096
+/// registers, about 1.6% standard error).
 pub(crate) enum DistinctCounter {
     /// One byte per possible value: bits would wait for each other.
     Dense { low: i128, seen: Vec<u8> },
@@ -135,7 +135,7 @@ impl DistinctCounter {
         }
     }
 
-    /// Adds integers, of which `low`, the counter's, is the least.
+    /// Adds integers; `low` is the lower bound of the counter's range.
     pub(crate) fn add_all<V: Value>(&mut self, values: &[V], low: V) {
         match self {
             Self::Dense { seen, .. } => values.iter().for_each(|x| seen[x.offset64(low) as usize] = 1),
@@ -185,10 +185,10 @@ impl DistinctCounter {
     }
 }
 
-/// Counts the distinct values of a sample, a row of every [`SampleCounter::STEP`], and says how many all rows have: for columns that are
-/// made while a query waits. What counting all of them costs is more than all else that encoding does.
+/// Counts the distinct values of a sample, one row in [`SampleCounter::STEP`], and estimates the number for all rows: for columns that are encoded
+/// while a query waits. Counting all values would cost more than the rest of the encoding.
 pub(crate) struct SampleCounter {
-    /// By hash, open addressing: 32 other bits of it, never 0; 0 is free. Nearly no two values have all bits in common.
+    /// Hash table with open addressing: 32 other bits of the hash, never 0; 0 is free. Different values rarely have equal bits.
     seen: Vec<u32>,
     distinct: u64,
     rows: u64,
@@ -196,16 +196,16 @@ pub(crate) struct SampleCounter {
 }
 
 impl SampleCounter {
-    /// Rows of which one is taken.
+    /// Sampling interval in rows.
     pub(crate) const STEP: usize = 16;
 
-    /// Of `rows` rows, which should be some thousands.
+    /// A counter for `rows` rows, which should be some thousands.
     pub(crate) fn new(rows: usize) -> Self {
         let slots = (2 * (rows / Self::STEP)).next_power_of_two().max(16);
         Self { seen: vec![0; slots], distinct: 0, rows: 0, random: 1 }
     }
 
-    /// The one of the next [`SampleCounter::STEP`] rows that is taken: at random, because what lies at equal distances may be alike.
+    /// The offset of the sampled row within the next [`SampleCounter::STEP`] rows: random, since values at equal distances may be alike.
     #[inline(always)]
     pub(crate) fn next_row(&mut self) -> usize {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -241,8 +241,8 @@ impl SampleCounter {
         self.add_hash(xxhash_rust::xxh3::xxh3_64(value));
     }
 
-    /// Distinct values of all `rows` rows, at most `most`. Each is taken to be there equally often, so that a sample of a part `f` of the
-    /// rows has `D (1 - (1 - f)^(rows / D))` of `D` values: all of a key's, most of few.
+    /// Estimates the distinct values of all `rows` rows, at most `most`. Assumes that all values are equally frequent, so that a sample of a fraction
+    /// `f` of the rows has `D (1 - (1 - f)^(rows / D))` of `D` values: nearly all of few values, few of a key's.
     pub(crate) fn estimate(&self, rows: u64, most: u64) -> u64 {
         let most = most.max(self.distinct);
         let rows = rows as f64;
@@ -260,7 +260,7 @@ impl SampleCounter {
     }
 }
 
-/// Mixes both halves of a value. Nearly all upper halves are but the sign.
+/// Mixes both halves of a value. Nearly all upper halves only repeat the sign.
 #[inline]
 fn hash(value: i128) -> u64 {
     const SALT: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -274,7 +274,7 @@ fn hash(value: i128) -> u64 {
     mix(value as u64 ^ high)
 }
 
-/// The finalizer of splitmix64: a bijection whose bits all depend on all bits.
+/// The finalizer of splitmix64: a bijection; every output bit depends on all input bits.
 #[inline]
 const fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -306,7 +306,7 @@ mod tests {
             let values: Vec<i64> = (0..rows).map(f).collect();
             let mut counter = SampleCounter::new(values.len());
             counter.add_all(&values);
-            // Direct repetitions are seen elsewhere.
+            // Direct repetitions are detected elsewhere.
             let most = if name == "two of each" { distinct } else { rows };
             let estimate = counter.estimate(rows as u64, most as u64) as f64;
             let error = (estimate / distinct as f64 - 1.0).abs();

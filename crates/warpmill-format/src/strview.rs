@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-/// A view of a string that lives elsewhere: in a mapped segment, a dictionary, or a query's string arena.
+/// A view of a string stored elsewhere: in a mapped segment, a dictionary, or a query's string arena.
 ///
 /// # Safety contract
-/// A `StrView` does not own its bytes. Whoever makes one promises that the bytes stay valid, unchanged UTF-8 for as long
-/// as the *query* that uses it: table snapshots, input batches and string arenas are pinned by the query's context until
-/// its results have been copied out. A view must never be stored beyond that.
+/// A `StrView` does not own its bytes. Code that makes one guarantees that the bytes stay valid, unchanged UTF-8 for as long as the *query* that uses
+/// it: the query's context pins table snapshots, input batches and string arenas until its results have been copied out. A view must never be stored
+/// longer.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct StrView {
@@ -43,7 +43,7 @@ impl StrView {
         Self { len, prefix, ptr: bytes.as_ptr() }
     }
 
-    /// The string: not longer than this view is borrowed, which lies beside or below the owner of the bytes.
+    /// The string, borrowed from this view, which is stored beside or below the owner of the bytes.
     #[inline]
     pub fn as_str(&self) -> &str {
         // SAFETY: the type's contract: `ptr` points to `len` bytes of valid UTF-8 that outlive the query.
@@ -88,7 +88,7 @@ impl Ord for StrView {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (u32::from_be_bytes(self.prefix), u32::from_be_bytes(other.prefix));
-        // With equal prefixes, a string of up to four bytes is the beginning of the other one.
+        // With equal prefixes, a string of up to four bytes is a prefix of the other one.
         a.cmp(&b).then_with(|| match self.len.min(other.len) {
             ..=4 => self.len.cmp(&other.len),
             _ => self.as_bytes()[4..].cmp(&other.as_bytes()[4..]),

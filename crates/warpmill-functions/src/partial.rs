@@ -8,8 +8,8 @@ use warpmill_ir::{AggregateExpr, AggregateFunction, ColType, Expr, Field, Phys, 
 
 use crate::aggregate::{Aggregation, Kind, Slot};
 
-/// An aggregation that returns states instead of results: first the group keys, then one column per accumulator of the original [`Aggregation`],
-/// and last, if accumulators are proven for a limited number of rows only, the number of rows added.
+/// An aggregation that returns states instead of results: first the group keys, then one column per accumulator of the original [`Aggregation`], and
+/// last, if accumulators are proven for a limited number of rows only, the number of rows added.
 #[derive(Debug, Clone)]
 pub struct Partial {
     /// The aggregates that compute the states.

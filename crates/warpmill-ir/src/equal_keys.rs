@@ -4,8 +4,7 @@ use crate::validate::holds;
 use crate::{ColType, ExprKind, JoinKind, Operator, Phys, Probe, Program, Sink};
 
 /// Replaces build key columns in the outputs of inner probes by the probe side's equal columns. [`crate::needed_columns`] removes payload columns
-/// that
-/// are unused afterwards.
+/// that are unused afterwards.
 pub fn read_keys_of_probes(program: &mut Program) {
     let Program { pipelines, sinks, .. } = program;
     for pipeline in pipelines {

@@ -1,8 +1,8 @@
 //! Removal of pipelines that repeat earlier ones, as for a common table expression that is used several times.
 //!
 //! Sinks are compared in the order in which they finish: two are equal if equal pipelines feed them, where references to equal sinks are equal.
-//! Readers of a sink's rows then read the first sink that equals it. Probes are not redirected to an equal hash build: a build is removed where
-//! the pipelines that probe it are.
+//! Readers of a sink's rows then read the first sink that equals it. Probes are not redirected to an equal hash build: a build is removed where the
+//! pipelines that probe it are.
 //!
 //! The second sink's scans may be pruned by more builds than the first one's: the rows missing there make no difference.
 
@@ -125,8 +125,8 @@ impl<'a> Classes<'a> {
         }
     }
 
-    /// Whether rows of scan `one` may be read instead of those of `other`, which may be pruned by more builds. Programs have no sideways filters
-    /// yet when sinks are merged.
+    /// Whether rows of scan `one` may be read instead of those of `other`, which may be pruned by more builds. Programs have no sideways filters yet
+    /// when sinks are merged.
     fn are_equal_scans(&self, one: &Scan, other: &Scan) -> bool {
         is_same_table(&one.table, &other.table)
             && one.columns == other.columns

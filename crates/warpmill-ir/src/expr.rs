@@ -169,9 +169,8 @@ pub enum ExprKind {
     /// A constant.
     Literal(Scalar),
     /// Arithmetic. For `Div` of decimals: result = left * 10^(s_result - s_left + s_right) / right (s = decimal scale; the exponent is never
-    /// negative),
-    /// rounded half away from zero, unlike DataFusion's decimal division, which truncates. With `checked`, a result outside the representation (or,
-    /// for decimals, the precision) is an error.
+    /// negative), rounded half away from zero, unlike DataFusion's decimal division, which truncates. With `checked`, a result outside the
+    /// representation (or, for decimals, the precision) is an error.
     #[allow(missing_docs, reason = "fields are named after their role")]
     Arith { op: ArithOp, left: Box<Expr>, right: Box<Expr>, checked: bool },
     /// Arithmetic negation.
@@ -301,8 +300,8 @@ impl Expr {
         }
     }
 
-    /// Whether evaluation succeeds for every row: no overflow, no division by zero, no failing conversion. May return false for total
-    /// expressions: functions count as partial, except conditionals.
+    /// Whether evaluation succeeds for every row: no overflow, no division by zero, no failing conversion. May return false for total expressions:
+    /// functions count as partial, except conditionals.
     pub fn is_total(&self) -> bool {
         let own = match &self.kind {
             ExprKind::Arith { op: ArithOp::Div | ArithOp::Mod, .. } => !self.ty.phys.is_int(),

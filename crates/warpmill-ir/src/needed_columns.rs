@@ -1,8 +1,7 @@
 //! Removes unused columns: from scans, projections, probes' outputs and hash builds' payloads.
 //!
 //! A backward pass finds the columns needed at every point: since readers follow their sinks in the program, it visits a sink after all its readers.
-//! A
-//! forward pass then rewrites every operator to the remaining columns.
+//! A forward pass then rewrites every operator to the remaining columns.
 
 use crate::{AggregateExpr, Expr, Field, Operator, Pipeline, Program, Sink, SinkId, Source};
 
@@ -51,8 +50,7 @@ fn read(expr: &Expr, needed: &mut Needed) {
     expr.visit_columns(&mut |column| needed[column] = true);
 }
 
-/// The columns needed in the source, after it, and after each operator. Adds the columns of finished sinks that the pipeline reads to
-/// `outputs`.
+/// The columns needed in the source, after it, and after each operator. Adds the columns of finished sinks that the pipeline reads to `outputs`.
 fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Needed> {
     let mut lengths = vec![pipeline.source.fields().len()];
     for operator in &pipeline.operators {

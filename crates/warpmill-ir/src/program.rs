@@ -85,8 +85,7 @@ pub enum Source {
         /// Which of its rows.
         rows: BuildRows,
         /// The build's payload columns, followed by all-NULL columns if `fields` is longer than the payload (the probe side of an outer join's
-        /// unmatched
-        /// rows).
+        /// unmatched rows).
         fields: Vec<Field>,
     },
     /// External Arrow batches: a DataFusion plan that Warpmill does not run itself (a file scan, a fallback operator).
@@ -150,10 +149,9 @@ impl std::fmt::Debug for Scan {
     }
 }
 
-/// A scan column that must match a key of a hash build: rows outside the build's key bounds or filter make no difference. The join may be
-/// further up this scan's pipeline, or in the pipeline that probes the build that this scan feeds; the column may be the join's key, or equal to it
-/// by
-/// another inner join.
+/// A scan column that must match a key of a hash build: rows outside the build's key bounds or filter make no difference. The join may be further up
+/// this scan's pipeline, or in the pipeline that probes the build that this scan feeds; the column may be the join's key, or equal to it by another
+/// inner join.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PruneKey {
     /// Output column of the scan.
@@ -307,8 +305,7 @@ pub enum Sink {
         fields: Vec<Field>,
     },
     /// Functions of all rows of each group. Output: the groups, then the results. Without groups: exactly one row. Only devices run it, and may give
-    /// up:
-    /// then the host calls the functions.
+    /// up: then the host calls the functions.
     Functions {
         /// Group keys over the input columns; NULLs equal each other.
         groups: Vec<Expr>,
@@ -417,10 +414,9 @@ pub struct AggregateExpr {
     pub distinct: bool,
     /// The type of the result. For `Sum` over integers and decimals, `phys` also is the accumulator's type: the translator proves from ranges and row
     /// counts that it cannot overflow, or uses `I128`: then the sum is exact in any order of rows, and an error if it exceeds the result's type. If
-    /// the row
-    /// count behind joins is an estimate, execution compares the number of rows with [`AggregateExpr::safe_rows`]. `Avg` of decimals: the exact
-    /// sum, scaled up to the result's scale, divided by the count, truncated toward zero. `Avg` of integers: the exact sum divided by the count, as
-    /// floats.
+    /// the row count behind joins is an estimate, execution compares the number of rows with [`AggregateExpr::safe_rows`]. `Avg` of decimals: the
+    /// exact sum, scaled up to the result's scale, divided by the count, truncated toward zero. `Avg` of integers: the exact sum divided by the
+    /// count, as floats.
     pub ty: ColType,
 }
 

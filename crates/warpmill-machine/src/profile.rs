@@ -62,8 +62,8 @@ pub struct CpuRates {
     pub far: f64,
     /// Bytes of the largest table that fits the caches.
     pub cache_bytes: u64,
-    /// Number of threads up to which building a large table scales: more threads wait for memory (16 threads built one of 10M rows in about
-    /// 130 ms, two threads in about 170 ms).
+    /// Number of threads up to which building a large table scales: more threads wait for memory (16 threads built one of 10M rows in about 130 ms,
+    /// two threads in about 170 ms).
     pub builders: usize,
     /// Seconds to merge the states of a group.
     pub merge: f64,

@@ -127,8 +127,8 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 static LAST: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Refines rates by measurements of runs. If they come from a file, a thread rewrites it, at most once a minute; a file that cannot be written
-/// stays unchanged.
+/// Refines rates by measurements of runs. If they come from a file, a thread rewrites it, at most once a minute; a file that cannot be written stays
+/// unchanged.
 pub fn refine(change: impl FnOnce(&mut HardwareProfile)) {
     let mut known = KNOWN.write();
     let mut profile = HardwareProfile::clone(&known.profile);

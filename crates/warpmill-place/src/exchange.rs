@@ -12,7 +12,7 @@ pub struct Piece {
     pub holders: Vec<usize>,
 }
 
-/// Where a device gets a piece from.
+/// The source of a piece for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The host.
@@ -35,8 +35,7 @@ pub struct Distribution {
 /// Distributes `pieces` among `devices` devices over the links for which `is_direct` returns true (source, destination).
 ///
 /// If only one device lacks a piece, or no device that has it is reachable, it comes from the host. If several lack it, the one with the least load
-/// so
-/// far loads it and sends it to the others. If several devices have a piece, the one that sends least so far sends it.
+/// so far loads it and sends it to the others. If several devices have a piece, the one that sends least so far sends it.
 pub fn distribute(pieces: &[Piece], devices: usize, is_direct: &dyn Fn(usize, usize) -> bool) -> Distribution {
     let mut made = Distribution {
         origins: pieces.iter().map(|piece| vec![Origin::Host; piece.lacking.len()]).collect(),

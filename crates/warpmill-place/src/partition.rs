@@ -1,10 +1,9 @@
 //! Partitioned execution: each device runs a program on the rows of a key range, or of a range of row segments (Yogatama, thesis section 5.2).
 //!
 //! One scan, the anchor, is split into as many ranges as there are devices. If it is sorted by a column that is joined or grouped by, the ranges are
-//! of
-//! that column, and every scan joined on it is split by the same ranges: rows that join are on one device, and so are the rows of a group. A scan
-//! in another order is read by every device, which keeps the rows of its range. All other scans are read by every device. [`PartitionCost`]
-//! decides between several such keys. Results that have to be merged, states or rows, are sent to the CPU, which runs the rest.
+//! of that column, and every scan joined on it is split by the same ranges: rows that join are on one device, and so are the rows of a group. A scan
+//! in another order is read by every device, which keeps the rows of its range. All other scans are read by every device. [`PartitionCost`] decides
+//! between several such keys. Results that have to be merged, states or rows, are sent to the CPU, which runs the rest.
 //!
 //! If it costs less, devices exchange rows in between ([`Shuffle`]).
 
@@ -87,8 +86,7 @@ fn refusal(reason: &str) -> Unsupported {
 
 impl Partition {
     /// Partitions `program` for devices with these rates, with ranges of about the same length by the key that costs least, or by a random key and
-    /// with
-    /// random ranges for a `seed`. `shuffles`: whether devices may exchange rows.
+    /// with random ranges for a `seed`. `shuffles`: whether devices may exchange rows.
     ///
     /// # Errors
     /// The reason why the program cannot be partitioned.

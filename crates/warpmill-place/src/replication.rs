@@ -1,8 +1,8 @@
 //! Cache-aware replication: which segments to copy to one device, and which to all of them (Yogatama, thesis section 5.2.2).
 //!
 //! Each segment has two weights, both in seconds: the time that a copy on one device saves queries, and the further time that copies on all devices
-//! save, because nothing has to be sent between devices. Both compete for the same memory. Weights are compared per byte of
-//! the memory required; the thesis assumes segments of one size.
+//! save, because nothing has to be sent between devices. Both compete for the same memory. Weights are compared per byte of the memory required; the
+//! thesis assumes segments of one size.
 
 /// The policy for assigning device memory to segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -236,8 +236,7 @@ mod tests {
         }
 
         /// The bytes that a query of all segments sends under each policy: nothing for segments on all devices; for a segment on one device, each
-        /// byte once to
-        /// each other device.
+        /// byte once to each other device.
         #[test]
         fn traffic_follows_from_the_placement(
             segments in prop::collection::vec(any_segment(), 0..20),

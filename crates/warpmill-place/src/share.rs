@@ -1,8 +1,8 @@
 //! Pipelines whose scan several sites share at the granularity of row segments (Yogatama, thesis section 4.2.1).
 //!
 //! Each of the other sites runs a separate program: the pipeline on the row segments that it claims, preceded by the hash builds that it probes,
-//! which
-//! exist at every site that probes them. The CPU merges the sites' results at the sink and runs all later pipelines, so that no row is sent back.
+//! which exist at every site that probes them. The CPU merges the sites' results at the sink and runs all later pipelines, so that no row is sent
+//! back.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -112,8 +112,8 @@ pub(crate) fn compaction(py: Python<'_>, experiment: &str, rows: usize, runs: us
     })
 }
 
-/// Reads column `column` of the tables in `directories`, which have the same rows: seconds of every run over plain memory of the same size,
-/// and over each table's column.
+/// Reads column `column` of the tables in `directories`, which have the same rows: seconds of every run over plain memory of the same size, and over
+/// each table's column.
 #[pyfunction]
 pub(crate) fn scan_column(
     py: Python<'_>,
@@ -130,8 +130,8 @@ pub(crate) fn scan_column(
     })
 }
 
-/// Runs a suite of device benchmarks (`decode`, `join`, `groupby`, `sort`, `like`) on the first GPU, or on the simulated device. Returns the
-/// report, with the device, as JSON.
+/// Runs a suite of device benchmarks (`decode`, `join`, `groupby`, `sort`, `like`) on the first GPU, or on the simulated device. Returns the report,
+/// with the device, as JSON.
 #[pyfunction]
 pub(crate) fn device_bench(
     py: Python<'_>,

@@ -1,8 +1,7 @@
 //! User-defined functions in Python: how the engine calls them.
 //!
 //! The code takes and returns pyarrow arrays; Python (`warpmill.udf.called`) converts them. Exceptions raised there have a text that names the
-//! function
-//! and the line.
+//! function and the line.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -9,8 +9,7 @@ use warpmill_machine::{HardwareProfile, Origin};
 use crate::errors::{EngineError, Error, guarded};
 
 /// The rates that cost models use: `profile`; `file`, its actual or possible path; `origin` (`assumed`, `file`, `refused`, `installed`) and `reason`,
-/// why a
-/// file is refused.
+/// why a file is refused.
 #[pyfunction]
 pub(crate) fn hardware() -> String {
     let (origin, reason) = match warpmill_machine::origin() {
@@ -23,8 +22,8 @@ pub(crate) fn hardware() -> String {
     json!({ "origin": origin, "reason": reason, "file": warpmill_machine::file(), "profile": profile }).to_string()
 }
 
-/// Measures this machine and writes the profile to its file. Returns what could not be measured. `begin` is called with the name of each
-/// measurement before it begins.
+/// Measures this machine and writes the profile to its file. Returns what could not be measured. `begin` is called with the name of each measurement
+/// before it begins.
 #[pyfunction]
 pub(crate) fn calibrate(py: Python<'_>, folder: PathBuf, begin: Py<PyAny>) -> PyResult<Vec<String>> {
     let Some(file) = warpmill_machine::file() else {

@@ -63,8 +63,7 @@ pub(crate) fn to_bytes(schema: &SchemaRef, batches: &[RecordBatch], format: Form
 }
 
 /// Writes to a temporary file beside `path` first, so that a failure leaves no partial file. An existing pipe or device is written directly; a link
-/// is
-/// resolved to the file to replace.
+/// is resolved to the file to replace.
 pub(crate) fn to_file(schema: &SchemaRef, batches: &[RecordBatch], format: Format, path: &Path) -> PyResult<()> {
     let there = fs::metadata(path).is_ok();
     let target = if there { fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };

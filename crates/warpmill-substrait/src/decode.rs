@@ -15,8 +15,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Plan> {
     checked(plan)
 }
 
-/// Parses a plan in protobuf's JSON form; accepts snake-case names, and the `extensionUris` of earlier
-/// versions.
+/// Parses a plan in protobuf's JSON form; accepts snake-case names, and the `extensionUris` of earlier versions.
 ///
 /// # Errors
 /// [`SubstraitError::Decode`] for a text that is not a plan.

@@ -34,7 +34,7 @@ pub(crate) enum Special {
     Log1p,
 }
 
-/// What is applied to an aggregate's result.
+/// The operation applied to an aggregate's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finish {
     Nothing,
@@ -300,8 +300,7 @@ pub(crate) const WINDOWS: &[Extension<Named>] = &[Extension {
     ],
 }];
 
-/// Options of functions, and their supported values. A plan lists the values that it accepts, best first; it is refused if none of them
-/// is supported.
+/// Options of functions, and their supported values. A plan lists the values that it accepts, best first; it is refused if none of them is supported.
 pub(crate) const OPTIONS: &[(&str, &[&str])] = &[
     ("overflow", &["SILENT", "ERROR"]),
     ("rounding", &["TIE_TO_EVEN"]),

@@ -13,9 +13,9 @@
 //! # }
 //! ```
 //!
-//! [`conformance()`] lists the supported forms; everything else is refused with an error that names it ([`SubstraitError`]). Table and column
-//! names that the session lacks are matched ignoring case, and columns may be nullable although the plan declares them as not
-//! nullable: both occur in plans from Calcite.
+//! [`conformance()`] lists the supported forms; everything else is refused with an error that names it ([`SubstraitError`]). Table and column names
+//! that the session lacks are matched ignoring case, and columns may be nullable although the plan declares them as not nullable: both occur in plans
+//! from Calcite.
 
 mod conformance;
 mod declarations;

@@ -23,8 +23,7 @@ pub(crate) const PRODUCER: &str = "warpmill";
 /// SQL names.
 ///
 /// # Errors
-/// [`SubstraitError::Session`] for a text that is not a query, [`SubstraitError::Unsupported`] for one that Substrait cannot
-/// express.
+/// [`SubstraitError::Session`] for a text that is not a query, [`SubstraitError::Unsupported`] for one that Substrait cannot express.
 pub fn to_plan(session: &Session, sql: &str) -> Result<Plan> {
     let plan = session.block_on(session.optimized_plan(sql, &[]))?;
     if matches!(
@@ -72,8 +71,8 @@ fn with_operators(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> 
     Ok(rewritten?.data)
 }
 
-/// A chain of AND or OR as a tree of logarithmic depth: readers refuse deeply nested messages, and the producer's time grows with the
-/// cube of the depth.
+/// A chain of AND or OR as a tree of logarithmic depth: readers refuse deeply nested messages, and the producer's time grows with the cube of the
+/// depth.
 fn balanced(expr: Expr) -> Transformed<Expr> {
     let Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) = &expr else {
         return Transformed::no(expr);

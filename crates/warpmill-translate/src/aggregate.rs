@@ -18,8 +18,8 @@ use super::phases::Phase;
 use super::stream::{Origin, Rows, Stream};
 use super::{Translator, moved, scope};
 
-/// Factor by which a row count may exceed its estimate before a 64-bit sum could overflow. Estimates ignore filters, and execution counts rows
-/// in any case: 600 M rows of TPC-H's revenue are summed in 64 bits.
+/// Factor by which a row count may exceed its estimate before a 64-bit sum could overflow. Estimates ignore filters, and execution counts rows in any
+/// case: 600 M rows of TPC-H's revenue are summed in 64 bits.
 const ESTIMATE_MARGIN: f64 = 4.0;
 
 impl Translator<'_> {
@@ -101,8 +101,8 @@ fn is_total(aggregate: &AggregateExpr, rows: Rows) -> bool {
 /// Largest factor by which the total of a decimal average is scaled up before the division.
 const AVERAGE_SCALE: u128 = 1_000_000_000_000;
 
-/// The origins of the output columns of the aggregation `sink` of `stream`: a join that drops all rows with a group's key drops the group, so
-/// that the scan may skip its rows.
+/// The origins of the output columns of the aggregation `sink` of `stream`: a join that drops all rows with a group's key drops the group, so that
+/// the scan may skip its rows.
 fn group_origins(stream: &Stream, groups: &[Expr], aggregates: &[AggregateExpr], sink: SinkId) -> Vec<Vec<Origin>> {
     let mut read = groups.iter().chain(aggregates.iter().flat_map(AggregateExpr::expressions));
     let total = read.all(Expr::is_total);

@@ -25,8 +25,7 @@ pub struct AsofMatch {
     pub nearest: Nearest,
 }
 
-/// A join that matches every row of its left side with at most one of its right side: among the rows with equal keys, the one with the nearest
-/// order.
+/// A join that matches every row of its left side with at most one of its right side: among the rows with equal keys, the one with the nearest order.
 ///
 /// It is never executed: the translator turns it into a hash build with an order and a probe.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use super::expr::{Scope, convert};
 use super::stream::Stream;
 use super::{Translator, scope};
 
-/// Looks up the translated function of an aggregate function for argument types, or the reason why it is not translated; `None` for other
-/// aggregate functions.
+/// Looks up the translated function of an aggregate function for argument types, or the reason why it is not translated; `None` for other aggregate
+/// functions.
 pub type GroupFunctions<'a> = dyn Fn(&AggregateUDF, &[DataType]) -> Option<Result<Arc<GroupFunction>, String>> + 'a;
 
 impl Translator<'_> {

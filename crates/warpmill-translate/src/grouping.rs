@@ -2,8 +2,8 @@
 //!
 //! The finest set is grouped from the rows; every coarser one is aggregated from the partial results of the smallest set that contains it. Where a
 //! result cannot be computed from partial results (DISTINCT, variances), or no set contains all others and grouping by all keys together would leave
-//! nearly as many groups as rows, each set is grouped from the rows. These are recomputed for each set, or collected if a recomputation might
-//! return different rows.
+//! nearly as many groups as rows, each set is grouped from the rows. These are recomputed for each set, or collected if a recomputation might return
+//! different rows.
 
 use std::collections::HashMap;
 
@@ -27,8 +27,7 @@ const MOST_SETS: usize = 64;
 const MOST_PASSES: usize = 16;
 
 /// Largest number of groups by all keys, as a share of the rows, for grouping by all keys where these are no set of the query: for rows of joins, and
-/// for
-/// rows of a table, which is faster to read again.
+/// for rows of a table, which is faster to read again.
 const FEW_GROUPS: (f64, f64) = (1.0 / 4.0, 1.0 / 64.0);
 
 /// The rows to group, with all group keys and aggregates over them.

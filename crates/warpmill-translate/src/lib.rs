@@ -1,7 +1,7 @@
 //! DataFusion physical plans into programs.
 //!
-//! A plan node becomes a `stream::Stream`: pipelines without a sink. Operators are appended to all of its pipelines; breakers end them in a sink
-//! and begin a new one. Unused columns are removed at the end ([`warpmill_ir::needed_columns`]).
+//! A plan node becomes a `stream::Stream`: pipelines without a sink. Operators are appended to all of its pipelines; breakers end them in a sink and
+//! begin a new one. Unused columns are removed at the end ([`warpmill_ir::needed_columns`]).
 //!
 //! DataFusion's nodes that only move rows between partitions (repartitioning, coalescing) are ignored: a program has no partitions.
 
@@ -68,8 +68,8 @@ use window::Windows;
 
 /// Options of a translation.
 pub struct Options<'a> {
-    /// Whether a subtree stays in DataFusion in any case: its rows become an input of the program. Leaves other than
-    /// [`WarpmillScanExec`] and constant rows always stay.
+    /// Whether a subtree stays in DataFusion in any case: its rows become an input of the program. Leaves other than [`WarpmillScanExec`] and
+    /// constant rows always stay.
     pub stays: &'a dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
     /// Whether subtrees (not the root) that cannot be translated become inputs; otherwise they fail the translation.
     pub fallback: bool,
@@ -447,8 +447,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Whether `stream` has the order of a sort. A probe with several matches per row does not keep it: it emits all first matches of a chunk,
-    /// then all second ones.
+    /// Whether `stream` has the order of a sort. A probe with several matches per row does not keep it: it emits all first matches of a chunk, then
+    /// all second ones.
     fn is_sorted(&self, stream: &Stream) -> bool {
         let [Branch { source: Source::Rows { sink, .. }, operators, .. }] = stream.branches.as_slice() else {
             return false;
@@ -488,8 +488,7 @@ impl Translator<'_> {
         stream
     }
 
-    /// The limit of a node whose partitions each stop after `fetch` rows. All together never need more: such limits are derived from one
-    /// above.
+    /// The limit of a node whose partitions each stop after `fetch` rows. All together never need more: such limits are derived from one above.
     fn fetch(&mut self, stream: Stream, fetch: Option<usize>) -> Stream {
         self.limit(stream, 0, fetch.map(|fetch| fetch as u64))
     }

@@ -143,8 +143,8 @@ pub(crate) fn many_of_a_key(build: &Stream, keys: &[Expr]) -> bool {
     }
 }
 
-/// Whether a join whose only condition is `filter` should build its left side: true if a left value must be between two right values.
-/// `None` if neither or both sides qualify.
+/// Whether a join whose only condition is `filter` should build its left side: true if a left value must be between two right values. `None` if
+/// neither or both sides qualify.
 pub(crate) fn builds_left(filter: Option<&JoinFilter>) -> Option<bool> {
     let filter = filter?;
     let mut bounds: Vec<(JoinSide, String, bool)> = vec![];

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::expr::SubqueryKey;
 use warpmill_ir::{ColType, Expr, ExprKind, Field, Operator, SinkId, Source};
 
-/// The pipelines that together return the rows of a plan node. All branches have the same columns (`fields`). A union has several
-/// branches, as does a join that also returns unmatched build rows.
+/// The pipelines that together return the rows of a plan node. All branches have the same columns (`fields`). A union has several branches, as does a
+/// join that also returns unmatched build rows.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub branches: Vec<Branch>,
@@ -44,8 +44,8 @@ pub(crate) struct Branch {
 pub(crate) struct Origin {
     pub scan: ScanPlace,
     pub column: usize,
-    /// Whether the scan's rows are grouped on the way. If the scan is pruned, groups that a join further up drops may have lost some of their
-    /// rows: expressions evaluated on them before that join must not fail.
+    /// Whether the scan's rows are grouped on the way. If the scan is pruned, groups that a join further up drops may have lost some of their rows:
+    /// expressions evaluated on them before that join must not fail.
     pub grouped: bool,
 }
 

@@ -25,7 +25,7 @@ async fn main() -> Result<()> {
     ];
     context.register_batch("t", RecordBatch::try_from_iter(columns)?)?;
 
-    // SQL and data frames, as ever.
+    // SQL and data frames work as before.
     context.sql("SELECT city, max(degrees) FROM t GROUP BY city ORDER BY city").await?.show().await?;
     let frame = context.table("t").await?.filter(col("degrees").gt(lit(5)))?;
     let frame = frame.aggregate(vec![col("city")], vec![avg(col("degrees")), count(lit(1))])?;

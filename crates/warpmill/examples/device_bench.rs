@@ -1,5 +1,5 @@
 //! Times the queries of a suite on a device, over tables that are generated in memory:
-//! `device_bench ssb|tpch SF RUNS [gpu|sim|cpu] [Q1,Q2,...|all] [explain] [verify]`; `verify` compares with the CPU's answers.
+//! `device_bench ssb|tpch SF RUNS [gpu|sim|cpu] [Q1,Q2,...|all] [explain] [verify]`; `verify` compares with the CPU's results.
 
 #[path = "../tests/suite/support.rs"]
 mod support;
@@ -60,7 +60,7 @@ fn main() {
                 break;
             }
             let wall = started.elapsed().as_secs_f64() * 1e3;
-            // Kernels are timed in runs of their own, which that makes slower.
+            // Kernels are timed in separate runs, which the timing slows down.
             session.set("warpmill.profile", "kernels").unwrap();
             let result = session.execute(query.sql, &[]).unwrap();
             session.set("warpmill.profile", "on").unwrap();

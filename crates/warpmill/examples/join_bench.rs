@@ -1,8 +1,8 @@
-//! Times a join whose hash build takes four times the device memory that there may be, in each way that there is, and prints JSON:
-//! `join_bench [ROWS of the build side, default 20000000] [gpu|sim] [RUNS, default 5]`.
+//! Times a join whose hash build takes four times the permitted device memory, with each strategy, and prints JSON: `join_bench [ROWS of the build
+//! side, default 20000000] [gpu|sim] [RUNS, default 5]`.
 //!
-//! Four columns of 8 bytes are fetched for every match; a probe side of four times as many rows finds a partner for all of them, or for one in a
-//! hundred; the build side is in the order of its keys, or in none. Every answer is compared with that of the CPU back end.
+//! Four columns of 8 bytes are fetched for every match; a probe side of four times as many rows finds partners for all of them, or for one in a
+//! hundred; the build side is sorted by its keys, or not. Every result is compared with the CPU back end's.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,23 +15,23 @@ use warpmill::{QueryResult, Session};
 struct Measured {
     /// Whether the build side is in the order of its keys.
     ordered: bool,
-    /// The part of the probe side's rows that has a partner.
+    /// Fraction of the probe side's rows with a partner.
     matching: f64,
-    /// As `warpmill.device_join` was set.
+    /// Value of `warpmill.device_join`.
     setting: &'static str,
-    /// The way the join was done: a strategy of joins larger than device memory, `device` where everything fitted, or `cpu`.
+    /// The strategy used for joins larger than device memory, `device` if everything fitted, or `cpu`.
     strategy: String,
-    /// Median of the hot runs, and the first one, in milliseconds.
+    /// Median of the hot runs, and time of the first run, in milliseconds.
     hot_ms: f64,
     first_ms: f64,
-    /// The prediction for each strategy, in milliseconds; none where it is not possible.
+    /// The prediction for each strategy, in milliseconds; `None` if it is not possible.
     predicted_ms: BTreeMap<&'static str, Option<f64>>,
-    /// Of the last run: until the device was done, with its rows on the host; what the CPU did then.
+    /// For the last run: time until the device had finished, with its rows on the host; and time on the CPU after that.
     device_ms: f64,
     host_ms: f64,
     /// Bytes of rows that the device gave.
     bytes_back: u64,
-    /// Bytes that travelled once more for parts, and of page-locked memory for rows.
+    /// Bytes sent again for parts, and bytes of page-locked memory for rows.
     bytes_again: u64,
     mapped_bytes: u64,
     parts: u64,
@@ -113,7 +113,7 @@ fn main() {
     let device = arguments.get(1).map_or("gpu", String::as_str).to_string();
     let session = Session::builder().set("warpmill.join_order", "off").build().unwrap();
     session.set("warpmill.device", "cpu").unwrap();
-    // Row segments are small beside the memory, however few rows there are.
+    // Row segments are small compared with the memory, for any number of rows.
     let segment_rows = (rows / 64 / 1024 * 1024).clamp(1024, 1 << 20);
     session.set("warpmill.segment_rows", &segment_rows.to_string()).unwrap();
     let sql = |text: String| drop(session.execute(&text, &[]).unwrap_or_else(|error| panic!("{text}: {error}")));

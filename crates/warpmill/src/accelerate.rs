@@ -9,7 +9,7 @@ use crate::WarpmillOptions;
 use crate::offload::OffloadRule;
 use crate::session::builder::{optimizer_rules, physical_rules};
 
-/// Lets Warpmill run what it can of every query of `context`, from now on.
+/// Runs what Warpmill can of all further queries of `context`.
 ///
 /// ```no_run
 /// # use datafusion::prelude::*;
@@ -22,21 +22,19 @@ use crate::session::builder::{optimizer_rules, physical_rules};
 /// # }
 /// ```
 ///
-/// Results are the same: what Warpmill does not run stays with DataFusion, and `EXPLAIN` shows a `WarpmillExec` for every
-/// part that it runs. `SET warpmill.fallback = 'error'` refuses queries with other parts; the error names the operator and
-/// the reason. The other settings are those of [`WarpmillOptions`]. All clones of `context` are accelerated; data frames
-/// made before are not.
+/// Results do not change: parts that Warpmill does not run stay with DataFusion, and `EXPLAIN` shows a `WarpmillExec` for every part that it runs.
+/// `SET warpmill.fallback = 'error'` refuses queries with other parts; the error names the operator and the reason. The other settings are those of
+/// [`WarpmillOptions`]. All clones of `context` are accelerated; existing data frames are not.
 pub fn accelerate(context: &SessionContext) {
     let state = context.state_ref();
     let mut state = state.write();
     *state = accelerated(state.clone());
 }
 
-/// [`accelerate`] for a state that no context has yet.
+/// [`accelerate`] for a state before it belongs to a context.
 ///
-/// Adds the settings `warpmill.*`, the order of joins by estimated cardinality, and the rule that replaces what Warpmill
-/// runs, after all other rules. DataFusion's dynamic filters are turned off: operators of Warpmill prune their own way.
-/// A state that is accelerated already is returned as it is.
+/// Adds the settings `warpmill.*`, the order of joins by estimated cardinality, and the rule that replaces the parts that Warpmill runs, after all
+/// other rules. Turns off DataFusion's dynamic filters: Warpmill's operators prune in their own way. Returns an accelerated state unchanged.
 pub fn accelerated(state: SessionState) -> SessionState {
     if is_accelerated(&state) {
         return state;
@@ -63,7 +61,7 @@ pub fn accelerated(state: SessionState) -> SessionState {
         .build()
 }
 
-/// Whether Warpmill runs what it can of the queries of a state.
+/// Whether a state is accelerated.
 pub fn is_accelerated(state: &SessionState) -> bool {
     let name = datafusion::physical_optimizer::PhysicalOptimizerRule::name(&OffloadRule);
     state.physical_optimizers().iter().any(|rule| rule.name() == name)

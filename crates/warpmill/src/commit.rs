@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Decides between the commit of a statement and its cancellation: whichever comes first. Clones are the same gate.
+/// Decides between the commit of a statement and its cancellation: whichever comes first. Clones share the gate.
 #[derive(Debug, Clone, Default)]
 pub struct CommitGate(Arc<Mutex<Stage>>);
 
@@ -13,9 +13,9 @@ enum Stage {
     /// Both are possible.
     #[default]
     Open,
-    /// Nothing is committed any more.
+    /// Cancelled: nothing more is committed.
     Cancelled,
-    /// What was written gets, or has got, its name. `late`: somebody wanted to cancel since.
+    /// Committed or committing. `late`: a cancellation was requested since.
     Committed { late: bool },
 }
 
@@ -24,22 +24,22 @@ tokio::task_local! {
 }
 
 impl CommitGate {
-    /// That of [`CommitGate::scope`] around the caller, or a new one.
+    /// The gate of [`CommitGate::scope`] around the caller, or a new one.
     pub(crate) fn current() -> Self {
         SHARED.try_with(Self::clone).unwrap_or_default()
     }
 
-    /// Lets all statements that `work` starts on its own task have this gate, one after the other.
+    /// Makes all statements that `work` starts on its own task use this gate, one after the other.
     pub async fn scope<F: Future>(&self, work: F) -> F::Output {
         SHARED.scope(self.clone(), work).await
     }
 
-    /// Lets all statements that `work` starts on this thread have this gate, one after the other.
+    /// Makes all statements that `work` starts on this thread use this gate, one after the other.
     pub fn scope_sync<T>(&self, work: impl FnOnce() -> T) -> T {
         SHARED.sync_scope(self.clone(), work)
     }
 
-    /// Whether what was written may be committed. If so, it is too late to cancel.
+    /// Whether a write may be committed. If so, it is too late to cancel.
     pub fn pass(&self) -> bool {
         let mut stage = self.0.lock();
         if *stage == Stage::Open {
@@ -48,7 +48,7 @@ impl CommitGate {
         *stage != Stage::Cancelled
     }
 
-    /// Keeps what is not committed yet from being committed; `false`: it is too late.
+    /// Prevents further commits; returns false if it is too late.
     pub fn cancel(&self) -> bool {
         let mut stage = self.0.lock();
         *stage = match *stage {
@@ -58,9 +58,9 @@ impl CommitGate {
         *stage == Stage::Cancelled
     }
 
-    /// Cancels if `look` says so, by an error, which this gives back. Nobody passes while it looks; where somebody has, it is not asked.
+    /// Cancels if `look` returns an error, which is passed on. No commit passes the gate during the call; if one has passed, `look` is not called.
     pub fn cancel_if<E>(&self, look: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        // What looks may come here again: it is not asked twice.
+        // `look` may call this again: it is not called twice.
         let Some(mut stage) = self.0.try_lock() else { return Ok(()) };
         if matches!(*stage, Stage::Committed { .. }) {
             return Ok(());
@@ -68,8 +68,8 @@ impl CommitGate {
         look().inspect_err(|_| *stage = Stage::Cancelled)
     }
 
-    /// Makes the gate that of another statement, or of another attempt, and says whether that may run: whoever came late to cancel the
-    /// last one cancels this one.
+    /// Reopens the gate for another statement, or another attempt. Returns whether it may run: a cancellation that was too late for the last one
+    /// cancels this one.
     pub(crate) fn reopen(&self) -> bool {
         let mut stage = self.0.lock();
         *stage = match *stage {
@@ -80,7 +80,7 @@ impl CommitGate {
     }
 }
 
-/// Cancels when it is dropped before [`GivenUp::done`]: a future that nobody waits for any more commits nothing.
+/// Cancels when dropped before [`GivenUp::done`]: a dropped future commits nothing.
 pub(crate) struct GivenUp(Option<CommitGate>);
 
 impl GivenUp {
@@ -88,7 +88,7 @@ impl GivenUp {
         Self(Some(gate.clone()))
     }
 
-    /// There is an outcome.
+    /// Records that there is an outcome.
     pub(crate) fn done(mut self) {
         self.0 = None;
     }

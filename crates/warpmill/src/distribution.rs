@@ -1,7 +1,7 @@
 //! Queries over several processes.
 //!
-//! A session whose setting `warpmill.workers` names workers asks the [`Distributor`] of its process to cut its queries' plans into
-//! stages. That is another crate (`warpmill-distributed`), which lies above this one and is put in by [`install`].
+//! A session with the setting `warpmill.workers` asks the [`Distributor`] of its process to cut its queries' plans into stages. The implementation is
+//! in the crate `warpmill-distributed`, which depends on this one and registers itself by [`install`].
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -25,11 +25,11 @@ use crate::{Error, Result, Session};
 /// Finds the workers of sessions.
 #[async_trait]
 pub trait Distributor: Send + Sync + fmt::Debug {
-    /// The workers that answer now.
+    /// The workers that are reachable now.
     ///
     /// # Errors
-    /// [`Error::Worker`] for one that has stopped to answer, is of another version, or refuses the token; [`Error::Setting`] for
-    /// addresses and files that do not do.
+    /// [`Error::Worker`] for a worker that no longer answers, has another version, or refuses the token; [`Error::Setting`] for invalid addresses and
+    /// files.
     async fn workers(&self, options: &WorkerOptions) -> Result<Arc<dyn Workers>>;
 }
 
@@ -39,7 +39,7 @@ pub trait Workers: Send + Sync + fmt::Debug {
     /// The addresses, in the order of the setting.
     fn addresses(&self) -> Vec<String>;
 
-    /// `plan`, a physical plan without partitions, in stages; `explains`: with texts for EXPLAIN.
+    /// Cuts `plan`, a physical plan without partitions, into stages; `explains`: with texts for EXPLAIN.
     async fn distribute(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -54,7 +54,7 @@ pub trait Workers: Send + Sync + fmt::Debug {
 pub enum Distribution {
     /// Over workers.
     Stages(Stages),
-    /// By this process alone, and why.
+    /// By this process alone, with the reason.
     Here(String),
 }
 
@@ -63,20 +63,19 @@ pub enum Distribution {
 pub struct Stages {
     /// The plan that runs them.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// The operators that DataFusion runs: of all stages where they are explained or must be none, else of this process.
+    /// The operators that DataFusion runs: of all stages for EXPLAIN or where fallbacks are refused, else of this process.
     pub fallbacks: Vec<Fallback>,
     /// Titles and texts for EXPLAIN.
     pub parts: Vec<(String, String)>,
 }
 
-/// The longest chain of arithmetic of one type, such as `a + b + c + d`, that other processes know as a function.
+/// The longest chain of arithmetic of one type, such as `a + b + c + d`, that other processes know as one function.
 const LONGEST_CHAIN: usize = 3;
 
-/// The session that a process reads plans of other processes with: it has the functions that plans of all sessions have, under the names
-/// that tell them apart.
+/// The session in which a process decodes plans of other processes: it has the functions that all sessions have, under unique names.
 ///
 /// # Errors
-/// Those of making a session.
+/// Errors of creating a session.
 pub fn common_session() -> Result<Session> {
     let session = Session::new()?;
     let context = session.context();
@@ -89,12 +88,12 @@ pub fn common_session() -> Result<Session> {
 
 static DISTRIBUTOR: OnceLock<Arc<dyn Distributor>> = OnceLock::new();
 
-/// Makes `distributor` that of this process, unless it has one.
+/// Registers `distributor` for this process, unless it has one.
 pub fn install(distributor: Arc<dyn Distributor>) {
     let _ = DISTRIBUTOR.set(distributor);
 }
 
-/// The workers that `plan` may run on; `None` where it is no query, or the session has no workers.
+/// The workers that `plan` may run on; `None` where it is not a query, or the session has no workers.
 pub(crate) async fn workers_for(plan: &LogicalPlan, options: &WarpmillOptions) -> Result<Option<Arc<dyn Workers>>> {
     let writes = matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::DescribeTable(_));
     if options.workers.addresses.is_empty() || writes {
@@ -106,7 +105,7 @@ pub(crate) async fn workers_for(plan: &LogicalPlan, options: &WarpmillOptions) -
     distributor.workers(&options.workers).await.map(Some)
 }
 
-/// Whether the workers that answer now are those that a plan was made for.
+/// Whether the reachable workers are still those that a plan was made for.
 ///
 /// # Errors
 /// As [`Distributor::workers`].
@@ -118,7 +117,7 @@ pub(crate) async fn are_the_same(addresses: &[String], options: &WarpmillOptions
     Ok(distributor.workers(&options.workers).await?.addresses() == addresses)
 }
 
-/// `plan`, which no rule has seen yet, over `workers`, and what it reads, where changes of that are told.
+/// Plans `plan`, which no optimizer rule has seen yet, over `workers`; also returns the data that it reads, if all changes of that are detectable.
 pub(crate) async fn planned(
     workers: &dyn Workers,
     state: &SessionState,
@@ -128,7 +127,7 @@ pub(crate) async fn planned(
 ) -> Result<(Distribution, Option<Read>)> {
     let here = |reason: String| Ok((Distribution::Here(reason), None));
     if may_have_several_rows(plan)? {
-        // As a join it would give several rows where one is an error.
+        // A join would return several rows, where the query has to fail.
         return here("a scalar subquery may have several rows".into());
     }
     let state = for_workers(state.clone());
@@ -142,8 +141,8 @@ pub(crate) async fn planned(
     Ok((workers.distribute(physical, &state, options, explains).await?, read))
 }
 
-/// `state` for plans that are cut into stages: scalar subqueries are joins, for no state is shared across stages, and operators have one
-/// partition each, those of a task.
+/// `state` for plans that are cut into stages: scalar subqueries become joins, because stages share no state, and operators have one partition, that
+/// of a task.
 fn for_workers(state: SessionState) -> SessionState {
     let whole = WholePlanRule;
     let rules = state.physical_optimizers().iter().filter(|rule| rule.name() != whole.name()).cloned().collect();
@@ -175,7 +174,7 @@ fn may_have_several_rows(plan: &LogicalPlan) -> Result<bool> {
     Ok(several)
 }
 
-/// A function of `plan` whose value is not that of its arguments alone.
+/// A function of `plan` whose value does not depend on its arguments alone.
 fn not_immutable(plan: &LogicalPlan) -> Result<Option<String>> {
     let mut found = None;
     plan.apply_with_subqueries(|node| {

@@ -23,7 +23,7 @@ pub enum Error {
     /// A table does not exist, or exists already.
     #[error("{0}")]
     Catalog(String),
-    /// The rows of a statement do not fulfil a constraint of their table: NOT NULL, a key, CHECK.
+    /// The rows of a statement violate a constraint of their table: NOT NULL, a key, CHECK.
     #[error("{0}")]
     Constraint(String),
     /// A setting is unknown or its value is not valid.
@@ -38,7 +38,7 @@ pub enum Error {
     /// The query needs more memory than `warpmill.memory_limit`.
     #[error("{0}")]
     OutOfMemory(String),
-    /// A statement is deeper or larger than what is planned (docs/limits.md).
+    /// A statement exceeds the limits on depth or size (docs/limits.md).
     #[error("{0}")]
     Limit(String),
     /// The query was cancelled.
@@ -53,18 +53,18 @@ pub enum Error {
     /// A file in an object store or on a web server could not be read.
     #[error(transparent)]
     Remote(Arc<RemoteError>),
-    /// A worker does not answer, has stopped to, or does not belong to the session.
+    /// A worker does not answer, has stopped answering, or does not belong to the session.
     #[error("worker {worker}: {reason}")]
     Worker {
         /// Its address.
         worker: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The query failed while it ran: overflow, division by zero, an impossible cast, a broken input file.
     #[error("{0}")]
     Execution(String),
-    /// A mistake in Warpmill, DataFusion or Arrow: a panic, or a state that should not be.
+    /// A bug in Warpmill, DataFusion or Arrow: a panic, or an invalid state.
     #[error("internal error: {0}")]
     Internal(String),
     /// Anything else.
@@ -136,8 +136,8 @@ impl From<arrow::error::ArrowError> for Error {
 }
 
 impl Error {
-    /// Whether the statement met a table that another statement has dropped, made or replaced since it was planned: planned once more, it
-    /// means what is there now.
+    /// Whether a table was dropped, created or replaced by another statement since this one was planned: planning it again resolves the current
+    /// tables.
     pub fn is_outdated(&self) -> bool {
         matches!(self, Error::Format(error) if matches!(**error, FormatError::Replaced { .. }))
     }
@@ -171,7 +171,7 @@ impl Error {
             DataFusionError::IoError(inner) => Error::Io(inner.to_string()),
             DataFusionError::ObjectStore(inner) => Error::Io(inner.to_string()),
             DataFusionError::Execution(text) => Error::Execution(text.clone()),
-            // Its reader of Arrow files takes what it cannot read for a mistake of its own.
+            // DataFusion's Arrow reader reports malformed files as internal errors.
             DataFusionError::Internal(text) if text.starts_with("Failed to parse Arrow file") => {
                 Error::Io(text.clone())
             }
@@ -196,7 +196,7 @@ impl Error {
     }
 }
 
-/// The error of a function that is not there for the type of its argument, which DataFusion writes for each type that it would take.
+/// The error of a function without an overload for its argument types; DataFusion lists each overload.
 fn no_match(text: &str) -> Option<String> {
     let (name, rest) =
         text.strip_prefix("Internal error: Function '")?.split_once("' failed to match any signature")?;
@@ -221,7 +221,7 @@ fn with_good_suggestion(text: &str) -> String {
     }
 }
 
-/// Whether `likely` may be meant by `missing`: few letters differ, or one is the beginning of the other.
+/// Whether `likely` may be meant by `missing`: few letters differ, or one is a prefix of the other.
 pub(crate) fn is_near(missing: &str, likely: &str) -> bool {
     let letters = missing.chars().count();
     let begins =
@@ -229,7 +229,7 @@ pub(crate) fn is_near(missing: &str, likely: &str) -> bool {
     begins || edits(missing, likely) <= (letters / 3).max(1)
 }
 
-/// The letters to add, leave out, replace or exchange with their neighbours that make `b` of `a` (optimal string alignment).
+/// The edit distance of `a` and `b`: insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
 pub(crate) fn edits(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let (mut before, mut last): (Vec<usize>, Vec<usize>) = (vec![], (0..=b.len()).collect());
@@ -246,7 +246,7 @@ pub(crate) fn edits(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
-/// DataFusion has no variant of its own for tables that are missing or in the way.
+/// DataFusion has no error variant for tables that are missing or exist already.
 fn is_about_tables(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     (text.contains("table '") || text.starts_with("table ") || text.starts_with("view "))

@@ -13,8 +13,8 @@
 //!
 //! A DataFusion `SessionContext` that exists already is accelerated by [`accelerate()`].
 //!
-//! DataFusion parses, binds and optimizes; [`offload`] replaces what Warpmill runs by [`offload::WarpmillExec`] and
-//! leaves the rest to DataFusion; [`join_order`] decides the order of joins.
+//! DataFusion parses, binds and optimizes; [`offload`] replaces the parts of plans that Warpmill runs by [`offload::WarpmillExec`] and leaves the
+//! rest to DataFusion; [`join_order`] decides the order of joins.
 
 pub mod accelerate;
 mod asof;

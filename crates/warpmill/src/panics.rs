@@ -1,4 +1,4 @@
-//! Panics at the doors: whoever asks for something gets an error like any other, and may go on.
+//! Panics at the boundaries of the API: callers get an ordinary error, and may continue.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,9 +8,9 @@ use warpmill_eval::memory::NoMemory;
 
 use crate::{Error, Result};
 
-/// Runs `work`; a panic is [`Error::Internal`], but [`Error::OutOfMemory`] where the system had no memory for texts.
+/// Runs `work`; a panic becomes [`Error::Internal`], or [`Error::OutOfMemory`] where the system had no memory for code.
 ///
-/// The state of `work` is given up with its statement: locks here do not poison, and tables change by whole versions only.
+/// The state of `work` is dropped with its statement: locks do not poison, and tables change by whole versions only.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| error(&*panic))
 }

@@ -1,4 +1,4 @@
-//! The pieces of SQL texts, told apart as the parser does it: for all that looks at a text before it is parsed.
+//! Splits SQL texts into pieces as the parser does, for code that inspects a text before it is parsed.
 
 /// The kind of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub fn pieces(text: &str) -> impl Iterator<Item = (Piece, &str)> {
     })
 }
 
-/// The piece that `text` begins with, and its length in bytes; `None` for an empty text. What is not closed ends with the text.
+/// The first piece of `text`, and its length in bytes; `None` for an empty text. An unclosed piece ends with the text.
 pub fn first_piece(text: &str) -> Option<(Piece, usize)> {
     let first = text.chars().next()?;
     let one = first.len_utf8();
@@ -136,7 +136,7 @@ mod tests {
     fn strings_and_names() {
         assert_eq!(quoted("'a''b', \"c\"\"d\" `e`"), ["'a'", "'b'", "\"c\"", "\"d\"", "`e`"]);
         assert_eq!(quoted(r"E'it\'s ''one''' || e'\\'"), [r"E'it\'s ''one'''", r"e'\\'"]);
-        // The last letter of a word is no prefix.
+        // The last letter of a word is not a string prefix.
         assert_eq!(quoted(r"type'a\' b"), [r"'a\'"]);
         assert_eq!(quoted("$$it's$$ $a$ $$ $a$ $1 + $2 $a"), ["$$it's$$", "$a$ $$ $a$"]);
         assert_eq!(quoted("'open"), ["'open"]);

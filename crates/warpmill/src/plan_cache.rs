@@ -1,9 +1,8 @@
 //! Plans of repeated queries.
 //!
-//! A plan is found by the query's text without comments and with single spaces, and by its parameters. It is used while it
-//! is still what planning would give: same settings, same catalog, and every table it reads at the version it was planned
-//! for, every Parquet file what it was. Only queries whose plan depends on nothing else are kept: tables of Warpmill, a few files of this
-//! machine, immutable functions.
+//! A plan is found by the query's text without comments and with single spaces, and by its parameters. It is used while planning would give the same
+//! plan: same settings, same catalog, every table at the version that was planned, and every Parquet file unchanged. Only queries whose plan depends
+//! on nothing else are cached: on tables of Warpmill, a few local files, and immutable functions.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -34,22 +33,22 @@ const CAPACITY: usize = 256;
 pub(crate) struct Prepared {
     /// The plan that runs.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// The parts of it that DataFusion runs.
+    /// The operators that DataFusion runs.
     pub fallbacks: Vec<Fallback>,
     /// Titles and texts for EXPLAIN: stages over workers, or why there are none.
     pub parts: Vec<(String, String)>,
-    /// The addresses of the workers that answered when it was made; empty: the session has none.
+    /// The addresses of the workers that the plan was made for; empty: the session has none.
     pub workers: Vec<String>,
     /// Whether the optimized plan came from a template.
     pub from_template: bool,
     /// Whether the template was found by the statement's text.
     pub from_text: bool,
-    /// The nanoseconds of its last run; 0: it has not run.
+    /// The duration of its last run in nanoseconds; 0: it has not run.
     pub last_nanos: AtomicU64,
 }
 
 impl Prepared {
-    /// A plan that Warpmill runs as a whole, and here.
+    /// A plan that runs entirely in Warpmill, in this process.
     pub fn of(plan: Arc<dyn ExecutionPlan>) -> Self {
         let last_nanos = AtomicU64::new(0);
         Self {
@@ -64,7 +63,7 @@ impl Prepared {
     }
 }
 
-/// The state of a session, as plans depend on it.
+/// The version of a session's settings and catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Generation {
     /// [`crate::catalog::Catalog::changes`].
@@ -94,15 +93,15 @@ pub(crate) struct Read {
     pub tables: Vec<TableVersion>,
     /// Every table of files, with the files.
     pub files: Vec<FileTable>,
-    /// The folder that paths in the query's text begin at, where files are read.
+    /// The folder to which relative paths in the query's text refer, where files are read.
     pub folder: Option<PathBuf>,
 }
 
-/// Files of a table of which plans are kept: all are looked at before each run.
+/// The most files of a table in cached plans: all are checked before each run.
 const MOST_FILES: usize = 64;
 
 impl Read {
-    /// Adds a table of files; whether changes of it are told.
+    /// Adds a table of files; returns whether its changes are detectable.
     pub fn add_files(&mut self, provider: &Arc<dyn TableProvider>) -> bool {
         let files = provider.downcast_ref::<ListingTable>().and_then(file_statistics::files);
         let Some(files) = files.filter(|files| files.len() <= MOST_FILES) else { return false };
@@ -127,7 +126,7 @@ impl Read {
             && self.folder == other.folder
     }
 
-    /// Whether all of it is as it was.
+    /// Whether all data are unchanged.
     pub fn is_unchanged(&self) -> bool {
         let newest =
             |(table, planned): &TableVersion| table.snapshot().is_ok_and(|snapshot| Arc::ptr_eq(&snapshot, planned));
@@ -140,10 +139,10 @@ impl Read {
     }
 }
 
-/// The data that a plan reads, if changes of all of it are told.
+/// The data that a plan reads, if all changes of them are detectable.
 pub(crate) fn read_by(plan: &LogicalPlan, state: &SessionState) -> Result<Option<Read>> {
     let mut read = Some(Read::default());
-    // Which files are those of a folder is known for the usual listing only.
+    // The files of a folder are known for the default listing only.
     let usual = state.config_options().execution.listing_table_ignore_subdirectory;
     plan.apply_with_subqueries(|node| {
         if let (LogicalPlan::TableScan(scan), Some(all)) = (node, &mut read) {
@@ -192,7 +191,7 @@ pub(crate) struct PlanCache {
 }
 
 impl PlanCache {
-    /// The plan of a query, if there is one that is still right.
+    /// The cached plan of a query, if it is still valid.
     pub(crate) fn get(&mut self, key: &Text, generation: Generation) -> Option<Arc<Prepared>> {
         self.clock += 1;
         let entry = self.entries.get_mut(key)?;

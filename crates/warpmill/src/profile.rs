@@ -9,7 +9,7 @@ pub struct QueryProfile {
     pub programs: Vec<warpmill_engine::QueryProfile>,
     /// Operators that DataFusion ran, with the reason.
     pub fallbacks: Vec<String>,
-    /// Programs that were given up, and run again with wider sums, because more rows than estimated reached their sums.
+    /// Programs that were abandoned and run again with wider sums, because more rows than estimated reached their sums.
     pub widened: u64,
     /// Encoded bytes that scans of Warpmill's tables read.
     pub bytes_read: u64,

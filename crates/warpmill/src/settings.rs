@@ -38,11 +38,11 @@ pub struct WarpmillOptions {
     pub device: DeviceChoice,
     /// The devices of that kind.
     pub ordinals: Ordinals,
-    /// The unit in which work is given to the CPU and to devices.
+    /// The unit of work that CPU and devices are assigned.
     pub placement: Granularity,
     /// The unit that devices claim of pipelines that they share with the CPU.
     pub claim_unit: ClaimUnit,
-    /// A seed by which row segments are given to sites at random (for tests).
+    /// The seed of a random assignment of row segments to sites (for tests).
     pub placement_seed: Option<u64>,
     /// The site that runs programs for which a device has to compile kernels first.
     pub first_runs: FirstRuns,
@@ -50,29 +50,29 @@ pub struct WarpmillOptions {
     pub device_fallback: FallbackMode,
     /// Bytes of GPU memory that may be used; 0: nearly all.
     pub gpu_memory_limit: usize,
-    /// Bytes per second that a device's data is read with from files; 0: as fast as drives are.
+    /// Bytes per second at which a device's data are read from files, at most; 0: unlimited.
     pub io_bandwidth_limit: usize,
-    /// Bytes of page-locked memory that copies of a device's data may take; 0: as many as there are.
+    /// Bytes of page-locked memory for copies of a device's data, at most; 0: unlimited.
     pub pinned_memory_limit: usize,
-    /// In which form columns pass through a device's memory.
+    /// The form of columns that are streamed through device memory: light or heavy.
     pub representation: Representation,
-    /// Parts in which a device makes every hash build and every table of groups; 0: as memory asks for.
+    /// The number of parts of every hash build and group table on a device; 0: by memory.
     pub device_partitions: u32,
-    /// The way joins are done whose hash builds do not fit a device.
+    /// The strategy for joins whose hash builds exceed device memory.
     pub device_join: JoinStrategy,
-    /// Batches of data that passes through a device's memory which are on their way at once, and their bytes.
+    /// The number of batches in flight of data streamed through device memory, and their bytes.
     pub device_pipelines: Pipelines,
-    /// Whether batches are made ready while a device's kernels work.
+    /// Whether batches are prepared while a device's kernels run.
     pub device_overlap: bool,
-    /// The way in which devices get data that several of them need.
+    /// The exchange of data that several devices need.
     pub device_exchange: DeviceExchange,
     /// Worker threads; 0: all cores.
     pub threads: usize,
     /// Bytes that a query may hold in pipeline breakers.
     pub memory_limit: usize,
-    /// Whether the CPU back end puts aside in temporary files what exceeds that.
+    /// Whether CPU pipeline breakers spill to temporary files beyond that limit.
     pub spill: bool,
-    /// The place where temporary files are made; empty: in the system's directory for them.
+    /// The directory of temporary files; empty: the system's.
     pub temp_directory: String,
     /// Bytes that a query's temporary files may take together.
     pub temp_directory_limit: usize,
@@ -84,23 +84,23 @@ pub struct WarpmillOptions {
     pub profile: ProfileMode,
     /// When shells, notebooks and scripts show the progress of queries.
     pub progress: ProgressMode,
-    /// The place where the data of programs that run on a device is.
+    /// The location of the data of programs on a device.
     pub device_data: DataSource,
-    /// The part of mirrored data that has copies in device memory.
+    /// The mirrored data with copies in device memory.
     pub mirror: MirrorOptions,
     /// Whether plans of repeated queries are kept.
     pub plan_cache: bool,
-    /// Whether optimized plans serve statements with other constants, where plans are kept.
+    /// Whether optimized plans are reused for statements with other constants, where plans are cached.
     pub plan_templates: bool,
-    /// Whether columns of Parquet files are kept between queries, encoded as those of tables.
+    /// Whether columns of Parquet files are cached between queries, encoded like those of tables.
     pub column_cache: bool,
     /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
     pub chunk_rows: usize,
-    /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
+    /// Whether joins and aggregations use hash lookups only, with all hashes equal (for tests of collisions).
     pub equal_hashes: bool,
-    /// Rows of a segment in tables that the session writes: a multiple of 1024; 0: chosen by how they are written.
+    /// Rows of a segment in written tables: a multiple of 1024; 0: chosen by the writer.
     pub segment_rows: usize,
-    /// The way tables that the session writes are compressed.
+    /// The compression of written tables.
     pub codec: CodecSettings,
     /// Whether all chunks are aligned for direct I/O.
     pub direct_io: bool,
@@ -108,32 +108,32 @@ pub struct WarpmillOptions {
     pub pruning: PruningMode,
     /// The metadata for that in tables that the session writes.
     pub pruning_metadata: Metadata,
-    /// Rows that such metadata is about in tables that the session writes: a multiple of 1024.
+    /// Rows per zone of metadata in written tables: a multiple of 1024.
     pub zone_rows: usize,
-    /// Versions of a table that stay readable when the session writes it.
+    /// Versions of a written table that stay readable.
     pub keep_versions: usize,
-    /// Attributes of other tables of which tables that the session writes get metadata: `table.column=other.key:attribute,...; ...`.
+    /// Sideways metadata of written tables, from attributes of other tables: `table.column=other.key:attribute,...; ...`.
     pub sideways: String,
-    /// The order of rows of tables that the session writes: nothing (empty), columns, or `auto`.
+    /// The sort order of written tables: nothing (empty), columns, or `auto`.
     pub cluster: String,
-    /// The way files in object stores and on web servers are reached.
+    /// The access to object stores and web servers.
     pub remote: RemoteOptions,
-    /// The processes that run queries together, and how they are reached.
+    /// The workers that run queries together, and the connection options.
     pub workers: WorkerOptions,
 }
 
-/// The way tables are compressed.
+/// The compression of tables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodecSettings {
     /// The codec; `None`: that of the table's columns, none for a new table.
     pub choice: Option<CodecChoice>,
     /// The objective of `auto`.
     pub objective: Objective,
-    /// The part of a column that `auto` samples.
+    /// The fraction of a column that `auto` samples.
     pub sample: f64,
-    /// Bytes of a block; `None`: 64 KiB, or what `auto` finds.
+    /// Uncompressed bytes of a block; `None`: 64 KiB, or the size that `auto` chooses.
     pub block_bytes: Option<usize>,
-    /// Whether what is compressed is stored without its codec as well.
+    /// Whether compressed columns are stored uncompressed (light), too.
     pub light: bool,
     /// Bytes per second of the storage, for the cost model.
     pub storage_bandwidth: f64,
@@ -147,7 +147,7 @@ impl Default for CodecSettings {
 }
 
 impl CodecSettings {
-    /// The options of writers, for scans by `workers` threads; `None`: nothing.
+    /// The options of writers, for scans by `workers` threads; `None`: unchanged.
     pub fn options(&self, workers: usize) -> Option<CodecOptions> {
         let Self { choice, objective, sample, block_bytes, light, storage_bandwidth } = *self;
         let machine = Machine { storage_bandwidth, workers, ..Machine::default() };
@@ -162,7 +162,7 @@ pub enum ProfileMode {
     Off,
     /// Times of the host, rows, bytes, transfers.
     On,
-    /// The times of a device's kernels as well, which take a few microseconds each to measure.
+    /// Also the durations of a device's kernels; measuring takes a few microseconds each.
     Kernels,
 }
 
@@ -250,7 +250,7 @@ impl WarpmillOptions {
         config.extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// The way plans are translated under these settings.
+    /// The translation options of these settings.
     pub(crate) fn translation(&self) -> warpmill_translate::Options<'static> {
         let spills = self.spill && self.memory_limit != usize::MAX;
         warpmill_translate::Options { pruning: self.pruning, windows: !spills, ..Default::default() }
@@ -264,7 +264,7 @@ impl WarpmillOptions {
         }
     }
 
-    /// The way programs are run under these settings, until `cancel` stops them.
+    /// The execution context of programs under these settings, until `cancel` stops them.
     pub fn execution(&self, cancel: CancelToken) -> ExecutionContext {
         ExecutionContext {
             threads: self.threads,
@@ -539,7 +539,7 @@ fn parse_switch(text: &str) -> Option<bool> {
     }
 }
 
-/// A size: a number of bytes, or with a unit (KB = KiB = 1024 bytes and so on).
+/// A size: a number of bytes, optionally with a unit (KB = KiB = 1024 bytes and so on).
 fn parse_bytes(text: &str) -> Option<usize> {
     let text = text.trim().to_ascii_lowercase();
     if text == "unlimited" {

@@ -123,7 +123,7 @@ def open_duckdb(asked: dict[str, Any], times: dict[str, int]) -> Opened:
             count=lambda table: int(table.num_rows),
             columns=lambda table: list(table.column_names),
         )
-    # Rows of its own: for Arrow's it would have to import PyArrow, which takes longer than many a query.
+    # Python rows: Arrow tables would import PyArrow, which takes longer than many queries.
     return Opened(lambda _, sql: con.sql(sql).fetchall(), list, duckdb.__version__)
 
 
@@ -213,7 +213,7 @@ def open_cudf_polars(asked: dict[str, Any], times: dict[str, int]) -> Opened:
 
     def run(name: str, _: str) -> Any:
         asked_for = getattr(queries, f"q{name}")(config)
-        # Newer versions give the frame with what it is sorted by, older ones the frame.
+        # Newer versions return the frame together with its sort keys, older ones the frame.
         frame = getattr(asked_for, "frame", asked_for)
         return frame.collect(engine=engine)
 

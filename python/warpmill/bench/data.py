@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Data:
-    """The place where a suite's tables are."""
+    """The folder of a suite's tables."""
 
     suite: str
     sf: float

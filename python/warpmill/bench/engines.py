@@ -1,4 +1,4 @@
-"""The engines of a benchmark: each has the tables in its own hot form, or reads Parquet, and answers SQL with rows."""
+"""The engines of a benchmark: each holds the tables in its own format, or reads Parquet, and runs SQL queries."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Engine(Protocol):
         """Run a query with its kernels timed, which makes it slower; None where there are no kernels to time."""
 
     def close(self) -> None:
-        """End what was started, close what is open."""
+        """Stop processes that were started, close connections."""
 
 
 #: The reasons why the CPU runs a program now and a device the next time.
@@ -146,7 +146,7 @@ class Warpmill:
         self.reasons: dict[str, str] = {}
 
     def admit(self, sql: str) -> None:
-        """Try without fallbacks; where one is needed, remember why and allow it for this query."""
+        """Try without fallbacks; if one is needed, record the reason and allow it for this query."""
         self._con.set("fallback", "error")
         try:
             self._settle(sql)
@@ -170,7 +170,7 @@ class Warpmill:
             _warpmill.wait_for_background(60)
 
     def ready(self) -> None:
-        """Nothing: where data is before a query is a setting."""
+        """Nothing to do: a setting says where data is before a query."""
 
     def close(self) -> None:
         """Close the session."""
@@ -212,7 +212,7 @@ def of_profile(profile: dict[str, Any]) -> Measured:
         plan_from_template=profile.get("plan_from_template"),
         prepare_ms=round(sum(program["prepare_nanos"] for program in ran) / 1e6, 3) if ran else None,
         bytes_read=profile.get("bytes_read"),
-        # Without times where the profile was not asked for them.
+        # Without kernel times where the profile was taken without them.
         kernel_ms=round(sum(nanos) / 1e6, 6) if any(nanos) else None,
         transfers=tuple(transfer for program in ran for transfer in program["transfers"]),
         devices=frozenset(program["device"] for program in programs),
@@ -229,7 +229,7 @@ class Peer:
     tolerance: Tolerance = EXACT
 
     def admit(self, sql: str) -> None:
-        """Nothing: what an engine does not run shows as an error."""
+        """Nothing to do: a query that an engine cannot run is an error."""
 
     def ready(self) -> None:
         """Nothing: the data is in memory, or in files."""
@@ -356,7 +356,7 @@ def load(name: str, setup: Setup, queries: list[Query]) -> Engine:
 
 
 def use_cores(threads: int) -> None:
-    """Bind this process, and every pool that an engine will start, to as many cores as threads are asked for."""
+    """Bind this process, and every thread pool that an engine will start, to `threads` cores."""
     if hasattr(os, "sched_setaffinity"):
         allowed = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, allowed[:threads])

@@ -46,7 +46,7 @@ Content = tuple[int, dict[str, int]]
 
 @dataclass
 class Rows:
-    """The rows of one table in every form that they are read in; frames are made when they are first asked for."""
+    """The rows of one table in each form in which they are read; frames are created at their first use."""
 
     parquet: Path
     csv: Path
@@ -144,7 +144,7 @@ class Database(Protocol):
         ...
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the connection and files."""
 
 
 class Warpmill:

@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 TABLE = "lineitem"
 
-#: The way the files are compressed.
+#: The codecs of the files.
 CODECS = ("none", "snappy", "lz4", "zstd")
 
 #: Queries that read columns of one kind, and little else.
@@ -116,7 +116,7 @@ def _with_bandwidths(rows: list[Row]) -> list[Row]:
 
 
 def table(title: str, rows: list[Row]) -> Table:
-    """One line per file and kind of column, the device beside the CPU."""
+    """One line per file and kind of column, with the device next to the CPU."""
     shown = Table(title=title, box=box.SIMPLE)
     for name in ("codec", "columns", "on", "ms", "stored GB/s", "decoded GB/s", "chunks by device", "by host"):
         shown.add_column(name, justify="left" if name in ("codec", "columns", "on") else "right")

@@ -54,7 +54,7 @@ class Launch:
 
 def launch(name: str, setup: Setup) -> Launch:
     """The process of an engine."""
-    # Without the script's own folder among the places that modules come from: it has modules of the same names.
+    # Without the script's own folder in `sys.path`: it has modules of the same names.
     python = setup.cudf_python if name == "cudf-polars" and setup.cudf_python else sys.executable
     databases = {"warpmill": setup.data.database, "duckdb": setup.data.duckdb}
     database = databases.get(name) if setup.source is Source.TABLES else None
@@ -100,14 +100,14 @@ class Served:
             raise unavailable(how, self.opened)
 
     def answer(self, name: str, sql: str) -> dict[str, Any]:
-        """The reply to a query; `UnsupportedError` where there is none."""
+        """The reply to a query; `UnsupportedError` for an error reply."""
         reply = self._ask({"name": name, "sql": sql})
         if "error" in reply:
             raise UnsupportedError(reply["error"])
         return reply
 
     def answer_within(self, seconds: float, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to a request; `UnsupportedError` where there is none in time, for which the process is ended."""
+        """The reply to a request; `UnsupportedError` after a timeout, for which the process is ended."""
         late = threading.Event()
 
         def end() -> None:
@@ -174,7 +174,7 @@ def ended(code: int, said: str) -> str:
 
 
 def once(how: Launch, query: Query, most_rows: int | None = None) -> dict[str, Any]:
-    """Start a process for one query: when it was started, and what it replied, rows (unless too many) and times."""
+    """Start a process for one query: its start time, and its reply with rows (unless too many) and times."""
     asked = {"name": query.name, "sql": query.sql, "most_rows": most_rows}
     requests = "".join(json.dumps(line) + "\n" for line in (how.opening, asked))
     started = time.monotonic_ns()

@@ -1,4 +1,4 @@
-"""The queries of a suite as they are measured: constants for the scale factor, and texts with other literals."""
+"""The measured queries of a suite: constants for the scale factor, and texts with other literals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FRACTION = "0.0001"
 
 @dataclass(frozen=True)
 class Query:
-    """A query, and the same with other literals: each of these is a new statement once."""
+    """A query, and its variants with other literals, each of which is a new statement once."""
 
     name: str
     sql: str
@@ -23,7 +23,7 @@ class Query:
 
 
 def texts(suite: str, sf: float) -> dict[str, str]:
-    """The queries of a suite by name, with constants that depend on the scale factor: that of TPC-H 11."""
+    """The queries of a suite by name, with constants that depend on the scale factor (TPC-H 11)."""
     found = dict(_warpmill.queries(suite))
     if suite == "tpch":
         found["11"] = found["11"].replace(f"* {FRACTION}\n", f"* {fraction(sf)}\n")

@@ -31,7 +31,7 @@ class Outcome:
     state: State = State.REPEATED
     runs_ms: list[float] = field(default_factory=list)
     rows: int | None = None
-    #: None: not asked for, or the engine is the reference.
+    #: None: not requested, or the engine is the reference.
     verified: bool | None = None
     fallbacks: int = 0
     #: Timed runs whose plan was kept from an earlier one; None for engines that do not say.
@@ -120,7 +120,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Kept:
-    """A run whose rows are compared later, with those of the reference for the same text."""
+    """A run whose rows are compared later with the reference's rows for the same text."""
 
     outcome: Outcome
     sql: str
@@ -194,7 +194,7 @@ class _Measurement:
         for outcome in mine:
             outcome.rows = len(rows)
             outcome.fallbacks, outcome.bytes_read = measured.fallbacks, measured.bytes_read
-        # Rows are given once: they may be used up then.
+        # Rows can be read once; they may be consumed then.
         self._keep(engine, mine[-1], self.query.sql, "the first run", partial(list, rows))
         return True
 

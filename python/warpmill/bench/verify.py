@@ -29,14 +29,14 @@ class Tolerance:
     decimals: bool = False
 
 
-#: For engines that compute as SQL says.
+#: For engines that compute exactly as SQL requires.
 EXACT = Tolerance()
 
 
 def difference(
     actual: list[Row], expected: list[Row], columns: list[str], sql: str, tolerance: Tolerance = EXACT
 ) -> str | None:
-    """None if the rows are equal, else what differs first."""
+    """None if the rows are equal, else the first difference."""
     if len(actual) != len(expected):
         return f"{len(actual)} rows, expected {len(expected)}"
     if actual and len(actual[0]) != len(expected[0]):
@@ -101,7 +101,7 @@ def has_limit(sql: str) -> bool:
 
 
 def _top_level(sql: str) -> str:
-    """Lower case text without comments and without what is in parentheses."""
+    """A text in lower case, without comments and without parts in parentheses."""
     text = re.sub(r"--[^\n]*", " ", sql).lower()
     while "(" in text:
         shorter = re.sub(r"\([^()]*\)", " ", text)
@@ -140,7 +140,7 @@ def _ties(rows: list[Row], keys: list[int], tolerance: Tolerance) -> list[tuple[
 def _set_difference(actual: list[Row], expected: list[Row], tolerance: Tolerance) -> str | None:
     unmatched = sorted(actual, key=_rank)
     for row in sorted(expected, key=_rank):
-        # Ranks round numbers, so that equal rows are neighbours but for those on a rounding edge.
+        # Ranks are computed from rounded numbers, so that equal rows are neighbours, except at a rounding boundary.
         found = next((at for at, other in enumerate(unmatched) if _rows_equal(other, row, tolerance)), None)
         if found is None:
             nearest = unmatched[0] if unmatched else None

@@ -1,4 +1,4 @@
-"""What can come next in the shell: keywords, tables, columns, functions, commands, files."""
+"""Completions in the shell: keywords, tables, columns, functions, commands, files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WANTS_TABLE = re.compile(r"\b(?:from|join|into|update|table|describe|summarize)
 
 
 class Names:
-    """Names of a connection, which are asked for once until something may have changed them."""
+    """Names of a connection, cached until a statement may have changed them."""
 
     def __init__(self, con: warpmill.Connection) -> None:
         self._con = con
@@ -67,7 +67,7 @@ class Names:
         return self._functions
 
     def tables(self) -> list[str]:
-        """All tables; none where the database cannot be read, of which statements tell."""
+        """All tables; none where the database cannot be read, which statements report."""
         if self._tables is None:
             try:
                 self._tables = [table.qualified for table in self._con.tables()]
@@ -88,7 +88,7 @@ class Names:
 
 
 def candidates(names: Names, before: str, text: str) -> Iterator[tuple[str, str]]:
-    """What the word at the end of `before`, a part of `text`, may become, and what that is."""
+    """The completions of the word at the end of `before`, a part of `text`, with their kinds."""
     found = _WORD.search(before)
     owner = found["of"] if found else None
     tables = {}
@@ -112,7 +112,7 @@ def candidates(names: Names, before: str, text: str) -> Iterator[tuple[str, str]
 
 
 def completions(names: Names, before: str, text: str) -> list[tuple[str, str, int]]:
-    """What may come next: a text, what it is, and how many letters before the cursor it replaces."""
+    """The possible completions: text, kind, and the number of letters before the cursor that it replaces."""
     if before.lstrip().startswith("."):
         return [*_commands(before.lstrip())]
     found = _WORD.search(before)
@@ -159,7 +159,7 @@ class SqlCompleter(Completer):
         self._names = names
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """What may come at the cursor."""
+        """The completions at the cursor."""
         del complete_event
         for text, kind, replaced in completions(self._names, document.text_before_cursor, document.text):
             yield Completion(text, -replaced, display_meta=kind)

@@ -249,6 +249,6 @@ def _codecs(column: dict[str, Any]) -> str:
         return f"{kinds} ({', '.join(f'{block // 1024}K' for block in sorted(set(blocks)))})"
 
     if column["heavy"]:
-        # Beside the segments as they are encoded.
+        # In addition to the light encodings.
         return f"+ {told(column['heavy'], column['heavy_block_bytes'])}, {size(column['heavy_bytes'])}"
     return told(column["codecs"], column["block_bytes"]) if set(column["codecs"]) != {"none"} else ""

@@ -142,7 +142,7 @@ def _calibrate(folder: Path) -> None:
 
 
 def _links(links: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Lines about the links between GPUs: those over which data goes through the host, and why."""
+    """Lines for links between GPUs whose transfers go through the host, with the reason."""
     staged = [link for link in links if link["staged"]]
     rows = (
         [("GPU links", f"{len(links) - len(staged)} of {len(links)} direct, checked with a pattern")] if links else []
@@ -154,7 +154,7 @@ def _links(links: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _devices(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """Lines of the table: what is found, and what is missing."""
+    """Lines of the table: devices that were found, and missing libraries."""
     rows = []
     for gpu in found["gpus"]:
         capability = f"{gpu['arch'][3:-1]}.{gpu['arch'][-1]}"

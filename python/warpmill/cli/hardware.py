@@ -32,7 +32,7 @@ def _codecs(rates: dict[str, float]) -> str:
 
 
 def hardware_rows(found: dict[str, Any]) -> list[tuple[str, str]]:
-    """Lines of the table: where the rates come from, then each rate, with a mark where it is an assumption."""
+    """Lines of the table: the source of the rates, then each rate, with a mark on assumptions."""
     profile = found["profile"]
     cpu, measured = profile["cpu"], set(profile["measured"])
 

@@ -1,4 +1,4 @@
-"""The way results are written, and where to."""
+"""Output formats of results, and output files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILE_ROWS = 10_000
 
 
 class Mode(StrEnum):
-    """The way rows are written."""
+    """The output format of rows."""
 
     table = "table"
     line = "line"
@@ -37,7 +37,7 @@ class Mode(StrEnum):
 
 
 class Output:
-    """Where results go: stdout, or a file.
+    """The output of results: stdout, or a file.
 
     A file appears (or is replaced) when its results are complete: `close` writes it.
     """
@@ -102,7 +102,7 @@ class Output:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write beside `path` first, so that a failure leaves no half file; pipes and devices are written to."""
+    """Write to a temporary file beside `path`, then rename it; pipes and devices are written directly."""
     target = path.resolve() if path.exists() else path
     if target.exists() and not target.is_file():
         with open(target, "a", encoding="utf-8") as stream:

@@ -27,7 +27,7 @@ EXAMPLES = (
     "warpmill sql \"SELECT * FROM 'a.csv'\" --format parquet --output a.parquet"
 )
 
-#: Statements whose result only counts what they did.
+#: Statements whose result is only the number of affected rows.
 _WRITES = re.compile(r"(insert|update|delete|merge|copy|create|truncate)\b", re.IGNORECASE)
 
 
@@ -78,7 +78,7 @@ def _read(path: str) -> str:
 
 
 def run(con: warpmill.Connection, statement: str) -> Relation:
-    """Run a statement; what it did not do as it was said goes to stderr."""
+    """Run a statement; notices about ignored parts go to stderr."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", warpmill.Notice)
         relation = con.sql(statement)

@@ -36,7 +36,7 @@ SQL statements end with ';' and may take several lines.
 .help              this text (also \\?)
 .quit              leave (also \\q, Ctrl-D)"""
 
-#: Commands of psql, and what they are here.
+#: Commands of psql, with their equivalents.
 _OTHER_NAMES = {"\\d": ".schema", "\\dt": ".tables", "\\q": ".quit", "\\?": ".help", "\\i": ".read", "\\o": ".output"}
 
 #: Files that read each other.

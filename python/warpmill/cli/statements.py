@@ -1,4 +1,4 @@
-"""The place where SQL statements end: at a ';' outside strings, quoted names and comments."""
+"""Splits text into SQL statements: at a ';' outside of strings, quoted names and comments."""
 
 from __future__ import annotations
 

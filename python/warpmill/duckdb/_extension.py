@@ -1,4 +1,4 @@
-"""DuckDB's extension `warpmill`: where it is, and how it is loaded."""
+"""DuckDB's extension `warpmill`: location and loading."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def accelerate(connection: Any) -> Any:
         message = f"{path} is not there: this installation of warpmill was built without its DuckDB extension"
         raise duckdb.InvalidInputException(message)
     quoted = str(path).replace("'", "''")
-    # A cursor: what the connection has fetched only in part stays as it is.
+    # A cursor, so that pending results of the connection are kept.
     cursor = connection.cursor()
     try:
         cursor.execute(f"LOAD '{quoted}'")

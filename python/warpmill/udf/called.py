@@ -27,7 +27,7 @@ class CallError(Exception):
 
 
 def _failed(name: str, file: str | None, error: BaseException, hint: str = "") -> NoReturn:
-    """Raise what `error`, which code of `file` raised, is for users: with the function and the line."""
+    """Raise `error`, raised by code of `file`, as a user error with the function and the line."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == file] or []
     line = f", line {own[-1].lineno} of {file}" if own else ""
@@ -100,7 +100,7 @@ class Groups:
 
 
 class Aggregation:
-    """A class whose objects hold the state of a group: `init`, `add(values)`, `merge(other)`, `finish()`."""
+    """The aggregation by a class of group states: `init`, `add(values)`, `merge(other)`, `finish()`."""
 
     def __init__(self, name: str, kind: type[Any], returns: str) -> None:
         self.name = name
@@ -157,7 +157,7 @@ class _States:
             _failed(self._of.name, self._of.file, error)
 
     def take(self, count: int) -> pyarrow.Array[Any]:
-        """The first states as bytes; they are gone."""
+        """Remove the first states, and return them as bytes."""
         import pyarrow
 
         try:
@@ -169,7 +169,7 @@ class _States:
         return made
 
     def finish(self, count: int) -> pyarrow.Array[Any]:
-        """The results of the first states; they are gone."""
+        """Remove the first states, and return their results."""
         try:
             self._grow(count)
             with np.errstate(all="ignore"):
@@ -217,7 +217,7 @@ class Rows:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            # What is written for one value fails on arrays in many ways.
+            # Code for single values often fails on arrays.
             hint = " (it was called with numpy arrays of many rows; mode='scalar' calls it with values of one)"
             _failed(self._name, _file(self._function), error, hint if self._vectorized else "")
         return array(results, self._returns)

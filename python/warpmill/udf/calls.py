@@ -1,4 +1,4 @@
-"""Functions and methods that have expressions: reductions of columns, mathematics, and what works row by row."""
+"""Functions and methods that have expressions: reductions of columns, mathematics, and row-wise functions."""
 
 from __future__ import annotations
 

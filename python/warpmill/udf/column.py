@@ -444,7 +444,7 @@ class Column:
         return Column(~self._truth()) if self._values.dtype == np.bool_ else Column(~self._values, self._valid)
 
     def _pair(self, other: Any) -> tuple[Any, np.ndarray[Any, Any] | None]:
-        """The values beside this column's, and which of both are not NULL."""
+        """The values of the other operand, and the mask of rows where neither is NULL."""
         if isinstance(other, Column):
             if len(other) != len(self):
                 raise ValueError("columns of different rows")

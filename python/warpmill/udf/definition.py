@@ -1,4 +1,4 @@
-"""The way functions become a connection's: expressions, compiled code, or calls."""
+"""Defines functions of a connection: as expressions, compiled code, or calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def define(session: Session, function: UserFunction, columns: Sequence[str] | None = None) -> FunctionInfo:
-    """Give a session a function. With `columns` it takes one object that has these columns of a table."""
+    """Define a function in a session. With `columns` it takes one object with these columns of a table."""
     _check_mode(function)
     returns = declared(
         function.function.finish if _is_class(function.function) else function.function, function.returns
@@ -44,14 +44,14 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
     of: Domain = "values" if not function.is_aggregate else "columns" if columns is None else "group"
     translator, uncompiled = _translator(function, parameters if columns is not None else own, returns, of)
     if of == "values" and expression is not None:
-        # Where it does not fit the types of a call, it is called with whole columns.
+        # Where the expression does not support the types of a call, the function is called with whole columns.
         translator = None
     if function.mode in ("symbolic", "compiled"):
         code = None
     elif columns is not None:
         code = _of_group(function, returns, parameters)
     elif of == "values" and expression is None and translator is not None:
-        # Compiled code is of single values: where it gives one up, so is Python's.
+        # Compiled code works on single values, and so does the Python code called where it gives up.
         code = _of_values(function, returns)
     if expression is not None:
         reason = "its expression does not fit the types of the call"
@@ -77,7 +77,7 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
 def _translator(
     function: UserFunction, parameters: tuple[str, ...], returns: str, of: Domain
 ) -> tuple[Translator | None, str | None]:
-    """What makes C++ of a function, and the reason why it is compiled for no types, or not here."""
+    """The translator to C++, and the reason why the function is not compiled for any types, or not on this machine."""
     if function.mode not in ("auto", "compiled"):
         return None, None
     try:
@@ -124,7 +124,7 @@ def _code(function: UserFunction, returns: str) -> tuple[Callable[..., object] |
         return Groups(function.name, function.function, returns), "groups"
     if function.side_effects is False and function.mode == "symbolic":
         return None, "rows"
-    # What is written for a text or a number may give something else for an array of them: s[::-1].
+    # Code for single texts or numbers may compute something else from arrays: s[::-1].
     of_values = function.mode == "auto" and takes_values(
         function.function, function.parameters or _parameters(function)
     )
@@ -168,7 +168,7 @@ def _own_names(function: UserFunction, parameters: tuple[str, ...]) -> tuple[str
 
 
 def _parameters(function: UserFunction) -> list[str]:
-    """The parameters that a call gives values: those without a default."""
+    """The parameters without defaults, which a call has to provide."""
     target = function.function.add if _is_class(function.function) else function.function
     try:
         found = list(inspect.signature(target).parameters.values())

@@ -1,6 +1,6 @@
-"""Functions of a connection: what they are made of, and how they are run.
+"""The definition of a connection's functions, and the ways to run them.
 
-Importing Warpmill imports these; what translates functions (`definition`) is imported when there is one.
+Importing Warpmill imports this module; the translator (`definition`) is imported when a function is defined.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FunctionInfo:
     parameters: tuple[str, ...]
     returns: str
     is_aggregate: bool
-    #: Its SQL over the parameters __p0, __p1, ...: run like any other SQL. None: its code is compiled or called.
+    #: Its SQL over the parameters __p0, __p1, ... None: its code is compiled or called.
     expression: str | None
     #: The reason why there is no expression, and where it is called, why it is not compiled.
     reason: str | None

@@ -1,4 +1,4 @@
-"""Types of results: how they are declared, and what Python values they hold."""
+"""Types of results: declarations, and conversion of Python values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-#: Names of SQL's types, and what they are called here.
+#: SQL type names, with their names here.
 _NAMES = {
     "DOUBLE": "DOUBLE",
     "FLOAT8": "DOUBLE",
@@ -84,7 +84,7 @@ def _hints(function: Any) -> dict[str, object]:
 
 
 def _without_none(hint: object) -> object:
-    """The type of ``T | None``; others as they are."""
+    """The type without None, if it is a union with None; other types are unchanged."""
     if typing.get_origin(hint) not in (typing.Union, types.UnionType):
         return hint
     arguments = [one for one in typing.get_args(hint) if one is not type(None)]

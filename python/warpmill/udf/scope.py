@@ -12,7 +12,7 @@ from warpmill.udf.terms import Constant, Thing, Unusable
 if TYPE_CHECKING:
     from warpmill.udf.source import Source
 
-#: What stands for a name of outside.
+#: The meaning of a name from outside of the function.
 Known = Constant | Thing | Unusable
 
 
@@ -35,7 +35,7 @@ class Scope:
         return found
 
     def outside(self, name: str) -> Known:
-        """What a name that is not the function's own stands for."""
+        """The value of a name from outside of the function."""
         function = self._function
         code = function.__code__
         if name in code.co_freevars:
@@ -51,7 +51,7 @@ class Scope:
 
 
 def known(value: object) -> Known:
-    """What stands for a Python object."""
+    """A Python object as a constant, a callable or module, or an unusable value."""
     if value is None or type(value) in (bool, int, float, str):
         return Constant(value)
     if isinstance(value, ModuleType | FunctionType | BuiltinFunctionType | type) or callable(value):

@@ -29,7 +29,7 @@ class NotSymbolic(Exception):  # noqa: N818 - a reason, not a mistake
 
 @dataclass(frozen=True)
 class Source:
-    """A function as it is written."""
+    """The source code of a function."""
 
     arguments: ast.arguments
     body: list[ast.stmt]

@@ -93,7 +93,7 @@ def columns_read(function: object, parameter: str, columns: Sequence[str]) -> li
                 return None
     if uses != understood:
         return None
-    # One column at least: the rows are counted by it. What is none is the function's error.
+    # At least one column, by which rows are counted. A missing one is an error of the function.
     return [column for column in columns if column in read] or [columns[0]]
 
 

@@ -1,4 +1,4 @@
-"""Expressions of the engine: SQL texts of operators, and what is known about them."""
+"""Expressions of the engine: SQL texts of operators, with their properties."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpmill.udf.source import NotSymbolic
 if TYPE_CHECKING:
     from types import ModuleType
 
-#: Parts of an expression, each as often as it is written: more are slower to plan than the code is to call.
+#: The most parts of an expression, counted with repetitions: larger ones take longer to plan than calling the code.
 MOST_PARTS = 600
 #: Operators inside each other.
 MOST_DEPTH = 60
@@ -34,7 +34,7 @@ class Row:
     """A value for each row."""
 
     term: Term
-    #: The rows that count; None: all.
+    #: A filter of the rows; None: all.
     mask: Term | None = None
 
 
@@ -61,7 +61,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Group:
-    """The parameter that stands for all columns."""
+    """The parameter for a group object with all columns."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ NULL = Term("NULL")
 
 
 def member(module: ModuleType, name: str) -> Constant | Thing:
-    """What a module has under a name: a number, or something that is no value."""
+    """A module's attribute: a constant for numbers, else a thing."""
     found = getattr(module, name, None)
     if found is None:
         raise NotSymbolic(f"there is no {module.__name__}.{name}")

@@ -1,1 +1,1 @@
-"""``warpmill bench``: what it measures, in which states, and that it says so. No test is about a time."""
+"""``warpmill bench``: measurements, states, and reports. No test depends on a time."""

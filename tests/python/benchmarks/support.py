@@ -1,4 +1,4 @@
-"""Commands of ``warpmill bench`` in processes of their own, for they bind themselves to cores."""
+"""Commands of ``warpmill bench`` in separate processes, because they bind themselves to cores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def command(*options: object) -> subprocess.CompletedProcess[str]:
 
 
 def report(path: Path, *options: object) -> tuple[dict[str, Any], str]:
-    """The JSON report of a command that succeeds, and what it printed."""
+    """The JSON report of a command that succeeds, and its output."""
     done = command(*options, "--json", path)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(path.read_text())

@@ -147,7 +147,7 @@ def test_its_decimals_may_be_rounded() -> None:
     assert not equal(rounded, exact)
     assert equal(rounded, exact, tolerance)
     assert not equal(Decimal("101.12"), exact, tolerance)
-    # Rows whose keys are as good as equal may come in either order.
+    # Rows with nearly equal keys may come in either order.
     sql = "select k, s from t order by s desc"
     expected = [(1, Decimal("5.0001")), (2, Decimal("5.0000")), (3, Decimal("4.0"))]
     swapped = [(2, Decimal("5.00")), (1, Decimal("5.00")), (3, Decimal("4.00"))]

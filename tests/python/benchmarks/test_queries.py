@@ -37,7 +37,7 @@ def test_other_literals_are_other_statements(suite: str, name: str) -> None:
     # A plan cache may ignore comments, space, and the case of words.
     alike = {" ".join(re.sub(r"--[^\n]*", " ", text).lower().split()) for text in [sql, *made]}
     assert len(alike) == len(made) + 1
-    # Literals alone: without them, all are one text.
+    # Only literals differ: without them, all texts are equal.
     shapes = {re.sub(r"[><]\s*\d+|'[^']*'|\b[\d.]+\b", "?", text) for text in [sql, *made]}
     assert len(shapes) == 1
 
@@ -57,7 +57,7 @@ def test_other_literals_find_rows(tmp_path: Path) -> None:
             counts = [len(con.sql(text).fetchall()) for text in query.others]
             if not any(counts):
                 empty.add(query.name)
-        # These look for a single brand, or for two cities in a month: little data has hardly any.
+        # These select a single brand, or two cities in a month: small data has hardly any matching rows.
         assert empty <= ({"20"} if suite == "tpch" else {"2.3", "3.3", "3.4", "4.3"})
 
 

@@ -85,7 +85,7 @@ def test_without_repeated_runs_the_row_has_no_times(tmp_path: Path, data: Path) 
 
 @pytest.mark.slow
 def test_a_wrong_answer_of_a_new_process_is_found(tmp_path: Path, data: Path) -> None:
-    # Another database under the peer's name: its files have other rows than those the reference reads.
+    # Another database under the peer's name: its rows differ from the reference's.
     where = ["--data", tmp_path / "data", "--queries", "6", "--states", "new-process"]
     report(tmp_path / "report.json", "tpch", *SMALL, *where)
     (tmp_path / "data" / "parquet" / "lineitem.parquet").unlink()
@@ -100,7 +100,7 @@ def test_a_wrong_answer_of_a_new_process_is_found(tmp_path: Path, data: Path) ->
 
 @dataclass
 class Echo(Peer):
-    """An engine whose answer is the text of the query; from a certain run on, another one."""
+    """An engine that returns the query's text; from a given run on, another text."""
 
     name: str
     wrong_from: int = 1000

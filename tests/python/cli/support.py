@@ -40,7 +40,7 @@ class Terminal:
         os.write(self._own, text.encode())
 
     def until(self, text: str, seconds: float = 60) -> str:
-        """What was written until `text` comes."""
+        """The output up to and including `text`."""
         end = time.monotonic() + seconds
         while text not in self.seen:
             assert time.monotonic() < end, self.seen

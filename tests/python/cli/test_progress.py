@@ -18,14 +18,14 @@ from .support import Terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: A query that takes seconds: each row of a scan meets many others.
+#: A query that takes seconds: each row of a scan has many partners.
 SLOW = "SELECT count(*) FROM t a JOIN t b ON a.g = b.g WHERE a.i + b.i > 3"
 
 MAKE = "SET warpmill.progress = '{mode}'"
 
 
 class View:
-    """A place that notes what is shown."""
+    """A progress display that records its calls."""
 
     def __init__(self, notes: list[Any]) -> None:
         self._notes = notes
@@ -61,7 +61,7 @@ def test_rows_of_scans_are_shown(slow: warpmill.Connection, notes: list[Any]) ->
     shown = notes[:-1]
     assert all(0 <= done <= total for done, total, _ in shown)
     assert [done for done, _, _ in shown] == sorted(done for done, _, _ in shown)
-    # Both scans are known from the beginning, whichever has begun.
+    # Both scans are known from the beginning, whichever starts first.
     assert {total for _, total, _ in shown if total} == {120_000}
     assert rows[0][0] > 0
 
@@ -116,7 +116,7 @@ def test_only_one_of_several_queries_is_shown(slow: warpmill.Connection, notes: 
         thread.start()
     for thread in threads:
         thread.join()
-    # Each place is closed before another is made: rows never go back in between.
+    # Each display is closed before the next: rows never decrease in between.
     assert notes[-1] == "closed"
 
 

@@ -1,4 +1,4 @@
-"""`warpmill sql`: where statements come from, and how all their rows are written."""
+"""`warpmill sql`: sources of statements, and output of all their rows."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_arrow_is_a_stream_on_stdout_and_a_file_in_files(tmp_path: Path) -> None
     empty = tmp_path / "empty.arrow"
     assert run("sql", f"{ROWS} WHERE false", "--format", "arrow", "--output", empty).exit_code == 0
     assert pa.ipc.open_file(empty).read_all().num_rows == 0
-    # What is written can be read.
+    # The output file can be read.
     assert run("sql", f"SELECT count(*) AS n FROM '{out}'", "--format", "csv").output == "n\n2\n"
 
 

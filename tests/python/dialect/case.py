@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Case:
-    """A statement whose answer both engines give, or that differs for a reason."""
+    """A statement to which both engines give the same answer, or different ones for a reason."""
 
     #: The lesson of the case, in a few words: a row of the documentation. Unique within its topic.
     title: str
@@ -21,5 +21,5 @@ class Case:
     retyped: str = ""
     #: Whether the database is on disk, and opened anew between `setup` and `sql`.
     reopened: bool = False
-    #: The DuckDB release that gives this answer, where those before it give another: they do not run the case.
+    #: The first DuckDB release with this answer: earlier ones do not run the case.
     since: str = ""

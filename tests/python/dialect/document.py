@@ -16,7 +16,7 @@ END = "<!-- /dialect -->"
 
 
 def tables(topics: tuple[ModuleType, ...]) -> str:
-    """A section for each topic: what is DuckDB's, then what differs and why."""
+    """A section for each topic: features equal to DuckDB's, then differences with reasons."""
     sections = []
     for topic in topics:
         same: list[str] = []

@@ -48,7 +48,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both answers, and how they differ in rows (or errors), and in types."""
+    """Both answers, and their differences in rows (or errors), and in types."""
 
     ours: Answer
     theirs: Answer

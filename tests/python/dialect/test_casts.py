@@ -43,7 +43,7 @@ TYPES = {
     "INTERVAL": ("1 day", "2 hours"),
 }
 
-#: Casts whose answers differ, and why.
+#: Casts whose answers differ, with reasons.
 KNOWN = {
     ("FLOAT", "HUGEINT"): "a HUGEINT is held as DECIMAL(38,0): halves are rounded away from zero, as of decimals",
     ("DOUBLE", "HUGEINT"): "a HUGEINT is held as DECIMAL(38,0): halves are rounded away from zero, as of decimals",

@@ -1,4 +1,4 @@
-"""What is refused rather than read as something else."""
+"""Statements that are refused instead of being misinterpreted."""
 
 from __future__ import annotations
 

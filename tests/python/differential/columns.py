@@ -40,7 +40,7 @@ _EXACT = Context(prec=60)
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of a column, and what the expression generator must know of its values."""
+    """A column type, with the properties of its values that the expression generator needs."""
 
     name: str
     family: str
@@ -92,7 +92,7 @@ KINDS = (
     Kind("wildts", "timestamp", 64, calm=False),
     Kind("s", "string", 0),
 )
-#: A HUGEINT (which Arrow does not have), or what stands for it.
+#: A HUGEINT (which Arrow lacks), or its substitute.
 HUGE = Kind("wide", "int", 127)
 KEY_KINDS = tuple(kind for kind in KINDS if kind.name in ("i16", "i32", "i64", "u32", "d9_2", "day", "s", "bool"))
 

@@ -84,7 +84,7 @@ def common_digits(a: Kind, b: Kind) -> int:
 
 
 def _digits(kind: Kind) -> tuple[int, int]:
-    """Digits of a number, and those behind its point."""
+    """The total digits of a number, and those after its point."""
     return (20 if kind.width <= 64 else 38, 0) if kind.family == "int" else (kind.width, kind.scale)
 
 
@@ -132,7 +132,7 @@ class Expressions:
         return self.literal(family)
 
     def literal(self, family: str, near: Node | None = None) -> Node:
-        """A literal; `near` is what it will be compared with."""
+        """A literal; `near` is the value that it will be compared with."""
         if near is not None and family == "timestamp" and not near.kind.calm:
             return near
         kind = next((kind for kind in KINDS if kind.family == family and (near is None or kind == near.kind)), None)
@@ -174,7 +174,7 @@ class Expressions:
         return made
 
     def condition(self, depth: int) -> Node:
-        """A condition, of which rows are true, false and unknown."""
+        """A condition that is true, false and unknown for some rows each."""
         pick = self.random.random()
         if depth > 0 and pick < 0.35:
             a, b = self.condition(depth - 1), self.condition(depth - 1)
@@ -345,7 +345,7 @@ class Expressions:
         return float_arithmetic(shape, a, b)
 
     def _rounded(self, shape: str, depth: int) -> Node:
-        """An expression that becomes a double on the way: quotients, and numbers with an exponent."""
+        """An expression with a DOUBLE intermediate result: quotients, and numbers with an exponent."""
         family = {"integer division": "int", "decimal division": "decimal"}.get(shape)
         a = self.of(family or self.random.choice(("int", "decimal", "float")), depth - 1)
         if family is None:
@@ -389,7 +389,7 @@ class Expressions:
             a = self.of("timestamp", depth - 1)
             return Node(DAY, "CAST({0} AS DATE)", (a,), varies=a.varies) if a.kind.calm else None
         a = self.of("date", depth - 1)
-        # Moved once only, so that what is calm stays calm.
+        # Moved at most once, so that calm values stay calm.
         if not a.kind.calm or a.args:
             return None
         sign, unit = self.random.choice("+-"), self.random.choice(("DAY", "MONTH", "YEAR"))

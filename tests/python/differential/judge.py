@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from differential.columns import Table
     from differential.queries import Query, Select
 
-#: The place where queries go in: `warpmill.connect()` on the CPU or on the simulated device, or `warpmill.duckdb`.
+#: The engine under test: `warpmill.connect()` on the CPU or on the simulated device, or `warpmill.duckdb`.
 Door = Literal["native", "sim", "duckdb"]
 Rows = list[tuple[Any, ...]]
 
@@ -48,7 +48,7 @@ class Case:
     query: Query
     settings: tuple[tuple[str, object], ...] = ()
     door: Door = "native"
-    #: Tables that are made of queries first, in this order.
+    #: Tables created by queries first, in this order.
     chain: tuple[Made, ...] = ()
     #: The name of the table that the query becomes; its rows are then read from there.
     into: str = ""
@@ -130,7 +130,7 @@ class Native:
 
 
 class Host:
-    """DuckDB, by itself or as `warpmill.duckdb`."""
+    """DuckDB, alone or as `warpmill.duckdb`."""
 
     def __init__(self, connect: Any) -> None:
         self.con = connect(config={"threads": 1})
@@ -174,7 +174,7 @@ class Pair:
         native = case.door != "duckdb"
         self.ours = Native({**dict(case.settings), **device}) if native else Host(warpmill.duckdb.connect)
         self.theirs = Host(duckdb.connect)
-        #: Tables of queries that are there, and those that one engine refused.
+        #: Tables of queries that were created, and those that one engine refused.
         self.made: set[str] = set()
         self.refused: set[str] = set()
         for table in case.tables:
@@ -182,7 +182,7 @@ class Pair:
             self.theirs.load(table)
 
     def judge(self, case: Case, tally: Tally) -> str | None:
-        """None if the answers are equal, else how they differ."""
+        """None if the answers are equal, else the difference."""
         if self.refused & {made.name for made in case.chain}:
             tally.counts["of a table that is not there"] += 1
             return None
@@ -193,7 +193,7 @@ class Pair:
         names = [made.name for made in case.chain] + ([case.into] if case.into else [])
         (self.refused if isinstance(actual, str) or isinstance(expected, str) else self.made).update(names)
         if isinstance(expected, str):
-            # Both refuse, or a query that the generator should not make: nothing to compare.
+            # Both refuse, or the generator should not have made the query: nothing to compare.
             tally.counts["refused by both" if isinstance(actual, str) else "refused by duckdb"] += 1
             tally.reasons["duckdb: " + shortened(expected)] += 1
             return None
@@ -231,7 +231,7 @@ class Pair:
 
 
 def _retyped(actual: Rows, expected: Rows, door: Door) -> str | None:
-    """Columns whose values are equal, but of another kind; natively, a HUGEINT and a DECIMAL(38,0) are one type."""
+    """Columns with equal values of another kind; natively, a HUGEINT and a DECIMAL(38,0) are one type."""
     allowed = [({"whole Decimal"}, {"int"}), ({"int"}, {"whole Decimal"})]
     # An average of decimals is an output column wherever it is made.
     allowed += [({"Decimal"}, {"float"})] if "averages of decimals" in left_out(door) else []
@@ -286,7 +286,7 @@ def cases(seed: int, queries: int, door: Door) -> Iterator[Case]:
     for _ in range(queries):
         table = maker.table() if random.random() < 0.15 else None
         query = table or maker.query()
-        # The tables that it reads, and those that they were made of.
+        # The tables that it reads, and the tables that these were made from.
         texts = [query.sql()]
         needed: list[Made] = []
         for step in reversed(chain):
@@ -317,7 +317,7 @@ def run_seed(seed: int, queries: int, door: Door, tally: Tally) -> list[tuple[Ca
 
 
 def judged(case: Case) -> str | None:
-    """Judge one case with engines of its own."""
+    """Judge one case with separate engines."""
     with decimal.localcontext(prec=120):
         pair = Pair(case)
         try:

@@ -68,7 +68,7 @@ class Source:
 class Order:
     """A total order over the output columns, and the rows that are kept of it."""
 
-    #: For each output column: descending, NULLs first (None: not said).
+    #: For each output column: descending, NULLs first (None: unspecified).
     keys: tuple[tuple[bool, bool | None], ...]
     limit: int | None = None
     offset: int | None = None
@@ -270,7 +270,7 @@ class Queries:
         keys = [key for key in keys if key.varies]
         sets = ""
         if keys and self.random.random() < 0.25 and self._makes("grouping sets"):
-            # Keys are plain columns: what an expression of a key becomes in a set without it is not to be guessed.
+            # Keys are plain columns: the value of an expression of a key in a set without that key is ambiguous.
             keys = list(
                 {key.text: key for key in self.random.choices(scope.columns, k=self.random.randint(1, 2))}.values()
             )
@@ -357,7 +357,7 @@ class Queries:
         return self.random.choice(self.relations)
 
     def _deciding(self, query: Select) -> Select:
-        """The query without output columns that are rounded: what reads it may decide by its values."""
+        """The query without rounded output columns: its readers may make decisions by its values."""
         items = tuple(item for item in query.items if item.node.exact)
         return replace(query, items=items or (self._item(self._scope([], 1).literal("int")),))
 

@@ -30,7 +30,7 @@ def shrink(case: Case, fails: Callable[[Case], bool] | None = None, seconds: flo
 
 
 def _same_failure(case: Case) -> Callable[[Case], bool]:
-    """Whether a case fails the same way: by rows that differ, or by an error of the same kind."""
+    """Whether a case still fails in the same way: by differing rows, or by an error of the same kind."""
     kind = _kind(judged(case))
 
     def still(made: Case) -> bool:
@@ -86,7 +86,7 @@ def _fewer(table: Table, text: str) -> Iterator[Table]:
 
 
 def _variants(part: Any) -> Iterator[Any]:
-    """The part with something taken out of it, or out of what is in it; first what takes out most."""
+    """The part with one element removed from it or from a nested part; largest removals first."""
     if isinstance(part, With):
         yield part.inner
     elif isinstance(part, Combined):

@@ -1,4 +1,4 @@
-"""Tables that hypothesis makes: every type, any value. They come back as they went in, and answer as DuckDB's do."""
+"""Tables made by hypothesis: every type, any value. They survive a round trip, and queries answer as DuckDB's do."""
 
 from __future__ import annotations
 

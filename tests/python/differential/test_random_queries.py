@@ -41,8 +41,8 @@ FIXED = not {"WARPMILL_FUZZ_SECONDS", "WARPMILL_FUZZ_SEED"} & os.environ.keys()
 
 
 def report(seed: int, asked: int, door: Door, tally: Tally) -> list[str]:
-    """Run a seed; the scripts of what differs."""
-    # The standard error of the process: what stands in for it while a test is captured may be no file.
+    """Run a seed; returns the scripts of failures."""
+    # The standard error of the process: a test's captured replacement may have no file.
     faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=2)
     try:
         found = run_seed(seed, asked, door, tally)
@@ -81,7 +81,7 @@ def test_for_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     end = time.monotonic() + float(os.environ["WARPMILL_FUZZ_SECONDS"])
     tally = Tally()
     failing: list[str] = []
-    # Every run goes on where time is: other seeds than the fixed ones, and than those of the run before.
+    # Seeds continue from the current time: different from the fixed ones, and from those of earlier runs.
     for seed in count(int(time.time())):
         if time.monotonic() > end or len(failing) >= 20:
             break

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-#: Seconds after which a worker that has stopped to answer is given up, in tests.
+#: Seconds after which a worker that does not answer is considered lost, in tests.
 TIMEOUT = 3.0
 
 Rows = list[tuple[Any, ...]]
@@ -49,7 +49,7 @@ class WorkerProcess:
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume the process."""
         os.kill(self.process.pid, signal.SIGCONT)
 
     def stop(self) -> int:
@@ -69,7 +69,7 @@ class Workers:
 
     @property
     def addresses(self) -> list[str]:
-        """What sessions call them."""
+        """The addresses for sessions."""
         return [worker.address for worker in self.workers]
 
     def connect(self, database: Path | None = None, **settings: Any) -> warpmill.Connection:
@@ -91,7 +91,7 @@ def is_distributed(con: warpmill.Connection, sql: str) -> bool:
 
 
 def comparable(value: Any) -> Any:
-    """A value as it is compared: numbers to nine digits, whatever their type."""
+    """A value in comparable form: numbers with nine digits, whatever their type."""
     if isinstance(value, float | Decimal):
         number = float(value)
         return number if not math.isfinite(number) or number == 0 else float(f"{number:.9g}")
@@ -99,7 +99,7 @@ def comparable(value: Any) -> Any:
 
 
 def in_order(rows: Sequence[Sequence[Any]]) -> Rows:
-    """Rows in an order of their own."""
+    """Rows in a canonical order."""
     made = [tuple(comparable(value) for value in row) for row in rows]
     return sorted(made, key=lambda row: [(value is None, str(type(value)), str(value)) for value in row])
 

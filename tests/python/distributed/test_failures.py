@@ -158,7 +158,7 @@ def test_something_else_at_the_address(tpch: tuple[Path, dict[str, Rows]]) -> No
 
 
 def refused(*options: str) -> str:
-    """What a worker says that does not start."""
+    """The message of a worker that does not start."""
     command = [sys.executable, "-m", "warpmill", "worker", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1, done
@@ -179,7 +179,7 @@ def test_public_addresses_need_a_token_and_tls(tmp_path: Path) -> None:
 
 
 def certificate(folder: Path, name: str, *options: str) -> None:
-    """Make a key and a certificate of this machine: that of an authority, or signed by it (`options`)."""
+    """Make a key and a certificate for this machine: an authority's, or one signed by it (`options`)."""
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     command += ["-days", "2", "-subj", f"/CN={name}", *options]
     files = ["-keyout", str(folder / f"{name}.key"), "-out", str(folder / f"{name}.pem")]
@@ -187,7 +187,7 @@ def certificate(folder: Path, name: str, *options: str) -> None:
 
 
 def test_tls(tpch: tuple[Path, dict[str, Rows]], tmp_path: Path) -> None:
-    """Sessions and workers know workers by who has signed their certificates."""
+    """Sessions and workers trust certificates by their issuer."""
     database, answers = tpch
     for authority in ("authority", "stranger"):
         certificate(tmp_path, authority)
@@ -214,7 +214,7 @@ def test_tls(tpch: tuple[Path, dict[str, Rows]], tmp_path: Path) -> None:
 
 
 def test_cancelling_reaches_workers(tpch: tuple[Path, dict[str, Rows]], two: Workers) -> None:
-    """A query that is given up stops to use the workers' time."""
+    """A cancelled query stops using the workers."""
     database, _ = tpch
 
     def ticks() -> int:

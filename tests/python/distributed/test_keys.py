@@ -1,4 +1,4 @@
-"""Keys of joins below the aggregations that they join, beside DuckDB."""
+"""Join keys pushed below the aggregations that they join, compared with DuckDB."""
 
 from __future__ import annotations
 

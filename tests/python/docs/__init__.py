@@ -1,1 +1,1 @@
-"""The documents: their code runs, their links lead somewhere, generated pages are those of the code."""
+"""The documents: their code runs, their links resolve, generated pages match the code."""

@@ -64,7 +64,7 @@ def test_every_document_with_code_is_run() -> None:
 
 @pytest.mark.parametrize("document", PRINTED)
 def test_python_code_runs(document: str, tmp_path: Path) -> None:
-    # A file, since functions of Python need their source, in a process of its own.
+    # A file, since Python functions need their source, in a separate process.
     script = tmp_path / "code.py"
     script.write_text("\n".join(blocks(ROOT / document, "python")))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -74,7 +74,7 @@ def test_python_code_runs(document: str, tmp_path: Path) -> None:
 
 
 def test_settings_of_parquet_files_are_there() -> None:
-    # In a process of its own, since one of them is the process'.
+    # In a separate process, since one of them is process-wide.
     code = "".join(blocks(ROOT / "docs/parquet.md", "sql"))
     command = [sys.executable, "-m", "warpmill", "sql", "-"]
     done = subprocess.run(command, input=code, capture_output=True, text=True, check=False)

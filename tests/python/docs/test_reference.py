@@ -1,4 +1,4 @@
-"""Reference pages are those of the code, and the documents that explain settings and commands leave none out."""
+"""Reference pages match the code, and the documents about settings and commands are complete."""
 
 from __future__ import annotations
 

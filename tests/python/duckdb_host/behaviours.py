@@ -13,7 +13,7 @@ FROM range(1000) r(i);
 CREATE TABLE u AS SELECT i AS k, 'name' || i AS name FROM range(7) r(i);
 """
 
-#: The queries whose results are asked for in several ways.
+#: The queries whose results are fetched in several ways.
 QUERIES = {
     "sum": "SELECT sum(i) FROM t",
     "group": "SELECT g, count(*) AS c, sum(d) AS sd, avg(d) AS ad, min(s) AS ms, max(dt) AS md FROM t GROUP BY g ORDER BY g",

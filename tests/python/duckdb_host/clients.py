@@ -25,7 +25,7 @@ TPCH = {path.stem: path.read_text().strip().rstrip(";") for path in sorted(QUERI
 
 
 def cache() -> Path:
-    """The place where packages are kept."""
+    """The cache folder of packages."""
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     return Path(os.environ.get("WARPMILL_CLIENTS_CACHE", home / "warpmill-clients"))
 
@@ -68,7 +68,7 @@ def literal(text: str) -> str:
 
 
 def without_shims(folder: Path) -> Path:
-    """The extension as it is for a DuckDB version that has no shim."""
+    """The extension in the state for a DuckDB version without a shim."""
     there = folder / "warpmill.duckdb_extension"
     if not there.exists():
         shutil.copy(extension_path(), there)

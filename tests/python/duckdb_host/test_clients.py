@@ -112,7 +112,7 @@ def test_command_line_tpch(tmp_path: Path) -> None:
 
 
 def test_command_line_session(tmp_path: Path) -> None:
-    """Transactions, errors that say what to do, and a database in a file."""
+    """Transactions, errors with advice, and a database in a file."""
     script = f"""
 LOAD {literal(str(extension_path()))};
 CREATE TABLE t AS SELECT i AS a, i % 3 AS g FROM range(1000) r(i);

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# More than one row segment, and rows whose columns must not be mixed up.
+# More than one row segment, and rows that reveal mixed-up columns.
 ROWS = 1_100_000
 TABLE = f"""
 CREATE TABLE t AS SELECT

@@ -48,7 +48,7 @@ class Door:
         self.con.execute(f"SET {'' if self.transparent else 'VARIABLE '}warpmill_fallback = '{value}'")
 
     def same(self, sql: str) -> None:
-        """Both give the same, and the door does not fall back."""
+        """Both return the same, and the door does not fall back."""
         expected = self.plain(sql)
         self.strict(on=True)
         try:
@@ -180,7 +180,7 @@ def test_inside_of_other_statements(door: Door) -> None:
     # Part of a result, and then something else.
     rows = con.execute("FROM warpmill('SELECT a, count(*) FROM t GROUP BY a ORDER BY a')").fetchmany(3)
     assert rows == [(0, 1), (1, 1), (2, 1)]
-    # As of any subquery, no two columns have one name.
+    # As for any subquery, column names are unique.
     assert [column[0] for column in con.execute("FROM warpmill('SELECT sum(a) x, max(a) x FROM t')").description] == [
         "x",
         "x_1",

@@ -1,4 +1,4 @@
-"""The extension itself: loading, settings, what it tells, and what happens when the engine cannot go on."""
+"""The extension itself: loading, settings, statistics, and failures of the engine."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_the_cache(con: Any) -> None:
     con.execute("SELECT sum(a) FROM t").fetchall()
     assert counts() == (4, 3)
     assert '"rows":10000' in str(con.execute("FROM warpmill_cache()").fetchall())
-    # Rows that are not committed are nobody else's.
+    # Uncommitted rows are invisible to other connections.
     con.execute("BEGIN")
     con.execute("SELECT sum(a) FROM t").fetchall()
     con.execute("DELETE FROM t")

@@ -107,7 +107,7 @@ def both(con: Any, sql: str) -> tuple[Any, Any]:
     [*(("texts", e) for e in TEXTS), *(("numbers", e) for e in NUMBERS), *(("days", e) for e in DAYS)],
 )
 def test_scalar(con: Any, table: str, expression: str) -> None:
-    # As a result, as a group, and under a filter: DataFusion's last steps and the engine's own expressions.
+    # As a result, as a group key, and in a filter: DataFusion's final operators and the engine's own expressions.
     ours, theirs = both(con, f"SELECT k, {expression} AS v FROM {table} ORDER BY k")
     assert repr(ours) == repr(theirs)
     ours, theirs = both(
@@ -153,7 +153,7 @@ def test_every_letter_in_the_other_case(con: Any) -> None:
         FROM letters"""
     ours, theirs = both(con, sql)
     assert ours == theirs
-    # Every pair itself: the letters that DuckDB maps, with what it maps them to, are the ones that Warpmill does.
+    # Every pair itself: DuckDB and Warpmill map the same letters to the same results.
     con.execute("SET warpmill_enabled = false")
     con.execute("CREATE OR REPLACE TABLE mapped AS SELECT i, c, upper(c) AS u, lower(c) AS l FROM letters")
     con.execute("SET warpmill_enabled = true")
@@ -163,7 +163,7 @@ def test_every_letter_in_the_other_case(con: Any) -> None:
 
 
 def test_variances_of_large_values(con: Any) -> None:
-    """Welford's sums cancel: of values of 1e9 with a deviation of 1, seven digits fewer are left."""
+    """Welford's algorithm loses digits: for values of 1e9 with a deviation of 1, seven."""
     [(ours,)], [(theirs,)] = (answer[1] for answer in both(con, "SELECT var_pop(big) FROM samples"))
     assert math.isclose(ours, theirs, rel_tol=1e-8)
 
@@ -181,7 +181,7 @@ def test_variances_of_large_values(con: Any) -> None:
     ],
 )
 def test_what_fails_ends_as_in_duckdb(con: Any, sql: str) -> None:
-    """An error, or what this version of DuckDB gives instead: it has run the query."""
+    """An error, or the result of this version of DuckDB: DuckDB has run the query."""
 
     def outcome() -> str:
         try:

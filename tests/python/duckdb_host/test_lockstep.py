@@ -19,7 +19,7 @@ CREATE TABLE points AS SELECT i AS p FROM range(-3, 3) r(i)
 """
 
 KINDS = {
-    # A condition without columns is no condition on the rows that a grand total is made of.
+    # A condition without columns does not filter the input of a grand total.
     "totals": """
         SELECT g, count(*) FROM t GROUP BY ROLLUP(g) HAVING g > 100;
         SELECT g, count(*) FROM t GROUP BY CUBE(g) HAVING g IS NOT NULL ORDER BY g;

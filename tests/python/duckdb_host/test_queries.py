@@ -30,7 +30,7 @@ LEFT = {("clickbench", "q19"): "rows as they come"}
 #: A LIMIT without ORDER BY keeps any rows: only their number is compared.
 ANY_ROWS = {("clickbench", "q17")}
 
-#: Rows that tie at the LIMIT are any of those: only the last column, by which they are ordered, is compared.
+#: Rows that tie at the LIMIT are interchangeable: only the last column, the sort key, is compared.
 TIES = {("clickbench", "q18")}
 
 

@@ -108,7 +108,7 @@ def test_variables_of_the_caller(host: tuple[Any, Path]) -> None:
 
 
 class Once:
-    """An Arrow stream whose rows are gone after some reads, which it does not say."""
+    """An Arrow stream that silently returns no rows after some reads."""
 
     def __init__(self, reads: int) -> None:
         self.rows = pa.table({"a": [2**62, 1]})

@@ -62,7 +62,7 @@ class Walk:
         try:
             self.change(at, con, table)
         except duckdb.Error as error:
-            # Conflicts of concurrent transactions: what is open is over.
+            # Conflicts of concurrent transactions: open ones are aborted.
             if "onflict" not in str(error) and "ransaction" not in str(error) and "does not exist" not in str(error):
                 raise
             if self.open[at]:
@@ -214,13 +214,13 @@ def test_what_did_not_change_stays(tmp_path: Path) -> None:
         other.execute(statement)
         b += change
         check(a_is_read=False, b_is_read=True)
-    # Neither what is undone, nor what is not over.
+    # Neither rolled-back nor open changes.
     other.execute("BEGIN; INSERT INTO b VALUES (1); ROLLBACK; BEGIN; INSERT INTO b VALUES (1000)")
     check(a_is_read=False, b_is_read=False)
     other.execute("COMMIT")
     b += 1000
     check(a_is_read=False, b_is_read=True)
-    # Other tables come and go; another column makes another table.
+    # Other tables are created and dropped; a column added by another connection makes it a new table.
     other.execute("CREATE TABLE c AS SELECT * FROM a; DROP TABLE c; CHECKPOINT")
     check(a_is_read=False, b_is_read=False)
     other.execute("ALTER TABLE b ADD COLUMN w INTEGER DEFAULT 3")

@@ -1,4 +1,4 @@
-"""TPC-DS through `warpmill.duckdb`: every answer is DuckDB's, and what is not accelerated is known, with its reason."""
+"""TPC-DS through `warpmill.duckdb`: all answers are DuckDB's; unaccelerated queries are listed with reasons."""
 
 from __future__ import annotations
 

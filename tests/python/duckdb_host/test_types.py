@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# The columns of test_all_types(), and the neighbours of what is a limit here or there.
+# The columns of test_all_types(), and values next to limits of either engine.
 SETUP = """
 CREATE TABLE extremes AS SELECT * FROM test_all_types();
 INSERT INTO extremes SELECT * FROM test_all_types();
@@ -42,9 +42,9 @@ CREATE TABLE sums AS SELECT tinyint AS g, sum(int) AS s, sum(hugeint) AS h, avg(
     sum(bigint) // 2 AS q, max(uhugeint) AS u FROM ordinary GROUP BY g
 """
 
-#: The columns of `ordinary` are those that Warpmill runs.
+#: The supported columns are those of `ordinary` that Warpmill runs.
 ORDINARY = [row[0] for row in duckdb.connect().execute(f"{SETUP}; DESCRIBE ordinary").fetchall()]
-#: Of all types but lists of the most nested kind, which everything else is told by.
+#: All types except lists of the most nested kind, in which order all else is printed.
 EXTREMES = [row[0] for row in duckdb.connect().execute(f"{SETUP}; DESCRIBE extremes").fetchall()]
 SUMS = ["g", "s", "h", "a", "d", "n", "q", "u"]
 
@@ -87,7 +87,7 @@ NUMBERS = {
 
 
 def is_number(column: str) -> bool:
-    """Whether sums and the like make sense of it."""
+    """Whether sums and similar aggregates apply to it."""
     words = ("tiny", "small", "int", "big", "huge", "float", "double", "dec")
     return column in SUMS or column.removeprefix("u").startswith(words)
 
@@ -124,7 +124,7 @@ def test_stored_results(pair: Pair, column: str) -> None:
 
 
 def test_a_chain_of_tables(pair: Pair) -> None:
-    """Tables of queries of tables of queries: sums of sums are HUGEINT all the way."""
+    """Tables of queries of tables of queries: sums of sums stay HUGEINT."""
     pair.do(
         "CREATE OR REPLACE TABLE chain0 AS SELECT int % 10 AS k, sum(bigint) AS v, avg(dec_9_4) AS w FROM ordinary GROUP BY k"
     )

@@ -51,7 +51,7 @@ CALLS = [
     "sum(i) OVER (PARTITION BY g) * 1.5 / rank() OVER (PARTITION BY g ORDER BY k)",
 ]
 
-#: Whole queries: above, below, and beside of windows.
+#: Complete queries: operators above, below, and next to windows.
 QUERIES = [
     "SELECT * FROM (SELECT g, k, rank() OVER (PARTITION BY g ORDER BY d DESC, k) AS r FROM t) WHERE r <= 3 ORDER BY g, r",
     "SELECT g, sum(d) AS s, rank() OVER (ORDER BY sum(d) DESC) AS r FROM t GROUP BY g ORDER BY r, g",

@@ -1,4 +1,4 @@
-"""A server in a process of its own."""
+"""A server in a separate process."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_changes(con: Any) -> None:
         )
         cursor.execute("SELECT a, s FROM changed ORDER BY a")
         assert cursor.fetchall() == [(2, "x2"), (3, "x3"), (4, "x4"), (6, "x6"), (7, "x7"), (50, "new"), (77, "in")]
-        # What is only prepared changes nothing.
+        # Preparing a statement changes nothing.
         cursor.adbc_prepare("DELETE FROM changed")
         cursor.execute("SELECT count(*) FROM changed")
         assert cursor.fetchone() == (7,)

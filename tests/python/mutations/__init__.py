@@ -1,4 +1,4 @@
-"""Files that are damaged, or that somebody has tampered with: each gives the right answer or an error.
+"""Damaged or manipulated files: each query returns the right answer or an error.
 
-``python -m mutations`` in tests/python tries as many as are asked for and prints what became of them.
+``python -m mutations`` in tests/python tries as many mutants as requested and prints the outcomes.
 """

@@ -33,7 +33,7 @@ def limit_cores() -> None:
 
 
 def faults() -> list[str]:
-    """The faults of processes that the kernel tells of, where it does: addresses, the library of the instruction."""
+    """The process faults that the kernel log reports, if readable: addresses, and the library of the instruction."""
     if sys.platform != "linux" or shutil.which("dmesg") is None:
         return []
     told = subprocess.run(["dmesg"], capture_output=True, text=True, errors="replace", check=False).stdout

@@ -1,4 +1,4 @@
-"""Small files of every kind that is read, what is asked of them, and where what lies in them."""
+"""Small files of every supported kind, queries over them, and the layout of their bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = 600
 
 @dataclass(frozen=True)
 class Subject:
-    """A file, or a folder of them, that mutants are made of."""
+    """A file, or a folder of files, that is mutated."""
 
     name: str
     path: Path
@@ -104,7 +104,7 @@ def parquet(folder: Path, name: str) -> Subject:
 
 
 def text_file(folder: Path, name: str) -> Subject:
-    """A CSV or JSON file: any change may be a change of what is said."""
+    """A CSV or JSON file: any change may change valid contents."""
     path = folder / f"rows.{name}"
     table = rows(60).drop_columns(["money", "day", "b"])
     if name == "csv":
@@ -130,7 +130,7 @@ def number(data: bytes, place: int, width: int) -> int:
 
 
 def blocks(data: bytes, footer: int) -> list[int]:
-    """Where the footer of an Arrow file has its blocks: a place, the bytes of metadata, and those of data."""
+    """The blocks in the footer of an Arrow file: offset, bytes of metadata, and bytes of data."""
     found = []
     for at in range(footer, len(data) - 34, 4):
         place, metadata, body = number(data, at, 8), number(data, at + 8, 4), number(data, at + 16, 8)
@@ -140,7 +140,7 @@ def blocks(data: bytes, footer: int) -> list[int]:
 
 
 def messages(data: bytes, start: int) -> list[tuple[int, int, int]]:
-    """The messages of a stream from `start` on: where each begins, where its data do, and where these end."""
+    """The messages of a stream from `start` on: offsets of the message, of its data, and of their end."""
     found, at = [], start
     while number(data, at, 4) == -1 and number(data, at + 4, 4) > 0:
         body, data_bytes = at + 8 + number(data, at + 4, 4), pyarrow.ipc.read_message(data[at:]).body

@@ -1,4 +1,4 @@
-"""Makes mutants, has them read in processes of their own, and counts what became of them."""
+"""Makes mutants, has them read in separate processes, and counts the outcomes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Reader:
         )
 
     def close(self) -> str:
-        """Ends the process; how it has ended, where it has by itself."""
+        """Ends the process; returns how it ended, if by itself."""
         process, said, self.process, self.said = self.process, self.said, None, None
         if process is None or said is None:
             return ""
@@ -205,7 +205,7 @@ def judge(answers: list[list[str]] | str, expected: list[list[str]]) -> tuple[st
 
 
 def difference(found: str, wanted: str) -> str:
-    """The place where rows begin to differ."""
+    """The position of the first difference of rows."""
     at = next((at for at, (one, other) in enumerate(zip(found, wanted, strict=False)) if one != other), 0)
     start = max(0, at - 20)
     return f"{found[start : at + 40]!r} instead of {wanted[start : at + 40]!r}"

@@ -1,4 +1,4 @@
-"""Answers queries on mutants, in a process of its own: what a file does to it is seen by whoever started it.
+"""Answers queries on mutants, in a separate process, so that its parent sees crashes.
 
 Reads a line of JSON per mutant from stdin, writes a line of JSON per mutant to stdout.
 """

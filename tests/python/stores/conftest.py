@@ -17,7 +17,7 @@ HAS_SIMULATED = json.loads(_warpmill.devices())["no_simulated_device"] is None
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """A server of its own; requests to it pass no proxy, and nothing is taken from the environment."""
+    """A separate server; requests bypass proxies, and the environment is not used."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
     for name in ("NO_PROXY", "no_proxy"):

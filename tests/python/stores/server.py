@@ -25,7 +25,7 @@ KEY, SECRET, TOKEN = "AKIATESTKEY", "hush-hush-secret", "hush-hush-token"
 #: Objects that a listing gives at once.
 PAGE = 3
 
-#: The time when all objects were changed: one second, as if somebody copied them quickly.
+#: The modification time of all objects: equal, as after a fast copy.
 CHANGED = 1_700_000_000
 
 
@@ -36,21 +36,21 @@ class Request:
     method: str
     path: str
     query: dict[str, str]
-    #: First byte and last; none of the whole object.
+    #: The first and last byte; None: the whole object.
     range: tuple[int, int] | None
     headers: dict[str, str]
     status: int = 0
-    #: Of the body.
+    #: Bytes of the body sent.
     sent: int = 0
 
 
 @dataclass
 class Store:
-    """The objects, what was asked, and what goes wrong."""
+    """The objects, the received requests, and injected faults."""
 
     objects: dict[str, bytes] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
-    #: Is asked before each answer: a status, or `hang`, `short`, `lie`, `whole`; nothing where it is to be right.
+    #: Called before each response; returns a status, or `hang`, `short`, `lie`, `whole`; None for a correct response.
     fault: Callable[[Request], Any] = field(default=lambda _: None)
     if_match: bool = True
     #: Seconds that an answer takes at least.

@@ -1,4 +1,4 @@
-"""Stores that fail: an error that names the object and says what to do, or another attempt; never another answer."""
+"""Failing stores: an error that names the object and gives advice, or a retry; never a wrong answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANSWER = (7 * ROWS, ROWS - 1)
 
 
 def large(value: int, path: Path) -> bytes:
-    """A file that is longer than what is read with its footer."""
+    """A file larger than the bytes that are read with its footer."""
     filler = [f"{n * 7919 % 104729:012d}" for n in range(ROWS)]
     table = pa.table({"k": range(ROWS), "v": [value] * ROWS, "filler": filler})
     pq.write_table(table, path, use_dictionary=False, compression="none")
@@ -39,7 +39,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def opened(store: Store, device: str, content: bytes, **settings: Any) -> warpmill.Connection:
-    """A table of an object whose footer has been read."""
+    """A table of an object with its footer read."""
     store.objects["bench/x.parquet"] = content
     con = connect(store, device, http_retries=2, http_timeout=5, **settings)
     con.register_file("t", URL)
@@ -101,7 +101,7 @@ def test_what_fails_once_is_asked_again(store: Store, device: str, content: byte
 def test_an_object_that_changes_in_between_is_an_error(
     store: Store, device: str, content: bytes, tmp_path: Path, kept: str
 ) -> None:
-    """Whether the server looks at If-Match, says its tags only, or nothing but how long the object is."""
+    """Whether the server evaluates If-Match, only sends tags, or only the object's length."""
     other = content + b"longer" if kept == "size" else large(9, tmp_path / "other.parquet")
     assert (len(other) == len(content)) == (kept != "size")
     store.if_match, store.tags = kept == "if-match", kept != "size"

@@ -141,7 +141,7 @@ def test_neighbours_are_one_request_and_many_are_in_flight(store: Store, device:
 
 
 def test_what_there_is_no_room_to_keep_is_read_once(store: Store, device: str, wide: bytes, tmp_path: Path) -> None:
-    """Devices keep half of the memory limit of a remote file; what is more passes through it."""
+    """Devices cache half of the memory limit of a remote file; the rest is streamed."""
     (tmp_path / "wide.parquet").write_bytes(wide)
     store.objects["bench/wide.parquet"] = wide
     columns = ", ".join(f"max(c{n}), min(c{n})" for n in range(10))
@@ -157,7 +157,7 @@ def test_what_there_is_no_room_to_keep_is_read_once(store: Store, device: str, w
 
 
 def test_keys_of_joins_leave_out_row_groups(store: Store, device: str, wide: bytes, tmp_path: Path) -> None:
-    """The bytes of a scan are asked for when the keys of the hash build before it are known."""
+    """The bytes of a scan are requested once the keys of the hash build before it are known."""
     (tmp_path / "wide.parquet").write_bytes(wide)
     store.objects["bench/wide.parquet"] = wide
     few = file_of(pa.table({"k": [50_001, 50_002, 60_000], "name": ["a", "b", "a"]}), tmp_path / "few.parquet")
@@ -185,7 +185,7 @@ def test_pages_of_a_few_rows(store: Store, device: str, tmp_path: Path) -> None:
     expected = [row for row in range(rows) if row % 3 == 0]
     largest = max(f"row {row % 1000}" for row in expected)
     with connect(store, device) as con:
-        # With one such file only that is read before; then all are.
+        # With one such file only that one is read in advance; then all are.
         for number, (files, runs) in enumerate([([usual, tiny, usual], 2), ([tiny] * 4 + [usual], 3)]):
             store.objects |= {f"bench/{number}/{at}.parquet": content for at, content in enumerate(files)}
             before = store.sent

@@ -49,7 +49,7 @@ def packages() -> Path:
             lines = (done.stderr or done.stdout).strip().splitlines()
             reason = lines[-1] if lines else f"exit code {done.returncode}"
             raise UnavailableError(f"installing DuckDB's extension tpcds failed: {reason}")
-        # Another process may have been faster.
+        # Another process may have finished first.
         with suppress(OSError):
             made.rename(folder)
     except (OSError, subprocess.TimeoutExpired) as error:

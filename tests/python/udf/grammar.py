@@ -19,7 +19,7 @@ class Grammar:
 
     def __init__(self, seed: int, *, pandas_alike: bool = True) -> None:
         self._random = random.Random(seed)
-        #: Whether numpy and pandas mean the same: no whole quotients by what may be zero.
+        #: Whether numpy and pandas agree: no floor quotients by possible zeros.
         self._pandas_alike = pandas_alike
 
     def function(self) -> str:
@@ -85,7 +85,7 @@ class Grammar:
         return f"(-({one}))"
 
     def condition(self, names: list[str], depth: int) -> str:
-        """A condition on numbers of the group, none of which rounds in several ways."""
+        """A condition on numbers of the group, none of which can be rounded in different ways."""
         kind = self._random.random()
         if depth and kind < 0.25:
             one, other = self.condition(names, depth - 1), self.condition(names, depth - 1)
@@ -97,7 +97,7 @@ class Grammar:
         return f"({self.exact()} {self._pick('<', '<=', '>', '>=', '==', '!=')} {self.exact()})"
 
     def exact(self) -> str:
-        """A reduction whose result does not depend on how it is computed."""
+        """A reduction whose result does not depend on the order of computation."""
         if self._random.random() < 0.25:
             return str(self._pick(*_CONSTANTS))
         return f"{self.rows(1)}.{self._pick('sum', 'min', 'max', 'count', 'mean')}()"
@@ -139,7 +139,7 @@ class Grammar:
 
 
 def compiled(text: str, name: str = "f") -> Callable[..., Any]:
-    """The function of a text, whose source is known as that of a notebook's cell is."""
+    """The compiled text as a function, with its source registered as for a notebook cell."""
     import math
 
     import numpy as np

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from udf.grammar import Grammar
 
-#: What a loop goes over, and whether its values may be None.
+#: The iterables of loops, and whether their values may be None.
 _COLUMNS = (
     ("x", True),
     ("y", True),
@@ -19,7 +19,7 @@ _COLUMNS = (
 
 
 class Loops(Grammar):
-    """Functions of loops, of branches in them, and of reductions whose rows use variables."""
+    """Functions with loops, branches in them, and reductions whose terms use variables."""
 
     def function(self) -> str:
         """The text of a function `f(x, y)`."""
@@ -142,7 +142,7 @@ class Loops(Grammar):
         )
 
     def _centred(self, names: list[str]) -> str:
-        """A reduction whose rows use variables, or results of others."""
+        """A reduction whose terms use variables, or results of others."""
         center = self._pick("x.mean()", "n", "y.min()", *names)
         if self._random.random() < 0.2:
             return f"np.where(x > {center}, x, 0.0).{self._pick('sum', 'max', 'mean')}()"

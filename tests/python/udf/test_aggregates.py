@@ -1,4 +1,4 @@
-"""Aggregate functions in Python: where they may be called, what they mean, and what they refuse."""
+"""Aggregate functions in Python: valid positions, semantics, and refusals."""
 
 from __future__ import annotations
 
@@ -413,7 +413,7 @@ def test_interrupts_stop_python_code(filled: warpmill.Connection) -> None:
 
 
 def test_ctrl_c_stops_python_code(filled: warpmill.Connection, request: pytest.FixtureRequest) -> None:
-    # Where tests run in the background, a shell has the signal ignored.
+    # Tests in the background of a shell inherit an ignored signal.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     started = threading.Event()

@@ -1,4 +1,4 @@
-"""Compiled aggregate functions: what they give beside Python and pandas, what is refused, and what stops them."""
+"""Compiled aggregate functions: results compared with Python and pandas, refusals, and interruption."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_random_loops_have_the_results_of_python_and_pandas(
         try:
             called = rows(con, "c(x, y)")
         except warpmill.ExecutionError:
-            # Of several groups that fail, either may be the first.
+            # If several groups fail, either may be reported.
             with pytest.raises(warpmill.ExecutionError, match="function 'f', line"):
                 rows(con, "f(x, y)")
             continue
@@ -90,7 +90,7 @@ def test_random_loops_have_the_results_of_python_and_pandas(
 
 
 def beside_pandas(function: Callable[..., Any], frame: Any, found: list[tuple[Any, ...]]) -> list[str]:
-    """The differences to what pandas gives for each group."""
+    """The differences from pandas' result for each group."""
     different = []
     known = dict(found)
     for key, group in frame.groupby("k"):
@@ -181,7 +181,7 @@ def test_results_have_their_types(con: warpmill.Connection) -> None:
 
 
 def test_what_python_does_otherwise_is_asked_of_python(con: warpmill.Connection) -> None:
-    """Whole numbers of more than 64 bits, exceptions, NULLs: the results and the errors are Python's."""
+    """Integers beyond 64 bits, exceptions, NULLs: results and errors are Python's."""
     con.create_table("t", {"k": [1, 1, 2, 3], "i": [2**62, 2**62, 3, None]})
 
     def multiplied(x: Any) -> Any:
@@ -218,7 +218,7 @@ def test_what_python_does_otherwise_is_asked_of_python(con: warpmill.Connection)
 
 
 def test_reductions_of_extremes(con: warpmill.Connection) -> None:
-    """Least and greatest whole numbers, infinite floats, groups of one row and of nothing but NULL."""
+    """Least and greatest integers, infinite floats, groups of one row and of NULLs only."""
     least, greatest = -(2**63), 2**63 - 1
     con.create_table(
         "t",

@@ -1,4 +1,4 @@
-"""What importing Warpmill brings in."""
+"""The modules that importing Warpmill imports."""
 
 from __future__ import annotations
 

@@ -75,14 +75,14 @@ class Asked:
     values: str | None
     pipelines: str
     base: Path
-    #: Of sessions that run queries.
+    #: The settings of sessions that run queries.
     settings: dict[str, str]
-    #: Of the command line alone: sessions that write tables have them, too.
+    #: The settings from the command line: sessions that write tables have them, too.
     given: dict[str, str]
     gpu_memory_limit: str | None
 
     def title(self, what: str) -> str:
-        """Of a table."""
+        """The title of a table."""
         where = f"on {self.settings['device']}"
         where += f", data: {self.settings['device_data']}" if "device_data" in self.settings else ""
         return f"{what} at scale factor {self.sf:g}, {where}, median of {self.runs} runs"

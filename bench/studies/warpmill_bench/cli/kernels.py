@@ -24,7 +24,7 @@ Tune = Annotated[bool, typer.Option("--tune", help="Try several launch shapes wh
 KernelDevice = Annotated[DeviceName, typer.Option("--device", help="gpu, or sim, whose times mean nothing.")]
 
 
-#: Suites of single kernels, and what they measure.
+#: Suites of single kernels, with descriptions.
 KERNELS = {
     "decode": "Decoding on the device: every encoding and width, fused with a sum or written out; answers checked.",
     "join": "Hash and direct-address joins on the device; answers checked.",

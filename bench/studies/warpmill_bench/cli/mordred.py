@@ -212,7 +212,7 @@ def mordred(
 
 
 def _short(row: Row) -> str:
-    """The settings of what went wrong."""
+    """The settings of a failed run, as short text."""
     more = f"; {row['rows']} rows for {row['expected_rows']}, {row['first_difference']}" if "rows" in row else ""
     return " ".join(f"{name}={value}" for name, value in row["settings"].items()) + more
 

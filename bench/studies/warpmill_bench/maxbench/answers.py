@@ -39,7 +39,7 @@ _NUMBERS = re.compile(r"^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|FLOAT|DECIMA
 
 @dataclass(frozen=True)
 class Answer:
-    """What a statement must return."""
+    """The expected result of a statement."""
 
     columns: list[str]
     count: int
@@ -50,7 +50,7 @@ class Answer:
     digested: tuple[Any, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The form in which it is kept."""
+        """The stored form."""
 
         def encoded(row: Iterable[Any]) -> list[Any]:
             return [child.encoded(value) for value in row]
@@ -81,7 +81,7 @@ class Answers:
         self.unknown: dict[str, str] = {}
 
     def learn(self, statements: Iterable[str]) -> None:
-        """Ask DuckDB what is not known yet, in a process of its own that ends before this returns."""
+        """Ask DuckDB for unknown answers, in a process that ends before this returns."""
         missing = [sql for sql in dict.fromkeys(statements) if sql not in self._known and sql not in self.unknown]
         if not missing:
             return
@@ -167,7 +167,7 @@ def decoded(row: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def without_nan(rows: Rows) -> Rows:
-    """Rows with NULL in the place of NaN."""
+    """Rows with NaN replaced by NULL."""
     return [tuple(None if isinstance(value, float) and isnan(value) else value for value in row) for row in rows]
 
 

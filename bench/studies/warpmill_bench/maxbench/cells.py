@@ -1,4 +1,4 @@
-"""What is measured: cells of engine, site, source and location, and the plans that put them in order.
+"""Cells of the measurement (engine, site, source and location), and plans that order them.
 
 A cell is one process of an engine over one suite at one size, which runs the suite's queries in their states.
 """
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from warpmill_bench.suites import Suite
 
-#: Where data is when a query starts, and the setting `device_data` that puts it there.
+#: The locations of data when a query starts, with the setting `device_data` for each.
 LOCATIONS = {"device": "cache", "pinned": "pinned", "host": "host", "disk": "disk"}
 
 #: Engines besides Warpmill.
 PEERS = ("duckdb", "datafusion", "polars", "pandas", "cudf-polars")
 
-#: Engines whose queries are no SQL.
+#: Engines without SQL queries.
 NO_SQL = frozenset({"pandas", "cudf-polars"})
 
 #: The suites that are written for pandas, and the modules that have their queries.
@@ -89,7 +89,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a plan is made of: names that were asked for, or all that there are."""
+    """The elements of a plan: requested names, or all known ones."""
 
     suites: tuple[str, ...]
     #: Sites of Warpmill: "cpu", and one device at most.
@@ -107,7 +107,7 @@ class Choice:
         return [one for one in SUITES if one.name in self.suites]
 
 
-#: What cannot be measured whatever is installed, with the reason: no engine here does it.
+#: Combinations that no engine supports, with the reason, whatever is installed.
 NEVER = (
     (
         "results left on the device",
@@ -135,8 +135,8 @@ def quick(choice: Choice) -> list[Cell]:
 def full(choice: Choice) -> list[Cell]:
     """Everything, most important first.
 
-    What the model is fitted to, at three sizes; peers, Parquet, first runs and further places at the smallest one; then
-    the same at the others.
+    Cells for fitting the model, at three sizes; peers, Parquet, first runs and further locations at the smallest
+    one; then the same at the others.
     """
     suites = [(one, one.ranked(choice.sizes)) for one in choice.chosen()]
     most = max((len(sizes) for _, sizes in suites), default=1)
@@ -151,7 +151,7 @@ def full(choice: Choice) -> list[Cell]:
 
 
 def _beside(choice: Choice, suite: Suite, size: float) -> Iterator[Cell]:
-    """What the model is not fitted to: peers, Parquet, places from which copies are slower."""
+    """Cells that do not serve fitting the model: peers, Parquet, locations with slower copies."""
     yield from _peers(choice, suite, size, Source.TABLES)
     yield from _parquet(choice, suite, size)
     yield from _warpmill(choice, suite, size, every=True)
@@ -199,7 +199,7 @@ def _parquet(choice: Choice, suite: Suite, size: float) -> Iterator[Cell]:
 
 
 def _first_runs(choice: Choice, suite: Suite, size: float, queries: tuple[str, ...] | None) -> Iterator[Cell]:
-    """New processes and new statements, from where data is by itself."""
+    """New processes and new statements, with data at its default location."""
     sources = [
         *_warpmill(choice, suite, size, every=False),
         *_peers(choice, suite, size, Source.TABLES),
@@ -213,7 +213,7 @@ def _first_runs(choice: Choice, suite: Suite, size: float, queries: tuple[str, .
 
 
 def _once(choice: Choice, cells: Iterable[Cell]) -> Iterator[Cell]:
-    """Each cell at its first place, with the states that were asked for."""
+    """Each cell at its first occurrence, with the requested states."""
     seen: set[tuple[str, State]] = set()
     for cell in cells:
         left = tuple(state for state in cell.states if state in choice.states and (cell.key, state) not in seen)

@@ -36,7 +36,7 @@ class Characteristics:
     complexity: Floats
     #: Speedup over the slowest device.
     efficiency: Floats
-    #: Of the matrix of logarithmically scaled rows and columns, largest first.
+    #: The singular values of the matrix of logarithmically scaled rows and columns, largest first.
     singular_values: Floats
     #: Largest and median relative error of complexity / efficiency over the known entries.
     largest_error: float

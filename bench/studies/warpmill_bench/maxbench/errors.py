@@ -33,7 +33,7 @@ class Prediction:
     input_bytes: float
     measured: float
     predicted: float
-    #: Whether the size lies between those that were seen; None where that is not the question.
+    #: Whether the size lies between measured sizes; None where that does not apply.
     between: bool | None = None
 
     @property

@@ -56,7 +56,7 @@ class Picture:
 
 
 def all_of(model: Model, seen: Observations, predictions: Sequence[Prediction]) -> Iterator[Picture]:
-    """Those for which there are measurements."""
+    """The names that have measurements."""
     with mpl.rc_context(_STYLE):
         yield from _operators(seen)
         yield from _perceived(model, seen)
@@ -402,7 +402,7 @@ def _picture(canvas: Any, number: str, title: str, caption: str) -> Picture:
     with mpl.rc_context({**_STYLE, "svg.hashsalt": f"{number} {title}"}), io.StringIO() as out:
         canvas.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
         text = out.getvalue()
-    # Within HTML: no XML header; as wide as its text needs, and no wider than the page.
+    # Within HTML: without XML header; as wide as its text needs, and at most as wide as the page.
     text = text[text.index("<svg") :]
     width = re.search(r'<svg[^>]* width="([\d.]+)pt"', text)
     size = f'style="width:{1.3 * float(width[1]):.0f}px;max-width:100%;height:auto"' if width else ""

@@ -117,5 +117,5 @@ def overlap(computing: Sequence[float], copying: Sequence[float], total: Sequenc
 
 
 def together(computing: Any, copying: Any, overlapped: float = 0.0) -> Any:
-    """Time of computing and copying of which a part runs at once."""
+    """The total time of computing and copying that partly overlap."""
     return computing + copying - overlapped * np.minimum(computing, copying)

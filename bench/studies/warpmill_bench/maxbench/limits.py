@@ -1,7 +1,7 @@
-"""What the model says of sizes beyond measurement: limits as data grows (section 4.5), and selective transfers (4.3).
+"""Predictions of the model beyond measured sizes: limits as data grow (section 4.5), and selective transfers (4.3).
 
-Everything is in slopes (seconds per byte of input), which are complexity / efficiency where the slope matrix has rank
-1, and in peak bandwidths (bytes per second).
+Everything is in slopes (seconds per byte of input), which are complexity / efficiency where the slope matrix has
+rank 1, and in peak bandwidths (bytes per second).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def transfer_share(slope: float, bandwidth: float) -> float:
 
 
 def speedup(before: tuple[float, float], after: tuple[float, float]) -> float:
-    """Time before by time after, of one query; each a slope and a bandwidth (the inverse of equation 8's ratio)."""
+    """The speedup of one query, from slopes and bandwidths before and after (the inverse of equation 8's ratio)."""
     (slope, bandwidth), (other, faster) = before, after
     return (1 / bandwidth + slope) / (1 / faster + other)
 
@@ -91,6 +91,6 @@ class Selection:
 
 
 def kept_at(sizes: Sequence[float], kept: Sequence[float], size: float) -> float:
-    """sigma(s): what was measured, interpolated between sizes, and that of the nearest size beyond them."""
+    """sigma(s): the measured values, interpolated between sizes; beyond them, that of the nearest size."""
     order = np.argsort(sizes)
     return float(np.interp(size, np.asarray(sizes, float)[order], np.asarray(kept, float)[order]))

@@ -40,7 +40,7 @@ SECONDS = 60
 
 
 def measure(folder: Path, quick: bool, gpu: bool) -> tuple[list[Row], list[Row]]:
-    """Times of transfers, and what could not be measured, with the reason; by a process that then ends."""
+    """Times of transfers, and reasons for missing ones; measured in a separate process, which then ends."""
     command = [sys.executable, "-m", "warpmill_bench.maxbench.links", str(folder)]
     command += [*(["--quick"] if quick else []), *(["--gpu"] if gpu else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

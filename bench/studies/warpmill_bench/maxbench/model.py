@@ -70,9 +70,9 @@ class Model:
 
     links: tuple[FittedLink, ...]
     lines: dict[tuple[Query, str], FittedLine]
-    #: Of Warpmill's devices; None where there are no slopes.
+    #: The characteristics of Warpmill's devices; None where there are no slopes.
     characteristics: Characteristics | None
-    #: Of engines on the CPUs.
+    #: The characteristics of engines on the CPUs.
     engines: Characteristics | None
     #: Input of a query by the bytes of its suite's data set, at the largest size.
     weights: dict[Query, float]
@@ -81,7 +81,7 @@ class Model:
     overlaps: dict[tuple[str, str], float]
     #: Warpmill's devices whose memory is not the host's.
     behind_links: tuple[str, ...]
-    #: What could not be fitted, and why.
+    #: The combinations that could not be fitted, with reasons.
     left_out: tuple[str, ...]
 
     def link(self, report: int, site: str, location: str) -> Link | None:
@@ -98,7 +98,7 @@ class Model:
     def seconds(
         self, query: Query, device: str, link: Link | None, size: Any, overlapped: float = 0.0, copied: Any = None
     ) -> Any:
-        """Predicted time of a query with an input of so many bytes, which cross a link, or `copied` of them do."""
+        """The predicted time of a query for `size` bytes of input, all or `copied` of which cross a link."""
         computing = self.lines[query, device].line.seconds(size)
         if link is None:
             return computing
@@ -151,7 +151,7 @@ def operator_times(
 def fit_lines(
     times: dict[tuple[Query, str], list[tuple[float, float]]], left: list[str]
 ) -> dict[tuple[Query, str], FittedLine]:
-    """A line for each query and device; what has none is added to `left`."""
+    """A line for each query and device; combinations without one are added to `left`."""
     lines: dict[tuple[Query, str], FittedLine] = {}
     for (query, device), points in times.items():
         inputs, seconds = zip(*sorted(points), strict=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-#: Where data stays before queries start, by site: times from there are those of operators.
+#: The location of resident data, by site: runs from there measure the operators alone.
 IN_PLACE = {"cpu": "host", "sim": "device", "gpu": "device"}
 
 #: The measured link that data of a location crosses on its way to a site.
@@ -119,7 +119,7 @@ def observe(reports: list[Row], times: str = "median") -> Observations:
 
 
 def device_of(row: Row, machine: Row) -> str:
-    """The name of an engine's device: Warpmill's by the device alone, those of others with their name."""
+    """The name of an engine's device: that of the device for Warpmill, prefixed by the engine for others."""
     if row["site"] == "gpu":
         name = short(str(row.get("device_name") or machine.get("gpu") or "GPU"))
     elif row["site"] == "sim":
@@ -130,7 +130,7 @@ def device_of(row: Row, machine: Row) -> str:
 
 
 def short(name: str) -> str:
-    """A processor's name without its maker and what is no part of its name."""
+    """A processor's name without the maker and generic words."""
     name = re.sub(r"\((?:R|TM)\)|\b(?:NVIDIA|Processor|CPU)\b", "", name)
     name = re.sub(r"@.*|\b\d+-Core\b|\b\d+GB\b.*", "", name)
     return " ".join(name.split())
@@ -165,7 +165,7 @@ def _why_not(row: Row) -> str | None:
 
 
 def _inputs(rows: Iterable[Row]) -> dict[tuple[str, str, float], float]:
-    """Bytes of the input of each query at each size: what is copied of it, else what the CPU reads of it."""
+    """Bytes of input of each query at each size: copied bytes, else bytes that the CPU reads."""
     copied: dict[tuple[str, str, float], list[float]] = {}
     read: dict[tuple[str, str, float], list[float]] = {}
     for row in rows:
@@ -225,7 +225,7 @@ def _filters(number: int, report: Row, inputs: dict[tuple[str, str, float], floa
 
 
 def _data_bytes(reports: list[Row]) -> dict[tuple[str, float], float]:
-    """What a device has of a suite after all of its queries; without a device, all bytes of its tables."""
+    """Resident bytes on a device after all queries of a suite; without a device, all bytes of its tables."""
     tables = {(row["suite"], row["size"]): float(row["table_bytes"]) for one in reports for row in one["data"]}
     copied: dict[tuple[str, float], list[float]] = {}
     for report in reports:

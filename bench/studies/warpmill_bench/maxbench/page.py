@@ -56,7 +56,7 @@ class Column:
     key: str
     head: str
     digits: int = 3
-    #: What numbers are multiplied by before they are shown.
+    #: The factor for displayed numbers.
     unit: float = 1.0
 
 
@@ -116,7 +116,7 @@ def _cell(value: Any, column: Column) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with so many digits that matter."""
+    """A number with `digits` significant digits."""
     if value == 0:
         return "0"
     if abs(value) >= 10**digits:

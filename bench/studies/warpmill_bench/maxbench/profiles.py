@@ -1,4 +1,4 @@
-"""What a profile of Warpmill has for the model: copies by direction, time by kind of operator."""
+"""Extracts from a profile of Warpmill what the model needs: copies by direction, time by kind of operator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = (
 
 
 def direction(what: str) -> str:
-    """The direction of a copy: "to device", "to host", or what the host does before one: "staged", "read"."""
+    """The direction of a copy: "to device", "to host", or its preparation on the host: "staged", "read"."""
     return DIRECTIONS.get(what, "to device")
 
 

@@ -190,7 +190,7 @@ class Session:
         ]
 
     def _excuse(self, choice: Choice) -> None:
-        """Say what some engines are not measured on."""
+        """Print the combinations that some engines do not support."""
         for peer in IN_MEMORY if {State.NEW_PROCESS} <= set(choice.states) else ():
             if peer in choice.peers and Source.TABLES in choice.sources:
                 self._skip(f"new processes of {peer} from tables", "its tables are in memory only")
@@ -211,7 +211,7 @@ class Session:
     def _prepared(self, cell: Cell) -> tuple[Data, Answers]:
         """The tables of a cell, and the answers of its queries."""
         at = cell.suite, cell.size
-        # The others' tables are made of Parquet files, of which DuckDB's answers are, too.
+        # The tables of other engines, and DuckDB's answers, come from Parquet files.
         own = cell.engine if cell.source is Source.TABLES else None
         data = prepare(self.data, *at, self.bar, tables=own == "warpmill", duckdb=own == "duckdb")
         if at not in self._answers:
@@ -230,7 +230,7 @@ class Session:
             self._answers = {at: one for at, one in self._answers.items() if place(self.data, *at) != folder}
 
     def _cell(self, cell: Cell) -> bool:
-        """Measure what is missing of a cell; whether nothing is left."""
+        """Measure the missing runs of a cell; returns whether it is complete."""
         if cell.engine in self._missing:
             return True
         count = self.how.runs if State.NEW_STATEMENT in cell.states else 0
@@ -250,7 +250,7 @@ class Session:
         return complete
 
     def _can_be(self, query: Query, state: State, cell: Cell) -> bool:
-        """Whether a query can be in a state: without literals it is never a new statement."""
+        """Whether a state applies to a query: without literals it is never a new statement."""
         if state is not State.NEW_STATEMENT or query.others or cell.engine == "cudf-polars":
             return True
         self._skip(f"query {query.name} of {cell.suite} as a new statement", "it has no literals that could be others")

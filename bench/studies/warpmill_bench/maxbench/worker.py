@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-#: Runs before those that are timed: plans are kept and data is where it stays.
+#: Unmeasured runs: afterwards plans are cached and data are resident.
 WARM = 2
 
-#: The same over Parquet files whose columns are kept: they are encoded in the background of the first runs.
+#: The same for Parquet files with cached columns, which the background encodes during the first runs.
 WARM_KEPT = 4
 
 
@@ -40,7 +40,7 @@ class How:
     processes: int
     #: Seconds that a statement may take.
     seconds: float
-    #: `time.monotonic` at which nothing further is begun; None: never.
+    #: The value of `time.monotonic` after which nothing is started; None: never.
     deadline: float | None = None
     cudf_python: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
@@ -68,7 +68,7 @@ def launched(cell: Cell, data: Data, how: How) -> Launch:
 def measure(
     cell: Cell, data: Data, queries: list[Query], how: How, answers: Answers, told: Callable[[str], None]
 ) -> Iterator[Row]:
-    """A row for each query and state, as soon as it is there; those after the deadline are missing.
+    """Rows for each query and state, as soon as available; runs after the deadline are missing.
 
     Raises `EngineUnavailableError` where the engine is not installed.
     """
@@ -199,7 +199,7 @@ class _Query:
         self._process.ask("", f"SET warpmill.profile = '{profile}'", 0)
 
     def _ask(self, sql: str, state: State, digest: bool = False) -> Row:
-        """A run whose rows are compared; `digest`: by a statement about them, where they are too many to be sent."""
+        """A run with compared rows; `digest`: by a statement over them, where there are too many to send."""
         reply = self._process.ask(self._query.name, sql)
         about = self._answers.digest(sql) if digest else None
         if about is not None and reply["rows"] is None:
@@ -211,7 +211,7 @@ class _Query:
         return reply
 
     def _digested(self, about: str) -> list[Any] | None:
-        """The row about all rows; None where the engine does not answer that statement."""
+        """The row of aggregates over all rows; None where the engine cannot run that statement."""
         if self._cell.engine in NO_SQL:
             self._counted = "the engine takes no SQL"
             return None
@@ -268,7 +268,7 @@ def _new_processes(
 
 
 def _without_arrow(how: Launch) -> Launch:
-    """DuckDB with rows of its own: a new process would have to import Arrow before it answers."""
+    """DuckDB with Python rows: a new process would have to import Arrow before it answers."""
     return replace(how, opening={key: value for key, value in how.opening.items() if key != "arrow"})
 
 

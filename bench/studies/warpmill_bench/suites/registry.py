@@ -42,10 +42,10 @@ class Suite:
     title: str
     #: The unit of sizes: "scale factor", "rows" or "movies".
     unit: str
-    #: Sizes that take seconds, and those of a session on a GPU.
+    #: Sizes that take seconds, and sizes for a session on a GPU.
     quick: tuple[float, ...]
     sizes: tuple[float, ...]
-    #: The suite whose tables it has.
+    #: The suite that provides its tables.
     data: str
     tables: tuple[str, ...]
     #: Queries of a quick run.
@@ -53,11 +53,11 @@ class Suite:
     selections: tuple[Selection, ...] = ()
     #: Queries whose LIMIT keeps any rows, or whose sort keys are not in the result: the number of rows is compared.
     any_rows: frozenset[str] = frozenset()
-    #: Queries whose NaN and NULL mean the same: the correlation of a group without variance.
+    #: Queries for which NaN and NULL are equal: the correlation of a group without variance.
     nan_is_null: frozenset[str] = frozenset()
 
     def ranked(self, sizes: tuple[float, ...] | None) -> tuple[float, ...]:
-        """Its own sizes, or those that were asked for, smallest first."""
+        """Its own sizes, or the requested ones, smallest first."""
         return tuple(sorted(sizes or self.sizes))
 
 
@@ -275,7 +275,7 @@ def _others(name: str, query: str, sql: str) -> Iterator[str]:
     elif name == "tpcds":
         yield from tpcds.others(sql)
     elif name == "clickbench" and (limit := re.search(r"\bLIMIT (\d+)", sql)):
-        # A row more or less of the sorted result: what comes before it is the same.
+        # A LIMIT of one row more or fewer: the earlier rows of the sorted result are the same.
         for more in range(1, 1000):
             yield re.sub(r"\bLIMIT \d+", f"LIMIT {int(limit[1]) + more}", sql)
 

@@ -55,7 +55,7 @@ def prepare(base: Path, name: str, size: float, bar: Reporter, *, tables: bool =
 
 
 def _make(data: str, size: float, files: dict[str, Path], bar: Reporter) -> None:
-    """Write the Parquet files of a suite whose tables the engine's generator does not make."""
+    """Write the Parquet files of a suite that the engine's generator does not provide."""
     if data == "tpcds":
         bar("all tables (parquet)")
         tpcds.write(files, size)

@@ -19,7 +19,7 @@ ROW_GROUP = 1 << 20
 
 
 def main(folder: str, job: str, *arguments: str) -> None:
-    """Do what the arguments say."""
+    """Run the command of the arguments."""
     if folder:
         sys.path.insert(0, folder)
     duckdb = importlib.import_module("duckdb")
@@ -30,7 +30,7 @@ def main(folder: str, job: str, *arguments: str) -> None:
         print(json.dumps(found))
     else:
         scale, out = float(arguments[0]), Path(arguments[1])
-        # Tables on disk: those of a large scale factor need not fit in memory.
+        # A database on disk: tables of a large scale factor need not fit in memory.
         con = duckdb.connect(str(out / "tpcds.db"))
         _load(con)
         _generate(con, scale, out)

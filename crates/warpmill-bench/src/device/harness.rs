@@ -50,8 +50,8 @@ pub(super) struct Times {
     pub(super) min_ms: f64,
 }
 
-/// A buffer that is read to empty the L2 cache, so that the lines left in the cache are clean. Written lines would have to be flushed to memory
-/// while the next kernel is timed.
+/// A buffer that is read to empty the L2 cache, so that the lines left in the cache are clean. Written lines would have to be flushed to memory while
+/// the next kernel is timed.
 pub(super) struct Flush {
     buffer: Buffer,
     words: u64,

@@ -1,9 +1,8 @@
 //! Micro-benchmarks of device functions and algorithms, with their own data and an independent check of every answer.
 //!
 //! Times are measured by device events around the work: the median of several runs after a warm-up, with the L2 cache flushed before each. Every
-//! result
-//! states the minimum number of bytes to move and the ratio of the time at [`FLOOR_BYTES_PER_SECOND`] to the measured time.
-//! On the simulated device suites run small, as tests; its times are meaningless.
+//! result states the minimum number of bytes to move and the ratio of the time at [`FLOOR_BYTES_PER_SECOND`] to the measured time. On the simulated
+//! device suites run small, as tests; its times are meaningless.
 
 mod decode;
 mod encode;

@@ -1,6 +1,5 @@
 //! Measures the links between devices of one host: copies by copy engines and by kernels, random reads, and exchanges between all devices, compared
-//! with
-//! NCCL's if it is installed. A failed step is recorded and the others continue; received data are checked.
+//! with NCCL's if it is installed. A failed step is recorded and the others continue; received data are checked.
 
 mod nccl;
 mod report;

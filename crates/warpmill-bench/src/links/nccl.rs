@@ -1,6 +1,5 @@
 //! NCCL for comparison, loaded at run time if it is installed. One thread drives all devices, so every call is part of a group. Multicast over
-//! NVSwitch
-//! (NVLS) is disabled: a fault there affects all devices of a host.
+//! NVSwitch (NVLS) is disabled: a fault there affects all devices of a host.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};

@@ -260,8 +260,7 @@ impl Accumulator {
     }
 
     /// Adds partial states of groups computed elsewhere: row `i`'s state counts for its group where bit `i` of `mask` is set. All states but counts
-    /// are
-    /// added as if they were values of a row.
+    /// are added as if they were values of a row.
     pub fn update_states(&mut self, ids: Ids<'_>, states: &Vector, mask: Option<&Bitmap>) -> Result<()> {
         match (self, &states.data) {
             (Self::Count(counts), Data::I64(other)) => {

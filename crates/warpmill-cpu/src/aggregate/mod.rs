@@ -1,8 +1,8 @@
 //! Groups and aggregates.
 //!
-//! Rows find their group by arithmetic where keys have few values (`keys`), otherwise in a hash table per worker that is frozen into partitioned
-//! runs when it outgrows the cache (`table`, `groups`). Aggregates share accumulators (`plan`, `accumulate`), which are updated a batch at a
-//! time. DISTINCT is a separate aggregation by groups and argument, whose merged groups feed the accumulators.
+//! Rows find their group by arithmetic where keys have few values (`keys`), otherwise in a hash table per worker that is frozen into partitioned runs
+//! when it outgrows the cache (`table`, `groups`). Aggregates share accumulators (`plan`, `accumulate`), which are updated a batch at a time.
+//! DISTINCT is a separate aggregation by groups and argument, whose merged groups feed the accumulators.
 
 mod accumulate;
 mod groups;
@@ -62,8 +62,8 @@ impl Shared {
 }
 
 impl AggregateSink {
-    /// A sink for `groups` and `aggregates` over its input's columns that returns columns `fields`; `max_rows` is the largest number of
-    /// input rows, if known.
+    /// A sink for `groups` and `aggregates` over its input's columns that returns columns `fields`; `max_rows` is the largest number of input rows,
+    /// if known.
     pub fn new(groups: &[Expr], aggregates: &[AggregateExpr], fields: &[Field], max_rows: Option<u64>) -> Result<Self> {
         let safe_rows = aggregates.iter().filter_map(AggregateExpr::safe_rows).min().unwrap_or(u64::MAX);
         Ok(Self::of(Plan::new(groups, aggregates, fields, max_rows)?, safe_rows))

@@ -1,9 +1,9 @@
 //! Groups of rows that arrive in key order.
 //!
-//! Tables are often clustered by a column that queries group by (the lines of an order). As long as a worker's keys ascend, a row belongs to
-//! the group of the row before it, or begins a new one: nothing is hashed. Workers share the row segments of a scan, so that their groups
-//! interleave. A piece is a range of a worker's groups; where the key ranges of all workers' pieces overlap at their ends only,
-//! pieces are disjoint but for groups at their ends, which are merged.
+//! Tables are often clustered by a column that queries group by (the lines of an order). As long as a worker's keys ascend, a row belongs to the
+//! group of the row before it, or begins a new one: nothing is hashed. Workers share the row segments of a scan, so that their groups interleave. A
+//! piece is a range of a worker's groups; where the key ranges of all workers' pieces overlap at their ends only, pieces are disjoint but for groups
+//! at their ends, which are merged.
 
 use super::accumulate::Accumulator;
 
@@ -42,8 +42,8 @@ pub(super) struct Same {
 }
 
 impl Ordered {
-    /// Writes the group of each row to `ids` if the rows' keys `words` ascend and are not below the last key; otherwise changes nothing and
-    /// returns false.
+    /// Writes the group of each row to `ids` if the rows' keys `words` ascend and are not below the last key; otherwise changes nothing and returns
+    /// false.
     pub fn find_or_insert(&mut self, words: &[u64], ids: &mut Vec<u32>) -> bool {
         let Some(&first) = words.first() else {
             ids.clear();

@@ -1,8 +1,8 @@
 //! Groups beyond the memory limit: runs in temporary files, ordered by hash partition, and their merge a few partitions at a time.
 //!
-//! A worker whose table does not fit freezes it into a run, as it does with a table that outgrows the cache, and writes the run. At the end
-//! each partition of all runs is merged separately, when its rows are requested: only that partition is in memory then. A partition that is still
-//! too large is merged in several passes, each for the groups with certain further hash bits.
+//! A worker whose table does not fit freezes it into a run, as it does with a table that outgrows the cache, and writes the run. At the end each
+//! partition of all runs is merged separately, when its rows are requested: only that partition is in memory then. A partition that is still too
+//! large is merged in several passes, each for the groups with certain further hash bits.
 
 use std::ops::Range;
 use std::sync::Arc;

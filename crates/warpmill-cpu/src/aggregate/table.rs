@@ -1,8 +1,8 @@
 //! An open-addressing table from group keys to dense group ids, and its frozen form.
 //!
-//! A slot is 8 bytes: 32 bits of the hash and the group id + 1, so that a probe reads keys only where the tag agrees. Keys are rows of `u64`
-//! words (see [`super::keys`]) and string columns. A worker's table stays within its cache: a full table is frozen into a run that is ordered
-//! by hash partition, and partitions of all runs are merged independently (Leis et al., Morsel-Driven Parallelism, section 4.4).
+//! A slot is 8 bytes: 32 bits of the hash and the group id + 1, so that a probe reads keys only where the tag agrees. Keys are rows of `u64` words
+//! (see [`super::keys`]) and string columns. A worker's table stays within its cache: a full table is frozen into a run that is ordered by hash
+//! partition, and partitions of all runs are merged independently (Leis et al., Morsel-Driven Parallelism, section 4.4).
 
 use super::hash;
 use super::text::TextKey;

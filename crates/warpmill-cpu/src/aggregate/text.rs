@@ -1,5 +1,5 @@
-//! String keys with their first twelve bytes inline: groups of short strings are compared without a read of the strings, which are scattered
-//! in memory.
+//! String keys with their first twelve bytes inline: groups of short strings are compared without a read of the strings, which are scattered in
+//! memory.
 
 use warpmill_format::StrView;
 

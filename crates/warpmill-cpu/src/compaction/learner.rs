@@ -209,8 +209,8 @@ impl Learner {
         arm == best || self.lost + nanos(arm) - nanos(best) <= self.spent * BUDGET
     }
 
-    /// Records that `arm` emitted `rows` rows in `nanos` while `chunks` chunks came in. The reward is proportional to the paper's, the
-    /// reciprocal of a full chunk's latency.
+    /// Records that `arm` emitted `rows` rows in `nanos` while `chunks` chunks came in. The reward is proportional to the paper's, the reciprocal of
+    /// a full chunk's latency.
     pub fn update(&mut self, arm: usize, rows: usize, nanos: u64, chunks: u64) {
         let nanos = nanos.max(1) as f64;
         self.spent += nanos;
@@ -248,8 +248,8 @@ impl Learner {
 mod tests {
     use super::*;
 
-    /// Runs `episodes` episodes with chunks of `sizes`, in which arm `i` takes `nanos(i)` for 2048 rows. Returns how often each arm was
-    /// chosen, and the total time.
+    /// Runs `episodes` episodes with chunks of `sizes`, in which arm `i` takes `nanos(i)` for 2048 rows. Returns how often each arm was chosen, and
+    /// the total time.
     fn run(
         learner: &mut Learner,
         episodes: usize,

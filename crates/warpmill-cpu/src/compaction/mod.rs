@@ -1,9 +1,9 @@
 //! Compaction: copying small chunks together.
 //!
-//! Filters and joins leave few rows in a chunk, and every later operator pays its fixed cost per chunk for them. A [`CompactionOperator`]
-//! behind such an operator copies small chunks into full ones; the strategy decides which chunks are small enough for the copy to pay (chunk
-//! compaction paper, sections 3 and 4). [`Compaction::Logical`] makes joins emit full chunks in the first place and copies nothing (section 5;
-//! see [`crate::join::ProbeOperator`]).
+//! Filters and joins leave few rows in a chunk, and every later operator pays its fixed cost per chunk for them. A [`CompactionOperator`] behind such
+//! an operator copies small chunks into full ones; the strategy decides which chunks are small enough for the copy to pay (chunk compaction paper,
+//! sections 3 and 4). [`Compaction::Logical`] makes joins emit full chunks in the first place and copies nothing (section 5; see
+//! [`crate::join::ProbeOperator`]).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -105,8 +105,8 @@ pub struct CompactionStats {
 }
 
 impl CompactionOperator {
-    /// The compaction operator behind an operator that reduces chunks and emits columns `fields`; `None` where `strategy` copies nothing.
-    /// With `ordered`, only chunks of equal sequence are copied together, and none overtakes another.
+    /// The compaction operator behind an operator that reduces chunks and emits columns `fields`; `None` where `strategy` copies nothing. With
+    /// `ordered`, only chunks of equal sequence are copied together, and none overtakes another.
     pub fn for_strategy(strategy: Compaction, fields: &[Field], ordered: bool) -> Option<Self> {
         let policy = match strategy {
             Compaction::None | Compaction::Logical => return None,
@@ -244,8 +244,7 @@ impl LocalCompaction {
         self.compact(chunk, threshold, self.full - threshold, emit)
     }
 
-    /// Buffers a chunk of at most `threshold` rows, and emits the buffer once it holds `near_full` rows. Returns the number of rows
-    /// emitted.
+    /// Buffers a chunk of at most `threshold` rows, and emits the buffer once it holds `near_full` rows. Returns the number of rows emitted.
     fn compact(&mut self, chunk: Chunk, threshold: usize, near_full: usize, emit: Emit<'_>) -> Result<usize> {
         let mut passed = 0;
         let overtakes = chunk.len() > threshold || chunk.sequence != self.buffer.sequence;

@@ -43,8 +43,8 @@ fn words(data: &Data) -> Option<Vec<u64>> {
 }
 
 impl Times {
-    /// Sorts each run among the first `keyed` rows by `times`, with the rows of repeated keys in `order` (`None`: row order). Returns the
-    /// times in sorted order.
+    /// Sorts each run among the first `keyed` rows by `times`, with the rows of repeated keys in `order` (`None`: row order). Returns the times in
+    /// sorted order.
     pub fn sort(times: &Arc<Vector>, keyed: usize, runs: &[(u32, u32)], order: &mut Option<Vec<u32>>) -> Self {
         match words(&times.data) {
             Some(words) => Times::Words(sort_words(words, keyed, runs, order)),
@@ -86,8 +86,8 @@ impl Times {
         }
     }
 
-    /// For each range of `matches`, the number of its rows before the probe row's value, including equal ones if `equal`; [`NULL_ROW`]
-    /// where the value is NULL.
+    /// For each range of `matches`, the number of its rows before the probe row's value, including equal ones if `equal`; [`NULL_ROW`] where the
+    /// value is NULL.
     fn places(&self, values: &Vector, equal: bool, matches: &Matches) -> Vec<u32> {
         let mut places = match self {
             Times::Words(times) => {

@@ -83,8 +83,8 @@ struct LocalBuild {
 }
 
 impl HashBuildSink {
-    /// A build on `keys` (of types `key_types`) that keeps columns `payload` of its input (of types `payload_types`). The
-    /// other parameters are those of `warpmill_ir::program::Sink::HashBuild`.
+    /// A build on `keys` (of types `key_types`) that keeps columns `payload` of its input (of types `payload_types`). The other parameters are those
+    /// of `warpmill_ir::program::Sink::HashBuild`.
     pub fn new(
         keys: Vec<PreparedExpr>,
         key_types: Vec<Phys>,
@@ -203,8 +203,8 @@ fn too_large(bytes: usize, rows: usize, query: &QueryContext) -> bool {
     query.spills() && more > query.room() && bytes + Slots::bytes(rows) > query.working_memory()
 }
 
-/// The table of the rows of `parts`, of which the first `keyed` have keys that can match. Where matches are tracked, rows' positions are
-/// their last column if `placed`, otherwise counted from 0.
+/// The table of the rows of `parts`, of which the first `keyed` have keys that can match. Where matches are tracked, rows' positions are their last
+/// column if `placed`, otherwise counted from 0.
 pub(super) fn load(spec: &Spec, parts: &[Part], keyed: usize, placed: bool, query: &QueryContext) -> Result<Loaded> {
     let rows = parts.iter().map(Part::rows).sum::<usize>();
     let mut types: Vec<Phys> = spec.key_types.iter().chain(&spec.payload_types).copied().collect();

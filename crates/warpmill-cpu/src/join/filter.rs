@@ -38,8 +38,8 @@ const MAX_BITS: u64 = 64 << 20;
 const MAX_KEYS: usize = 32 << 20;
 
 impl KeyFilter {
-    /// A filter of the first `rows` values of a key column, which lie within `range`; `None` for representations that scans do not filter by,
-    /// and for too many keys.
+    /// A filter of the first `rows` values of a key column, which lie within `range`; `None` for representations that scans do not filter by, and for
+    /// too many keys.
     pub(super) fn build(keys: &Data, rows: usize, range: (i128, i128)) -> Option<Self> {
         match keys {
             Data::I32(v) => Self::of(&v[..rows], range),

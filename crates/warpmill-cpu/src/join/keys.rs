@@ -1,5 +1,5 @@
-//! Join keys as integers: where the sizes of all key columns' value ranges have a product below 2^64, a row's keys pack into one `u64` code,
-//! and equal codes mean equal keys.
+//! Join keys as integers: where the sizes of all key columns' value ranges have a product below 2^64, a row's keys pack into one `u64` code, and
+//! equal codes mean equal keys.
 
 use std::sync::Arc;
 

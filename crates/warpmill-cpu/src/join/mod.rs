@@ -6,8 +6,8 @@
 //!   (`direct`), open addressing on the integer otherwise;
 //! - otherwise (strings, wide ranges): open addressing on 64-bit hashes, keys compared column by column (`slots`).
 //!
-//! Repeated keys do not form chains: rows of one key are stored next to each other, so that a lookup returns a *range* of build rows with any
-//! table. Rows that match nothing because a key is NULL come last and are in no table; outer joins and `NOT IN` find them there.
+//! Repeated keys do not form chains: rows of one key are stored next to each other, so that a lookup returns a *range* of build rows with any table.
+//! Rows that match nothing because a key is NULL come last and are in no table; outer joins and `NOT IN` find them there.
 //!
 //! An ASOF join finds the range of a key in the same way, whose rows are sorted, and then one row in it (`asof`).
 //!

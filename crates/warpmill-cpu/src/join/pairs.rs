@@ -45,8 +45,8 @@ pub(super) enum Enumerate {
     /// All matches of a row, then those of the next, in full batches. This is logical compaction in the order that keeps the rows of both sides
     /// together.
     Rows { row: usize, offset: u32 },
-    /// The first match of every row, then the second of each row that has one, and so on: the successive `Next()` calls of the chunk compaction
-    /// paper (section 2.2). A batch is one step, or, with `accumulate`, as many steps as fit.
+    /// The first match of every row, then the second of each row that has one, and so on: the successive `Next()` calls of the chunk compaction paper
+    /// (section 2.2). A batch is one step, or, with `accumulate`, as many steps as fit.
     Steps { active: Vec<u32>, at: usize, step: u32, accumulate: bool },
 }
 
@@ -61,8 +61,8 @@ impl Enumerate {
         Enumerate::Steps { active, at: 0, step: 0, accumulate }
     }
 
-    /// Replaces `out` by the next batch of at most `cap` pairs; false when there are no more. `matches.lens` must be filled.
-    /// With [`Enumerate::Steps`], rows with a flag in `done` are skipped from the next step on.
+    /// Replaces `out` by the next batch of at most `cap` pairs; false when there are no more. `matches.lens` must be filled. With
+    /// [`Enumerate::Steps`], rows with a flag in `done` are skipped from the next step on.
     pub fn next(&mut self, matches: &Matches, outer: bool, done: &[bool], cap: usize, out: &mut Pairs) -> bool {
         out.clear();
         match self {

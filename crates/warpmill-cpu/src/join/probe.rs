@@ -21,10 +21,10 @@ use crate::vector::{Data, NULL_ROW, Vector};
 
 /// Probes a hash table with each chunk of a pipeline.
 ///
-/// With [`Compaction::Logical`] and [`Compaction::Smart`] the matches of a probe chunk are emitted in full chunks. The other strategies reproduce
-/// a join without logical compaction for comparison: rows of one key are contiguous here, not chained, but each *step* (the first matches of all
-/// rows, then the second ...) still makes a separate chunk, as following chains does (chunk compaction paper, section 2.2). Hash collisions, which
-/// lengthen chains there, add no steps here.
+/// With [`Compaction::Logical`] and [`Compaction::Smart`] the matches of a probe chunk are emitted in full chunks. The other strategies reproduce a
+/// join without logical compaction for comparison: rows of one key are contiguous here, not chained, but each *step* (the first matches of all rows,
+/// then the second ...) still makes a separate chunk, as following chains does (chunk compaction paper, section 2.2). Hash collisions, which lengthen
+/// chains there, add no steps here.
 pub struct ProbeOperator {
     spec: Arc<Spec>,
 }

@@ -1,9 +1,9 @@
 //! Probe rows whose build partitions are not in memory: they are spilled, and processed after all other rows.
 //!
-//! The rows of a partition probe the partition's table, and the results continue through the pipeline behind the join. A partition that does not
-//! fit is divided again on both sides by other hash bits. Where that does not help (many rows of one key), or rows cannot be divided by key (no
-//! keys; `NOT IN`, where NULL may equal anything), the build side is loaded in blocks that fit, and each block meets all probe rows. Results that
-//! depend on all blocks (which probe rows have a match) are collected in flags and emitted after the last block.
+//! The rows of a partition probe the partition's table, and the results continue through the pipeline behind the join. A partition that does not fit
+//! is divided again on both sides by other hash bits. Where that does not help (many rows of one key), or rows cannot be divided by key (no keys;
+//! `NOT IN`, where NULL may equal anything), the build side is loaded in blocks that fit, and each block meets all probe rows. Results that depend on
+//! all blocks (which probe rows have a match) are collected in flags and emitted after the last block.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};

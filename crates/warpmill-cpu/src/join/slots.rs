@@ -1,5 +1,5 @@
-//! Open-addressing tables: one 16-byte slot per distinct key, at most half full, partitioned by the hash's high bits so that partitions
-//! build in parallel and in cache. Rows of one key are contiguous.
+//! Open-addressing tables: one 16-byte slot per distinct key, at most half full, partitioned by the hash's high bits so that partitions build in
+//! parallel and in cache. Rows of one key are contiguous.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

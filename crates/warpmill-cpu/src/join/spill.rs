@@ -1,5 +1,5 @@
-//! Hash builds beyond the memory limit: hybrid hash joins (DeWitt et al., Implementation Techniques for Main Memory Database Systems, 1984), with
-//! the difference that the number of partitions in memory is chosen once all rows are known.
+//! Hash builds beyond the memory limit: hybrid hash joins (DeWitt et al., Implementation Techniques for Main Memory Database Systems, 1984), with the
+//! difference that the number of partitions in memory is chosen once all rows are known.
 //!
 //! Workers write their rows, divided by key hash, when the query reaches its memory limit; at the end, partitions are read back into one table as
 //! long as it fits. The others stay in the file, and their probe rows are spilled as well ([`super::resume`]). Match flags of such a partition are

@@ -136,8 +136,8 @@ impl HashTable {
         }
     }
 
-    /// Inclusive bounds of the values of key `key` that can match; `None` where they are unknown (strings, floats, NULLs that match);
-    /// `(i128::MAX, i128::MIN)` if nothing can match.
+    /// Inclusive bounds of the values of key `key` that can match; `None` where they are unknown (strings, floats, NULLs that match); `(i128::MAX,
+    /// i128::MIN)` if nothing can match.
     pub fn key_range(&self, key: usize) -> Option<(i128, i128)> {
         if self.has_spilled() {
             return None;
@@ -152,8 +152,8 @@ impl HashTable {
         self.ranges[key]
     }
 
-    /// A filter for values of key `key` (`I32`, `I64` and `Code`), built at the first request; `None` if there is none or it would drop too
-    /// few rows to pay.
+    /// A filter for values of key `key` (`I32`, `I64` and `Code`), built at the first request; `None` if there is none or it would drop too few rows
+    /// to pay.
     pub fn filter(&self, key: usize) -> Option<Arc<KeyFilter>> {
         self.filters[key]
             .get_or_init(|| {
@@ -242,8 +242,8 @@ impl HashTable {
         }
     }
 
-    /// The rows `which` among build rows `range`, after all probes, in chunks of up to `chunk_rows`: the payload, then all-NULL columns of
-    /// types `nulls`, then (for `Marked`) the mark. Workers share a table by disjoint ranges.
+    /// The rows `which` among build rows `range`, after all probes, in chunks of up to `chunk_rows`: the payload, then all-NULL columns of types
+    /// `nulls`, then (for `Marked`) the mark. Workers share a table by disjoint ranges.
     pub fn build_rows(&self, which: BuildRows, nulls: &[Phys], range: Range<usize>, chunk_rows: usize) -> Vec<Chunk> {
         assert!(self.matched.len() == self.rows, "the build does not track matches");
         let is_matched = |row: &u32| self.matched[*row as usize].load(Relaxed) != 0;

@@ -24,11 +24,11 @@ pub enum Output {
     Spilled(Arc<dyn SpilledRows>, Option<Vec<usize>>),
 }
 
-/// Runs `program` to its end. Returns the rows of its last sink and a profile per pipeline. Another back end may run some pipelines:
-/// `placed` gives the place of each (pipelines beyond its length run here). Profiles of pipelines elsewhere are empty.
+/// Runs `program` to its end. Returns the rows of its last sink and a profile per pipeline. Another back end may run some pipelines: `placed` gives
+/// the place of each (pipelines beyond its length run here). Profiles of pipelines elsewhere are empty.
 ///
-/// `Source::Input` reads `inputs` by index. Strings of the result point into memory that `query`, `program` and the tables keep alive: copy
-/// the rows before these are dropped.
+/// `Source::Input` reads `inputs` by index. Strings of the result point into memory that `query`, `program` and the tables keep alive: copy the rows
+/// before these are dropped.
 pub fn execute_placed(
     program: &Program,
     placed: &[Placed],

@@ -1,7 +1,6 @@
 //! Programs over mutated tables, several at a time and each on several threads: they return the rows that were written, or an error, and an error in
-//! one
-//! thread frees nothing that another one still uses. `WARPMILL_MUTATIONS` sets the number of mutations (default 30),
-//! `WARPMILL_MUTATION_SEED` their seed.
+//! one thread frees nothing that another one still uses. `WARPMILL_MUTATIONS` sets the number of mutations (default 30), `WARPMILL_MUTATION_SEED`
+//! their seed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -124,8 +124,8 @@ impl Pass<'_> {
         Ok(locals)
     }
 
-    /// Runs all morsels of `source` through `operators` into `locals` (existing sink states) or new ones. Returns all states and the
-    /// number of workers.
+    /// Runs all morsels of `source` through `operators` into `locals` (existing sink states) or new ones. Returns all states and the number of
+    /// workers.
     fn run(
         &self,
         source: &dyn ChunkSource,

@@ -112,9 +112,9 @@ impl TextFilter {
     }
 }
 
-/// Splits a scan's filters into tests on encoded values, those of one column merged and the most selective first, and
-/// the rest. `symbols` says which columns have strings in symbols. Bounds of join keys are tests too where they cut off at least half of the
-/// column's range; the most selective keys come first.
+/// Splits a scan's filters into tests on encoded values, merged by column and sorted by selectivity (most selective first), and the rest. `symbols`
+/// tells which columns have symbol-encoded strings. Bounds of join keys become tests, too, where they cut off at least half of the column's range.
+/// Sorts `prune` by selectivity.
 pub fn split(
     filters: Vec<ScanFilter>,
     prune: &mut [KeyPrune],

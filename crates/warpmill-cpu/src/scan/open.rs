@@ -1,8 +1,8 @@
 //! Segments of row segments during a scan.
 //!
-//! Segments stored without a codec are mapped, and cost nothing to hold. Segments with a codec are decompressed, and segments of unmapped files
-//! read, when the first worker needs them (other workers help or wait); they count toward the query's memory and are dropped with the last morsel of
-//! their row segment. A column is opened when rows reach it: columns of which all rows are rejected by earlier filters are never decompressed.
+//! Segments stored without a codec are mapped, and cost nothing to hold. Segments with a codec are decompressed, and segments of unmapped files read,
+//! when the first worker needs them (other workers help or wait); they count toward the query's memory and are dropped with the last morsel of their
+//! row segment. A column is opened when rows reach it: columns of which all rows are rejected by earlier filters are never decompressed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
 //! Sorts rows, or finds the first rows in an order.
 //!
-//! Rows are compared by normalized prefixes (`normalize`) and, where these are equal but incomplete, by value. Rows with equal keys keep the
-//! source's order, so that the result does not depend on the number of workers. With a small `fetch` each worker keeps little more than the rows
-//! that may be in the result, and rejects other rows by prefix before their other columns are decoded.
+//! Rows are compared by normalized prefixes (`normalize`) and, where these are equal but incomplete, by value. Rows with equal keys keep the source's
+//! order, so that the result does not depend on the number of workers. With a small `fetch` each worker keeps little more than the rows that may be
+//! in the result, and rejects other rows by prefix before their other columns are decoded.
 
 pub(crate) mod normalize;
 mod run;

@@ -1,7 +1,7 @@
 //! Normalized sort keys: integers that compare as rows do (Graefe, Implementing Sorting in Database Systems, section 3).
 //!
-//! Keys with proven bounds take only the bits of their span, most significant key first. Keys that do not fit (long strings, very wide keys) are
-//! cut off, and rows with equal prefixes are compared value by value.
+//! Keys with proven bounds take only the bits of their span, most significant key first. Keys that do not fit (long strings, very wide keys) are cut
+//! off, and rows with equal prefixes are compared value by value.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Sorts beyond the memory limit: sorted runs in temporary files, merged as they are read (Knuth, The Art of Computer Programming,
 //! volume 3, section 5.4.1).
 //!
-//! A worker that reaches the limit sorts its rows, drops those that cannot be in the result, and writes the others. The final merge holds
-//! one block of each run in memory. Where there are more runs than memory allows, groups of them are merged into longer ones first.
+//! A worker that reaches the limit sorts its rows, drops those that cannot be in the result, and writes the others. The final merge holds one block
+//! of each run in memory. Where there are more runs than memory allows, groups of them are merged into longer ones first.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -191,8 +191,8 @@ fn timings() {
     }
 }
 
-/// The first ten of `texts` from a sort that has to copy strings because their originals are overwritten; the first `aside` rows are spilled
-/// before the others arrive.
+/// The first ten of `texts` from a sort that has to copy strings because their originals are overwritten; the first `aside` rows are spilled before
+/// the others arrive.
 fn first_ten(texts: &[String], descending: bool, aside: usize) -> Vec<String> {
     const LIMIT: usize = 64 << 20;
     let ty = ColType::of(&DataType::Utf8, false).unwrap();

@@ -15,8 +15,8 @@ use crate::operator::Emit;
 /// Batches of an input; an error's text becomes the query's error.
 pub type InputStream = Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send>;
 
-/// Chunks over the batches of an input. Workers take turns to pull a batch, and convert and process batches in parallel. Strings are not
-/// copied, so batches are kept until the query ends.
+/// Chunks over the batches of an input. Workers take turns to pull a batch, and convert and process batches in parallel. Strings are not copied, so
+/// batches are kept until the query ends.
 pub struct InputSource {
     stream: Mutex<(InputStream, u64)>,
     fields: Vec<Field>,

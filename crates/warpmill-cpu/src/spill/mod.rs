@@ -5,9 +5,9 @@
 //! - `partition`: rows partitioned by key hash (16 ways, with other hash bits at each depth);
 //! - `texts`: decoded strings in mapped files.
 //!
-//! Only the query that wrote a block reads it. Strings are written as views: their bytes stay in place (mapped segments, dictionaries, the
-//! query's arenas, mapped files of decoded texts) and outlive the query by the contract of [`warpmill_format::StrView`]. Checksums of blocks
-//! are kept in memory: a block is read as it was written, or the query fails.
+//! Only the query that wrote a block reads it. Strings are written as views: their bytes stay in place (mapped segments, dictionaries, the query's
+//! arenas, mapped files of decoded texts) and outlive the query by the contract of [`warpmill_format::StrView`]. Checksums of blocks are kept in
+//! memory: a block is read as it was written, or the query fails.
 
 mod codec;
 mod file;
@@ -37,8 +37,8 @@ pub struct SpillSettings {
     pub directory: Option<PathBuf>,
     /// Largest total size of a query's temporary files, in bytes.
     pub limit: u64,
-    /// Bytes that a worker's part of an operator may hold in any case (see [`crate::QueryContext::working_memory`]); `None`: derived from the
-    /// memory limit. For tests.
+    /// Bytes that a worker's part of an operator may hold in any case (see [`crate::QueryContext::working_memory`]); `None`: derived from the memory
+    /// limit. For tests.
     pub working_memory: Option<usize>,
     /// A fault to inject, for tests.
     pub fault: Option<Fault>,

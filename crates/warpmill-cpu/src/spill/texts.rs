@@ -1,8 +1,7 @@
 //! Spilled texts: decoded strings that rows refer to, in mapped temporary files.
 //!
 //! Spilled rows keep views of strings, so that these must stay readable at their address. The operating system writes the pages of a mapped file out
-//! and
-//! reads them again as memory requires.
+//! and reads them again as memory requires.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -56,8 +55,7 @@ impl TextStore for SpillTexts {
         }
         let last = files.last_mut()?;
         // If a file has no room left or the disk is full, the text stays in memory, where the limit applies. Nothing more is appended to the file:
-        // after a
-        // failed write, further texts would lie behind a gap.
+        // after a failed write, further texts would lie behind a gap.
         let Ok(offset) = last.file.append_bytes(text) else {
             last.free = 0;
             return None;

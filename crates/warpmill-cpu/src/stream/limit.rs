@@ -10,8 +10,8 @@ use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result};
 use crate::operator::{Emit, LocalOperator, Operator};
 
-/// Passes `fetch` rows after the first `skip`. Sets `done` when no further row can pass, so that the pipeline stops reading. A pipeline with a
-/// limit runs on one worker: the source's order decides which rows pass.
+/// Passes `fetch` rows after the first `skip`. Sets `done` when no further row can pass, so that the pipeline stops reading. A pipeline with a limit
+/// runs on one worker: the source's order decides which rows pass.
 pub struct LimitOperator {
     state: Arc<Mutex<State>>,
     done: Arc<AtomicBool>,

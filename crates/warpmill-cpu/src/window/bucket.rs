@@ -1,5 +1,5 @@
-//! Sorts keys with their rows: into buckets by the upper bits of keys, then each bucket separately within a cache. Rows come in order, and every
-//! step is stable, so that only key bits are compared.
+//! Sorts keys with their rows: into buckets by the upper bits of keys, then each bucket separately within a cache. Rows come in order, and every step
+//! is stable, so that only key bits are compared.
 
 use std::ops::Range;
 

@@ -143,8 +143,7 @@ impl Call<'_> {
         self.tasks(split, query, |rows| value(&frames.bounds(rows))).map(Values::Positions)
     }
 
-    /// Whether several threads may compute the frames of one partition: sliding frames start over in each part, which pays only for small
-    /// frames.
+    /// Whether several threads may compute the frames of one partition: sliding frames start over in each part, which pays only for small frames.
     fn splits(&self, slides: bool) -> bool {
         let is_small = |bound: &FrameBound| match bound {
             FrameBound::Preceding(Scalar::Int(n)) | FrameBound::Following(Scalar::Int(n)) => *n < TASK_ROWS as i128,

@@ -1,7 +1,7 @@
 //! Tracks which workers are available.
 //!
-//! All are checked before each query is planned. A worker that stops answering fails the query that finds out, once; later queries
-//! avoid it, and check it again at intervals.
+//! All are checked before each query is planned. A worker that stops answering fails the query that finds out, once; later queries avoid it, and
+//! check it again at intervals.
 
 use std::time::{Duration, Instant};
 
@@ -46,8 +46,7 @@ impl Health {
     /// The available workers, in the order of the settings.
     ///
     /// # Errors
-    /// [`Error::Worker`] for one that has just become unavailable, or has another version or cluster; and if none is
-    /// available.
+    /// [`Error::Worker`] for one that has just become unavailable, or has another version or cluster; and if none is available.
     pub async fn present(&self, channels: &Channels, timeout: Duration) -> Result<Vec<(String, Url)>> {
         let said = join_all(self.workers.iter().map(|worker| worker.ask(channels, timeout))).await;
         let mut present = vec![];

@@ -22,8 +22,8 @@ enum Way {
     Gather,
 }
 
-/// Whether a join of this type returns each row once if every task has all left rows and some of the right rows: rows of the
-/// left side, and rows without a partner, must not be returned by several tasks.
+/// Whether a join of this type returns each row once if every task has all left rows and some of the right rows: rows of the left side, and rows
+/// without a partner, must not be returned by several tasks.
 fn copies_left(ty: JoinType) -> bool {
     use JoinType::{Inner, Right, RightAnti, RightMark, RightSemi};
     matches!(ty, Inner | Right | RightSemi | RightAnti | RightMark)

@@ -1,9 +1,8 @@
 //! Restricts aggregations to the keys of the joins above them.
 //!
 //! `orders JOIN (SELECT k, sum(v) FROM items GROUP BY k) ON orders.k = k` needs only the groups of the orders' keys. A program with both sides passes
-//! the
-//! keys on, but keys do not cross exchanges. Therefore the rows to aggregate are joined with the keys of the other side, which is planned a second
-//! time: `GROUP BY k` over `items SEMI JOIN (SELECT k FROM orders)`. The semi join keeps or drops whole groups, and the dropped ones have no
+//! the keys on, but keys do not cross exchanges. Therefore the rows to aggregate are joined with the keys of the other side, which is planned a
+//! second time: `GROUP BY k` over `items SEMI JOIN (SELECT k FROM orders)`. The semi join keeps or drops whole groups, and the dropped ones have no
 //! partner in the join above.
 
 use std::sync::Arc;
@@ -27,8 +26,8 @@ use warpmill_translate::scan_exec::WarpmillScanExec;
 
 use super::{estimate, may_shuffle};
 
-/// Smallest ratio of groups, and of rows to aggregate, to rows of the other side for which a second plan of its keys pays. Filters without
-/// statistics are assumed to keep a fifth.
+/// Smallest ratio of groups, and of rows to aggregate, to rows of the other side for which a second plan of its keys pays. Filters without statistics
+/// are assumed to keep a fifth.
 const LEAST_RATIO: f64 = 5.0;
 /// The cost of reading a row to find keys, relative to a key.
 const READING: f64 = 0.1;
@@ -189,8 +188,8 @@ fn cheapest(plan: &Arc<dyn ExecutionPlan>, columns: Vec<usize>) -> (Arc<dyn Exec
     best
 }
 
-/// Whether `plan` returns the same keys a second time: true for tables and files, filters, non-volatile expressions, and joins. Limits and
-/// windows may select other rows if an order has ties, and sums of floats depend on the order of rows.
+/// Whether `plan` returns the same keys a second time: true for tables and files, filters, non-volatile expressions, and joins. Limits and windows
+/// may select other rows if an order has ties, and sums of floats depend on the order of rows.
 fn is_repeatable(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let is_fixed = if let Some(node) = plan.downcast_ref::<FilterExec>() {
         !is_volatile(node.predicate())

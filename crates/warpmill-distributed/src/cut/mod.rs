@@ -1,15 +1,14 @@
 //! Inserts exchanges into a plan.
 //!
 //! The input plan has no partitions. Every node becomes a [`Part`], from the leaves up: its rows are either *here*, in one place, or *spread*, each
-//! in
-//! exactly one of `tasks` tasks. A node with spread inputs runs in every task if the results together are correct; otherwise an exchange
-//! below it moves rows:
+//! in exactly one of `tasks` tasks. A node with spread inputs runs in every task if the results together are correct; otherwise an exchange below it
+//! moves rows:
 //! - **gather**: moves all rows to one place, in their order;
 //! - **shuffle**: moves rows of equal keys to one task;
 //! - **broadcast**: moves all rows to every task.
 //!
-//! A part that is here and not fed by an exchange can be computed by every task separately (*copied*): all processes see the same tables.
-//! Nodes of all other kinds run in one place.
+//! A part that is here and not fed by an exchange can be computed by every task separately (*copied*): all processes see the same tables. Nodes of
+//! all other kinds run in one place.
 
 mod aggregate;
 mod join;

@@ -22,8 +22,7 @@ const CAPACITY: usize = 512;
 /// Cache of programs of tasks that have run; evicts the least recently used.
 ///
 /// The key of a program is the plan's bytes, the session's time zone and the versions of the tables that its scans read. Tasks that read other
-/// sources
-/// (Parquet files) are translated each time.
+/// sources (Parquet files) are translated each time.
 #[derive(Debug, Default)]
 pub(crate) struct KeptTasks {
     known: Mutex<Known>,
@@ -114,8 +113,8 @@ fn exchanges(inputs: &[Arc<dyn ExecutionPlan>]) -> impl Iterator<Item = &Arc<dyn
     inputs.iter().filter(|input| input.is_network_boundary())
 }
 
-/// Whether programs that read `one`, a scan or an exchange, may read `other` instead: scans of the same row segments (compared by `Key`) return
-/// the same rows.
+/// Whether programs that read `one`, a scan or an exchange, may read `other` instead: scans of the same row segments (compared by `Key`) return the
+/// same rows.
 fn reads_the_same(one: &Arc<dyn ExecutionPlan>, other: &Arc<dyn ExecutionPlan>) -> bool {
     match (one.downcast_ref::<WarpmillScanExec>(), other.downcast_ref::<WarpmillScanExec>()) {
         (Some(one), Some(other)) => {

@@ -1,8 +1,8 @@
 //! Plans of tasks that are serialized once, and translated once.
 //!
-//! The plan of a stage is the same for each of its tasks and for each run of a query, except its *inputs*: scans, of which each task reads a
-//! part, and exchanges, which belong to a run. [`TaskExec`] separates the two. The query's process serializes a plan once and sends
-//! the same bytes with each run; a worker that has seen them uses its cached programs ([`KeptTasks`]).
+//! The plan of a stage is the same for each of its tasks and for each run of a query, except its *inputs*: scans, of which each task reads a part,
+//! and exchanges, which belong to a run. [`TaskExec`] separates the two. The query's process serializes a plan once and sends the same bytes with
+//! each run; a worker that has seen them uses its cached programs ([`KeptTasks`]).
 
 mod codec;
 mod kept;

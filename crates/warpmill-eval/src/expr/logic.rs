@@ -11,8 +11,8 @@ use crate::chunk::Chunk;
 use crate::error::Result;
 use crate::memory::Worker;
 
-/// Whether `node` should be evaluated on a sub-chunk of the `open` rows among `len`. Gathering a row costs about as much as a cheap comparison
-/// of eight rows; a heavy expression always costs more than gathering.
+/// Whether `node` should be evaluated on a sub-chunk of the `open` rows among `len`. Gathering a row costs about as much as a cheap comparison of
+/// eight rows; a heavy expression always costs more than gathering.
 pub(super) fn worth_selecting(node: &Node, open: usize, len: usize) -> bool {
     if open == len || node.constant().is_some() {
         false

@@ -29,8 +29,7 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    /// The table of `expr`, if it reads exactly one column, of codes, does more with it than comparing codes, and succeeds for
-    /// every entry.
+    /// The table of `expr`, if it reads exactly one column, of codes, does more with it than comparing codes, and succeeds for every entry.
     pub fn of(expr: &Expr, worker: &mut Worker) -> Option<Self> {
         if is_cheap_on_codes(expr) { None } else { Self::tabulate(expr, worker) }
     }
@@ -115,16 +114,14 @@ pub struct Table {
     _owners: (StringArena, Arc<Dictionary>),
 }
 
-/// The values of `expr` by code, if it reads exactly one column, of codes, does more with it than comparing codes, and succeeds
-/// for every entry.
+/// The values of `expr` by code, if it reads exactly one column, of codes, does more with it than comparing codes, and succeeds for every entry.
 pub fn tabulate(expr: &Expr) -> Option<Table> {
     let mut worker = Worker::new(&Arc::new(QueryMemory::for_planning()));
     let Lookup { column, table, _dictionary } = Lookup::of(expr, &mut worker)?;
     Some(Table { column, values: table, _owners: (std::mem::take(&mut worker.strings), _dictionary) })
 }
 
-/// The codes for which `expr` is true, if it is a predicate that reads exactly one column, of codes, and succeeds for every
-/// entry.
+/// The codes for which `expr` is true, if it is a predicate that reads exactly one column, of codes, and succeeds for every entry.
 pub fn code_set(expr: &Expr) -> Option<CodeSet> {
     if expr.ty.phys != Phys::Bool {
         return None;

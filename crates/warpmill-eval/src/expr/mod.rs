@@ -107,8 +107,8 @@ impl PreparedExpr {
         self.int_range
     }
 
-    /// For a predicate that is true exactly if a string column is not NULL and its text passes a test: that test. Scans evaluate it without
-    /// decoding strings ([`warpmill_format::Segment::and_text`]).
+    /// For a predicate that is true exactly if a string column is not NULL and its text passes a test: that test. Scans evaluate it without decoding
+    /// strings ([`warpmill_format::Segment::and_text`]).
     pub fn as_text_test(&self) -> Option<&Arc<TextTest>> {
         self.text_test.as_ref()
     }

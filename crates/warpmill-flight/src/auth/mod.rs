@@ -52,8 +52,8 @@ impl Auth {
         self.token.as_deref().is_some_and(|known| equal(known.as_bytes(), token.as_bytes()))
     }
 
-    /// Authenticates a user by name and password. Unknown names take as long as wrong passwords; after too many failures attempts are
-    /// refused for a while.
+    /// Authenticates a user by name and password. Unknown names take as long as wrong passwords; after too many failures attempts are refused for a
+    /// while.
     pub(crate) async fn log_in(&self, name: &str, password: String, from: Option<IpAddr>) -> Result<Arc<str>, Status> {
         let Some(users) = self.users.clone() else {
             return Err(Status::unauthenticated("this server has no passwords: send its token as a bearer token"));

@@ -33,8 +33,8 @@ impl Data {
         Self { first, rest }
     }
 
-    /// Decodes the batches; limits dictionaries to `limit` bytes, and reserves them in `memory` together with the message being decoded. A
-    /// first message without data only contains the command.
+    /// Decodes the batches; limits dictionaries to `limit` bytes, and reserves them in `memory` together with the message being decoded. A first
+    /// message without data only contains the command.
     pub(super) fn batches(self, limit: usize, memory: MemoryReservation) -> FlightRecordBatchStream {
         let first = (!self.first.data_header.is_empty()).then_some(Ok(self.first));
         let rest = self.rest.map_err(|status| FlightError::from(status::of_transport(status)));
@@ -53,8 +53,7 @@ impl Data {
             room.take(batch.get_array_memory_size())?;
             found |= batch.num_columns() > 0;
             if batch.num_columns() > 0 {
-                // Columns without bytes, or with shared bytes, let a few bytes of a message represent any number of
-                // values.
+                // Columns without bytes, or with shared bytes, let a few bytes of a message represent any number of values.
                 let row = size_of::<Vec<ScalarValue>>() + batch.num_columns() * size_of::<ScalarValue>();
                 room.take(batch.num_rows().saturating_mul(row))?;
                 for row in 0..batch.num_rows() {

@@ -61,8 +61,8 @@ impl Ahead {
         Self { units: Arc::new(Semaphore::new(most as usize)), most }
     }
 
-    /// Waits until the limit has room for the batch beside those before it, then reserves its memory. A batch larger than the limit waits until
-    /// it is alone.
+    /// Waits until the limit has room for the batch beside those before it, then reserves its memory. A batch larger than the limit waits until it is
+    /// alone.
     pub(super) async fn hold(&self, session: &ClientSession, batch: &RecordBatch) -> Result<Held, Status> {
         let bytes = size(batch);
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).clamp(1, self.most);

@@ -32,7 +32,7 @@ fn footer_of(file: &[u8]) -> Result<(Footer, Range<u64>), String> {
     Ok((read_footer(&footer, place.start)?, place))
 }
 
-/// Checks all batches of a file; gives their rows.
+/// Checks all batches of a file. Returns their number of rows.
 fn check(file: &[u8]) -> Result<i64, String> {
     let (footer, _) = footer_of(file)?;
     let mut rows = 0;
@@ -107,7 +107,7 @@ fn any_change_of_metadata_is_sound_or_an_error() {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut file = sound.clone();
                 file[at as usize] = value;
-                // Whatever it claims, nothing is read or made room for by it but what is there.
+                // Nothing but the existing bytes is read or allocated, whatever the file claims.
                 let _ = check(&file);
             }
         }
@@ -127,7 +127,7 @@ fn compressed_buffers_claim_what_they_can_become() {
     assert!(claim(CompressionType::ZSTD, &[1, 2, 3]).is_err());
 }
 
-/// A frame of LZ4 that becomes `zeros` zeros, written `at_once` at a time.
+/// An LZ4 frame of `zeros` zeros, written `at_once` at a time.
 fn lz4(zeros: usize, at_once: usize, info: FrameInfo) -> Vec<u8> {
     let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
     for part in vec![0; zeros].chunks(at_once) {
@@ -156,14 +156,14 @@ fn frames_of_lz4_become_what_they_claim() {
             }
         }
     }
-    // What is one block too large is found when it is decoded.
+    // An excess of one block is found during decoding.
     assert_eq!(claims(&lz4(1000, 1000, FrameInfo::new()), 8), Ok(8));
-    // Blocks that are far from full are counted, not guessed.
+    // Blocks that are far from full are counted, not estimated.
     let small = lz4(4000, 10, FrameInfo::new());
     assert!(most_of_lz4(&small).unwrap() > 4000 * 2 + LZ4_BLOCK);
     assert_eq!(claims(&small, 4000), Ok(4000));
     assert!(claims(&small, 4001).is_err() && claims(&small, 3999).is_err());
-    // It is no frame.
+    // Not a frame.
     assert!(claims(&[7; 100], 100).is_err());
 }
 

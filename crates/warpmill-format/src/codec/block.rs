@@ -16,7 +16,7 @@ thread_local! {
 
 /// Compresses `block`.
 ///
-/// Errors: what the codec's library says; a block of a size that [`CodecConfig::check`] takes always fits.
+/// Errors: the library's message; a block of a size that [`CodecConfig::check`] accepts always fits.
 pub(super) fn compress(config: &CodecConfig, block: &[u8]) -> Result<Vec<u8>, String> {
     Ok(match config.codec {
         Codec::Lz4 => lz4_flex::block::compress(block),
@@ -48,13 +48,13 @@ fn deflate(block: &[u8], level: i32) -> Result<Vec<u8>, String> {
 
 /// Decompresses `block` into all of `out`.
 ///
-/// Errors: bytes that are not the codec's, or that do not give exactly `out.len()` bytes.
+/// Errors: invalid bytes, or another decompressed size than `out.len()`.
 pub(super) fn decompress(codec: Codec, block: &[u8], out: &mut [u8]) -> Result<(), String> {
     let expected = out.len();
     let written = match codec {
         Codec::Lz4 => lz4_flex::block::decompress_into(block, out).map_err(|e| e.to_string())?,
         Codec::Snappy => {
-            // Checked first: the length is stored, and a larger one would be an error without a number.
+            // Checked first: the length is stored in the block, and the library's error for a larger one lacks the number.
             match snap::raw::decompress_len(block).map_err(|e| e.to_string())? {
                 length if length == expected => {}
                 length => return Err(format!("{length} bytes where {expected} belong")),

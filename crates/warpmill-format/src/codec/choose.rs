@@ -1,9 +1,9 @@
 //! The choice of a column's codec.
 //!
-//! GOLAP (SIGMOD 2024, section 3): contiguous samples of a column's chunks go through every setting of a grid, and what was
-//! measured on them (bytes, and how fast this machine decompresses) decides for an objective. Here columns arrive as a
-//! stream: samples are taken from each chunk as it comes, never more than the asked part of all bytes so far (but for the
-//! first sample), all measurements of a column count together, and each chunk is stored as they say by then.
+//! GOLAP (SIGMOD 2024, section 3): contiguous samples of a column's chunks are compressed with every setting of a grid, and the measurements (size,
+//! and decompression speed on this machine) decide for an objective. Here columns arrive as a stream: each chunk is sampled as it arrives, up to the
+//! given fraction of all bytes so far (except the first sample), all measurements of a column are accumulated, and each chunk is stored with the best
+//! setting so far.
 
 use std::time::Instant;
 
@@ -22,12 +22,12 @@ pub enum Objective {
     Time,
     /// The fewest bytes.
     Size,
-    /// The smallest product of both, each relative to the best there is.
+    /// The smallest product of both, each relative to its best value.
     Balanced,
 }
 
 impl Objective {
-    /// As options call it.
+    /// Name in options.
     pub fn name(self) -> &'static str {
         match self {
             Self::Time => "time",
@@ -49,9 +49,9 @@ impl std::str::FromStr for Objective {
 /// The codec that columns are stored with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodecChoice {
-    /// All with this one (a chunk that does not get smaller is stored without).
+    /// This codec for all chunks (a chunk that it does not shrink is stored without).
     Fixed(Codec),
-    /// For each the best by samples.
+    /// The best codec for each chunk by samples.
     Auto,
 }
 
@@ -63,15 +63,15 @@ impl std::str::FromStr for CodecChoice {
     }
 }
 
-/// The machine as the cost model knows it.
+/// The machine's parameters in the cost model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
     /// Bytes per second that chunks are read at from where tables are.
     pub storage_bandwidth: f64,
     /// Threads that decompress and run queries.
     pub workers: usize,
-    /// Encoded bytes per second that one of them goes through besides decompressing: simple scans are faster, joins slower. It only matters
-    /// where storage is faster than the workers.
+    /// Encoded bytes per second that one worker processes besides decompression: simple scans are faster, joins slower. Only matters if storage is
+    /// faster than the workers.
     pub query_rate: f64,
 }
 
@@ -85,8 +85,8 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// Seconds of a scan of `stored` bytes that become `light` encoded bytes, `rate` of them per second and worker. Reading
-    /// overlaps with what the workers do; decompressing takes the workers' time from the query.
+    /// Seconds of a scan of `stored` bytes that decompress to `light` encoded bytes at `rate` bytes per second and worker. Reading overlaps with the
+    /// workers' computation; decompression takes time from it.
     pub fn seconds(&self, stored: f64, light: f64, rate: f64) -> f64 {
         let workers = self.workers.max(1) as f64;
         let decompress = if rate.is_finite() { light / rate } else { 0.0 };
@@ -94,20 +94,20 @@ impl Machine {
     }
 }
 
-/// The way columns are compressed.
+/// How columns are compressed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodecOptions {
-    /// The codec, or that it be chosen.
+    /// The codec, or automatic choice.
     pub choice: CodecChoice,
     /// The objective of the choice.
     pub objective: Objective,
-    /// The part of a column's bytes that is sampled, above 0 and at most 1.
+    /// Fraction of a column's bytes to sample, above 0 and at most 1.
     pub sample: f64,
-    /// Uncompressed bytes of a block; `None`: 64 KiB, and with [`CodecChoice::Auto`] larger ones are tried as well.
+    /// Uncompressed bytes of a block; `None`: 64 KiB; [`CodecChoice::Auto`] also tries larger ones.
     pub block_bytes: Option<usize>,
-    /// Whether compressed chunks are stored without the codec, too: who reads them has the choice.
+    /// Whether compressed chunks are also stored without the codec, so that readers have the choice.
     pub light: bool,
-    /// For the cost model.
+    /// Parameters of the cost model.
     pub machine: Machine,
 }
 
@@ -125,7 +125,7 @@ impl Default for CodecOptions {
 }
 
 impl CodecOptions {
-    /// All columns with `codec`.
+    /// Compresses all columns with `codec`.
     pub fn fixed(codec: Codec) -> Self {
         Self { choice: CodecChoice::Fixed(codec), ..Self::default() }
     }
@@ -139,7 +139,7 @@ impl CodecOptions {
         }
         match self.choice {
             CodecChoice::Fixed(codec) => self.config(codec).check(),
-            // Deflate is tried where its blocks may be as large.
+            // Deflate is tried if its blocks may have this size.
             CodecChoice::Auto => self.config(Codec::Lz4).check(),
         }
     }
@@ -156,7 +156,7 @@ impl CodecOptions {
             Some(bytes) => vec![bytes],
             None => vec![BLOCK_BYTES, SAMPLE_BYTES],
         };
-        // GDeflate is larger than Deflate, and slower where there is no device: it is for whoever asks for it.
+        // GDeflate is larger than Deflate, and slower without a device: it is used on request only.
         for codec in Codec::AVAILABLE.into_iter().filter(|&codec| codec != Codec::Gdeflate) {
             let levels: &[i32] = match (codec, self.objective) {
                 (Codec::Zstd, Objective::Size) => &[3, 9],
@@ -175,13 +175,13 @@ impl CodecOptions {
     }
 }
 
-/// The codec that a column's chunks are stored with from now on, as manifests keep it.
+/// The codec for further chunks of a column, as stored in manifests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ColumnChoice {
-    /// With this.
+    /// This configuration.
     Fixed(CodecConfig),
-    /// Still to be chosen: there are no rows.
+    /// Not chosen yet: there are no rows.
     #[allow(missing_docs, reason = "as in the options")]
     Auto {
         objective: Objective,
@@ -212,13 +212,13 @@ impl ColumnChoice {
     }
 }
 
-/// Contiguous bytes of one sample, and the largest block that is tried.
+/// Bytes of one contiguous sample, and the largest block that is tried.
 const SAMPLE_BYTES: usize = 256 << 10;
 
-/// The number of times that a sample is decompressed; the fastest time counts.
+/// Number of times that a sample is decompressed; the fastest time counts.
 const SAMPLE_RUNS: usize = 3;
 
-/// A codec must save this part of the time to be chosen for it: less is within what measuring varies by.
+/// Smallest fraction of the time that a codec must save to be chosen: less is within measurement noise.
 const LEAST_GAIN: f64 = 0.02;
 
 /// The measurements of one setting.
@@ -233,7 +233,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Bytes before compression that one thread gives per second; infinite where nothing is to be done.
+    /// Uncompressed bytes that one thread produces per second; infinite without a codec.
     pub fn rate(&self) -> f64 {
         if self.seconds == 0.0 { f64::INFINITY } else { self.light / self.seconds }
     }
@@ -245,7 +245,7 @@ impl Rates {
     }
 }
 
-/// Measures `config` on `sample`, which stands for `scale` times as many bytes.
+/// Measures `config` on `sample`, which represents `scale` times as many bytes.
 fn measure_scaled(config: &CodecConfig, sample: &[u8], scale: f64) -> Result<Rates, String> {
     let Rates { light, stored, seconds } = measure(config, sample)?;
     Ok(Rates { light: light * scale, stored: stored * scale, seconds: seconds * scale })
@@ -269,12 +269,12 @@ fn measure(config: &CodecConfig, sample: &[u8]) -> Result<Rates, String> {
         }
         seconds = start.elapsed().as_secs_f64().min(seconds);
     }
-    // Every block has an entry of 16 bytes in the table, and up to 15 bytes of padding.
+    // Every block has an entry of 16 bytes in the table, and on average 8 bytes of padding.
     let stored = blocks.iter().map(|(block, _)| block.len() as f64 + 24.0).sum();
     Ok(Rates { light, stored, seconds })
 }
 
-/// The setting of `measured` that serves `objective` best.
+/// The setting of `measured` that is best for `objective`.
 fn best(measured: &[(CodecConfig, Rates)], objective: Objective, machine: &Machine) -> CodecConfig {
     let seconds = |rates: &Rates| machine.seconds(rates.stored, rates.light, rates.rate());
     let least = |of: &dyn Fn(&Rates) -> f64| measured.iter().map(|(_, r)| of(r)).fold(f64::INFINITY, f64::min);
@@ -285,7 +285,7 @@ fn best(measured: &[(CodecConfig, Rates)], objective: Objective, machine: &Machi
         Objective::Size => rates.stored,
         Objective::Balanced => seconds(rates) / quickest * (rates.stored / smallest),
     };
-    // Among equals (a scan bound by something else) the smaller one, then packed values, which filters compare as they are.
+    // Among equals (a scan bound by something else) the smaller one, then packed values, which filters compare without decoding.
     let key = |(config, rates): &&(CodecConfig, Rates)| (cost(config, rates), rates.stored, config.plain);
     let found = measured.iter().min_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
     found.map_or(CodecConfig::NONE, |(config, _)| *config)
@@ -301,7 +301,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Takes samples of a chunk, given as encoded and as plain values where that is something else, and chooses.
+    /// Samples a chunk, given as encoded and, if different, as plain values, and chooses.
     fn decide(&mut self, options: &CodecOptions, bytes: &[u8], plain: Option<&[u8]>) -> Result<CodecConfig> {
         self.seen += bytes.len();
         let due = (self.seen as f64 * options.sample) as usize;
@@ -318,7 +318,7 @@ impl Sampler {
             };
             let sample = &bytes[part(bytes)];
             self.sampled += sample.len();
-            // The same part of the rows has more plain bytes.
+            // The same fraction of rows has more plain bytes.
             let plain = plain.unwrap_or(bytes);
             let plain_sample = &plain[part(plain)];
             let share = sample.len() as f64 / bytes.len() as f64;
@@ -333,23 +333,23 @@ impl Sampler {
     }
 }
 
-/// The way the chunks of one column are compressed while a version is written.
+/// How the chunks of a column are compressed while a version is written.
 #[derive(Debug)]
 pub(crate) enum ColumnCodec {
     Fixed(CodecConfig),
     Auto { options: CodecOptions, sampler: Mutex<Sampler> },
 }
 
-/// A segment as it is stored.
+/// The stored form of a segment.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    /// The segment: what is compressed, unless it is stored beside it.
+    /// The segment: the compressed form's content, or stored in addition to it.
     pub segment: Segment,
-    /// Its stored form, where it goes through a codec.
+    /// The compressed form, if there is a codec.
     pub compressed: Option<Compressed>,
 }
 
-/// The result of a codec for a segment.
+/// A segment compressed by a codec.
 #[derive(Debug)]
 pub(crate) struct Compressed {
     pub config: CodecConfig,
@@ -360,7 +360,7 @@ pub(crate) struct Compressed {
 }
 
 impl ColumnCodec {
-    /// As `options` say for a new column.
+    /// The codec for a new column, by `options`.
     pub fn new(options: &CodecOptions) -> Self {
         match options.choice {
             CodecChoice::Fixed(codec) => Self::Fixed(options.config(codec)),
@@ -372,7 +372,7 @@ impl ColumnCodec {
         }
     }
 
-    /// As an earlier version of the table has it.
+    /// The codec that an earlier version of the table has chosen.
     pub fn kept(choice: &ColumnChoice) -> Self {
         match *choice {
             ColumnChoice::Fixed(config) => Self::Fixed(config),
@@ -401,13 +401,13 @@ impl ColumnCodec {
         }
     }
 
-    /// A segment as it is stored: with its codec and its stored form, or, without them, as its bytes are.
+    /// Prepares a segment for storage: with its codec and compressed form, or unchanged without a codec.
     pub fn store(&self, segment: Segment) -> Result<Stored> {
         let may_be_plain = match self {
             Self::Fixed(config) => config.plain,
             Self::Auto { .. } => true,
         };
-        // A segment of one value has nothing to compress, and parts keep their encodings.
+        // A segment of one value has nothing to compress, and child segments keep their encodings.
         let packed = !matches!(segment.encoding(), Encoding::Plain | Encoding::Constant | Encoding::Nested);
         let plain = (may_be_plain && packed).then(|| segment.to_plain()).transpose()?;
         let config = match self {
@@ -427,7 +427,7 @@ impl ColumnCodec {
     }
 }
 
-/// Bytes per second that one thread gives of `chunk`, measured now.
+/// Measures the decompressed bytes per second of `chunk` on one thread.
 pub(crate) fn decompression_rate(chunk: &CompressedChunk) -> Result<f64> {
     let mut seconds = f64::INFINITY;
     for _ in 0..SAMPLE_RUNS {

@@ -1,13 +1,13 @@
 //! Codecs: general compression over the bytes of an encoded segment, undone before the segment is decoded.
 //!
-//! The bytes are cut into blocks (64 KiB unless asked otherwise), each compressed on its own, in the formats that nvCOMP's
-//! batched low-level interface takes: raw LZ4 blocks, raw Snappy, Zstd frames, raw Deflate, GDeflate. So a device can decompress every
-//! block by its own group of threads, and any number of CPU workers share one chunk (`docs/format.md`, section 6).
+//! The bytes are divided into blocks (64 KiB by default), each compressed separately, in the formats of nvCOMP's batched low-level interface: raw LZ4
+//! blocks, raw Snappy, Zstd frames, raw Deflate, GDeflate. A device can therefore decompress every block with a separate group of threads, and any
+//! number of CPU workers can share a chunk (`docs/format.md`, section 6).
 //!
-//! - `block`: one block through one codec; `gdeflate`: the one that no ordinary library has;
-//! - `stored`: the stored form of a chunk, written, checked and taken apart;
-//! - `shared`: a chunk that several workers decompress together; `sparse`: one of which only parts are wanted;
-//! - `choose`: which codec a column gets, from samples, for an objective.
+//! - `block`: compression of a single block; `gdeflate`: the codec without an ordinary library;
+//! - `stored`: the stored form of a chunk: writing, checks and access;
+//! - `shared`: a chunk that several workers decompress together; `sparse`: a chunk of which only parts are decompressed;
+//! - `choose`: the choice of a column's codec, from samples, for an objective.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,22 +31,22 @@ pub(crate) use sparse::Sparse;
 pub use stored::CompressedChunk;
 pub(crate) use stored::{MAX_CHUNK_BYTES, compress};
 
-/// Bytes of a block where nothing else is asked for: what nvCOMP recommends.
+/// Default size of a block, in bytes: nvCOMP's recommendation.
 pub const BLOCK_BYTES: usize = 64 << 10;
-/// Fewest bytes of a block.
+/// Smallest size of a block, in bytes.
 pub const MIN_BLOCK_BYTES: usize = 4 << 10;
-/// Most bytes of a block.
+/// Largest size of a block, in bytes.
 pub const MAX_BLOCK_BYTES: usize = 1 << 20;
-/// The alignment of the first byte of a compressed chunk of [`ALIGNED_BYTES`] or more in its file: direct I/O reads it as it lies.
+/// Alignment in the file of a compressed chunk of [`ALIGNED_BYTES`] or more: direct I/O reads it without a copy.
 pub const CHUNK_ALIGN: usize = 4096;
 /// Chunks with fewer stored bytes are not aligned: the room between them would cost more than the codec saves.
 pub const ALIGNED_BYTES: usize = 64 << 10;
 
-/// The way the bytes of a segment are compressed.
+/// The compression of a segment's bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
-    /// Not at all: the encoded segment as it is.
+    /// No compression.
     #[default]
     None,
     /// LZ4 blocks without a size in front.
@@ -62,7 +62,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// All codecs; the position is the number that is stored.
+    /// All codecs; the position is the stored number.
     pub const ALL: [Codec; 6] = [Codec::None, Codec::Lz4, Codec::Snappy, Codec::Zstd, Codec::Deflate, Codec::Gdeflate];
 
     /// All but [`Codec::None`].
@@ -73,12 +73,12 @@ impl Codec {
         self as u8
     }
 
-    /// The codec of a stored number.
+    /// The codec for a stored number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// As options, manifests and tables for people call it.
+    /// Name in options, manifests and printed tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -90,7 +90,7 @@ impl Codec {
         }
     }
 
-    /// The most bytes that a block of this codec may have.
+    /// Largest number of bytes of a block.
     pub fn max_block_bytes(self) -> usize {
         match self {
             // nvCOMP decompresses no larger ones.
@@ -124,11 +124,11 @@ impl FromStr for Codec {
 pub struct CodecConfig {
     /// The codec.
     pub codec: Codec,
-    /// Uncompressed bytes of a block, a multiple of 4096; of no meaning without a codec.
+    /// Uncompressed bytes of a block, a multiple of 4096; unused without a codec.
     pub block_bytes: usize,
-    /// The effort of the compressor (Zstd, Deflate, GDeflate); what is decompressed does not depend on it.
+    /// The effort of the compressor (Zstd, Deflate, GDeflate); does not affect the decompressed bytes.
     pub level: i32,
-    /// Whether integers and codes are compressed as plain values, not as they would be encoded without a codec.
+    /// Whether integers and codes are compressed as plain values, instead of their light encoding.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plain: bool,
     /// Whether the segment is stored without the codec, too.
@@ -174,7 +174,7 @@ impl CodecConfig {
 
 /// Decompresses one block into all of `out`, on this thread.
 ///
-/// Errors: [`FormatError::Codec`] for bytes that are not the codec's, or do not give exactly `out.len()` bytes.
+/// Errors: [`FormatError::Codec`] for invalid bytes, or another decompressed size than `out.len()`.
 pub fn decompress_block(codec: Codec, stored: &[u8], out: &mut [u8]) -> Result<()> {
     block::decompress(codec, stored, out).map_err(|detail| FormatError::Codec { codec: codec.name().into(), detail })
 }

@@ -1,4 +1,4 @@
-//! A compressed chunk as all who read it share it: decompressed once, by everyone who waits for it, and kept while used.
+//! A compressed chunk shared by its readers: decompressed once, by all threads that wait for it, and kept while in use.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -11,21 +11,21 @@ use crate::segment::SegmentBytes;
 use crate::segment::bytes::{BufferWriter, corrupt};
 use crate::{Result, Segment};
 
-/// The segment of a compressed chunk while somebody holds it, and the work of making it.
+/// The segment of a compressed chunk while a reader holds it, and its decompression in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Shared(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     made: Weak<Segment>,
-    /// Its bytes have once been found to be a segment: its codes, which take long to check, need not be checked again.
+    /// Whether the bytes have been validated as a segment before: codes, which take long to check, need not be checked again.
     known: bool,
     work: Option<Arc<Work>>,
 }
 
 impl Shared {
-    /// The segment: the one that somebody holds, or else `read` and decompressed now. Threads that ask for it meanwhile take blocks
-    /// off each other. `open` makes the segment of its bytes; it is told whether that has been done before.
+    /// Returns the segment: a live one, or else `read` and decompressed now. Concurrent callers help to decompress blocks. `open` makes the segment
+    /// from the bytes; its argument tells whether they have been validated before.
     pub fn get(
         &self,
         read: impl FnOnce() -> Result<CompressedChunk>,
@@ -38,23 +38,23 @@ impl Shared {
             }
             let work = match &state.work {
                 Some(work) => work.clone(),
-                // Readers that come meanwhile wait for the same bytes.
+                // Concurrent readers wait for the same bytes.
                 None => state.work.insert(Arc::new(Work::new(read()?))).clone(),
             };
             (work, state.known)
         };
         let Some(bytes) = work.help() else {
-            // Somebody else opens it, or has failed to: then this thread finds out for itself.
+            // Another thread opens the segment, or has failed to: in that case this thread repeats the work to get its own error.
             return work.wait().map_or_else(|| self.alone(&work.chunk, open, known), Ok);
         };
-        // Whatever happens, those who wait hear of it.
+        // Notifies waiting threads in any case.
         let mut opening = Opening { shared: self, work: &work, segment: None };
         let segment = bytes.and_then(|bytes| open(bytes, known)).map(Arc::new)?;
         opening.segment = Some(segment.clone());
         Ok(segment)
     }
 
-    /// The error of a chunk that another thread has found damaged; errors cannot be shared.
+    /// Repeats the work for a chunk that another thread has found damaged, to get the error: errors cannot be shared.
     fn alone(
         &self,
         chunk: &CompressedChunk,
@@ -65,7 +65,7 @@ impl Shared {
     }
 }
 
-/// Tells everyone, when dropped, what became of a chunk.
+/// Notifies all waiting threads of the outcome when dropped.
 struct Opening<'a> {
     shared: &'a Shared,
     work: &'a Work,
@@ -85,7 +85,7 @@ impl Drop for Opening<'_> {
     }
 }
 
-/// The blocks of a chunk on their way into one buffer.
+/// The decompression of a chunk's blocks into one buffer.
 #[derive(Debug)]
 struct Work {
     chunk: CompressedChunk,
@@ -121,8 +121,7 @@ impl Work {
         }
     }
 
-    /// Decompresses blocks until none is left. The thread that completes the last one gets all bytes, or the reason why
-    /// there are none.
+    /// Decompresses blocks until none is left. The thread that completes the last one gets all bytes, or the error.
     fn help(&self) -> Option<Result<SegmentBytes>> {
         let chunk = &self.chunk;
         loop {
@@ -135,14 +134,14 @@ impl Work {
                 // SAFETY: inside the buffer, which lives as long as `self` until all blocks are done; `fetch_add` gave block
                 // `i` to this thread alone, and blocks do not overlap.
                 let out = unsafe { std::slice::from_raw_parts_mut(self.target.add(range.start), range.len()) };
-                // Whoever waits for all blocks waits for this one, too: a panic is an error.
+                // Threads wait for all blocks including this one, so a panic becomes an error.
                 if !matches!(caught(|| chunk.decompress_block(i, out)), Ok(Ok(()))) {
                     self.failed.store(true, Ordering::Relaxed);
                 }
             }
             if self.done.fetch_add(1, Ordering::AcqRel) + 1 == chunk.blocks() {
                 if self.failed.load(Ordering::Relaxed) {
-                    // Once more, in order: the error names the first block that is damaged.
+                    // Repeats the decompression in order: the error names the first damaged block.
                     return Some(caught(|| chunk.decompress()).unwrap_or_else(|panic| Err(corrupt(panic))));
                 }
                 return self.buffer.lock().take().map(|buffer| Ok(buffer.finish()));

@@ -1,4 +1,4 @@
-//! Parts of a compressed segment: only those blocks are decompressed that somebody looks into.
+//! Partial access to a compressed segment: decompresses only the blocks that are accessed.
 
 use std::ops::Range;
 
@@ -7,19 +7,19 @@ use crate::Result;
 use crate::segment::SegmentBytes;
 use crate::segment::bytes::BufferWriter;
 
-/// The bytes of a compressed segment, zero where no block has been decompressed yet. Memory that is not written to is not taken from
-/// the system, so that a large segment costs no more than what is looked at.
+/// The bytes of a compressed segment; blocks that have not been decompressed are zero. The system does not allocate untouched memory, so a large
+/// segment costs no more than the parts accessed.
 pub(crate) struct Sparse<'a> {
     chunk: &'a CompressedChunk,
     bytes: SegmentBytes,
     /// The first of `bytes`.
     target: *mut u8,
-    /// By block.
+    /// Per block, whether it has been decompressed.
     done: Vec<bool>,
 }
 
 impl<'a> Sparse<'a> {
-    /// Nothing of `chunk`'s segment.
+    /// The segment of `chunk`, without any block.
     pub fn new(chunk: &'a CompressedChunk) -> Self {
         let buffer = BufferWriter::new(chunk.uncompressed_bytes());
         let target = buffer.target();
@@ -31,7 +31,7 @@ impl<'a> Sparse<'a> {
         self.bytes.clone()
     }
 
-    /// Lets bytes `range` be there.
+    /// Decompresses the blocks of bytes `range`.
     ///
     /// Errors: as [`CompressedChunk::decompress_block`].
     pub fn fetch(&mut self, range: Range<usize>) -> Result<()> {

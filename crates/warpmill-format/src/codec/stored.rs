@@ -13,20 +13,19 @@ const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 64;
 /// Bytes of an entry of the table: offset and length, u64 each.
 const ENTRY_BYTES: usize = 16;
-/// The alignment of a block's first byte: no codec of nvCOMP asks for more than 8.
+/// The alignment of a block: no codec of nvCOMP requires more than 8.
 const BLOCK_ALIGN: usize = 16;
 
-/// Most bytes that a chunk may have uncompressed: 2^20 rows of the widest values and their parts, or 4 GiB of strings with
-/// their offsets, are well below. A header that says more lies.
+/// Largest uncompressed size of a chunk: 2^20 rows of the widest values and their children, or 4 GiB of strings with their offsets, are well below.
+/// Headers that claim more are refused.
 pub(crate) const MAX_CHUNK_BYTES: u64 = 8 << 30;
 
-/// A compressed form is stored if it saves at least one byte in so many: less is not worth decompressing.
+/// A compressed form is stored only if it saves at least one byte in so many.
 const LEAST_SAVING: usize = 32;
 
-/// The stored form of `bytes`; `None` where it would not be noticeably smaller than they are. Blocks are compressed in parallel on the
-/// current pool.
+/// Compresses `bytes`; `None` if the result would not be noticeably smaller. Blocks are compressed in parallel on the current pool.
 ///
-/// Errors: [`FormatError::Codec`] for a block size that there is not.
+/// Errors: [`FormatError::Codec`] for an invalid block size.
 pub(crate) fn compress(config: &CodecConfig, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     config.check()?;
     if config.codec == Codec::None || bytes.is_empty() {
@@ -69,7 +68,7 @@ fn range(i: usize, block_bytes: usize, total: usize) -> std::ops::Range<usize> {
     i * block_bytes..((i + 1) * block_bytes).min(total)
 }
 
-/// A column chunk as it is stored through a codec: where its blocks are. Every number of header and table has been checked.
+/// A compressed column chunk, with the positions of its blocks. All numbers of header and table have been checked.
 #[derive(Debug, Clone)]
 pub struct CompressedChunk {
     bytes: SegmentBytes,
@@ -80,15 +79,15 @@ pub struct CompressedChunk {
 }
 
 impl CompressedChunk {
-    /// Bytes that a chunk of so many blocks has at least: its header and its table.
+    /// Smallest size of a chunk with so many blocks: its header and its table.
     pub(crate) fn least_bytes(blocks: u64) -> u64 {
         HEADER_BYTES as u64 + ENTRY_BYTES as u64 * blocks
     }
 
-    /// The chunk stored in `bytes`.
+    /// Parses the chunk stored in `bytes`.
     ///
-    /// Errors: [`FormatError::Corrupt`] (without file and segment, which the caller knows) for anything that does not fit
-    /// together.
+    /// Errors: [`FormatError::Corrupt`] (without file and segment, which the caller knows) for any
+    /// inconsistency.
     pub fn read(bytes: SegmentBytes) -> Result<Self> {
         if bytes.len() < HEADER_BYTES {
             return Err(corrupt(format!("{} bytes are no compressed chunk", bytes.len())));
@@ -121,7 +120,7 @@ impl CompressedChunk {
         Ok(chunk)
     }
 
-    /// Offsets follow from lengths: blocks lie one after the other, and the last ends with the chunk.
+    /// Offsets follow from lengths: blocks are contiguous, and the last ends with the chunk.
     fn check_table(&self) -> Result<()> {
         let mut end = HEADER_BYTES + ENTRY_BYTES * self.blocks;
         if end > self.bytes.len() {
@@ -146,7 +145,7 @@ impl CompressedChunk {
         Ok(())
     }
 
-    /// Offset and length of block `i` as the table has them.
+    /// Offset and length of block `i` in the table.
     fn entry(&self, i: usize) -> (u64, u64) {
         let at = HEADER_BYTES + ENTRY_BYTES * i;
         let number = |at: usize| u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("8 bytes"));
@@ -173,18 +172,18 @@ impl CompressedChunk {
         self.total
     }
 
-    /// The chunk as it is stored; knows its place in the file.
+    /// The stored bytes, with their position in the file.
     pub fn bytes(&self) -> &SegmentBytes {
         &self.bytes
     }
 
-    /// The place where block `i` lies in [`CompressedChunk::bytes`], compressed.
+    /// Byte range of block `i` in [`CompressedChunk::bytes`], compressed.
     pub fn block(&self, i: usize) -> std::ops::Range<usize> {
         let (offset, length) = self.entry(i);
         offset as usize..(offset + length) as usize
     }
 
-    /// The place where block `i` lies in the segment, uncompressed.
+    /// Byte range of block `i` in the segment, uncompressed.
     pub fn block_target(&self, i: usize) -> std::ops::Range<usize> {
         range(i, self.block_bytes, self.total)
     }

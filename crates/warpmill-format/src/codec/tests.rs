@@ -11,7 +11,7 @@ use super::*;
 use crate::segment::SegmentBytes;
 use crate::{Dictionary, Encoding, Segment};
 
-/// Bytes of a kind: zeros, text that repeats, numbers that ascend, noise.
+/// Test data by kind: zeros, repetitive text, ascending numbers, noise.
 fn data(kind: usize, length: usize) -> Vec<u8> {
     let mut state = 88172645463325252u64;
     let mut noise = || {
@@ -48,7 +48,7 @@ fn bytes_of_all_lengths_round_trip() {
             for length in [0, 1, 63, 4095, 4096, 4097, 65_535, 65_536, 65_537, 300_000] {
                 let bytes = data(kind, length);
                 let Some(chunk) = stored(&config, &bytes) else {
-                    // Noise, and what is shorter than header and table.
+                    // Noise, and data shorter than header and table.
                     assert!(kind == 3 || length <= 63 + 64, "{config:?}, kind {kind}, {length} bytes");
                     continue;
                 };
@@ -66,7 +66,7 @@ fn bytes_of_all_lengths_round_trip() {
     }
 }
 
-/// Columns of every kind of values, some with NULLs, of `n` rows.
+/// Columns of all types, some with NULLs, with `n` rows.
 fn columns(n: usize) -> Vec<ArrayRef> {
     let some = |i: usize| i % 7 != 3;
     let words = ["", "air", "a longer word", "déjà vu"];

@@ -20,8 +20,8 @@ const RLE_SHARE: usize = 60;
 /// Largest size of deltas, in percent of the lane-packed size.
 const DELTA_SHARE: usize = 60;
 
-/// Encodes `values` into `out` and says how. `plain` is the width in bytes and the signedness of the column's type.
-/// Errors say why a forced encoding cannot hold the values.
+/// Encodes `values` into `out`. Returns the encoding. `plain` is the width in bytes and the signedness of the column's type. Errors tell why a forced
+/// encoding cannot represent the values.
 pub(crate) fn encode<V: Value>(
     (values, outline): (&[V], &Outline<V>),
     plain: (usize, bool),
@@ -64,7 +64,7 @@ fn automatic<V: Value>(
     let mut packed = SectionWriter::default();
     LaneFor::encode_outlined((values, outline), &mut packed);
     let size = packed.size();
-    // A run costs 10 bits of end and its value: no use trying below four rows per run.
+    // A run costs 10 bits for its end plus its value: it does not pay below four rows per run.
     if outline.runs * 4 <= values.len() {
         let mut runs = SectionWriter::default();
         LaneRle::encode(values, &mut runs);

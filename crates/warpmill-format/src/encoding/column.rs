@@ -1,4 +1,4 @@
-//! A column of integers in any encoding, and the loops over its vectors.
+//! A column of integers in any encoding, with loops over its vectors.
 
 use super::gpu::GpuPacked;
 use super::lane_delta::LaneDelta;
@@ -12,7 +12,7 @@ use crate::VECTOR_ROWS;
 /// Room for one decoded vector.
 pub(crate) type Scratch<T> = [T; VECTOR_ROWS];
 
-/// Rows of one vector from which a gather decodes all of it.
+/// Number of requested rows of a vector from which on a gather decodes the whole vector.
 const DENSE_GROUP: usize = 24;
 
 /// Integer values (or codes) of a segment.
@@ -26,7 +26,7 @@ pub(crate) enum Integers {
 }
 
 impl Integers {
-    /// Decodes vector `v`; what rows past the end hold is unspecified.
+    /// Decodes vector `v`; rows past the end are unspecified.
     #[inline]
     fn vector<T: Word>(&self, v: usize, out: &mut Scratch<T>) {
         match self {
@@ -65,7 +65,7 @@ impl Integers {
         }
     }
 
-    /// Gathers from encodings whose random access is not one load: many neighbouring rows decode their vector once.
+    /// Gathers from encodings without single-load random access: decodes a vector once for many neighbouring rows.
     fn gather_by_vector<T: Word>(&self, rows: &[u32], out: &mut [T], get: impl Fn(usize) -> T) {
         let mut scratch = [T::default(); VECTOR_ROWS];
         let mut out = out;
@@ -105,7 +105,7 @@ impl Integers {
         }
     }
 
-    /// Decode and compare, for encodings without a shorter way. `narrow`: every value fits `i64`.
+    /// Decodes and compares, for encodings without a faster method. `narrow`: every value fits `i64`.
     fn select_decoded(&self, v: usize, lo: i128, hi: i128, narrow: bool, mask: &mut RowMask) {
         if narrow {
             let clamp = |x: i128| x.clamp(i64::MIN.into(), i64::MAX.into()) as i64 as u64;

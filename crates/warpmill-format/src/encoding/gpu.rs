@@ -25,7 +25,7 @@ const TILE: usize = 512;
 const MINIBLOCKS: usize = 4;
 const HEADER: usize = 4;
 
-/// The scheme, of three.
+/// The three schemes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     For,
@@ -45,7 +45,7 @@ pub(crate) struct GpuPacked {
     scheme: Scheme,
     base: i128,
     values: Stream,
-    /// Run lengths, of GPU-RFOR only.
+    /// Run lengths (GPU-RFOR only).
     lengths: Option<Stream>,
 }
 
@@ -121,7 +121,7 @@ fn unpack(reference: i32, widths: u32, mini: usize, mut words: &[u32], out: &mut
 }
 
 impl Stream {
-    /// Reads a stream of `blocks` blocks and checks that each lies inside the data.
+    /// Reads a stream of `blocks` blocks and checks that each is within the data.
     fn read(reader: &mut SectionReader<'_>, blocks: usize, scheme: Scheme, rows: usize) -> Result<Self> {
         let starts = reader.exactly::<u32>(blocks + 1)?;
         let data = reader.any::<u32>()?;
@@ -143,7 +143,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Whether block `b` with `entries` entries lies inside the data.
+    /// Whether block `b` with `entries` entries is within the data.
     fn holds(&self, b: usize, entries: usize, scheme: Scheme) -> bool {
         let start = self.starts[b] as usize;
         let Some(&widths) = self.data.get(start + 1) else { return false };
@@ -250,7 +250,7 @@ impl GpuPacked {
             stream.block(t, self.scheme, &mut lengths);
             let mut from = 0;
             for (&head, &length) in heads[..n].iter().zip(&lengths[..n]) {
-                // Damaged lengths must not leave the tile.
+                // Damaged lengths must not exceed the tile.
                 let to = (from + length.max(0) as usize).min(TILE);
                 out[from..to].fill(head);
                 from = to;
@@ -289,7 +289,7 @@ impl GpuPacked {
         }
     }
 
-    /// The value of `row`: in place for GPU-FOR, by decoding its tile for the others.
+    /// The value of `row`: by random access for GPU-FOR, by decoding its tile for the others.
     pub(crate) fn get<T: Word>(&self, row: usize) -> T {
         if self.scheme != Scheme::For {
             let mut tile = [0i32; TILE];

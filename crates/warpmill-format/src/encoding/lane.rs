@@ -1,11 +1,11 @@
 //! The lane-quad layout: 1024 values packed for one warp, and for SIMD.
 //!
-//! Lane `l` of 32 owns 32 values and packs them, `width` bits each, vertically into its own `width` u32 words: value `j`
-//! occupies bits `j * width ..` of them. Four consecutive words of a lane lie side by side (a *quad row* of 32 lanes x
-//! 16 bytes); the remaining two and one words of each lane follow in narrower rows. The layout is FastLanes in spirit
-//! (Afroozeh and Boncz, VLDB 2023), chosen by measurement so that a lane loads 16 bytes at once and nothing is staged.
+//! Lane `l` of 32 owns 32 values and packs them, `width` bits each, vertically into its own `width` u32 words: value `j` occupies bits `j * width ..`
+//! of them. Four consecutive words of a lane are adjacent (a *quad row* of 32 lanes x 16 bytes); the remaining two and one words of each lane follow
+//! in narrower rows. The layout follows the idea of FastLanes (Afroozeh and Boncz, VLDB 2023); it was chosen by measurement so that a lane loads 16
+//! bytes at once without staging.
 //!
-//! The row that value `j` of lane `l` is depends on the [`Order`].
+//! The [`Order`] determines the row of value `j` of lane `l`.
 
 use super::word::Word;
 use crate::VECTOR_ROWS;
@@ -23,7 +23,7 @@ pub(crate) const fn vector_words(width: u32) -> usize {
 pub(crate) enum Order {
     /// Row `128 * (j / 4) + 4 * l + j % 4`: four values of a lane store as 16 bytes, a warp's stores are contiguous.
     Striped,
-    /// Row `32 * l + j`: a lane owns consecutive rows, so that a prefix sum stays inside it.
+    /// Row `32 * l + j`: a lane owns consecutive rows, so that a prefix sum stays within it.
     Blocked,
 }
 
@@ -47,7 +47,7 @@ impl Order {
     }
 }
 
-/// The place where word `k` of lane `l` lies in a packed vector of `width` words per lane.
+/// The position of word `k` of lane `l` in a packed vector of `width` words per lane.
 #[inline(always)]
 pub(crate) const fn word_index(width: usize, k: usize, l: usize) -> usize {
     let quads = width / 4;
@@ -65,7 +65,7 @@ const fn mask_of(width: u32) -> u32 {
 /// Packs 1024 values (by row, each below `2^width`) into `out`, [`vector_words`] long. `width` is 1 to 32.
 pub(crate) fn pack(values: &[u32; VECTOR_ROWS], width: u32, order: Order, out: &mut [u32]) {
     assert!((1..=32).contains(&width) && out.len() == vector_words(width));
-    // One body per width: its shifts and places are constants.
+    // One body per width: its shifts and positions are constants.
     macro_rules! widths {
         ($($w:literal)*) => {
             match (width, order) {
@@ -109,10 +109,10 @@ pub(crate) fn get(words: &[u32], width: u32, order: Order, row: usize) -> u32 {
     ((low | high << 32) >> shift) as u32 & mask_of(width)
 }
 
-/// The place where value `j` of every lane lies, precomputed per width: random access in two loads and a shift.
+/// The position of value `j` of every lane, precomputed per width: random access in two loads and a shift.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Word of lane 0 that the field starts in, and the next one where the field straddles (else the same).
+    /// Word of lane 0 in which the field starts, and the next one if the field straddles (else the same).
     low: u32,
     high: u32,
     low_stride: u32,
@@ -128,7 +128,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// For fields of `width` bits, 1 to 32.
+    /// Positions for fields of `width` bits, 1 to 32.
     pub(crate) fn new(width: u32) -> Self {
         let w = width as usize;
         let word = |k: usize| (word_index(w, k, 0) as u32, (word_index(w, k, 1) - word_index(w, k, 0)) as u32);

@@ -1,11 +1,11 @@
 //! AVX2 unpacking of the lane-quad layout.
 //!
-//! A register holds one quad row of two neighbouring lanes, a lane per 128-bit half. Four consecutive values of a lane
-//! lie in one 16-byte window of its words, at the same place for all lanes: per width and group of four values, one
-//! byte alignment (where the window straddles two quads), one byte shuffle, one variable shift and one mask, all known at
-//! compile time, give eight values.
+//! A register holds one quad row of two neighbouring lanes, a lane per 128-bit half. Four consecutive values of a lane are within one 16-byte window
+//! of its words, at the same position for all lanes: per width and group of four values, one byte alignment (if the window straddles two quads), one
+//! byte shuffle, one variable shift and one mask, all constant at compile time,
+//! unpack eight values.
 //!
-//! The module exists only in builds that enable AVX2 for all code, which is what makes its intrinsics sound to call.
+//! The module exists only in builds that enable AVX2 for all code, which makes calls of its intrinsics sound.
 
 use std::arch::x86_64::*;
 
@@ -13,8 +13,8 @@ use super::lane::vector_words;
 use super::select::RowMask;
 use crate::VECTOR_ROWS;
 
-/// Takes fields as they are unpacked: values `4 * g ..` of lane `2 * pair` in the low half, of the next lane in the high.
-/// For a fixed pair, groups come in ascending order.
+/// Receives unpacked fields: values `4 * g ..` of lane `2 * pair` in the low half, of the next lane in the high half. For a fixed pair, groups are in
+/// ascending order.
 trait Sink {
     fn put(&mut self, pair: usize, g: usize, fields: __m256i);
 }
@@ -31,7 +31,7 @@ impl<const B: usize, const G: usize> Group<B, G> {
     /// Whether the window straddles two quads.
     const STRADDLES: bool = (4 * (G + 1) * B - 1) / 8 / 16 != Self::QUAD;
     const ALIGN: usize = if Self::STRADDLES { Self::FIRST_BYTE % 16 } else { 0 };
-    /// Byte shuffle to the four bytes that hold a field's low bits, and to the four one byte further.
+    /// Byte shuffle to the four bytes with a field's low bits, and to the four one byte further.
     const LOW: Table = Self::shuffle(0);
     const HIGH: Table = Self::shuffle(1);
     const RIGHT: [u32; 4] = Self::shifts();
@@ -154,7 +154,7 @@ fn run<const B: usize, S: Sink>(words: &[u32], sink: &mut S) {
     }
 }
 
-/// Runs at a width known only now; width 0 must be handled before.
+/// Dispatches on the width; width 0 must be handled before.
 #[inline(always)]
 fn dispatch<S: Sink>(words: &[u32], width: u32, sink: &mut S) {
     macro_rules! widths {
@@ -263,7 +263,7 @@ pub(crate) fn unpack_u32(words: &[u32], width: u32, base: u32, out: &mut [u32; V
     }
 }
 
-/// As [`unpack_u32`], widening to 64 bits before `base` is added.
+/// As [`unpack_u32`], widening to 64 bits before adding `base`.
 pub(crate) fn unpack_u64(words: &[u32], width: u32, base: u64, out: &mut [u64; VECTOR_ROWS]) {
     // SAFETY: AVX2 is enabled for the whole build (see the module).
     unsafe {

@@ -1,9 +1,9 @@
 //! Lane-packed deltas, for sorted and slowly changing integers.
 //!
-//! Lane `l` of a vector holds rows `32 * l ..`, so that deltas are between neighbours and a prefix sum stays inside the
-//! lane. A delta is stored as its offset from the segment's smallest delta, in one width per segment; value `j` of a lane is
-//! its base plus the deltas up to `j` (the delta of value 0 is stored as 0 and stands for the smallest one, which the base
-//! makes good). Bases are offsets from the vector's reference (its minimum), 1, 2, 4 or 8 bytes each.
+//! Lane `l` of a vector holds rows `32 * l ..`, so that deltas are between neighbours and a prefix sum stays within the lane. A delta is stored as
+//! its offset from the segment's smallest delta, in one width per segment; value `j` of a lane is its base plus the deltas up to `j` (the delta of
+//! value 0 is stored as 0 and represents the smallest one, which the base compensates). Bases are offsets from the vector's reference (its minimum),
+//! 1, 2, 4 or 8 bytes each.
 //!
 //! Sections: parameters (i128: smallest delta, width, bytes per base), references (i128 per vector), bases (bytes, 32 per
 //! vector), packed deltas (u32 words).
@@ -36,7 +36,7 @@ pub(crate) struct Plan {
 }
 
 impl LaneDelta {
-    /// The place where the sections lie, in bytes from `base`.
+    /// Positions of the sections, in bytes from `base`.
     pub(crate) fn layout(&self, base: *const u8) -> DeltaLayout {
         let at = |address: usize| address - base as usize;
         DeltaLayout {
@@ -49,8 +49,7 @@ impl LaneDelta {
         }
     }
 
-    /// The encoding of `values`; `None` when they are not 64-bit, their deltas need more than 32 bits, or it would take more than
-    /// `most` bytes.
+    /// Plans the encoding of `values`; `None` if they are not 64-bit, their deltas need more than 32 bits, or it would take more than `most` bytes.
     pub(crate) fn plan<V: Value>(values: &[V], most: usize) -> Option<Plan> {
         let vectors = values.len().div_ceil(VECTOR_ROWS);
         let (mut low, mut high) = (i64::MAX, i64::MIN);
@@ -65,7 +64,7 @@ impl LaneDelta {
             let (min, max) = (vector.iter().min()?, vector.iter().max()?);
             i64::try_from(min.to_i128()).ok().and(i64::try_from(max.to_i128()).ok())?;
             span = span.max(max.offset64(*min));
-            // Most columns are none for deltas, which the first vectors show.
+            // Most columns are unsuitable for deltas, which the first vectors show.
             let range = if low > high { 0 } else { u32::try_from(high.checked_sub(low)?).ok()? };
             if vectors * 4 * lane::vector_words(32 - range.leading_zeros()) > most {
                 return None;
@@ -131,7 +130,7 @@ impl LaneDelta {
         &self.words[v * n..(v + 1) * n]
     }
 
-    /// The base of a lane, counted through all vectors.
+    /// The base of a lane, numbered across all vectors.
     #[inline(always)]
     fn base(&self, lane: usize) -> u64 {
         let mut bytes = [0; 8];
@@ -144,7 +143,7 @@ impl LaneDelta {
         let reference = T::from_i128(self.references[v]);
         let starts: [u64; LANES] = std::array::from_fn(|l| self.base(LANES * v + l).wrapping_sub(self.step as u64));
         if self.base_bytes < 8 || T::BITS == 32 {
-            // Offsets inside the vector fit 32 bits, or no more are wanted.
+            // Offsets within the vector fit 32 bits, or only 32 bits are requested.
             let (starts, step) = (starts.map(|x| x as u32), self.step as u32);
             let mut offsets = [0u32; VECTOR_ROWS];
             if self.width > 0 {

@@ -1,13 +1,11 @@
-//! Lane-packed frame of reference: the default of integers and dictionary codes.
+//! Lane-packed frame of reference: the default for integers and dictionary codes.
 //!
-//! Every value is stored as its offset from a reference, in ONE bit width per segment; vectors follow each other at
-//! computed positions. Offsets wider than 32 bits are split in 32-bit limbs, each packed as a stream of its own, so that
-//! a device kernel only ever meets 32-bit fields. The reference is one per segment, or one per vector where that saves
-//! more than its 16 bytes; outliers are patches, absent from most segments.
+//! Every value is stored as its offset from a reference, in ONE bit width per segment; vectors follow each other at computed positions. Offsets wider
+//! than 32 bits are split into 32-bit limbs, each packed as a separate stream, so that device kernels handle only 32-bit fields. The reference is one
+//! per segment, or one per vector if that saves more than its 16 bytes; outliers are patches, which most segments do not have.
 //!
-//! Sections: parameters ([`PARAMS`] i128: reference, width, flags, patches), then, where the flags say so, vector
-//! references (i128 each), then patch starts (u32 per vector + 1), patch rows (u16, ascending in a vector) and patch
-//! values (i128), then one section of u32 words per limb.
+//! Sections: parameters ([`PARAMS`] i128: reference, width, flags, patches), then, depending on the flags, vector references (i128 each), then patch
+//! starts (u32 per vector + 1), patch rows (u16, ascending within a vector) and patch values (i128), then one section of u32 words per limb.
 
 use super::kernels;
 use super::lane::{self, Order, Places};
@@ -27,7 +25,7 @@ pub(crate) struct LaneFor {
     reference: i128,
     width: u32,
     limbs: Vec<Limb>,
-    /// One per vector, or none.
+    /// One reference per vector, or none.
     references: Option<View<i128>>,
     patches: Option<Patches>,
 }
@@ -76,14 +74,14 @@ fn limb_widths(width: u32) -> impl Iterator<Item = u32> {
     (0..width.div_ceil(32)).map(move |i| (width - 32 * i).min(32))
 }
 
-/// The width that is stored where `bits` are needed: 31 becomes 32 and wider ones the next multiple of 8, 4 or 2 that
-/// costs at most 1/30 more, so that a column has few distinct widths (each is a kernel variant).
+/// The stored width for values of `bits` bits: 31 becomes 32 and wider ones the next multiple of 8, 4 or 2 that costs at most 1/30 more, so that a
+/// column has few distinct widths (each is a kernel variant).
 pub(crate) fn rounded_width(bits: u32) -> u32 {
     let near = |step: u32| Some(bits.next_multiple_of(step)).filter(|w| w * 30 <= bits * 31);
     if bits == 0 { 0 } else { near(8).or(near(4)).or(near(2)).unwrap_or(bits) }
 }
 
-/// The way a column would be packed.
+/// How a column would be packed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Plan<V> {
     reference: V,
@@ -93,16 +91,16 @@ struct Plan<V> {
     bits: usize,
 }
 
-/// Rows by the bits that their offset needs: `0 ..= 128`, and 129 for rows below the reference.
+/// Number of rows by the bits that their offset needs: `0 ..= 128`, and 129 for rows below the reference.
 type Histogram = [usize; 130];
 
-/// Bits that a patch costs: row, value, and its share of slower decoding.
+/// Cost of a patch in bits: row, value, and its share of slower decoding.
 const PATCH_BITS: usize = 8 * (2 + 16) + 112;
 
-/// Rows of a sample that shows whether patches may pay.
+/// Number of rows in the sample that decides whether patches may pay.
 const SAMPLE: usize = 4096;
 
-/// Whether leaving out rows that need many of `widest` bits may save a tenth of the size: by a sample, and rather too often.
+/// Whether patching rows that need many of `widest` bits may save a tenth of the size: estimated from a sample, with false positives.
 fn patches_may_pay<V: Value>(values: &[V], reference: impl Fn(usize) -> V, widest: u32) -> bool {
     if values.len() <= SAMPLE {
         return true;
@@ -119,7 +117,7 @@ fn patches_may_pay<V: Value>(values: &[V], reference: impl Fn(usize) -> V, wides
 }
 
 impl<V: Value> Plan<V> {
-    /// The best with these references, from which no row needs more than `widest` bits.
+    /// The best plan with these references, from which no row needs more than `widest` bits.
     fn of(
         values: &[V],
         references: impl Fn(usize) -> V + Copy,
@@ -155,9 +153,9 @@ impl<V: Value> Plan<V> {
     }
 }
 
-/// Counts rows by the bits that their offset from `reference`, of their vector, needs.
+/// Counts rows by the bits of their offset from their vector's `reference`.
 fn histogram<V: Value>(values: &[V], reference: impl Fn(usize) -> V) -> Histogram {
-    // Several counters for each number of bits: neighbours mostly have the same, and would wait for each other's.
+    // Several counters for each number of bits: neighbours mostly have the same one, and would have to wait for each other's update.
     let mut counts = [[0u32; 130]; 4];
     let mut total: Histogram = [0; 130];
     for (v, chunk) in values.chunks(VECTOR_ROWS).enumerate() {
@@ -176,8 +174,8 @@ fn histogram<V: Value>(values: &[V], reference: impl Fn(usize) -> V) -> Histogra
     total
 }
 
-/// Whether references per vector, the lower `bounds`, may be worth it: a tenth of the size. A row that does not get smaller is a patch of
-/// [`PATCH_BITS`] then, so that few such rows suffice to say no; a sample shows them.
+/// Whether references per vector, the lower `bounds`, may save a tenth of the size. A row that does not get smaller is then a patch of
+/// [`PATCH_BITS`], so that few such rows suffice to decide against it; a sample finds them.
 fn vectors_differ<V: Value>(values: &[V], bounds: &[(V, V)], min: V, best: &Plan<V>) -> bool {
     if bounds.iter().all(|&(least, _)| least == min) {
         return false;
@@ -210,7 +208,7 @@ fn plan<V: Value>(values: &[V], outline: &Outline<V>) -> Plan<V> {
     best
 }
 
-/// A reference that leaves out values far below the rest (a sentinel such as 0 or -1), judged by a sample.
+/// A reference that excludes values far below the rest (a sentinel such as 0 or -1), estimated from a sample.
 fn low_without_outliers<V: Value>(values: &[V], min: V) -> Option<V> {
     let mut sample: Vec<V> = values.iter().step_by(values.len() / 2048 + 1).copied().collect();
     if sample.len() < 64 {
@@ -221,7 +219,7 @@ fn low_without_outliers<V: Value>(values: &[V], min: V) -> Option<V> {
     let span = high.bits(low);
     let near = |x: V| x >= low || low.bits(x) <= span;
     if near(min) {
-        // Nothing lies far below: the reference would be the least value.
+        // No value is far below: the reference would be the least value.
         return None;
     }
     let reference = values.iter().copied().filter(|&x| near(x)).min()?;
@@ -234,7 +232,7 @@ impl LaneFor {
         Self::encode_outlined((values, &Outline::of(values)), out);
     }
 
-    /// The same of values whose outline is known.
+    /// The same for values with a known outline.
     pub(crate) fn encode_outlined<V: Value>((values, outline): (&[V], &Outline<V>), out: &mut SectionWriter) {
         let plan = plan(values, outline);
         let vectors = values.len().div_ceil(VECTOR_ROWS);
@@ -281,7 +279,7 @@ impl LaneFor {
         limbs.into_iter().for_each(|limb| out.push_words(limb));
     }
 
-    /// The place where the parts lie, relative to `base`.
+    /// Positions of the parts, relative to `base`.
     pub(crate) fn layout(&self, base: *const u8) -> LaneLayout {
         fn at<T>(view: &View<T>, base: *const u8) -> usize {
             view.as_ptr() as usize - base as usize

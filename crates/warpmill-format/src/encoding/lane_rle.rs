@@ -1,9 +1,9 @@
 //! Lane-packed run lengths, for columns whose neighbours repeat.
 //!
-//! Runs are cut at vector boundaries. Run ends (the last row in the vector) and run values are two lane-packed columns of
-//! one entry per run ([`LaneFor`]); where a vector's runs begin in them is a u32 per vector.
+//! Runs are split at vector boundaries. Run ends (the last row in the vector) and run values are two lane-packed columns with one entry per run
+//! ([`LaneFor`]); a u32 per vector is the index of its first run.
 //!
-//! Sections: number of runs (u64), run starts (u32 per vector + 1), the sections of the ends, those of the values.
+//! Sections: number of runs (u64), run starts (u32 per vector + 1), the sections of the ends, the sections of the values.
 
 use super::lane_for::LaneFor;
 use super::select::{self, RowMask};
@@ -19,11 +19,11 @@ pub(crate) struct LaneRle {
     values: LaneFor,
 }
 
-/// Above this many runs in a vector they are decoded at once instead of one by one.
+/// Above this number of runs in a vector they are decoded together instead of one by one.
 const FEW_RUNS: usize = 96;
 
 impl LaneRle {
-    /// The place where the sections lie, in bytes from `base`.
+    /// Positions of the sections, in bytes from `base`.
     pub(crate) fn layout(&self, base: *const u8) -> RunsLayout {
         RunsLayout {
             starts: self.starts.as_ptr() as usize - base as usize,
@@ -70,7 +70,7 @@ impl LaneRle {
         let (first, end) = (self.starts[v] as usize, self.starts[v + 1] as usize);
         let mut from = 0;
         let mut next = |last: u32, value: T| {
-            // Damaged ends must not leave the vector.
+            // Damaged ends must not exceed the vector.
             let to = (last as usize).min(VECTOR_ROWS - 1).max(from.max(1) - 1) + 1;
             run(from, to, value);
             from = to;

@@ -1,11 +1,11 @@
-//! The light encodings: values are decoded inside query kernels, any vector on its own.
+//! The light encodings: query kernels decode values, each vector independently.
 //!
 //! - `lane`: the lane-quad layout of 1024 fields, portable; `lane_avx2`: the same with SIMD;
 //! - `lane_for`, `lane_delta`, `lane_rle`: the default encodings of integers and dictionary codes;
 //! - `gpu`: GPU-FOR, GPU-DFOR and GPU-RFOR as published, on request;
-//! - `plain`: integers at their type's width, strings as offsets and bytes; `symbols`: strings as codes of what repeats in them;
+//! - `plain`: integers at their type's width, strings as offsets and bytes; `symbols`: strings as codes of repeated substrings;
 //! - `select`: masks of rows; `members_avx2`: rows whose values are in a set, with SIMD;
-//! - `column`: the dispatch over them; `choose`: which one a segment gets; `outline`: what that is decided from.
+//! - `column`: the dispatch over them; `choose`: the choice for a segment; `outline`: the facts on which the choice is based.
 //!
 //! To add an encoding: a variant of [`crate::segment::Encoding`] (at the end: its position is stored), a file here with
 //! `encode`, `read` (which must reject every inconsistent size), `vector` and `get`, and its arms in `column` and `choose`.
@@ -29,7 +29,7 @@ pub(crate) mod word;
 
 use crate::VECTOR_ROWS;
 
-/// The kernels of the lane layout for widths 1 to 32: SIMD where the build has it, else portable.
+/// The kernels of the lane layout for widths 1 to 32: SIMD if the build has it, else portable.
 pub(crate) mod kernels {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! The facts that one pass over values tells: bounds of every vector, and how neighbours differ. All that follows is decided from it and from
+//! Facts gathered in one pass over values: bounds of every vector, and differences of neighbours. The choice of an encoding is based on these and on
 //! samples.
 
 use super::word::Value;
@@ -18,13 +18,13 @@ pub(crate) struct Outline<V> {
 }
 
 impl<V: Value> Outline<V> {
-    /// That of `values`.
+    /// The outline of `values`.
     pub fn of(values: &[V]) -> Self {
         let vectors = values.len().div_ceil(VECTOR_ROWS);
         let mut outline = Self { bounds: Vec::with_capacity(vectors), runs: vectors, changes: 0, descents: 0 };
         let mut last = values.first().copied().unwrap_or_default();
         for vector in values.chunks(VECTOR_ROWS) {
-            // Loops of their own, which become SIMD.
+            // Separate loops, which are vectorized.
             let first = (vector[0], vector[0]);
             outline.bounds.push(vector.iter().fold(first, |(lo, hi), &x| (lo.min(x), hi.max(x))));
             let pairs = || vector.iter().zip(&vector[1..]);

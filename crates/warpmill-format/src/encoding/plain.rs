@@ -1,4 +1,4 @@
-//! Values as they are: integers at their type's width, and strings as offsets + bytes.
+//! Unencoded values: integers at their type's width, and strings as offsets + bytes.
 
 use super::word::Word;
 use crate::segment::bytes::{Pod, SectionReader, SectionWriter, View, corrupt};
@@ -59,13 +59,13 @@ fn width_of<T>(_: &[T]) -> usize {
 }
 
 impl PlainIntegers {
-    /// Bytes per value, whether they are signed, and where they start.
+    /// Bytes per value, whether they are signed, and their address.
     pub(crate) fn raw(&self) -> (usize, bool, *const u8) {
         let signed = matches!(self, Self::I8(_) | Self::I16(_) | Self::I32(_) | Self::I64(_) | Self::I128(_));
         typed!(self, values => (width_of(values), signed, values.as_ptr().cast()))
     }
 
-    /// Stores `values`, each of which fits `bytes` bytes (signed or not).
+    /// Stores `values`, which fit `bytes` bytes each (signed or not).
     pub(crate) fn encode(values: impl Iterator<Item = i128>, bytes: usize, signed: bool, out: &mut SectionWriter) {
         out.push(&[bytes as u32, u32::from(signed)]);
         out.push_bytes(values.flat_map(|x| x.to_le_bytes().into_iter().take(bytes)).collect());
@@ -87,7 +87,7 @@ impl PlainIntegers {
         })
     }
 
-    /// Decodes vector `v`; rows past the end are left alone.
+    /// Decodes vector `v`; rows past the end are not written.
     #[inline]
     pub(crate) fn vector<T: Word>(&self, v: usize, out: &mut [T; VECTOR_ROWS]) {
         typed!(self, values => out.iter_mut().zip(&values[v * VECTOR_ROWS..]).for_each(|(x, y)| *x = y.word()));
@@ -123,7 +123,7 @@ impl PlainStrings {
         Some(())
     }
 
-    /// Reads and validates: offsets ascend, end with the bytes, and cut whole characters.
+    /// Reads and validates: offsets ascend, end with the bytes, and are at character boundaries.
     pub(crate) fn read(reader: &mut SectionReader<'_>, rows: usize) -> Result<Self> {
         let offsets = reader.exactly::<u32>(rows + 1)?;
         let bytes = reader.any::<u8>()?;
@@ -134,14 +134,14 @@ impl PlainStrings {
     #[inline(always)]
     pub(crate) fn get(&self, row: usize) -> StrView {
         let (start, end) = (self.offsets[row] as usize, self.offsets[row + 1] as usize);
-        // Within bounds also where somebody has changed a file that is mapped, which is found when all has been read.
+        // Checked in case a mapped file has been changed, which is detected after the read.
         let bytes = self.bytes.get(start..end).unwrap_or_default();
         // SAFETY: `read` checked that the bytes are UTF-8 and that every pair of offsets cuts whole characters in order.
         StrView::new(unsafe { std::str::from_utf8_unchecked(bytes) })
     }
 }
 
-/// Checks that `offsets` start at 0, ascend, end with `bytes`, and cut the UTF-8 in `bytes` between characters.
+/// Checks that `offsets` start at 0, ascend, end with `bytes`, and are at character boundaries of the UTF-8 in `bytes`.
 pub(crate) fn validate_strings(offsets: &[u32], bytes: &[u8]) -> Result<()> {
     let text = std::str::from_utf8(bytes).map_err(|e| corrupt(format!("strings are not UTF-8: {e}")))?;
     let bounded = offsets.first() == Some(&0) && offsets.last().copied().map(|e| e as usize) == Some(bytes.len());

@@ -101,10 +101,10 @@ static POSITIONS: [[u8; 8]; 256] = {
     table
 };
 
-/// Up to this many set bits of a word are taken one by one.
+/// Up to this number of set bits, a word's bits are extracted one by one.
 const SPARSE_BITS: u32 = 8;
 
-/// Appends the set bits of `word`. The caller has reserved room for 8 more than there are.
+/// Appends the set bits of `word`. The caller has reserved room for 8 more than needed.
 #[inline(always)]
 fn append_word(mut word: u64, base: u32, out: &mut Vec<u32>) {
     let n = word.count_ones();
@@ -121,8 +121,8 @@ fn append_word(mut word: u64, base: u32, out: &mut Vec<u32>) {
     } else {
         for (i, byte) in word.to_le_bytes().into_iter().enumerate() {
             let rows = POSITIONS[byte as usize].map(|p| base + 8 * i as u32 + u32::from(p));
-            // SAFETY: eight values at most `n` past the length, within the capacity asserted above; those past the
-            // byte's set bits are overwritten or left beyond the new length.
+            // SAFETY: writes eight values from `n` or fewer past the length, within the capacity asserted above; those past the byte's set bits are
+            // overwritten or stay beyond the new length.
             unsafe { at.cast::<[u32; 8]>().write_unaligned(rows) };
             at = at.wrapping_add(byte.count_ones() as usize);
         }

@@ -3,7 +3,7 @@
 use super::kernels;
 use crate::VECTOR_ROWS;
 
-/// An unsigned word that decoded values are written as; all arithmetic wraps.
+/// The unsigned type of decoded values; all arithmetic wraps.
 pub(crate) trait Word: Copy + Default + Ord + Send + Sync + 'static {
     /// Bits of the word.
     const BITS: u32;
@@ -13,7 +13,7 @@ pub(crate) trait Word: Copy + Default + Ord + Send + Sync + 'static {
     fn from_i128(x: i128) -> Self;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
-    /// `self` shifted left by `bits` (0 when that is the whole word or more).
+    /// `self` shifted left by `bits` (0 for shifts by the whole word or more).
     fn shl(self, bits: u32) -> Self;
     /// Unpacks a lane-packed vector (width 1 to 32) in striped order and adds `base`.
     fn unpack(words: &[u32], width: u32, base: Self, out: &mut [Self; VECTOR_ROWS]);
@@ -53,9 +53,9 @@ pub(crate) trait Value: Copy + Ord + Default + Send + Sync + 'static {
     fn offset(self, reference: Self) -> u128;
     /// The low 64 bits of [`Value::offset`].
     fn offset64(self, reference: Self) -> u64;
-    /// `next - self`, where that fits.
+    /// `next - self`, if it fits.
     fn delta(self, next: Self) -> Option<i64>;
-    /// Bits that the offset from `reference` needs; 129 when `self` lies below the reference.
+    /// Number of bits of the offset from `reference`; 129 if `self` is below the reference.
     fn bits(self, reference: Self) -> u32;
 }
 

@@ -1,4 +1,4 @@
-//! The place where CSV records end: cutting a file into pieces that can be parsed apart, and finding the line of a row.
+//! Boundaries of CSV records: dividing a file into pieces that can be parsed separately, and finding the line of a row.
 
 use std::io::Read;
 
@@ -6,7 +6,7 @@ use memchr::{memchr, memchr_iter, memchr2, memrchr};
 
 use super::from_csv::CsvOptions;
 
-/// Bytes of a piece; more only where one record is longer.
+/// Size of a piece in bytes; larger only for a longer record.
 const PIECE_BYTES: usize = 4 << 20;
 /// A record longer than this is taken for a quote that is never closed.
 const LONGEST_RECORD: usize = 256 << 20;
@@ -14,11 +14,11 @@ const LONGEST_RECORD: usize = 256 << 20;
 /// Whole records of a file.
 pub(super) struct Piece {
     pub bytes: Vec<u8>,
-    /// The line, from 1, that the first record starts at.
+    /// The line, from 1, of the first record.
     pub first_line: u64,
 }
 
-/// The end, past its newline, of the record that starts at `start`; `None` when it is not complete.
+/// The end, past its newline, of the record that starts at `start`; `None` if it is incomplete.
 fn record_end(bytes: &[u8], start: usize, options: &CsvOptions) -> Option<usize> {
     let mut at = start;
     loop {
@@ -32,7 +32,7 @@ fn record_end(bytes: &[u8], start: usize, options: &CsvOptions) -> Option<usize>
     }
 }
 
-/// The position past the quote that closes a field whose text starts at `at`.
+/// The position after the closing quote of a field whose text starts at `at`.
 fn quoted_end(bytes: &[u8], mut at: usize, options: &CsvOptions) -> Option<usize> {
     loop {
         let rest = bytes.get(at..)?;
@@ -61,7 +61,7 @@ fn last_record_end(bytes: &[u8], options: &CsvOptions) -> Option<usize> {
     last
 }
 
-/// The starts of the records of `bytes`, blank lines left out as the parser leaves them out.
+/// The starts of the records of `bytes`; skips blank lines, as the parser does.
 pub(super) fn record_starts(bytes: &[u8], options: &CsvOptions) -> Vec<usize> {
     let mut starts = Vec::new();
     let mut at = 0;
@@ -80,11 +80,11 @@ pub(super) fn lines(bytes: &[u8]) -> u64 {
     memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Cuts what `reader` gives into pieces.
+/// Divides the data of `reader` into pieces.
 pub(super) struct Pieces<'a, R> {
     reader: R,
     options: &'a CsvOptions,
-    /// Read, but not handed out.
+    /// Data read, but not returned yet.
     rest: Vec<u8>,
     line: u64,
     skip_header: bool,
@@ -96,7 +96,7 @@ impl<'a, R: Read> Pieces<'a, R> {
         Self { reader, options, rest: Vec::new(), line: 1, skip_header: options.has_header, end: false }
     }
 
-    /// The next piece; the error is that of reading, or says at which line a record has no end.
+    /// The next piece; an error is one of reading, or contains the line of a record without an end.
     pub fn next(&mut self) -> Result<Option<Piece>, (Option<u64>, std::io::Error)> {
         let mut wanted = PIECE_BYTES;
         loop {

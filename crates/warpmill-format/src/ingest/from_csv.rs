@@ -18,23 +18,23 @@ use super::parallel::{ordered, thread_count};
 use super::{Progress, Progressed, input, name};
 use crate::{FormatError, Result, TableSnapshot, TableWriter};
 
-/// Rows of a parsed batch.
+/// Number of rows of a parsed batch.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// The way CSV is read.
+/// Options for reading CSV.
 #[derive(Debug, Clone)]
 pub struct CsvOptions {
     /// Between fields.
     pub delimiter: u8,
-    /// Around fields that hold delimiters, quotes (doubled) or newlines.
+    /// Quotes fields with delimiters, quotes (doubled) or newlines.
     pub quote: u8,
     /// Makes the byte after it, inside quotes, an ordinary one.
     pub escape: Option<u8>,
     /// Whether the first record is column names; columns are then matched by name, otherwise by position.
     pub has_header: bool,
-    /// Fields that mean NULL, besides the empty field. (An empty field of a NOT NULL string column is the empty string.)
+    /// Fields that represent NULL, besides the empty field. (An empty field of a NOT NULL string column is the empty string.)
     pub null_values: Vec<String>,
-    /// Threads that parse (0: all cores).
+    /// Number of parsing threads (0: all cores).
     pub threads: usize,
 }
 
@@ -65,17 +65,17 @@ impl CsvOptions {
 pub(super) struct Parser<'a> {
     path: &'a Path,
     options: &'a CsvOptions,
-    /// The columns of the file, in its order; nullable, so that a null is found here, where its line is known.
+    /// The columns of the file in their order; nullable, so that NULLs are detected here, where their line is known.
     schema: SchemaRef,
     /// Position in the file by column of the table.
     columns: Vec<usize>,
     table: SchemaRef,
 }
 
-/// Writes the rows of all files, in order, and commits. `writer`'s schema says what the fields are; see `csv_schema`.
+/// Writes the rows of all files, in order, and commits. `writer`'s schema gives the types of the fields; see `csv_schema`.
 ///
-/// Errors name file, line and column: values that are not of the column's type, nulls in a column that has none, records of
-/// too many or too few fields, columns missing or unknown to the table.
+/// Errors contain file, line and column: values that do not fit the column's type, NULLs in a NOT NULL column, records with too many or too few
+/// fields, columns missing or unknown to the table.
 pub fn ingest_csv<P: AsRef<Path>>(
     mut writer: TableWriter,
     paths: &[P],
@@ -108,7 +108,7 @@ pub fn ingest_csv<P: AsRef<Path>>(
 }
 
 impl<'a> Parser<'a> {
-    /// For a file of text columns of these names.
+    /// A parser of a file of text columns with these names.
     pub(super) fn of_text(path: &'a Path, options: &'a CsvOptions, names: &[String]) -> Self {
         let fields: Vec<Field> = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
         let schema = Arc::new(Schema::new(fields));
@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The rows of a piece as the table stores them.
+    /// The rows of a piece in the table's types.
     pub(super) fn parse(&self, piece: &Piece) -> Result<Vec<RecordBatch>> {
         let batches = self.read(&piece.bytes, None).map_err(|e| self.explain(piece, &e))?;
         let mut first_row = 0;
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
         Ok(rows)
     }
 
-    /// `array` if `field` may be null; otherwise it must have no nulls, or only empty strings taken for nulls.
+    /// `array` if `field` is nullable; otherwise it must not have NULLs, except empty strings read as NULL.
     fn without_nulls(&self, array: &ArrayRef, field: &Field, piece: &Piece, first_row: usize) -> Result<ArrayRef> {
         if field.is_nullable() || array.null_count() == 0 {
             return Ok(array.clone());
@@ -196,7 +196,7 @@ impl<'a> Parser<'a> {
         Err(input(name(self.path), place, "no value in a column that is NOT NULL"))
     }
 
-    /// Parses records, all columns or one.
+    /// Parses records: all columns, or one.
     fn read(&self, bytes: &[u8], column: Option<usize>) -> std::result::Result<Vec<RecordBatch>, ArrowError> {
         let builder = ReaderBuilder::new(self.schema.clone()).with_format(self.options.format(false));
         let builder = match column {
@@ -206,13 +206,13 @@ impl<'a> Parser<'a> {
         builder.with_batch_size(BATCH_ROWS).build_buffered(Cursor::new(bytes))?.collect()
     }
 
-    /// The line at which row `row` of a piece starts.
+    /// The line of row `row` of a piece.
     fn line(&self, piece: &Piece, row: usize) -> u64 {
         let starts = record_starts(&piece.bytes, self.options);
         piece.first_line + lines(&piece.bytes[..starts.get(row).copied().unwrap_or(piece.bytes.len())])
     }
 
-    /// Finds the row and the column that `error` is about, by parsing ever fewer rows.
+    /// Finds the row and the column of `error` by parsing fewer and fewer rows.
     fn explain(&self, piece: &Piece, error: &ArrowError) -> FormatError {
         let starts = record_starts(&piece.bytes, self.options);
         let end = |row: usize| starts.get(row).copied().unwrap_or(piece.bytes.len());
@@ -243,7 +243,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The parser's error, without the places in its input that it adds: it was given a part of the file.
+/// The parser's message without its line numbers, which are relative to a piece.
 fn detail(error: &ArrowError) -> String {
     let text = match error {
         ArrowError::ParseError(text) | ArrowError::CsvError(text) => text.clone(),

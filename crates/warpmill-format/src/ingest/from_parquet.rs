@@ -18,15 +18,15 @@ use crate::parquet_file::{CheckedFooter, with_uuids};
 use crate::table::{conform_column, stored_schema};
 use crate::{FormatError, Result, TableSnapshot, TableWriter};
 
-/// Rows of a decoded batch.
+/// Number of rows of a decoded batch.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// The way Parquet is read.
+/// Options for reading Parquet.
 #[derive(Debug, Clone)]
 pub struct ParquetOptions {
-    /// Threads that decode (0: all cores).
+    /// Number of decoding threads (0: all cores).
     pub threads: usize,
-    /// Row groups are decoded ahead as long as they take about this many bytes; one always is.
+    /// Approximate limit in bytes for row groups decoded ahead; one always is.
     pub memory_limit: u64,
 }
 
@@ -36,7 +36,7 @@ impl Default for ParquetOptions {
     }
 }
 
-/// A file whose footer has been read, and where the columns of the table are in it.
+/// A file with its footer, and the positions of the table's columns in it.
 struct Source {
     path: PathBuf,
     metadata: ArrowReaderMetadata,
@@ -60,8 +60,8 @@ pub fn parquet_schema(path: &Path) -> Result<SchemaRef> {
 
 /// Writes the rows of all files, in order, and commits. Columns are matched by name.
 ///
-/// Errors name file, row group and column: a file that is no (whole) Parquet file, columns missing or unknown to the table,
-/// values that do not fit, nulls in a column that has none.
+/// Errors contain file, row group and column: a file that is not a complete Parquet file, columns missing or unknown to the table, values that do not
+/// fit, NULLs in a NOT NULL column.
 pub fn ingest_parquet<P: AsRef<Path>>(
     mut writer: TableWriter,
     paths: &[P],
@@ -74,7 +74,7 @@ pub fn ingest_parquet<P: AsRef<Path>>(
     let groups = || sources.iter().flat_map(|s| s.metadata.metadata().row_groups());
     let mut done =
         Progressed { total_bytes: Some(groups().map(|g| bytes(g.compressed_size())).sum()), ..Default::default() };
-    // Decoded values take about twice what they take uncompressed in the file.
+    // Decoded values take about twice their uncompressed size in the file.
     let largest = groups().map(|g| 2 * bytes(g.total_byte_size())).max().unwrap_or(1).max(1);
     let threads = thread_count(options.threads);
     let window = usize::try_from(options.memory_limit / largest).unwrap_or(usize::MAX).clamp(1, threads + 1);
@@ -162,9 +162,9 @@ impl Piece {
         batches.into_iter().map(conform).collect()
     }
 
-    /// The rows as the file has them, of one column or of all.
+    /// Decodes the rows, of one column or of all.
     fn decode(&self, column: Option<usize>) -> Result<Vec<RecordBatch>, String> {
-        // Not a clone of one handle: clones share their position, which readers on several threads would fight over.
+        // Not a clone of a handle: clones share their position, which concurrent readers would change.
         let file = File::open(&self.source.path).map_err(|e| e.to_string())?;
         let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.source.metadata.clone())
             .with_row_groups(vec![self.row_group])
@@ -173,7 +173,7 @@ impl Piece {
             let mask = ProjectionMask::roots(builder.parquet_schema(), [column]);
             builder = builder.with_projection(mask);
         }
-        // The decoder trusts sizes that a damaged page claims: its panics are errors of the file.
+        // The decoder trusts sizes claimed by damaged pages: its panics become errors of the file.
         let decode = || -> Result<Vec<RecordBatch>, String> {
             builder.build().map_err(|e| e.to_string())?.collect::<Result<_, _>>().map_err(|e| e.to_string())
         };

@@ -1,4 +1,4 @@
-//! The types of the columns of CSV files: those that every one of their values has.
+//! Inference of the column types of CSV files: types that fit all values.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::parallel::{ordered, thread_count};
 use super::{input, name};
 use crate::{FormatError, Result};
 
-/// The type of a column whose values so far all have it.
+/// A type that fits all values of a column so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// No value yet.
@@ -28,23 +28,23 @@ enum Kind {
     /// Integers of up to 38 digits.
     Integer,
     Float64,
-    /// Whether some are beyond what nanoseconds reach.
+    /// Whether some are outside of the range of nanoseconds.
     Date {
         wide: bool,
     },
     Time,
-    /// Whether some need nanoseconds, and whether some are beyond what those reach.
+    /// Whether some need nanoseconds, and whether some are outside of the range of nanoseconds.
     Timestamp {
         nanos: bool,
         wide: bool,
     },
-    /// A point in time: with a zone.
+    /// A timestamp with a time zone.
     Instant,
     Text,
 }
 
 impl Kind {
-    /// The type of one value. Numbers that begin with a zero are text: they are names, not quantities.
+    /// The type of one value. Numbers with a leading zero are text: they are names, not quantities.
     fn of(text: &str) -> Self {
         let digits = text.strip_prefix('-').unwrap_or(text);
         match digits.as_bytes() {
@@ -52,7 +52,7 @@ impl Kind {
             [b'0'..=b'9' | b'.', ..] if is_number(digits) => Self::of_number(text, digits),
             [b'0'..=b'9', ..] => Self::of_time(text),
             _ if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") => Kind::Boolean,
-            // As casts read them, and as floats are written.
+            // As accepted by casts, and as written for floats.
             _ if ["nan", "inf", "infinity"].iter().any(|name| digits.eq_ignore_ascii_case(name)) => Kind::Float64,
             _ => Kind::Text,
         }
@@ -135,7 +135,7 @@ impl Kind {
     }
 }
 
-/// Whether a text is digits, with at most one point and an exponent.
+/// Whether a text consists of digits, with at most one point and an exponent.
 fn is_number(text: &str) -> bool {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((number, exponent)) => (number, Some(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))),
@@ -150,17 +150,17 @@ fn is_number(text: &str) -> bool {
         && exponent.is_none_or(is_exponent)
 }
 
-/// The properties that CSV files of the same columns have in common.
+/// Properties of CSV files with the same columns.
 #[derive(Debug, Clone)]
 pub struct CsvColumns {
     names: Vec<String>,
     kinds: Vec<Kind>,
-    /// Whether there are values of several lines.
+    /// Whether some values span several lines.
     pub multi_line: bool,
 }
 
 impl CsvColumns {
-    /// Reads all records of a file, `path` in errors.
+    /// Reads all records of a file, named `path` in errors.
     pub fn read(
         path: &Path,
         mut open: impl FnMut() -> Result<Box<dyn Read + Send>>,
@@ -189,7 +189,7 @@ impl CsvColumns {
         Ok(columns)
     }
 
-    /// The types of two files together; `None` where their columns are not the same.
+    /// The combined types of two files; `None` if their columns differ.
     pub fn and(self, other: Self) -> Option<Self> {
         if self.names != other.names {
             return None;
@@ -198,9 +198,9 @@ impl CsvColumns {
         Some(Self { names: self.names, kinds, multi_line })
     }
 
-    /// The schema of their rows: types that all values have, text where there is none; all columns are nullable.
+    /// The schema of their rows: types that fit all values, text for columns without values; all columns are nullable.
     ///
-    /// Errors: a name that is there twice.
+    /// Errors: a duplicate name.
     pub fn schema(&self, path: &Path) -> Result<SchemaRef> {
         let mut seen = std::collections::HashSet::new();
         if let Some(twice) = self.names.iter().find(|name| !seen.insert(*name)) {
@@ -236,9 +236,9 @@ fn of_batch(batch: &RecordBatch) -> Found {
     (kinds, multi_line)
 }
 
-/// The schema that a table of the rows of CSV files has: types that all their values have; all columns are nullable.
+/// The schema of a table of the rows of CSV files: types that fit all values; all columns are nullable.
 ///
-/// Errors: a file that cannot be read, or whose columns are not those of the first.
+/// Errors: a file that cannot be read, or whose columns differ from the first one's.
 pub fn csv_schema<P: AsRef<Path>>(paths: &[P], options: &CsvOptions) -> Result<SchemaRef> {
     let mut paths = paths.iter().map(AsRef::as_ref);
     let of_file = |path: &Path| {

@@ -1,8 +1,8 @@
 //! Ingest of Parquet, CSV and Arrow streams into tables.
 //!
-//! Files are decoded on worker threads, in pieces (row groups, runs of CSV records) that reach the writer in order; how many
-//! pieces are decoded ahead is bounded. Every function takes the writer and commits it: after an error the writer is gone,
-//! with what it has written, and the table is as it was.
+//! Files are decoded on worker threads in pieces (row groups, runs of CSV records), which are passed to the writer in order; the number of pieces
+//! decoded ahead is limited. Every function takes the writer and commits it: an error drops the writer with everything written, and the table is
+//! unchanged.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,19 +29,19 @@ pub use infer_csv::{CsvColumns, csv_schema};
 pub struct Progressed {
     /// Rows handed to the writer.
     pub rows: u64,
-    /// Bytes of input they come from; of Arrow batches, bytes in memory.
+    /// Bytes of input read for them; for Arrow batches, bytes in memory.
     pub bytes: u64,
-    /// Bytes of all input, where known.
+    /// Bytes of all input, if known.
     pub total_bytes: Option<u64>,
 }
 
-/// Is told how far an ingest is, after every piece, on the thread that called the ingest.
+/// Receives the progress of an ingest after every piece, on the thread that called it.
 pub trait Progress {
     /// Called with growing numbers; the last call says where the input ended.
     fn update(&mut self, progressed: Progressed);
 }
 
-/// Does not want to know.
+/// Ignores progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 
@@ -77,7 +77,7 @@ fn input(source: impl Into<String>, location: impl Into<Option<String>>, detail:
     FormatError::Input { source_name: source.into(), location: location.into(), detail: detail.into() }
 }
 
-/// Adds source and place to the error of a column that does not fit.
+/// Adds source and position to the error of a column that does not fit.
 fn locate(error: FormatError, source: &str, place: &str) -> FormatError {
     match error {
         FormatError::Schema { column, detail } => input(source, format!("{place}, column {column:?}"), detail),

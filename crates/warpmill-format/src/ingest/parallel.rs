@@ -1,4 +1,4 @@
-//! Work on the pieces of an input, on several threads, whose results are used in order.
+//! Parallel work on the pieces of an input, with results in order.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
@@ -11,13 +11,13 @@ struct Queue<I> {
     pieces: I,
     /// Number of the next piece.
     next: usize,
-    /// Pieces below this number have been used.
+    /// Pieces below this index have been used.
     used: usize,
     stop: bool,
 }
 
-/// Does `work` on every piece on `threads` threads and hands the results to `sink`, in order, on this thread. At most
-/// `window` pieces are being worked on or waiting to be used. The first error, in order, ends it.
+/// Applies `work` to every piece on `threads` threads and passes the results to `sink`, in order, on this thread. At most `window` pieces are
+/// processed or waiting. The first error, in order, ends it.
 pub(super) fn ordered<T: Send, U: Send>(
     threads: usize,
     window: usize,
@@ -38,7 +38,7 @@ pub(super) fn ordered<T: Send, U: Send>(
             let Some(piece) = guard.pieces.next() else { return };
             let number = guard.next;
             guard.next += 1;
-            // Nothing after a piece that cannot be read.
+            // Skips everything after a piece that cannot be read.
             guard.stop |= piece.is_err();
             drop(guard);
             if results.send((number, piece.and_then(&work))).is_err() {
@@ -52,7 +52,7 @@ pub(super) fn ordered<T: Send, U: Send>(
             scope.spawn(|| run(results));
         }
         drop(results);
-        // Whatever ends this, an unwinding panic too, the workers must not wait for room that never comes.
+        // At any end, even an unwinding panic, workers must not keep waiting for room.
         let _stop = OnDrop(|| {
             queue.lock().stop = true;
             room.notify_all();
@@ -80,7 +80,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// The threads that a setting of `threads` (0: all cores) means.
+/// The number of threads for a setting of `threads` (0: all cores).
 pub(super) fn thread_count(threads: usize) -> usize {
     if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, |n| n.get()) }
 }

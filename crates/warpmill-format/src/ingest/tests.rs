@@ -1,4 +1,4 @@
-//! Ingest from every source, and what is said of bad input.
+//! Ingest from every source, and the errors for bad input.
 
 use std::io::Write;
 
@@ -128,7 +128,7 @@ fn csv_is_inferred_and_read() {
     assert_eq!(text_of(3), "19753|10956|NULL");
     assert_eq!((last.rows, last.bytes), (3, text.len() as u64));
 
-    // Columns by name, another delimiter, values that mean NULL, the empty string where NULL is none.
+    // Columns by name, another delimiter, values that represent NULL, the empty string in a NOT NULL column.
     let swapped = file(&dir, "y.csv", b"b|a\n|1\nx|none\n");
     let schema = Schema::new(vec![Field::new("a", DataType::Int32, true), Field::new("b", DataType::Utf8, false)]);
     let options = CsvOptions { delimiter: b'|', ..options };
@@ -168,7 +168,7 @@ fn long_csv_is_cut_into_pieces() {
 
     let bad = text.replace("\n300000,", "\n3OOOOO,");
     let path = file(&dir, "bad.csv", bad.as_bytes());
-    // A line for the header, one each for the rows before, one more for each of the two-line notes before.
+    // A line for the header, one per row before, and one more for each of the two-line notes before.
     let line = 1 + 300_000 + 300 + 1;
     let error = ingest_csv(writer(schema.clone()), &[&path], &options, &mut NoProgress).unwrap_err().to_string();
     let expected = format!("bad.csv line {line}, column \"id\": Error while parsing value '3OOOOO' as type 'Int64'");

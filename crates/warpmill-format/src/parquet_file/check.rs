@@ -1,7 +1,7 @@
-//! Checks of a Parquet file's footer: its claims are held against the file's size and against each other before anything is read by it.
+//! Checks of a Parquet file's footer: its claims are compared with the file's size and with each other before they are used for reading.
 //!
-//! Nothing of a footer or a page header has a checksum. But much is said twice: rows by the file, by its row groups, by columns, by pages
-//! and by page indexes; places and sizes by footers, page headers and indexes. What contradicts itself is damaged.
+//! A footer or page header has no checksum, but much of it is redundant: numbers of rows in the file, its row groups, columns, pages and page
+//! indexes; positions and sizes in footers, page headers and indexes. Contradictions are damage.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -23,25 +23,25 @@ use super::pages::{PLAIN, PLAIN_DICTIONARY, PageCodec, RLE, RLE_DICTIONARY};
 use super::thrift::{HeaderError, PageHeader, PageKind, chunk_claims, offset_index, page_header};
 use crate::{FormatError, Result};
 
-/// Bytes in front of the first column chunk, and behind the footer: magic numbers, and the footer's length.
+/// Number of bytes before the first column chunk, and after the footer: magic numbers, and the footer's length.
 const HEAD: u64 = 4;
 const TAIL: u64 = 8;
 
-/// Levels that are bit-packed, as of old.
+/// The obsolete encoding of bit-packed levels.
 const BIT_PACKED: i32 = 4;
 
-/// A footer that fits together, and by which what is read of its file is checked.
+/// A consistent footer, used to check everything that is read from its file.
 #[derive(Debug)]
 pub struct CheckedFooter {
     path: PathBuf,
     metadata: Arc<ParquetMetaData>,
     /// In the order of the file.
     chunks: Vec<Place>,
-    /// The place where pages are, by row group and column, of those whose index has been read.
+    /// Positions of pages, by row group and column, where the index has been read.
     locations: Mutex<HashMap<(usize, usize), Arc<Locations>>>,
 }
 
-/// The place where a column chunk is.
+/// The position of a column chunk.
 #[derive(Debug, Clone)]
 struct Place {
     bytes: Range<u64>,
@@ -49,14 +49,14 @@ struct Place {
     column: usize,
 }
 
-/// Nothing, or the mistake.
+/// Ok, or a description of the contradiction.
 type Checked = std::result::Result<(), String>;
 
 impl CheckedFooter {
-    /// The footer of a file of `bytes` bytes, which errors call `path`. Takes a moment for each column chunk.
+    /// Checks the footer of a file of `bytes` bytes, named `path` in errors. Takes little time per column chunk.
     ///
     /// # Errors
-    /// The claim that contradicts the rest, with row group and column.
+    /// The contradictory claim, with row group and column.
     pub fn new(metadata: Arc<ParquetMetaData>, bytes: u64, path: &Path) -> Result<Self> {
         let mut checked = Self { path: path.to_owned(), metadata, chunks: vec![], locations: Mutex::default() };
         checked.check_rows()?;
@@ -78,14 +78,14 @@ impl CheckedFooter {
     /// [`CheckedFooter::of_file`] of the file at `path`, without its page indexes.
     ///
     /// # Errors
-    /// As [`CheckedFooter::of_file`]; a file that is no whole Parquet file.
+    /// The errors of [`CheckedFooter::of_file`]; a file that is not a complete Parquet file.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(FormatError::io("cannot open", path))?;
         let metadata = whole(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))?;
         Self::of_file(Arc::clone(metadata.metadata()), &file, path)
     }
 
-    /// [`CheckedFooter::new`] of a local file, of whose footer all is checked that is said twice.
+    /// [`CheckedFooter::new`] for a local file, with checks of all redundant parts of the footer.
     ///
     /// # Errors
     /// As [`CheckedFooter::new`]; a file that cannot be read.
@@ -105,9 +105,9 @@ impl CheckedFooter {
         Ok(checked)
     }
 
-    /// Checks what a footer says of column chunks in other words.
+    /// Checks the redundant claims about column chunks.
     fn check_claims(&self, footer: &[u8]) -> Result<()> {
-        // A text that is no footer has been refused by who parsed it.
+        // A text that is not a footer has been refused by its parser.
         let Ok(claims) = chunk_claims(footer) else { return Ok(()) };
         for (group, claims) in claims.iter().enumerate().take(self.metadata.num_row_groups()) {
             let columns = self.metadata.row_group(group).columns();
@@ -183,7 +183,7 @@ impl CheckedFooter {
         }
     }
 
-    /// The place where a column chunk is, once all that is said of it has been checked.
+    /// The position of a column chunk, after all claims about it have been checked.
     fn place(&self, group: usize, column: usize, bytes: u64) -> Result<Place> {
         let rows = self.metadata.row_group(group).num_rows();
         let chunk = self.metadata.row_group(group).column(column);
@@ -198,10 +198,10 @@ impl CheckedFooter {
         }
     }
 
-    /// Checks what was read of the file: the pages of `bytes`, which are those of `range` and of a column chunk, or the indexes in them.
+    /// Checks bytes read from the file: the pages in `bytes`, which are at `range` and belong to a column chunk, or the indexes in them.
     ///
     /// # Errors
-    /// The bytes that contradict the footer or an index, with row group and column.
+    /// Bytes that contradict the footer or an index, with row group and column.
     pub fn check(&self, range: &Range<u64>, bytes: &[u8]) -> Result<()> {
         if bytes.len() as u64 != range.end.saturating_sub(range.start) {
             return Err(FormatError::corrupt(&self.path, format!("{} bytes instead of {range:?}", bytes.len())));
@@ -217,7 +217,7 @@ impl CheckedFooter {
         }
     }
 
-    /// Checks pages of a column chunk, whose bytes are at `chunk`.
+    /// Checks pages of a column chunk whose bytes are at `chunk`.
     pub(super) fn pages(&self, group: usize, column: usize, chunk: &Range<u64>) -> Pages<'_> {
         let (bytes, row_group) = (chunk.clone(), self.metadata.row_group(group));
         let locations = self.locations.lock().get(&(group, column)).cloned();
@@ -241,7 +241,7 @@ impl CheckedFooter {
         Ok(())
     }
 
-    /// Keeps what offset indexes in `bytes` say.
+    /// Stores the positions from offset indexes in `bytes`.
     fn note_indexes(&self, range: &Range<u64>, bytes: &[u8]) -> Result<()> {
         for place in &self.chunks {
             let group = self.metadata.row_group(place.group);
@@ -270,17 +270,17 @@ pub(super) fn chunk_name(metadata: &ParquetMetaData, group: usize, column: usize
     format!("row group {group}, column {name:?}")
 }
 
-/// The bytes of an index that a footer names.
+/// The byte range of an index in a footer.
 fn index_range(offset: Option<i64>, length: Option<i32>) -> Option<Range<u64>> {
     let start = u64::try_from(offset?).ok()?;
     Some(start..start.checked_add(u64::try_from(length?).ok()?)?)
 }
 
-/// The place where a column chunk of a file of `bytes` bytes is.
+/// The byte range of a column chunk in a file of `bytes` bytes.
 fn range_of(chunk: &ColumnChunkMetaData, bytes: u64) -> std::result::Result<Range<u64>, String> {
     let data = chunk.data_page_offset();
     let start = match chunk.dictionary_page_offset() {
-        // Of writers that say so of none.
+        // Some writers store 0 for no dictionary.
         None | Some(0) => data,
         Some(dictionary) if dictionary < data || chunk.num_values() == 0 => dictionary,
         Some(dictionary) => return Err(format!("its dictionary is at byte {dictionary}, its first page at {data}")),
@@ -305,7 +305,7 @@ fn range_of(chunk: &ColumnChunkMetaData, bytes: u64) -> std::result::Result<Rang
     Ok(range)
 }
 
-/// Whether a column chunk can have so many values.
+/// Checks the number of values of a column chunk.
 fn check_values(chunk: &ColumnChunkMetaData, rows: i64) -> Checked {
     let (values, repeated) = (chunk.num_values(), chunk.column_descr().max_rep_level() > 0);
     if values < rows || (!repeated && values != rows) {
@@ -314,7 +314,7 @@ fn check_values(chunk: &ColumnChunkMetaData, rows: i64) -> Checked {
     Ok(())
 }
 
-/// Whether statistics can be those of a column chunk.
+/// Checks the statistics of a column chunk.
 fn check_statistics(chunk: &ColumnChunkMetaData) -> Checked {
     let Some(found) = chunk.statistics() else { return Ok(()) };
     let values = u64::try_from(chunk.num_values()).unwrap_or(0);
@@ -329,9 +329,9 @@ fn check_statistics(chunk: &ColumnChunkMetaData) -> Checked {
     Ok(())
 }
 
-/// The way the least value of statistics compares with the greatest, where that is known.
+/// Compares the least with the greatest value of statistics; `None` if the order is unknown.
 fn order(found: &Statistics, sorted: SortOrder) -> Option<Ordering> {
-    /// Compares integers, as the type says.
+    /// Compares integers of the given type.
     macro_rules! integers {
         ($stats:expr, $unsigned:ty) => {{
             let (least, greatest) = ($stats.min_opt()?, $stats.max_opt()?);
@@ -359,9 +359,9 @@ fn order(found: &Statistics, sorted: SortOrder) -> Option<Ordering> {
     }
 }
 
-/// The pages of a column chunk, one after the other.
+/// Checker of the pages of a column chunk, in order.
 pub(super) struct Pages<'a> {
-    /// The place where the column chunk is.
+    /// Byte range of the column chunk.
     bytes: Range<u64>,
     chunk: &'a ColumnChunkMetaData,
     rows: u64,
@@ -376,7 +376,7 @@ pub(super) struct Pages<'a> {
 struct Totals {
     pages: usize,
     values: u64,
-    /// Of pages of version 2, which say so.
+    /// Number of rows in pages of version 2, which store it.
     rows: u64,
     nulls: u64,
     version_2: usize,
@@ -385,7 +385,7 @@ struct Totals {
 }
 
 impl Pages<'_> {
-    /// Checks those in `bytes`, which are at `range`.
+    /// Checks the pages in `bytes`, which are at `range`.
     fn check(&mut self, range: &Range<u64>, bytes: &[u8]) -> Checked {
         let mut at = 0;
         while at < bytes.len() {
@@ -412,7 +412,7 @@ impl Pages<'_> {
         noted
     }
 
-    /// Checks what pages have together, once all have been noted.
+    /// Checks the totals after all pages have been seen.
     pub fn finish(&self) -> Checked {
         self.check_crcs()?;
         self.check_totals(&self.totals)
@@ -481,7 +481,7 @@ impl Pages<'_> {
         Ok(())
     }
 
-    /// Whether so many bytes hold the values of a page of values behind each other.
+    /// Checks that the bytes of a page fit its number of plain values.
     fn check_plain(&self, header: &PageHeader, bytes: u64) -> Checked {
         let values = u64::from(header.values);
         let width = match self.chunk.column_type() {
@@ -490,14 +490,14 @@ impl Pages<'_> {
             Physical::INT96 => 12,
             Physical::FIXED_LEN_BYTE_ARRAY => u64::try_from(self.chunk.column_descr().type_length()).unwrap_or(0),
             Physical::BOOLEAN if values.div_ceil(8) == bytes => return Ok(()),
-            // Behind their lengths.
+            // After their lengths.
             Physical::BYTE_ARRAY if values * 4 <= bytes => return Ok(()),
             Physical::BOOLEAN | Physical::BYTE_ARRAY => return Err(format!("{values} values in {bytes} bytes")),
         };
         if values * width == bytes { Ok(()) } else { Err(format!("{values} values of {width} bytes in {bytes} bytes")) }
     }
 
-    /// Whether a page is where, and what, the offset index says.
+    /// Checks a page's position and size against the offset index.
     fn check_location(&self, header: &PageHeader, offset: u64, bytes: u64) -> Checked {
         let Some(locations) = self.locations.as_deref() else { return Ok(()) };
         if !matches!(header.kind, PageKind::Data | PageKind::DataV2) {
@@ -521,7 +521,7 @@ impl Pages<'_> {
             if totals.rows != self.rows {
                 return Err(format!("pages of {} rows, its footer says {}", totals.rows, self.rows));
             }
-            // Some writers count none.
+            // Some writers do not count NULLs.
             let said = self.chunk.statistics().and_then(Statistics::null_count_opt).filter(|_| totals.nulls > 0);
             if self.flat && said.is_some_and(|said| said != totals.nulls) {
                 return Err(format!("pages of {} NULLs, its statistics say {}", totals.nulls, said.unwrap_or(0)));
@@ -534,7 +534,7 @@ impl Pages<'_> {
     }
 }
 
-/// Whether `encoding` is the number of `known`; dictionaries have two.
+/// Whether `encoding` is the number of `known`; dictionary encoding has two.
 fn is_encoding(known: Encoding, encoding: i32) -> bool {
     let number = |known| match known {
         Encoding::PLAIN_DICTIONARY => RLE_DICTIONARY,

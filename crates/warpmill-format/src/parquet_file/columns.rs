@@ -1,7 +1,7 @@
-//! Columns of Parquet files, decoded and encoded anew as those of tables.
+//! Decodes columns of Parquet files and encodes them as those of tables.
 //!
-//! Row segments are runs of row groups, or parts of large ones: the same of all columns of the same files. A column of a run, or of a large row
-//! group, is a task of its own, for any thread.
+//! Row segments are runs of row groups, or parts of large ones: the same for all columns of the same files. A column of a run, or of a large row
+//! group, is a task for any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use crate::guard::caught;
 use crate::table::{ColumnWriter, EncodedColumn};
 use crate::{Result, SEGMENT_ROWS};
 
-/// Values of dictionaries that are decoded as such, and the rows that each of them must stand for.
+/// Largest dictionary (values) that is decoded as a dictionary, and smallest average number of rows per value.
 const DICTIONARY: (u64, u64) = (1 << 16, 8);
 
 /// A row group of a file.
@@ -32,7 +32,7 @@ struct Group<'a> {
 
 /// Row groups that are decoded together.
 struct Run<'a> {
-    /// One of more rows than a row segment has, or several of no more than these together.
+    /// A row group with more rows than a row segment, or several that fit one together.
     groups: Vec<Group<'a>>,
     /// The first row segment that they become.
     segment: usize,
@@ -42,7 +42,7 @@ struct Run<'a> {
 pub struct Bounds<'a> {
     /// Threads that it uses.
     pub threads: usize,
-    /// Bytes of encoded columns, at most.
+    /// Limit of the encoded columns, in bytes.
     pub bytes: u64,
     /// Stops it.
     pub stop: &'a (dyn Fn() -> bool + Sync),
@@ -50,24 +50,24 @@ pub struct Bounds<'a> {
 
 /// The outcome of encoding columns.
 pub enum Outcome {
-    /// All of them.
+    /// All columns.
     Columns(Vec<Arc<EncodedColumn>>),
-    /// It was stopped.
+    /// Cancelled.
     Stopped,
-    /// They take more bytes than there is room for.
+    /// The columns exceed the limit.
     TooLarge,
 }
 
-/// The columns `fields` of the rows of `files`, in their order, found by name.
+/// Encodes the columns `fields`, found by name, of the rows of `files` in their order.
 ///
 /// # Errors
-/// Files that cannot be read, have changed or are damaged, columns that they do not have, types that are not stored as such.
+/// Files that cannot be read, have changed or are damaged, missing columns, types that tables do not store in this way.
 pub fn encode_columns(files: &[Arc<ParquetFile>], fields: &[FieldRef], bounds: &Bounds<'_>) -> Result<Outcome> {
     let runs = runs(files);
     let writers: Vec<ColumnWriter> =
         fields.iter().map(|field| ColumnWriter::new(Arc::clone(field))).collect::<Result<_>>()?;
     for (writer, field) in writers.iter().zip(fields) {
-        // Skips the dictionary where the writer of the files has given it up.
+        // Skips dictionaries if the writer of the files has given them up.
         let is_plain = |group: &Group<'_>| {
             let leaf = group.file.leaf(field.name());
             leaf.is_some_and(|leaf| dictionary_header(group.file, group.number, leaf).is_none())
@@ -104,7 +104,7 @@ pub fn encode_columns(files: &[Arc<ParquetFile>], fields: &[FieldRef], bounds: &
     Ok(if made > bounds.bytes { Outcome::TooLarge } else { Outcome::Columns(columns) })
 }
 
-/// Does `tasks` tasks on `threads` threads, or as many as there are; the first error ends it.
+/// Runs `tasks` tasks on up to `threads` threads; the first error ends it.
 fn in_parallel(threads: usize, tasks: usize, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let run = || -> Result<()> {
@@ -125,7 +125,7 @@ fn in_parallel(threads: usize, tasks: usize, work: &(dyn Fn(usize) -> Result<()>
     })
 }
 
-/// The row groups of `files`, in their order, as they are decoded together.
+/// Groups the row groups of `files`, in order, into runs that are decoded together.
 fn runs(files: &[Arc<ParquetFile>]) -> Vec<Run<'_>> {
     let groups =
         files.iter().flat_map(|file| (0..file.metadata().num_row_groups()).map(move |number| Group { file, number }));
@@ -156,7 +156,7 @@ impl Group<'_> {
     }
 }
 
-/// Decodes a column of a run, and gives the arrays of each row segment to `add`.
+/// Decodes a column of a run, and passes the arrays of each row segment to `add`.
 fn encode_run(
     run: &Run<'_>,
     field: &FieldRef,
@@ -184,7 +184,8 @@ fn encode_run(
     if is_large { Ok(()) } else { add(segment, &arrays) }
 }
 
-/// Decodes a column of a row group, and gives its rows to `give`, [`SEGMENT_ROWS`] of them at a time, as long as it wants more; whether it had all.
+/// Decodes a column of a row group, and passes its rows to `give`, [`SEGMENT_ROWS`] at a time, until it returns false. Returns whether all rows were
+/// passed.
 fn decode(group: Group<'_>, field: &FieldRef, give: &mut dyn FnMut(ArrayRef) -> Result<bool>) -> Result<bool> {
     let Group { file, number } = group;
     let leaf = file.leaf(field.name()).ok_or_else(|| {
@@ -197,7 +198,7 @@ fn decode(group: Group<'_>, field: &FieldRef, give: &mut dyn FnMut(ArrayRef) -> 
         return Err(corrupt("it is stored as INT96".into()));
     }
     file.checked().check_chunks(&file.handle(&place)?, number, &[leaf])?;
-    // The decoder trusts sizes that a damaged page claims: its panics are errors of the file.
+    // The decoder trusts sizes claimed by damaged pages: its panics become errors of the file.
     let reader = || reader(group, leaf, field).map_err(|error| error.to_string());
     let mut reader = caught(reader).and_then(|reader| reader).map_err(corrupt)?;
     let mut found = 0;
@@ -211,7 +212,7 @@ fn decode(group: Group<'_>, field: &FieldRef, give: &mut dyn FnMut(ArrayRef) -> 
     if found == group.rows() { Ok(true) } else { Err(corrupt(format!("{found} rows instead of {}", group.rows()))) }
 }
 
-/// The decoder of a column of a row group: texts of a small dictionary come as such.
+/// The decoder of a column of a row group; texts with a small dictionary are decoded as a dictionary array.
 fn reader(
     group: Group<'_>,
     leaf: usize,
@@ -238,7 +239,7 @@ fn is_text(field: &Field) -> bool {
     matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// The same metadata, by which column `name` is read as a dictionary and codes.
+/// The same metadata with column `name` read as a dictionary and codes.
 fn with_dictionary(
     metadata: &ArrowReaderMetadata,
     name: &str,

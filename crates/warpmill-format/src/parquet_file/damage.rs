@@ -1,4 +1,4 @@
-//! The column chunk of a file that does not decode: for errors that name it.
+//! Finds the column chunk of a file that cannot be decoded, for error messages.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::{FormatError, Result};
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// The first column chunk of the local file `path` that cannot be read, among those of the columns that `wanted` says of their names;
-/// `None` where all can. Reads and decodes the file: for whoever has failed to.
+/// The first column chunk of the local file `path` that cannot be read, among columns whose names `wanted` accepts; `None` if all can. Reads and
+/// decodes the file: call it after a failure.
 pub fn find_damage(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Option<FormatError> {
     let file = match ParquetFile::open(path) {
         Ok(file) => file,
@@ -27,7 +27,7 @@ pub fn find_damage(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Option<FormatE
     chunks.into_iter().find_map(|chunk| decode(&file, chunk).err())
 }
 
-/// Decodes a column chunk, and drops what it decodes.
+/// Decodes a column chunk, and drops the result.
 fn decode(file: &ParquetFile, (group, leaf): (usize, usize)) -> Result<()> {
     let handle = File::open(file.path()).map_err(FormatError::io("cannot open", file.path()))?;
     file.checked().check_chunks(&handle, group, &[leaf])?;

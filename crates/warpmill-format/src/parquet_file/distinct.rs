@@ -5,20 +5,19 @@ use std::sync::Arc;
 use super::ParquetFile;
 use super::pages::dictionary_header;
 
-/// Row groups whose dictionaries are looked at: more would say little more, and each is a read.
+/// Number of row groups whose dictionaries are read: more would add little, and each is a read.
 const SAMPLED: usize = 2;
-/// Where fewer of a row group's rows have values of their own, other row groups are taken to have the same values.
+/// If a smaller fraction of a row group's rows have distinct values, other row groups are assumed to have the same values.
 const REPEATED: f64 = 0.1;
 
-/// About how many different values column `name` of `files` has; `None` where no dictionary tells. Reads the headers of at most two
-/// dictionaries.
+/// Estimated number of distinct values of column `name` of `files`; `None` without dictionaries. Reads the headers of at most two dictionaries.
 pub fn distinct_values(files: &[Arc<ParquetFile>], name: &str) -> Option<f64> {
     let groups = files.iter().flat_map(|file| (0..file.metadata().num_row_groups()).map(move |group| (file, group)));
     let rows = |&(file, group): &(&Arc<ParquetFile>, usize)| file.metadata().row_group(group).num_rows();
     let all: f64 = groups.clone().map(|group| rows(&group) as f64).sum();
     let (mut values, mut sampled) = (0u64, 0f64);
     let mut most = 0u64;
-    // Not the neighbours: their values may be alike.
+    // Not neighbours: their values may be alike.
     let step = groups.clone().count().div_ceil(SAMPLED).max(1);
     for (file, group) in groups.step_by(step) {
         let column = file.leaf(name)?;

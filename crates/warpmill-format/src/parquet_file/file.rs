@@ -19,18 +19,18 @@ use super::remote::{ChunkParts, KeptBytes, RangeBytes, Remote, RemoteFile};
 use crate::guard::caught;
 use crate::{FormatError, Result};
 
-/// Files whose footers are kept.
+/// Largest number of cached footers.
 const MOST_FILES: usize = 4096;
 
-/// The time after which another change of a file has another time: file systems tell times apart that are a second or two from each other.
+/// Time after which a further change of a file gets a different modification time: file systems have a resolution of a second or two.
 const SETTLED: Duration = Duration::from_secs(2);
-/// The same of the time of change of an inode, which the machine's own clock gives.
+/// The same for the inode's change time, which comes from the machine's clock.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A file whose footer has been read. It is opened for each read, and has to be the same file then.
+/// A file whose footer has been read. It is opened for each read, and must be unchanged then.
 #[derive(Debug)]
 pub struct ParquetFile {
-    /// Or its URL.
+    /// The path or URL.
     path: PathBuf,
     source: Source,
     metadata: ArrowReaderMetadata,
@@ -38,32 +38,32 @@ pub struct ParquetFile {
     kept: Mutex<Kept>,
 }
 
-/// The facts that have been found out about column chunks, by row group and column.
+/// Facts about column chunks that have been read, by row group and column.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     pub pages: HashMap<(usize, usize), Arc<PageMap>>,
-    /// By the offset index; `None`: there is none.
+    /// Page positions from the offset index; `None`: it has none.
     pub locations: HashMap<(usize, usize), Option<Arc<Locations>>>,
-    /// By the column index.
+    /// Bounds from the column index.
     pub bounds: HashMap<(usize, usize), Option<Arc<Vec<PageBounds>>>>,
     pub filters: HashMap<(usize, usize), Option<Arc<Sbbf>>>,
-    /// By where a page is: bytes of its strings, where they are stored as parts of the ones before them.
+    /// Per page offset: bytes of its strings, if they are prefix-encoded.
     pub made: HashMap<u64, u64>,
 }
 
-/// The place where a file is.
+/// The source of a file.
 #[derive(Debug)]
 enum Source {
     Local(Identity),
     Remote(Remote),
 }
 
-/// The evidence by which a changed file is told.
+/// The properties that reveal a changed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     bytes: u64,
     modified: Option<SystemTime>,
-    /// Of the inode, which nobody can set: nanoseconds since 1970.
+    /// Change time of the inode, which users cannot set: nanoseconds since 1970.
     changed: i128,
     /// The device and the inode.
     inode: (u64, u64),
@@ -95,7 +95,7 @@ impl Identity {
 
 static OPENED: LazyLock<Mutex<HashMap<PathBuf, Arc<ParquetFile>>>> = LazyLock::new(Mutex::default);
 
-/// The footer that `load` gives of the file that errors call `path`.
+/// The footer that `load` reads, for the file named `path` in errors.
 pub(crate) fn whole(
     path: &Path,
     load: impl FnOnce() -> parquet::errors::Result<ArrowReaderMetadata>,
@@ -105,11 +105,11 @@ pub(crate) fn whole(
 }
 
 impl ParquetFile {
-    /// The file at `path` as it is now: opened and its footer read, unless that was done before and its size, its time of change and its
-    /// inode are still the same.
+    /// The current file at `path`: opens it and reads its footer, unless that was done before and its size, its change time and its inode are
+    /// unchanged.
     ///
     /// # Errors
-    /// A file that cannot be read, or is no whole Parquet file.
+    /// A file that cannot be read, or is not a complete Parquet file.
     pub fn open(path: &Path) -> Result<Arc<Self>> {
         let found = std::fs::metadata(path).map_err(FormatError::io("cannot open", path))?;
         let known = OPENED.lock().get(path).cloned();
@@ -122,7 +122,7 @@ impl ParquetFile {
         let checked = CheckedFooter::of_file(Arc::clone(metadata.metadata()), &file, path)?;
         let (path, source, kept) = (path.to_owned(), Source::Local(Identity::of(&found)), Mutex::default());
         let opened = Arc::new(Self { path: path.clone(), source, metadata, checked, kept });
-        // A younger one could be another by now that looks the same.
+        // A recently changed one could have been changed again with the same times.
         if Identity::of(&found).is_settled() {
             let mut all = OPENED.lock();
             if all.len() >= MOST_FILES {
@@ -133,11 +133,11 @@ impl ParquetFile {
         Ok(opened)
     }
 
-    /// A file that is read by ranges over a network. What is read of its column chunks is kept where `room` has room, as long as the
-    /// file is.
+    /// A file that is read by ranges over a network. Bytes of its column chunks are kept within the limit of `room`, as long as the file object
+    /// lives.
     ///
     /// # Errors
-    /// A file that cannot be read, has changed, or is no Parquet file.
+    /// A file that cannot be read, has changed, or is not a Parquet file.
     pub fn open_remote(file: Arc<dyn RemoteFile>, room: &Arc<KeptBytes>) -> Result<Arc<Self>> {
         let path = PathBuf::from(file.url());
         let footer = file.footer().map_err(FormatError::io("cannot open", &path))?;
@@ -147,13 +147,13 @@ impl ParquetFile {
         Ok(Arc::new(Self { path, source, metadata, checked, kept: Mutex::default() }))
     }
 
-    /// Whether a local file is still what it was.
+    /// Whether a local file is unchanged.
     fn is(&self, found: &Metadata) -> bool {
         matches!(&self.source, Source::Local(identity) if *identity == Identity::of(found))
     }
 
-    /// Fingerprint of this version of a local file; `None` for a remote file, and for one that was changed so recently that a later change could
-    /// have the same times.
+    /// Fingerprint of this version of a local file; `None` for a remote file, and for one that was changed so recently that a later change could have
+    /// the same times.
     pub fn version(&self) -> Option<String> {
         let Source::Local(identity) = &self.source else { return None };
         let Identity { bytes, modified, changed, inode: (device, inode) } = identity;
@@ -168,7 +168,7 @@ impl ParquetFile {
         }
     }
 
-    /// The place where it is, or was when it was opened: a path, or a URL.
+    /// Its path or URL, when it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -178,13 +178,13 @@ impl ParquetFile {
         self.metadata.metadata()
     }
 
-    /// The leaf that is the column `name`, where that is not nested.
+    /// The leaf of column `name`, unless it is nested.
     pub(super) fn leaf(&self, name: &str) -> Option<usize> {
         let leaves = self.metadata().file_metadata().schema_descr();
         (0..leaves.num_columns()).find(|&leaf| matches!(leaves.column(leaf).path().parts(), [only] if only == name))
     }
 
-    /// The same, by which what is read of the file is checked.
+    /// The checked footer, against which reads are checked.
     pub(super) fn checked(&self) -> &CheckedFooter {
         &self.checked
     }
@@ -193,7 +193,7 @@ impl ParquetFile {
         &self.metadata
     }
 
-    /// Its bytes.
+    /// Size in bytes.
     pub(super) fn bytes(&self) -> u64 {
         match &self.source {
             Source::Local(identity) => identity.bytes,
@@ -201,10 +201,10 @@ impl ParquetFile {
         }
     }
 
-    /// The place where a column chunk is.
+    /// The byte range of a column chunk.
     ///
     /// # Errors
-    /// A footer that says nonsense.
+    /// An invalid footer.
     pub(super) fn chunk_range(&self, group: usize, column: usize) -> Result<Range<u64>> {
         let chunk = self.metadata().row_group(group).column(column);
         let first = chunk.dictionary_page_offset().filter(|&offset| offset > 0 && offset < chunk.data_page_offset());
@@ -220,7 +220,7 @@ impl ParquetFile {
     /// Opens a local file again.
     ///
     /// # Errors
-    /// A file that is gone, or another one.
+    /// A file that is gone, or has been replaced.
     pub(super) fn handle(&self, place: &(dyn Fn() -> String + Sync)) -> Result<File> {
         let handle = File::open(&self.path).map_err(FormatError::io("cannot open", &self.path))?;
         let found = handle.metadata().map_err(FormatError::io("cannot open", &self.path))?;
@@ -230,10 +230,10 @@ impl ParquetFile {
         }
     }
 
-    /// The reader of the bytes `wanted` of a column chunk, which `place` names.
+    /// A reader of the bytes `wanted` of a column chunk; `place` names it in errors.
     ///
     /// # Errors
-    /// A file that is gone, or another one.
+    /// A file that is gone, or has been replaced.
     pub(super) fn reader<'a>(
         &'a self,
         chunk: (usize, usize),
@@ -247,10 +247,10 @@ impl ParquetFile {
         Ok(Reader { file: self, bytes, place })
     }
 
-    /// The bytes of `ranges`, which lie in the file, or some of which `place` names.
+    /// The bytes of `ranges` of the file; `place` names them in errors.
     ///
     /// # Errors
-    /// A file that is gone, or another one.
+    /// A file that is gone, or has been replaced.
     pub(super) fn read_ranges(
         &self,
         ranges: &[Range<u64>],
@@ -275,10 +275,10 @@ impl ParquetFile {
         &self.kept
     }
 
-    /// The place where the pages of column `column` of row group `group` are.
+    /// The pages of column `column` of row group `group`.
     ///
     /// # Errors
-    /// Headers that are none, or that do not fit the footer.
+    /// Invalid headers, or headers that contradict the footer.
     pub(super) fn pages(&self, group: usize, column: usize) -> Result<Arc<PageMap>> {
         if let Some(known) = self.kept.lock().pages.get(&(group, column)) {
             return Ok(known.clone());
@@ -288,7 +288,7 @@ impl ParquetFile {
         Ok(map)
     }
 
-    /// Damage of a part of the file.
+    /// An error for damage in a part of the file.
     pub(super) fn corrupt(&self, place: String, detail: impl Into<String>) -> FormatError {
         FormatError::Corrupt { path: self.path.clone(), segment: Some(place), detail: detail.into() }
     }
@@ -308,7 +308,7 @@ pub(super) struct Reader<'a> {
 
 enum ReaderBytes {
     File(File),
-    /// Bytes of parts of the file, each from an offset on.
+    /// Bytes of parts of the file, each with its offset.
     Memory(ChunkParts),
 }
 
@@ -316,7 +316,7 @@ impl Reader<'_> {
     /// Fills `out` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// A file that cannot be read, or that ends before.
+    /// A file that cannot be read, or that ends too early.
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let handle = match &self.bytes {
             ReaderBytes::File(handle) => handle,
@@ -335,7 +335,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Damage of what is read.
+    /// An error for damage in the data read.
     pub fn corrupt(&self, detail: impl Into<String>) -> FormatError {
         self.file.corrupt((self.place)(), detail)
     }

@@ -1,4 +1,4 @@
-//! Bytes of a fixed number in Parquet files: UUIDs where the file says that they are, else bytes like others.
+//! Fixed-size byte arrays in Parquet files: UUIDs if the file declares them so, otherwise binary values.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use parquet::file::metadata::ParquetMetaData;
 
 use crate::segment::UUID_BYTES;
 
-/// The schema of the rows of files with these footers, which Arrow's reader takes to be of `schema`: bytes of a fixed number are `Binary`, but
-/// for UUIDs. No field has an extension type.
+/// The schema of the rows of files with these footers, for which Arrow's reader returns `schema`: fixed-size byte arrays become `Binary`, except
+/// UUIDs. No field has an extension type.
 pub fn with_uuids(schema: &SchemaRef, footers: &[impl AsRef<ParquetMetaData>]) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
         let mut leaves = leaves_of(field.name(), footers).into_iter();
@@ -18,7 +18,7 @@ pub fn with_uuids(schema: &SchemaRef, footers: &[impl AsRef<ParquetMetaData>]) -
     Arc::new(Schema::new_with_metadata(fields.collect::<Fields>(), schema.metadata().clone()))
 }
 
-/// Whether columns of a schema have bytes of a fixed number in them.
+/// Whether columns of a schema contain fixed-size byte arrays.
 pub fn has_fixed_bytes(schema: &Schema) -> bool {
     schema.fields().iter().any(|field| has_fixed(field.data_type()))
 }
@@ -51,7 +51,7 @@ fn leaves_of(name: &str, footers: &[impl AsRef<ParquetMetaData>]) -> Vec<bool> {
     all
 }
 
-/// `field` whose leaves are, in their order, of UUIDs or not.
+/// `field` with its leaves, in order, marked as UUIDs or not.
 fn typed(field: &FieldRef, leaves: &mut impl Iterator<Item = bool>) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::List(element) => DataType::List(typed(element, leaves)),
@@ -83,7 +83,7 @@ mod tests {
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
 
-    /// The footer of a file of this schema without rows.
+    /// The footer of a file with this schema and without rows.
     fn footer(message: &str) -> Arc<ParquetMetaData> {
         let mut file = vec![];
         let schema = Arc::new(parse_message_type(message).unwrap());

@@ -1,7 +1,7 @@
-//! The place where the pages of a column chunk are and between which bounds their values lie, by the indexes that writers may leave in a file.
+//! Positions of the pages of a column chunk and bounds of their values, from the indexes that writers may store in a file.
 //!
-//! They are read only where a filter might leave out pages by them. Nobody has to believe them: an index that contradicts itself or the
-//! footer is as good as none, and what is read by one is compared with the page headers there, and with its bounds.
+//! They are read only if a filter might skip pages by them. They are not trusted: an index that contradicts itself or the footer is ignored, and data
+//! read by one are compared with the page headers, and with its bounds.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,31 +17,31 @@ use super::thrift::{ColumnIndex, OffsetIndex, column_index, offset_index};
 use super::types::{Kind, StoredType};
 use crate::Result;
 
-/// Bytes of an index or a filter that are read at most.
+/// Largest size of an index or a filter that is read, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The place where a page is.
+/// The position of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Location {
     pub offset: u64,
-    /// Its bytes, header included.
+    /// Its size in bytes, including the header.
     pub bytes: u64,
     /// The row of the row group that its first value is.
     pub first_row: u64,
 }
 
-/// The place where the data pages of a column chunk are: at least one.
+/// The positions of the data pages of a column chunk: at least one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Locations {
     pages: Vec<Location>,
-    /// Of the row group.
+    /// Number of rows of the row group.
     rows: u64,
     /// Bytes in front of the first page: a dictionary's.
     pub dictionary: Range<u64>,
 }
 
 impl Locations {
-    /// The pages of a column chunk of `rows` rows by `index`, whose bytes are at `chunk`; `None` where that cannot be.
+    /// The pages of a column chunk of `rows` rows by `index`, whose bytes are at `chunk`; `None` if that is inconsistent.
     pub(super) fn of(index: &OffsetIndex, chunk: Range<u64>, rows: u64) -> Option<Self> {
         let (mut pages, mut end) = (Vec::with_capacity(index.pages.len()), chunk.start);
         for (number, page) in index.pages.iter().enumerate() {
@@ -89,14 +89,14 @@ impl Locations {
         self.page_of(rows.start)..self.page_of(rows.end - 1) + 1
     }
 
-    /// Bytes of the pages that have no other rows than those of `rows`.
+    /// Bytes of the pages whose rows all are in `rows`.
     pub fn bytes_within(&self, rows: &Range<u64>) -> u64 {
         let first = self.pages.partition_point(|page| page.first_row < rows.start);
         let within = (first..self.len()).take_while(|&page| self.rows_of(page).end <= rows.end);
         within.map(|page| self.pages[page].bytes).sum()
     }
 
-    /// The bytes that are read for `rows`: the dictionary's, and those of pages, neighbours together.
+    /// The byte ranges to read for `rows`: the dictionary's, and those of pages, with neighbours merged.
     pub fn bytes_of(&self, rows: &Range<u64>) -> Vec<Range<u64>> {
         let mut ranges = vec![self.dictionary.clone()];
         ranges.retain(|range| !range.is_empty());
@@ -110,10 +110,10 @@ impl Locations {
     }
 }
 
-/// The facts about the values of a page, or of several.
+/// Facts about the values of a page, or of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageBounds {
-    /// No value has a rank ([`crate::pruning`]) outside of these; `None`: there is no value. Those of floats leave out NaN.
+    /// Bounds of the ranks ([`crate::pruning`]) of values; `None` without values. For floats, NaN is excluded.
     pub ranks: Option<(i128, i128)>,
     /// Whether there may be NULLs.
     pub nulls: bool,
@@ -121,7 +121,7 @@ pub struct PageBounds {
     pub nan: bool,
 }
 
-/// By page, what `index` says of a column chunk; `None` where that cannot be.
+/// Per page, the claims of `index` about a column chunk; `None` if they are inconsistent.
 fn bounds_of(
     index: &ColumnIndex,
     locations: &Locations,
@@ -173,7 +173,7 @@ fn has_order(pages: &[PageBounds], order: i64) -> bool {
     }
 }
 
-/// Whether bounds are those that the footer has for all pages together. Strings are cut in either place, in different ways.
+/// Whether the pages' bounds match the footer's bounds of the whole chunk. Strings may be truncated in both, in different ways.
 fn fits(pages: &[PageBounds], index: &ColumnIndex, ty: &StoredType, chunk: &ColumnChunkMetaData) -> bool {
     let Some(stats) = chunk.statistics() else { return true };
     let nulls = index.nulls.as_ref().map(|nulls| nulls.iter().sum::<i64>());
@@ -192,7 +192,7 @@ fn fits(pages: &[PageBounds], index: &ColumnIndex, ty: &StoredType, chunk: &Colu
     same(least, stats.min_bytes_opt()) && same(greatest, stats.max_bytes_opt())
 }
 
-/// A range of bytes that a footer names, where that can be.
+/// A byte range in a footer, if it is possible.
 fn range(file: &ParquetFile, offset: Option<i64>, length: Option<i32>) -> Option<Range<u64>> {
     let start = u64::try_from(offset?).ok()?;
     let length = u64::try_from(length?).ok().filter(|&length| length > 0 && length <= MOST_BYTES)?;
@@ -203,7 +203,7 @@ fn range(file: &ParquetFile, offset: Option<i64>, length: Option<i32>) -> Option
 type ChunkId = (usize, usize);
 
 impl ParquetFile {
-    /// The place where the pages of `chunks` are, for each: what is not known yet is read, all of it at once. `None` where a file does not say.
+    /// The page positions of each of `chunks`: reads those not known yet, all at once. `None` for files without them.
     ///
     /// # Errors
     /// A file that cannot be read, or has changed.
@@ -221,7 +221,7 @@ impl ParquetFile {
         self.kept(chunks, known, place, decode, |kept, chunk, found| drop(kept.locations.insert(chunk, found)))
     }
 
-    /// Between which bounds the values of the pages of `chunks`, of types `types`, are; by page, in the order of [`ParquetFile::locations`].
+    /// The bounds of the values of the pages of `chunks`, of types `types`: by page, in the order of [`ParquetFile::locations`].
     ///
     /// # Errors
     /// A file that cannot be read, or has changed.
@@ -252,7 +252,7 @@ impl ParquetFile {
         self.kept(chunks, known, place, decode, |kept, chunk, found| drop(kept.bounds.insert(chunk, found)))
     }
 
-    /// The Bloom filters of `chunks`. `None` where a file has none, or one that takes more to read than half of the values do.
+    /// The Bloom filters of `chunks`. `None` for files without one, or with one larger than half of the values.
     ///
     /// # Errors
     /// A file that cannot be read, or has changed.
@@ -270,7 +270,7 @@ impl ParquetFile {
         self.kept(chunks, known, place, decode, |kept, chunk, found| drop(kept.filters.insert(chunk, found)))
     }
 
-    /// The entries of `chunks` that `known` has kept; of others the results of `decode` for the bytes at `place`, which is kept by `keep`.
+    /// The entries of `chunks` in `known`; for others the results of `decode` for the bytes at `place`, which `keep` stores.
     fn kept<T: Clone>(
         &self,
         chunks: &[ChunkId],

@@ -11,10 +11,10 @@ use parquet::file::statistics::Statistics;
 use super::index::Locations;
 use super::thrift::{OffsetIndex, PageLocation};
 
-/// Nothing, or the mistake.
+/// Ok, or a description of the contradiction.
 type Checked = std::result::Result<(), String>;
 
-/// An offset index as it is stored.
+/// The stored form of an offset index.
 pub(super) fn stored(index: &OffsetIndexMetaData) -> OffsetIndex {
     let location = |page: &parquet::file::page_index::offset_index::PageLocation| PageLocation {
         offset: page.offset,
@@ -24,7 +24,7 @@ pub(super) fn stored(index: &OffsetIndexMetaData) -> OffsetIndex {
     OffsetIndex { pages: index.page_locations().iter().map(location).collect() }
 }
 
-/// Whether the column index of a column chunk, whose pages are at `locations`, fits them and the footer's statistics.
+/// Checks the column index of a column chunk, whose pages are at `locations`, against them and the footer's statistics.
 pub(super) fn check_index(
     index: &ColumnIndexMetaData,
     chunk: &ColumnChunkMetaData,
@@ -57,7 +57,7 @@ pub(super) fn check_index(
             }
         };
     }
-    /// The same of the bounds of pages that have values.
+    /// The same for the bounds of pages with values.
     macro_rules! bounds {
         ($index:expr, $unsigned:ty) => {{
             let pairs = $index.min_values_iter().zip($index.max_values_iter());

@@ -1,25 +1,25 @@
-//! Parquet files as devices read them: column chunks as they are stored, whose pages a device decompresses and decodes.
+//! Parquet files for devices: column chunks in their stored form, whose pages a device decompresses and decodes.
 //!
-//! - [`file`](mod@file): a file that has been opened: its footer, its identity, what has been found out about its pages;
-//! - `check`: what a file says of itself, held against each other before anything is read by it;
-//! - `damage`: which column chunk does not decode;
-//! - `columns`: columns encoded anew, as those of tables;
-//! - `distinct`: about how many different values a column has;
-//! - `fixed_bytes`: which bytes of a fixed number are UUIDs;
+//! - [`file`](mod@file): an opened file: its footer, its identity, and known facts about its pages;
+//! - `check`: consistency checks of a file's claims before they are used;
+//! - `damage`: the column chunk that cannot be decoded;
+//! - `columns`: columns re-encoded as those of tables;
+//! - `distinct`: estimated number of distinct values of a column;
+//! - `fixed_bytes`: distinction of UUIDs from other fixed-size byte arrays;
 //! - `remote`: files that are read by ranges over a network;
-//! - `places`: where everything lies in what travels and in what is made of it;
-//! - `promise`: columns of those before they are read: what footers say of them;
-//! - `thrift`, `pages`: page headers, and where the pages of a column chunk are;
-//! - `index`: where pages are and between which bounds their values lie, by the indexes that a file may have;
-//! - `index_check`: whether those that come with a footer fit it;
-//! - [`refine`](mod@refine): a table without the rows that these rule out;
-//! - `prefixes`: what strings take that are stored as parts of the ones before them;
-//! - `types`: which columns a device decodes, and what the statistics of a row group say in terms of this crate;
-//! - [`slice`](mod@slice): a column of up to 2^20 rows of a row group: what of it travels, and what is made of it;
-//! - `table`: the row groups of some files as a [`crate::TableSnapshot`], by which programs are planned and rows are skipped.
+//! - `places`: positions in the data sent to the device and in its work area;
+//! - `promise`: columns of remote files before they are read, based on the footer's claims;
+//! - `thrift`, `pages`: page headers, and the pages of a column chunk;
+//! - `index`: positions and bounds of pages, from the indexes that a file may have;
+//! - `index_check`: checks of these indexes against the footer;
+//! - [`refine`](mod@refine): a table without the rows that indexes rule out;
+//! - `prefixes`: size of prefix-encoded strings;
+//! - `types`: columns that a device decodes, and conversion of a row group's statistics;
+//! - [`slice`](mod@slice): a column of up to 2^20 rows of a row group: the data sent to the device, and the result there;
+//! - `table`: the row groups of some files as a [`crate::TableSnapshot`], for planning and pruning.
 //!
-//! Files are read with positioned reads, not mapped: a file that somebody changes or makes shorter is an error, not a signal. What a footer or a page
-//! header says is checked before anything is placed by it, and once more by the device, which touches nothing outside of a page.
+//! Files are read with positioned reads, not mapped: a concurrent change or truncation of a file is an error, not a signal. The claims of footers and
+//! page headers are checked before use, and again by the device, which accesses nothing outside of a page.
 
 pub mod file;
 pub mod refine;

@@ -1,4 +1,4 @@
-//! The place where the pages of a column chunk are.
+//! The pages of a column chunk.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::index::Locations;
 use super::thrift::{HeaderError, PageHeader, PageKind, page_header};
 use crate::Result;
 
-/// Bytes that are read for a page header first, and at most: with its statistics it may be longer.
+/// Number of bytes read for a page header at first, and at most: with statistics it may be longer.
 const FIRST_READ: usize = 512;
 const MOST_READ: usize = 1 << 20;
 
@@ -18,16 +18,16 @@ const MOST_READ: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     pub header: PageHeader,
-    /// The place in the file where its bytes begin, behind the header.
+    /// Offset in the file of its bytes after the header.
     pub offset: u64,
     /// The row of the row group that its first value is; 0 for dictionaries.
     pub first_row: u64,
 }
 
-/// The way a page's bytes are decompressed.
+/// The codec of a page's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageCodec {
-    /// Not at all.
+    /// Not compressed.
     None,
     /// Snappy.
     Snappy,
@@ -40,7 +40,7 @@ pub enum PageCodec {
 }
 
 impl PageCodec {
-    /// Of a column chunk; [`PageCodec::None`] also for those that only DataFusion undoes.
+    /// The codec of a column chunk; [`PageCodec::None`] also for those that only DataFusion supports.
     pub(super) fn of(compression: Compression) -> Self {
         match compression {
             Compression::SNAPPY => PageCodec::Snappy,
@@ -56,14 +56,14 @@ impl PageCodec {
 #[derive(Debug)]
 pub(super) struct PageMap {
     pub dictionary: Option<Page>,
-    /// In row order; they hold all rows of the row group.
+    /// Data pages in row order; they contain all rows of the row group.
     pub data: Vec<Page>,
     pub codec: PageCodec,
     /// The reason why a device does not decode the chunk.
     pub host: Option<String>,
 }
 
-/// Encodings, by their numbers in the specification.
+/// Encodings, by number in the specification.
 pub(super) const PLAIN: i32 = 0;
 pub(super) const PLAIN_DICTIONARY: i32 = 2;
 pub(super) const RLE: i32 = 3;
@@ -119,7 +119,7 @@ impl PageMap {
         Ok(map)
     }
 
-    /// Reads the headers of those pages of a column chunk that have some of `rows`, and of its dictionary, which are where `locations` says.
+    /// Reads the headers of the pages of a column chunk that contain some of `rows`, and of its dictionary, at the positions `locations`.
     pub fn of_rows(
         file: &ParquetFile,
         (group, column): (usize, usize),
@@ -159,7 +159,7 @@ impl PageMap {
         Ok(map)
     }
 
-    /// The claims of a footer about a column chunk.
+    /// An empty page map with the footer's claims about a column chunk.
     pub fn empty(file: &ParquetFile, group: usize, column: usize) -> Self {
         let compression = file.metadata().row_group(group).column(column).compression();
         let codec = PageCodec::of(compression);
@@ -168,7 +168,7 @@ impl PageMap {
         Self { dictionary: None, data: vec![], codec, host }
     }
 
-    /// Notes what of a page a device does not decode.
+    /// Records features of a page that devices do not decode.
     fn note(&mut self, header: &PageHeader) {
         let dictionary = matches!(header.encoding, PLAIN_DICTIONARY | RLE_DICTIONARY);
         let encoded = match header.kind {
@@ -188,11 +188,11 @@ impl PageMap {
     }
 }
 
-/// The values in the dictionary of a column chunk; `None` where it has none, or where pages without it follow.
+/// The number of values in the dictionary of a column chunk; `None` if it has none, or if pages without it follow.
 pub(super) fn dictionary_header(file: &ParquetFile, group: usize, column: usize) -> Option<u64> {
     let chunk = file.metadata().row_group(group).column(column);
     let begin = u64::try_from(chunk.dictionary_page_offset()?).ok()?;
-    // A writer gives a dictionary up for values that hardly repeat.
+    // A writer gives up a dictionary for values that hardly repeat.
     let is_only = |encoding| chunk.page_encoding_stats_mask().is_none_or(|mask| mask.is_only(encoding));
     if !is_only(Encoding::RLE_DICTIONARY) && !is_only(Encoding::PLAIN_DICTIONARY) {
         return None;
@@ -212,7 +212,7 @@ fn encoding_name(encoding: i32) -> String {
     }
 }
 
-/// The page header between `at` and `end`, and its length.
+/// Reads the page header between `at` and `end`, with its length.
 fn header(reader: &Reader<'_>, (at, end): (u64, u64)) -> Result<(PageHeader, usize)> {
     let mut room = FIRST_READ;
     loop {

@@ -1,4 +1,4 @@
-//! The place where the parts of an image and of a work area lie, and what both take at most where only the footer has been read.
+//! Positions of the parts of an image and of a work area, and upper bounds of their sizes for columns of which only the footer has been read.
 
 use super::PageCodec;
 use super::slice::PageCodecs;
@@ -6,20 +6,20 @@ use super::table::ParquetColumn;
 use super::types::Kind;
 use crate::{SegmentLayout, ValueLayout};
 
-/// Bytes of the header and of a page's descriptor (`ParquetChunk`, `ParquetPage` of `kernels/parquet.cuh`).
+/// Sizes in bytes of the header and of a page's descriptor (`ParquetChunk`, `ParquetPage` of `kernels/parquet.cuh`).
 pub(super) const HEADER: u64 = 96;
 pub(super) const PAGE: u64 = 96;
 
-/// Values that a warp decodes: a page has tiles of them.
+/// Number of values that a warp decodes: the size of a page's tiles.
 pub(super) const TILE: u64 = 1024;
 
 /// A library for batches takes scratch memory by its largest page: larger ones are the host's.
 pub(super) const MAX_BATCH_PAGE: u64 = 16 << 20;
 
-/// Bytes that may be read behind the last of a page.
+/// Number of bytes that may be read past the end of a page.
 pub(super) const SLACK: u64 = 16;
 
-/// Gives out places behind each other.
+/// Allocates consecutive positions.
 pub(super) struct Places(pub u64);
 
 impl Places {
@@ -30,14 +30,14 @@ impl Places {
     }
 }
 
-/// The place where values, and the bits of those that are not NULL, are placed in a work area.
+/// Allocates the values, and the validity bits, in a work area.
 pub(super) fn take_values(column: &ParquetColumn, work: &mut Places) -> [u64; 2] {
     let rows = column.rows.end - column.rows.start;
     let values = work.take(rows * u64::from(column.ty.made));
     [values, work.take(if column.has_nulls() { rows.div_ceil(64) * 8 } else { 0 })]
 }
 
-/// The place in its work area where the values of a column lie, whatever its pages are.
+/// Position of a column's values in its work area, which does not depend on its pages.
 pub(super) fn chunk_layout(column: &ParquetColumn) -> SegmentLayout {
     let (ty, [values, valid]) = (&column.ty, take_values(column, &mut Places(0)));
     let offset = values as usize;
@@ -48,10 +48,10 @@ pub(super) fn chunk_layout(column: &ParquetColumn) -> SegmentLayout {
     SegmentLayout { validity: column.has_nulls().then_some(valid as usize), values }
 }
 
-/// The bytes that a place takes beyond its contents, at most.
+/// Largest padding of a position, in bytes.
 const PAD: u64 = 15;
 
-/// Bytes of the image of a column of at most so many pages, which have so many bytes as they are stored, and decompressed.
+/// Upper bound of the image size of a column with so many pages, stored bytes and decompressed bytes.
 pub(super) fn most_image_bytes(
     (codec, codecs): (PageCodec, PageCodecs),
     (stored, uncompressed): (u64, u64),
@@ -62,8 +62,8 @@ pub(super) fn most_image_bytes(
     HEADER + PAGE * pages + PAD + bytes + (SLACK + PAD) * pages
 }
 
-/// Bytes of the work area of a column of at most so many pages, which have so many bytes decompressed; `deltas`: some values may be stored
-/// as differences. Where values are made of parts of others, it takes more.
+/// Upper bound of the work area of a column with so many pages and decompressed bytes; `deltas`: some values may be stored as differences.
+/// Prefix-encoded values take more.
 pub(super) fn most_work_bytes(
     column: &ParquetColumn,
     (codec, codecs): (PageCodec, PageCodecs),
@@ -73,7 +73,7 @@ pub(super) fn most_work_bytes(
     let (ty, rows) = (&column.ty, column.rows.end - column.rows.start);
     let mut work = Places(0);
     take_values(column, &mut work);
-    // No more entries of dictionaries than rows, each behind its length.
+    // Dictionaries have at most as many entries as rows, each after its length.
     work.take(if ty.kind == Kind::Text { (4 * rows).min(uncompressed) } else { 0 });
     let tiles = rows / TILE + pages;
     work.take(if codecs.has(codec) { uncompressed + (SLACK + PAD) * pages } else { 0 });

@@ -1,8 +1,7 @@
-//! The room for strings of which each is stored as the part it does not share with the one before (DELTA_BYTE_ARRAY). Nothing in a page's
-//! header bounds it that is worth having, and what footers say of it is wrong where PyArrow 26 wrote them: the lengths are added up.
+//! The size of prefix-encoded strings (DELTA_BYTE_ARRAY), of which each stores only the part that it does not share with the one before. Page headers
+//! contain no useful bound, and footers written by PyArrow 26 a wrong one: the lengths are summed.
 
-/// Bytes of all strings of a page together, of which there are at most `most`, and whose levels are not among `values`; `None` where that
-/// is no page of such strings.
+/// Total bytes of the strings of a page, at most `most` strings; `values` excludes levels. `None` if the page is not valid.
 pub(super) fn made_bytes(values: &[u8], most: u64) -> Option<u64> {
     let mut prefixes = vec![];
     let read = differences(values, most, |prefix| {
@@ -13,7 +12,7 @@ pub(super) fn made_bytes(values: &[u8], most: u64) -> Option<u64> {
     let mut before = 0;
     let rest = &values[read..];
     let read = differences(rest, most, |suffix| {
-        // Of the string before it, whose bytes are here.
+        // Shared with the string before it, whose bytes are in this page.
         let prefix = *own.next().filter(|prefix| **prefix <= before)?;
         stored = stored.checked_add(suffix).filter(|stored| *stored <= rest.len() as u64)?;
         before = prefix + suffix;
@@ -23,8 +22,8 @@ pub(super) fn made_bytes(values: &[u8], most: u64) -> Option<u64> {
     (own.next().is_none() && stored <= (rest.len() - read) as u64).then_some(all)
 }
 
-/// Gives integers that are stored as differences (DELTA_BINARY_PACKED), at most `most`, none of which is below 0, to `each`, which may say that
-/// enough is known; tells the bytes that they take.
+/// Passes integers stored as differences (DELTA_BINARY_PACKED), at most `most`, all non-negative, to `each`, which may stop early. Returns the number
+/// of bytes that they take.
 fn differences(data: &[u8], most: u64, mut each: impl FnMut(u64) -> Option<()>) -> Option<usize> {
     let mut at = 0;
     let (block, miniblocks) = (varint(data, &mut at)?, varint(data, &mut at)?);
@@ -64,7 +63,7 @@ fn differences(data: &[u8], most: u64, mut each: impl FnMut(u64) -> Option<()>) 
     Some(at)
 }
 
-/// `width` bits (at most 64) from bit `first` on; those behind the end are 0.
+/// `width` bits (at most 64) from bit `first` on; bits past the end are 0.
 fn bits_at(data: &[u8], first: u64, width: u32) -> u64 {
     if width == 0 {
         return 0;

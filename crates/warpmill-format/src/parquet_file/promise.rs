@@ -1,7 +1,7 @@
 //! Columns of remote files before they are read.
 //!
-//! The claims of a footer about a column chunk suffice to generate kernels, and to make room for its pages by bounds: a scan can begin while most
-//! of its data is still to come. Where the pages are is known when they have come, and then whether they keep to the bounds.
+//! The claims of a footer about a column chunk suffice to generate kernels, and to allocate memory for its pages by upper bounds: a scan can begin
+//! while most of its data are in transit. Page positions are known after the data have arrived, which also shows whether they stay within the bounds.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::slice::{ParquetChunk, ParquetSlice};
 use super::table::ParquetColumn;
 use crate::{Result, SegmentLayout};
 
-/// Rows and bytes of a page that writers make larger, all but for the last one of a column chunk.
+/// Smallest number of rows and bytes of a page from ordinary writers, except the last one of a column chunk.
 const LEAST_ROWS: u64 = 4096;
 const LEAST_BYTES: u64 = 4096;
 
-/// Bytes of a column chunk: footers that claim more are of no use.
+/// Largest size of a column chunk, in bytes: footers that claim more are not used.
 const MOST_BYTES: u64 = 1 << 40;
 
-/// Encodings of which nothing has to be read before there is room for their values. Levels may be called bit-packed where there are none.
+/// Encodings whose values' size can be bounded without reading. Levels may be declared as bit-packed although there are none.
 const FORESEEN: [Encoding; 8] = [
     Encoding::PLAIN,
     Encoding::PLAIN_DICTIONARY,
@@ -37,14 +37,14 @@ const FORESEEN: [Encoding; 8] = [
     Encoding::BYTE_STREAM_SPLIT,
 ];
 
-/// A column of a row group of a remote file, which a device will decode if it is what the footer lets expect.
+/// A column of a row group of a remote file that a device will decode if its pages match the footer's claims.
 #[derive(Debug)]
 pub struct ParquetPromise {
     column: ParquetColumn,
     codecs: PageCodecs,
     codec: PageCodec,
     range: Range<u64>,
-    /// Pages, a dictionary included, at most.
+    /// Upper bound of the number of pages, including a dictionary.
     pages: u64,
     image: u64,
     work: u64,
@@ -52,8 +52,8 @@ pub struct ParquetPromise {
 }
 
 impl ParquetPromise {
-    /// For a device that undoes `codecs`; `None` where the file is local, where only a part of a row group is wanted, where sizes depend on
-    /// values, where the footer is of no use, and where another column chunk of the file was not what was promised.
+    /// A promise for a device that decompresses `codecs`; `None` if the file is local, if only a part of a row group is needed, if sizes depend on
+    /// values, if the footer is unusable, or if another column chunk of the file broke its promise.
     pub(crate) fn of(column: &ParquetColumn, codecs: PageCodecs) -> Option<Self> {
         let (file, (group, leaf)) = column.chunk_of();
         let metadata = file.metadata().row_group(group);
@@ -86,7 +86,7 @@ impl ParquetPromise {
         (self.column.rows.end - self.column.rows.start) as usize
     }
 
-    /// The place where values and the bits of those that are not NULL will lie in the work area.
+    /// Position of the values and validity bits in the work area.
     pub fn layout(&self) -> SegmentLayout {
         chunk_layout(&self.column)
     }
@@ -101,7 +101,7 @@ impl ParquetPromise {
         self.range.end - self.range.start
     }
 
-    /// Bytes that travel, at most.
+    /// Upper bound of the bytes sent to the device.
     pub fn image_bytes(&self) -> u64 {
         self.image
     }
@@ -111,12 +111,12 @@ impl ParquetPromise {
         self.work
     }
 
-    /// The codec of its pages, whoever undoes it.
+    /// The codec of its pages, decompressed by host or device.
     pub fn codec(&self) -> PageCodec {
         self.codec
     }
 
-    /// The number of pages that a library for batches decompresses on the device, and the bytes of the largest then, at most.
+    /// Upper bounds of the number of pages that a batch library decompresses on the device, and of the largest page's decompressed bytes.
     pub fn batch_pages(&self) -> (u64, u64) {
         if matches!(self.codec, PageCodec::Zstd | PageCodec::Gzip) && self.codecs.has(self.codec) {
             (self.pages, self.uncompressed.min(MAX_BATCH_PAGE))
@@ -125,10 +125,10 @@ impl ParquetPromise {
         }
     }
 
-    /// The chunk itself, which is read unless that was done before; `None`: not what was promised.
+    /// The chunk itself, which is read unless that was done before; `None` if it breaks the promise.
     ///
     /// # Errors
-    /// A file that cannot be read, or has changed; page headers that are none, or that do not fit the footer or each other.
+    /// A file that cannot be read, or has changed; invalid page headers, or headers that contradict the footer or each other.
     pub fn open(&self) -> Result<Option<Arc<ParquetSlice>>> {
         let (pages, largest) = self.batch_pages();
         let fits = |slice: &Arc<ParquetSlice>| {
@@ -148,13 +148,12 @@ impl ParquetPromise {
         }
     }
 
-    /// Bytes of what there is no room to keep that may be ahead of those who need it.
+    /// Limit in bytes for data read ahead that cannot be kept.
     pub fn window(&self) -> u64 {
         self.column.file.remote().map_or(0, |remote| remote.room.window())
     }
 
-    /// Takes room for those of `promises` that are not kept yet, so that they will be until the scan has ended; gives the positions of those
-    /// for which there is none.
+    /// Reserves room for those of `promises` that are not kept yet, until the scan ends. Returns the positions of those without room.
     pub fn claim(promises: &[&Self]) -> Vec<usize> {
         let has_room = |promise: &Self| {
             promise.is_kept() || promise.column.file.remote().is_some_and(|it| it.room.take(promise.stored_bytes()))
@@ -162,7 +161,7 @@ impl ParquetPromise {
         (0..promises.len()).filter(|&position| !has_room(promises[position])).collect()
     }
 
-    /// Reads those of `promises` that are not kept: several files at a time, of each all together.
+    /// Reads those of `promises` that are not kept: several files at a time, each with all its ranges together.
     ///
     /// # Errors
     /// Files that cannot be read, or have changed.
@@ -174,7 +173,7 @@ impl ParquetPromise {
         read_files(wanted, Remote::fetch)
     }
 
-    /// Forgets what was read of `promises`: it is read again if it should be wanted.
+    /// Drops the data of `promises`; they are read again if needed.
     pub fn forget(promises: &[&Self]) {
         for promise in promises {
             let (file, chunk) = promise.column.chunk_of();

@@ -1,8 +1,8 @@
-//! Tables of Parquet files without the rows that the indexes of their pages, or Bloom filters, rule out.
+//! Tables of Parquet files without the rows that page indexes or Bloom filters rule out.
 //!
-//! Pages of different columns begin at different rows. Rows are tested in ranges between the starts of pages of the columns that a filter
-//! names; what is left of a row segment becomes one row segment, or several where that saves bytes. Each reads the pages that have
-//! some of its rows: values of other rows are decoded and dropped.
+//! Pages of different columns begin at different rows. Rows are tested in ranges between page starts of the filters' columns; the remaining rows of a
+//! row segment become one row segment, or several if that saves bytes. Each reads the pages that contain some of its rows: values of other rows are
+//! decoded and dropped.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,15 +19,15 @@ use super::types::{Kind, StoredType};
 use crate::table::{RowSegment, Source, Version, VersionChunk};
 use crate::{ColumnStats, Result, StatValue, TableSnapshot};
 
-/// A row segment more costs as much as reading so many bytes of each of its columns.
+/// Cost of an additional row segment, in bytes read per column.
 const SEGMENT_BYTES: u64 = 4 << 10;
 
-/// The rows that [`refine`] left out.
+/// The parts that [`refine`] ruled out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Row segments of which nothing is left.
+    /// Number of row segments ruled out completely.
     pub segments: u64,
-    /// Ranges of rows that were ruled out, each between starts of pages.
+    /// Number of row ranges, between page starts, that were ruled out.
     pub zones: u64,
     /// The ranges that Bloom filters ruled out: row segments.
     pub by_bloom: u64,
@@ -39,7 +39,7 @@ pub struct LeftOut {
     pub nanos: u64,
 }
 
-/// A value that a Bloom filter is asked for.
+/// A value to test against a Bloom filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilterValue {
     /// An integer, a decimal (unscaled), a date, a time.
@@ -48,7 +48,7 @@ pub enum FilterValue {
     Text(String),
 }
 
-/// Values of which a row that is wanted has one.
+/// A set of values: wanted rows have one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterTest {
     /// The table's column.
@@ -61,25 +61,25 @@ pub struct FilterTest {
 pub struct PageTest<'a> {
     /// The table's columns that are read.
     pub read: &'a [usize],
-    /// The columns that `excludes` knows something about.
+    /// The columns that `excludes` restricts.
     pub tested: &'a [usize],
     /// Row segments that need not be looked at.
     pub skip: &'a dyn Fn(usize) -> bool,
-    /// Whether no row is wanted of those with such values, by column of `tested`; `None`: nothing is known of them.
+    /// Whether rows with such values, by column of `tested`, can be skipped; `None`: values unknown.
     pub excludes: &'a dyn Fn(&[Option<PageBounds>]) -> bool,
-    /// All of these hold of rows that are wanted.
+    /// All of these hold for wanted rows.
     pub filters: &'a [FilterTest],
 }
 
 /// A row group and a leaf.
 type ChunkId = (usize, usize);
 
-/// Of the column chunks of some files, by their addresses, what was read of them.
+/// Data read for column chunks, by file address.
 type Found<T> = HashMap<(usize, ChunkId), Option<Arc<T>>>;
 
-/// `table`, of Parquet files, without rows that are not wanted; `None`: nothing of it can be left out. Reads indexes and Bloom filters,
-/// where files have them, of those columns only that are asked for, and only once for each file. An index that contradicts itself or the
-/// footer rules out nothing.
+/// `table`, of Parquet files, without unwanted rows; `None` if nothing can be skipped. Reads indexes and Bloom filters, if files have them, of the
+/// tested columns only, and once per file. An index that contradicts itself or the footer rules out
+/// nothing.
 ///
 /// # Errors
 /// Files that cannot be read, or have changed.
@@ -92,7 +92,7 @@ pub fn refine(table: &TableSnapshot, test: &PageTest<'_>) -> Result<Option<Arc<T
         of_file.file.page_bounds(&of_file.chunks, &|chunk| of_file.types[&chunk.1].clone())
     })?;
     let mut pages = Pages { version, bounds, locations: locations(version, &segments, test.tested)? };
-    // The rest of row segments, and those of them that are worth a look at filters.
+    // The remaining rows of row segments, and the segments whose filters are worth reading.
     let mut left: HashMap<usize, Vec<Range<u64>>> = HashMap::new();
     let mut out = LeftOut::default();
     for &segment in &segments {
@@ -158,7 +158,7 @@ fn column(version: &Version, segment: usize, column: usize) -> Option<&ParquetCo
     }
 }
 
-/// Column chunks of a file, and the types of their leaves.
+/// Column chunks of a file, with the types of their leaves.
 struct OfFile<'a> {
     file: &'a Arc<ParquetFile>,
     chunks: Vec<ChunkId>,
@@ -185,7 +185,7 @@ fn chunks_of<'a>(version: &'a Version, segments: impl Iterator<Item = usize>, co
     files
 }
 
-/// The address that tells a file from others as long as it is held.
+/// The address that identifies a file while it is alive.
 fn address(file: &Arc<ParquetFile>) -> usize {
     Arc::as_ptr(file) as usize
 }
@@ -210,7 +210,7 @@ fn locations(version: &Version, segments: &[usize], columns: &[usize]) -> Result
     found(version, segments.iter().copied(), columns, |of_file| of_file.file.locations(&of_file.chunks))
 }
 
-/// The row segments, among the ones with rows `left`, whose Bloom filters have none of the values of a test.
+/// The row segments, among those with rows `left`, whose Bloom filters contain none of a test's values.
 fn ruled_out_by_filters(
     version: &Version,
     left: &HashMap<usize, Vec<Range<u64>>>,
@@ -228,7 +228,7 @@ fn ruled_out_by_filters(
     Ok(segments().filter(|&segment| tests.iter().any(|test| rules_out(segment, test))).collect())
 }
 
-/// Whether a value, as a column of this type stores it, may be among those of a filter.
+/// Whether a filter may contain a value in the stored form of this column type.
 fn may_have(filter: &Sbbf, ty: &StoredType, value: &FilterValue) -> bool {
     match (value, ty.kind) {
         (FilterValue::Text(text), Kind::Text) => filter.check(text.as_bytes()),
@@ -246,7 +246,7 @@ fn may_have(filter: &Sbbf, ty: &StoredType, value: &FilterValue) -> bool {
     }
 }
 
-/// The pages of the row segments of a table as indexes describe them.
+/// The pages of a table's row segments as described by indexes.
 struct Pages<'a> {
     version: &'a Version,
     bounds: Found<Vec<PageBounds>>,
@@ -263,14 +263,14 @@ impl Pages<'_> {
         self.column(segment, 0).map_or(0..self.version.segments[segment].rows as u64, |column| column.rows.clone())
     }
 
-    /// The place where the pages of a column are, and what their values are, if both are known.
+    /// The positions and bounds of the pages of a column, if both are known.
     fn of(&self, segment: usize, at: usize) -> Option<(&Locations, &[PageBounds])> {
         let (file, chunk) = self.column(segment, at)?.chunk_of();
         let key = (address(file), chunk);
         Some((self.locations.get(&key)?.as_ref()?, self.bounds.get(&key)?.as_ref()?))
     }
 
-    /// The rows of a row segment, cut where a page of one of `columns` begins.
+    /// The rows of a row segment, divided at page starts of `columns`.
     fn zones(&self, segment: usize, columns: &[usize]) -> Vec<Range<u64>> {
         let rows = self.rows(segment);
         let mut starts = vec![rows.start];
@@ -289,7 +289,7 @@ impl Pages<'_> {
         columns.iter().map(at).collect()
     }
 
-    /// The place where the pages of `columns` are, and their bytes in the row group.
+    /// The page positions of `columns`, and their bytes in the row group.
     fn of_read(&self, segment: usize, columns: &[usize]) -> Vec<(Option<&Locations>, u64)> {
         let columns = columns.iter().filter_map(|&at| self.column(segment, at));
         let place = |column: &ParquetColumn| {
@@ -301,7 +301,7 @@ impl Pages<'_> {
         columns.map(place).collect()
     }
 
-    /// Between which integers the values of a column are in some rows.
+    /// Bounds of the integer values of a column in some rows.
     fn integers(&self, segment: usize, at: usize, rows: &Range<u64>) -> Option<(i128, i128)> {
         let kind = self.column(segment, at)?.ty.kind;
         let (locations, bounds) = self.of(segment, at)?;
@@ -312,7 +312,7 @@ impl Pages<'_> {
         ranks.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
     }
 
-    /// Pages of `columns` that have rows of a row segment, but none of `ranges`.
+    /// Number of pages of `columns` with rows of a row segment, but none of `ranges`.
     fn not_in(&self, segment: usize, columns: &[usize], ranges: &[Range<u64>]) -> u64 {
         let rows = self.rows(segment);
         let mut pages = 0;
@@ -326,7 +326,7 @@ impl Pages<'_> {
         pages as u64
     }
 
-    /// Rows `rows` of a row segment as one of their own.
+    /// Rows `rows` of a row segment as a new row segment.
     fn part(&self, segment: usize, rows: &Range<u64>) -> RowSegment {
         let count = rows.end - rows.start;
         let chunks = self.version.segments[segment].columns.iter().enumerate().map(|(at, chunk)| {
@@ -345,15 +345,15 @@ impl Pages<'_> {
     }
 }
 
-/// Statistics whose bounds are no wider than `bounds`.
+/// Statistics with bounds narrowed to `bounds`.
 fn narrowed(stats: &ColumnStats, (least, greatest): (i128, i128)) -> ColumnStats {
     let (from, to) = stats.int_range().unwrap_or((least, greatest));
     let (min, max) = (Some(StatValue::Int(least.max(from))), Some(StatValue::Int(greatest.min(to))));
     ColumnStats { min, max, ..stats.clone() }
 }
 
-/// Fills the gaps between `ranges` of rows that save less than another row segment costs. `columns` are those that are read: where their
-/// pages are, if that is known, and their bytes in the row group.
+/// Merges `ranges` of rows across gaps that save less than another row segment costs. `columns` are the columns read: their page positions, if known,
+/// and their bytes in the row group.
 fn worthwhile(ranges: Vec<Range<u64>>, columns: &[(Option<&Locations>, u64)]) -> Vec<Range<u64>> {
     let mut out: Vec<Range<u64>> = vec![];
     for range in ranges {

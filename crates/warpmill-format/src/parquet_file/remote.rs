@@ -1,8 +1,8 @@
 //! Parquet files that are read by ranges over a network.
 //!
-//! The headers of pages, which stand between them, tell where they are in a column chunk. A request for each would take ages, so chunks come
-//! as a whole, or, where an offset index has told which pages are wanted, their ranges; those that a scan wants come together, and are kept
-//! until the scan has ended, as far as there is room.
+//! Page headers, which are between the pages, give the positions in a column chunk. A request for each would be slow, so chunks are read as a whole
+//! or, if an offset index gives the positions of the needed pages, by their ranges; those of a scan are requested together, and kept until the scan
+//! has ended, as far as there is room.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -22,27 +22,27 @@ use crate::{FormatError, Result};
 /// Bytes of a file that were read.
 pub type RangeBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// One version of a file that is read by ranges. It is read by threads that may wait.
+/// One version of a file that is read by ranges. Threads that call it may block.
 pub trait RemoteFile: Debug + Send + Sync {
-    /// Its name in errors: its URL.
+    /// Its URL, for errors.
     fn url(&self) -> &str;
 
-    /// Its bytes.
+    /// Its size in bytes.
     fn bytes(&self) -> u64;
 
     /// Its footer.
     ///
     /// # Errors
-    /// A file that cannot be read, has changed, or is no Parquet file.
+    /// A file that cannot be read, has changed, or is not a Parquet file.
     fn footer(&self) -> io::Result<Arc<ParquetMetaData>>;
 
-    /// The bytes of `ranges`, in their order: neighbours by one request, several requests at once.
+    /// Reads the bytes of `ranges`, in their order: merges neighbours to one request, sends several requests at once.
     ///
     /// # Errors
     /// A file that cannot be read, or has changed.
     fn read(&self, ranges: &[Range<u64>]) -> io::Result<Vec<RangeBytes>>;
 
-    /// Rows `rows` of a column chunk (a row group and a leaf of it), decoded by the host.
+    /// Decodes rows `rows` of a column chunk (a row group and a leaf) on the host.
     ///
     /// # Errors
     /// A file that cannot be read, has changed, or is damaged.
@@ -54,14 +54,14 @@ pub trait RemoteFile: Debug + Send + Sync {
     ) -> io::Result<Vec<RecordBatch>>;
 }
 
-/// Bytes of column chunks that the scans of a query may keep, together.
+/// Limit for bytes of column chunks that the scans of a query keep together.
 #[derive(Debug, Default)]
 pub struct KeptBytes {
     all: u64,
     left: AtomicU64,
 }
 
-/// Bytes beyond these that may be on their way, at most.
+/// Limit for bytes in transit beyond these.
 const WINDOW: u64 = 256 << 20;
 
 impl KeptBytes {
@@ -75,31 +75,31 @@ impl KeptBytes {
         self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(bytes)).is_ok()
     }
 
-    /// Bytes beyond them that may be on their way: half as many, or enough to keep a network busy.
+    /// Limit for bytes in transit beyond the kept ones: half of their limit, or enough to keep a network busy.
     pub(super) fn window(&self) -> u64 {
         (self.all / 2).min(WINDOW)
     }
 }
 
-/// A part of a column chunk (a row group and a leaf), in bytes of the file.
+/// A part of a column chunk (a row group and a leaf), as a byte range of the file.
 pub(crate) type Wanted = ((usize, usize), Range<u64>);
 
-/// Parts of a column chunk, and where in the file they begin.
+/// Parts of a column chunk, each with its offset in the file.
 pub(super) type ChunkParts = Vec<(u64, RangeBytes)>;
 
-/// A remote file, and the column chunks of it that are kept.
+/// A remote file with its kept column chunks.
 pub(super) struct Remote {
     pub file: Arc<dyn RemoteFile>,
     pub(super) room: Arc<KeptBytes>,
-    /// By row group and column.
+    /// Kept parts by row group and column.
     pub(super) chunks: Mutex<HashMap<(usize, usize), ChunkParts>>,
-    /// Whether the scan has ended: nothing is kept any more. Set while `chunks` is held.
+    /// Whether the scan has ended: nothing is kept any more. Set while `chunks` is locked.
     released: AtomicBool,
-    /// Whether a column chunk was not what the footer lets expect.
+    /// Whether a column chunk broke its promise.
     pub(super) unlike: AtomicBool,
 }
 
-/// Whether a part of a column chunk has all of `range`.
+/// Whether a part of a column chunk contains all of `range`.
 fn holds((start, bytes): &(u64, RangeBytes), range: &Range<u64>) -> bool {
     *start <= range.start && range.end <= start + bytes.as_ref().as_ref().len() as u64
 }
@@ -116,7 +116,7 @@ impl Remote {
         Self { file, room, chunks, released, unlike }
     }
 
-    /// Parts of a column chunk that hold the bytes `wanted` of it, and where each begins: those that are kept, others read together.
+    /// Parts of a column chunk that contain the bytes `wanted`, with their offsets: kept ones, and others that are read together.
     pub fn bytes(&self, chunk: (usize, usize), wanted: &[Range<u64>]) -> Result<ChunkParts> {
         let (mut parts, mut missing) = (vec![], vec![]);
         {
@@ -151,7 +151,7 @@ impl Remote {
         self.chunks.lock().get(&chunk).is_some_and(|parts| parts.iter().any(|part| holds(part, range)))
     }
 
-    /// The chunks among `wanted` that are not kept, in order, each once.
+    /// The distinct chunks among `wanted` that are not kept, in order.
     fn missing(&self, mut wanted: Vec<Wanted>) -> Vec<Wanted> {
         wanted.sort_unstable_by_key(|(chunk, range)| (*chunk, range.start, range.end));
         wanted.dedup();
@@ -159,7 +159,7 @@ impl Remote {
         wanted
     }
 
-    /// Reads what is not kept of `wanted`, and keeps it.
+    /// Reads and keeps the parts of `wanted` that are not kept yet.
     pub fn fetch(&self, wanted: Vec<Wanted>) -> Result<()> {
         let wanted = self.missing(wanted);
         let ranges: Vec<Range<u64>> = wanted.iter().map(|(_, range)| range.clone()).collect();
@@ -174,7 +174,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Reads of `wanted` what is not kept, as far as there is room to keep it.
+    /// Reads the parts of `wanted` that are not kept yet, as far as there is room to keep them.
     pub fn prefetch(&self, wanted: Vec<Wanted>) -> Result<()> {
         let mut wanted = self.missing(wanted);
         wanted.retain(|(_, range)| self.room.take(range.end - range.start));
@@ -186,10 +186,10 @@ impl Remote {
     }
 }
 
-/// Files of which a call reads at the same time.
+/// Largest number of files that are read at the same time.
 const MOST_FILES: usize = 16;
 
-/// Lets `read` read what is wanted of remote files: of several at a time, of each all together.
+/// Reads parts of remote files by `read`: several files at a time, each with all its ranges together.
 ///
 /// # Errors
 /// The errors of `read`.
@@ -205,7 +205,7 @@ pub(super) fn read_files<'a>(
     }
     let mut files = files.into_values();
     while let Some((first, wanted)) = files.next() {
-        // Threads of their own: they wait for a network, those of the pool have work.
+        // Separate threads: they block on the network, while the pool's threads compute.
         std::thread::scope(|scope| {
             let others = files.by_ref().take(MOST_FILES - 1);
             let others: Vec<_> = others.map(|(file, wanted)| scope.spawn(move || read(file, wanted))).collect();
@@ -220,7 +220,7 @@ pub(super) fn read_files<'a>(
 }
 
 impl ParquetFile {
-    /// Reads of column chunks of remote files what will be wanted, as far as there is room to keep it. Does nothing for local files.
+    /// Reads column chunks of remote files ahead, as far as there is room to keep them. Does nothing for local files.
     ///
     /// # Errors
     /// Files that cannot be read, or have changed.
@@ -228,7 +228,7 @@ impl ParquetFile {
         read_files(wanted, Remote::prefetch)
     }
 
-    /// Forgets what is kept of a remote file: its scan has ended.
+    /// Drops the kept bytes of a remote file at the end of its scan.
     pub fn release(&self) {
         if let Some(remote) = self.remote() {
             let mut kept = remote.chunks.lock();

@@ -1,8 +1,8 @@
-//! A column of some rows of a row group, as it travels to a device, and what the device makes of it.
+//! A column of some rows of a row group: the data sent to a device, and the device's result.
 //!
-//! The part that travels (the *image*) is a header, a descriptor per page, and the pages as they are stored, but for those that only the host
-//! decompresses. The device makes of it (in its *work area*) values, a bit per row for NULLs, decompressed pages, and what finds values in
-//! them. All places are offsets; `kernels/parquet.cuh` has the structures.
+//! The data sent (the *image*) consist of a header, a descriptor per page, and the stored pages, except those that only the host decompresses. From
+//! it the device computes (in its *work area*) values, a validity bit per row, decompressed pages, and structures for finding values in them. All
+//! positions are offsets; `kernels/parquet.cuh` has the structures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub enum ParquetChunk {
     Host(String),
 }
 
-/// Codecs of pages that a device undoes; the host undoes the others on the way. By default those that all devices can undo.
+/// Codecs that a device decompresses; the host decompresses the others while copying. By default those that all devices support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageCodecs {
     /// Snappy and LZ4, which kernels of ours decompress.
@@ -50,12 +50,12 @@ pub struct PageCodecs {
     pub gzip: bool,
 }
 
-/// A page that the device decompresses through a library for batches, not by a kernel of ours.
+/// A page that the device decompresses with a batch library instead of our kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchPage {
-    /// In the image: where what is compressed begins, and its bytes.
+    /// Offset and size of the compressed bytes in the image.
     pub stored: (u64, u64),
-    /// In the work area: where it goes decompressed, and the bytes that it has then.
+    /// Offset and size of the decompressed bytes in the work area.
     pub made: (u64, u64),
 }
 
@@ -64,12 +64,12 @@ pub struct BatchPage {
 pub struct ParquetSlice {
     column: ParquetColumn,
     codecs: PageCodecs,
-    /// Of its pages, but for those that are not compressed.
+    /// The codec of its compressed pages.
     codec: PageCodec,
     pages: Vec<Placed>,
     valid_at: Option<u64>,
     strings_at: u64,
-    /// The place where strings are made, and their bytes.
+    /// Offset and size of the area for prefix-encoded strings.
     room: (u64, u64),
     image: u64,
     work: u64,
@@ -82,7 +82,7 @@ struct Placed {
     page: Page,
     codec: PageCodec,
     is_dictionary: bool,
-    /// In the image: where, and how many bytes.
+    /// Offset and size in the image.
     stored_at: u64,
     stored: u64,
     /// In the work area.
@@ -94,12 +94,12 @@ struct Placed {
 }
 
 impl Placed {
-    /// Bytes of levels in front of what is compressed.
+    /// Bytes of levels before the compressed bytes.
     fn levels(&self) -> u64 {
         if self.page.header.kind == PageKind::DataV2 { self.page.header.level_bytes[0].into() } else { 0 }
     }
 
-    /// Bytes of the values (of version 1: with levels), decompressed.
+    /// Decompressed bytes of the values (version 1: including levels).
     fn bytes(&self) -> u64 {
         u64::from(self.page.header.uncompressed) - self.levels()
     }
@@ -125,7 +125,7 @@ impl PageCodecs {
     /// The host undoes all.
     pub const NONE: Self = Self { own: false, zstd: false, gzip: false };
 
-    /// Whether devices with these undo `codec`.
+    /// Whether devices with these codecs decompress `codec`.
     pub(super) fn has(self, codec: PageCodec) -> bool {
         match codec {
             PageCodec::None => false,
@@ -136,13 +136,13 @@ impl PageCodecs {
     }
 }
 
-/// The bytes in front of a page's strings, and of all of a column's (`parquet_prefixed` of `kernels/parquet_delta.cuh`).
+/// Bytes before a page's strings, and before all of a column's (`parquet_prefixed` of `kernels/parquet_delta.cuh`).
 const ROOM_HEAD: u64 = 16;
 
-/// Bytes of the values of those of `pages` whose values are made of parts of the ones before them, at least one; 0 where none are.
+/// Total bytes of the prefix-encoded values of `pages`, at least one; 0 if there are none.
 ///
 /// # Errors
-/// A file that cannot be read, checksums of pages that do not fit.
+/// A file that cannot be read, wrong page checksums.
 fn bytes_to_make(column: &ParquetColumn, codec: PageCodec, pages: &[&Page]) -> Result<u64> {
     let (file, chunk) = column.chunk_of();
     let place = || file.place(chunk.0, chunk.1);
@@ -163,7 +163,7 @@ fn bytes_to_make(column: &ParquetColumn, codec: PageCodec, pages: &[&Page]) -> R
     Ok(all)
 }
 
-/// Bytes of the strings of a page, which are added up; 0 where it is damaged, which the device notices.
+/// Total bytes of the strings of a page; 0 if it is damaged, which the device detects.
 fn strings_of(
     column: &ParquetColumn,
     codec: PageCodec,
@@ -194,14 +194,14 @@ fn strings_of(
         &opened
     };
     let values = match body.split_first_chunk() {
-        // Levels, behind their length.
+        // Levels, after their length.
         Some((length, rest)) if column.ty.optional && !version_2 => rest.get(u32::from_le_bytes(*length) as usize..),
         _ => Some(body),
     };
     Ok(values.and_then(|values| made_bytes(values, header.values.into())).unwrap_or(0))
 }
 
-/// Tests the checksum of a page, where it has one and `bytes` are all of it.
+/// Verifies the checksum of a page, if it has one and `bytes` are complete.
 fn check(page: &Page, bytes: &[u8], reader: &Reader<'_>) -> Result<()> {
     let is_whole = bytes.len() == page.header.compressed as usize;
     match page.header.crc.filter(|_| is_whole) {
@@ -211,10 +211,10 @@ fn check(page: &Page, bytes: &[u8], reader: &Reader<'_>) -> Result<()> {
 }
 
 impl ParquetSlice {
-    /// Places the pages of a column for a device that undoes `codecs`.
+    /// Computes the positions of a column's pages for a device that decompresses `codecs`.
     ///
     /// # Errors
-    /// Page headers that are none, or that do not fit the footer or each other.
+    /// Invalid page headers, or headers that contradict the footer or each other.
     pub(super) fn open(column: &ParquetColumn, codecs: PageCodecs) -> Result<ParquetChunk> {
         let map = match &column.located {
             Some(locations) => {
@@ -231,7 +231,7 @@ impl ParquetSlice {
         let (first, end) = (column.rows.start, column.rows.end);
         let within = |page: &&Page| page.first_row < end && page.first_row + u64::from(page.header.values) > first;
         let data: Vec<&Page> = map.data.iter().filter(within).collect();
-        // Chunks whose values are all NULL may have an empty dictionary.
+        // Chunks with only NULLs may have an empty dictionary.
         let dictionary = map.dictionary.as_ref();
         let (mut image, mut work) = (Places(HEADER), Places(0));
         image.take(PAGE * (data.len() + usize::from(dictionary.is_some())) as u64);
@@ -327,7 +327,7 @@ impl ParquetSlice {
         (self.column.rows.end - self.column.rows.start) as usize
     }
 
-    /// The place where values and the bits of those that are not NULL lie in the work area.
+    /// Position of the values and validity bits in the work area.
     pub fn layout(&self) -> SegmentLayout {
         chunk_layout(&self.column)
     }
@@ -347,7 +347,7 @@ impl ParquetSlice {
         self.rows() as u64 * u64::from(self.column.ty.made)
     }
 
-    /// Bytes of its pages in the file, but for their headers.
+    /// Bytes of its pages in the file, without headers.
     pub fn stored_bytes(&self) -> u64 {
         self.pages.iter().map(|placed| u64::from(placed.page.header.compressed)).sum()
     }
@@ -357,12 +357,12 @@ impl ParquetSlice {
         self.pages.len() as u32
     }
 
-    /// The codec of its pages, whoever undoes it.
+    /// The codec of its pages, decompressed by host or device.
     pub fn codec(&self) -> PageCodec {
         self.codec
     }
 
-    /// The pages that a library for batches decompresses on the device: those of Zstandard and Gzip, where the device has that.
+    /// The pages that a batch library decompresses on the device: Zstandard and Gzip, if the device supports them.
     pub fn batch_pages(&self) -> impl Iterator<Item = BatchPage> + '_ {
         let own = |placed: &&Placed| matches!(placed.on_device(self.codecs), PageCodec::Zstd | PageCodec::Gzip);
         self.pages.iter().filter(own).map(|placed| BatchPage {
@@ -376,11 +376,10 @@ impl ParquetSlice {
         self.tiles
     }
 
-    /// Writes the image, which `out` has room for. Gives the bytes that were decompressed for it, and the time that this took.
+    /// Writes the image to `out`. Returns the number of bytes that were decompressed for it, and the time of that.
     ///
     /// # Errors
-    /// A file that cannot be read or has become shorter, checksums of pages that do not fit, pages that do not decompress (where the host
-    /// does that).
+    /// A file that cannot be read or has become shorter, wrong page checksums, pages that the host fails to decompress.
     pub fn write_image(&self, out: &mut [u8]) -> Result<(u64, Duration)> {
         self.write_header(out);
         let (file, group, column) = (&self.column.file, self.column.group, self.column.column);
@@ -393,7 +392,7 @@ impl ParquetSlice {
             None => vec![whole],
         };
         let reader = file.reader((group, column), &wanted, &place)?;
-        // Pages lie behind each other in the image; each is a thread's.
+        // Pages are consecutive in the image; each is written by one thread.
         let (mut rooms, mut rest, mut done) = (Vec::with_capacity(self.pages.len()), out, 0);
         for placed in &self.pages {
             let at = placed.stored_at as usize;
@@ -407,7 +406,7 @@ impl ParquetSlice {
         rooms.into_par_iter().map(write).try_reduce(nothing, |a, b| Ok((a.0 + b.0, a.1 + b.1)))
     }
 
-    /// Writes the bytes of a page, and what is behind them; as [`ParquetSlice::write_image`].
+    /// Writes the bytes of a page with padding; as [`ParquetSlice::write_image`].
     fn write_page_image(&self, reader: &Reader<'_>, placed: &Placed, out: &mut [u8]) -> Result<(u64, Duration)> {
         let header = &placed.page.header;
         let (room, padding) = out.split_at_mut(placed.stored as usize);
@@ -415,7 +414,7 @@ impl ParquetSlice {
         let as_stored = placed.codec == placed.on_device(self.codecs);
         let mut scratch = vec![0; if as_stored { 0 } else { header.compressed as usize }];
         let bytes: &mut [u8] = if as_stored { &mut room[..] } else { &mut scratch[..] };
-        // A page without values may have bytes that nobody needs.
+        // A page without values may have bytes that are not needed.
         let wanted = bytes.len().min(header.compressed as usize);
         let bytes = &mut bytes[..wanted];
         reader.read(placed.page.offset, bytes)?;
@@ -485,10 +484,10 @@ impl ParquetSlice {
     }
 }
 
-/// Undoes a codec into all of `out`, on the host.
+/// Decompresses into all of `out`, on the host.
 ///
 /// # Errors
-/// Bytes that are not the codec's, or do not give exactly as many as there is room for.
+/// Invalid bytes, or another decompressed size than that of `out`.
 pub fn decompress(codec: PageCodec, stored: &[u8], out: &mut [u8]) -> std::result::Result<(), String> {
     use std::io::Read;
     let wanted = out.len();
@@ -512,7 +511,7 @@ pub fn decompress(codec: PageCodec, stored: &[u8], out: &mut [u8]) -> std::resul
 }
 
 impl StoredType {
-    /// The bounds that every value is tested against: of integers, those of their type; otherwise none that excludes any.
+    /// The bounds against which every value is tested: of integers, the type's; otherwise bounds that exclude nothing.
     pub(super) fn widest(&self) -> (i128, i128) {
         self.range.unwrap_or((i128::MIN, i128::MAX))
     }

@@ -25,14 +25,14 @@ use crate::{ColumnStats, FormatError, Result, SEGMENT_ROWS, Segment, TableSnapsh
 pub(crate) struct ParquetColumn {
     pub(super) file: Arc<ParquetFile>,
     pub(super) group: usize,
-    /// Of the file's leaves.
+    /// Index of the file's leaf.
     pub(super) column: usize,
-    /// Of the row group.
+    /// Rows within the row group.
     pub(super) rows: Range<u64>,
     pub(super) ty: StoredType,
-    /// Of the row group, or of pages: what types were narrowed by, or rows left out, which is why values are tested against it.
+    /// Statistics of the row group, or of pages: values are tested against them, because types were narrowed and rows skipped by them.
     pub(super) stats: Arc<ColumnStats>,
-    /// The place where the pages are, where only some of them are read.
+    /// Page positions, if only some pages are read.
     pub(super) located: Option<Arc<Locations>>,
 }
 
@@ -42,7 +42,7 @@ pub enum Unreadable {
     /// A file is damaged or cannot be read.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// A device does not decode a column: which, and why.
+    /// A column that a device does not decode, with the reason.
     #[error("{}: column {column:?}: {reason}", file.display())]
     Column {
         /// The file.
@@ -54,8 +54,8 @@ pub enum Unreadable {
     },
 }
 
-/// The rows of `files`, in their order, as a table with the columns of `schema`, which are found by name. Each row group, or each 2^20 rows
-/// of one, is a row segment, whose statistics are the row group's. Reads footers only, those that have not been read before.
+/// The rows of `files`, in their order, as a table with the columns of `schema`, which are found by name. Each row group, or each 2^20 rows of one,
+/// is a row segment with the row group's statistics. Reads only footers that are not cached.
 ///
 /// # Errors
 /// Files that cannot be read, and columns that a device does not decode.
@@ -94,7 +94,7 @@ pub fn table_of(files: &[Arc<ParquetFile>], schema: &SchemaRef) -> Result<Arc<Ta
     Ok(TableSnapshot::of_parquet(version, LeftOut::default()))
 }
 
-/// A row group, cut where it has more rows than a row segment may.
+/// Divides a row group into row segments.
 fn row_segments(file: &Arc<ParquetFile>, group: usize, columns: &[(usize, StoredType)]) -> Result<Vec<RowSegment>> {
     let metadata = file.metadata().row_group(group);
     let rows = u64::try_from(metadata.num_rows())
@@ -116,14 +116,14 @@ fn row_segments(file: &Arc<ParquetFile>, group: usize, columns: &[(usize, Stored
     Ok(starts.map(segment).collect())
 }
 
-/// Statistics for `rows` rows of a row group: its bounds, and its share of the rest.
+/// Statistics for `rows` rows of a row group: its bounds, and proportional counts.
 pub(super) fn of_part(stats: &ColumnStats, rows: u64) -> ColumnStats {
     let share = |bytes: u64| (u128::from(bytes) * u128::from(rows) / u128::from(stats.rows.max(1))) as u64;
     let (plain_bytes, stored_bytes) = (share(stats.plain_bytes), share(stats.stored_bytes));
     let (rows, nulls) = match stats.nulls {
         0 => (rows, 0),
         all if all == stats.rows => (rows, rows),
-        // All that is known is that there may be some, and that not all need be: not even of one row.
+        // Only the existence of NULLs is known: some rows, but not all, even for a single row.
         some => (rows.max(2), share(some).clamp(1, rows.max(2) - 1)),
     };
     ColumnStats { rows, nulls, plain_bytes, stored_bytes, ..stats.clone() }
@@ -141,19 +141,19 @@ impl ParquetColumn {
             return self.ty.widest();
         }
         if self.stats.nulls == self.stats.rows {
-            // There is no value.
+            // No values.
             return (1, 0);
         }
         let (least, greatest) = self.ty.widest();
         self.stats.int_range().map_or((least, greatest), |(from, to)| (from.max(least), to.min(greatest)))
     }
 
-    /// The file, and the row group and leaf of it.
+    /// The file, and the row group and leaf.
     pub(crate) fn chunk_of(&self) -> (&Arc<ParquetFile>, (usize, usize)) {
         (&self.file, (self.group, self.column))
     }
 
-    /// The bytes of the file that are read for it, at most.
+    /// Upper bound of the byte ranges of the file that are read for it.
     pub(crate) fn wanted_bytes(&self) -> Result<Vec<Range<u64>>> {
         match &self.located {
             Some(locations) => Ok(locations.bytes_of(&self.rows)),
@@ -161,7 +161,7 @@ impl ParquetColumn {
         }
     }
 
-    /// The codec of its pages, and their bytes as stored and decompressed: of a part of a row group, its share.
+    /// The codec of its pages, and their stored and decompressed bytes; for a part of a row group its proportional share.
     pub(crate) fn page_sizes(&self) -> (PageCodec, u64, u64) {
         let group = self.file.metadata().row_group(self.group);
         let (chunk, all) = (group.column(self.column), group.num_rows().max(1) as u128);
@@ -170,7 +170,7 @@ impl ParquetColumn {
         (PageCodec::of(chunk.compression()), share(chunk.compressed_size()), share(chunk.uncompressed_size()))
     }
 
-    /// The way a device that undoes `codecs` gets it.
+    /// The form for a device that decompresses `codecs`.
     pub(crate) fn chunk(&self, codecs: PageCodecs) -> Result<ParquetChunk> {
         ParquetSlice::open(self, codecs)
     }
@@ -209,7 +209,7 @@ impl ParquetColumn {
             let arrays: Vec<&dyn arrow::array::Array> = batches.iter().map(|batch| &**batch.column(0)).collect();
             arrow::compute::concat(&arrays).map_err(|error| error.to_string())
         };
-        // The decoder trusts sizes that a damaged page claims: its panics are errors of the file.
+        // The decoder trusts sizes claimed by damaged pages: its panics become errors of the file.
         let array: ArrayRef = caught(read).and_then(|read| read).map_err(corrupt)?;
         self.encode(&array, field)
     }
@@ -221,7 +221,7 @@ impl ParquetColumn {
         if array.len() != rows {
             return Err(corrupt(format!("{} rows instead of {rows}", array.len())));
         }
-        // Segments hold strings of one kind; other types differ by what the writer said of them, not by their bits.
+        // Segments have one string type; other types differ in the writer's annotation, not in their bits.
         let wanted = match field.data_type() {
             DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,
             other => other,
@@ -230,7 +230,7 @@ impl ParquetColumn {
         Segment::encode(&array, None, Some(Encoding::Plain))
     }
 
-    /// Whether `segment`, its rows decoded by the host, is what statistics say.
+    /// Checks `segment`, decoded by the host, against the statistics.
     pub(crate) fn check(&self, segment: &Segment) -> Result<()> {
         let corrupt = |detail: &str| Err(self.file.corrupt(self.file.place(self.group, self.column), detail));
         let (least, greatest) = self.range();

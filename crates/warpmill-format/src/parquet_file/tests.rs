@@ -37,7 +37,7 @@ fn page_headers_are_read() {
     }
 }
 
-/// Any bytes are a header, none, or too few: reading ends, and needs no stack to speak of.
+/// Any bytes are a header, an error, or too few: reading ends, with little stack.
 #[test]
 fn other_bytes_are_no_page_headers() {
     for at in 0..HEADER.len() {
@@ -104,7 +104,7 @@ fn other_types_have_a_reason() {
     let words = RecordBatch::try_new(text.clone(), vec![words]).unwrap();
     let path = write_batch(folder.path(), &words, properties.set_encoding(Encoding::DELTA_BYTE_ARRAY).build());
     let found = table(std::slice::from_ref(&path), &text).unwrap();
-    // There is room for what becomes of them.
+    // There is room for the decompressed bytes.
     match found.parquet(0, 0, PageCodecs::default()).unwrap() {
         Some(ParquetChunk::Device(slice)) => assert!(slice.work_bytes() > 16 * 100 + 100 * 5, "{}", slice.work_bytes()),
         other => panic!("{other:?}"),
@@ -118,7 +118,7 @@ fn other_types_have_a_reason() {
     assert!(table(&[path], &other).unwrap_err().to_string().ends_with("column \"z\": the file does not have it"));
 }
 
-/// A file that is cut below a footer that is kept: sizes are checked when pages are read.
+/// A file truncated below its cached footer: sizes are checked when pages are read.
 #[test]
 fn a_file_that_was_cut_names_row_group_and_column() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ fn indexes_are_read() {
     assert_eq!(places, [(4, 100, 0), (104, 50, 1000)]);
 }
 
-/// Any bytes are an index, none, or too few.
+/// Any bytes are an index, an error, or too few.
 #[test]
 fn other_bytes_are_no_indexes() {
     (0..COLUMN_INDEX.len()).for_each(|end| assert!(column_index(&COLUMN_INDEX[..end]).is_err(), "{end}"));
@@ -181,7 +181,7 @@ fn small_pages(folder: &Path, rows: usize) -> Arc<TableSnapshot> {
     table(&[path], &schema()).unwrap()
 }
 
-/// The rest of a table of which rows with values in `wanted` are wanted.
+/// The refined table for rows with values in `wanted`.
 fn refined(table: &TableSnapshot, wanted: std::ops::RangeInclusive<i128>) -> Option<Arc<TableSnapshot>> {
     let excludes = |known: &[Option<PageBounds>]| {
         let ranks = known[0].expect("an index").ranks;
@@ -217,7 +217,7 @@ fn bytes_of_strings_with_prefixes_are_added_up() {
     let lengths = |first: u8, least: u8| [128, 1, 4, 2, 2 * first, least, 0, 0, 0, 0];
     let page = [&lengths(0, 6)[..], &lengths(5, 5)[..], b"hellop!"].concat();
     assert_eq!(made_bytes(&page, 2), Some(10));
-    // More than the page has values; suffixes that are not there; prefixes of more than there is.
+    // More values than the page has; missing suffixes; prefixes longer than the string before.
     assert_eq!(made_bytes(&page, 1), None);
     assert_eq!(made_bytes(&page[..page.len() - 1], 2), None);
     let forged = [&lengths(0, 12)[..], &lengths(5, 5)[..], b"hellop!"].concat();

@@ -1,5 +1,5 @@
-//! The few structures of Thrift's compact protocol that are read beside the footer: page headers, which stand between the pages of a column
-//! chunk, and the two indexes of its pages.
+//! The structures of Thrift's compact protocol that are read besides the footer: page headers, which are between the pages of a column chunk, and the
+//! two page indexes.
 
 /// The kind of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,17 +16,17 @@ pub(super) struct PageHeader {
     pub kind: PageKind,
     /// Bytes of the page decompressed.
     pub uncompressed: u32,
-    /// Bytes behind the header.
+    /// Number of bytes after the header.
     pub compressed: u32,
     pub crc: Option<u32>,
     /// Values, NULLs included.
     pub values: u32,
-    /// NULLs, and rows (version 2).
+    /// Number of NULLs, and of rows (version 2).
     pub nulls: u32,
     pub rows: u32,
-    /// By its number in the specification.
+    /// Encoding, by its number in the specification.
     pub encoding: i32,
-    /// The same, of definition levels (version 1).
+    /// Encoding of definition levels (version 1), by its number.
     pub level_encoding: i32,
     /// Bytes of definition and of repetition levels (version 2).
     pub level_bytes: [u32; 2],
@@ -37,7 +37,7 @@ pub(super) struct PageHeader {
 /// The reason why bytes are no page header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HeaderError {
-    /// There may be one: it ends behind the bytes.
+    /// Incomplete: the header may continue after the bytes.
     Short,
     /// The mistake.
     Damaged(&'static str),
@@ -45,7 +45,7 @@ pub(super) enum HeaderError {
 
 type Result<T> = std::result::Result<T, HeaderError>;
 
-/// Members of one structure that page headers have: numbers by field, and structures by field.
+/// Fields of one structure: numbers by field id, and structures by field id.
 #[derive(Default)]
 struct Fields {
     numbers: Vec<(i16, i64)>,
@@ -72,10 +72,10 @@ impl Fields {
     }
 }
 
-/// The header at the start of `bytes`, and its length.
+/// Parses the header at the start of `bytes`. Returns it with its length.
 ///
 /// # Errors
-/// Bytes that are none, or that end before it does.
+/// Invalid bytes, or bytes that end too early.
 pub(super) fn page_header(bytes: &[u8]) -> Result<(PageHeader, usize)> {
     let mut reader = Reader { bytes, at: 0 };
     let fields = reader.fields(0)?;
@@ -119,19 +119,19 @@ pub(super) fn page_header(bytes: &[u8]) -> Result<(PageHeader, usize)> {
     Ok((header, reader.at))
 }
 
-/// The column index of a column chunk: by page, the bounds of its values as they are stored.
+/// The column index of a column chunk: by page, the bounds of its values in stored form.
 #[derive(Debug, Default)]
 pub(super) struct ColumnIndex {
     /// Whether a page has NULLs only.
     pub null_pages: Vec<bool>,
     pub least: Vec<Vec<u8>>,
     pub greatest: Vec<Vec<u8>>,
-    /// 0: none, 1: bounds ascend, 2: they descend.
+    /// 0: unordered, 1: bounds ascend, 2: they descend.
     pub order: i64,
     pub nulls: Option<Vec<i64>>,
 }
 
-/// The place where a page is: its first byte and its bytes, header included, and the row of the row group that its first value is.
+/// The position of a page: its offset and size, including the header, and the index in the row group of its first row.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct PageLocation {
     pub offset: i64,
@@ -145,10 +145,10 @@ pub(super) struct OffsetIndex {
     pub pages: Vec<PageLocation>,
 }
 
-/// The column index that `bytes` begin with.
+/// Parses the column index at the start of `bytes`.
 ///
 /// # Errors
-/// Bytes that are none, or that end before it does.
+/// Invalid bytes, or bytes that end too early.
 pub(super) fn column_index(bytes: &[u8]) -> Result<ColumnIndex> {
     let mut index = ColumnIndex::default();
     Reader { bytes, at: 0 }.members(|reader, field, kind| {
@@ -165,10 +165,10 @@ pub(super) fn column_index(bytes: &[u8]) -> Result<ColumnIndex> {
     Ok(index)
 }
 
-/// The offset index that `bytes` begin with.
+/// Parses the offset index at the start of `bytes`.
 ///
 /// # Errors
-/// Bytes that are none, or that end before it does.
+/// Invalid bytes, or bytes that end too early.
 pub(super) fn offset_index(bytes: &[u8]) -> Result<OffsetIndex> {
     let mut index = OffsetIndex::default();
     Reader { bytes, at: 0 }.members(|reader, field, kind| {
@@ -181,20 +181,20 @@ pub(super) fn offset_index(bytes: &[u8]) -> Result<OffsetIndex> {
     Ok(index)
 }
 
-/// The claims of a footer about a column chunk that parsers do not keep.
+/// The claims of a footer about a column chunk that parsers drop.
 #[derive(Debug, Default)]
 pub(super) struct ChunkClaims {
     /// The number of its physical type.
     pub physical: i64,
     pub path: Vec<Vec<u8>>,
-    /// Least and greatest value, in the members of old and of new.
+    /// Least and greatest value, in the deprecated and in the current fields.
     pub bounds: [[Option<Vec<u8>>; 2]; 2],
 }
 
-/// By row group, what the footer `bytes` says of its column chunks.
+/// By row group, the claims of the footer `bytes` about its column chunks.
 ///
 /// # Errors
-/// Bytes that are none, or that end before it does.
+/// Invalid bytes, or bytes that end too early.
 pub(super) fn chunk_claims(bytes: &[u8]) -> Result<Vec<Vec<ChunkClaims>>> {
     let mut groups = vec![];
     Reader { bytes, at: 0 }.members(|reader, field, kind| match (field, kind) {
@@ -254,7 +254,7 @@ impl Reader<'_> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Reads a structure, whose members `f` gets by number and type, to read or skip what follows.
+    /// Reads a structure; calls `f` with the id and the type of each field, to read or skip its value.
     fn members(&mut self, mut f: impl FnMut(&mut Self, i16, u8) -> Result<()>) -> Result<()> {
         let mut last = 0i16;
         loop {
@@ -270,11 +270,11 @@ impl Reader<'_> {
         }
     }
 
-    /// A list whose elements `element` reads, whatever type they are said to have: if that is another, what is read is damaged.
+    /// Reads a list by `element`, whatever its declared element type: if that differs, the result is detected as damaged.
     fn list<T>(&mut self, mut element: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let head = self.byte()?;
         let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-        // Every element has a byte at least.
+        // Every element takes at least a byte.
         if count > (self.bytes.len() - self.at) as u64 {
             return Err(HeaderError::Short);
         }
@@ -300,7 +300,7 @@ impl Reader<'_> {
         Ok(location)
     }
 
-    /// A column chunk of a row group.
+    /// Reads a column chunk of a row group.
     fn chunk(&mut self) -> Result<ChunkClaims> {
         let mut claims = ChunkClaims::default();
         self.members(|reader, field, kind| match (field, kind) {

@@ -1,4 +1,4 @@
-//! The columns that a device decodes, how, and what statistics say of them.
+//! Types of columns that a device decodes, and conversion of their statistics.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use parquet::basic::Type as Physical;
@@ -10,7 +10,7 @@ use crate::pruning::{float_rank, string_rank};
 use crate::segment::integer_width;
 use crate::{ColumnStats, StatValue};
 
-/// The conversion of a stored value; the numbers are those of `kernels/parquet.cuh`.
+/// The conversion of a stored value; the numbers are defined in `kernels/parquet.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Signed = 0,
@@ -21,25 +21,25 @@ pub(super) enum Kind {
     Text = 5,
 }
 
-/// The way a column's values are stored, and what a device makes of them.
+/// How a column's values are stored, and the type that a device decodes them to.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StoredType {
     pub kind: Kind,
-    /// Bytes of a stored value; 0 where they vary, or are bits.
+    /// Bytes of a stored value; 0 for variable sizes and bits.
     pub width: u32,
-    /// Bytes of a value that is made.
+    /// Bytes of a decoded value.
     pub made: u32,
-    /// Bounds of integers that their type gives.
+    /// Bounds of the integer type.
     pub range: Option<(i128, i128)>,
     /// Whether the column can be NULL.
     pub optional: bool,
 }
 
 impl StoredType {
-    /// Of a column of the file whose type is `natural` in Arrow's terms, and that a table has as `wanted`.
+    /// The type of a file's column that is `natural` in Arrow's terms, for a table column of type `wanted`.
     ///
     /// # Errors
-    /// Why a device does not decode it.
+    /// The reason why a device does not decode it.
     pub fn of(column: &ColumnDescriptor, natural: &DataType, wanted: &DataType) -> Result<Self, String> {
         if column.max_rep_level() > 0 || column.max_def_level() > 1 || column.path().parts().len() > 1 {
             return Err("it is nested".into());
@@ -79,7 +79,7 @@ impl StoredType {
         !matches!(self.kind, Kind::Unsigned | Kind::Bool)
     }
 
-    /// The statistics of a column chunk of `rows` rows: bounds of integers and strings only. Those of floats leave NaN out.
+    /// The statistics of a column chunk of `rows` rows: bounds of integers and strings only. Bounds of floats ignore NaN.
     pub fn stats(&self, chunk: &ColumnChunkMetaData, rows: u64) -> ColumnStats {
         let made = if self.kind == Kind::Text {
             u64::try_from(chunk.uncompressed_size()).unwrap_or(0)
@@ -90,7 +90,7 @@ impl StoredType {
         let mut stats = ColumnStats { rows, plain_bytes: made, stored_bytes, ..ColumnStats::default() };
         let found = chunk.statistics();
         if self.optional {
-            // Where nobody has counted there may be some, but not all values need be: not even of one row.
+            // Without a count there may be NULLs, but not all values need be NULL, even for a single row.
             match found.and_then(Statistics::null_count_opt) {
                 Some(nulls) => stats.nulls = nulls.min(rows),
                 None => (stats.nulls, stats.rows) = (1, rows.max(2)),
@@ -108,7 +108,7 @@ impl StoredType {
         stats
     }
 
-    /// The rank ([`crate::pruning`]) of a stored bound; `None` for bytes that are none, and for NaN.
+    /// The rank ([`crate::pruning`]) of a stored bound; `None` for invalid bytes, and for NaN.
     pub fn rank(&self, bytes: &[u8]) -> Option<i128> {
         let width = if self.kind == Kind::Bool { 1 } else { self.width as usize };
         if self.kind == Kind::Text {
@@ -159,8 +159,8 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// Whether values of what a file's types say (`natural`) are, bit by bit, those of `wanted`, which a table or the schema of Arrow that
-/// its writer left in the file may say.
+/// Whether values of the file's type (`natural`) have the same bits as type `wanted`, from a table or from the Arrow schema that the writer stored in
+/// the file.
 fn reads_as(natural: &DataType, wanted: &DataType) -> bool {
     use DataType::*;
     match (natural, wanted) {

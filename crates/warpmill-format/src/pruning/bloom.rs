@@ -2,16 +2,16 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of a filter.
+/// Size of a filter in bytes.
 pub const BLOOM_BYTES: usize = 1024;
 
 /// Bits that a value sets.
 pub const BLOOM_HASHES: u32 = 8;
 
-/// Rows that a filter is about, or those of a zone where these are more.
+/// Number of rows of a filter; a zone's number of rows if larger.
 pub const BLOOM_ROWS: usize = 64 << 10;
 
-/// Most distinct values of a filter: at 1500, about 1 absent value in 8 passes.
+/// Largest number of distinct values of a filter: at 1500, about 1 absent value in 8 passes.
 pub(crate) const MOST_DISTINCT: usize = 1500;
 
 /// The hash of an integer, a dictionary code or a float's rank.
@@ -19,7 +19,7 @@ pub fn integer_hash(rank: i128) -> u64 {
     xxh3_64(&rank.to_le_bytes())
 }
 
-/// The hash of a string that has no dictionary.
+/// The hash of a string without a dictionary.
 pub fn string_hash(s: &[u8]) -> u64 {
     xxh3_64(s)
 }
@@ -37,7 +37,7 @@ pub(crate) fn filter(hashes: impl Iterator<Item = u64>) -> Box<[u8]> {
     bytes
 }
 
-/// Whether a value with this hash may be among those of `filter`.
+/// Whether `filter` may contain a value with this hash.
 pub(crate) fn may_hold(filter: &[u8], hash: u64) -> bool {
     bits(hash).all(|bit| filter[bit / 8] >> (bit % 8) & 1 != 0)
 }

@@ -7,15 +7,15 @@ use super::zones::{HEADER_BYTES, MAGIC, VERSION};
 use super::{Binning, HISTOGRAM_BINS, Metadata, float_rank, integer_hash, string_hash, string_rank};
 use crate::{Bitmap, Segment, StrView};
 
-/// The metadata that is kept of one zone of a column.
+/// The stored metadata of one zone of a column.
 #[derive(Debug, Clone)]
 pub(crate) struct Zone {
-    /// Least and greatest rank; `None`: all rows are null.
+    /// Least and greatest rank; `None`: all rows are NULL.
     pub bounds: Option<(i128, i128)>,
-    /// Whether there are nulls.
+    /// Whether there are NULLs.
     pub nulls: bool,
     pub histogram: [u64; HISTOGRAM_BINS / 64],
-    /// At the first zone of a filter's rows, with how many zones they are.
+    /// At the first zone of a filter: the number of zones that it covers, and its bytes.
     pub bloom: Option<(u32, Box<[u8]>)>,
 }
 
@@ -66,7 +66,7 @@ fn bounds<T: Copy + Ord>(ranks: &[T]) -> Option<(T, T)> {
     Some(ranks.iter().fold((first, first), |(lo, hi), &x| (lo.min(x), hi.max(x))))
 }
 
-/// Collects the hashes of a Bloom filter, as long as they are few.
+/// Collects the hashes of a Bloom filter, up to a limit.
 #[derive(Default)]
 struct Hashes {
     seen: HashSet<u64>,
@@ -83,8 +83,8 @@ impl Hashes {
     }
 }
 
-/// The zones of `rows` rows, which `read` gives from a row on: ranks, whether there are nulls among them, and hashes where they are
-/// not those of the ranks.
+/// The zones of `rows` rows. `read` returns, from a row on, the ranks, whether there are NULLs among the rows, and hashes if they are not those of
+/// the ranks.
 fn zones_of(
     rows: usize,
     zone_rows: usize,
@@ -98,7 +98,7 @@ fn zones_of(
         let read: Vec<_> = group.iter().map(|&start| read(start, zone_rows.min(rows - start))).collect();
         let first = zones.len();
         zones.extend(read.iter().map(|(ranks, nulls, _)| Zone::of(ranks, *nulls, metadata.histograms())));
-        // Where histograms are exact, they say as much as a filter.
+        // Exact histograms make a filter redundant.
         if metadata.blooms() && !(metadata.histograms() && zones[first..].iter().all(Zone::is_exact)) {
             let hashes = read.iter().map(|(ranks, _, own)| (ranks, own.as_deref()));
             zones[first].bloom = filter_of(hashes).map(|filter| (group.len() as u32, filter));
@@ -107,7 +107,7 @@ fn zones_of(
     zones
 }
 
-/// A filter of all ranks, or of the hashes beside them; `None`: they are too many different ones.
+/// A filter of all ranks, or of separate hashes; `None` if there are too many distinct ones.
 fn filter_of<'a>(zones: impl Iterator<Item = (&'a Ranks, Option<&'a [u64]>)>) -> Option<Box<[u8]>> {
     let mut hashes = Hashes::default();
     let mut add = |hash: u64| hashes.add(hash);
@@ -129,7 +129,7 @@ fn distinct<T: Copy + PartialEq>(ranks: &[T]) -> impl Iterator<Item = T> + '_ {
     ranks.iter().enumerate().filter(|&(i, rank)| i == 0 || ranks[i - 1] != *rank).map(|(_, &rank)| rank)
 }
 
-/// The zones of a segment, whose codes, if it holds codes, are those that it was encoded with.
+/// The zones of a segment; codes, if it has codes, are those of its encoding.
 pub(crate) fn of_segment(segment: &Segment, zone_rows: usize, metadata: Metadata) -> Vec<Zone> {
     let narrow =
         segment.stats().int_range().is_none_or(|(lo, hi)| i64::try_from(lo).is_ok() && i64::try_from(hi).is_ok());
@@ -168,12 +168,12 @@ pub(crate) fn of_segment(segment: &Segment, zone_rows: usize, metadata: Metadata
     })
 }
 
-/// Zones of which only the bounds are kept: those of each, `None` where all rows are null, and whether there are nulls.
+/// Zones with bounds only: the bounds of each, `None` if all rows are NULL, and whether there are NULLs.
 pub(crate) fn of_bounds(zones: impl Iterator<Item = (Option<(i128, i128)>, bool)>) -> Vec<Zone> {
     zones.map(|(bounds, nulls)| Zone { bounds, nulls, histogram: [0; 4], bloom: None }).collect()
 }
 
-/// The values of valid rows; all, where there are no nulls.
+/// The values of valid rows; all if there are no NULLs.
 fn kept<T>(values: Vec<T>, valid: Option<&Bitmap>) -> Vec<T> {
     match valid {
         Some(valid) => values.into_iter().enumerate().filter(|(row, _)| valid.get(*row)).map(|(_, x)| x).collect(),
@@ -181,7 +181,7 @@ fn kept<T>(values: Vec<T>, valid: Option<&Bitmap>) -> Vec<T> {
     }
 }
 
-/// The zones of rows that have any number of ranks each: `read` gives those of some rows, from a row on, and whether one of them is null.
+/// The zones of rows with any number of ranks each: `read` returns the ranks of some rows, from a row on, and whether one of them is NULL.
 pub(crate) fn of_ranks(
     rows: usize,
     zone_rows: usize,
@@ -220,7 +220,7 @@ impl ColumnZones {
         (self.zones.len() * HISTOGRAM_BINS / 8) as u64
     }
 
-    /// As stored (`docs/format.md`, section 7).
+    /// The stored form (`docs/format.md`, section 7).
     pub fn to_bytes(&self, zone_rows: usize, histograms: bool, blooms: bool) -> Vec<u8> {
         let bounds = || self.zones.iter().filter_map(|zone| zone.bounds);
         let base = bounds().map(|(lo, _)| lo).min().unwrap_or(0);

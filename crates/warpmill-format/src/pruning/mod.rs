@@ -1,10 +1,10 @@
-//! Metadata by which scans skip rows that they never read.
+//! Metadata for skipping rows in scans.
 //!
-//! A **zone** is a fixed number of rows of a row segment ([`WriteOptions::zone_rows`](crate::table::WriteOptions)). Of every
-//! column and zone a table may keep bounds, a histogram of 256 bits over the bounds (a bit per bin: is there a value in it?) and, where
-//! it can help, a Bloom filter of 1 KiB with 8 hashes per 65536 rows; and the same of attributes of other tables that rows of this one
-//! refer to (**sideways** metadata). The ideas are GOLAP's (SIGMOD 2024, section 4), with two changes: bins lie between a
-//! zone's own bounds, so that they are never coarser than a histogram over the column's range, and zones are smaller than the unit of I/O.
+//! A **zone** is a fixed number of rows of a row segment ([`WriteOptions::zone_rows`](crate::table::WriteOptions)). For every column and zone a table
+//! may store bounds, a histogram of 256 bits over the bounds (a bit per bin: whether it contains a value) and, where useful, a Bloom filter of 1 KiB
+//! with 8 hashes per 65536 rows; and the same for attributes of other tables that this table's rows reference (**sideways** metadata). The ideas are
+//! GOLAP's (SIGMOD 2024, section 4), with two changes: bins divide a zone's own bounds, so that they are never coarser than a histogram over the
+//! column's range, and zones are smaller than the unit of I/O.
 //!
 //! Values of all types are compared as **ranks**: 128-bit integers in the order of the values. Integers, decimals, dates, timestamps,
 //! booleans and dictionary codes are their own rank; floats and strings have [`float_rank`] and [`string_rank`].
@@ -25,20 +25,20 @@ pub use sideways::Sideways;
 pub(crate) use sideways::{Lookup, is_key};
 pub use zones::{Found, Wanted, Zones};
 
-/// Bins of a histogram.
+/// Number of bins of a histogram.
 pub const HISTOGRAM_BINS: usize = 256;
 
-/// Rows of a zone, unless asked otherwise.
+/// Default number of rows of a zone.
 pub const ZONE_ROWS: usize = 16 << 10;
 
-/// The metadata that a table gets when it is written.
+/// The metadata written with a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metadata {
-    /// All that takes at most about 1% of the data; none for row segments of a single zone.
+    /// Everything that takes at most about 1% of the data; none for row segments of a single zone.
     #[default]
     Auto,
-    /// None (row segments have bounds all the same).
+    /// None (row segments have bounds in any case).
     None,
     /// Bounds.
     MinMax,
@@ -51,7 +51,7 @@ pub enum Metadata {
 }
 
 impl Metadata {
-    /// All kinds, by their names.
+    /// All kinds by name.
     pub const NAMES: [(&'static str, Metadata); 6] = [
         ("auto", Self::Auto),
         ("none", Self::None),
@@ -75,7 +75,7 @@ impl Metadata {
     }
 }
 
-/// The rank of a float: the order of values with -0 equal to 0 and NaN, of which there is one, above all.
+/// The rank of a float: the order of values with -0 equal to 0 and a single NaN above all.
 pub fn float_rank(x: f64) -> i128 {
     if x.is_nan() {
         return i64::MAX.into();
@@ -84,7 +84,7 @@ pub fn float_rank(x: f64) -> i128 {
     (bits ^ ((bits >> 63) as u64 >> 1) as i64).into()
 }
 
-/// Bytes of a string that its rank holds.
+/// Number of bytes of a string that determine its rank.
 pub const STRING_RANK_BYTES: usize = 15;
 
 /// The rank of a string: its first [`STRING_RANK_BYTES`] bytes. Different strings may have the same rank.
@@ -104,11 +104,11 @@ pub fn last_rank_with_prefix(prefix: &[u8]) -> i128 {
     i128::from_be_bytes(bytes)
 }
 
-/// Bins of the values of a zone whose greatest is `span` above its least: every value has its own where there are enough, otherwise a
-/// value `offset` above the least has `offset * 256 / (span + 1)`, nearly. Ascends with `offset`.
+/// Maps the values of a zone, whose greatest is `span` above its least, to bins: each value has its own bin if there are enough, otherwise a value
+/// `offset` above the least has bin `offset * 256 / (span + 1)`, approximately. Ascends with `offset`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Binning {
-    /// Offsets are shifted until they have at most 56 bits.
+    /// Offsets are shifted right to at most 56 bits.
     shift: u32,
     /// 2^72 / (span + 1); 0: an offset is its bin.
     factor: u64,

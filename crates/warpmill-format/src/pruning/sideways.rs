@@ -1,4 +1,4 @@
-//! Attributes of other tables, looked up for the rows of a table that is being written.
+//! Attributes of other tables, looked up for the rows of a table during writing.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::build::of_ranks;
 use super::{Metadata, Zone, float_rank, string_rank};
 use crate::{FormatError, Result, Segment, StrView, TableSnapshot, VECTOR_ROWS};
 
-/// A table that rows refer to by a key, and attributes of it of which metadata is kept: `column = name.key : attributes`.
+/// A table referenced by a key, and its attributes for which metadata are stored: `column = name.key : attributes`.
 #[derive(Debug, Clone)]
 pub struct Sideways {
     /// The column of the table that is written.
     pub column: String,
     /// The name of the other table.
     pub name: String,
-    /// Its version that attributes are taken from: the metadata is of no use for others.
+    /// The version that provides the attributes: the metadata are valid for this version only.
     pub table: Arc<TableSnapshot>,
-    /// Its key. Of several rows with one key all count.
+    /// The key column. If several rows have the same key, all count.
     pub key: String,
-    /// Its attributes.
+    /// The attribute columns.
     pub attributes: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl Lookup {
     /// Reads the other table.
     ///
     /// # Errors
-    /// [`FormatError::Schema`] for columns that are not there or have keys that are no integers; those of reading.
+    /// [`FormatError::Schema`] for missing columns or non-integer keys; errors of reading.
     pub fn new(sideways: &Sideways, column: usize) -> Result<Self> {
         let table = &sideways.table;
         let find = |name: &str| {
@@ -99,11 +99,11 @@ impl Lookup {
         }
     }
 
-    /// The zones of one attribute, for rows that refer by the keys of `segment`. Rows that refer to nothing count for nothing:
-    /// no join finds them a partner.
+    /// The zones of one attribute, for rows that reference it by the keys of `segment`. Rows without a referenced row are ignored: no join finds them
+    /// a partner.
     pub fn zones(&self, segment: &Segment, attribute: usize, zone_rows: usize, metadata: Metadata) -> Vec<Zone> {
         let AttributeValues { ranks: values, text, .. } = &self.attributes[attribute];
-        // Filters are about whole strings.
+        // Filters contain whole strings.
         let metadata = match metadata {
             Metadata::Auto | Metadata::All if *text => Metadata::Histogram,
             Metadata::Bloom if *text => Metadata::MinMax,
@@ -125,13 +125,13 @@ impl Lookup {
         })
     }
 
-    /// The number of different ranks of an attribute.
+    /// The number of distinct ranks of an attribute.
     pub fn distinct(&self, attribute: usize) -> u64 {
         let ranks: hashbrown::HashSet<i128> = self.attributes[attribute].ranks.iter().copied().flatten().collect();
         ranks.len() as u64
     }
 
-    /// The rank of an attribute of the first row with each key; `None` where there is none, or it is null.
+    /// The rank of an attribute in the first row with each key; `None` if there is no row, or it is NULL.
     pub fn ranks_of(&self, attribute: usize, keys: impl Iterator<Item = Option<i128>>) -> Vec<Option<i128>> {
         let values = &self.attributes[attribute].ranks;
         let rank = |key: Option<i128>| key.map(|key| self.row(key)).filter(|&row| row != NONE);
@@ -217,8 +217,8 @@ fn masked(
 }
 
 impl TableSnapshot {
-    /// A number that stands for the rows of two columns: as long as it is the same, metadata of `attribute` by `key` holds.
-    /// Reads nothing of tables on disk, whose checksums are known.
+    /// A fingerprint of the rows of two columns: as long as it is the same, metadata of `attribute` by `key` are valid. Does not read tables on disk,
+    /// whose checksums are known.
     pub fn fingerprint(&self, key: usize, attribute: usize) -> u64 {
         *self.fingerprints.lock().entry((key, attribute)).or_insert_with(|| self.hash_of(key, attribute))
     }

@@ -42,7 +42,7 @@ proptest! {
         prop_assert_eq!(binning.bin(0), 0);
     }
 
-    /// All zones at once are told what each is told by itself: bounds of every width, NULLs, ranges that reach beyond all ranks.
+    /// Testing all zones at once gives the same result as each separately: bounds of every width, NULLs, ranges that exceed all ranks.
     #[test]
     fn bounds_rule_out_zones_together(
         base in -(1i128 << 100)..(1i128 << 100), scale in 0u32..90, seed in prop::collection::vec(any::<u32>(), 1..60),
@@ -72,7 +72,7 @@ proptest! {
         prop_assert_eq!(zones.out_of_bounds(&ranges, nulls), expected.collect::<Vec<_>>());
     }
 
-    /// A value in a zone is found, whatever is asked for with it; what is not between its bounds is not.
+    /// A value in a zone is found with any other values in the test; a value outside of its bounds is not.
     #[test]
     fn values_are_found(
         base in -(1i128 << 100)..(1i128 << 100), scale in 0u32..80, seed in prop::collection::vec(any::<u32>(), 1..200),
@@ -108,7 +108,7 @@ fn find(zones: &Zones, zone: usize, range: (i128, i128), hash: Option<u64>, fine
 }
 
 proptest! {
-    /// Of several ranges, zones say what they say of the one that may be there soonest; all zones at once say the same.
+    /// For several ranges, a zone's result is that of the most likely one; all zones at once give the same result.
     #[test]
     fn ranges_are_looked_for_together(
         bits in 1u32..110, seed in prop::collection::vec(any::<u64>(), 1..60), kinds in prop::collection::vec(0u8..3, 1..6),
@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// The zones of an array in zones of 1024 rows, as they are read again.
+/// The zones of an array, 1024 rows each, after a write and read.
 fn of_array(array: ArrayRef, metadata: Metadata) -> Zones {
     let segment = Segment::encode(&array, None, None).unwrap();
     stored(of_segment(&segment, 1024, metadata), metadata.histograms(), metadata.blooms())
@@ -209,7 +209,7 @@ fn every_kind_of_segment_has_zones() {
 
 #[test]
 fn filters_are_of_the_rows_that_they_were_made_of() {
-    // Of two row segments of 70 zones, the first rows have few distinct values, and the second many.
+    // Two row segments of 70 zones: the first rows have few distinct values, the second many.
     let few = Segment::encode(
         &(Arc::new(Int64Array::from_iter_values((0..70 << 10).map(|i| i % 7 * 1000))) as ArrayRef),
         None,

@@ -1,4 +1,4 @@
-//! Metadata as it is stored, and what it says of values.
+//! Stored metadata, and tests of values against them.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(super) const HEADER_BYTES: usize = 64;
 /// The verdict of metadata on values within some bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Found {
-    /// Some may be there.
+    /// A value may be there.
     Perhaps,
     /// A Bloom filter rules them out.
     NotInBloom,
@@ -26,18 +26,18 @@ pub enum Found {
     OutOfBounds,
 }
 
-/// Values that zones are asked for.
+/// The values to search for in zones.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// Ascending and apart.
     ranges: Offsets,
-    /// The hash of each, where each is of one value.
+    /// The hash of each, if each range is a single value.
     hashes: Option<Box<[u64]>>,
     /// Whether NULLs are wanted, too.
     nulls: bool,
 }
 
-/// Ranges above the base of zones, in numbers that hold those of their bounds.
+/// Ranges relative to the base of zones, in integers as wide as those of their bounds.
 #[derive(Debug, Clone)]
 enum Offsets {
     Narrow(Vec<(u64, u64)>),
@@ -71,15 +71,15 @@ pub struct Zones {
     count: usize,
     base: i128,
     width: usize,
-    /// The place in the bytes where bounds begin.
+    /// Offset of the bounds in the bytes.
     bounds: usize,
     histograms: Option<usize>,
-    /// First zone and number of zones of each Bloom filter, and where the filters begin.
+    /// First zone and number of zones of each Bloom filter, and the offset of the filters.
     blooms: (Vec<(u32, u32)>, usize),
 }
 
 impl Zones {
-    /// Reads what [`crate::table`] stores (`docs/format.md`, section 7).
+    /// Parses the stored form (`docs/format.md`, section 7) that [`crate::table`] writes.
     ///
     /// # Errors
     /// [`crate::FormatError::Corrupt`], without a file, for bytes that are not metadata.
@@ -118,7 +118,7 @@ impl Zones {
         Ok(Self { bytes, rows, count, base, width, bounds, histograms, blooms: (covered, blooms) })
     }
 
-    /// Rows of a zone; the last of each row segment may have fewer.
+    /// Number of rows of a zone; the last of each row segment may have fewer.
     pub fn zone_rows(&self) -> usize {
         self.rows
     }
@@ -129,7 +129,7 @@ impl Zones {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there are no zones.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -155,7 +155,7 @@ impl Zones {
         self.bytes[HEADER_BYTES + zone] & 1 != 0
     }
 
-    /// Least and greatest rank in `zone`; `None`: all rows are null.
+    /// Least and greatest rank in `zone`; `None`: all rows are NULL.
     pub fn bounds(&self, zone: usize) -> Option<(i128, i128)> {
         let rank = |at: usize| self.base.wrapping_add_unsigned(self.wide(at));
         self.has_values(zone).then(|| (rank(zone), rank(self.count + zone)))
@@ -166,7 +166,7 @@ impl Zones {
         self.bytes[HEADER_BYTES + zone] & 2 != 0
     }
 
-    /// The `at`-th number of the bounds, of whatever width.
+    /// Number `at` of the bounds, of any width.
     #[inline]
     fn wide(&self, at: usize) -> u128 {
         if self.width < 16 {
@@ -176,7 +176,7 @@ impl Zones {
         u128::from_le_bytes(self.bytes[at..at + 16].try_into().expect("16 bytes"))
     }
 
-    /// The same of up to eight bytes.
+    /// The same for up to eight bytes.
     #[inline(always)]
     fn narrow(&self, at: usize) -> u64 {
         match self.width {
@@ -187,15 +187,14 @@ impl Zones {
         }
     }
 
-    /// The `at`-th number of the bounds, of `WIDTH` bytes.
+    /// Number `at` of the bounds, of `WIDTH` bytes.
     #[inline(always)]
     fn offset<const WIDTH: usize>(&self, at: usize) -> u64 {
         let at = self.bounds + at * WIDTH;
         number::<WIDTH>(self.bytes[at..at + WIDTH].try_into().expect("as many bytes"))
     }
 
-    /// By zone: whether its bounds rule out that a row there has a rank within one of `ranges`, or, with `nulls`, is null. A few
-    /// instructions a zone for each range.
+    /// Per zone, whether its bounds exclude all ranks within `ranges`, and, with `nulls`, NULL. Takes a few instructions per zone and range.
     pub fn out_of_bounds(&self, ranges: &[(i128, i128)], nulls: bool) -> Vec<bool> {
         let mut out = vec![true; self.count];
         for &range in ranges {
@@ -214,7 +213,7 @@ impl Zones {
         out
     }
 
-    /// Clears `out` of zones whose bounds, which `number` reads, reach into `lo ..= hi`.
+    /// Clears `out` for zones whose bounds, read by `number`, overlap `lo ..= hi`.
     fn disjoint<const WIDTH: usize, T: Ord + Copy + TryFrom<u128>>(
         &self,
         (lo, hi): (i128, i128),
@@ -245,10 +244,10 @@ impl Zones {
         })
     }
 
-    /// The values that are wanted of these zones: those in `ranges`, which are ascending and apart, of which `hashes` are where each is of one value.
+    /// Prepares a search for the values in `ranges`, ascending and disjoint; `hashes` are their hashes if each is a single value.
     pub fn wanted(&self, ranges: &[(i128, i128)], hashes: Option<&[u64]>, nulls: bool) -> Wanted {
         let above = |rank: i128| if rank < self.base { 0 } else { rank.abs_diff(self.base) };
-        // None of a zone's values is below the base, or so far above it that the bounds' numbers do not reach.
+        // No value of a zone is below the base, or above what the bounds' integers can represent.
         let below = ranges.partition_point(|range| range.1 < self.base);
         let most = if self.width == 16 { u128::MAX } else { u64::MAX.into() };
         let behind = ranges.partition_point(|range| above(range.0) <= most).max(below);
@@ -260,8 +259,8 @@ impl Zones {
         Wanted { ranges, hashes: hashes.map(|hashes| hashes[below..behind].into()), nulls }
     }
 
-    /// Takes from some zones those of which no row is `wanted`, and `note`s what tells; with `fine`, histograms and Bloom filters are asked
-    /// too. Gives how often something was compared.
+    /// Removes the zones without `wanted` rows, and reports the deciding metadata to `note`; with `fine`, also tests histograms and Bloom filters.
+    /// Returns the number of comparisons.
     pub fn rule_out(
         &self,
         zones: &mut Vec<usize>,
@@ -271,7 +270,7 @@ impl Zones {
     ) -> u64 {
         let mut tests = zones.len() as u64;
         if let Some(at) = self.histograms.filter(|_| fine) {
-            // Memory answers faster when asked for all at once.
+            // Loads all at once, so that memory accesses overlap.
             let first = zones.iter().map(|zone| self.bytes[at + zone * HISTOGRAM_BINS / 8]);
             std::hint::black_box(first.fold(0, |all, byte| all | byte));
         }
@@ -285,7 +284,7 @@ impl Zones {
         tests
     }
 
-    /// Whether a row of `zone` may be among those `wanted`; `tests` counts the ranges that are looked for.
+    /// Whether a row of `zone` may be `wanted`; `tests` counts the ranges tested.
     #[inline(always)]
     pub fn test(&self, zone: usize, wanted: &Wanted, fine: bool, tests: &mut u64) -> Found {
         if wanted.nulls && self.has_nulls(zone) {
@@ -307,7 +306,7 @@ impl Zones {
         }
     }
 
-    /// Whether a value in one of `ranges` may be in `zone`, whose values these bounds are of.
+    /// Whether a value in one of `ranges` may be in `zone`, which has these bounds.
     #[inline(always)]
     fn find<T: Offset>(
         &self,
@@ -341,7 +340,7 @@ impl Zones {
         least
     }
 
-    /// The zones of this range, to be stored once more; Bloom filters that are of others, too, are left out.
+    /// A range of zones, to be stored again; omits Bloom filters that also cover other zones.
     pub(crate) fn part(&self, zones: Range<usize>) -> Vec<Zone> {
         let zone = |zone: usize| {
             let mut histogram = [0; HISTOGRAM_BINS / 64];
@@ -359,7 +358,7 @@ impl Zones {
         zones.clone().map(zone).collect()
     }
 
-    /// The Bloom filter of the rows that those of `zone` are among.
+    /// The Bloom filter that covers `zone`.
     #[inline]
     fn bloom(&self, zone: usize) -> Option<&[u8]> {
         let (covered, at) = &self.blooms;

@@ -9,13 +9,13 @@ use arrow::datatypes::*;
 use super::{Segment, Values};
 use crate::{FormatError, Result, StrView, VECTOR_ROWS};
 
-/// Most bytes of strings in one array.
+/// Largest size of strings in one array, in bytes.
 const MOST_TEXT: usize = i32::MAX as usize;
 
-/// The rows of `segment`, a column of type `data_type` without a dictionary.
+/// Decodes the rows of `segment`, a column of type `data_type` without a dictionary.
 ///
 /// # Errors
-/// [`FormatError::Schema`] (without the column's name) for more than one array holds, damage of nested values.
+/// [`FormatError::Schema`] (without the column's name) for more data than one array holds, damage of nested values.
 pub(crate) fn array(segment: &Segment, data_type: &DataType) -> Result<ArrayRef> {
     let nulls = nulls(segment);
     if let Values::Nested(values) = &segment.values {
@@ -82,7 +82,7 @@ pub(crate) fn nulls(segment: &Segment) -> Option<NullBuffer> {
     Some(NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(valid.words().to_vec()), 0, valid.len())))
 }
 
-/// All values, of which `read` gives those from a row on.
+/// All values; `read` decodes a vector from a row on.
 pub(crate) fn decode<T: Copy + Default>(rows: usize, mut read: impl FnMut(usize, &mut [T])) -> Vec<T> {
     let mut values = vec![T::default(); rows];
     for (vector, out) in values.chunks_mut(VECTOR_ROWS).enumerate() {
@@ -106,22 +106,22 @@ fn strings(segment: &Segment, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     Ok(strings.finish())
 }
 
-/// Strings of an array, as they come.
+/// Collects the strings of an array in order.
 pub(crate) struct Strings {
     builder: StringBuilder,
     bytes: usize,
 }
 
 impl Strings {
-    /// None yet, of `rows` rows.
+    /// An empty collection with room for `rows` rows.
     pub fn new(rows: usize) -> Self {
         Self { builder: StringBuilder::with_capacity(rows, 0), bytes: 0 }
     }
 
-    /// Adds the next one; `None` is NULL.
+    /// Adds the next string; `None` is NULL.
     ///
     /// # Errors
-    /// More bytes than one array holds.
+    /// More bytes than fit one array.
     pub fn append(&mut self, value: Option<&str>) -> Result<()> {
         self.bytes += value.map_or(0, str::len);
         if self.bytes > MOST_TEXT {

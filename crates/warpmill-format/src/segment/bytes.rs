@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::{FileState, FormatError, Mapping, Result};
 
-/// Alignment of a segment's first byte and of every section in it: a cache line, and what 16-byte device loads need.
+/// Alignment of a segment and of every section in it: a cache line, which also suffices for 16-byte device loads.
 pub const SEGMENT_ALIGN: usize = 64;
 
 #[derive(Clone, Copy)]
@@ -24,7 +24,7 @@ enum Owner {
     Buffer(#[allow(dead_code, reason = "held only to keep the bytes alive")] Arc<Buffer>),
 }
 
-/// Alignment of buffers that are filled piece by piece: a page, which direct I/O and device copies like best.
+/// Alignment of buffers that are filled piece by piece: a page, the best for direct I/O and device copies.
 const BUFFER_ALIGN: usize = 4096;
 
 /// Allocated bytes.
@@ -36,7 +36,7 @@ struct Buffer {
 
 // SAFETY: plain bytes that this owns.
 unsafe impl Send for Buffer {}
-// SAFETY: written only through `&mut BufferWriter`, or by those to whom `codec::shared` gives disjoint parts.
+// SAFETY: written only through `&mut BufferWriter`, or by the threads to which `codec::shared` gives disjoint parts.
 unsafe impl Sync for Buffer {}
 
 impl Drop for Buffer {
@@ -60,7 +60,7 @@ impl BufferWriter {
         Self::with_layout(layout, len).unwrap_or_else(|| std::alloc::handle_alloc_error(layout))
     }
 
-    /// `len` bytes, where a file says how many; `None` where the system has not got them.
+    /// Allocates `len` bytes, a length read from a file; `None` if the system lacks memory.
     pub(crate) fn try_new(len: usize) -> Option<Self> {
         Self::with_layout(Self::layout(len)?, len)
     }
@@ -81,7 +81,7 @@ impl BufferWriter {
         unsafe { std::slice::from_raw_parts_mut(self.buffer.ptr.as_ptr(), self.len) }
     }
 
-    /// The first byte: writing goes on there while [`BufferWriter::finish`]'s bytes are held.
+    /// The address of the first byte: writes continue there while [`BufferWriter::finish`]'s bytes are in use.
     pub(crate) fn target(&self) -> *mut u8 {
         self.buffer.ptr.as_ptr()
     }
@@ -102,7 +102,7 @@ pub struct SegmentBytes {
     file: Option<Arc<FilePlace>>,
 }
 
-/// The place where bytes are in a file.
+/// The position of bytes in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePlace {
     /// The file.
@@ -111,22 +111,21 @@ pub struct FilePlace {
     pub offset: u64,
     /// XXH3 (64 bits, seed 0) of the bytes.
     pub xxh3: u64,
-    /// Their kind, for messages.
+    /// Description of the bytes, for messages.
     pub what: String,
-    /// The file as it was when it was mapped.
+    /// The state of the file when it was mapped.
     pub state: FileState,
 }
 
 impl FilePlace {
-    /// Whether `file`, opened by its name, is the one that was mapped, as it was: a table may have been dropped, and
-    /// made again, since.
+    /// Whether `file`, opened by name, is the unchanged file that was mapped: a table may have been dropped and created again since.
     pub fn is_in(&self, file: &File) -> bool {
         file.metadata().is_ok_and(|metadata| FileState::of(&metadata) == self.state)
     }
 
-    /// Whether `bytes`, read again, are what they were when they were written.
+    /// Checks that `bytes`, read again, are as they were written.
     ///
-    /// Errors: [`FormatError::Corrupt`], naming the file.
+    /// Errors: [`FormatError::Corrupt`] with the file's name.
     pub fn check(&self, bytes: &[u8]) -> Result<()> {
         if xxhash_rust::xxh3::xxh3_64(bytes) == self.xxh3 {
             return Ok(());
@@ -155,7 +154,7 @@ impl SegmentBytes {
         let mut end = 0;
         for (offset, part) in parts {
             assert!(end <= offset && offset + part.len() <= size, "parts ascend within the buffer");
-            // SAFETY: both ranges lie inside the buffer, as just checked, and nobody else has it.
+            // SAFETY: both ranges are inside the buffer, as just checked, and it is not shared.
             unsafe {
                 start.add(end).write_bytes(0, offset - end);
                 start.add(offset).copy_from_nonoverlapping(part.as_ptr(), part.len());
@@ -170,9 +169,9 @@ impl SegmentBytes {
         Self { ptr: lines.as_ptr().cast(), len, _owner: Owner::Lines(lines), file: None }
     }
 
-    /// A range of a memory map, not copied. Fails when the range is not inside the map or not 64-byte aligned.
+    /// A range of a memory map, without a copy. Fails if the range is outside of the map or not 64-byte aligned.
     ///
-    /// The mapped file must not change while it is mapped: the table layer never writes to a file it has published.
+    /// The file must not change while it is mapped: the table layer never writes to a published file.
     pub fn mapped(map: Arc<Mapping>, range: Range<usize>) -> Result<Self> {
         let bytes = map.get(range.clone()).ok_or_else(|| corrupt(format!("no bytes {range:?} in {}", map.len())))?;
         let (ptr, len) = (bytes.as_ptr(), bytes.len());
@@ -182,19 +181,19 @@ impl SegmentBytes {
         Ok(Self { ptr, len, _owner: Owner::Map(map), file: None })
     }
 
-    /// A range of the bytes; `None` where they are fewer, or it begins at no multiple of [`SEGMENT_ALIGN`].
+    /// A range of the bytes; `None` if it exceeds them, or does not begin at a multiple of [`SEGMENT_ALIGN`].
     pub(crate) fn slice(&self, range: Range<usize>) -> Option<Self> {
         let bytes = self.get(range.clone()).filter(|_| range.start.is_multiple_of(SEGMENT_ALIGN))?;
         let (ptr, len) = (bytes.as_ptr(), bytes.len());
         Some(Self { ptr, len, _owner: self._owner.clone(), file: None })
     }
 
-    /// The same bytes, which are known to be at `place` of a file that does not change.
+    /// The same bytes, with their position in an immutable file.
     pub fn with_file(self, place: FilePlace) -> Self {
         Self { file: Some(Arc::new(place)), ..self }
     }
 
-    /// The place where the bytes are in a file, if they are in one.
+    /// The position of the bytes in a file, if known.
     pub fn file(&self) -> Option<&FilePlace> {
         self.file.as_deref()
     }
@@ -216,12 +215,12 @@ impl std::fmt::Debug for SegmentBytes {
     }
 }
 
-/// The error of bytes that are not what they claim; the table layer adds file and segment.
+/// An error for inconsistent bytes; the table layer adds file and segment.
 pub(crate) fn corrupt(detail: impl Into<String>) -> FormatError {
     FormatError::Corrupt { path: PathBuf::new(), segment: None, detail: detail.into() }
 }
 
-/// Types whose every bit pattern is a value: what sections are made of.
+/// Types of section elements: every bit pattern is a valid value.
 ///
 /// # Safety
 /// No padding, no invalid bit patterns, alignment at most [`SEGMENT_ALIGN`].
@@ -234,7 +233,7 @@ macro_rules! pod {
 }
 pod!(u8, u16, u32, u64, i8, i16, i32, i64, i128, f32, f64);
 
-/// The bytes of a slice of numbers (the format is little-endian, as is every supported machine).
+/// The bytes of a slice of numbers (the format is little-endian, like every supported machine).
 pub(crate) fn bytes_of<T: Pod>(values: &[T]) -> &[u8] {
     // SAFETY: `Pod` has no padding.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
@@ -270,7 +269,7 @@ impl<T> Deref for View<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: checked in `new`: aligned, inside the bytes, which the owner keeps alive; any bits are a valid `T`.
+        // SAFETY: checked in `new`: aligned, inside the bytes, which the owner keeps alive; all bit patterns are valid for `T`.
         unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
     }
 }
@@ -284,7 +283,7 @@ pub(crate) struct SectionWriter {
     sections: Vec<Section>,
 }
 
-/// The bytes of a section, as they came: large ones are copied once only, to their place.
+/// The bytes of a section in their original storage: large ones are copied only once, to their final position.
 enum Section {
     Bytes(Vec<u8>),
     Words(Vec<u32>),
@@ -343,7 +342,7 @@ impl SectionWriter {
 
 /// Bytes of the fixed header.
 pub(crate) const HEADER_LEN: usize = 64;
-/// More sections than any encoding has.
+/// Upper bound of the number of sections of any encoding.
 const MOST_SECTIONS: usize = 64;
 const MAGIC: u32 = u32::from_le_bytes(*b"WMSG");
 const VERSION: u16 = 1;
@@ -371,21 +370,20 @@ impl Header {
     }
 }
 
-/// Hands out the sections of a segment in order, checking every claim of header and directory.
+/// Returns the sections of a segment in order, and checks all claims of header and directory.
 pub(crate) struct SectionReader<'a> {
     bytes: SegmentBytes,
     sections: usize,
     next: usize,
-    /// Makes a range of the bytes what it should be before it is looked at.
+    /// Fetches a range of the bytes before it is read.
     fetch: Option<Fetch<'a>>,
 }
 
-/// Told which range of a segment's bytes is wanted next.
+/// Called with the next range of a segment's bytes that will be read.
 pub(crate) type Fetch<'a> = &'a mut dyn FnMut(Range<usize>) -> Result<()>;
 
 impl<'a> SectionReader<'a> {
-    /// The sections of `bytes`. Where there is a `fetch`, only those bytes are there that it was told of: all but
-    /// [bulk](SectionReader::bulk).
+    /// A reader of the sections of `bytes`. With `fetch`, only bytes passed to it are valid: everything except [bulk](SectionReader::bulk) sections.
     pub(crate) fn new(bytes: SegmentBytes, mut fetch: Option<Fetch<'a>>) -> Result<(Header, Self)> {
         if bytes.len() < HEADER_LEN {
             return Err(corrupt(format!("{} bytes are no segment", bytes.len())));
@@ -409,7 +407,7 @@ impl<'a> SectionReader<'a> {
         Ok((header, Self { bytes, sections, next: 0, fetch }))
     }
 
-    /// The next section, any length.
+    /// The next section, of any length.
     pub(crate) fn any<T: Pod>(&mut self) -> Result<View<T>> {
         let range = self.range()?;
         if let Some(fetch) = &mut self.fetch {
@@ -427,7 +425,7 @@ impl<'a> SectionReader<'a> {
         self.bytes.slice(range).ok_or_else(|| corrupt("a section of segments is not aligned"))
     }
 
-    /// The place where the next section is.
+    /// The byte range of the next section.
     fn range(&mut self) -> Result<Range<usize>> {
         if self.next == self.sections {
             return Err(corrupt("a section is missing"));
@@ -441,20 +439,20 @@ impl<'a> SectionReader<'a> {
         Ok(offset as usize..end as usize)
     }
 
-    /// The next section, which must hold `len` values.
+    /// The next section, which must have `len` values.
     pub(crate) fn exactly<T: Pod>(&mut self, len: usize) -> Result<View<T>> {
         let view = self.any::<T>()?;
         has(view, len)
     }
 
-    /// The next section, which must hold `len` values. What they are decides nothing that is checked.
+    /// The next section, which must have `len` values that no check depends on.
     pub(crate) fn bulk<T: Pod>(&mut self, len: usize) -> Result<View<T>> {
         let range = self.range()?;
         has(View::new(&self.bytes, range)?, len)
     }
 }
 
-/// `view`, if it has `len` values.
+/// Checks that `view` has `len` values.
 fn has<T>(view: View<T>, len: usize) -> Result<View<T>> {
     if view.len() == len { Ok(view) } else { Err(corrupt(format!("{} values where {len} belong", view.len()))) }
 }

@@ -1,4 +1,4 @@
-//! Arrow arrays into segments: values, statistics, validity, and the choice of encoding.
+//! Encodes Arrow arrays as segments: values, statistics, validity, and the choice of encoding.
 
 use std::borrow::Cow;
 
@@ -25,12 +25,12 @@ use crate::pruning::{STRING_RANK_BYTES, string_rank};
 use crate::stats::{DistinctCounter, SampleCounter, string_bounds};
 use crate::{ColumnStats, Dictionary, FormatError, Result, StatValue};
 
-/// The error of a column that cannot be stored; the table layer knows its name.
+/// An error for a column that cannot be stored; the table layer adds its name.
 fn schema(detail: String) -> FormatError {
     FormatError::Schema { column: String::new(), detail }
 }
 
-/// Bytes and signedness of an integer-like type; `None` for the others.
+/// Bytes and signedness of an integer-like type; `None` for other types.
 pub(crate) fn integer_width(data_type: &DataType) -> Option<(usize, bool)> {
     Some(match data_type {
         DataType::Boolean | DataType::UInt8 => (1, false),
@@ -96,15 +96,15 @@ pub(super) fn encode(array: &ArrayRef, dictionary: Option<&Dictionary>, forced: 
     finish((kind, encoding), array.len(), nulls.as_ref(), &stats, values, array.data_type())
 }
 
-/// The bounds of each vector of a segment without nulls.
+/// The bounds of each vector of a segment without NULLs.
 pub(crate) type VectorBounds = Vec<(i128, i128)>;
 
 fn bounds_of<V: Value>(outline: &Outline<V>) -> VectorBounds {
     outline.bounds.iter().map(|&(least, most)| (least.to_i128(), most.to_i128())).collect()
 }
 
-/// A segment of unscaled integers of type `data_type`; those of null rows are ignored. How many are distinct is estimated by a sample.
-/// The bounds of its vectors where it has no nulls.
+/// A segment of unscaled integers of type `data_type`; values of NULL rows are ignored. The distinct count is estimated from a sample. Also returns
+/// the bounds of its vectors if there are no NULLs.
 pub(super) fn encode_values<V: Value>(
     values: &[V],
     nulls: Option<&NullBuffer>,
@@ -144,11 +144,11 @@ fn finish(
     read(sections.finish(header), data_type, rows, None)
 }
 
-/// The rows of `segment`, whose integers or codes are `values`, in another encoding.
+/// Re-encodes the rows of `segment`, whose integers or codes are `values`.
 pub(super) fn recode(segment: &Segment, values: Vec<u128>, codes: bool, encoding: Encoding) -> Result<Segment> {
     let nulls = nulls_of(segment);
     let (mut stats, mut out) = (segment.stats().clone(), SectionWriter::default());
-    // The type only says how wide a value may be: every integer that is stored fits the widest.
+    // The type only limits the width: every stored integer fits the widest.
     let (kind, data_type) = match codes {
         true => (Kind::Codes, DataType::Utf8),
         false => (Kind::Integers, DataType::Decimal128(38, 0)),
@@ -163,7 +163,7 @@ pub(super) fn recode(segment: &Segment, values: Vec<u128>, codes: bool, encoding
     finish((kind, encoding), segment.rows(), nulls.as_ref(), segment.stats(), out, &data_type)
 }
 
-/// Bytes and signedness of the smallest integers that hold `values`.
+/// Bytes and signedness of the smallest integer type that fits `values`.
 fn narrowest(values: &[i128]) -> (usize, bool) {
     let (min, max) = values.iter().fold((0, 0), |(lo, hi), &x| (x.min(lo), x.max(hi)));
     let width = |bytes: usize| {
@@ -175,7 +175,7 @@ fn narrowest(values: &[i128]) -> (usize, bool) {
     [1, 2, 4, 8].into_iter().find_map(width).unwrap_or((16, true))
 }
 
-/// A segment of `codes`, each an entry of `dictionary` unless its row is null, and the bounds of its vectors where it has no nulls.
+/// A segment of `codes`, which are entries of `dictionary` except in NULL rows, and the bounds of its vectors if there are no NULLs.
 pub(super) fn encode_codes(
     codes: &[i32],
     nulls: Option<&NullBuffer>,
@@ -194,7 +194,7 @@ pub(super) fn encode_codes(
     }
     let counts = count_codes(&filled, most.map_or(0, |(_, most)| most as usize + 1));
     let lengths = (0u32..).zip(&counts).map(|(code, &count)| count * dictionary.get(code).len() as u64);
-    // Null rows repeat others, but have no bytes.
+    // NULL rows repeat others, but have no bytes.
     let repeated = nulls.map_or(0, |n| {
         let null_rows = (0..codes.len()).filter(|&row| n.is_null(row) && !counts.is_empty());
         null_rows.map(|row| dictionary.get(filled[row] as u32).len() as u64).sum()
@@ -210,12 +210,12 @@ pub(super) fn encode_codes(
     Ok((segment, nulls.is_none().then(|| bounds_of(&outline))))
 }
 
-/// The counts of each of the codes below `codes`, which all of `values` are.
+/// Counts each of `codes` codes in `values`.
 fn count_codes(values: &[i32], codes: usize) -> Vec<u64> {
     if codes == 0 {
         return vec![];
     }
-    // Several counters for each code: neighbours may have the same, and would wait for each other's.
+    // Several counters for each code: neighbours may have the same one, and would have to wait for each other's update.
     let mut counts = vec![[0u32; 4]; codes];
     let (fours, rest) = values.as_chunks::<4>();
     for four in fours {
@@ -234,10 +234,10 @@ fn rank_at(bytes: &[u8], start: usize, end: usize) -> i128 {
     ((word & !(u128::MAX >> (8 * len))) >> 8) as i128
 }
 
-/// Ranks that bound the rows of a zone; `None`: all are null.
+/// Bounds of the ranks of a zone's rows; `None`: all are NULL.
 pub(crate) type RankBounds = Option<(i128, i128)>;
 
-/// A segment of strings: row `i` is `bytes[offsets[i]..offsets[i + 1]]`, empty where it is null. With the bounds of every `zone_rows` rows.
+/// A segment of strings: row `i` is `bytes[offsets[i]..offsets[i + 1]]`, empty if NULL. Also returns the bounds of every `zone_rows` rows.
 pub(super) fn encode_plain_strings(
     (offsets, bytes): (Vec<u32>, Vec<u8>),
     nulls: Option<&NullBuffer>,
@@ -248,7 +248,7 @@ pub(super) fn encode_plain_strings(
     let place = |row: usize| (offsets[row] as usize, offsets[row + 1] as usize);
     let text = |row: usize| &bytes[place(row).0..place(row).1];
     let valid = |row: usize| nulls.is_none_or(|n| n.is_valid(row));
-    // The first of all rows, and the last: rank and row.
+    // The least and the greatest of all rows: rank and row.
     let (mut first, mut last) = (None::<(i128, usize)>, None::<(i128, usize)>);
     let zone = |start: usize| {
         let mut bounds: RankBounds = None;
@@ -280,7 +280,7 @@ pub(super) fn encode_plain_strings(
     Ok((finish((Kind::Strings, Encoding::Plain), rows, nulls, &stats, values, &DataType::Utf8)?, zones))
 }
 
-/// `segment`, whose values are `strings`, as plain strings.
+/// Converts `segment`, whose values are `strings`, to plain strings.
 pub(super) fn to_plain_strings(segment: &Segment, strings: &SymbolStrings) -> Result<Segment> {
     let (mut bytes, mut places) = (Vec::new(), Vec::with_capacity(segment.rows() + 1));
     strings.expand(0, segment.rows(), &mut bytes, &mut places);
@@ -297,10 +297,10 @@ pub(super) fn to_plain_strings(segment: &Segment, strings: &SymbolStrings) -> Re
     )
 }
 
-/// `segment`, of plain strings, in symbols; `None` where they do not pay.
+/// Encodes `segment`, of plain strings, as symbols; `None` if that does not pay.
 ///
 /// # Errors
-/// None that is known of: the result is checked as it would be when it is read.
+/// None expected: the result is checked as after a read.
 pub(super) fn to_symbols(segment: &Segment, strings: &PlainStrings) -> Result<Option<Segment>> {
     let (offsets, bytes) = strings.sections();
     let mut values = SectionWriter::default();
@@ -319,7 +319,7 @@ fn nulls_of(segment: &Segment) -> Option<NullBuffer> {
     Some(NullBuffer::new(arrow::buffer::BooleanBuffer::new(buffer, 0, segment.rows())))
 }
 
-/// About how many of `rows` strings are distinct.
+/// Estimated number of distinct strings among `rows`.
 fn distinct_strings<'a>(rows: usize, text: impl Fn(usize) -> &'a [u8], valid: impl Fn(usize) -> bool) -> u64 {
     if rows < MANY_ROWS {
         let mut counter = DistinctCounter::hashed();
@@ -388,7 +388,7 @@ fn integers(array: &ArrayRef) -> Result<Values> {
     })
 }
 
-/// `values` as `i64` where every valid one fits (null rows hold anything).
+/// `values` as `i64` if all valid ones fit (NULL rows may have any value).
 fn narrowed(values: impl ExactSizeIterator<Item = i128> + Clone, array: &ArrayRef) -> Values {
     // Without branches: nearly always all fit.
     let wide = |x: i128| x != i128::from(x as i64);
@@ -399,15 +399,15 @@ fn narrowed(values: impl ExactSizeIterator<Item = i128> + Clone, array: &ArrayRe
 
 /// The number of distinct values.
 enum Counted {
-    /// All are looked at.
+    /// Count all values.
     All,
-    /// A part of them is, where they are many.
+    /// Sample, if there are many.
     Sample,
-    /// So many.
+    /// A known number.
     Known(u64),
 }
 
-/// Rows from which a sample shows what is distinct, and the range of values up to which all are looked at.
+/// Number of rows from which on a sample is used, and range of values up to which all are counted.
 const MANY_ROWS: usize = 1 << 16;
 const SMALL_RANGE: i128 = 1 << 14;
 
@@ -469,7 +469,7 @@ fn sampled<V: Value>(values: &[V], outline: &Outline<V>, (min, max): (V, V)) -> 
     }
     let mut counter = SampleCounter::new(values.len());
     counter.add_all(values);
-    // Every value but the first of a kind follows another one, or its like.
+    // Every value but the first of a kind follows another one, or an equal one.
     let most = (outline.changes as u64 + 1).min(u64::try_from(span).unwrap_or(u64::MAX).saturating_add(1));
     counter.estimate(values.len() as u64, most)
 }

@@ -1,4 +1,4 @@
-//! The place where the parts of a segment lie in its bytes: what a device needs to decode it from a copy.
+//! Positions of the parts of a segment in its bytes, for devices that decode a copy of it.
 
 use super::bytes::View;
 use super::{Encoding, Segment, Values};
@@ -13,14 +13,14 @@ pub struct SegmentLayout {
     pub values: ValueLayout,
 }
 
-/// The facts that a device needs of a segment that it gets compressed.
+/// Information that a device needs to decode a segment that it gets compressed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SegmentParts {
-    /// The place where its parts lie; `None` as for [`Segment::layout`].
+    /// Positions of its parts; `None` as for [`Segment::layout`].
     pub layout: Option<SegmentLayout>,
     /// Whether values are codes of the column's dictionary.
     pub dictionary: bool,
-    /// New code by the segment's code, where the dictionary has grown since.
+    /// New code by the segment's code, if the dictionary has grown since.
     pub remap: Option<std::sync::Arc<[u32]>>,
 }
 
@@ -31,10 +31,10 @@ impl SegmentParts {
     }
 }
 
-/// The place where values lie, by encoding; what is stored is specified in docs/format.md.
+/// Positions of values by encoding; the stored form is specified in docs/format.md.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueLayout {
-    /// Every valid row holds this.
+    /// The value of all valid rows.
     Constant(i128),
     /// Integers, codes or floats of `bytes` bytes each.
     #[allow(missing_docs, reason = "fields are named after their role")]
@@ -60,12 +60,12 @@ impl ValueLayout {
     }
 }
 
-/// The place where the parts of lane-packed deltas lie.
+/// Positions of the parts of lane-packed deltas.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeltaLayout {
-    /// The smallest delta, which every field counts from.
+    /// The smallest delta, from which every field counts.
     pub step: i64,
-    /// Bits of a field.
+    /// Number of bits of a field.
     pub width: u32,
     /// Bytes of a lane's base: 1, 2, 4 or 8.
     pub base_bytes: usize,
@@ -77,25 +77,25 @@ pub struct DeltaLayout {
     pub words: usize,
 }
 
-/// The place where the parts of runs lie.
+/// Positions of the parts of runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunsLayout {
-    /// The first run of each vector, and the number of all (u32).
+    /// Index of the first run of each vector, and the total number (u32).
     pub starts: usize,
-    /// Per run, its last row in the vector.
+    /// The last row of each run in its vector.
     pub ends: LaneLayout,
-    /// Per run, its value.
+    /// The value of each run.
     pub values: LaneLayout,
 }
 
-/// The place where the parts of a lane-packed frame of reference lie.
+/// Positions of the parts of a lane-packed frame of reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaneLayout {
     /// Added to every offset, unless there is one reference per vector.
     pub reference: i128,
-    /// Bits of an offset.
+    /// Number of bits of an offset.
     pub width: u32,
-    /// Packed vectors of each 32 bits of the offset, least significant first.
+    /// Positions of the packed vectors of each 32 bits of the offset, least significant first.
     pub limbs: Vec<usize>,
     /// A reference per vector (i128).
     pub references: Option<usize>,
@@ -104,8 +104,8 @@ pub struct LaneLayout {
 }
 
 impl Segment {
-    /// The place where the values lie in [`Segment::as_bytes`]; `None` for the published encodings, which are there to be compared with,
-    /// for nested values, and for symbols ([`Segment::to_direct`] turns both into one that has a layout).
+    /// Positions of the values in [`Segment::as_bytes`]; `None` for the published encodings, which exist for comparison, and for symbols
+    /// ([`Segment::to_direct`] converts both to an encoding with a layout), and for nested values.
     pub fn layout(&self) -> Option<SegmentLayout> {
         let validity = self.validity.as_ref().map(|view| self.offset(view));
         let values = match &self.values {
@@ -139,7 +139,7 @@ impl Segment {
         view.as_ptr() as usize - self.bytes.as_ptr() as usize
     }
 
-    /// The limit that all codes are below, as far as the way in which they are stored says so; `None`: it does not.
+    /// The exclusive limit of all codes that follows from their storage; `None` if there is none.
     pub(crate) fn code_limit(&self) -> Option<u64> {
         match self.layout()?.values {
             ValueLayout::Constant(value) => u64::try_from(value).ok()?.checked_add(1),
@@ -151,15 +151,15 @@ impl Segment {
         }
     }
 
-    /// New code by old code, where the column's dictionary has grown since the segment was written.
+    /// New code by old code, if the column's dictionary has grown since the segment was written.
     pub fn remap(&self) -> Option<&std::sync::Arc<[u32]>> {
         self.remap.as_ref()
     }
 
-    /// The same rows in an encoding that has a layout, and single rows that can be read.
+    /// The same rows in an encoding with a layout and with random access.
     ///
     /// # Errors
-    /// As [`Segment::to_lane_for`].
+    /// The errors of [`Segment::to_lane_for`].
     pub fn to_direct(&self) -> crate::Result<Segment> {
         match &self.values {
             Values::Symbols(strings) => super::encode::to_plain_strings(self, strings),
@@ -167,7 +167,7 @@ impl Segment {
         }
     }
 
-    /// The same rows encoded as [`Encoding::LaneFor`]. Codes stay those of the segment: the result has the same remap.
+    /// The same rows encoded as [`Encoding::LaneFor`]. Codes are not translated: the result has the same remap.
     ///
     /// # Errors
     /// Values that are not integers or codes.
@@ -175,11 +175,11 @@ impl Segment {
         self.recoded(Encoding::LaneFor)
     }
 
-    /// The same rows as plain strings, or plain integers of the fewest bytes that hold them all: what codecs compress best, where values or
-    /// sequences of them repeat.
+    /// The same rows as plain strings, or plain integers of the fewest bytes that fit them all: the best input for codecs if values or sequences of
+    /// them repeat.
     ///
     /// # Errors
-    /// As [`Segment::to_lane_for`].
+    /// The errors of [`Segment::to_lane_for`].
     pub fn to_plain(&self) -> crate::Result<Segment> {
         match &self.values {
             Values::Symbols(strings) => super::encode::to_plain_strings(self, strings),
@@ -243,7 +243,7 @@ mod tests {
         assert!(lane.limbs.iter().all(|offset| offset % 64 == 0));
         assert!(layout.validity.is_some_and(|offset| offset % 64 == 0));
         let words = &segment.as_bytes()[lane.limbs[0]..];
-        // Row 0 is valid and the smallest value: its offset from the reference is in the lowest bits of the first word.
+        // Row 0 is valid and has the smallest value: its offset from the reference is in the lowest bits of the first word.
         let field = u32::from_le_bytes(words[..4].try_into().unwrap()) & ((1 << lane.width) - 1);
         assert_eq!(lane.reference + i128::from(field), -999);
     }

@@ -27,10 +27,10 @@ pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, SegmentPart
 pub(crate) use nested::{PartTypes, UUID_BYTES, is_nested, part_types};
 pub(crate) use read::read_integers;
 
-/// The way the values of a segment are encoded (see [`crate::encoding`]).
+/// The encoding of a segment's values (see [`crate::encoding`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Encoding {
-    /// Values as they are (floats, strings as offsets + bytes, incompressible integers).
+    /// Unencoded values (floats, strings as offsets + bytes, incompressible integers).
     Plain,
     /// All valid rows hold the same value.
     Constant,
@@ -48,7 +48,7 @@ pub enum Encoding {
     GpuRfor,
     /// Strings as codes of a symbol table.
     Symbols,
-    /// Values of nested types in parts, each a segment.
+    /// Values of nested types as child segments.
     Nested,
 }
 
@@ -70,11 +70,11 @@ impl Encoding {
 
 /// One column over the rows of a row segment, ready to be decoded.
 ///
-/// All `start` arguments are multiples of [`crate::VECTOR_ROWS`]; `start + out.len()` must not exceed `rows()`.
-/// Null rows decode to unspecified values. Integer-like types decode as their unscaled integer into any width that holds
-/// the segment's min and max (the caller checks [`Segment::stats`]); dictionary columns decode as codes.
+/// All `start` arguments are multiples of [`crate::VECTOR_ROWS`]; `start + out.len()` must not exceed `rows()`. NULL rows decode to unspecified
+/// values. Integer-like types decode as their unscaled integer into any width that fits the segment's min and max (the caller checks
+/// [`Segment::stats`]); dictionary columns decode as codes.
 ///
-/// Reading a segment as a type that it does not hold, or outside its rows, panics.
+/// Panics if a segment is read as a type that it does not have, or outside its rows.
 #[derive(Clone)]
 pub struct Segment {
     bytes: SegmentBytes,
@@ -83,14 +83,14 @@ pub struct Segment {
     stats: ColumnStats,
     validity: Option<View<u64>>,
     values: Values,
-    /// Old code to new code, where the table's dictionary has grown since this segment was written.
+    /// New code by old code, if the table's dictionary has grown since this segment was written.
     remap: Option<Arc<[u32]>>,
 }
 
-/// The encoded values, by what they are.
+/// The encoded values by kind.
 #[derive(Clone)]
 enum Values {
-    /// Integer-like values, booleans among them.
+    /// Integer-like values, including booleans.
     Integers(Arc<Integers>),
     /// Dictionary codes.
     Codes(Arc<Integers>),
@@ -108,17 +108,17 @@ impl std::fmt::Debug for Segment {
 }
 
 impl Segment {
-    /// Encodes `array` as one segment, choosing the encoding by size and decode cost unless `forced`.
-    /// Strings are encoded as codes of `dictionary` where one is given (it must hold every value).
+    /// Encodes `array` as one segment. Chooses the encoding by size and decode cost unless `forced`. With `dictionary`, which must contain every
+    /// value, strings are encoded as codes.
     ///
-    /// Errors: a type that cannot be stored, a string that the dictionary lacks, or values that the forced encoding
-    /// cannot hold. The caller knows the column's name; here it is empty.
+    /// Errors: a type that cannot be stored, a string that the dictionary lacks, or values that the forced encoding cannot represent. The caller adds
+    /// the column's name, which is empty here.
     pub fn encode(array: &ArrayRef, dictionary: Option<&Arc<Dictionary>>, forced: Option<Encoding>) -> Result<Self> {
         encode::encode(array, dictionary.map(|d| &**d), forced)
     }
 
-    /// Encodes unscaled integers of a column of type `data_type`; those of null rows are ignored. Also gives the bounds of its vectors,
-    /// where there are no nulls.
+    /// Encodes unscaled integers of a column of type `data_type`; values of NULL rows are ignored. Also returns the bounds of its vectors if there
+    /// are no NULLs.
     pub(crate) fn encode_integers<V: Value>(
         values: &[V],
         nulls: Option<&NullBuffer>,
@@ -127,7 +127,7 @@ impl Segment {
         encode::encode_values(values, nulls, data_type)
     }
 
-    /// Encodes strings given as codes of `dictionary`; the codes of null rows are ignored. The bounds are those of codes.
+    /// Encodes strings given as codes of `dictionary`; codes of NULL rows are ignored. Also returns bounds of codes.
     pub(crate) fn encode_codes(
         codes: &[i32],
         nulls: Option<&NullBuffer>,
@@ -136,8 +136,8 @@ impl Segment {
         encode::encode_codes(codes, nulls, dictionary)
     }
 
-    /// Encodes strings, that of row `i` being `bytes[offsets[i]..offsets[i + 1]]`, empty where it is null. Also gives the ranks that bound
-    /// every `zone_rows` rows.
+    /// Encodes strings: row `i` is `bytes[offsets[i]..offsets[i + 1]]`, empty if NULL. Also returns the bounds of the ranks of every `zone_rows`
+    /// rows.
     pub(crate) fn encode_plain_strings(
         (offsets, bytes): (Vec<u32>, Vec<u8>),
         nulls: Option<&NullBuffer>,
@@ -146,10 +146,10 @@ impl Segment {
         encode::encode_plain_strings((offsets, bytes), nulls, zone_rows)
     }
 
-    /// Plain strings in symbols ([`Encoding::Symbols`]), where a sample of them says that this pays; `None` otherwise, and for other values.
+    /// Encodes plain strings as symbols ([`Encoding::Symbols`]) if a sample shows that this pays; `None` otherwise, and for other values.
     ///
     /// # Errors
-    /// None that is known of: the result is checked as it would be when it is read.
+    /// None expected: the result is checked as after a read.
     pub fn to_symbols(&self) -> Result<Option<Self>> {
         match &self.values {
             Values::Strings(strings) => encode::to_symbols(self, strings),
@@ -157,14 +157,14 @@ impl Segment {
         }
     }
 
-    /// The segment stored in `bytes`, of a column of type `data_type` with `rows` rows. Every size, position and string is
-    /// checked: wrong bytes give an error (or, unnoticed inside packed values, wrong values), never undefined behaviour.
+    /// Reads the segment stored in `bytes`, of a column of type `data_type` with `rows` rows. Every size, position and string is checked: invalid
+    /// bytes cause an error (or, if undetected inside packed values, wrong values), never undefined behaviour.
     pub fn from_bytes(bytes: SegmentBytes, data_type: &DataType, rows: usize) -> Result<Self> {
         read::read(bytes, data_type, rows, None)
     }
 
-    /// As [`Segment::from_bytes`], for bytes of which only those are there that `fetch` was told of. The result has sizes and
-    /// places, all of them checked, but no values: for [`Segment::layout`] and what else is not about rows.
+    /// As [`Segment::from_bytes`], for bytes that are valid only in the ranges passed to `fetch`. The result has checked sizes and positions, but no
+    /// values: for [`Segment::layout`] and other properties that do not depend on rows.
     pub(crate) fn sparse(
         bytes: SegmentBytes,
         data_type: &DataType,
@@ -174,7 +174,7 @@ impl Segment {
         read::read(bytes, data_type, rows, Some(fetch))
     }
 
-    /// The bytes of the segment, as [`Segment::from_bytes`] takes them.
+    /// The bytes of the segment, in the form for [`Segment::from_bytes`].
     pub fn as_bytes(&self) -> &SegmentBytes {
         &self.bytes
     }
@@ -201,7 +201,7 @@ impl Segment {
         Segment { remap: Some(remap), ..self.clone() }
     }
 
-    /// Checks that every valid row's code is below `entries`, so that codes may index a dictionary of that size.
+    /// Checks that every valid row's code is below `entries`, the size of a dictionary.
     pub fn check_codes(&self, entries: usize) -> Result<()> {
         read::check_codes(self, entries)
     }
@@ -221,22 +221,22 @@ impl Segment {
         self.encoding
     }
 
-    /// Whether rows are strings, not codes of the column's dictionary.
+    /// Whether values are strings, not codes of the column's dictionary.
     pub(crate) fn is_string(&self) -> bool {
         matches!(self.values, Values::Strings(_) | Values::Symbols(_))
     }
 
-    /// Whether strings are decoded when they are read: their bytes are not those of this segment.
+    /// Whether reading strings decodes them: the bytes are not in this segment then.
     pub fn decodes_strings(&self) -> bool {
         matches!(self.values, Values::Symbols(_))
     }
 
-    /// Whether rows are of a nested type.
+    /// Whether values are of a nested type.
     pub(crate) fn is_nested(&self) -> bool {
         matches!(self.values, Values::Nested(_))
     }
 
-    /// The parts of nested values; none where other values are. Fields of structs and lengths of lists are columns by themselves.
+    /// The children of nested values; empty for other values. Fields of structs and lengths of lists are separate segments.
     pub(crate) fn parts(&self) -> &[Segment] {
         match &self.values {
             Values::Nested(values) => values.parts(),
@@ -266,7 +266,7 @@ impl Segment {
         matches!(self.values, Values::Codes(_))
     }
 
-    /// Validity of rows `start .. start + len`, or `None` where the whole segment has no nulls.
+    /// Validity of rows `start .. start + len`; `None` if the whole segment has no NULLs.
     pub fn validity(&self, start: usize, len: usize) -> Option<Bitmap> {
         let words = self.validity.as_ref()?;
         self.check(start, len);
@@ -352,8 +352,8 @@ impl Segment {
         }
     }
 
-    /// Views of strings that are no codes. They point into this segment, or into `text`, whose bytes are replaced if the segment
-    /// [decodes strings](Segment::decodes_strings): both must outlive them, `text` unchanged.
+    /// Views of strings that are not codes. They refer to this segment, or to `text`, whose bytes are replaced if the segment [decodes
+    /// strings](Segment::decodes_strings): both must outlive the views, `text` without changes.
     pub fn decode_str(&self, start: usize, text: &mut Vec<u8>, out: &mut [StrView]) {
         self.check(start, out.len());
         match &self.values {
@@ -371,8 +371,9 @@ impl Segment {
         }
     }
 
-    /// Clears in `mask` (bit `i` is row `start + i`, least significant first) the rows of `start .. start + len` whose string `automaton`, made by
-    /// [`Segment::text_automaton`] of this segment, accepts not (`wanted`), or does. Null rows are empty strings. Panics for other values than strings in symbols.
+    /// Clears in `mask` (bit `i` is row `start + i`, least significant first) the rows of `start .. start + len` whose string is not accepted by
+    /// `automaton` (if `wanted`; else those whose string is). The automaton must come from [`Segment::text_automaton`] of this segment. NULL rows are
+    /// empty strings. Panics for values other than symbol-encoded strings.
     pub fn and_text(&self, start: usize, len: usize, automaton: &SymbolAutomaton, wanted: bool, mask: &mut [u64]) {
         self.check(start, len);
         let Values::Symbols(strings) = &self.values else { panic!("not a segment of symbols") };
@@ -449,24 +450,23 @@ impl Segment {
         }
     }
 
-    /// Appends to `out` every row `r` of `start .. start + len`, as `r - start`, whose value is in `lo ..= hi` (unscaled
-    /// integers or codes), comparing packed values without adding the reference. Nulls are NOT excluded: the caller
-    /// intersects with [`Segment::validity`].
+    /// Appends to `out` every row `r` of `start .. start + len`, as `r - start`, whose value is in `lo ..= hi` (unscaled integers or codes),
+    /// comparing packed values without adding the reference. NULLs are NOT excluded: the caller intersects with [`Segment::validity`].
     pub fn select_range(&self, start: usize, len: usize, lo: i128, hi: i128, out: &mut Vec<u32>) {
         let mut mask = vec![u64::MAX; len.div_ceil(64)];
         self.and_range(start, len, lo, hi, &mut mask);
         mask_rows(&mask, len, out);
     }
 
-    /// As [`Segment::select_range`], for rows whose dictionary code is set in `set` (codes past its end are not).
+    /// As [`Segment::select_range`], for rows whose dictionary code is set in `set` (codes past its end count as not set).
     pub fn select_codes(&self, start: usize, len: usize, set: &Bitmap, out: &mut Vec<u32>) {
         let mut mask = vec![u64::MAX; len.div_ceil(64)];
         self.and_codes(start, len, set, &mut mask);
         mask_rows(&mask, len, out);
     }
 
-    /// Clears in `mask` (bit `i` is row `start + i`, least significant first) the rows of `start .. start + len` whose value
-    /// is not in `lo ..= hi`; vectors without a set bit are not read. Nulls are compared as whatever is stored.
+    /// Clears in `mask` (bit `i` is row `start + i`, least significant first) the rows of `start .. start + len` whose value is not in `lo ..= hi`;
+    /// vectors without a set bit are not read. NULL rows have unspecified results.
     pub fn and_range(&self, start: usize, len: usize, lo: i128, hi: i128, mask: &mut [u64]) {
         self.check(start, len);
         let (values, lo, hi) = match &self.values {
@@ -490,7 +490,7 @@ impl Segment {
         }
     }
 
-    /// As [`Segment::and_range`], for rows whose dictionary code is not set in `set` (codes past its end are not).
+    /// As [`Segment::and_range`], for rows whose dictionary code is not set in `set` (codes past its end count as not set).
     pub fn and_codes(&self, start: usize, len: usize, set: &Bitmap, mask: &mut [u64]) {
         self.and_members(start, len, 0, set, mask);
     }

@@ -1,8 +1,8 @@
-//! Values of nested types: segments within a segment.
+//! Values of nested types: child segments within a segment.
 //!
-//! A list is the lengths of its rows and the elements of all rows, a map a list of its entries, a struct its fields, bytes are their lengths and
-//! themselves, an interval its months, days and nanoseconds, a UUID its first and its last eight bytes. Each part is a segment of its own, encoded as a column of its type is (`docs/format.md`,
-//! section 5). Null rows have no elements and no bytes.
+//! A list consists of the lengths of its rows and the elements of all rows, a map is a list of entries, a struct has its fields, binary values are
+//! lengths and bytes, an interval has months, days and nanoseconds, a UUID its first and last eight bytes. Each child is a separate segment, encoded
+//! like a column of its type (`docs/format.md`, section 5). NULL rows have no elements and no bytes.
 
 use std::sync::Arc;
 
@@ -21,25 +21,25 @@ use super::bytes::{SEGMENT_ALIGN, SectionReader, SectionWriter, View, corrupt};
 use super::{Segment, arrays};
 use crate::{FormatError, Result, SEGMENT_ROWS, VECTOR_ROWS};
 
-/// Bytes of a UUID, which are in the order in which they are written.
+/// Number of bytes of a UUID, stored in the order of its text.
 pub(crate) const UUID_BYTES: i32 = 16;
 
-/// The parts of the values of a nested type.
+/// The children of a nested type's values.
 pub(crate) struct NestedValues {
     parts: Vec<Segment>,
-    /// The bytes of all rows, of a type of bytes.
+    /// The bytes of all rows, for binary types.
     bytes: Option<View<u8>>,
 }
 
-/// The types of the parts of values.
+/// The child types of a nested type.
 pub(crate) struct PartTypes<'a> {
-    /// Of those with as many values as rows, or a fixed number a row: the values of each.
+    /// Children with a fixed number of values per row: type and number of values.
     pub own: Vec<(&'a DataType, usize)>,
-    /// Of the elements of lists, which follow the lengths, at most [`SEGMENT_ROWS`] in a part.
+    /// The elements of lists, stored after the lengths, at most [`SEGMENT_ROWS`] per child.
     pub elements: Option<&'a DataType>,
 }
 
-/// The parts of `rows` values of type `data_type`; `None` where that is no nested type.
+/// The child types of `rows` values of type `data_type`; `None` for other types.
 pub(crate) fn part_types(data_type: &DataType, rows: usize) -> Option<PartTypes<'_>> {
     let of = |own: &[&'static DataType]| own.iter().map(|&part| (part, rows)).collect();
     let (own, elements) = match data_type {
@@ -64,7 +64,7 @@ pub(crate) fn is_nested(data_type: &DataType) -> bool {
     part_types(data_type, 0).is_some()
 }
 
-/// Stores `array`, which is of a nested type; gives its size before encoding.
+/// Stores `array`, which is of a nested type. Returns its size before encoding.
 pub(super) fn encode(array: &ArrayRef, out: &mut SectionWriter) -> Result<u64> {
     let (parts, bytes) = parts_of(array)?;
     let mut plain_bytes = bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
@@ -86,7 +86,7 @@ pub(super) fn encode(array: &ArrayRef, out: &mut SectionWriter) -> Result<u64> {
     Ok(plain_bytes)
 }
 
-/// The parts of `array`, and the bytes of all its rows where it is of a type of bytes.
+/// The children of `array`, and for binary types the bytes of all its rows.
 fn parts_of(array: &ArrayRef) -> Result<(Vec<ArrayRef>, Option<Vec<u8>>)> {
     let nulls = array.nulls();
     Ok(match array.data_type() {
@@ -138,13 +138,13 @@ fn parts_of(array: &ArrayRef) -> Result<(Vec<ArrayRef>, Option<Vec<u8>>)> {
     })
 }
 
-/// `field` of a struct with these nulls, null where the struct is: a column by itself.
+/// `field` of a struct as a separate column: NULL where the struct is.
 fn masked(field: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
     let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(field.clone()) };
     Ok(nullif(field, &BooleanArray::new(!nulls.inner(), None))?)
 }
 
-/// Lengths and elements of lists whose rows lie in `values` at `offsets`.
+/// Lengths and elements of lists whose rows are in `values` at `offsets`.
 fn lists_of(offsets: &[i32], values: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Vec<ArrayRef>> {
     let rows = offsets.len() - 1;
     let place = |row: usize| offsets[row] as usize..offsets[row + 1] as usize;
@@ -167,7 +167,7 @@ fn lists_of(offsets: &[i32], values: &ArrayRef, nulls: Option<&NullBuffer>) -> R
 }
 
 impl NestedValues {
-    /// Reads the parts of `rows` values of type `data_type`, and checks that they fit together.
+    /// Reads the children of `rows` values of type `data_type`, and checks their consistency.
     pub(super) fn read(reader: &mut SectionReader<'_>, data_type: &DataType, rows: usize) -> Result<Self> {
         let PartTypes { own, elements } =
             part_types(data_type, rows).ok_or_else(|| corrupt(format!("parts of {data_type}")))?;
@@ -211,7 +211,7 @@ impl NestedValues {
     /// All `rows` values, which are of type `data_type`.
     ///
     /// # Errors
-    /// Parts that do not fit together, elements beyond what one array holds.
+    /// Inconsistent children, more elements than fit one array.
     pub(super) fn array(&self, data_type: &DataType, rows: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         let part = |at: usize, data_type: &DataType| arrays::array(&self.parts[at], data_type);
         Ok(match data_type {
@@ -270,7 +270,7 @@ impl NestedValues {
         }
     }
 
-    /// The place where each row's elements begin.
+    /// The offsets of the rows' elements.
     fn offsets(&self) -> Result<OffsetBuffer<i32>> {
         let lengths = arrays::array(&self.parts[0], &DataType::UInt32)?;
         let lengths = || lengths.as_primitive::<UInt32Type>().iter().map(|length| length.unwrap_or(0) as usize);

@@ -42,8 +42,8 @@ impl Kind {
     }
 }
 
-/// The segment in `bytes`, of which, where there is a `fetch`, only those are there that it was told of: then it has sizes and
-/// places, not values.
+/// Reads the segment in `bytes`. With `fetch`, only bytes in the ranges passed to it are valid: the segment then has sizes and positions, but no
+/// values.
 pub(super) fn read(
     bytes: SegmentBytes,
     data_type: &DataType,
@@ -96,8 +96,8 @@ pub(crate) fn read_integers(reader: &mut SectionReader<'_>, encoding: Encoding, 
     })
 }
 
-/// Statistics as stored: distinct (u64, all ones when unknown), plain bytes (u64), then min and max, each a tag byte
-/// (0 none, 1 integer, 2 float, 3 string) and 16 bytes, 8 bytes, or a u32 length and as many bytes.
+/// Stored form of statistics: distinct (u64, all ones if unknown), plain bytes (u64), then min and max, each a tag byte (0 none, 1 integer, 2 float,
+/// 3 string) and 16 bytes, 8 bytes, or a u32 length and the bytes.
 pub(super) fn write_stats(stats: &ColumnStats) -> Vec<u8> {
     let mut out = stats.distinct.unwrap_or(u64::MAX).to_le_bytes().to_vec();
     out.extend_from_slice(&stats.plain_bytes.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Every encoding against the values that went in.
+//! Every encoding compared with the original values.
 
 use std::sync::Arc;
 
@@ -150,7 +150,7 @@ fn choices() -> impl Iterator<Item = Option<Encoding>> {
         .chain(Encoding::ALL.into_iter().filter(|it| !matches!(it, Encoding::Symbols | Encoding::Nested)).map(Some))
 }
 
-/// Encodings that take any values; the others may refuse some.
+/// Encodings for any values; the others may refuse some.
 fn total(forced: Option<Encoding>) -> bool {
     matches!(forced, None | Some(Encoding::Plain | Encoding::LaneFor | Encoding::LaneRle))
 }

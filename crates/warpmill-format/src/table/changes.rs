@@ -1,5 +1,5 @@
-//! Changes of rows: which rows of a version go, and which get other values. Row segments without any stay as they are stored; of the
-//! others, columns whose rows are all as before do.
+//! Changes of rows: deletions and updates of a version's rows. Row segments without changes keep their stored chunks; in the others, columns without
+//! changed rows do.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use super::decode::{column_array, column_codes};
 use super::interner::Interner;
 use crate::{Bitmap, FormatError, Result};
 
-/// Rows of one version of a table that are to go, or to get other values. Rows are numbered from 0 on, in the order of the table.
+/// Deletions and updates of rows of one version of a table. Rows are numbered from 0 in table order.
 #[derive(Debug)]
 pub struct Changes {
     table: Arc<TableSnapshot>,
-    /// The first row of each row segment, and the end of the last.
+    /// Number of the first row of each row segment, and the total number.
     starts: Vec<u64>,
-    /// By row segment.
+    /// Changes by row segment.
     segments: Vec<Option<Box<SegmentChanges>>>,
-    /// Columns that get other values.
+    /// Indices of the updated columns.
     columns: Vec<usize>,
-    /// These values, by batch and by column of `columns`.
+    /// New values, by batch and by column of `columns`.
     values: Vec<Vec<ArrayRef>>,
     /// The row segment of the last row.
     last: usize,
@@ -36,11 +36,11 @@ pub(crate) struct SegmentChanges {
     rows: usize,
     touched: Bitmap,
     deleted: Option<Bitmap>,
-    /// Row, and where its values are: batch, row in the batch.
+    /// Updated rows: row, batch of the new values, row in the batch.
     updated: Vec<(u32, u32, u32)>,
 }
 
-/// A column with codes of its dictionary after changes: codes behind those of the dictionary are of `new`.
+/// A dictionary column's codes after changes: codes past those of the dictionary refer to `new`.
 pub(crate) struct Coded {
     pub codes: Vec<u32>,
     pub nulls: Option<NullBuffer>,
@@ -48,7 +48,7 @@ pub(crate) struct Coded {
 }
 
 impl Changes {
-    /// None yet, of rows of `table`, of which `columns` may get other values.
+    /// No changes yet, for rows of `table`, of which `columns` may be updated.
     pub fn new(table: &Arc<TableSnapshot>, columns: Vec<usize>) -> Self {
         let mut starts = vec![0];
         for segment in 0..table.num_segments() {
@@ -58,7 +58,7 @@ impl Changes {
         Self { table: Arc::clone(table), starts, segments, columns, values: vec![], last: 0 }
     }
 
-    /// The version whose rows these are.
+    /// The version to change.
     pub fn table(&self) -> &Arc<TableSnapshot> {
         &self.table
     }
@@ -68,7 +68,7 @@ impl Changes {
         self.segments.iter().all(Option::is_none)
     }
 
-    /// Lets `row` go; `false`: it has been changed already.
+    /// Deletes `row`. Returns false if it has been changed already.
     pub fn delete(&mut self, row: u64) -> bool {
         let (changes, row) = self.at(row);
         if changes.touched.get(row) {
@@ -79,7 +79,7 @@ impl Changes {
         true
     }
 
-    /// Lets all rows go.
+    /// Deletes all rows.
     pub fn delete_all(&mut self) {
         for segment in 0..self.segments.len() {
             let rows = self.table.segment_rows(segment);
@@ -89,10 +89,10 @@ impl Changes {
         }
     }
 
-    /// Takes values of the columns that change, in their order, and gives the number of the batch.
+    /// Adds a batch of new values for the updated columns, in their order. Returns the batch's number.
     ///
     /// # Errors
-    /// [`FormatError::Schema`] names the column of which a value does not fit.
+    /// [`FormatError::Schema`] with the name of the column in which a value does not fit.
     pub fn add_values(&mut self, values: &[ArrayRef]) -> Result<usize> {
         let schema = self.table.schema();
         let fit = |(&column, array): (&usize, &ArrayRef)| conform_column(array, schema.field(column));
@@ -100,7 +100,7 @@ impl Changes {
         Ok(self.values.len() - 1)
     }
 
-    /// Gives `row` the values in row `at` of a batch; `false`: it has been changed already.
+    /// Updates `row` with the values in row `at` of a batch. Returns false if it has been changed already.
     pub fn update(&mut self, row: u64, batch: usize, at: usize) -> bool {
         let (changes, row) = self.at(row);
         if changes.touched.get(row) {
@@ -111,7 +111,7 @@ impl Changes {
         true
     }
 
-    /// The changes of the row segment of `row`, and its place there.
+    /// The changes of the row segment of `row`, and its position there.
     fn at(&mut self, row: u64) -> (&mut SegmentChanges, usize) {
         let within = |segment: usize| self.starts[segment] <= row && row < self.starts[segment + 1];
         if !within(self.last) {
@@ -131,25 +131,25 @@ impl Changes {
         self.segments.iter().flatten().map(|changes| &**changes)
     }
 
-    /// Whether column `column` of the segment is as it was.
+    /// Whether column `column` of the segment is unchanged.
     pub(crate) fn is_same(&self, changes: &SegmentChanges, column: usize) -> bool {
         let changed = self.columns.contains(&column) && !changes.updated.is_empty();
         changes.deleted.is_none() && !changed
     }
 
-    /// The new values of `column`, by batch, if it gets some.
+    /// The new values of `column` by batch, if it is updated.
     fn values_of(&self, changes: &SegmentChanges, column: usize) -> Option<Vec<&dyn Array>> {
         let at = self.columns.iter().position(|known| *known == column).filter(|_| !changes.updated.is_empty())?;
         Some(self.values.iter().map(|values| &*values[at] as &dyn Array).collect())
     }
 
-    /// The rows of a row segment that do not have their values of all of `columns` any more; `None`: all do.
+    /// The rows of a row segment that are deleted or updated in one of `columns`; `None`: there are none.
     pub(crate) fn freed(&self, changes: &SegmentChanges, columns: &[usize]) -> Option<Bitmap> {
         let changed = columns.iter().any(|column| self.columns.contains(column));
         if changed { Some(changes.touched.clone()) } else { changes.deleted.clone() }
     }
 
-    /// The rows of a row segment that get other values in any of `columns`: these columns as they will be. `None`: there are no such rows.
+    /// The rows of a row segment that are updated in one of `columns`, with the resulting values of these columns. `None`: there are no such rows.
     pub(crate) fn updated(&self, changes: &SegmentChanges, columns: &[usize]) -> Result<Option<Vec<ArrayRef>>> {
         if changes.updated.is_empty() || !columns.iter().any(|column| self.columns.contains(column)) {
             return Ok(None);
@@ -166,7 +166,7 @@ impl Changes {
         columns.iter().map(column).collect::<Result<_>>().map(Some)
     }
 
-    /// A column of a row segment as it will be.
+    /// The resulting column of a row segment.
     pub(crate) fn array(&self, changes: &SegmentChanges, column: usize) -> Result<ArrayRef> {
         let failed =
             |e: arrow::error::ArrowError| FormatError::schema(self.table.schema().field(column).name(), e.to_string());
@@ -186,7 +186,7 @@ impl Changes {
         }
     }
 
-    /// The same of a column with a dictionary.
+    /// The same for a dictionary column.
     pub(crate) fn coded(&self, changes: &SegmentChanges, column: usize) -> Result<Coded> {
         let known = self.table.dictionary(column).map_or(0, |dictionary| dictionary.len()) as u32;
         let (mut codes, mut nulls) = column_codes(&self.table, changes.segment, column)?;
@@ -227,7 +227,7 @@ impl SegmentChanges {
         self.rows - self.deleted.as_ref().map_or(0, Bitmap::count_ones)
     }
 
-    /// Whether each row stays; `None`: all do.
+    /// Whether each row is kept; `None`: all are.
     fn kept(&self) -> Option<BooleanArray> {
         let deleted = self.deleted.as_ref()?;
         Some((0..self.rows).map(|row| Some(!deleted.get(row))).collect())

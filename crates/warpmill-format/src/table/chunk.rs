@@ -1,4 +1,4 @@
-//! Column chunks: one column of one row segment, where it is stored, and its segment once it is opened.
+//! Column chunks: one column of one row segment, with its storage and its opened segment.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -12,7 +12,7 @@ use crate::parquet_file::ParquetColumn;
 use crate::segment::{Encoding, SegmentParts};
 use crate::{ColumnStats, Segment};
 
-/// One column of one row segment: where it is and, once used, the opened segment.
+/// One column of one row segment: its storage and, after the first use, the opened segment.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub stats: ColumnStats,
@@ -20,38 +20,37 @@ pub(crate) struct Chunk {
     /// The generation of the dictionary whose codes are stored.
     pub generation: Option<u32>,
     pub source: Source,
-    /// The same rows once more, compressed.
+    /// The same rows in compressed form, in addition.
     pub heavy: Option<Heavy>,
-    /// The parts of nested values.
+    /// The children of nested values.
     pub(super) nested: Vec<PartEntry>,
-    /// The segment, once used, where it is kept.
+    /// The segment after its first use, if it is kept.
     pub(super) opened: OnceLock<Arc<Segment>>,
-    /// Of a file that is read: the segment while it is used.
+    /// For files that are read: the segment while it is in use.
     pub(super) read: Mutex<Weak<Segment>>,
-    /// Of the compressed form: its bytes, once their checksum has been verified, where they are mapped, and its segment
-    /// while that is used.
+    /// For the compressed form, if it is mapped: its bytes, after their checksum has been verified.
     pub(super) verified: OnceLock<CompressedChunk>,
-    /// Of the same: bytes with its checksum have been found to fit together.
+    /// For the compressed form: set when bytes with its checksum have been found consistent.
     pub(super) sound: OnceLock<()>,
-    /// Of the same, in a file that is read: where its parts lie.
+    /// For the compressed form, in a file that is read: the positions of its segment's parts.
     pub(super) parts: OnceLock<Box<SegmentParts>>,
-    /// Of the same: the segment while several threads decompress it together, and while it is used.
+    /// For the compressed form: the segment during its parallel decompression, and while it is in use.
     pub(super) shared: Shared,
 }
 
-/// The compressed representation of a chunk that is stored without a codec as well.
+/// The compressed form of a chunk that is also stored without a codec.
 #[derive(Debug, Clone)]
 pub(crate) struct Heavy {
     pub place: Place,
-    /// Of the segment that is compressed.
+    /// Encoding of the compressed segment.
     pub encoding: Encoding,
     pub codec: CodecEntry,
 }
 
-/// The place where the bytes of a segment are.
+/// The location of a segment's bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
-    /// Held here (tables in memory), with codes as encoded.
+    /// In memory (tables in memory), with codes as they were encoded.
     Memory(Arc<Segment>),
     /// In a data file.
     File(Place),
@@ -61,7 +60,7 @@ pub(crate) enum Source {
     Parquet(ParquetColumn),
     /// The numbers of its rows, from this one on: made when they are read.
     Numbers(i64),
-    /// A part of nested values: the column of the same version, then the position of each part in the one around it.
+    /// A child of nested values: the column of the same version, then the index of each child in its parent.
     Part(Arc<[usize]>),
 }
 
@@ -76,7 +75,7 @@ impl Source {
 }
 
 impl CodecEntry {
-    /// The way a segment of `bytes` bytes has been compressed.
+    /// The codec entry of a segment of `bytes` bytes compressed with `config`.
     pub fn of(config: &CodecConfig, bytes: usize) -> Self {
         Self { name: config.codec, block: config.block_bytes, bytes: bytes as u64 }
     }
@@ -108,7 +107,7 @@ impl Chunk {
         })
     }
 
-    /// `chunk`, which is new, with the parts of its nested values.
+    /// `chunk`, which must be new, with the children of its nested values.
     pub fn with_parts(mut chunk: Arc<Self>, parts: Vec<PartEntry>) -> Arc<Self> {
         Arc::get_mut(&mut chunk).expect("a new chunk").nested = parts;
         chunk
@@ -126,7 +125,7 @@ impl Chunk {
         Some((part.column_stats()?, part.encoding))
     }
 
-    /// The same chunk, not opened: for a version in which its codes are translated differently.
+    /// The same chunk, unopened: for a version with another translation of its codes.
     pub fn reopened(&self) -> Arc<Self> {
         let (source, heavy) = (self.source.clone(), self.heavy.clone());
         let again = Self::new(self.stats.clone(), self.encoding, self.generation, source, heavy);
@@ -135,7 +134,7 @@ impl Chunk {
 }
 
 impl Chunk {
-    /// The place of its bytes in a data file.
+    /// The position of its bytes in a data file.
     pub(super) fn place(&self) -> Option<&Place> {
         match &self.source {
             Source::File(place) | Source::Compressed(place, _) => Some(place),
@@ -143,7 +142,7 @@ impl Chunk {
         }
     }
 
-    /// The way the chunk is compressed.
+    /// The chunk's codec.
     pub fn codec(&self) -> Option<CodecEntry> {
         match &self.source {
             Source::Compressed(_, codec) => Some(*codec),
@@ -151,7 +150,7 @@ impl Chunk {
         }
     }
 
-    /// The compressed form: where it is, of which encoding, through which codec.
+    /// The compressed form: position, encoding and codec.
     pub fn compressed(&self) -> Option<(&Place, Encoding, CodecEntry)> {
         match (&self.source, &self.heavy) {
             (Source::Compressed(place, codec), _) => Some((place, self.encoding, *codec)),
@@ -160,12 +159,12 @@ impl Chunk {
         }
     }
 
-    /// The place where all that is stored of it is.
+    /// The positions of everything stored for it.
     pub(super) fn places(&self) -> impl Iterator<Item = &Place> {
         self.place().into_iter().chain(self.heavy.as_ref().map(|heavy| &heavy.place))
     }
 
-    /// Whether it is stored at `place`, and its compressed representation as `heavy` says.
+    /// Whether it is stored at `place`, with the compressed form `heavy`.
     pub(super) fn is_at(&self, place: &Place, heavy: Option<&Heavy>) -> bool {
         let same_heavy = match (&self.heavy, heavy) {
             (Some(own), Some(other)) => own.place.same(&other.place),
@@ -175,7 +174,7 @@ impl Chunk {
     }
 }
 
-/// The encoding of the segment of a chunk's compressed form.
+/// The encoding of the segment in a chunk's compressed form.
 pub(super) fn stored_encoding(chunk: &Chunk) -> Encoding {
     chunk.compressed().map_or(chunk.encoding, |(_, encoding, _)| encoding)
 }

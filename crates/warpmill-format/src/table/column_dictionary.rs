@@ -1,4 +1,4 @@
-//! The dictionary of a column, and how codes of earlier ones become its own.
+//! The dictionary of a column, with translations of earlier dictionaries' codes.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::{Dictionary, FormatError, Result};
 pub(crate) struct ColumnDictionary {
     pub generation: u32,
     pub dictionary: Arc<Dictionary>,
-    /// The place where it is stored; `None` in memory.
+    /// The position of its bytes; `None` in memory.
     pub place: Option<Place>,
     /// Translations from earlier generations that segments still use.
     pub remaps: Vec<Remap>,
 }
 
-/// Bytes of a dictionary, at most: 4 GiB of strings, no two of them equal, and an offset for each.
+/// Largest size of a dictionary in bytes: 4 GiB of distinct strings, and an offset for each.
 const MOST_BYTES: u64 = 9 << 30;
 
 /// Code of the column's dictionary by code of generation `from`.
@@ -31,7 +31,7 @@ pub(crate) struct Remap {
 }
 
 impl ColumnDictionary {
-    /// The number of entries of an earlier or this generation.
+    /// The number of entries of this or an earlier generation.
     pub(super) fn entries_of(&self, generation: u32) -> usize {
         match self.remaps.iter().find(|r| r.from == generation) {
             Some(remap) => remap.codes.len(),
@@ -39,7 +39,7 @@ impl ColumnDictionary {
         }
     }
 
-    /// The dictionary that `entry` describes, or `known` where it is that one.
+    /// Loads the dictionary of `entry`; returns `known` if it is the same.
     pub(super) fn load(
         entry: &DictionaryEntry,
         place: &dyn Fn(&Blob) -> Place,
@@ -73,7 +73,7 @@ impl ColumnDictionary {
     }
 }
 
-/// Refuses to read what has more than `most` bytes.
+/// Refuses to read more than `most` bytes.
 fn check_bytes(at: &Place, most: u64, what: &str) -> Result<()> {
     match at.bytes > most {
         true => Err(FormatError::Corrupt {
@@ -85,7 +85,7 @@ fn check_bytes(at: &Place, most: u64, what: &str) -> Result<()> {
     }
 }
 
-/// Little-endian codes, strictly ascending and below `entries`.
+/// Reads little-endian codes, strictly ascending and below `entries`.
 fn remap_from_bytes(bytes: &SegmentBytes, entries: usize) -> Result<Arc<[u32]>, &'static str> {
     if !bytes.len().is_multiple_of(4) {
         return Err("not a whole number of codes");

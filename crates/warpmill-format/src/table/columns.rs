@@ -1,5 +1,4 @@
-//! Tables in memory whose columns are encoded apart from each other: row segments by any thread, in any order; columns
-//! at different times, put together as a table.
+//! Tables in memory with separately encoded columns: row segments by any thread in any order; columns at different times, combined to a table.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -32,19 +31,19 @@ use crate::{Bitmap, FormatError, Result, SEGMENT_ROWS, Segment, VECTOR_ROWS};
 /// Rows of a piece.
 pub type Part<'a> = (&'a Piece, Range<usize>);
 
-/// One column of a table that is being read: its row segments are encoded as they come.
+/// Encodes one column of a table that is being read, a row segment at a time.
 pub struct ColumnWriter {
     field: FieldRef,
-    /// Its strings are too many different ones for a dictionary.
+    /// Whether its strings have too many distinct values for a dictionary.
     plain: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// By row segment.
+    /// Encoded row segments by position.
     made: BTreeMap<usize, Made>,
-    /// Strings that may get a dictionary, whose codes are known in the end only.
+    /// Strings that may get a dictionary, whose codes are final only at the end.
     candidate: Option<Candidate>,
 }
 
@@ -65,15 +64,14 @@ pub struct EncodedColumn {
 }
 
 thread_local! {
-    /// The place where a row segment's values are put together: fresh memory of this size would cost as much as
-    /// encoding.
+    /// A reusable buffer for a row segment's values: allocating fresh memory of this size would cost as much as encoding.
     static NARROW: RefCell<Vec<i64>> = const { RefCell::new(vec![]) };
 }
 
 impl ColumnWriter {
-    /// No rows yet of the column `field`.
+    /// An empty column `field`.
     ///
-    /// Errors: [`FormatError::Schema`] for a type that is not stored as such, but for other types of text.
+    /// Errors: [`FormatError::Schema`] for a type that is stored as another one, except other text types.
     pub fn new(field: FieldRef) -> Result<Self> {
         let stored = stored_text(field.data_type());
         Piece::new(stored, true).map_err(|error| in_column(error, field.name()))?;
@@ -87,22 +85,21 @@ impl ColumnWriter {
         Piece::new(stored, self.plain.load(Ordering::Relaxed)).expect("the type has been looked at")
     }
 
-    /// A piece whose rows are encoded, empty again.
+    /// Clears a piece whose rows are encoded, for reuse.
     pub fn again(&self, mut piece: Piece) -> Piece {
         piece.clear();
         let numbered = matches!(piece.parts().0, Values::Strings(strings) if !strings.is_plain());
         if numbered && self.plain.load(Ordering::Relaxed) { self.piece() } else { piece }
     }
 
-    /// Learns from a piece that is full what the next ones should be.
+    /// Learns properties for the next pieces from a full piece.
     pub fn learn(&self, piece: &Piece) {
         if matches!(piece.parts().0, Values::Strings(strings) if strings.is_plain()) {
             self.plain.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Encodes row segment `segment`, of at most [`SEGMENT_ROWS`] rows, which are those of `parts` one after the other.
-    /// Each is given once.
+    /// Encodes row segment `segment`, the concatenation of `parts` (at most [`SEGMENT_ROWS`] rows). Each segment must be encoded once.
     ///
     /// Errors: text that is not UTF-8, 4 GiB or more of strings.
     pub fn encode(&self, segment: usize, parts: &[Part<'_>]) -> Result<()> {
@@ -121,15 +118,15 @@ impl ColumnWriter {
         Ok(())
     }
 
-    /// Gives strings no dictionary: they are known to be too many different ones.
+    /// Disables the dictionary for strings that are known to have too many distinct values.
     pub fn make_plain(&self) {
         self.plain.store(true, Ordering::Relaxed);
     }
 
-    /// [`ColumnWriter::encode`] of the rows of `arrays`, one after the other, whose values convert to the column's type exactly; gives about how many
-    /// bytes they take.
+    /// [`ColumnWriter::encode`] for the concatenation of `arrays`, whose values must convert to the column's type exactly. Returns their approximate
+    /// size in bytes.
     ///
-    /// Errors: values that do not, nulls in a column that has none; as [`ColumnWriter::encode`].
+    /// Errors: values that do not convert, NULLs in a NOT NULL column; those of [`ColumnWriter::encode`].
     pub fn encode_arrays(&self, segment: usize, arrays: &[ArrayRef]) -> Result<u64> {
         let in_column = |error| in_column(error, self.field.name());
         let stored = stored_text(self.field.data_type());
@@ -165,7 +162,7 @@ impl ColumnWriter {
         Ok(bytes)
     }
 
-    /// The rows of `parts` as codes of the column; `None` where they get none.
+    /// The rows of `parts` as codes of the column; `None` if it has no dictionary.
     fn number(&self, parts: &[Part<'_>]) -> Option<NarrowCodes> {
         if self.plain.load(Ordering::Relaxed) {
             return None;
@@ -193,7 +190,7 @@ impl ColumnWriter {
         Some(all)
     }
 
-    /// The column, once all of its row segments have been encoded.
+    /// The column, after all of its row segments have been encoded.
     ///
     /// Errors: as [`ColumnWriter::encode`].
     pub fn finish(self) -> Result<EncodedColumn> {
@@ -233,7 +230,7 @@ impl ColumnWriter {
     }
 }
 
-/// The type in which values of `declared` are stored, where that is text; otherwise `declared` itself.
+/// The text type in which values of `declared` are stored, if it is a text type; otherwise `declared` itself.
 fn stored_text(declared: &DataType) -> &DataType {
     match declared {
         DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,
@@ -254,7 +251,7 @@ fn add_strings(piece: &mut Piece, strings: &StringArray) -> Result<()> {
     Ok(())
 }
 
-/// Adds strings that are codes of a dictionary, each of which is looked up once.
+/// Adds strings given as dictionary codes; looks up each dictionary entry once.
 fn add_coded(piece: &mut Piece, coded: &DictionaryArray<Int32Type>) -> Result<()> {
     let dictionary = coded.values().as_string_opt::<i32>();
     let dictionary = dictionary.ok_or_else(|| FormatError::schema("", "a dictionary that is not of text"))?;
@@ -290,7 +287,7 @@ fn made((segment, zones): Zoned, generation: Option<u32>) -> Made {
     Made { rows, chunk, zones }
 }
 
-/// The zones of a segment, from the bounds of its vectors where they are known.
+/// Adds zones to a segment, from the bounds of its vectors if they are known.
 fn with_zones((segment, bounds): (Segment, Option<VectorBounds>)) -> Zoned {
     const VECTORS: usize = ZONE_ROWS / VECTOR_ROWS;
     let zones = match bounds {
@@ -303,7 +300,7 @@ fn with_zones((segment, bounds): (Segment, Option<VectorBounds>)) -> Zoned {
     (segment, zones)
 }
 
-/// The rows of `parts` as a segment, not of codes.
+/// The rows of `parts` as a segment without a dictionary.
 fn values(parts: &[Part<'_>], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<Zoned> {
     /// All values of one kind together.
     macro_rules! all {
@@ -352,7 +349,7 @@ fn values(parts: &[Part<'_>], nulls: Option<NullBuffer>, data_type: &DataType) -
     Ok((segment, zones))
 }
 
-/// The same of strings in arrays.
+/// The same for strings in arrays.
 fn plain_texts(texts: &[&StringArray]) -> Result<Zoned> {
     let rows = texts.iter().map(|text| text.len()).sum();
     let (mut offsets, mut bytes) = (Vec::with_capacity(rows + 1), Vec::new());
@@ -417,12 +414,11 @@ impl EncodedColumn {
 }
 
 impl Table {
-    /// A table in memory of columns that are there already, and which it shares.
+    /// A table in memory that shares existing columns.
     ///
-    /// Errors: [`FormatError::Schema`] names a column that is there twice, or that is cut into other row segments than
-    /// the first.
+    /// Errors: [`FormatError::Schema`] with the name of a column that occurs twice, or whose row segments differ from the first column's.
     pub fn of_columns(columns: &[Arc<EncodedColumn>]) -> Result<Arc<Self>> {
-        // Text may be called by another type than the stored one; all other types are stored as they are.
+        // Text may be declared as another type than the stored one; all other types are stored unchanged.
         let schema = Schema::new(columns.iter().map(|column| Arc::clone(&column.field)).collect::<Vec<_>>());
         super::stored_schema(&schema)?;
         let schema = Arc::new(schema);

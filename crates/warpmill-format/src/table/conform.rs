@@ -1,4 +1,4 @@
-//! The types that can be stored, and making batches fit a table's schema.
+//! Storable types, and conversion of batches to a table's schema.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn stored_type(data_type: &DataType) -> Option<DataType> {
     stored_within(data_type, MOST_LEVELS)
 }
 
-/// [`stored_type`] with so many levels of nested types.
+/// [`stored_type`] for at most `levels` levels of nesting.
 fn stored_within(data_type: &DataType, levels: usize) -> Option<DataType> {
     use DataType::*;
     let stored_field = |field: &Field| {
@@ -52,8 +52,8 @@ fn stored_within(data_type: &DataType, levels: usize) -> Option<DataType> {
     })
 }
 
-/// The schema as stored: every string type becomes `Utf8`, dictionaries their values. Errors name the column whose type
-/// cannot be stored, or that is there twice.
+/// The stored schema: every string type becomes `Utf8`, dictionaries become their values. Errors contain the name of a column whose type cannot be
+/// stored, or that occurs twice.
 pub(crate) fn stored_schema(schema: &Schema) -> Result<SchemaRef> {
     let mut fields = Vec::with_capacity(schema.fields().len());
     for (i, field) in schema.fields().iter().enumerate() {
@@ -69,7 +69,7 @@ pub(crate) fn stored_schema(schema: &Schema) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
 }
 
-/// Whether values of type `from` may become values of type `to`, each checked, where both are of one kind.
+/// Whether values of type `from` can be converted to type `to` with a check of each value, because both are of one kind.
 pub(crate) fn converts(from: &DataType, to: &DataType) -> bool {
     use DataType::*;
     let from = match from {
@@ -114,8 +114,8 @@ fn element_of(data_type: &DataType) -> Option<&Field> {
     }
 }
 
-/// `array` as values of `field`'s type. Errors name the column: a type of another kind, a value out of range, or a null
-/// where the column has none.
+/// Converts `array` to `field`'s type. Errors contain the column's name: a type of another kind, a value out of range, or a NULL in a NOT NULL
+/// column.
 pub(crate) fn conform_column(array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let error = |detail: String| FormatError::schema(field.name(), detail);
     let array = if array.data_type() == field.data_type() {
@@ -133,12 +133,12 @@ pub(crate) fn conform_column(array: &ArrayRef, field: &Field) -> Result<ArrayRef
     Ok(array)
 }
 
-/// `array` as values of another type; one that does not fit is an error, and not NULL.
+/// Converts `array` to another type; a value that does not fit is an error, not NULL.
 pub(crate) fn strict_cast(array: &dyn Array, to: &DataType) -> std::result::Result<ArrayRef, ArrowError> {
     cast_with_options(array, to, &CastOptions { safe: false, ..CastOptions::default() })
 }
 
-/// Refuses numbers beyond those of 32 bits, of which Arrow makes infinite ones.
+/// Refuses numbers beyond 32-bit floats, which Arrow converts to infinity.
 fn check_narrowed(array: &ArrayRef, converted: &ArrayRef) -> std::result::Result<(), String> {
     let (Some(wide), Some(narrow)) =
         (array.as_primitive_opt::<Float64Type>(), converted.as_primitive_opt::<Float32Type>())
@@ -155,7 +155,7 @@ fn check_narrowed(array: &ArrayRef, converted: &ArrayRef) -> std::result::Result
     }
 }
 
-/// `batch` with the types of `schema`: the same columns in the same order, cast where types of one kind differ.
+/// `batch` with the types of `schema`: the same columns in the same order, cast if types of one kind differ.
 pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let found = batch.schema_ref().fields();
     for (i, field) in schema.fields().iter().enumerate() {

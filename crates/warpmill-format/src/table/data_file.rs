@@ -1,5 +1,4 @@
-//! Data files: checksummed, aligned blobs (segments, dictionaries, remaps), written once and then mapped, or read part
-//! by part.
+//! Data files: checksummed, aligned blobs (segments, dictionaries, remaps), written once and then mapped, or read part by part.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,18 +18,18 @@ use crate::{FileAccess, FileState, FormatError, Result};
 const MAGIC: &[u8; 8] = b"WMDATA\r\n";
 pub(super) const HEADER_BYTES: usize = SEGMENT_ALIGN;
 
-/// The alignment of the first byte of a chunk, so that chunks next to each other can be where a device reads them as
-/// they lie.
+/// Alignment of chunks for devices, so that adjacent chunks can be read without a
+/// copy.
 pub(crate) const DEVICE_ALIGN: usize = 256;
 
-/// Bytes between blobs, at least: who reads whole words past the end of one reads no other. Older files have fewer, the
-/// last blob none.
+/// Smallest distance between blobs: reads of whole words past the end of a blob do not reach the next one. Older files have less, and none after the
+/// last blob.
 const END_PADDING: u64 = 16;
 
-/// Full files that may be on their way to the disk while the next one is written.
+/// Largest number of full files being synced while the next one is written.
 const MOST_CLOSING: usize = 4;
 
-/// A data file of a committed version, or of one being written (then not open yet).
+/// A data file of a committed version, or of one being written (not open yet then).
 #[derive(Debug)]
 pub(crate) struct DataFile {
     /// The table's directory.
@@ -93,7 +92,7 @@ impl DataFile {
         self.content().len()
     }
 
-    /// The way it is open.
+    /// How it is accessed.
     pub fn access(&self) -> FileAccess {
         self.content().access()
     }
@@ -106,16 +105,16 @@ impl DataFile {
         self.opened.get().expect("files of a committed version are open")
     }
 
-    /// Whether this is still the file of that name, as it was opened, in this way, with `bytes` bytes.
+    /// Whether this is still the file with that name, unchanged, of `bytes` bytes, and opened with the same access.
     pub fn is_current(&self, name: &str, bytes: u64, access: FileAccess) -> bool {
         let now = || std::fs::metadata(self.path()).ok().map(|metadata| FileState::of(&metadata));
         let same = self.name == name && self.bytes() == bytes && self.access() == access;
         same && now() == Some(self.opened().state) && !self.content().is_damaged()
     }
 
-    /// Whether the file is as it was when it was opened, as far as it still has its name.
+    /// Checks that the file is unchanged since it was opened, if it still has its name.
     ///
-    /// Errors: [`FormatError::Corrupt`] where somebody has changed it: what was read of it since is worth nothing.
+    /// Errors: [`FormatError::Corrupt`] if it has been changed: data read since are invalid.
     pub fn check(&self) -> Result<()> {
         let path = self.path();
         if self.content().is_damaged() {
@@ -131,7 +130,7 @@ impl DataFile {
     }
 }
 
-/// `error`, of reading bytes, with the file and what they are.
+/// Adds the file, and the description of the bytes, to `error`.
 fn in_file(error: FormatError, path: &Path, what: Option<&str>) -> FormatError {
     let path = path.to_owned();
     match error {
@@ -151,7 +150,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The bytes, their checksum verified. `what` says in errors what they are.
+    /// The bytes, after verification of their checksum. `what` describes them in errors.
     pub fn read(&self, what: &str) -> Result<SegmentBytes> {
         let bytes = self.unverified(what)?;
         if xxh3_64(&bytes) != self.xxh3 {
@@ -162,25 +161,24 @@ impl Place {
         Ok(bytes.with_file(self.in_file(what)))
     }
 
-    /// The bytes as they are: whoever goes on with them knows that they may be anything.
+    /// The bytes without verification: callers must be prepared for any content.
     pub fn unverified(&self, what: &str) -> Result<SegmentBytes> {
         let found = self.file.content().get(self.offset..self.offset + self.bytes);
         found.map_err(|error| in_file(error, &self.file.path(), Some(what)))
     }
 
-    /// The place where the bytes, which errors call `what`, are.
+    /// The position of the bytes, described as `what` in errors.
     pub fn in_file(&self, what: &str) -> FilePlace {
         let (path, state) = (self.file.path(), self.file.opened().state);
         FilePlace { path, offset: self.offset, xxh3: self.xxh3, what: what.to_owned(), state }
     }
 
-    /// The place where the first byte is mapped, or a number for it: an address that nothing else has while the file is
-    /// open.
+    /// The address of the first byte if it is mapped, otherwise a pseudo-address: unique while the file is open.
     pub fn address(&self) -> usize {
         self.file.content().address() + self.offset as usize
     }
 
-    /// Whether both are the same bytes of the same file, open in the same way.
+    /// Whether both are the same bytes of the same file, opened with the same access.
     pub fn same(&self, other: &Place) -> bool {
         let file = self.file.name == other.file.name && self.file.access() == other.file.access();
         file && self.offset == other.offset && self.xxh3 == other.xxh3
@@ -190,7 +188,7 @@ impl Place {
 /// Writes the data files of one version, under temporary names until each is complete and durable.
 pub(crate) struct DataFileWriter {
     fs: Arc<dyn FileSystem>,
-    /// The place where the files are written; the table's directory, except while a table is being built.
+    /// The directory of the files: the table's, or the staging directory of a new table.
     directory: PathBuf,
     /// The directory that readers will find the files in.
     home: PathBuf,
@@ -202,7 +200,7 @@ pub(crate) struct DataFileWriter {
     /// Threads that make full files durable, the oldest first.
     closing: Vec<JoinHandle<Result<()>>>,
     published: bool,
-    /// The way the files are opened once they are complete.
+    /// How the files are opened when they are complete.
     access: FileAccess,
 }
 
@@ -229,13 +227,13 @@ impl DataFileWriter {
         Self { fs, directory, home, version, first: 0, open: None, done, closing, published: false, access }
     }
 
-    /// The same, whose files are opened in this way.
+    /// The same writer, with another access to its files.
     pub fn with_access(mut self, access: FileAccess) -> Self {
         self.access = access;
         self
     }
 
-    /// The same, whose files have numbers from `first` on: others of the version are there already.
+    /// The same writer, with file numbers from `first` on, after the version's existing files.
     pub fn numbered_from(mut self, first: usize) -> Self {
         self.first = first;
         self
@@ -284,7 +282,7 @@ impl DataFileWriter {
         Ok(OpenFile { out, file: Arc::new(file), offset: HEADER_BYTES as u64 })
     }
 
-    /// Ends the file that is open; returns what makes it durable under its name.
+    /// Ends the current file. Returns a closure that makes it durable under its name.
     fn ended(&mut self) -> Option<impl FnOnce() -> Result<()> + Send + use<>> {
         let OpenFile { mut out, file, offset } = self.open.take()?;
         let path = self.directory.join(&file.name);
@@ -297,7 +295,7 @@ impl DataFileWriter {
         })
     }
 
-    /// Ends the file that is open on a thread of its own: the next one is written while the disk takes this one.
+    /// Ends the current file on another thread: the next one is written while the disk syncs this one.
     fn close_behind(&mut self) -> Result<()> {
         let Some(close) = self.ended() else { return Ok(()) };
         while self.closing.len() >= MOST_CLOSING {
@@ -310,17 +308,17 @@ impl DataFileWriter {
         Ok(())
     }
 
-    /// Makes all files durable under their names and opens them; then the manifest can name them.
+    /// Makes all files durable under their names and opens them, so that a manifest can name them.
     pub fn finish(&mut self) -> Result<()> {
         self.ended().map_or(Ok(()), |close| close())?;
-        // One by one: after an error, drop waits for those that are left.
+        // One by one: after an error, drop waits for the remaining ones.
         while let Some(thread) = self.closing.pop() {
             joined(thread)?;
         }
         self.done.iter().try_for_each(|(file, bytes)| file.open_from(&self.directory, *bytes, self.access))
     }
 
-    /// From here on the files may be part of a committed version: they are no longer removed on drop.
+    /// From now on the files may belong to a committed version, and are not removed on drop.
     pub fn publish(&mut self) {
         self.published = true;
     }
@@ -331,13 +329,13 @@ impl Drop for DataFileWriter {
         if self.published {
             return;
         }
-        // Nobody may give a file its name after it has been removed.
+        // No thread may rename a file after it has been removed.
         for thread in self.closing.drain(..) {
             let _ = thread.join();
         }
         let open = self.open.take().map(|open| open.file);
         for file in self.done.iter().map(|(file, _)| file).chain(&open) {
-            // Best effort, under either name: what stays is collected by the next writer.
+            // Best effort, under both names: remaining files are collected by the next writer.
             let path = self.directory.join(&file.name);
             let _ = self.fs.remove_file(&temporary(&path));
             let _ = self.fs.remove_file(&path);

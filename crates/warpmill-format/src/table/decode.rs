@@ -1,4 +1,4 @@
-//! Columns of row segments as Arrow arrays: what is written again, and what DataFusion reads.
+//! Decodes columns of row segments to Arrow arrays, for rewriting and for DataFusion.
 
 use arrow::array::ArrayRef;
 use arrow::buffer::NullBuffer;
@@ -8,10 +8,10 @@ use super::encoder::in_column;
 use crate::Result;
 use crate::segment::arrays::{self, Strings, decode};
 
-/// A column of one row segment, of the type that the table has for it.
+/// A column of one row segment, in the table's type.
 ///
 /// # Errors
-/// Damage, and more than one array holds.
+/// Damage, more data than fit one array.
 pub(crate) fn column_array(table: &TableSnapshot, segment: usize, column: usize) -> Result<ArrayRef> {
     let field = table.schema().field(column);
     let array = match table.dictionary(column) {
@@ -21,7 +21,7 @@ pub(crate) fn column_array(table: &TableSnapshot, segment: usize, column: usize)
     array.map_err(|error| in_column(error, field.name()))
 }
 
-/// The codes of a column with a dictionary in one row segment, and its nulls.
+/// The codes of a dictionary column in one row segment, and its NULLs.
 pub(crate) fn column_codes(
     table: &TableSnapshot,
     segment: usize,
@@ -32,7 +32,7 @@ pub(crate) fn column_codes(
     Ok((codes, arrays::nulls(&opened)))
 }
 
-/// The strings of a column with a dictionary.
+/// The strings of a dictionary column.
 fn strings(table: &TableSnapshot, segment: usize, column: usize) -> Result<ArrayRef> {
     let dictionary = table.dictionary(column).expect("a column with a dictionary");
     let (codes, nulls) = column_codes(table, segment, column)?;

@@ -1,4 +1,4 @@
-//! The directory of a table: which versions there are, who may write, what is garbage.
+//! The directory of a table: its versions, its lock, and removal of obsolete files.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -16,7 +16,7 @@ use super::{journal, leftovers};
 use crate::{FileAccess, FileState, FormatError, Result};
 
 const MANIFEST_EXTENSION: &str = ".manifest";
-/// Of empty files, each of which says that its version was committed: there is a manifest of it, or of a later one.
+/// Extension of empty marker files, each of which tells that its version was committed: its manifest, or a later one's, must exist.
 const COMMITTED_EXTENSION: &str = ".committed";
 const LOCK_NAME: &str = "LOCK";
 
@@ -25,7 +25,7 @@ pub(crate) fn manifest_path(directory: &Path, version: u64) -> PathBuf {
     directory.join(format!("{version:016}{MANIFEST_EXTENSION}"))
 }
 
-/// The newest version of which the names in `directory` tell, if any: its manifest should be there.
+/// The newest version for which `directory` has a file name, if any: its manifest should exist.
 pub(crate) fn newest_version(directory: &Path) -> Result<Option<u64>> {
     let version = |name: &str| {
         let version = name.strip_suffix(MANIFEST_EXTENSION).or_else(|| name.strip_suffix(COMMITTED_EXTENSION))?;
@@ -40,8 +40,8 @@ pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
     names.collect::<std::io::Result<_>>().map_err(FormatError::io("cannot list", directory))
 }
 
-/// A mark that differs between manifests of the same name (of a table dropped and made again): the first bytes, with the
-/// checksum of the rest, in which the table's identity is.
+/// A stamp that differs between manifests with the same name (of a table dropped and created again): the first bytes, with the checksum of the rest,
+/// which contains the table's identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp([u8; 64]);
 
@@ -54,7 +54,7 @@ impl Stamp {
     }
 }
 
-/// The stamp of the manifest of `version`; `None` where there is none.
+/// The stamp of the manifest of `version`; `None` if it does not exist.
 pub(crate) fn stamp(directory: &Path, version: u64) -> Result<Option<Stamp>> {
     let path = manifest_path(directory, version);
     let read = || {
@@ -84,7 +84,7 @@ pub(crate) fn has_manifest(directory: &Path, version: u64) -> Result<bool> {
     path.try_exists().map_err(FormatError::io("cannot read", &path))
 }
 
-/// The number of attempts to take a lock, and the pause between two.
+/// Number of attempts to take a lock, and the pause between two.
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -96,8 +96,7 @@ pub(crate) struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Whether the directory that was locked still has its name. Who keeps to the rules takes it from none that is
-    /// locked.
+    /// Whether the locked directory still has its name. Processes that follow the rules do not rename a locked one.
     pub fn holds(&self) -> bool {
         is_file_at(&self.file, &self.path)
     }
@@ -110,12 +109,12 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// Takes the right to write the table in `directory`.
+/// Locks the table in `directory` for writing.
 ///
-/// Errors: [`FormatError::Locked`] while another writer has it, [`FormatError::Catalog`] when the directory is gone.
+/// Errors: [`FormatError::Locked`] if another writer holds the lock, [`FormatError::Catalog`] if the directory does not exist.
 pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock> {
-    // A child process that is being spawned holds copies of this process's descriptors, and so a lock just released,
-    // until it executes its program: a few milliseconds at most. Wait that out before calling the table locked.
+    // A child process that is being spawned has copies of this process's descriptors, including a lock just released, until it executes its program:
+    // a few milliseconds at most. Wait for that before reporting the table as locked.
     for attempt in (0..LOCK_ATTEMPTS).rev() {
         if let Some(lock) = try_lock(directory)? {
             return Ok(lock);
@@ -127,7 +126,7 @@ pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock> {
     Err(FormatError::Locked { table: directory.display().to_string() })
 }
 
-/// [`lock`] without waiting; `None` while another writer has it, or when the directory was replaced meanwhile.
+/// [`lock`] without waiting; `None` if another writer holds the lock, or if the directory was replaced meanwhile.
 pub(crate) fn try_lock(directory: &Path) -> Result<Option<DirectoryLock>> {
     let path = directory.join(LOCK_NAME);
     let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
@@ -138,21 +137,20 @@ pub(crate) fn try_lock(directory: &Path) -> Result<Option<DirectoryLock>> {
         open => open.map_err(FormatError::io("cannot open", &path))?,
     };
     match file.try_lock() {
-        // The lock of a directory that has been dropped since it was opened says nothing about the one of that name
-        // now.
+        // The lock of a directory that was dropped after it was opened is useless for the one with that name now.
         Ok(()) => Ok(is_file_at(&file, &path).then_some(DirectoryLock { file, path })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(e)) => Err(FormatError::io("cannot lock", &path)(e)),
     }
 }
 
-/// Whether `file` is what `path` names now.
+/// Whether `file` is the file that `path` names now.
 pub(crate) fn is_file_at(file: &File, path: &Path) -> bool {
     let (Ok(own), Ok(found)) = (file.metadata(), std::fs::metadata(path)) else { return false };
     FileState::of(&own).is_same_file(&FileState::of(&found))
 }
 
-/// Whether `directory` is that of a table, whole or damaged: it has files that only tables have.
+/// Whether `directory` contains a table, valid or damaged: it has files that only tables have.
 pub(crate) fn is_table(directory: &Path) -> Result<bool> {
     match directory.metadata() {
         Ok(meta) if !meta.is_dir() => return Ok(false),
@@ -177,7 +175,7 @@ pub(crate) fn versions(directory: &Path) -> Result<Vec<u64>> {
     Ok(versions)
 }
 
-/// Version `version`, sharing what it can with `known`; `None` where it is not there any more.
+/// Loads version `version`, sharing parts with `known`; `None` if it does not exist any more.
 pub(crate) fn load_version(
     directory: &Path,
     version: u64,
@@ -193,11 +191,9 @@ pub(crate) fn load_version(
     }
 }
 
-/// Removes every file that `manifest`, the newest one, and those of as many versions before it that `keep` in all will stay with the next
-/// one, do not name: older manifests and what says that they were
-/// committed, data of older versions and of writers that did not commit. The caller holds the lock. Readers of older
-/// versions have those files mapped, which unlinking does not disturb. A file that cannot be removed is left for the
-/// next time.
+/// Removes every file that is named neither by `manifest`, the newest one, nor by the manifests of the earlier versions that are kept with the next
+/// one (`keep` in total): older manifests and their commit markers, data of older versions and of writers that did not commit. The caller holds the
+/// lock. Readers of older versions have those files mapped, which unlinking does not affect. A file that cannot be removed is left for the next time.
 pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest, keep: usize) -> Result<()> {
     let all = names(directory)?;
     let current = format!("{:016}{MANIFEST_EXTENSION}", manifest.version);
@@ -205,7 +201,7 @@ pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &
     let own = [current.as_str(), committed.as_str(), LOCK_NAME];
     let mut kept = vec![];
     for version in (1..manifest.version).rev().take(keep.saturating_sub(2)) {
-        // One that cannot be read can be read by nobody.
+        // A manifest that cannot be read is of no use to any reader.
         if let Ok(Some((older, _))) = read_manifest(directory, version) {
             kept.push((format!("{version:016}{MANIFEST_EXTENSION}"), older));
         }
@@ -214,7 +210,7 @@ pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &
     let live: HashSet<&str> =
         files.map(|f| f.name.as_str()).chain(own).chain(kept.iter().map(|(name, _)| &**name)).collect();
     let mut garbage: Vec<String> = all.into_iter().filter(|name| !live.contains(name.as_str())).collect();
-    // Only our own kinds of files, data last: a crash in between must not leave a manifest whose data is gone.
+    // Only our own kinds of files, data last: a crash in between must not leave a manifest without its data.
     let kinds = [COMMITTED_EXTENSION, MANIFEST_EXTENSION, ".data"];
     let kind = |name: &str| kinds.iter().position(|kind| name.strip_suffix(".tmp").unwrap_or(name).ends_with(kind));
     garbage.retain(|name| kind(name).is_some());
@@ -228,8 +224,8 @@ pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &
     Ok(())
 }
 
-/// Writes the manifest so that it is complete and durable under its name, or not there at all; `renaming` is asked
-/// before it gets it. Returns its stamp.
+/// Writes the manifest atomically: complete and durable under its name, or not at all; `renaming` is called before it gets its name. Returns its
+/// stamp.
 pub(crate) fn write_manifest(
     fs: &dyn FileSystem,
     directory: &Path,
@@ -244,12 +240,12 @@ pub(crate) fn write_manifest(
     Ok(stamp)
 }
 
-/// The path of the manifest of `version` before it has its name.
+/// The path of a staged manifest of `version`, before it gets its name.
 pub(crate) fn staged_path(directory: &Path, version: u64) -> PathBuf {
     manifest_path(directory, version).with_added_extension("tmp")
 }
 
-/// Writes the manifest under its name before it is one; its bytes are durable, that name may not be. Returns its stamp.
+/// Writes the manifest under its staging name; its bytes are durable, that name may not be. Returns its stamp.
 pub(crate) fn stage_manifest(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<Stamp> {
     let temporary = staged_path(directory, manifest.version);
     let mut out = fs.create_file(&temporary).map_err(FormatError::io("cannot create", &temporary))?;
@@ -259,15 +255,15 @@ pub(crate) fn stage_manifest(fs: &dyn FileSystem, directory: &Path, manifest: &M
     Ok(Stamp::of(&bytes))
 }
 
-/// Gives the manifest of `version`, which [`stage_manifest`] has written, its name.
+/// Renames the staged manifest of `version` ([`stage_manifest`]) to its name.
 pub(crate) fn place_manifest(fs: &dyn FileSystem, directory: &Path, version: u64) -> Result<()> {
     let path = manifest_path(directory, version);
     fs.rename(&staged_path(directory, version), &path).map_err(FormatError::io("cannot rename to", &path))?;
     fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory))
 }
 
-/// Says that `version`, whose manifest is there, was committed: should its manifest vanish, the version before is not
-/// taken for the newest one. Without it, nothing is wrong, so that a failure of this is none of the commit.
+/// Marks `version`, whose manifest exists, as committed: if the manifest vanishes, the previous version is not mistaken for the newest one. The mark
+/// is optional, so that its failure does not fail the commit.
 pub(crate) fn mark_committed(fs: &dyn FileSystem, directory: &Path, version: u64) {
     let path = directory.join(format!("{version:016}{COMMITTED_EXTENSION}"));
     if let Err(error) = fs.create_file(&path) {
@@ -275,7 +271,7 @@ pub(crate) fn mark_committed(fs: &dyn FileSystem, directory: &Path, version: u64
     }
 }
 
-/// Reads the manifest of `version`; `None` when it is gone (collected since it was listed).
+/// Reads the manifest of `version`; `None` if it has been removed since it was listed.
 fn read_manifest(directory: &Path, version: u64) -> Result<Option<(Manifest, Stamp)>> {
     let path = manifest_path(directory, version);
     let bytes = match std::fs::read(&path) {
@@ -290,7 +286,7 @@ fn read_manifest(directory: &Path, version: u64) -> Result<Option<(Manifest, Sta
     Ok(Some((manifest, Stamp::of(&bytes))))
 }
 
-/// The identity of the table in `directory`, as far as it has one; `None`: there is no table, or it cannot be read.
+/// The identity of the table in `directory`, if it has one; `None`: there is no table, or it cannot be read.
 pub(crate) fn identity_of(directory: &Path) -> Result<Option<Option<Identity>>> {
     match load_newest(directory, None, FileAccess::default()) {
         Ok((version, _)) => Ok(Some(version.identity)),
@@ -299,9 +295,8 @@ pub(crate) fn identity_of(directory: &Path) -> Result<Option<Option<Identity>>> 
     }
 }
 
-/// The newest version, sharing what it can with `known`. A writer may remove files while they are being opened: then
-/// there is a newer version, which is tried next. The directory may get another table's meanwhile: then all that was
-/// read, errors too, counts for nothing.
+/// Loads the newest version, sharing parts with `known`. A writer may remove files while they are being opened: then there is a newer version, which
+/// is tried next. The directory may be replaced by another table's meanwhile: then everything that was read, including errors, is discarded.
 pub(crate) fn load_newest(directory: &Path, known: Option<&Version>, access: FileAccess) -> Result<(Version, Stamp)> {
     let none = || FormatError::Catalog(format!("there is no table in {}", directory.display()));
     loop {
@@ -317,7 +312,7 @@ pub(crate) fn load_newest(directory: &Path, known: Option<&Version>, access: Fil
     }
 }
 
-/// [`load_newest`] of a directory that stays the same.
+/// [`load_newest`] for a directory that is not replaced.
 fn load_from(directory: &Path, known: Option<&Version>, access: FileAccess) -> Result<(Version, Stamp)> {
     let mut failed: Option<(u64, FormatError)> = None;
     loop {
@@ -347,9 +342,9 @@ fn load_from(directory: &Path, known: Option<&Version>, access: FileAccess) -> R
     }
 }
 
-/// Gives the folder `from` the name `path`, and makes that durable.
+/// Renames the folder `from` to `path`, and makes that durable.
 ///
-/// Errors: [`FormatError::Replaced`] where there is something else.
+/// Errors: [`FormatError::Replaced`] if `path` exists.
 pub(crate) fn move_to(fs: &dyn FileSystem, from: &Path, path: &Path) -> Result<()> {
     rename_new(fs, from, path)?;
     let parent = path.parent().unwrap_or(path);
@@ -365,8 +360,8 @@ fn rename_new(fs: &dyn FileSystem, from: &Path, path: &Path) -> Result<()> {
     })
 }
 
-/// Gives a finished table its name; `renaming` is called when it may have it. Nothing is replaced: a directory that has
-/// come to be there makes this fail, unless it is empty, or `over` is its lock, which says that it makes room.
+/// Renames a finished table to its name; `renaming` is called before that. Fails if a directory exists there, unless it is empty, or `over` is its
+/// lock, which means that it is replaced.
 pub(crate) fn put_in_place(
     fs: &dyn FileSystem,
     staging: &Path,

@@ -1,4 +1,4 @@
-//! Turns row segments into encoded chunks, columns in parallel, and hands them to memory or to data files.
+//! Encodes row segments to chunks, columns in parallel, and passes them to memory or to data files.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +28,7 @@ use crate::pruning::Zone;
 use crate::segment::SEGMENT_ALIGN;
 use crate::{Dictionary, FormatError, Result, Segment};
 
-/// The way chunks are stored.
+/// How chunks are stored.
 pub(crate) struct Storage {
     /// Per column.
     pub codecs: Vec<ColumnCodec>,
@@ -36,7 +36,7 @@ pub(crate) struct Storage {
     pub symbols: bool,
     /// Whether all chunks are aligned for direct I/O.
     pub align: bool,
-    /// Bytes of chunks of a column that are next to each other.
+    /// Number of bytes of a column's chunks that are stored contiguously.
     pub extent: usize,
 }
 
@@ -57,20 +57,20 @@ impl Storage {
     }
 }
 
-/// The place where encoded chunks go.
+/// The destination of encoded chunks.
 pub(crate) enum Sink {
     Memory,
     Files(DataFileWriter),
 }
 
 impl Sink {
-    /// Stores chunks of a column: next to each other in a file, where both forms of them are stored first all light ones.
+    /// Stores chunks of a column contiguously in a file; if both forms are stored, all light ones first.
     fn put_all(&mut self, all: Vec<Stored>, generation: Option<u32>, align: bool) -> Result<Vec<Arc<Chunk>>> {
         let light = all.iter().map(|stored| self.put_light(stored, align)).collect::<Result<Vec<_>>>()?;
         all.into_iter().zip(light).map(|(stored, light)| self.put(stored, light, generation, align)).collect()
     }
 
-    /// Puts the form of a chunk that is stored without a codec; nothing in memory.
+    /// Stores the form of a chunk without a codec; does nothing in memory.
     fn put_light(&mut self, stored: &Stored, align: bool) -> Result<Option<Place>> {
         let both = stored.compressed.as_ref().is_none_or(|compressed| compressed.config.light);
         match self {
@@ -79,7 +79,7 @@ impl Sink {
         }
     }
 
-    /// Stores a chunk, of which what has no codec is stored at `light`.
+    /// Stores a chunk; its form without a codec is already stored at `light`.
     fn put(
         &mut self,
         stored: Stored,
@@ -119,27 +119,27 @@ impl Sink {
     }
 }
 
-/// The alignment of a chunk's place.
+/// The alignment of a chunk.
 fn align_to(direct_io: bool) -> usize {
     if direct_io { CHUNK_ALIGN } else { DEVICE_ALIGN }
 }
 
-/// The way a column is encoded.
+/// How a column is encoded.
 enum Column {
-    /// Each row segment as it comes: no string column, or one that has no dictionary.
+    /// Each row segment at once: not a string column, or one without a dictionary.
     Direct,
     /// At the end, if its strings turn out few enough.
     Candidate(Candidate),
 }
 
-/// A column of a row segment, as far as it can be made without the others.
+/// A column of a row segment, as far as it can be encoded without the other row segments.
 enum Made {
     Chunk(Box<Stored>, Vec<Zone>),
     /// Strings that may get a dictionary.
     Strings(Option<OwnStrings>),
     /// Codes of the base version's dictionary, and of new strings.
     Codes(Coded),
-    /// As in the base version.
+    /// Unchanged from the base version.
     Same,
 }
 
@@ -151,14 +151,14 @@ struct ChunkEncoder<'a> {
 }
 
 impl ChunkEncoder<'_> {
-    /// A column of a row segment, and its metadata.
+    /// Encodes a column of a row segment, with its metadata.
     fn encode(&self, column: usize, array: &ArrayRef) -> Result<(Stored, Vec<Zone>)> {
         let segment = Segment::encode(array, None, None).map_err(|e| self.in_column(e, column))?;
         let zones = self.zones.of(&segment);
         Ok((self.storage.prepare(column, segment)?, zones))
     }
 
-    /// The same, in parts.
+    /// The same for a column in parts.
     fn encode_parts(&self, column: usize, arrays: &[ArrayRef]) -> Result<(Stored, Vec<Zone>)> {
         self.encode(column, &concatenate(arrays, self.schema.field(column).name())?)
     }
@@ -174,12 +174,12 @@ pub(crate) struct Encoder {
     /// The version that is appended to.
     base: Option<Arc<TableSnapshot>>,
     columns: Vec<Column>,
-    /// Chunks by row segment and column; `None` where they are held as provisional codes.
+    /// Chunks by row segment and column; `None` for those kept as provisional codes.
     segments: Vec<Written>,
-    /// Row segments of the base version that are written anew: the first one's position, their number, and the position among those written;
-    /// `None`: their rows go.
+    /// Rewritten row segments of the base version: the first one's position, their number, and the position among those written; `None`: their rows
+    /// are deleted.
     places: BTreeMap<usize, (usize, Option<usize>)>,
-    /// Chunks of the base version written anew, by column: its dictionary had to be given up.
+    /// Rewritten chunks of the base version by column, for columns whose dictionary was given up.
     rewritten: Vec<Option<Vec<Arc<Chunk>>>>,
     pool: Option<Arc<rayon::ThreadPool>>,
     storage: Storage,
@@ -188,7 +188,7 @@ pub(crate) struct Encoder {
     sink: Sink,
 }
 
-/// The result of an encoder: everything of the new version.
+/// The result of an encoder: all parts of the new version.
 pub(crate) struct Encoded {
     pub segments: Vec<RowSegment>,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
@@ -248,7 +248,7 @@ impl Encoder {
         rows.chunks(self.at_once()).try_for_each(|rows| self.push_rows(rows))
     }
 
-    /// Writes row segments of the base version together, as one each.
+    /// Merges ranges of row segments of the base version to one each.
     pub fn merge(&mut self, ranges: &[Range<usize>]) -> Result<()> {
         let Some(base) = self.base.clone() else { return Ok(()) };
         let rows: Vec<Rows<'_>> = ranges.iter().map(|range| Rows::Merged(&base, range)).collect();
@@ -275,7 +275,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Columns of row segments, side by side: `tasks` says which column of which.
+    /// Encodes columns of row segments in parallel: `tasks` are pairs of row segment and column.
     fn make(&self, segments: &[Rows<'_>], tasks: &[(usize, usize)]) -> Result<Vec<Made>> {
         let (columns, chunks) = (&self.columns, self.chunks());
         let make = |&(s, c): &(usize, usize)| {
@@ -301,7 +301,7 @@ impl Encoder {
         ChunkEncoder { schema: &self.schema, storage: &self.storage, zones: self.zones.options() }
     }
 
-    /// Adds a row segment, whose columns have been looked at.
+    /// Adds a row segment with encoded columns.
     fn add(&mut self, rows: &Rows<'_>, made: Vec<Made>) -> Result<()> {
         let position = self.segments.len();
         let segment_of = |column: usize| match &made[column] {
@@ -334,7 +334,7 @@ impl Encoder {
                 candidate.push(position, own);
                 continue;
             }
-            // The dictionary has been given up for a row segment before this one.
+            // The dictionary was given up at an earlier row segment.
             let (stored, zones) = self.chunks().encode_parts(c, &rows.arrays(c)?)?;
             self.put(position, c, stored, zones)?;
         }
@@ -347,7 +347,7 @@ impl Encoder {
         enough.map_or(Ok(()), |column| self.write_waiting(column, None))
     }
 
-    /// Writes the chunks of column `column` that wait, one behind the other. `generation`: of the dictionary that they have codes of.
+    /// Writes the waiting chunks of column `column` contiguously. `generation`: that of the dictionary of their codes.
     fn write_waiting(&mut self, column: usize, generation: Option<u32>) -> Result<()> {
         let (segments, stored): (Vec<usize>, Vec<Stored>) = self.waiting.take(column).into_iter().unzip();
         let chunks = self.sink.put_all(stored, generation, self.storage.align)?;
@@ -366,7 +366,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Stores column `c` as plain strings: its rows so far, those of the base version, and all that follow.
+    /// Switches column `c` to plain strings: its rows so far, those of the base version, and all that follow.
     fn give_up_dictionary(&mut self, c: usize) -> Result<()> {
         let Column::Candidate(candidate) = std::mem::replace(&mut self.columns[c], Column::Direct) else {
             return Ok(());
@@ -397,7 +397,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Encodes what is held as provisional codes and lists the parts of the new version.
+    /// Encodes the columns kept as provisional codes and returns the parts of the new version.
     pub fn finish(mut self) -> Result<Encoded> {
         self.give_up_dictionaries(Candidate::repeats_too_little)?;
         let mut held: Vec<(usize, HeldCodes)> = Vec::new();
@@ -472,14 +472,14 @@ impl Encoder {
                     self.write_waiting(enough, generation(enough))?;
                 }
             }
-            // Columns come one after the other: nothing more comes of those before.
+            // Columns are processed in order: the ones before are complete.
             let last = group.last().map_or(0, |(c, _)| *c);
             (0..last).try_for_each(|c| self.write_waiting(c, generation(c)))?;
         }
         (0..orders.len()).try_for_each(|c| self.write_waiting(c, generation(c)))
     }
 
-    /// The row segments of the base version as the new version has them.
+    /// The row segments of the base version, in the form for the new version.
     fn base_segments(&self, dictionaries: &[Option<ColumnDictionary>]) -> Vec<RowSegment> {
         let Some(base) = self.base_version() else { return Vec::new() };
         let mut segments = base.segments.clone();
@@ -498,10 +498,10 @@ impl Encoder {
     }
 }
 
-/// The final dictionary of a column, and how to get to its codes.
+/// The final dictionary of a column, and the translation to its codes.
 struct Order {
     dictionary: Arc<Dictionary>,
-    /// Its code by provisional code; the codes of the base dictionary come first.
+    /// Its code by provisional code; codes of the base dictionary come first.
     remap: Vec<u32>,
     generation: u32,
     base: Option<ColumnDictionary>,
@@ -510,7 +510,7 @@ struct Order {
 impl Order {
     fn new(dictionary: Dictionary, remap: Vec<u32>, base: Option<ColumnDictionary>) -> Self {
         match base {
-            // Nothing new: the provisional codes are those of the base dictionary, which is kept.
+            // No new strings: the provisional codes are those of the base dictionary, which is kept.
             Some(base) if base.dictionary.len() == dictionary.len() => {
                 Self { dictionary: base.dictionary.clone(), remap, generation: base.generation, base: Some(base) }
             }
@@ -551,7 +551,7 @@ fn install<T: Send>(pool: &Option<Arc<rayon::ThreadPool>>, work: impl FnOnce() -
     }
 }
 
-/// Names the column in an error of a segment, which does not know it.
+/// Adds the column's name to an error of a segment.
 pub(super) fn in_column(error: FormatError, column: &str) -> FormatError {
     match error {
         FormatError::Schema { column: unknown, detail } if unknown.is_empty() => FormatError::schema(column, detail),

@@ -1,8 +1,8 @@
-//! Tables as one transaction sees them: the version that it has met first, and what it writes since, which nobody else sees before it commits.
+//! Tables in a transaction: the version at its first access, and its own writes, which are invisible to others before it commits.
 //!
-//! The first write locks the table until the transaction ends. Data files are durable when their statement ends; manifests are
-//! written by the transaction's commit ([`super::transaction`]). Versions have numbers of their own until then, so that nothing
-//! that was made of one is taken for what is made of another.
+//! The first write locks the table until the transaction ends. Data files are durable when their statement ends; manifests are written by the
+//! transaction's commit ([`super::transaction`]). Until then versions have numbers of a separate range, so that objects derived from one version are
+//! not mistaken for another's.
 
 use std::fmt;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::writer::Staging;
 use super::{Home, Table, TableSnapshot, Version, WriterLock, leftovers};
 use crate::{FormatError, Result};
 
-/// The number of the first version that is of a transaction only: no table has that many.
+/// The number of the first transaction-private version: larger than any table's.
 const FIRST_OF_FORKS: u64 = 1 << 62;
 
 /// A number that no other version has.
@@ -27,14 +27,14 @@ pub(super) fn version_number() -> u64 {
     MADE.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The part of a table that a transaction alone sees: the table for others, and the transaction's writes.
+/// A transaction's view of a table: the committed table, and the transaction's writes.
 pub(crate) struct Fork {
-    /// The table that others see, and its version that the transaction began with; `None`: it has made the table.
+    /// The committed table, and its version at the transaction's begin; `None`: the transaction has created the table.
     pub(super) of: Option<(Arc<Table>, Arc<TableSnapshot>)>,
     pub(super) state: Mutex<State>,
 }
 
-/// The writes of a transaction to a table so far, with its lock.
+/// The writes of a transaction to a table so far, with the table's lock.
 #[derive(Default)]
 pub(super) struct State {
     /// Whether a statement writes.
@@ -43,9 +43,9 @@ pub(super) struct State {
     pub changed: bool,
     /// Whether the transaction is over.
     ended: bool,
-    /// The data files of all statements: they are removed with this, unless they are published.
+    /// The data files of all statements: removed when dropped, unless published.
     pub files: Vec<DataFileWriter>,
-    /// The folder in which a new table is made.
+    /// The folder in which a new table is built.
     pub staging: Option<Staging>,
     /// The table's lock, from the first write on. Last: released when all else is cleaned up.
     pub lock: Option<Arc<WriterLock>>,
@@ -57,7 +57,7 @@ impl fmt::Debug for Fork {
     }
 }
 
-/// The right of one statement to write a fork, until dropped.
+/// The right of one statement to write a fork; released when dropped.
 #[derive(Debug)]
 pub(crate) struct ForkLock {
     table: Arc<Table>,
@@ -73,21 +73,21 @@ impl Drop for ForkLock {
 }
 
 impl Fork {
-    /// Of a table that others see in this version.
+    /// A fork of a committed table with this version.
     pub(super) fn of(table: Arc<Table>, base: Arc<TableSnapshot>) -> Self {
         Self { of: Some((table, base)), state: Mutex::default() }
     }
 
-    /// Of a table that is made in `staging`.
+    /// A fork of a new table built in `staging`.
     pub(super) fn made_in(staging: Staging, lock: WriterLock) -> Self {
         let state = State { staging: Some(staging), lock: Some(Arc::new(lock)), ..State::default() };
         Self { of: None, state: Mutex::new(state) }
     }
 
-    /// The right to write `table`, whose fork this is.
+    /// Locks `table`, whose fork this is, for a statement.
     ///
-    /// Errors: [`FormatError::Locked`] while another writer is at work, [`FormatError::Changed`] where one has been since the transaction
-    /// began, [`FormatError::Ended`].
+    /// Errors: [`FormatError::Locked`] if another writer holds the lock, [`FormatError::Changed`] if one has committed since the transaction began,
+    /// [`FormatError::Ended`].
     pub(super) fn lock(&self, table: &Arc<Table>, keep_versions: usize) -> Result<ForkLock> {
         let mut state = self.state.lock();
         if state.ended {
@@ -106,9 +106,9 @@ impl Fork {
         Ok(ForkLock { table: Arc::clone(table), lock })
     }
 
-    /// Takes the lock of the table for as long as the transaction lasts, without writing it.
+    /// Locks the table until the transaction ends, without writing it.
     ///
-    /// Errors: as [`Fork::lock`].
+    /// Errors: those of [`Fork::lock`].
     pub(super) fn hold(&self, table: &Arc<Table>) -> Result<()> {
         self.lock(table, usize::MAX).map(drop)
     }
@@ -116,20 +116,20 @@ impl Fork {
     /// The writer of the next statement's data files, for a table in directory `path`.
     pub(super) fn data_files(&self, fs: &Arc<dyn FileSystem>, path: &Path) -> DataFileWriter {
         let state = self.state.lock();
-        // Until it has its name, a new table is read where it is made.
+        // Before its commit, a new table is read in its staging directory.
         let directory = state.staging.as_ref().map_or(path, |staging| &staging.path);
         let first = state.files.last().map_or(0, DataFileWriter::next_number);
         DataFileWriter::new(Arc::clone(fs), directory, directory, self.next_version()).numbered_from(first)
     }
 
-    /// The number that the table's next version will have for others.
+    /// The number of the table's next committed version.
     pub(super) fn next_version(&self) -> u64 {
         self.of.as_ref().map_or(1, |(_, base)| base.version() + 1)
     }
 
-    /// Takes what a statement has written as the version that the transaction sees from now on.
+    /// Makes a statement's writes the version that the transaction sees from now on.
     ///
-    /// Errors: [`FormatError::Ended`]: nothing of it is kept.
+    /// Errors: [`FormatError::Ended`]: nothing is kept.
     pub(super) fn keep(
         &self,
         table: &Table,
@@ -145,14 +145,14 @@ impl Fork {
         Ok(table.publish(version, None))
     }
 
-    /// Ends the transaction's use of the table: what was not committed is removed, and others may write.
+    /// Ends the transaction's use of the table: removes uncommitted files, and releases the lock.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         *state = State { ended: true, ..State::default() };
     }
 }
 
-/// The lock of `of`, whose newest version is still `base`; older ones go.
+/// Locks `of`, whose newest version must still be `base`; removes older versions.
 fn first_lock(of: &Arc<Table>, base: &TableSnapshot, keep_versions: usize) -> Result<WriterLock> {
     let lock = of.lock()?;
     let now = of.snapshot()?;

@@ -1,5 +1,5 @@
-//! Every change that the table layer makes to a file system, behind one small trait: tests replace it by one that fails,
-//! or "loses power", at the n-th operation.
+//! All changes that the table layer makes to a file system, as a small trait: tests replace it by one that fails, or "loses power", at the n-th
+//! operation.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ pub(crate) trait FileSystem: Send + Sync + std::fmt::Debug {
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes (or empties) file `path` for writing.
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn OutputFile>>;
-    /// Gives file or directory `from` the name `to`, replacing a file of that name.
+    /// Renames file or directory `from` to `to`, replacing a file of that name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes file `path`.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
@@ -20,7 +20,7 @@ pub(crate) trait FileSystem: Send + Sync + std::fmt::Debug {
     /// Makes the names in directory `path` durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// The size at which a data file is full, and the next one is started.
+    /// The size of a full data file, after which the next one is started.
     fn full_file_bytes(&self) -> u64 {
         1 << 30
     }

@@ -1,4 +1,4 @@
-//! The identity of a table: it differs between tables that have had the same name.
+//! The identity of a table, which distinguishes tables that have had the same name.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -12,13 +12,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Identity(u128);
 
 impl Identity {
-    /// One that nobody has.
+    /// A new, unique identity.
     pub(crate) fn new() -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         let count = MADE.fetch_add(1, Ordering::Relaxed);
         let half = || {
-            // Its keys are random, but those of a forked process are its parent's.
+            // Its keys are random, but a forked process has the same as its parent.
             let mut hasher = RandomState::new().build_hasher();
             hasher.write_u128(nanos);
             hasher.write_u32(std::process::id());

@@ -1,4 +1,4 @@
-//! Collects the distinct strings of a column in order of appearance, and orders them in the end.
+//! Collects the distinct strings of a column in order of appearance, and sorts them at the end.
 
 use std::hash::BuildHasher;
 
@@ -26,7 +26,7 @@ impl Interner {
         Self { bytes: Vec::new(), ends: Vec::new(), table: HashTable::new(), hasher: DefaultHashBuilder::default() }
     }
 
-    /// The code of `value`, a new one if it has not been seen.
+    /// The code of `value`; a new one if it has not been seen.
     pub fn intern(&mut self, value: &str) -> u32 {
         let Self { bytes, ends, table, hasher } = self;
         let hash = hasher.hash_one(value.as_bytes());
@@ -60,7 +60,7 @@ impl Interner {
         std::str::from_utf8(entry(&self.bytes, &self.ends, code)).expect("entries are whole strings")
     }
 
-    /// The entries in ascending order, and the position there of each code.
+    /// The sorted entries, and the new position of each code.
     pub fn finish(&self) -> (Dictionary, Vec<u32>) {
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
         order.par_sort_unstable_by(|&a, &b| entry(&self.bytes, &self.ends, a).cmp(entry(&self.bytes, &self.ends, b)));

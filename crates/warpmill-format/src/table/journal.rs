@@ -1,5 +1,5 @@
-//! The commit of several tables: a file that names what is to be done, all of which is durable under other names by then. The
-//! transaction is committed when the file is there; whoever meets it when its writer is dead does what is left.
+//! Atomic commits of several tables: a file with the steps to do, all of which are durable under staging names by then. The transaction is committed
+//! when the file exists; if its writer has died, the next process that finds it does the remaining steps.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -14,29 +14,29 @@ use super::fs::{FileSystem, OutputFile, SystemFs};
 use super::{Identity, leftovers};
 use crate::{FormatError, Result};
 
-/// The folder of such files in a database; it is there during commits.
+/// The folder of such files in a database; it exists during commits.
 const FOLDER: &str = ".commits";
 const EXTENSION: &str = ".commit";
-/// The end of the name of one that could not be finished.
+/// Suffix of the name of a commit that could not be finished.
 const DAMAGED: &str = ".damaged";
 
-/// Time that a commit of a process that lives is waited for.
+/// Longest time to wait for a commit of a running process.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A part of a commit. Paths are relative to the database. What has been done already is not done again.
+/// A step of a commit. Paths are relative to the database. Steps that have been done already are skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Step {
     /// The table gets a version whose manifest is staged.
     Version { table: String, version: u64 },
     /// The folder `from` becomes the table.
     Made { from: String, table: String },
-    /// The table goes, if it is that one.
+    /// The table is dropped, if it has that identity.
     Dropped { table: String, identity: Option<Identity> },
 }
 
 impl Step {
-    /// Does it in the database; gives what is left to be removed. Locks of folders are not taken: who drops one may come here.
+    /// Does the step in the database. Returns a path that remains to be removed. Does not lock folders: a process that drops one may call this.
     pub(super) fn apply(&self, fs: &dyn FileSystem, database: &Path) -> Result<Option<PathBuf>> {
         match self {
             Self::Version { table, version } => {
@@ -74,7 +74,7 @@ fn is_missing(error: &FormatError) -> bool {
     matches!(error, FormatError::Io { source, .. } if source.kind() == ErrorKind::NotFound)
 }
 
-/// The path of `relative` in the database, which it does not leave.
+/// The path of `relative` in the database; it must not leave the database.
 fn inside(database: &Path, relative: &str) -> Result<PathBuf> {
     let path = Path::new(relative);
     match !relative.is_empty() && path.components().all(|part| matches!(part, Component::Normal(_))) {
@@ -83,15 +83,15 @@ fn inside(database: &Path, relative: &str) -> Result<PathBuf> {
     }
 }
 
-/// A commit of several steps that is going on, or was.
+/// A commit of several steps, in progress or unfinished.
 pub(super) struct Journal {
     path: PathBuf,
-    /// Locked: nobody else takes the commit for that of a dead process.
+    /// The file, locked so that other processes do not mistake the commit for a dead process's.
     file: File,
 }
 
 impl Journal {
-    /// Commits: from then on, these steps will be done, by whomever. `committing` is called when everything else has been done.
+    /// Commits: from then on, these steps will be done by some process. `committing` is called when everything else has been done.
     pub fn commit(
         fs: &dyn FileSystem,
         database: &Path,
@@ -114,19 +114,19 @@ impl Journal {
         Ok(Self { path, file })
     }
 
-    /// Does all steps, and forgets them.
+    /// Does all steps, and removes the commit.
     pub fn finish(self, fs: &dyn FileSystem, database: &Path, steps: &[Step]) -> Result<()> {
         let aside = done_in(fs, database, steps)?;
         self.forget(fs, database, &aside)
     }
 
-    /// Removes the commit, all of which is done, and what that has left.
+    /// Removes the finished commit, and the paths that its steps have set aside.
     fn forget(self, fs: &dyn FileSystem, database: &Path, aside: &[PathBuf]) -> Result<()> {
         let folder = database.join(FOLDER);
         fs.remove_file(&self.path).map_err(FormatError::io("cannot remove", &self.path))?;
-        // Otherwise it could come back when others have gone on from it.
+        // Otherwise it could reappear after others have made further changes.
         fs.sync_dir(&folder).map_err(FormatError::io("cannot sync", &folder))?;
-        // Others may commit, too.
+        // Fails if others commit, too.
         let _ = fs.remove_dir(&folder);
         // Files are removed without the lock: others need not wait for it.
         drop(self);
@@ -134,7 +134,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes a commit that cannot be finished out of the way of everybody.
+    /// Renames a commit that cannot be finished, so that it does not block others.
     fn put_aside(self, error: &FormatError) -> Result<()> {
         tracing::error!(commit = %self.path.display(), %error, "a commit of several tables cannot be finished, and is left out");
         let damaged = self.path.with_added_extension(&DAMAGED[1..]);
@@ -149,7 +149,7 @@ impl Drop for Journal {
     }
 }
 
-/// Does `steps` in the database; gives what is left to be removed.
+/// Does `steps` in the database. Returns the paths that remain to be removed.
 fn done_in(fs: &dyn FileSystem, database: &Path, steps: &[Step]) -> Result<Vec<PathBuf>> {
     let mut aside = vec![];
     for step in steps {
@@ -158,18 +158,18 @@ fn done_in(fs: &dyn FileSystem, database: &Path, steps: &[Step]) -> Result<Vec<P
     Ok(aside)
 }
 
-/// The file of a commit before it has its name, locked.
+/// The locked file of a commit before it gets its name.
 struct Unnamed {
     path: PathBuf,
     file: File,
     out: Box<dyn OutputFile>,
 }
 
-/// How often a file is made anew that others have taken for what a dead process left.
+/// Largest number of attempts to create a file while other processes remove it as a dead process's.
 const MOST_ATTEMPTS: usize = 100;
 
 impl Unnamed {
-    /// A new one in `folder`, which comes and goes with the files in it.
+    /// Creates one in `folder`, which exists only while there are files in it.
     fn create(fs: &dyn FileSystem, database: &Path, folder: &Path) -> Result<Self> {
         for _ in 0..MOST_ATTEMPTS {
             match fs.create_dir(folder) {
@@ -204,16 +204,17 @@ fn own_name() -> String {
     format!("{nanos:032}-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed))
 }
 
-/// [`finish`] in the database that tables in `folder` may be of: the folder, or the one that it is a schema of.
+/// [`finish`] in the database to which tables in `folder` may belong: the folder, or its parent if it is a schema.
 pub(super) fn finish_around(folder: &Path) -> Result<()> {
     finish(folder)?;
     let may_be_schema = folder.extension().is_some_and(|extension| extension == "schema");
     folder.parent().filter(|_| may_be_schema).map_or(Ok(()), finish)
 }
 
-/// Does what is left of commits of several tables in `database`: those of processes that died, and those that are going on are waited for.
+/// Finishes commits of several tables in `database`: those of dead processes; waits for those of running ones.
 ///
-/// Errors: of the file system; [`FormatError::Locked`] after seconds. One that is damaged, or that somebody has made impossible by hand, is put aside.
+/// Errors: of the file system; [`FormatError::Locked`] after seconds. A damaged commit, or one made impossible by manual changes, is renamed out of
+/// the way.
 pub fn finish(database: &Path) -> Result<()> {
     let folder = database.join(FOLDER);
     let names = match std::fs::read_dir(&folder) {
@@ -225,7 +226,7 @@ pub fn finish(database: &Path) -> Result<()> {
         Err(error) if is_missing(&error) => return Ok(()),
         names => names?,
     };
-    // The earliest first: a later one may go on from it.
+    // The earliest first: later ones may depend on it.
     names.sort();
     for name in names {
         let path = folder.join(&name);
@@ -235,7 +236,7 @@ pub fn finish(database: &Path) -> Result<()> {
         }
         let Some(file) = locked(&path)? else { continue };
         if unnamed.is_some() {
-            // Its writer died before it was committed.
+            // Its writer died before the commit.
             leftovers::remove(&path);
             continue;
         }
@@ -249,7 +250,7 @@ pub fn finish(database: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The file at `path`, locked; `None`: it is gone.
+/// Opens and locks the file at `path`; `None`: it does not exist any more.
 fn locked(path: &Path) -> Result<Option<File>> {
     let begun = Instant::now();
     let file = match File::open(path) {

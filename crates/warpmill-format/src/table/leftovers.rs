@@ -1,6 +1,6 @@
-//! Hidden entries of a folder of tables: what is being made, and what is being removed. Their names begin with a dot and
-//! tell what they are of and what for: `.orders.building-17-0-5f3a`. Whoever makes one holds a lock on it as long as it lives, so that the
-//! next writer can tell what a process that died has left from what another one is at work on.
+//! Hidden entries in a folder of tables: tables and files being created or removed. Their names begin with a dot and contain the final name and the
+//! purpose: `.orders.building-17-0-5f3a`. The process that creates one holds a lock on it, so that the next writer can distinguish the leftovers of
+//! dead processes from entries in use.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -16,11 +16,11 @@ use crate::{FormatError, Result};
 /// The purpose of a hidden entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// A folder of files that will get their names when they are complete.
+    /// A folder of files that get their names when they are complete.
     Building,
-    /// A file that will get its name when it is complete.
+    /// A file that gets its name when it is complete.
     Writing,
-    /// An entry that has lost its name, and is being removed: nobody's.
+    /// An entry that has lost its name, and is being removed: not in use.
     Dropped,
 }
 
@@ -35,7 +35,7 @@ impl Purpose {
         }
     }
 
-    /// The purpose of the entry called `name`, if it is one of ours: a name, a mark, and numbers.
+    /// The purpose of the entry `name`, if it has our format: a name, a mark, and numbers.
     fn of(name: &str) -> Option<Self> {
         let name = name.strip_prefix('.')?;
         Self::ALL.into_iter().find(|purpose| {
@@ -46,7 +46,7 @@ impl Purpose {
     }
 }
 
-/// A path beside `path` that nothing else has.
+/// An unused path beside `path`.
 fn beside(path: &Path, purpose: Purpose) -> Result<PathBuf> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let nameless = || FormatError::Catalog(format!("{} is no name for a table", path.display()));
@@ -56,7 +56,7 @@ fn beside(path: &Path, purpose: Purpose) -> Result<PathBuf> {
     Ok(path.with_file_name(format!(".{name}{}{process}-{count}-{nanos:x}", purpose.mark())))
 }
 
-/// A hidden folder, locked, in which what `path` will be is made. Dropped with what is still in it.
+/// A locked hidden folder in which the content of `path` is prepared. Its remaining content is removed when dropped.
 #[derive(Debug)]
 pub struct HiddenFolder {
     path: PathBuf,
@@ -64,13 +64,13 @@ pub struct HiddenFolder {
 }
 
 impl HiddenFolder {
-    /// A new one beside `path`.
+    /// Creates one beside `path`.
     pub fn beside(path: &Path) -> Result<Self> {
         let (path, lock) = create_folder(&SystemFs, path)?;
         Ok(Self { path, _lock: lock })
     }
 
-    /// The place where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -82,9 +82,9 @@ impl Drop for HiddenFolder {
     }
 }
 
-/// Makes and locks a hidden folder beside `path`.
+/// Creates and locks a hidden folder beside `path`.
 pub(crate) fn create_folder(fs: &dyn FileSystem, path: &Path) -> Result<(PathBuf, DirectoryLock)> {
-    // Until it is locked, another process may take it for what a dead one has left.
+    // Until it is locked, another process may remove it as a dead process's.
     for _ in 0..100 {
         let folder = beside(path, Purpose::Building)?;
         fs.create_dir(&folder).map_err(FormatError::io("cannot create directory", &folder))?;
@@ -97,7 +97,7 @@ pub(crate) fn create_folder(fs: &dyn FileSystem, path: &Path) -> Result<(PathBuf
     Err(FormatError::Locked { table: path.display().to_string() })
 }
 
-/// Writes file `path` whole: other readers see what was there before, or all of `bytes`.
+/// Writes file `path` atomically: readers see either the old content or all of `bytes`.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
     let _names = hold_names(folder_of(path))?;
@@ -125,7 +125,7 @@ fn create_file(path: &Path) -> Result<(PathBuf, File)> {
     Err(FormatError::Locked { table: path.display().to_string() })
 }
 
-/// Takes the name of what is at `path`; returns where it is until it is removed.
+/// Renames the entry at `path` to a hidden name. Returns that path, for removal.
 pub fn set_aside(path: &Path) -> Result<PathBuf> {
     set_aside_in(&SystemFs, path)
 }
@@ -137,20 +137,20 @@ pub(crate) fn set_aside_in(fs: &dyn FileSystem, path: &Path) -> Result<PathBuf> 
     Ok(aside)
 }
 
-/// Keeps others from removing `folder` from the names that it is about to get, until dropped. `None`: the system locks no folders there,
-/// as over a network.
+/// Prevents the removal of `folder` while names in it are being added, until dropped. `None`: the system cannot lock folders there, as in network
+/// file systems.
 ///
-/// Errors: [`FormatError::Replaced`] when the folder is gone.
+/// Errors: [`FormatError::Replaced`] if the folder does not exist any more.
 pub fn hold_names(folder: &Path) -> Result<Option<FolderLock>> {
     lock_folder(folder, File::lock_shared)
 }
 
-/// Keeps others from adding names to `folder`, until dropped; otherwise as [`hold_names`].
+/// Prevents new names in `folder`, until dropped; otherwise as [`hold_names`].
 pub fn hold_folder(folder: &Path) -> Result<Option<FolderLock>> {
     lock_folder(folder, File::lock)
 }
 
-/// A folder whose names stay as they are, or become more only, until this is dropped.
+/// A lock on a folder, held until dropped.
 #[derive(Debug)]
 pub struct FolderLock(File);
 
@@ -185,7 +185,7 @@ pub fn sync_folder_of(path: &Path) -> Result<()> {
     SystemFs.sync_dir(folder).map_err(FormatError::io("cannot sync", folder))
 }
 
-/// Removes `path` with all that is in it. What cannot be removed now is left for the next writer.
+/// Removes `path` with all of its content. Entries that cannot be removed now are left for the next writer.
 pub fn remove(path: &Path) {
     let removed = match path.symlink_metadata() {
         Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(path),
@@ -200,7 +200,7 @@ pub fn remove(path: &Path) {
     }
 }
 
-/// Removes a folder of files in which a table was to be made.
+/// Removes the staging folder of a table.
 pub(crate) fn remove_folder(fs: &dyn FileSystem, folder: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         fs.remove_file(&entry?.path())?;
@@ -208,16 +208,16 @@ pub(crate) fn remove_folder(fs: &dyn FileSystem, folder: &Path) -> std::io::Resu
     fs.remove_dir(folder)
 }
 
-/// Removes what processes that died have left in `folder`, but for what belongs to a transaction that is committed: that gets its names.
+/// Removes leftovers of dead processes in `folder`, except those of a committed transaction, which are renamed.
 pub fn clean(folder: &Path) -> Result<()> {
     journal::finish_around(folder)?;
     for name in directory::names(folder)? {
         let path = folder.join(&name);
         match Purpose::of(&name) {
-            // Whoever still works in it holds its lock.
+            // A process that still uses it holds its lock.
             Some(Purpose::Building) if path.is_dir() => {
                 if let Ok(Some(_lock)) = directory::try_lock(&path) {
-                    // Its writer may have committed it since, and died only then.
+                    // Its writer may have committed it, and died before the rename.
                     journal::finish_around(folder)?;
                     remove(&path);
                 }

@@ -1,4 +1,4 @@
-//! The manifest: the file that names everything one committed version of a table is made of.
+//! The manifest: the file that lists all parts of a committed version of a table.
 //!
 //! One line `warpmill-manifest <format> <xxh3 of the rest, 16 hex digits>`, then a JSON document. See `docs/format.md`.
 
@@ -18,7 +18,7 @@ use crate::guard::caught;
 use crate::segment::Encoding;
 use crate::{ColumnStats, FormatError, Result, StatValue};
 
-/// The version of data files, and of manifests that use nothing newer.
+/// The version of data files, and of manifests without newer features.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 /// The version of manifests with codecs.
 const CODEC_VERSION: u32 = 2;
@@ -26,28 +26,28 @@ const CODEC_VERSION: u32 = 2;
 const SYMBOLS_VERSION: u32 = 3;
 /// The version of manifests with columns of nested types.
 const NESTED_VERSION: u32 = 4;
-/// The version of manifests with constraints, and the newest that this build reads: who does not know them must not write such a table.
+/// The version of manifests with constraints, the newest supported: builds without support for constraints must not write such a table.
 const CONSTRAINTS_VERSION: u32 = 5;
 const TITLE: &str = "warpmill-manifest";
 
-/// One committed version, as stored.
+/// The stored form of a committed version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     /// Version number.
     pub version: u64,
-    /// Whose version; older builds wrote none.
+    /// Identity of the table; missing in older builds' manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
     /// Arrow IPC schema message (flatbuffer `Message`), in hexadecimal.
     pub schema: String,
-    /// The conditions that its rows fulfil, and new ones have to.
+    /// The constraints of its rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,
-    /// Data files that the chunks lie in.
+    /// Data files with the chunks.
     pub files: Vec<FileEntry>,
     /// Per column: the dictionary of a dictionary-encoded string column.
     pub dictionaries: Vec<Option<DictionaryEntry>>,
-    /// Per column: what new chunks are compressed with; empty where no column has a codec.
+    /// Per column: the codec for new chunks; empty if no column has a codec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub codecs: Vec<Option<ColumnChoice>>,
     /// Row segments in row order.
@@ -64,33 +64,33 @@ pub(crate) struct PruningEntry {
     pub first: usize,
     /// Their number.
     pub segments: usize,
-    /// Rows of a zone.
+    /// Number of rows of a zone.
     pub zone_rows: usize,
     pub columns: Vec<ColumnEntry>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<AttributeEntry>,
 }
 
-/// That of a column.
+/// The metadata of a column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnEntry {
     pub column: usize,
-    /// The generation of the dictionary whose codes it is about.
+    /// The generation of the dictionary whose codes they refer to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u32>,
     #[serde(flatten)]
     pub blob: Blob,
 }
 
-/// That of an attribute of another table, which a column of this one refers to by a key.
+/// The metadata of an attribute of another table, which a column of this one references by a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AttributeEntry {
     pub column: usize,
     /// The other table.
     pub table: String,
-    /// The version of it that this is of.
+    /// The version of the other table.
     pub version: u64,
-    /// Stands for the rows of the key and the attribute.
+    /// Fingerprint of the rows of the key and the attribute.
     #[serde(with = "hex64")]
     pub fingerprint: u64,
     pub key: String,
@@ -120,7 +120,7 @@ pub(crate) struct Blob {
     pub xxh3: u64,
 }
 
-/// The dictionary of a column and the ways from codes of earlier dictionaries to its codes.
+/// The dictionary of a column and the translations of earlier dictionaries' codes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DictionaryEntry {
     /// Grows by one with each dictionary of the column.
@@ -128,7 +128,7 @@ pub(crate) struct DictionaryEntry {
     /// The strings.
     #[serde(flatten)]
     pub blob: Blob,
-    /// For each earlier generation that segments still use.
+    /// One for each earlier generation that segments still use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaps: Vec<RemapEntry>,
 }
@@ -154,33 +154,33 @@ pub(crate) struct ChunkEntry {
     #[serde(flatten)]
     pub blob: Blob,
     pub encoding: Encoding,
-    /// The generation of the dictionary whose codes are stored; absent for other columns.
+    /// The generation of the dictionary of the stored codes; missing for other columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u32>,
-    /// The way the blob is compressed; absent where it is the segment itself.
+    /// The codec of the blob; missing if the blob is the segment itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codec: Option<CodecEntry>,
-    /// The same rows once more, compressed, beside a blob that is not.
+    /// The same rows in compressed form, in addition to an uncompressed blob.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heavy: Option<HeavyEntry>,
     #[serde(flatten)]
     pub stats: StatsEntry,
-    /// The parts of nested values.
+    /// The children of nested values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartEntry>,
 }
 
-/// The compressed representation of a chunk that has both.
+/// The compressed form of a chunk with both forms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeavyEntry {
     #[serde(flatten)]
     pub blob: Blob,
-    /// Of the segment that is compressed: may be another than that of the light one.
+    /// Encoding of the compressed segment: may differ from the light one's.
     pub encoding: Encoding,
     pub codec: CodecEntry,
 }
 
-/// The codec of a chunk, as its blob has it too.
+/// The codec of a chunk, repeated from its blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CodecEntry {
     pub name: Codec,
@@ -190,7 +190,7 @@ pub(crate) struct CodecEntry {
     pub bytes: u64,
 }
 
-/// Statistics; bounds as text, since JSON numbers hold neither 128-bit integers nor infinities.
+/// Statistics; bounds are texts, because JSON numbers cannot represent 128-bit integers and infinities.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StatsEntry {
     pub nulls: u64,
@@ -244,7 +244,7 @@ impl StatsEntry {
         }
     }
 
-    /// The statistics of a chunk of `rows` rows in `stored_bytes` bytes; `None` for a bound that is no number.
+    /// The statistics of a chunk of `rows` rows in `stored_bytes` bytes; `None` for an invalid bound.
     pub fn stats(&self, rows: usize, stored_bytes: u64) -> Option<ColumnStats> {
         let bound = |entry: &Option<BoundEntry>| match entry {
             None => Some(None),
@@ -334,7 +334,7 @@ impl Manifest {
         let bytes = from_hex(&self.schema).ok_or_else(|| corrupt("not hexadecimal"))?;
         let message = arrow::ipc::root_as_message(&bytes).map_err(|e| corrupt(&e.to_string()))?;
         let schema = message.header_as_schema().ok_or_else(|| corrupt("no schema message"))?;
-        // Verified bytes may still lack what Arrow takes for granted.
+        // Verified bytes may still violate Arrow's assumptions.
         let schema = caught(|| fb_to_schema(schema)).map_err(|e| corrupt(&e))?;
         if schema.fields().len() != self.dictionaries.len() {
             return Err(corrupt("its fields are not the manifest's columns"));

@@ -1,6 +1,6 @@
-//! Whether a manifest can be what it says: every number and name in it is within its limits before anything is done by it.
+//! Checks a manifest: all numbers and names must be within their limits before they are used.
 //!
-//! A checksum keeps accidents out, not hands. What is checked here is all that the rest of the crate takes for granted.
+//! A checksum detects accidents, not manipulation. These checks cover everything on which the rest of the crate relies.
 
 use std::cmp::Ordering;
 
@@ -17,16 +17,16 @@ use crate::{Codec, ColumnStats, SEGMENT_ROWS, StatValue, VECTOR_ROWS};
 /// Versions have 16 digits.
 pub(super) const VERSION_DIGITS: usize = 16;
 
-/// Generations of a dictionary, one a commit at most.
+/// Limit of generations of a dictionary: at most one per commit.
 const MAX_GENERATION: u32 = 1 << 31;
 
-/// Bytes that the values of a chunk can have uncompressed: 2^20 strings, each of which a dictionary of 4 GiB may have.
+/// Largest uncompressed size of a chunk's values: 2^20 strings, each as large as a dictionary's 4 GiB.
 const MAX_PLAIN_BYTES: u64 = 1 << 53;
 
 type Checked = Result<(), String>;
 
 impl Manifest {
-    /// Whether every reference inside the manifest is within bounds, and every number within its limits.
+    /// Checks that every reference inside the manifest is within bounds, and every number within its limits.
     pub(super) fn check(&self, schema: &Schema) -> Checked {
         constraints::check(&self.constraints, schema)?;
         for file in &self.files {
@@ -149,7 +149,7 @@ impl Manifest {
     }
 }
 
-/// Whether `name` is that of a data file: digits only, so that it names nothing outside of the table's directory.
+/// Whether `name` is a data file's: digits only, so that it refers to nothing outside of the table's directory.
 fn is_data_file(name: &str) -> bool {
     let digits = |text: &str, least: usize| (least..=9 + least).contains(&text.len()) && is_number(text);
     let parts = name.strip_suffix(".data").and_then(|name| name.split_once('-'));
@@ -161,7 +161,7 @@ pub(super) fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether a chunk can be compressed so: its stored form has an entry per block.
+/// Checks a chunk's codec: its stored form has an entry per block.
 fn check_codec(codec: &CodecEntry, blob: &Blob, what: &dyn Fn() -> String) -> Checked {
     if codec.block == 0 || codec.block > MAX_BLOCK_BYTES || codec.bytes == 0 || codec.bytes > MAX_CHUNK_BYTES {
         return Err(format!("{} has blocks of {} bytes of a segment of {}", what(), codec.block, codec.bytes));
@@ -176,7 +176,7 @@ fn check_codec(codec: &CodecEntry, blob: &Blob, what: &dyn Fn() -> String) -> Ch
     }
 }
 
-/// Whether `rows` values of type `data_type` can have these parts: all of theirs, or none.
+/// Whether `rows` values of type `data_type` can have these children: all of them, or none.
 fn parts_are_possible(entries: &[PartEntry], rows: usize, data_type: &DataType) -> bool {
     let Some(PartTypes { own, elements }) = part_types(data_type, rows) else { return entries.is_empty() };
     let is_possible = |entry: &PartEntry, data_type: &DataType| {

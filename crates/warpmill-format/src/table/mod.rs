@@ -1,10 +1,9 @@
 //! Tables: row segments of all columns, in committed versions, on disk or in memory.
 //!
-//! A table on disk is one directory: data files, written once, and one manifest per committed version, which names all that
-//! the version is made of (`docs/format.md`). The newest manifest is the table. A writer holds the lock file, writes its
-//! files under temporary names, and becomes visible by renaming its manifest into place; until then, and whatever happens
-//! to it, readers see the version before. Old versions are removed by the next writer; who still reads one has its files
-//! open, mapped or not, and that outlives a file's name.
+//! A table on disk is a directory with data files, written once, and one manifest per committed version, which lists all parts of the version
+//! (`docs/format.md`). The newest manifest is the current version. A writer holds the lock file, writes its files under temporary names, and commits
+//! by renaming its manifest; until then, and after any failure, readers see the version before. The next writer removes old versions; readers of one
+//! keep its files open, mapped or not, which removal does not affect.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,39 +75,39 @@ pub use identity::Identity;
 pub(crate) use version::{RowSegment, Version};
 use writer::{Staging, Start};
 
-/// The way a table is written.
+/// Options for writing a table.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
-    /// Rows of a full segment (a multiple of 1024, at most [`crate::SEGMENT_ROWS`]). 0: that many, but of rows that are sorted as few as
-    /// metadata needs to leave out whole segments, with 1024 to 2047 segments of 65536 rows or more.
+    /// Number of rows of a full segment (a multiple of 1024, at most [`crate::SEGMENT_ROWS`]). 0: that number; for sorted rows fewer, so that
+    /// metadata can rule out whole segments, with 1024 to 2047 segments of 65536 rows or more.
     pub segment_rows: usize,
     /// Bytes of rows that fill a segment, however few they are: several segments are in memory while they are encoded.
     pub segment_bytes: usize,
-    /// Columns to sort the input by (ascending, nulls last, stable) before it is cut into segments, or attributes of
-    /// [`WriteOptions::sideways`]. All rows of the write are held in memory for it, at most 2^32 - 1; an append sorts the new rows only.
+    /// Columns by which the input is sorted (ascending, NULLs last, stable) before it is divided into segments, or attributes of
+    /// [`WriteOptions::sideways`]. Keeps all rows of the write in memory, at most 2^32 - 1; an append sorts the new rows only.
     pub sort_by: Vec<String>,
-    /// Sort by those columns, or by those attributes where there are some, that have the fewest distinct values (not with `sort_by`).
+    /// Whether to sort by the attributes, or without attributes by the columns, with the fewest distinct values (not with `sort_by`).
     pub cluster: bool,
     /// The metadata by which scans skip rows.
     pub metadata: Metadata,
-    /// Rows of a zone, which metadata is about: a multiple of 1024.
+    /// Number of rows of a zone of metadata: a multiple of 1024.
     pub zone_rows: usize,
-    /// Attributes of other tables of which metadata is kept.
+    /// Attributes of other tables for which metadata are stored.
     pub sideways: Vec<Sideways>,
-    /// Worker threads (0: all cores).
+    /// Number of worker threads (0: all cores).
     pub threads: usize,
-    /// The way column chunks are compressed; `None`: as the table's columns are already, those of a new table without a codec, strings in
-    /// [symbols](crate::Encoding::Symbols) where that pays (as with [`CodecChoice::Auto`](crate::codec::CodecChoice::Auto) where no codec is chosen).
+    /// The compression of column chunks; `None`: that of the table's existing columns; new tables have no codec, and strings in
+    /// [symbols](crate::Encoding::Symbols) if that pays (as with [`CodecChoice::Auto`](crate::codec::CodecChoice::Auto) if it chooses no codec).
     pub codec: Option<CodecOptions>,
-    /// Whether strings may be stored in symbols.
+    /// Whether strings may be encoded as symbols.
     pub symbols: bool,
     /// Align all chunks for direct I/O, to 4096 bytes (compressed ones of 64 KiB or more always are).
     pub direct_io: bool,
-    /// Versions that stay readable, the new one among them (1: only the newest, and the one before until the next write).
+    /// Number of versions that stay readable, including the new one (1: only the newest, and the one before until the next write).
     pub keep_versions: usize,
-    /// Small chunks of a column are next to each other in a file until they have so many bytes: what a disk reads at its full speed.
+    /// Small chunks of a column are stored contiguously until they have so many bytes: the size that a disk reads at full speed.
     pub extent_bytes: usize,
-    /// Bytes of memory that the keys of new rows may take, of tables with keys.
+    /// Limit in bytes for the keys of new rows in memory, for tables with keys.
     pub key_bytes: usize,
 }
 
@@ -133,15 +132,15 @@ impl Default for WriteOptions {
     }
 }
 
-/// A table directory (or a table in memory): gives snapshots and takes commits.
+/// A table in a directory or in memory: returns snapshots and commits writes.
 #[derive(Debug)]
 pub struct Table {
     home: Home,
-    /// The newest version that has been seen, and the stamp of its manifest.
+    /// The newest version seen so far, and the stamp of its manifest.
     current: Mutex<Option<(Arc<TableSnapshot>, Option<Stamp>)>>,
     /// Whether files are read instead of mapped.
     reads: AtomicBool,
-    /// Of a table that one transaction alone sees.
+    /// Set for a table in a transaction.
     fork: Option<Fork>,
 }
 
@@ -165,7 +164,7 @@ pub(crate) enum WriterLock {
 }
 
 impl WriterLock {
-    /// Whether the table still has the name by which it was locked.
+    /// Whether the table still has the name under which it was locked.
     fn holds(&self) -> bool {
         match self {
             WriterLock::Memory(_) => true,
@@ -185,7 +184,7 @@ impl Drop for MemoryLock {
     }
 }
 
-/// States of a table in memory: nobody writes it, somebody does, nobody ever will, as it was dropped.
+/// States of a table in memory: not being written, being written, dropped.
 const FREE: u8 = 0;
 const WRITING: u8 = 1;
 const DROPPED: u8 = 2;
@@ -202,13 +201,13 @@ impl Table {
         Ok(table)
     }
 
-    /// Starts a new table in directory `path`, which must not exist and which the writer's commit makes, with all its rows:
-    /// there is never a table of that name with none or some of them.
+    /// Starts a new table in directory `path`, which must not exist; the writer's commit creates it with all its rows, so that a table of that name
+    /// never has only some of them.
     pub fn build(path: &Path, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
         Self::build_with(Arc::new(SystemFs), path, schema, options, None)
     }
 
-    /// [`Table::build`] in the place of a damaged table, which goes when the writer commits, and has no other writer until then.
+    /// [`Table::build`] in the place of a damaged table, which is locked until the commit replaces it.
     pub fn build_over(path: &Path, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
         let over = directory::lock(path)?;
         Self::build_with(Arc::new(SystemFs), path, schema, options, Some(over))
@@ -271,16 +270,16 @@ impl Table {
         )
     }
 
-    /// Keeps writers from the table in directory `path`, whole or damaged, until dropped.
+    /// Locks the table in directory `path`, valid or damaged, until dropped.
     ///
-    /// Errors: [`FormatError::Locked`] while there is a writer, [`FormatError::Catalog`] when there is no such directory.
+    /// Errors: [`FormatError::Locked`] if there is a writer, [`FormatError::Catalog`] if there is no such directory.
     pub fn hold(path: &Path) -> Result<TableHold> {
         directory::lock(path).map(TableHold)
     }
 
-    /// Removes the table in directory `path`, whole or damaged, with its files. Its name is free at once, or nothing has changed.
+    /// Removes the table in directory `path`, valid or damaged, with its files. Its name is free at once, or nothing has changed.
     ///
-    /// Errors: [`FormatError::Locked`] while there is a writer, [`FormatError::Catalog`] when there is no table.
+    /// Errors: [`FormatError::Locked`] if there is a writer, [`FormatError::Catalog`] if there is no table.
     pub fn remove(path: &Path) -> Result<()> {
         let _lock = directory::lock(path)?;
         let path = std::path::absolute(path).map_err(FormatError::io("cannot resolve", path))?;
@@ -291,14 +290,14 @@ impl Table {
         Ok(())
     }
 
-    /// The table in directory `path`.
+    /// Opens the table in directory `path`.
     ///
-    /// Errors: [`FormatError::Catalog`] when there is none, [`FormatError::Corrupt`] when its manifest or files are damaged.
+    /// Errors: [`FormatError::Catalog`] if there is none, [`FormatError::Corrupt`] if its manifest or files are damaged.
     pub fn open(path: &Path) -> Result<Arc<Self>> {
         Self::open_as(path, FileAccess::default())
     }
 
-    /// [`Table::open`], its files coming into memory in this way.
+    /// [`Table::open`] with an access method for its files.
     pub fn open_as(path: &Path, access: FileAccess) -> Result<Arc<Self>> {
         Self::open_in(Arc::new(SystemFs), path, access)
     }
@@ -316,9 +315,9 @@ impl Table {
         Ok(table)
     }
 
-    /// Whether directory `path` is that of a table, whole or damaged.
+    /// Whether directory `path` contains a table, valid or damaged.
     ///
-    /// Errors: the system does not say.
+    /// Errors: those of the file system.
     pub fn exists(path: &Path) -> Result<bool> {
         directory::is_table(path)
     }
@@ -336,9 +335,9 @@ impl Table {
         Self { home, current, reads, fork: None }
     }
 
-    /// The table as a transaction that begins now sees it, and writes it: nobody else sees that before [`transaction::commit`].
+    /// A fork of the table for a transaction that begins now: its writes are invisible to others before [`transaction::commit`].
     ///
-    /// Errors: as [`Table::snapshot`].
+    /// Errors: those of [`Table::snapshot`].
     pub fn fork(self: &Arc<Self>) -> Result<Arc<Self>> {
         let base = self.snapshot()?;
         let mut own = Self::at(self.home.clone(), Some(Arc::clone(&base)));
@@ -347,9 +346,9 @@ impl Table {
         Ok(Arc::new(own))
     }
 
-    /// Keeps others from writing a table that a transaction has forked, until the transaction ends.
+    /// Locks a table that a transaction has forked until the transaction ends.
     ///
-    /// Errors: [`FormatError::Locked`] while another writer is at work, [`FormatError::Changed`] where one has been since it was forked.
+    /// Errors: [`FormatError::Locked`] if there is another writer, [`FormatError::Changed`] if one has committed since the fork.
     pub fn hold_fork(self: &Arc<Self>) -> Result<()> {
         self.own_fork()?.hold(self)
     }
@@ -363,7 +362,7 @@ impl Table {
         self.fork.as_ref().ok_or(FormatError::Ended)
     }
 
-    /// From now on, files of snapshots come into memory in this way; those of earlier ones stay as they are.
+    /// Sets the access method for files of further snapshots; existing ones keep theirs.
     pub fn set_access(&self, access: FileAccess) {
         self.reads.store(access == FileAccess::Read, Ordering::Relaxed);
     }
@@ -380,7 +379,7 @@ impl Table {
         }
     }
 
-    /// The newest committed version, by whichever process.
+    /// The newest committed version, of any process.
     pub fn snapshot(&self) -> Result<Arc<TableSnapshot>> {
         let mut current = self.current.lock();
         let path = match (&self.home, &self.fork) {
@@ -397,7 +396,7 @@ impl Table {
                 return Ok(snapshot.clone());
             }
         }
-        // Of files that somebody has changed, nothing is kept.
+        // Nothing is reused from files that have been changed.
         let known = current.take().filter(|(snapshot, _)| snapshot.check_files().is_ok());
         let known = known.as_ref().map(|(snapshot, _)| snapshot.parts());
         let (version, stamp) = directory::load_newest(path, known, self.access())?;
@@ -406,9 +405,9 @@ impl Table {
         Ok(snapshot)
     }
 
-    /// Version `version`, if it is still there.
+    /// Version `version`, if it still exists.
     ///
-    /// Errors: [`FormatError::Catalog`] names the versions that there are; as [`Table::snapshot`].
+    /// Errors: [`FormatError::Catalog`] with the existing versions; those of [`Table::snapshot`].
     pub fn snapshot_at(&self, version: u64) -> Result<Arc<TableSnapshot>> {
         let newest = self.snapshot()?;
         if newest.version() == version {
@@ -430,36 +429,36 @@ impl Table {
 
     /// Starts an append to the newest version.
     ///
-    /// Errors: [`FormatError::Locked`] while there is another writer, in this or another process; [`FormatError::Replaced`] for a table
-    /// in memory that was dropped.
+    /// Errors: [`FormatError::Locked`] if there is another writer, in this or another process; [`FormatError::Replaced`] for a table in memory that
+    /// was dropped.
     pub fn append(self: &Arc<Self>, options: WriteOptions) -> Result<TableWriter> {
         self.write(None, None, options)
     }
 
-    /// [`Table::append`] of rows that were made for the columns of `planned`, an earlier version.
+    /// [`Table::append`] for rows with the columns of `planned`, an earlier version.
     ///
-    /// Errors: [`FormatError::Replaced`] when the table of this name is not that one any more, or has other columns.
+    /// Errors: [`FormatError::Replaced`] if the name belongs to another table now, or the table has other columns.
     pub fn append_to(self: &Arc<Self>, planned: &TableSnapshot, options: WriteOptions) -> Result<TableWriter> {
         self.write(None, Some(planned), options)
     }
 
     /// Starts a version that replaces all rows (and may change the schema).
     ///
-    /// Errors: as [`Table::append`], and [`FormatError::Schema`] for a column type that cannot be stored.
+    /// Errors: those of [`Table::append`], and [`FormatError::Schema`] for a column type that cannot be stored.
     pub fn replace(self: &Arc<Self>, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
         self.write(Some(stored_schema(&schema)?), None, options)
     }
 
     /// [`Table::replace`] with rows for the columns of `planned`, an earlier version.
     ///
-    /// Errors: as [`Table::append_to`].
+    /// Errors: those of [`Table::append_to`].
     pub fn replace_rows(self: &Arc<Self>, planned: &TableSnapshot, options: WriteOptions) -> Result<TableWriter> {
         self.write(Some(planned.schema().clone()), Some(planned), options)
     }
 
-    /// Keeps writers from a table in memory for ever: it has been dropped, and what they wrote nobody would see.
+    /// Prevents all further writes to a table in memory that has been dropped.
     ///
-    /// Errors: [`FormatError::Locked`] while there is a writer.
+    /// Errors: [`FormatError::Locked`] if there is a writer.
     pub fn retire(&self) -> Result<()> {
         match &self.home {
             Home::Directory { .. } => Ok(()),
@@ -472,7 +471,7 @@ impl Table {
         }
     }
 
-    /// [`Table::retire`] of a table whose only writer is the caller.
+    /// [`Table::retire`] for a table whose only writer is the caller.
     fn drop_for_good(&self) {
         if let Home::Memory { writing } = &self.home {
             writing.store(DROPPED, Ordering::Release);
@@ -500,7 +499,7 @@ impl Table {
         let number = if self.fork.is_some() { fork::version_number() } else { base.version() + 1 };
         let identity = base.parts().identity.filter(|_| replaced_by.is_none()).unwrap_or_else(Identity::new);
         let sink = self.sink(&base, options.keep_versions)?;
-        // Rows for an earlier version are rows of its table; others may be of a table that has nothing but the name.
+        // Rows for an earlier version belong to its table; others may be for a different table of the same name.
         let constraints = match replaced_by.is_some() && planned.is_none() {
             true => Arc::default(),
             false => Arc::clone(&base.parts().constraints),
@@ -522,7 +521,7 @@ impl Table {
         )
     }
 
-    /// Where the next version goes, after `base`; versions that nobody may ask for any more are removed.
+    /// The destination of the next version, after `base`; removes versions that cannot be requested any more.
     fn sink(&self, base: &TableSnapshot, keep_versions: usize) -> Result<Sink> {
         let Home::Directory { fs, path } = &self.home else { return Ok(Sink::Memory) };
         let files = match &self.fork {
@@ -536,7 +535,7 @@ impl Table {
         Ok(Sink::Files(files.with_access(self.access())))
     }
 
-    /// The error of writing to a table that another one has taken the name of.
+    /// The error for writing to a table whose name belongs to another one now.
     fn replaced(&self) -> FormatError {
         FormatError::Replaced { table: self.shown() }
     }
@@ -546,7 +545,7 @@ impl Table {
         self.path().map_or_else(|| "in memory".into(), |path| path.display().to_string())
     }
 
-    /// The right to write it, as a transaction's or by itself.
+    /// Locks it for writing, within a transaction or not.
     fn writer_lock(self: &Arc<Self>, keep_versions: usize) -> Result<WriterLock> {
         match &self.fork {
             Some(fork) => fork.lock(self, keep_versions).map(WriterLock::Fork),
@@ -580,7 +579,7 @@ impl Table {
         }
     }
 
-    /// Takes a committed version, whose manifest has this stamp, as the newest one.
+    /// Makes a committed version, whose manifest has this stamp, the newest one.
     fn publish(&self, version: Version, stamp: Option<Stamp>) -> Arc<TableSnapshot> {
         let snapshot = TableSnapshot::new(self.path().map(Path::to_owned), version);
         *self.current.lock() = Some((snapshot.clone(), stamp));

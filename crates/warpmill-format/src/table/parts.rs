@@ -1,4 +1,4 @@
-//! Parts of nested values as columns: fields of structs and lengths of lists, which scans read, prune by and compare like any other column.
+//! Children of nested values as columns: scans read, prune by and compare fields of structs and lengths of lists like any other column.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::version::{RowSegment, Version};
 use crate::ColumnStats;
 use crate::segment::{Encoding, Segment, is_nested};
 
-/// A part of the nested values of one row segment, as the manifest has it.
+/// The manifest's entry for a child of the nested values of one row segment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PartEntry {
     pub rows: usize,
@@ -21,13 +21,13 @@ pub(crate) struct PartEntry {
     pub stats: StatsEntry,
     /// Bytes of its segment.
     pub bytes: u64,
-    /// Its own parts, where it is nested itself.
+    /// Its own children, if it is nested itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartEntry>,
 }
 
 impl PartEntry {
-    /// The parts of the values in `segment`.
+    /// The entries for the children of the values in `segment`.
     pub fn all(segment: &Segment) -> Vec<Self> {
         let entry = |part: &Segment| Self {
             rows: part.rows(),
@@ -45,17 +45,17 @@ impl PartEntry {
     }
 }
 
-/// A part of nested values that has one value, not nested, a row.
+/// A non-nested child with one value per row.
 #[derive(Debug, Clone)]
 struct Leaf {
-    /// The column, then the position of each part in the one around it.
+    /// The column, then the index of each child in its parent.
     path: Vec<usize>,
-    /// The names of the structs around it and its own, with dots between them.
+    /// The names of its parent structs and its own, separated by dots.
     name: String,
     data_type: DataType,
 }
 
-/// The leaves of columns, or of the fields of the struct that is `around`.
+/// The leaves of columns, or of the fields of the struct `around`.
 fn leaves(fields: &Fields, around: Option<&Leaf>) -> Vec<Leaf> {
     let of = |(at, field): (usize, &Arc<Field>)| {
         let path = around.map_or(vec![at], |around| [&around.path[..], &[at]].concat());
@@ -74,18 +74,18 @@ fn leaves(fields: &Fields, around: Option<&Leaf>) -> Vec<Leaf> {
     fields.iter().enumerate().flat_map(of).collect()
 }
 
-/// A version of a table with parts of nested values as further columns.
+/// A version of a table with children of nested values as additional columns.
 #[derive(Debug)]
 pub struct WithParts {
-    /// The version: the further columns are behind the others.
+    /// The version: the additional columns follow the others.
     pub table: Arc<TableSnapshot>,
-    /// Of each further column: the column that it is a part of, then the position of each field in the struct around it, 0 for lengths.
+    /// For each additional column: its column, then the index of each field in its parent struct; 0 for lengths.
     pub paths: Vec<Vec<usize>>,
 }
 
 impl TableSnapshot {
-    /// The same rows with further columns behind the others: the fields of structs (also of structs in structs) that are not nested, NULL where a
-    /// struct around is, and the lengths of lists, maps and bytes, NULL where these are. `None` where there are none.
+    /// The same rows with additional columns after the others: the non-nested fields of structs (also of nested structs), NULL where a parent struct
+    /// is, and the lengths of lists, maps and binary values, NULL where these are. `None` if there are none.
     pub fn with_parts(&self) -> Option<&WithParts> {
         let made = self.with_parts.get_or_init(|| {
             let known = |leaf: &Leaf| self.parts().segments.iter().all(|row| row.columns[leaf.path[0]].has_parts());
@@ -101,7 +101,7 @@ impl TableSnapshot {
     }
 }
 
-/// `version` with `leaves` as further columns.
+/// `version` with `leaves` as additional columns.
 fn with_columns(version: &Version, leaves: &[Leaf]) -> Version {
     let mut fields: Vec<Arc<Field>> = version.schema.fields().iter().cloned().collect();
     fields.extend(leaves.iter().map(|leaf| Arc::new(Field::new(&leaf.name, leaf.data_type.clone(), true))));

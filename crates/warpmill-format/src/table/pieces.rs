@@ -1,4 +1,4 @@
-//! Rows of one column as they come from elsewhere, before they are cut into row segments.
+//! Rows of one column in the form in which they are received, before they are divided into row segments.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use super::strings::too_large;
 use crate::segment::integer_width;
 use crate::{Bitmap, FormatError, Result};
 
-/// Values of one column for some rows. What null rows hold does not matter.
+/// Values of one column for some rows. Values of NULL rows are ignored.
 #[derive(Debug)]
 pub enum Values {
-    /// Unscaled integers that 64 bits hold: all integers but `UInt64`, decimals of up to 18 digits, dates, times, booleans as 0 and 1.
+    /// Unscaled integers that fit 64 bits: all integers but `UInt64`, decimals of up to 18 digits, dates, times, booleans as 0 and 1.
     Narrow(Vec<i64>),
     /// Other unscaled integers.
     Wide(Vec<i128>),
@@ -25,18 +25,18 @@ pub enum Values {
     Strings(Strings),
 }
 
-/// Rows of one column, one after the other.
+/// A sequence of rows of one column.
 #[derive(Debug)]
 pub struct Piece {
     values: Values,
-    /// Of all rows; `None`: no nulls so far.
+    /// Validity of all rows; `None`: no NULLs so far.
     valid: Option<Bitmap>,
 }
 
 impl Piece {
-    /// No rows, of a column of type `data_type`. `plain`: its strings are known to be too many different ones for a dictionary.
+    /// An empty piece for a column of type `data_type`. `plain`: its strings are known to have too many distinct values for a dictionary.
     ///
-    /// Errors: [`FormatError::Schema`] (without the column's name) for a type that is not stored as such.
+    /// Errors: [`FormatError::Schema`] (without the column's name) for a type that is stored as another one.
     pub fn new(data_type: &DataType, plain: bool) -> Result<Self> {
         let values = match data_type {
             DataType::UInt64 | DataType::Decimal128(19.., _) => Values::Wide(vec![]),
@@ -49,7 +49,7 @@ impl Piece {
         Ok(Self { values, valid: None })
     }
 
-    /// The values, to be added to: then [`Piece::added`] says how they are.
+    /// The values, for appending: call [`Piece::added`] afterwards.
     pub fn values(&mut self) -> &mut Values {
         &mut self.values
     }
@@ -64,7 +64,7 @@ impl Piece {
         self.len() == 0
     }
 
-    /// Says which of the last `rows` rows, that have been added to [`Piece::values`], are valid; `None`: all.
+    /// Sets the validity of the last `rows` rows, which have been appended to [`Piece::values`]; `None`: all are valid.
     pub fn added(&mut self, rows: usize, valid: Option<&dyn Fn(usize) -> bool>) {
         match (&mut self.valid, valid) {
             (None, None) => {}
@@ -81,7 +81,7 @@ impl Piece {
         }
     }
 
-    /// Forgets the rows, for others of the same column: their memory is there already, and most of their strings are known.
+    /// Removes the rows, for reuse with the same column: keeps the memory, and the known strings.
     pub(super) fn clear(&mut self) {
         self.valid = None;
         match &mut self.values {
@@ -112,13 +112,13 @@ impl Values {
 
 /// Slots of the strings that were seen last: a column's few different ones all have one, nearly always.
 const SLOTS: usize = 1 << 9;
-/// Different strings by which a column is judged whose strings hardly repeat, and rows that they come in then at most.
+/// Number of distinct strings after which a column is judged to have few repetitions, if they come from at most so many rows.
 const PROBED: usize = 1 << 13;
 const PROBED_ROWS: usize = PROBED + PROBED / 32;
-/// Longest strings that slots tell apart.
+/// Longest string that fits a slot.
 const SLOT_BYTES: usize = 32;
 
-/// A string of at most [`SLOT_BYTES`] bytes, as its length and words that overlap where it is shorter: equal for equal strings only.
+/// A string of at most [`SLOT_BYTES`] bytes as its length and words (overlapping if it is shorter): equal only for equal strings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Short {
     length: usize,
@@ -164,15 +164,15 @@ fn slot_of_key(key: u128) -> usize {
 /// The code of null rows, which no string has.
 const NULL: u32 = u32::MAX;
 
-/// Strings: numbered as long as few are different, as they are otherwise.
+/// Strings: as codes while few are distinct, otherwise plain.
 pub struct Strings {
     known: Interner,
     codes: Vec<u32>,
     recent: Box<[(Short, u32)]>,
-    /// The same by keys.
+    /// Slots by key.
     keyed: Box<[(u128, u32)]>,
     plain: Option<PlainRows>,
-    /// Rows that came before those that are here.
+    /// Number of rows before the current ones.
     before: usize,
 }
 
@@ -186,7 +186,7 @@ impl std::fmt::Debug for Strings {
 #[derive(Debug, Default)]
 pub(super) struct PlainRows {
     pub bytes: Vec<u8>,
-    /// The place where each ends.
+    /// The end of each string.
     pub ends: Vec<usize>,
 }
 
@@ -223,7 +223,7 @@ impl Strings {
         }
     }
 
-    /// Whether they are kept as they are, being too many different ones.
+    /// Whether they are stored as plain strings, because too many are distinct.
     pub(super) fn is_plain(&self) -> bool {
         self.plain.is_some()
     }
@@ -239,7 +239,7 @@ impl Strings {
 
     /// Adds a row.
     ///
-    /// Errors: text that is not UTF-8 (it may be found only when the column is encoded).
+    /// Errors: invalid UTF-8 (possibly detected only when the column is encoded).
     #[inline]
     pub fn push(&mut self, text: &[u8]) -> Result<()> {
         if let Some(plain) = &mut self.plain {
@@ -260,9 +260,9 @@ impl Strings {
         self.add(code)
     }
 
-    /// Adds a row whose text is `text()`, which all rows with the same `key` have; no key is `u128::MAX`.
+    /// Adds a row with text `text()`, which all rows with the same `key` share; `u128::MAX` is not a valid key.
     ///
-    /// Errors: as [`Strings::push`].
+    /// Errors: those of [`Strings::push`].
     #[inline(always)]
     pub fn push_keyed<'a>(&mut self, key: u128, text: impl FnOnce() -> &'a [u8]) -> Result<()> {
         if self.plain.is_none() {
@@ -275,9 +275,9 @@ impl Strings {
         self.push_new(key, text())
     }
 
-    /// Adds rows that are codes of `entries` texts.
+    /// Adds rows given as codes of `entries` texts.
     ///
-    /// Errors: as [`Strings::push`]; codes of no text.
+    /// Errors: those of [`Strings::push`]; invalid codes.
     pub(super) fn extend_coded<'a>(
         &mut self,
         text: &dyn Fn(usize) -> &'a str,
@@ -329,7 +329,7 @@ impl Strings {
         Ok(())
     }
 
-    /// Keeps strings as they are once too many are different.
+    /// Switches to plain strings if too many are distinct.
     fn give_up_if_many(&mut self) {
         let known = self.known.len();
         let hardly_repeats = known == PROBED && self.before + self.codes.len() <= PROBED_ROWS;
@@ -340,12 +340,12 @@ impl Strings {
         }
     }
 
-    /// Codes of all rows, null ones being of none, and what they stand for; `None` where the strings are plain.
+    /// Codes of all rows (NULL rows have arbitrary ones), and their strings; `None` if the strings are plain.
     pub(super) fn numbered(&self) -> Option<(&[u32], &Interner)> {
         self.plain.is_none().then_some((&self.codes, &self.known))
     }
 
-    /// Adds the rows `range` to strings that lie one after the other, each of which begins at its offset; `None`: they take 4 GiB or more.
+    /// Appends rows `range` to contiguous strings with offsets; `None` if they take 4 GiB or more.
     pub(super) fn copy_to(&self, range: Range<usize>, offsets: &mut Vec<u32>, bytes: &mut Vec<u8>) -> Option<()> {
         let base = bytes.len();
         let Some(plain) = &self.plain else {
@@ -417,7 +417,7 @@ mod tests {
         }
         assert!(!strings.is_plain() && strings.numbered().unwrap().1.len() == 3000);
         assert_eq!(copied(&strings, 0..texts.len()), texts);
-        // The facts that are known stay, the rows do not.
+        // The learnt facts stay, the rows do not.
         strings.clear();
         strings.push_keyed(2999, || unreachable!("it came last")).unwrap();
         strings.push_null();

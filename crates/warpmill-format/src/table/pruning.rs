@@ -1,4 +1,4 @@
-//! Pruning metadata of a version: where it is stored, and the metadata itself once used.
+//! Pruning metadata of a version: their storage, and the metadata themselves after the first use.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -12,13 +12,13 @@ use crate::{FormatError, Result, TableSnapshot};
 /// The zones of the row segments of one write.
 #[derive(Debug, Clone)]
 pub struct ZoneMap {
-    /// First row segment, and how many.
+    /// Index of the first row segment, and their number.
     pub(crate) first: usize,
     pub(crate) segments: usize,
     pub(crate) zone_rows: usize,
     pub(crate) columns: Vec<ColumnMap>,
     pub(crate) attributes: Vec<AttributeMap>,
-    /// [`ZoneMap::starts`], once asked for.
+    /// [`ZoneMap::starts`], computed at the first call.
     pub(crate) starts: OnceLock<Arc<[(usize, usize)]>>,
 }
 
@@ -26,12 +26,12 @@ pub struct ZoneMap {
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnMap {
     pub column: usize,
-    /// The generation of the dictionary whose codes they are about.
+    /// The generation of the dictionary whose codes they refer to.
     pub generation: Option<u32>,
     pub stored: Arc<Stored>,
 }
 
-/// The zones of an attribute of another table, by a column that refers to it.
+/// The zones of an attribute of another table that a column references.
 #[derive(Debug, Clone)]
 pub(crate) struct AttributeMap {
     pub column: usize,
@@ -50,12 +50,12 @@ pub(crate) struct Stored {
     opened: OnceLock<Arc<Zones>>,
 }
 
-/// The zones of a column, and the codes by which its dictionary is asked for what they are about.
+/// The zones of a column, with the translation of its dictionary's codes.
 #[derive(Debug, Clone)]
 pub struct ColumnZones {
     /// The zones.
     pub zones: Arc<Zones>,
-    /// Code of the column's dictionary by code that the zones are about, ascending; `None`: they are the same.
+    /// Code of the column's dictionary by code in the zones, ascending; `None`: they are equal.
     pub remap: Option<Arc<[u32]>>,
 }
 
@@ -73,7 +73,7 @@ impl Stored {
         self.place.as_ref()
     }
 
-    /// The zones, which errors call `what`: nothing is to be said of those that are open.
+    /// Opens the zones, described as `what` in errors; the closure is not called for open ones.
     fn open(&self, map: &ZoneMap, version: &Version, what: impl Fn() -> String) -> Result<Arc<Zones>> {
         if let Some(zones) = self.opened.get() {
             return Ok(zones.clone());
@@ -102,13 +102,13 @@ impl ZoneMap {
         self.first..self.first + self.segments
     }
 
-    /// Rows of a zone; the last of a row segment may have fewer.
+    /// Number of rows of a zone; the last of a row segment may have fewer.
     #[inline]
     pub fn zone_rows(&self) -> usize {
         self.zone_rows
     }
 
-    /// The numbers of zones and of rows of the map that are before each of its row segments, and of all: of `table`, which this is a map of.
+    /// Numbers of zones and rows of the map before each of its row segments, and the totals; `table` is the map's table.
     pub fn starts(&self, table: &TableSnapshot) -> &[(usize, usize)] {
         self.starts.get_or_init(|| {
             let mut starts = vec![(0, 0)];
@@ -145,11 +145,11 @@ impl ZoneMap {
         Ok(Some(ColumnZones { zones, remap }))
     }
 
-    /// The zones of attribute `attribute` of `other`, by its key `key` that column `column` of `table` refers to; `None` where there are
-    /// none of just this version of it.
+    /// The zones of attribute `attribute` of `other`, by its key `key` that column `column` of `table` references; `None` if there are none for
+    /// exactly this version of it.
     ///
     /// # Errors
-    /// As [`ZoneMap::column`].
+    /// The errors of [`ZoneMap::column`].
     pub fn attribute(
         &self,
         (table, column): (&TableSnapshot, usize),
@@ -168,7 +168,7 @@ impl ZoneMap {
         map.stored.open(self, table.parts(), what).map(Some)
     }
 
-    /// The same without the columns that have been written anew.
+    /// The same map without rewritten columns.
     pub(crate) fn without(&self, rewritten: impl Fn(usize) -> bool) -> Self {
         let mut map = self.clone();
         map.columns.retain(|column| !rewritten(column.column));
@@ -176,7 +176,7 @@ impl ZoneMap {
         map
     }
 
-    /// Opens all of it.
+    /// Opens all zones.
     pub(crate) fn verify(&self, table: &TableSnapshot) -> Result<()> {
         for map in &self.columns {
             self.column(table, map.column)?;
@@ -187,12 +187,12 @@ impl ZoneMap {
         Ok(())
     }
 
-    /// Whether there is sideways metadata by column `column`.
+    /// Whether there are sideways metadata for column `column`.
     pub fn has_attributes(&self, column: usize) -> bool {
         self.attributes.iter().any(|map| map.column == column)
     }
 
-    /// Bytes of it all.
+    /// Total size in bytes.
     pub fn bytes(&self) -> u64 {
         let bytes = |stored: &Arc<Stored>| match (&stored.place, stored.opened.get()) {
             (Some(place), _) => place.bytes,
@@ -231,7 +231,7 @@ impl ZoneMap {
         PruningEntry { first: self.first, segments: self.segments, zone_rows: self.zone_rows, columns, attributes }
     }
 
-    /// The metadata that `entry` describes; the part that is the same in `known` stays opened.
+    /// The metadata of `entry`; parts shared with `known` stay open.
     pub(crate) fn from_entry(entry: &PruningEntry, place: &dyn Fn(&Blob) -> Place, known: &[ZoneMap]) -> Self {
         let stored = |blob: &Blob| {
             let at = place(blob);

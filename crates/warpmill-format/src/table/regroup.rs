@@ -1,4 +1,4 @@
-//! Pruning metadata of a version some of whose row segments are written anew: that of the others stays, for the row segments that have it.
+//! Pruning metadata of a version with some rewritten row segments: the metadata of the others are kept.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -12,11 +12,11 @@ use crate::{Result, TableSnapshot};
 
 /// A row segment of the new version.
 pub(super) struct Origin {
-    /// The one of the base version that it is, or all of whose unchanged columns it has.
+    /// The row segment of the base version that it is, or whose unchanged columns it has.
     pub base: Option<usize>,
-    /// Its position among those that are written.
+    /// Its position among the written row segments.
     pub own: Option<usize>,
-    /// By column: whether it is that of the base version; empty: all are, or none.
+    /// By column: whether it is the base version's; empty: all are, or none.
     pub same: Vec<bool>,
 }
 
@@ -26,14 +26,14 @@ impl Origin {
     }
 }
 
-/// The source of the metadata of a column of a row segment: a map of the base version, or what was written.
+/// The source of the metadata of a column of a row segment: a map of the base version, or the current write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Map(usize),
     Own,
 }
 
-/// The kinds of metadata of a row segment: row segments with the same kinds, one behind the other, have one map.
+/// The sources of a row segment's metadata: consecutive row segments with equal shapes share a map.
 #[derive(PartialEq, Eq)]
 struct Shape {
     zone_rows: usize,
@@ -54,7 +54,7 @@ pub(super) struct Regroup<'a> {
     pub zones: &'a ZoneWriter,
     pub order: &'a [Origin],
     pub own: Own,
-    /// Columns whose row segments of the base version have all been written anew.
+    /// Columns whose row segments of the base version all have been rewritten.
     pub rewritten: &'a dyn Fn(usize) -> bool,
     pub generation: &'a dyn Fn(usize) -> Option<u32>,
 }
@@ -103,7 +103,7 @@ impl Regroup<'_> {
         let maps = self.base.zone_maps();
         let starts = OnceLock::new();
         let origins = &self.order[segments.clone()];
-        // All of a map as it was.
+        // A whole map, unchanged.
         if let Some(From::Map(at)) = shape.columns.iter().flatten().next()
             && origins.iter().map(|origin| origin.base).eq(maps[*at].segments().map(Some))
             && shape.columns.iter().flatten().all(|from| *from == From::Map(*at))
@@ -145,7 +145,7 @@ impl Regroup<'_> {
         Ok(ZoneMap { first: segments.start, segments: segments.len(), zone_rows, columns, attributes, starts })
     }
 
-    /// The zones of a row segment of a map of the base version.
+    /// The zones of a row segment in a map of the base version.
     fn part(&self, map: &ZoneMap, zones: &Zones, origin: &Origin) -> Vec<Zone> {
         let starts = map.starts(self.base);
         let at = origin.base.map_or(0, |segment| segment - map.first);
@@ -169,7 +169,7 @@ fn store(
 }
 
 impl ZoneWriter {
-    /// The metadata of new row segments that is worth its bytes, beside `stored` bytes of data.
+    /// The metadata of new row segments that justify their size, compared with `stored` bytes of data.
     pub(super) fn own(&self, segments: usize, stored: u64) -> Own {
         let metadata = self.options().metadata;
         if segments == 0 || metadata == Metadata::None {

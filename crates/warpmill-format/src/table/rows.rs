@@ -1,4 +1,4 @@
-//! Row segments that are to be written, of new rows and of rows of the version before, and their places in the new version.
+//! Row segments to write, of new rows and of the base version's rows, and their positions in the new version.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,15 +17,15 @@ use super::strings::{Candidate, NarrowCodes};
 use super::version::RowSegment;
 use crate::{Dictionary, Result};
 
-/// A row segment that was written: its rows and, by column, its chunks; `None`: that of the version before.
+/// A written row segment: its number of rows and, by column, its chunk; `None`: the base version's.
 pub(super) type Written = (usize, Vec<Option<Arc<Chunk>>>);
 
-/// The rows of a row segment that is to be written.
+/// The rows of a row segment to write.
 #[derive(Clone, Copy)]
 pub(crate) enum Rows<'a> {
     /// New ones, in parts.
     Parts(&'a [RecordBatch]),
-    /// Rows of one row segment of the base version, changed.
+    /// Rows of one row segment of the base version, with changes.
     Changed(&'a Changes, &'a SegmentChanges),
     /// Rows of row segments of the base version that are next to each other.
     Merged(&'a Arc<TableSnapshot>, &'a Range<usize>),
@@ -40,7 +40,7 @@ impl Rows<'_> {
         }
     }
 
-    /// The row segments of the base version in whose place they come.
+    /// The row segments of the base version that they replace.
     pub fn place(&self) -> Option<Range<usize>> {
         match self {
             Rows::Parts(_) => None,
@@ -62,7 +62,7 @@ impl Rows<'_> {
         }
     }
 
-    /// A column with a dictionary of the base version; `None` where the rows are not of it.
+    /// A dictionary column of the base version; `None` if the rows are not the base version's.
     pub fn coded(&self, column: usize) -> Result<Option<Coded>> {
         match self {
             Rows::Parts(_) => Ok(None),
@@ -85,7 +85,7 @@ impl Rows<'_> {
     }
 }
 
-/// A row segment of these chunks, and, where one is missing, of those of `base`.
+/// A row segment with these chunks; missing ones are taken from `base`.
 pub(super) fn row_segment((rows, chunks): Written, base: Option<&RowSegment>) -> RowSegment {
     let chunk = |(column, chunk): (usize, Option<Arc<Chunk>>)| {
         chunk.or_else(|| base.map(|base| base.columns[column].clone())).expect("every chunk has been encoded")
@@ -93,7 +93,7 @@ pub(super) fn row_segment((rows, chunks): Written, base: Option<&RowSegment>) ->
     RowSegment { rows, columns: chunks.into_iter().enumerate().map(chunk).collect() }
 }
 
-/// Row segments of the base version, and in the places of some those that were written for them; behind them what else was written.
+/// The row segments of the base version, with some replaced by written ones, followed by the other written ones.
 pub(super) fn placed(
     base: Vec<RowSegment>,
     own: Vec<Written>,
@@ -127,7 +127,7 @@ pub(super) fn placed(
     all
 }
 
-/// Gives `candidate` a row segment of which codes are those of the base version's dictionary, its first ones, and of new strings.
+/// Adds a row segment to `candidate` with codes of the base version's dictionary, its first entries, and of new strings.
 pub(super) fn hold(candidate: &mut Candidate, position: usize, coded: Coded, dictionary: Option<&Arc<Dictionary>>) {
     let known = dictionary.map_or(0, |dictionary| dictionary.len()) as u32;
     let entries: Vec<u32> = (0..known).chain(candidate.intern(&coded.new)).collect();

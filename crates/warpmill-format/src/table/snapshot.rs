@@ -25,7 +25,7 @@ use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk, ParquetP
 use crate::segment::{Encoding, SegmentParts};
 use crate::{ColumnStats, Dictionary, FileAccess, Result, Segment, StatValue};
 
-/// One committed version of a table: immutable, readable for as long as it is held.
+/// One committed version of a table: immutable, readable while this object lives.
 #[derive(Debug)]
 pub struct TableSnapshot {
     /// The table's directory; `None` in memory.
@@ -36,17 +36,17 @@ pub struct TableSnapshot {
     rows: u64,
     parquet: bool,
     left_out: LeftOut,
-    /// [`TableSnapshot::numbered`], once asked for, and the column's name.
+    /// [`TableSnapshot::numbered`] after the first call, and the column's name.
     numbered: OnceLock<(String, Arc<TableSnapshot>)>,
-    /// [`TableSnapshot::with_parts`], once asked for.
+    /// [`TableSnapshot::with_parts`] after the first call.
     pub(crate) with_parts: OnceLock<Option<WithParts>>,
-    /// By key and attribute, those that were asked for ([`TableSnapshot::fingerprint`]).
+    /// Fingerprints by key and attribute that have been computed ([`TableSnapshot::fingerprint`]).
     pub(crate) fingerprints: Mutex<HashMap<(usize, usize), u64>>,
     /// By column, those that were asked for ([`TableSnapshot::text_sample`]).
     pub(super) samples: Mutex<HashMap<usize, Option<Arc<TextSample>>>>,
 }
 
-/// The size of one column, and how it is encoded, for people to look at.
+/// Size and encodings of one column, for display.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnSummary {
     /// The column's name.
@@ -55,15 +55,15 @@ pub struct ColumnSummary {
     pub data_type: arrow::datatypes::DataType,
     /// Number of segments by encoding.
     pub encodings: BTreeMap<String, usize>,
-    /// Number of segments by codec and block size in bytes; those without a codec have none.
+    /// Number of segments by codec and block size in bytes (`None` without a codec).
     pub codecs: BTreeMap<(Codec, Option<usize>), usize>,
     /// Bytes of all segments before their codec.
     pub light_bytes: u64,
-    /// The same of compressed forms of segments that are stored without a codec as well.
+    /// Number of additional compressed forms of segments that are also stored without a codec, by codec and block size.
     pub heavy: BTreeMap<(Codec, usize), usize>,
     /// Their bytes, which are not in the statistics.
     pub heavy_bytes: u64,
-    /// Stored bytes of segments that have no such second form.
+    /// Stored bytes of segments without a second form.
     pub once_bytes: u64,
     /// Entries of the dictionary, if the column has one.
     pub dictionary: Option<usize>,
@@ -79,8 +79,8 @@ impl ColumnSummary {
 }
 
 impl ColumnSummary {
-    /// Plain bytes per second of a scan of the column, by the cost model, where one thread decompresses `rate` bytes
-    /// per second (`None`: there is nothing to decompress); `None` for an empty column.
+    /// Plain bytes per second of a scan of the column by the cost model, if one thread decompresses `rate` bytes per second (`None`: not compressed);
+    /// `None` for an empty column.
     pub fn predicted_rate(&self, rate: Option<f64>, machine: &Machine) -> Option<f64> {
         let (stored, light) = (self.stats.stored_bytes as f64, self.light_bytes as f64);
         let seconds = machine.seconds(stored, light, rate.unwrap_or(f64::INFINITY));
@@ -89,7 +89,7 @@ impl ColumnSummary {
 }
 
 impl TableSnapshot {
-    /// One version of a table: `version`.
+    /// A snapshot of `version`.
     pub(crate) fn new(path: Option<PathBuf>, version: Version) -> Arc<Self> {
         let stats = (0..version.schema.fields().len()).map(|c| {
             let segments = version.segments.iter().map(|s| &s.columns[c].stats);
@@ -115,14 +115,14 @@ impl TableSnapshot {
         })
     }
 
-    /// The rows of Parquet files, but for those that were `left_out`.
+    /// The rows of Parquet files, except those `left_out`.
     pub(crate) fn of_parquet(version: Version, left_out: LeftOut) -> Arc<Self> {
         let snapshot = Arc::into_inner(Self::new(None, version)).expect("it was just made");
         Arc::new(Self { parquet: true, left_out, ..snapshot })
     }
 
-    /// The rows of these row segments as a table of its own, with the same segments: what one of several devices reads. It has the
-    /// bounds of its row segments, and no metadata of zones.
+    /// The rows of these row segments as a separate table with the same segments, for one of several devices. It has the bounds of its row segments,
+    /// and no zone metadata.
     pub fn part(&self, segments: Range<usize>) -> Arc<Self> {
         let Version { number, ref schema, ref dictionaries, ref codecs, segments: ref all, .. } = self.version;
         let (schema, dictionaries, codecs) = (schema.clone(), dictionaries.clone(), codecs.clone());
@@ -136,22 +136,22 @@ impl TableSnapshot {
         )
     }
 
-    /// The same rows with one more column, called `name`, behind the others: their numbers, from 0 on, in the order of the table.
+    /// The same rows with an additional last column `name`: row numbers from 0, in table order.
     ///
     /// # Errors
-    /// Never, but for those of encoding.
+    /// Errors of encoding, which are not expected.
     pub fn numbered(&self, name: &str) -> Result<Arc<Self>> {
         if let Some((_, known)) = self.numbered.get().filter(|(known, _)| known == name) {
             return Ok(known.clone());
         }
         let made = self.with_numbers(name)?;
-        // One snapshot for all statements: devices find their copies of it again. Nearly all ask for the same name.
+        // One snapshot for all statements, so that devices find their copies of it. Nearly all use the same name.
         self.numbered.get_or_init(|| (name.to_owned(), made.clone()));
         Ok(made)
     }
 
     fn with_numbers(&self, name: &str) -> Result<Arc<Self>> {
-        // Segments of as many rows differ in what they begin with.
+        // Segments of equal length differ only in their first number.
         let mut alike: HashMap<usize, (ColumnStats, Encoding)> = HashMap::new();
         let (mut first, mut segments) = (0, Vec::with_capacity(self.num_segments()));
         for RowSegment { rows, columns } in &self.version.segments {
@@ -188,17 +188,16 @@ impl TableSnapshot {
         Ok(Self::new(self.path.clone(), version))
     }
 
-    /// Whether this is a version of the same table as `earlier`, with the same columns and constraints: no other one that was given its
-    /// name, and none that has replaced all its rows.
+    /// Whether this is a version of the same table as `earlier`, with the same columns and constraints, and not another table of that name, or a
+    /// version after a replacement of all rows.
     pub fn continues(&self, earlier: &TableSnapshot) -> bool {
         let (now, then) = (&self.version, &earlier.version);
         now.identity == then.identity && now.schema == then.schema && now.constraints == then.constraints
     }
 
-    /// Whether the files of this version are as they were when they were opened: to be asked when all has been read.
+    /// Checks that the files of this version are unchanged since they were opened: call it after all reads.
     ///
-    /// Errors: [`FormatError::Corrupt`](crate::FormatError::Corrupt), naming the file that somebody has changed: what
-    /// was read of it is worth nothing.
+    /// Errors: [`FormatError::Corrupt`](crate::FormatError::Corrupt) with the name of the changed file: data read from it are invalid.
     pub fn check_files(&self) -> Result<()> {
         self.files.iter().try_for_each(|file| file.check())
     }
@@ -208,7 +207,7 @@ impl TableSnapshot {
         self.files.iter().all(|file| file.access() == access)
     }
 
-    /// All parts of the version.
+    /// The internal representation of the version.
     pub(crate) fn parts(&self) -> &Version {
         &self.version
     }
@@ -244,7 +243,7 @@ impl TableSnapshot {
         self.version.number
     }
 
-    /// What tells the table from others that have had its name; `None` for tables that were made before they had one.
+    /// The identity of the table, which distinguishes it from others with the same name; `None` for tables created by older builds.
     pub fn identity(&self) -> Option<super::Identity> {
         self.version.identity
     }
@@ -284,54 +283,52 @@ impl TableSnapshot {
         self.version.segments.iter().any(|segment| segment.columns[column].encoding == encoding)
     }
 
-    /// The codec of a column in one row segment, and the bytes of the segment before it (no I/O).
+    /// The codec of a column in one row segment, and the segment's bytes before compression (no I/O).
     pub fn segment_codec(&self, segment: usize, column: usize) -> (Codec, u64) {
         let chunk = &self.version.segments[segment].columns[column];
         chunk.codec().map_or((Codec::None, chunk.stats.stored_bytes), |codec| (codec.name, codec.bytes))
     }
 
-    /// Bytes that a column of one row segment takes while it is used (no I/O); 0 where it is mapped, or in memory
-    /// anyway.
+    /// Bytes of memory of a column of one row segment while it is in use (no I/O); 0 if it is mapped, or in memory anyway.
     pub fn segment_memory(&self, segment: usize, column: usize) -> u64 {
         self.version.memory_of(segment, column)
     }
 
-    /// The compressed form of a column in one row segment, checksum verified on first use. `None` where it has none:
+    /// The compressed form of a column in one row segment; verifies its checksum at the first use. `None` if there is none:
     /// [`TableSnapshot::segment`] has the bytes then.
     ///
-    /// Errors: as [`TableSnapshot::segment`].
+    /// Errors: those of [`TableSnapshot::segment`].
     pub fn compressed(&self, segment: usize, column: usize) -> Result<Option<CompressedChunk>> {
         self.stored(segment, column).map(|stored| stored.open()).transpose()
     }
 
-    /// The compressed form, not read yet (no I/O): what a device that decompresses copies.
+    /// The compressed form before it is read (no I/O), for devices that decompress it.
     pub fn stored(&self, segment: usize, column: usize) -> Option<StoredChunk> {
         self.version.stored(segment, column)
     }
 
-    /// The codec of the compressed form of a column in one row segment, its bytes and those of its segment (no I/O);
-    /// `None` where there is no such form.
+    /// The codec of the compressed form of a column in one row segment, its bytes and the segment's bytes (no I/O); `None` if there is no such form.
     pub fn stored_sizes(&self, segment: usize, column: usize) -> Option<(Codec, u64, u64)> {
         let (place, _, codec) = self.version.segments[segment].columns[column].compressed()?;
         Some((codec.name, place.bytes, codec.bytes))
     }
 
-    /// Whether a column is stored without a codec in one row segment (no I/O): then [`TableSnapshot::segment`]
-    /// decompresses nothing, whether or not there is a compressed form beside it.
+    /// Whether a column is stored without a codec in one row segment (no I/O): then [`TableSnapshot::segment`] does not decompress, whether or not
+    /// there is also a compressed form.
     pub fn has_light(&self, segment: usize, column: usize) -> bool {
         self.segment_codec(segment, column).0 == Codec::None
     }
 
-    /// The place where the parts of the segment of a compressed form lie. Decompresses the blocks that tell, and those
-    /// whose content decides what may be read: strings, and codes that are not below the dictionary's entries by their
-    /// width alone.
+    /// The positions of the parts of a compressed segment. Decompresses the blocks that contain them, and those whose content determines valid reads:
+    /// strings, and codes whose width alone does not keep them below the number of dictionary
+    /// entries.
     ///
-    /// Errors: as [`TableSnapshot::segment`]; what is stored is not as the manifest has it.
+    /// Errors: those of [`TableSnapshot::segment`]; stored data that contradict the manifest.
     pub fn stored_parts(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<SegmentParts> {
         self.version.parts(stored, segment, column)
     }
 
-    /// Whether its rows are those of Parquet files ([`crate::parquet_file::table`]).
+    /// Whether its rows come from Parquet files ([`crate::parquet_file::table`]).
     pub fn is_parquet(&self) -> bool {
         self.parquet
     }
@@ -341,39 +338,37 @@ impl TableSnapshot {
         self.left_out
     }
 
-    /// The way a device that undoes `codecs` gets a column of one row segment of Parquet files (page headers are read
-    /// on first use); `None` where the table is of another kind. [`TableSnapshot::segment`] decodes such a column on
-    /// the host, each time.
+    /// The form of a column of one row segment of Parquet files for a device that decompresses `codecs` (reads page headers at the first use); `None`
+    /// for other tables. [`TableSnapshot::segment`] decodes such a column on the host each
+    /// time.
     ///
-    /// Errors: page headers that are none, or that do not fit the footer.
+    /// Errors: invalid page headers, or headers that contradict the footer.
     pub fn parquet(&self, segment: usize, column: usize, codecs: PageCodecs) -> Result<Option<ParquetChunk>> {
         self.version.parquet(segment, column, codecs)
     }
 
-    /// The layout of a column of one row segment of remote Parquet files for a device that undoes `codecs`, as the
-    /// footer lets expect; `None` where it has to be read before that is known, or is there.
+    /// The layout of a column of one row segment of remote Parquet files for a device that decompresses `codecs`, based on the footer; `None` if the
+    /// column has to be read for it, or has been read.
     pub fn promise(&self, segment: usize, column: usize, codecs: PageCodecs) -> Option<ParquetPromise> {
         self.version.promise(segment, column, codecs)
     }
 
-    /// The codec of a column of one row segment of Parquet files, its bytes as stored and decompressed, as the footer
-    /// has them; `None` where the table is of another kind.
+    /// The codec of a column of one row segment of Parquet files, its stored and decompressed bytes according to the footer; `None` for other tables.
     pub fn page_sizes(&self, segment: usize, column: usize) -> Option<(PageCodec, u64, u64)> {
         self.version.page_sizes(segment, column)
     }
 
-    /// Reads what [`TableSnapshot::parquet`] will want of `chunks`, each a row segment and a column, where the files
-    /// are remote: all of it at once.
+    /// Reads the data that [`TableSnapshot::parquet`] will need for `chunks`, each a row segment and a column, of remote files, with concurrent
+    /// requests.
     ///
     /// Errors: files that cannot be read, or have changed.
     pub fn prefetch(&self, chunks: &[(usize, usize)]) -> Result<()> {
         if self.parquet { self.version.prefetch(chunks) } else { Ok(()) }
     }
 
-    /// Bytes per second that one thread decompresses of a column, measured now on its first compressed chunk; `None`
-    /// where there is none.
+    /// Measures the bytes per second that one thread decompresses of a column, on its first compressed chunk; `None` if there is none.
     ///
-    /// Errors: as [`TableSnapshot::segment`].
+    /// Errors: those of [`TableSnapshot::segment`].
     pub fn decompression_rate(&self, column: usize) -> Result<Option<f64>> {
         for segment in 0..self.num_segments() {
             if let Some(chunk) = self.compressed(segment, column)? {
@@ -383,29 +378,29 @@ impl TableSnapshot {
         Ok(None)
     }
 
-    /// The dictionary of a string column: if there is one, every segment of the column decodes to its codes.
+    /// The dictionary of a string column: if it has one, every segment of the column decodes to its codes.
     pub fn dictionary(&self, column: usize) -> Option<&Arc<Dictionary>> {
         self.version.dictionaries[column].as_ref().map(|d| &d.dictionary)
     }
 
-    /// One column of one row segment, checksum verified on first use. It is mapped, and kept by the snapshot; one of a
-    /// file that is read, and one with a codec, which is decompressed (by all threads that ask for it at a time
-    /// together), is kept as long as anybody holds it.
+    /// One column of one row segment; verifies its checksum at the first use. A mapped segment is kept by the snapshot; one from a file that is read,
+    /// or with a codec (decompressed by all threads that request it together), lives as long as it is in
+    /// use.
     ///
-    /// Errors: [`crate::FormatError::Corrupt`], naming file, column and segment.
+    /// Errors: [`crate::FormatError::Corrupt`], with file, column and segment.
     pub fn segment(&self, segment: usize, column: usize) -> Result<Arc<Segment>> {
         self.version.open(segment, column)
     }
 
-    /// A column of a row segment as an Arrow array, of the type that the schema has for it.
+    /// A column of a row segment as an Arrow array, in the schema's type.
     ///
     /// # Errors
-    /// As [`TableSnapshot::segment`]; [`crate::FormatError::Schema`] for more than one array holds.
+    /// The errors of [`TableSnapshot::segment`]; [`crate::FormatError::Schema`] for more data than fit one array.
     pub fn array(&self, segment: usize, column: usize) -> Result<ArrayRef> {
         column_array(self, segment, column)
     }
 
-    /// Metadata by which scans skip rows, in the order of its row segments; of some there may be none.
+    /// Pruning metadata, in the order of row segments; some row segments may have none.
     pub fn zone_maps(&self) -> &[ZoneMap] {
         &self.version.pruning
     }
@@ -465,8 +460,7 @@ impl TableSnapshot {
         self.version.schema.fields().iter().enumerate().map(summary).collect()
     }
 
-    /// Opens and checks every segment of every column, and the pruning metadata: the whole version is known to be
-    /// readable, or the first error.
+    /// Opens and checks every segment of every column, and the pruning metadata: returns the first error if the version is not completely readable.
     pub fn verify(&self) -> Result<()> {
         use rayon::iter::{IntoParallelIterator, ParallelIterator};
         let columns = self.version.schema.fields().len();

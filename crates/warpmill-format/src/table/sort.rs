@@ -1,4 +1,4 @@
-//! Sorting the rows of a write before they are cut into segments.
+//! Sorts the rows of a write before they are divided into segments.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{FormatError, Result, VECTOR_ROWS};
 /// All rows of a write, held in memory until they can be sorted (at most 2^32 rows).
 pub(crate) struct SortBuffer {
     schema: SchemaRef,
-    /// `None`: those with the fewest distinct values.
+    /// `None`: the columns with the fewest distinct values.
     keys: Option<Vec<Key>>,
     lookups: Arc<[Lookup]>,
     batches: Vec<RecordBatch>,
@@ -52,8 +52,8 @@ impl SortBuffer {
         Ok(Self { keys, ..Self::clustering(schema, lookups) })
     }
 
-    /// A buffer that sorts by the attributes of fewest distinct values first, or by the columns where there are no attributes
-    /// (GOLAP, section 4.4).
+    /// A buffer that sorts by the attributes with the fewest distinct values first, or by the columns if there are no attributes (GOLAP, section
+    /// 4.4).
     pub fn clustering(schema: &SchemaRef, lookups: Arc<[Lookup]>) -> Self {
         Self { schema: schema.clone(), keys: None, lookups, batches: Vec::new(), rows: 0 }
     }
@@ -72,8 +72,8 @@ impl SortBuffer {
         self.rows
     }
 
-    /// Keys by how many distinct values they have, as far as they can matter: behind those by which groups are smaller than a vector,
-    /// another tells little apart.
+    /// Keys in order of their number of distinct values, as far as they matter: once groups are smaller than a vector, further keys have little
+    /// effect.
     fn fewest_distinct(&self) -> Result<Vec<Key>> {
         let attributes = self.lookups.iter().enumerate().flat_map(|(l, lookup)| {
             (0..lookup.attributes.len()).map(move |a| (Key::Attribute(l, a), lookup.distinct(a)))
@@ -95,7 +95,7 @@ impl SortBuffer {
         Ok(counted.into_iter().take_while(matters).map(|(key, _)| key).collect())
     }
 
-    /// About how many distinct values column `column` has, in a sample.
+    /// Estimated number of distinct values of column `column`, from a sample.
     fn distinct(&self, column: usize) -> Result<u64> {
         let mut counter = DistinctCounter::hashed();
         let part = (SAMPLE_ROWS as f64 / self.rows.max(1) as f64).min(1.0);
@@ -150,7 +150,7 @@ impl SortBuffer {
         Ok(())
     }
 
-    /// Some rows, given by batch and row, columns side by side.
+    /// Gathers rows, given by batch and row; columns in parallel.
     fn gathered(&self, rows: &[(usize, usize)]) -> Result<RecordBatch> {
         let gather = |column: usize| {
             let parts: Vec<&dyn Array> = self.batches.iter().map(|batch| &**batch.column(column)).collect();
@@ -170,7 +170,7 @@ fn key_type(key: Key, schema: &Schema) -> DataType {
     }
 }
 
-/// Integers, dates and the like as they are counted.
+/// Integers, dates and similar values as numbers.
 fn integers(array: &ArrayRef) -> Result<Vec<Option<i128>>> {
     let array = match array.data_type() {
         DataType::UInt64 => cast(array, &DataType::Decimal128(20, 0))?,

@@ -1,4 +1,4 @@
-//! The compressed form of a chunk: known from the manifest, read when first asked for.
+//! The compressed form of a chunk: described by the manifest, read at the first use.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, FilePlace};
 use crate::{Codec, FileAccess, FormatError, Result};
 
-/// One column of one row segment as it is stored through a codec. Everything but [`StoredChunk::open`] and
-/// [`StoredChunk::check`] is what the manifest says, without I/O.
+/// One column of one row segment, compressed by a codec. Everything except [`StoredChunk::open`] and [`StoredChunk::check`] is known from the
+/// manifest, without I/O.
 #[derive(Debug, Clone)]
 pub struct StoredChunk {
     chunk: Arc<Chunk>,
@@ -18,7 +18,7 @@ pub struct StoredChunk {
 }
 
 impl StoredChunk {
-    /// That of `chunk`, which errors call `what`; `None` where it has none.
+    /// The compressed form of `chunk`, described as `what` in errors; `None` if it has none.
     pub(crate) fn new(chunk: &Arc<Chunk>, what: &str) -> Option<Self> {
         let file = chunk.compressed()?.0.in_file(what);
         Some(Self { chunk: chunk.clone(), file: Arc::new(file) })
@@ -59,19 +59,19 @@ impl StoredChunk {
         self.form().0.bytes
     }
 
-    /// The place where it is.
+    /// Its position.
     pub fn file(&self) -> &FilePlace {
         &self.file
     }
 
-    /// An address that nothing else has while this is held.
+    /// An address that is unique while this object lives.
     pub fn address(&self) -> usize {
         self.form().0.address()
     }
 
-    /// The stored bytes, mapped, checksum verified on first use; of a file that is read, read and verified now.
+    /// The stored bytes: mapped, with the checksum verified at the first use; or read and verified now.
     ///
-    /// Errors: [`FormatError::Corrupt`] and [`FormatError::Codec`], naming file, column and segment.
+    /// Errors: [`FormatError::Corrupt`] and [`FormatError::Codec`], with file, column and segment.
     pub fn open(&self) -> Result<CompressedChunk> {
         if let Some(verified) = self.chunk.verified.get() {
             return Ok(verified.clone());
@@ -84,7 +84,7 @@ impl StoredChunk {
         })
     }
 
-    /// The same with bytes that may be anything: whether they are what was written is not known.
+    /// The same with unverified bytes, which may be anything.
     pub(crate) fn unverified(&self) -> Result<CompressedChunk> {
         self.accept(CompressedChunk::read(self.form().0.unverified(&self.file.what)?)?)
     }
@@ -98,14 +98,14 @@ impl StoredChunk {
         }
     }
 
-    /// Whether `bytes`, read from the file, are what was written, and fit together.
+    /// Checks that `bytes`, read from the file, are as they were written, and consistent.
     ///
-    /// Errors: as [`StoredChunk::open`].
+    /// Errors: those of [`StoredChunk::open`].
     pub fn check(&self, bytes: &[u8]) -> Result<()> {
         self.file.check(bytes)?;
         if self.chunk.verified.get().is_none() && self.chunk.sound.get().is_none() {
             self.with_bytes(bytes)?;
-            // Bytes of the same checksum need not be looked at again.
+            // Bytes with the same checksum need not be checked again.
             self.chunk.sound.get_or_init(|| ());
         }
         Ok(())
@@ -113,13 +113,13 @@ impl StoredChunk {
 
     /// The stored form in other memory: `bytes` were read from the file and [checked](StoredChunk::check).
     ///
-    /// Errors: as [`StoredChunk::open`].
+    /// Errors: those of [`StoredChunk::open`].
     pub fn with_bytes(&self, bytes: &[u8]) -> Result<CompressedChunk> {
         let read = CompressedChunk::read(crate::SegmentBytes::copy_from(bytes));
         read.and_then(|read| self.accept(read)).map_err(|error| self.named(error))
     }
 
-    /// `error`, of a part of it, with file and chunk.
+    /// Adds file and chunk to `error`.
     pub fn named(&self, error: FormatError) -> FormatError {
         place_error(error, self.form().0, self.file.what.clone())
     }

@@ -1,8 +1,8 @@
 //! String columns while a version is written.
 //!
-//! The strings that a column's ordered dictionary holds are known, and so is every code, only when all rows have been seen. Until
-//! then every row segment is held as codes of its own, in as few bytes per row as the largest needs, beside an unordered dictionary of
-//! the column; when that grows too large for its rows, the column is stored as plain strings instead.
+//! The strings of a column's ordered dictionary, and thus the codes, are known only when all rows have been seen. Until then every row segment is
+//! kept as provisional codes, in as few bytes per row as the largest needs, with an unordered dictionary of the column; if that grows too large for
+//! its rows, the column is stored as plain strings instead.
 
 use std::sync::Arc;
 
@@ -13,35 +13,35 @@ use super::interner::Interner;
 use crate::segment::VectorBounds;
 use crate::{Bitmap, Dictionary, FormatError, Result, Segment, VECTOR_ROWS};
 
-/// Most strings of a dictionary: codes of at most 16 bits, predicates evaluated once per entry.
+/// Largest number of strings of a dictionary: codes fit 16 bits, predicates are evaluated once per entry.
 const MAX_ENTRIES: usize = 1 << 16;
-/// Most bytes of its strings.
+/// Largest size of its strings in bytes.
 const MAX_BYTES: usize = 64 << 20;
 /// Entries that need no repetition.
 const FREE_ENTRIES: usize = 1 << 10;
-/// Rows per entry, over the whole column, that a larger dictionary needs.
+/// Smallest average number of rows per entry, over the whole column, for larger dictionaries.
 const MIN_REPEAT: u64 = 16;
 
 /// A string column that may become a dictionary column.
 pub(crate) struct Candidate {
     builder: Interner,
-    /// Rows whose strings are in the dictionary, those of the base version among them.
+    /// Number of rows whose strings are in the dictionary, including the base version's.
     rows: u64,
     /// Row segments not encoded yet.
     pub held: Vec<HeldCodes>,
 }
 
-/// One row segment of a candidate column: codes of its own.
+/// One row segment of a candidate column as codes.
 pub(crate) struct HeldCodes {
     /// Position among the row segments being written.
     pub segment: usize,
     codes: NarrowCodes,
-    /// The provisional code of each; `None`: they are the provisional codes.
+    /// The provisional code of each code; `None`: they are equal.
     entries: Option<Vec<u32>>,
     nulls: Option<NullBuffer>,
 }
 
-/// The strings of one row segment, numbered for themselves: row segments of a column are looked at side by side.
+/// The strings of one row segment with separate codes, so that row segments of a column can be processed in parallel.
 pub(crate) struct OwnStrings {
     strings: Interner,
     codes: NarrowCodes,
@@ -56,7 +56,7 @@ pub(super) enum NarrowCodes {
 }
 
 impl NarrowCodes {
-    /// Room for `rows` codes, of which none is above `most`.
+    /// Room for `rows` codes of at most `most`.
     pub fn with_capacity(most: u32, rows: usize) -> Self {
         match most {
             0..=0xff => Self::One(Vec::with_capacity(rows)),
@@ -65,7 +65,7 @@ impl NarrowCodes {
         }
     }
 
-    /// Adds each code `c` as `entries[c]`; those of null rows, which may be of no entry, as 0.
+    /// Appends `entries[c]` for each code `c`; 0 for NULL rows, whose codes may be invalid.
     pub fn extend(&mut self, codes: &[u32], entries: &[u32]) {
         let of = |&code: &u32| entries.get(code as usize).copied().unwrap_or(0);
         match self {
@@ -85,7 +85,7 @@ impl NarrowCodes {
         narrow
     }
 
-    /// Every code `c` as `remap[c]`; codes of null rows, which may be of no entry, as 0.
+    /// Maps every code `c` to `remap[c]`; codes of NULL rows, which may be invalid, to 0.
     fn translate(&self, remap: &[u32]) -> Vec<i32> {
         let of = |code: usize| remap.get(code).map_or(0, |&code| code as i32);
         match self {
@@ -138,7 +138,7 @@ impl Candidate {
         (0..own.len() as u32).map(|code| self.builder.intern(own.get(code))).collect()
     }
 
-    /// Takes the rows of row segment `segment`, as provisional codes.
+    /// Adds the rows of row segment `segment`, as provisional codes.
     pub fn hold(&mut self, segment: usize, codes: NarrowCodes, nulls: Option<NullBuffer>) {
         self.rows += codes.len() as u64;
         self.held.push(HeldCodes { segment, codes, entries: None, nulls });
@@ -149,13 +149,13 @@ impl Candidate {
         too_large(&self.builder)
     }
 
-    /// Whether the dictionary is not worth having for the rows there are, if no more follow.
+    /// Whether the dictionary does not pay for the rows so far.
     pub fn repeats_too_little(&self) -> bool {
         let entries = self.builder.len();
         entries > FREE_ENTRIES && entries as u64 * MIN_REPEAT > self.rows
     }
 
-    /// The strings of `held` again.
+    /// The strings of `held`.
     pub fn plain(&self, held: &HeldCodes) -> ArrayRef {
         let mut builder = StringBuilder::with_capacity(held.codes.len(), 0);
         for row in 0..held.codes.len() {
@@ -166,20 +166,20 @@ impl Candidate {
         Arc::new(builder.finish())
     }
 
-    /// The ordered dictionary, the code in it of each provisional code, and the row segments still to be encoded.
+    /// The ordered dictionary, its code for each provisional code, and the row segments still to be encoded.
     pub fn finish(self) -> (Dictionary, Vec<u32>, Vec<HeldCodes>) {
         let (dictionary, remap) = self.builder.finish();
         (dictionary, remap, self.held)
     }
 }
 
-/// Whether these are more strings than a dictionary may have.
+/// Whether there are too many strings for a dictionary.
 pub(super) fn too_large(strings: &Interner) -> bool {
     strings.len() > MAX_ENTRIES || strings.byte_len() > MAX_BYTES
 }
 
 impl OwnStrings {
-    /// The strings of `arrays`; `None`: more than a dictionary may have.
+    /// The strings of `arrays`; `None`: too many for a dictionary.
     pub fn of(arrays: &[ArrayRef]) -> Option<Self> {
         let rows = arrays.iter().map(|a| a.len()).sum();
         let mut strings = Interner::new();
@@ -203,8 +203,7 @@ impl OwnStrings {
 }
 
 impl HeldCodes {
-    /// Encodes the rows as codes of `dictionary`, `remap` telling them by provisional code; with the bounds of its vectors where no row is
-    /// null.
+    /// Encodes the rows as codes of `dictionary`; `remap` maps provisional codes. Also returns the bounds of its vectors if no row is NULL.
     pub fn encode(&self, remap: &[u32], dictionary: &Dictionary) -> Result<(Segment, Option<VectorBounds>)> {
         let own: Option<Vec<u32>> =
             self.entries.as_ref().map(|entries| entries.iter().map(|&code| remap[code as usize]).collect());

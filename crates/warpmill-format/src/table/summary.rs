@@ -1,9 +1,9 @@
-//! Statistics of a whole column from those of its segments.
+//! Computes a column's statistics from its segments'.
 
 use crate::ColumnStats;
 
-/// Bounds, nulls and sizes of all segments together; the distinct count is estimated (see [`distinct`]) unless the
-/// column's dictionary, of `entries` strings, tells.
+/// Bounds, NULLs and sizes of all segments together; the distinct count is estimated (see [`distinct`]) unless the column has a dictionary, of
+/// `entries` strings.
 pub(crate) fn column_stats<'a>(
     segments: impl Iterator<Item = &'a ColumnStats> + Clone,
     entries: Option<usize>,
@@ -17,9 +17,9 @@ pub(crate) fn column_stats<'a>(
     total
 }
 
-/// Estimates the distinct values of a column. Segments whose ranges do not overlap (keys in insertion order) add up.
-/// Otherwise each segment is taken for a uniform sample of one domain of N values: a sample of n rows is expected to hold
-/// N (1 - exp(-n / N)) of them, which gives N from the fullest segment, and then the values among all rows.
+/// Estimates the distinct values of a column. Segments with disjoint ranges (keys in insertion order) are summed. Otherwise each segment is
+/// considered a uniform sample of one domain of N values: a sample of n rows is expected to contain N (1 - exp(-n / N)) of them, which yields N from
+/// the fullest segment, and then the number of values among all rows.
 fn distinct<'a>(segments: impl Iterator<Item = &'a ColumnStats>, total: &ColumnStats) -> Option<u64> {
     let mut filled: Vec<&ColumnStats> = segments.filter(|s| s.rows > s.nulls).collect();
     if filled.is_empty() {
@@ -67,7 +67,7 @@ mod tests {
     fn distinct_counts_of_keys_samples_and_categories() {
         let keys: Vec<_> = (0..8).map(|i| segment(1000, 1000, i * 1000, i * 1000 + 999)).collect();
         assert_eq!(distinct_of(&keys), 8000);
-        // Few values, all of them in every segment.
+        // Few values, all of which occur in every segment.
         assert_eq!(distinct_of(&vec![segment(1000, 7, 1, 7); 8]), 7);
         // 8 samples of 1000 rows from 10000 values: 952 values expected in each, 5507 in all.
         let samples = distinct_of(&vec![segment(1000, 952, 0, 9_999); 8]);

@@ -1,4 +1,4 @@
-//! The commit of what a transaction has made of several tables: all of it, or nothing.
+//! Commits a transaction's changes to several tables: all of them, or none.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use super::leftovers::FolderLock;
 use super::{Home, Table, Version, leftovers};
 use crate::{FormatError, Result};
 
-/// A change by a transaction to a table that it has forked ([`Table::fork`]) or made ([`Table::build_in_transaction`]).
+/// A transaction's change to a table that it has forked ([`Table::fork`]) or created ([`Table::build_in_transaction`]).
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// The rows that statements have written become its next version. Nothing, where none has.
+    /// The rows written by statements become its next version; no change if none were written.
     Written(Arc<Table>),
-    /// A table that the transaction has made gets its name.
+    /// A created table gets its name.
     Made(Arc<Table>),
-    /// The table that was forked goes.
+    /// The forked table is dropped.
     Dropped(Arc<Table>),
 }
 
-/// A step of a commit that is durable but for its names.
+/// A step of a commit that is durable except for its names.
 struct Ready {
     step: Step,
     table: Arc<Table>,
@@ -30,11 +30,11 @@ struct Ready {
     version: Option<(Version, Stamp)>,
 }
 
-/// Commits the changes of a transaction to tables of `database`, or in memory: they are visible and durable together, or nothing has changed.
-/// `may_commit` is asked when there is nothing left to do but to give them their names. The forks are of no use afterwards.
+/// Commits the changes of a transaction to tables of `database`, or in memory: they become visible and durable together, or nothing changes.
+/// `may_commit` is called when only the renames are left. The forks are unusable afterwards.
 ///
-/// Errors: as those of [`super::TableWriter::commit`], of whose last step the same holds; [`FormatError::Replaced`] where the name of a new
-/// table is taken; [`FormatError::Catalog`] for a stored table that is not in the database; [`FormatError::Cancelled`] where it may not commit.
+/// Errors: those of [`super::TableWriter::commit`], with the same exception for the last step; [`FormatError::Replaced`] if the name of a new table
+/// is in use; [`FormatError::Catalog`] for a stored table that is not in the database; [`FormatError::Cancelled`] if it may not commit.
 pub fn commit(database: Option<&Path>, changes: &[Change], may_commit: impl FnOnce() -> bool) -> Result<()> {
     let ended = Ended(changes);
     let stored = |change: &&Change| matches!(change.table().home, Home::Directory { .. });
@@ -55,7 +55,7 @@ pub fn commit(database: Option<&Path>, changes: &[Change], may_commit: impl FnOn
     Ok(())
 }
 
-/// Ends the transaction's use of tables that it has forked or made: what it has not committed is gone.
+/// Ends the transaction's use of forked or created tables: uncommitted changes are removed.
 pub fn end(tables: impl IntoIterator<Item = Arc<Table>>) {
     tables.into_iter().filter_map(|table| table.fork.as_ref().map(Fork::end)).for_each(drop);
 }
@@ -75,7 +75,7 @@ impl Change {
         table
     }
 
-    /// Makes the change of a stored table durable, but for its names; `None`: there is none.
+    /// Makes the change of a stored table durable except for its names; `None`: there is no change.
     fn ready(&self, database: &Path) -> Result<Option<Ready>> {
         let table = self.table();
         let (fs, path) = table.directory();
@@ -115,7 +115,7 @@ impl Change {
         Ok(Some(Ready { step, table: Arc::clone(table), version }))
     }
 
-    /// Shows the change of a table in memory.
+    /// Publishes the change of a table in memory.
     fn apply_in_memory(&self) -> Result<()> {
         let Some(fork) = &self.table().fork else { return Ok(()) };
         let changed = fork.state.lock().changed;
@@ -130,27 +130,27 @@ impl Change {
     }
 }
 
-/// The newest version of a fork, with the number that it will have for others.
+/// The newest version of a fork, with its public version number.
 fn for_others(table: &Table, fork: &Fork) -> Result<Version> {
     let mut version = table.snapshot()?.parts().clone();
     version.number = fork.next_version();
     Ok(version)
 }
 
-/// That version, its manifest staged in `directory`.
+/// That version, with its manifest staged in `directory`.
 fn staged(fs: &dyn FileSystem, table: &Table, fork: &Fork, directory: &Path) -> Result<(Version, Stamp)> {
     let version = for_others(table, fork)?;
     let stamp = directory::stage_manifest(fs, directory, &version.to_manifest())?;
     Ok((version, stamp))
 }
 
-/// Gives everything its names.
+/// Renames everything to its name.
 fn place(database: &Path, ready: &[Ready], may_commit: impl FnOnce() -> bool) -> Result<()> {
     let committing = || {
         if !may_commit() {
             return Err(FormatError::Cancelled);
         }
-        // From here on, files and folders may be those of committed tables.
+        // From now on, files and folders may belong to committed tables.
         for one in ready {
             let mut state = one.table.own_fork()?.state.lock();
             state.files.iter_mut().for_each(|files| files.publish());
@@ -180,9 +180,9 @@ fn place(database: &Path, ready: &[Ready], may_commit: impl FnOnce() -> bool) ->
     }
 }
 
-/// Keeps others from the folders in which new tables get their names, all of which are free, or of tables that go in the same commit.
+/// Locks the folders in which new tables get their names, which must be free, or belong to tables dropped in the same commit.
 ///
-/// Errors: [`FormatError::Replaced`] where one is not.
+/// Errors: [`FormatError::Replaced`] if one is in use.
 fn hold_names_of(database: &Path, ready: &[Ready]) -> Result<Vec<Option<FolderLock>>> {
     let made = || ready.iter().filter(|one| matches!(one.step, Step::Made { .. })).map(|one| &one.table);
     let mut folders: Vec<&Path> = made().filter_map(|table| table.path().and_then(Path::parent)).collect();

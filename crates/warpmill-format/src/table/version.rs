@@ -1,4 +1,4 @@
-//! One committed version of a table as held in memory, and its two ways to and from a manifest.
+//! The in-memory form of a committed version, and its conversion to and from a manifest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use crate::{FileAccess, FormatError, Result, Segment};
 #[derive(Debug, Clone)]
 pub(crate) struct Version {
     pub number: u64,
-    /// Whose version; `None` where an older build wrote it.
+    /// Identity of the table; `None` if an older build wrote it.
     pub identity: Option<Identity>,
     pub schema: SchemaRef,
-    /// The conditions that its rows fulfil, and new ones have to.
+    /// The constraints of its rows.
     pub constraints: Arc<[Constraint]>,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
-    /// Per column: what new chunks are compressed with; empty where no column has a codec.
+    /// Per column: the codec for new chunks; empty if no column has a codec.
     pub codecs: Vec<Option<ColumnChoice>>,
     pub segments: Vec<RowSegment>,
-    /// By which scans skip rows, in the order of its row segments.
+    /// Pruning metadata, in the order of row segments.
     pub pruning: Vec<ZoneMap>,
 }
 
@@ -56,7 +56,7 @@ impl Version {
         Self { number, identity, schema, constraints, dictionaries, codecs, segments, pruning }
     }
 
-    /// The opened segment of a column, checked on first use.
+    /// The opened segment of a column, checked at the first use.
     pub fn open(&self, segment: usize, column: usize) -> Result<Arc<Segment>> {
         let chunk = &self.segments[segment].columns[column];
         if let Some(opened) = chunk.opened.get() {
@@ -76,8 +76,7 @@ impl Version {
                 part
             }
             Source::File(place) if place.file.access() == FileAccess::Map => self.read(place, segment, column)?,
-            // Not kept: what is read is as large as memory allows, not as the table is. Those who come meanwhile wait
-            // for it.
+            // Not kept: memory use depends on what is in use, not on the table's size. Concurrent callers wait for it.
             Source::File(place) => {
                 let mut read = chunk.read.lock();
                 if let Some(segment) = read.upgrade() {
@@ -87,12 +86,12 @@ impl Version {
                 *read = Arc::downgrade(&opened);
                 return Ok(opened);
             }
-            // Not kept either.
+            // Not kept, as above.
             Source::Compressed(..) => {
                 let stored = self.stored(segment, column).expect("the chunk is compressed");
                 return self.decompressed(&stored, segment, column);
             }
-            // Not kept either.
+            // Not kept, as above.
             Source::Parquet(parquet) => {
                 let decoded = parquet.decode(self.schema.field(column))?;
                 parquet.check(&decoded)?;
@@ -108,7 +107,7 @@ impl Version {
         opened.map(Arc::new).map_err(|error| place_error(error, place, self.chunk_name(segment, column)))
     }
 
-    /// The compressed form of a chunk, not read yet; `None` where it has none.
+    /// The compressed form of a chunk before it is read; `None` if it has none.
     pub fn stored(&self, segment: usize, column: usize) -> Option<StoredChunk> {
         StoredChunk::new(&self.segments[segment].columns[column], &self.chunk_name(segment, column))
     }
@@ -127,8 +126,8 @@ impl Version {
         opened.map_err(|error| stored.named(error))
     }
 
-    /// The place where the parts of a chunk's segment lie, and what its codes become, of the compressed form. In a file
-    /// that is read they are kept: to find them, all of it is read.
+    /// The positions of the parts of a compressed chunk's segment, with the translation of its codes. For files that are read they are cached:
+    /// finding them reads the whole chunk.
     pub fn parts(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<SegmentParts> {
         let chunk = &self.segments[segment].columns[column];
         if let Some(known) = chunk.parts.get() {
@@ -141,12 +140,12 @@ impl Version {
         Ok(parts)
     }
 
-    /// The segment of the compressed form, of which only those blocks are decompressed that tell where its parts lie.
+    /// The segment of the compressed form; decompresses only the blocks that contain the positions of its parts.
     fn sparse(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<Segment> {
         let chunk = &self.segments[segment].columns[column];
         if chunk.verified.get().is_none() {
-            // Not read for its checksum: that is verified with the first use of what this tells. What does not fit
-            // together may be damage, which the checksum names.
+            // Does not read the chunk for its checksum: that is verified at the first use of the result. Inconsistencies may be damage, which the
+            // checksum would name.
             return match stored
                 .unverified()
                 .and_then(|stored| self.sparse_of(&stored, stored_encoding(chunk), segment, column))
@@ -171,7 +170,7 @@ impl Version {
         let data_type = self.schema.field(column).data_type();
         let opened = Segment::sparse(bytes, data_type, rows, &mut |range| sparse.fetch(range))?;
         let generation = self.segments[segment].columns[column].generation;
-        // Codes may index a dictionary: all of them are looked at where their width alone does not bound them.
+        // Codes index a dictionary: all of them are checked if their width alone does not limit them.
         if let (Some(generation), Some(dictionary)) = (generation, &self.dictionaries[column])
             && opened.code_limit().is_none_or(|limit| limit > dictionary.entries_of(generation) as u64)
         {
@@ -181,8 +180,7 @@ impl Version {
         self.accept(opened, (true, encoding), segment, column)
     }
 
-    /// Bytes of the opened segment of a column, and of what it is made from, where they are there only while it is
-    /// used.
+    /// Bytes of memory of the opened segment of a column, and of its source, if they exist only while in use.
     pub fn memory_of(&self, segment: usize, column: usize) -> u64 {
         let chunk = &self.segments[segment].columns[column];
         if let Source::Part(path) = &chunk.source {
@@ -196,7 +194,7 @@ impl Version {
         self.segments[segment].rows
     }
 
-    /// The way a device gets a column of a Parquet file; `None` where the chunk is none.
+    /// The form of a Parquet column for a device; `None` for other chunks.
     pub fn parquet(&self, segment: usize, column: usize, codecs: PageCodecs) -> Result<Option<ParquetChunk>> {
         match &self.segments[segment].columns[column].source {
             Source::Parquet(parquet) => parquet.chunk(codecs).map(Some),
@@ -204,8 +202,7 @@ impl Version {
         }
     }
 
-    /// The same of a column of a remote file that has not been read; `None` where the chunk is none, or has to be read
-    /// first.
+    /// The same for a column of a remote file that has not been read; `None` for other chunks, or if it has to be read first.
     pub fn promise(&self, segment: usize, column: usize, codecs: PageCodecs) -> Option<ParquetPromise> {
         match &self.segments[segment].columns[column].source {
             Source::Parquet(parquet) => ParquetPromise::of(parquet, codecs),
@@ -213,7 +210,7 @@ impl Version {
         }
     }
 
-    /// Codec and bytes, stored and decompressed, of a column of a Parquet file; `None` where the chunk is none.
+    /// Codec, stored and decompressed bytes of a Parquet column; `None` for other chunks.
     pub fn page_sizes(&self, segment: usize, column: usize) -> Option<(PageCodec, u64, u64)> {
         match &self.segments[segment].columns[column].source {
             Source::Parquet(parquet) => Some(parquet.page_sizes()),
@@ -239,15 +236,15 @@ impl Version {
         format!("column {:?}, segment {segment}", self.schema.field(column).name())
     }
 
-    /// The segment of the bytes of a chunk without a codec.
+    /// Opens the segment in the bytes of a chunk without a codec.
     fn open_bytes(&self, bytes: SegmentBytes, segment: usize, column: usize) -> Result<Segment> {
         let opened = Segment::from_bytes(bytes, self.schema.field(column).data_type(), self.rows_of(segment))?;
         let encoding = self.segments[segment].columns[column].encoding;
         self.accept(opened, (false, encoding), segment, column)
     }
 
-    /// A segment of these rows, if it is what the manifest says, its codes being those of this version's dictionary.
-    /// `known`: they are known to be below the dictionary's entries.
+    /// Checks that a segment matches the manifest, and that its codes are valid for this version's dictionary. `known`: codes have been checked
+    /// before.
     fn accept(
         &self,
         opened: Segment,
@@ -272,7 +269,7 @@ impl Version {
         })
     }
 
-    /// `segment` with its codes translated to those of the column's dictionary, where they are of an earlier one.
+    /// Translates the codes of `segment` from an earlier dictionary to the column's.
     fn translated(&self, opened: &Segment, segment: usize, column: usize) -> Option<Arc<Segment>> {
         let generation = self.segments[segment].columns[column].generation?;
         let dictionary = self.dictionaries[column].as_ref().filter(|d| d.generation != generation)?;
@@ -280,17 +277,17 @@ impl Version {
         Some(Arc::new(opened.with_remap(remap.codes.clone())))
     }
 
-    /// The checksum of a column's bytes, as they are stored, in one row segment.
+    /// The checksum of a column's stored bytes in one row segment.
     pub fn checksum(&self, segment: usize, column: usize) -> u64 {
         match &self.segments[segment].columns[column].source {
             Source::Memory(segment) => xxhash_rust::xxh3::xxh3_64(segment.as_bytes()),
             Source::File(place) | Source::Compressed(place, _) => place.xxh3,
-            // No metadata of other tables is made of it.
+            // Other tables' metadata do not depend on it.
             Source::Parquet(_) | Source::Numbers(_) | Source::Part(_) => 0,
         }
     }
 
-    /// The same of its dictionary; 0 where it has none.
+    /// The checksum of its dictionary; 0 if it has none.
     pub fn dictionary_checksum(&self, column: usize) -> u64 {
         match &self.dictionaries[column] {
             None => 0,
@@ -299,7 +296,7 @@ impl Version {
         }
     }
 
-    /// The manifest of this version, all of whose chunks are in files.
+    /// The manifest of this version, whose chunks must all be in files.
     pub fn to_manifest(&self) -> Manifest {
         let mut files = Files::default();
         let dictionaries = self.dictionaries.iter().map(|d| d.as_ref().map(|d| files.dictionary(d))).collect();
@@ -316,8 +313,8 @@ impl Version {
         Manifest { version, identity, schema, constraints, files, dictionaries, codecs, segments, pruning }
     }
 
-    /// The version that `manifest`, read from `path`, describes, its files open in this way. What it shares with
-    /// `known`, if that is an earlier version of the same table, stays open.
+    /// The version described by `manifest`, read from `path`, with this access to its files. Parts shared with `known`, if that is an earlier version
+    /// of the same table, stay open.
     pub fn from_manifest(
         manifest: &Manifest,
         path: &Path,

@@ -1,8 +1,8 @@
-//! Encoded chunks that wait for others of their column, so that they are next to each other in the file.
+//! Encoded chunks that wait for others of their column, to be stored contiguously in the file.
 
 use crate::codec::Stored;
 
-/// Bytes that wait, of all columns together.
+/// Limit of waiting bytes, over all columns.
 const MOST_BYTES: usize = 256 << 20;
 
 /// Chunks by column, with their row segments, in order.
@@ -13,12 +13,12 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Chunks of a column wait until they have `extent` bytes together: chunks of many rows have as many alone.
+    /// Chunks of a column wait until they have `extent` bytes together; chunks of many rows reach it alone.
     pub fn new(columns: usize, extent: usize) -> Self {
         Self { columns: (0..columns).map(|_| (vec![], 0)).collect(), bytes: 0, extent }
     }
 
-    /// Adds a chunk; gives the column whose chunks are to be written now.
+    /// Adds a chunk. Returns the column whose chunks are to be written now, if any.
     pub fn push(&mut self, segment: usize, column: usize, stored: Stored) -> Option<usize> {
         let compressed = stored.compressed.as_ref().map_or(0, |compressed| compressed.bytes.len());
         let bytes = stored.segment.as_bytes().len() + compressed;

@@ -1,4 +1,4 @@
-//! Writing a new version: cutting rows into row segments, encoding them behind the caller's back, committing.
+//! Writes a new version: divides rows into row segments, encodes them in the background, commits.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,11 +22,12 @@ use crate::codec::{CodecChoice, CodecConfig, ColumnChoice, ColumnCodec};
 use crate::pruning::{Lookup, Sideways, is_key};
 use crate::{FormatError, Result};
 
-/// Writes row segments of a new version; nothing is visible before [`TableWriter::commit`]. Dropped without a commit it
-/// leaves the table as it was and removes what it has written.
+/// Writes row segments of a new version; nothing is visible before [`TableWriter::commit`]. Dropped without a commit it removes everything that it
+/// has written.
 ///
-/// Memory: the row segment being filled ([`WriteOptions::segment_bytes`] at most, and a batch), and those that wait and are encoded: as many of each as keep all threads busy (two columns a
-/// thread); chunks that wait for their neighbours (256 MiB at most); plus 1 to 4 bytes per row and string column whose dictionary is not final yet. With [`WriteOptions::sort_by`], all rows.
+/// Memory: the row segment being filled (at most [`WriteOptions::segment_bytes`], and a batch), and row segments waiting and being encoded: as many
+/// of each as keep all threads busy (two columns a thread); chunks that wait for their neighbours (at most 256 MiB); plus 1 to 4 bytes per row and
+/// string column whose dictionary is not final yet. With [`WriteOptions::sort_by`], all rows.
 pub struct TableWriter {
     table: Arc<Table>,
     schema: SchemaRef,
@@ -45,7 +46,7 @@ pub struct TableWriter {
     guard: Guard,
     /// Bytes that keys of new rows may take.
     key_bytes: usize,
-    /// The table's name in errors; empty: none.
+    /// The table's name in errors; empty if unknown.
     name: String,
     may_commit: Box<dyn FnOnce() -> bool + Send>,
     // Last: released when all else is cleaned up.
@@ -61,7 +62,7 @@ pub(crate) struct Start {
     pub number: u64,
     pub identity: Identity,
     pub sink: Sink,
-    /// Codecs that columns keep where the options name none; empty: none.
+    /// Codecs of columns that the options do not change; empty: none.
     pub codecs: Vec<Option<ColumnChoice>>,
     pub staging: Option<Staging>,
     pub lock: WriterLock,
@@ -71,7 +72,7 @@ pub(crate) struct Start {
 pub(crate) struct Staging {
     pub fs: Arc<dyn FileSystem>,
     pub path: PathBuf,
-    /// The lock of a damaged table that has the name, and makes room.
+    /// The lock of a damaged table that has the name and will be replaced.
     pub over: Option<directory::DirectoryLock>,
     pub done: bool,
 }
@@ -79,7 +80,7 @@ pub(crate) struct Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.done {
-            // The files that stay are removed by the next writer beside it.
+            // Remaining files are removed by the next writer beside it.
             let _ = leftovers::remove_folder(&*self.fs, &self.path);
         }
     }
@@ -146,17 +147,17 @@ impl TableWriter {
         &self.table
     }
 
-    /// The schema that batches must have, as stored: their columns in this order, of these types or types of the same kind
-    /// (any string type, any integer type whose values fit, ...).
+    /// The stored schema that batches must match: the same columns in this order, of these types or types of the same kind (any string type, any
+    /// integer type whose values fit, ...).
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     /// Adds rows; full segments are encoded on worker threads while more rows arrive.
     ///
-    /// Errors: [`FormatError::Schema`] names the column that does not fit; no row of the batch has been added then. [`FormatError::NotNull`] and
-    /// [`FormatError::Constraint`] where the table's constraints forbid a row, [`FormatError::Memory`] where keys take too much: there is nothing to
-    /// commit then. Errors of encoding and of files concern rows written before, and [`TableWriter::commit`] will fail too.
+    /// Errors: [`FormatError::Schema`] with the name of a column that does not fit; no row of the batch has been added then. [`FormatError::NotNull`]
+    /// and [`FormatError::Constraint`] if the table's constraints forbid a row, [`FormatError::Memory`] if keys take too much memory: the writer
+    /// cannot commit then. Errors of encoding and of files concern rows written before, and [`TableWriter::commit`] will fail, too.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = conform::conform(batch, &self.schema).map_err(|error| error.of_table(&self.name))?;
         self.guard.add(&batch)?;
@@ -185,16 +186,16 @@ impl TableWriter {
         Ok(())
     }
 
-    /// The version that is written on: the newest one, for as long as there is this writer. `None`: all rows are replaced.
+    /// The version being written on: the newest one, as long as this writer exists. `None`: all rows are replaced.
     pub fn base(&self) -> Option<&Arc<TableSnapshot>> {
         self.base.as_ref()
     }
 
-    /// Changes rows of [`TableWriter::base`]; before rows are added, and once. Row segments of which no row changes stay as they are.
+    /// Applies changes to rows of [`TableWriter::base`]; only once, and before rows are added. Row segments without changes are kept.
     ///
     /// # Errors
-    /// Of reading and encoding; [`FormatError::Schema`] names a column whose strings become more than 2 GiB in one row segment;
-    /// [`FormatError::Constraint`] where the table's constraints forbid a row.
+    /// Errors of reading and encoding; [`FormatError::Schema`] with the name of a column whose strings exceed 2 GiB in one row segment;
+    /// [`FormatError::Constraint`] if the table's constraints forbid a row.
     pub fn change(&mut self, changes: &Changes) -> Result<()> {
         self.guard.change(changes)?;
         match &mut self.encoding {
@@ -203,11 +204,11 @@ impl TableWriter {
         }
     }
 
-    /// Writes row segments that are next to each other and have fewer than `small` rows (0: half of a full one) as one, before anything
-    /// else is written. Gives the number of row segments that become fewer.
+    /// Merges neighbouring row segments of fewer than `small` rows (0: half of a full one), before anything else is written. Returns the decrease in
+    /// the number of row segments.
     ///
     /// # Errors
-    /// As [`TableWriter::change`].
+    /// The errors of [`TableWriter::change`].
     pub fn merge_small(&mut self, small: usize) -> Result<usize> {
         let (Encoding::Here(encoder), Some(base)) = (&mut self.encoding, &self.base) else {
             return Err(failed_before());
@@ -219,21 +220,22 @@ impl TableWriter {
         Ok(ranges.iter().map(|range| range.len() - 1).sum())
     }
 
-    /// Calls the table `name` in errors about its constraints.
+    /// Sets the table's name for errors about its constraints.
     pub fn call(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
 
-    /// Lets `rows` evaluate the CHECK conditions of the table. Without it, rows of a table that has some cannot be written.
+    /// Sets the evaluator of the table's CHECK conditions. Without it, rows cannot be written to a table that has some.
     pub fn check_by(&mut self, rows: Arc<dyn RowCheck>) {
         self.guard.evaluate_by(rows);
     }
 
-    /// Gives the table other constraints, before any row is written. Rows that are there are looked at for keys that are new; to write on rows
-    /// afterwards takes another writer. Columns of a primary key become NOT NULL.
+    /// Changes the table's constraints, before any row is written. Existing rows are checked for new keys; writing rows afterwards requires another
+    /// writer. Columns of a primary key become NOT NULL.
     ///
     /// # Errors
-    /// [`FormatError::Catalog`]: the table cannot have them, or has rows and they are conditions that are new; [`FormatError::NotNull`], [`FormatError::Constraint`]: its rows do not fulfil them.
+    /// [`FormatError::Catalog`]: the table cannot have them, or has rows and new CHECK conditions; [`FormatError::NotNull`],
+    /// [`FormatError::Constraint`]: its rows violate them.
     pub fn declare(&mut self, constraints: Vec<Constraint>) -> Result<()> {
         let mut fields: Vec<Field> = self.schema.fields().iter().map(|field| field.as_ref().clone()).collect();
         for &column in constraints.iter().filter(|c| c.is_primary()).filter_map(Constraint::key).flatten() {
@@ -259,19 +261,20 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Lets [`TableWriter::commit`] ask when there is nothing left to do but to give the new version its name. If it may not, it gives
+    /// Makes [`TableWriter::commit`] call `may_commit` when only the rename of the new version is left. If it returns false, the commit fails with
     /// [`FormatError::Cancelled`], and nothing has changed.
     pub fn commit_only_if(&mut self, may_commit: impl FnOnce() -> bool + Send + 'static) {
         self.may_commit = Box::new(may_commit);
     }
 
-    /// Encodes what is left, makes the new version durable and visible, and returns it.
+    /// Encodes the remaining rows, makes the new version durable and visible, and returns it.
     ///
-    /// After an error the newest version is the one before, except when the very last step, making the new version's name
+    /// After an error the newest version is the one before, unless the very last step, making the new version's name durable, failed: then it may be
+    /// the new one.
     /// durable, is what failed: then it may be the new one.
     ///
-    /// Errors: besides those of writing, [`FormatError::Constraint`] where two rows would have one key, [`FormatError::Replaced`] when the table has lost its name, or another one has got it;
-    /// [`FormatError::Cancelled`] as [`TableWriter::commit_only_if`] says.
+    /// Errors: besides those of writing, [`FormatError::Constraint`] if two rows would have the same key, [`FormatError::Replaced`] if the table has
+    /// lost its name, or it belongs to another one now; [`FormatError::Cancelled`] as in [`TableWriter::commit_only_if`].
     pub fn commit(mut self) -> Result<Arc<TableSnapshot>> {
         if let Some(sort) = self.sort.take() {
             if self.segment_rows == 0 {
@@ -306,7 +309,7 @@ impl TableWriter {
         let may_commit = || match self.lock.holds() {
             true if may_commit() => Ok(()),
             true => Err(FormatError::Cancelled),
-            // A directory that somebody has moved or removed without asking for its lock.
+            // The directory was moved or removed without its lock.
             false => Err(self.table.replaced()),
         };
         let (fs, path) = self.table.directory();
@@ -336,7 +339,7 @@ impl TableWriter {
     }
 }
 
-/// Row segments of fewer than `small` rows next to each other, two at least, that together have no more rows than a full one.
+/// Ranges of at least two neighbouring row segments of fewer than `small` rows each that together fit a full one.
 fn small_ranges(base: &TableSnapshot, (full, small): (usize, usize), most_bytes: u64) -> Vec<Range<usize>> {
     let columns = base.schema().fields().len();
     let bytes = |segment: usize| -> u64 { (0..columns).map(|c| base.segment_stats(segment, c).plain_bytes).sum() };
@@ -358,20 +361,20 @@ fn small_ranges(base: &TableSnapshot, (full, small): (usize, usize), most_bytes:
     ranges
 }
 
-/// Bytes of the rows of a batch, which may be a part of a larger one.
+/// Bytes of the rows of a batch, which may be a slice of a larger one.
 fn bytes_of(batch: &RecordBatch) -> usize {
     let of =
         |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size());
     batch.columns().iter().map(of).sum()
 }
 
-/// Rows of a segment where so many are sorted: values that queries ask for are near each other then, and whole segments are what devices
-/// copy or leave out. More of them than a few thousand would cost more than they leave out.
+/// Number of rows of a segment for so many sorted rows: queried values are close together then, and devices copy or skip whole segments. More than a
+/// few thousand segments would cost more than they save.
 fn sorted_segment_rows(rows: u64) -> usize {
     (1 << (rows / 1024).max(1).ilog2()).clamp(1 << 16, crate::SEGMENT_ROWS)
 }
 
-/// The way each column's chunks are stored: as the options say, else as the column has been so far. Tables in memory have no codecs.
+/// How each column's chunks are stored: by the options, or as before. Tables in memory have no codecs.
 fn storage(sink: &Sink, columns: usize, kept: &[Option<ColumnChoice>], options: &WriteOptions) -> Result<Storage> {
     if let Some(codec) = &options.codec {
         codec.check()?;
@@ -386,13 +389,13 @@ fn storage(sink: &Sink, columns: usize, kept: &[Option<ColumnChoice>], options: 
         },
     };
     let extent = if matches!(sink, Sink::Files(_)) { options.extent_bytes } else { 0 };
-    // A named codec, or none, rules symbols out.
+    // A named codec, or none, excludes symbols.
     let asked = || options.codec.as_ref().is_none_or(|codec| codec.choice == CodecChoice::Auto);
     let symbols = options.symbols && matches!(sink, Sink::Files(_)) && asked();
     Ok(Storage { codecs: (0..columns).map(codec).collect(), symbols, align: options.direct_io, extent })
 }
 
-/// Reads the table that `sideways` names, for rows of `schema`.
+/// Reads the table of `sideways` for rows of `schema`.
 fn lookup(sideways: &Sideways, schema: &SchemaRef) -> Result<Lookup> {
     let column = schema.index_of(&sideways.column);
     let column = column.map_err(|_| FormatError::schema(&sideways.column, "the table has no such column"))?;
@@ -406,11 +409,11 @@ fn lookup(sideways: &Sideways, schema: &SchemaRef) -> Result<Lookup> {
     Lookup::new(sideways, column)
 }
 
-/// The encoder: on this thread until there is a full row segment, then on its own.
+/// The encoder: on this thread until a row segment is full, then on a separate one.
 enum Encoding {
     Here(Box<Encoder>),
     Worker(Worker),
-    /// Finished, or failed with an error that has been reported.
+    /// Finished, or failed with a reported error.
     Done,
 }
 
@@ -452,7 +455,7 @@ impl Worker {
         let at_once = encoder.at_once();
         let (queue, rows) = sync_channel::<Vec<RecordBatch>>(at_once);
         let run = move || {
-            // All that wait, so that few columns keep many threads busy.
+            // Takes all waiting row segments, so that even few columns keep many threads busy.
             while let Ok(first) = rows.recv() {
                 let segments: Vec<_> = std::iter::once(first).chain(rows.try_iter().take(at_once - 1)).collect();
                 encoder.push(&segments)?;

@@ -1,4 +1,4 @@
-//! Pruning metadata of a version that is being written.
+//! Pruning metadata of a version during writing.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +18,7 @@ pub(crate) struct ZoneOptions {
 }
 
 impl ZoneOptions {
-    /// The zones of a segment; none where none are wanted, and of nested values, which no scan compares.
+    /// The zones of a segment; empty if none are stored, and for nested values, which scans do not compare.
     pub fn of(self, segment: &Segment) -> Vec<Zone> {
         let wanted = self.metadata != Metadata::None && !segment.is_nested();
         if wanted { of_segment(segment, self.zone_rows, self.metadata) } else { vec![] }
@@ -29,16 +29,16 @@ impl ZoneOptions {
 pub(crate) struct ZoneWriter {
     options: ZoneOptions,
     lookups: Arc<[Lookup]>,
-    /// By column and row segment: columns may be encoded in another order.
+    /// Zones by column and row segment: columns may be encoded in another order.
     columns: Vec<Vec<Vec<Zone>>>,
-    /// By look-up and attribute.
+    /// Zones by look-up and attribute.
     attributes: Vec<Vec<ColumnZones>>,
 }
 
-/// By look-up and attribute, the zones of one row segment.
+/// The zones of one row segment by look-up and attribute.
 type AttributeZones = Vec<Vec<Vec<Zone>>>;
 
-/// The part of the data that metadata may take, in [`Metadata::Auto`].
+/// Largest share (1 / MOST) of the data for metadata, with [`Metadata::Auto`].
 const MOST: u64 = 100;
 
 impl ZoneWriter {
@@ -51,14 +51,14 @@ impl ZoneWriter {
         self.options
     }
 
-    /// Notes the zones of column `column` in row segment `segment` of this write.
+    /// Adds the zones of column `column` in row segment `segment` of this write.
     pub fn add(&mut self, segment: usize, column: usize, zones: Vec<Zone>) {
         let held = &mut self.columns[column];
         held.resize(held.len().max(segment + 1), vec![]);
         held[segment] = zones;
     }
 
-    /// The zones of all attributes, for one row segment, whose columns `segment_of` gives.
+    /// The zones of all attributes for one row segment; `segment_of` returns its columns.
     pub fn attributes<'a>(&self, segment_of: impl Fn(usize) -> Option<&'a Segment> + Sync) -> Result<AttributeZones> {
         let ZoneOptions { metadata, zone_rows } = self.options;
         if metadata == Metadata::None {
@@ -85,7 +85,7 @@ impl ZoneWriter {
         segment.and_then(|segment| self.columns[column].get(segment)).cloned().unwrap_or_default()
     }
 
-    /// Whether metadata of `segments` row segments that take `stored` bytes is worth having, with histograms, with Bloom filters.
+    /// Whether metadata of `segments` row segments with `stored` bytes pay, with histograms, and with Bloom filters.
     pub(super) fn worth(&self, segments: usize, stored: u64) -> (bool, bool, bool) {
         let ZoneOptions { metadata, zone_rows } = self.options;
         let (mut histograms, mut blooms) = (metadata.histograms(), metadata.blooms());
@@ -93,7 +93,7 @@ impl ZoneWriter {
             return (true, histograms, blooms);
         }
         let columns: Vec<ColumnZones> = self.columns.iter().cloned().map(joined).collect();
-        // Of a single zone, the bounds of the row segment say nearly as much.
+        // With a single zone, the bounds of the row segment suffice nearly as well.
         if columns.iter().all(|column| column.len() <= segments) {
             return (false, false, false);
         }
@@ -154,7 +154,7 @@ impl ZoneWriter {
     }
 }
 
-/// The zones of a column, row segment by row segment.
+/// Joins the zones of a column's row segments.
 fn joined(segments: Vec<Vec<Zone>>) -> ColumnZones {
     let mut column = ColumnZones::default();
     segments.into_iter().for_each(|zones| column.append(zones));

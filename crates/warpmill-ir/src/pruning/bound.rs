@@ -238,8 +238,7 @@ impl Bound {
     }
 
     /// Tests some zones exactly, removes those that are ruled out, and reports each to `note`. Attribute number `likely` is tested first: it ruled
-    /// out
-    /// most zones before, and neighbouring zones are alike.
+    /// out most zones before, and neighbouring zones are alike.
     pub fn rule_out(
         &self,
         left: &mut Vec<usize>,

@@ -45,8 +45,8 @@ impl Budget {
     }
 }
 
-/// Tests the remaining zones of a map, of about `zone_rows` rows each, as long as it pays; uses several threads for many zones. Returns
-/// whether it stopped early.
+/// Tests the remaining zones of a map, of about `zone_rows` rows each, as long as it pays; uses several threads for many zones. Returns whether it
+/// stopped early.
 pub(super) fn finer(bound: &Bound, zone_rows: u64, verdicts: &mut [Verdict], budget: &mut Budget) -> bool {
     // Zones ruled out by bounds do not count.
     let left = match verdicts.len() < 2 * ZONES_OF_A_THREAD {

@@ -11,8 +11,8 @@ use super::predicate::{Predicate, Values};
 use super::select::{by_bounds, test};
 use crate::{CompareOp, Expr, ExprKind, Phys, Scalar, Scan};
 
-/// Removes from a scan's table of Parquet files the rows that page indexes and Bloom filters rule out, before any value is read. Reads
-/// the indexes of columns in filters only.
+/// Removes from a scan's table of Parquet files the rows that page indexes and Bloom filters rule out, before any value is read. Reads the indexes of
+/// columns in filters only.
 ///
 /// # Errors
 /// Files that cannot be read, or have changed.

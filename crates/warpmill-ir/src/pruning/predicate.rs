@@ -48,8 +48,7 @@ impl Values {
     }
 
     /// The disjunction as one condition; `None` if it would be weaker than the two (ranges would lose their hashes, or be too many to be tested at
-    /// once)
-    /// or stronger (several strings share a rank).
+    /// once) or stronger (several strings share a rank).
     fn or(&self, other: &Self) -> Option<Self> {
         if self.ranges.as_slice().len() + other.ranges.as_slice().len() > FEW_RANGES {
             return None;

@@ -50,8 +50,7 @@ impl Selected {
 }
 
 /// Selects the rows of `scan`, with `keys` of finished hash builds. `bytes_per_nano` is the best speed of reading a column, in bytes per nanosecond:
-/// it
-/// limits the time spent on pruning.
+/// it limits the time spent on pruning.
 ///
 /// # Errors
 /// Unreadable metadata.

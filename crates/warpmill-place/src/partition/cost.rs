@@ -35,8 +35,7 @@ impl PartitionRates {
 }
 
 /// The time for a row outside of the device's key range, as a fraction of the time for other rows: on an H100, TPC-H 13 and 20 at scale factor 100
-/// take
-/// as long on four GPUs as on one if each reads all rows of a scan.
+/// take as long on four GPUs as on one if each reads all rows of a scan.
 const DROPPED: f64 = 0.9;
 
 /// Assumed number of values of a computed group key, such as counts of other groups: usually few.
@@ -95,8 +94,7 @@ impl PartitionCost {
     }
 
     /// Adds the cost of exchanging rows of `bytes` bytes between `to` devices, for which scans read `scanned` bytes: each device partitions its rows
-    /// and
-    /// copies the others'.
+    /// and copies the others'.
     pub(super) fn add_shuffle(&mut self, (scanned, bytes): (f64, f64), to: usize, rates: PartitionRates) {
         let (scanned, own) = (scanned / to as f64, bytes / to as f64);
         self.slowest += SHUFFLE + own / rates.peers + (scanned + 3.0 * own) / rates.device_bytes;
@@ -170,8 +168,8 @@ pub(super) fn passing(program: &Program, index: usize) -> f64 {
     own * feeds.map(|feed| passing(program, feed)).product::<f64>()
 }
 
-/// Estimated number of rows that pass the filters of a scan. Considers comparisons of columns with constants, lists and patterns, and
-/// assumes evenly spread values.
+/// Estimated number of rows that pass the filters of a scan. Considers comparisons of columns with constants, lists and patterns, and assumes evenly
+/// spread values.
 pub(super) fn passing_rows(scan: &Scan) -> f64 {
     let (mut ranges, mut part) = (BTreeMap::<usize, (i128, i128)>::new(), 1.0);
     for filter in &scan.filters {

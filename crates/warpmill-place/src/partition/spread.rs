@@ -119,8 +119,7 @@ impl<'a> Walk<'a> {
         };
         let of_probe =
             |holding: &BTreeSet<usize>| -> BTreeSet<usize> { holding.iter().flat_map(|&from| outputs(from)).collect() };
-        // Payload columns certainly equal the probe's key only if there is always a partner: build rows without one belong to another
-        // pipeline.
+        // Payload columns certainly equal the probe's key only if there is always a partner: build rows without one belong to another pipeline.
         let of_payload = |holding: &BTreeSet<usize>| -> BTreeSet<usize> {
             match probe.kind {
                 JoinKind::Inner | JoinKind::BuildOuter => {

@@ -59,8 +59,7 @@ impl Reader<'_> {
     }
 
     /// `outputs` over `aggregated` with unique names: DataFusion names aggregates after their expression, which another aggregation may contain, too.
-    /// Keys
-    /// that are columns keep their names.
+    /// Keys that are columns keep their names.
     fn renamed(&mut self, aggregated: Rows, outputs: Vec<Expr>, below: &Scope, keys: &[Expr]) -> Result<Rows> {
         let mut projected = Vec::with_capacity(outputs.len());
         let mut slots = Vec::with_capacity(outputs.len());

@@ -84,8 +84,8 @@ pub(super) fn scale(ty: &DataType) -> Option<i8> {
 
 /// Converts the result of a function to the plan's declared type.
 ///
-/// It is cast if its kind differs (`extract` returns 32-bit integers here) or if the plan declares more bits. Digits of decimals are never
-/// removed: Substrait's `avg` of decimals has as few as its argument, DataFusion's has more.
+/// It is cast if its kind differs (`extract` returns 32-bit integers here) or if the plan declares more bits. Digits of decimals are never removed:
+/// Substrait's `avg` of decimals has as few as its argument, DataFusion's has more.
 pub(super) fn conformed(expr: Expr, declared: Option<&DataType>, schema: &DFSchema) -> Result<Expr> {
     let Some(declared) = declared else { return Ok(expr) };
     let actual = type_of(&expr, schema)?;

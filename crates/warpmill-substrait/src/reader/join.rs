@@ -97,8 +97,7 @@ impl Reader<'_> {
     fn sides(&mut self, left: Option<&Rel>, right: Option<&Rel>, kind: &str) -> Result<(Rows, Rows)> {
         let (left, right) = (self.input(left, "join")?, self.input(right, "join")?);
         // DataFusion qualifies the mark with the table of the build side, as long as all of its columns belong to one table: a rule that removes some
-        // of
-        // them renames the mark. Unqualified columns avoid that.
+        // of them renames the mark. Unqualified columns avoid that.
         Ok(match kind {
             "JOIN_TYPE_LEFT_MARK" => (left, self.anonymous(right)?),
             "JOIN_TYPE_RIGHT_MARK" => (self.anonymous(left)?, right),

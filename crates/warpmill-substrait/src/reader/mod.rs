@@ -2,8 +2,8 @@
 //!
 //! Substrait refers to columns by position, DataFusion by name. A reader that keeps the tables' column names cannot distinguish the two sides of a
 //! self-join, and returns wrong rows for some correlated subqueries. Here every relation becomes [`Rows`]: a plan, and the plan's column for each
-//! position. Every read of a table has a unique alias and every computed column a unique name, so that a column has one meaning anywhere in the
-//! plan, and an output mapping only permutes positions.
+//! position. Every read of a table has a unique alias and every computed column a unique name, so that a column has one meaning anywhere in the plan,
+//! and an output mapping only permutes positions.
 
 mod aggregate;
 mod cast;

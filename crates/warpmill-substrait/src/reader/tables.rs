@@ -20,8 +20,8 @@ pub(super) struct Source {
     pub(super) table: Arc<dyn TableSource>,
 }
 
-/// Finds the table `names` (a table, with its schema, with its catalog). Without an exact match, takes a name that differs in case only:
-/// Calcite's names are in upper case.
+/// Finds the table `names` (a table, with its schema, with its catalog). Without an exact match, takes a name that differs in case only: Calcite's
+/// names are in upper case.
 pub(super) fn named_table(session: &Session, names: &[String]) -> Result<Source> {
     let state = session.context().state();
     let defaults = &state.config_options().catalog;

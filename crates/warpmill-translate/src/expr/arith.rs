@@ -85,8 +85,8 @@ fn integers(op: ArithOp, left: Expr, right: Expr, logical: &DataType, nullable: 
     Some(Expr { kind: kind(op, left.widen(phys), right.widen(phys), checked), ty })
 }
 
-/// Range and representation of a result in `range` (`None`: beyond i128) with operands of type `least` or narrower, and whether the arithmetic
-/// must be checked.
+/// Range and representation of a result in `range` (`None`: beyond i128) with operands of type `least` or narrower, and whether the arithmetic must
+/// be checked.
 ///
 /// A result that fits the logical type needs no check. Otherwise, if the logical type's own representation holds the operands, the arithmetic is
 /// checked in it; if not, the result is computed exactly in a wider representation, and converted with a check when it leaves the program.

@@ -63,8 +63,7 @@ fn has_zone(logical: &DataType) -> bool {
     matches!(logical, DataType::Timestamp(_, Some(_)))
 }
 
-/// Changes the logical type without a computation. An expression whose computation may depend on its
-/// type is kept, inside a `Widen` of the new type.
+/// Changes the logical type without a computation. An expression whose computation may depend on its type is kept, inside a `Widen` of the new type.
 fn relabel(expr: Expr, logical: &DataType) -> Expr {
     let ty = ColType { logical: logical.clone(), ..expr.ty.clone() };
     let typed = matches!(expr.kind, ExprKind::Cast { .. } | ExprKind::Call { .. } | ExprKind::AddInterval { .. });

@@ -1,5 +1,5 @@
-//! Strings as dictionary codes: a string that depends on few codes and integers is computed once per combination of them, and a choice among
-//! a few constants becomes codes of these, so that groups, joins and sorts handle integers.
+//! Strings as dictionary codes: a string that depends on few codes and integers is computed once per combination of them, and a choice among a few
+//! constants becomes codes of these, so that groups, joins and sorts handle integers.
 
 use std::sync::Arc;
 
@@ -144,8 +144,8 @@ impl Limit {
     }
 }
 
-/// Moves the sub-expressions of `expr` that are codes, and its integer columns, to `inputs`, and replaces them by columns. Returns whether
-/// `expr` depends on nothing else.
+/// Moves the sub-expressions of `expr` that are codes, and its integer columns, to `inputs`, and replaces them by columns. Returns whether `expr`
+/// depends on nothing else.
 fn take_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) -> bool {
     if matches!(expr.kind, ExprKind::Literal(_)) {
         return true;

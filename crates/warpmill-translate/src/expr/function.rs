@@ -89,8 +89,7 @@ impl Scope<'_> {
 }
 
 /// The operators of the checked-arithmetic function `name`, for exact numbers: one, or several that are applied from left to right with results of
-/// one
-/// type.
+/// one type.
 fn operators(name: &str) -> Option<Vec<ArithOp>> {
     name.split(' ').map(operator).collect()
 }

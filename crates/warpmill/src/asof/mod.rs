@@ -1,9 +1,8 @@
-//! ASOF joins: every row of the left side with the one row of the right side, of those whose keys are equal, that is nearest by an
-//! inequality.
+//! ASOF joins: each row of the left side is joined with one row of the right side: among the rows with equal keys, the nearest one by an inequality.
 //!
-//! DataFusion has no such join. FROM clauses that have one are planned here ([`relation`]) as a node of its own ([`AsofJoin`]), through
-//! which filters on the left side go down ([`pushdown`]) and others do not, and which becomes a physical node ([`physical`]) that
-//! `warpmill_translate` makes a hash build and a probe of.
+//! DataFusion has no such join. FROM clauses with one are planned here ([`relation`]) as a separate node ([`AsofJoin`]); filters on the left side are
+//! pushed through it ([`pushdown`]), others are not. It becomes a physical node ([`physical`]), which `warpmill_translate` converts to a hash build
+//! and a probe.
 
 mod physical;
 mod pushdown;
@@ -27,10 +26,10 @@ pub(crate) use relation::{INNER, LEFT, Relations, marker};
 pub(crate) struct AsofJoin {
     left: Arc<LogicalPlan>,
     right: Arc<LogicalPlan>,
-    /// Pairs of keys, of both sides. The last pair is that of the inequality.
+    /// Pairs of keys, left and right. The last pair is the inequality's.
     keys: Vec<(Expr, Expr)>,
     nearest: Nearest,
-    /// [`JoinType::Inner`] or [`JoinType::Left`].
+    /// The join type: [`JoinType::Inner`] or [`JoinType::Left`].
     join_type: JoinType,
     schema: DFSchemaRef,
 }
@@ -53,7 +52,7 @@ impl AsofJoin {
         extension.node.as_any().downcast_ref()
     }
 
-    /// The same with other keys: `convert` gives those of a pair, and is told whether they have to be equal.
+    /// The same join with converted keys: `convert` gets a pair, and whether it is an equality.
     pub(crate) fn with_keys(&self, convert: impl Fn(Expr, Expr, bool) -> Result<(Expr, Expr)>) -> Result<Self> {
         let last = self.keys.len() - 1;
         let keys = self.keys.iter().cloned().enumerate();

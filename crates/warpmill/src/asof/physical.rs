@@ -17,7 +17,7 @@ use crate::once::{Once, OnceExec};
 use crate::recursion::{self, Recursion};
 use crate::session::key_names::with_key_names;
 
-/// DataFusion's planner of queries, with ASOF joins, what runs once, and names of keys.
+/// DataFusion's query planner, extended by ASOF joins, nodes that run once, and recursion by key.
 #[derive(Debug)]
 pub(crate) struct Planner;
 

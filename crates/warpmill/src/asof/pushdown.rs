@@ -1,7 +1,7 @@
-//! Filters above ASOF joins.
+//! Pushdown of filters through ASOF joins.
 //!
-//! A row of the left side that is dropped before the join or after it makes no difference to others. A row of the right side that is
-//! dropped before it leaves its place to the next one: filters on the right side stay above.
+//! Dropping a row of the left side before or after the join does not affect other rows. Dropping a row of the right side before the join would let
+//! the next nearest row take its place: filters on the right side stay above.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::AsofJoin;
 
-/// Whether a plan is nothing but filters over an ASOF join: DataFusion's rule would push conditions without columns to both sides of it.
+/// Whether a plan consists of filters over an ASOF join: DataFusion's rule would push conditions without columns to both of its sides.
 pub(crate) fn is_above_asof(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Filter(filter) = plan else { return false };
     AsofJoin::of(&filter.input).is_some() || is_above_asof(&filter.input)
 }
 
-/// Pushes conditions on the left side below ASOF joins; those on keys that have to be equal go below on both sides.
+/// Pushes conditions on the left side below ASOF joins; those on equality keys to both sides.
 #[derive(Debug, Default)]
 pub(crate) struct PushDownLeftFilters;
 
@@ -59,7 +59,7 @@ fn filtered(plan: &Arc<LogicalPlan>, condition: Option<Expr>) -> Result<Arc<Logi
     }
 }
 
-/// Whether a condition is on columns of the left side, at least one, and on nothing else that could differ between rows.
+/// Whether a condition reads at least one column of the left side, and nothing else that could differ between rows.
 fn goes_left(condition: &Expr, join: &AsofJoin) -> bool {
     let columns = condition.column_refs();
     let has_subquery =
@@ -71,7 +71,7 @@ fn goes_left(condition: &Expr, join: &AsofJoin) -> bool {
         && !has_subquery.unwrap_or(true)
 }
 
-/// The columns of the right side that equal columns of the left side wherever there is a partner, and are held alike.
+/// The columns of the right side that equal columns of the left side in every pair, and have the same type.
 fn equal_columns(join: &AsofJoin) -> HashMap<&Column, &Column> {
     let (equalities, _) = join.keys.split_at(join.keys.len() - 1);
     let columns = equalities.iter().filter_map(|(left, right)| match (left, right) {
@@ -85,7 +85,7 @@ fn equal_columns(join: &AsofJoin) -> HashMap<&Column, &Column> {
     columns.collect()
 }
 
-/// A condition on the left side's keys as one on the right side's.
+/// Rewrites a condition on the left side's keys to the right side's.
 fn on_right(condition: &Expr, equal: &HashMap<&Column, &Column>) -> Option<Expr> {
     if !condition.column_refs().into_iter().all(|column| equal.contains_key(column)) {
         return None;

@@ -19,13 +19,13 @@ use super::AsofJoin;
 use crate::once::{Once, is_marked};
 use crate::recursion;
 
-/// The MATCH_CONDITION, a string, that an ASOF join has once its names are bound and all of its conditions are in its ON clause, or where
-/// it comes in DuckDB's spelling: rows of the left side without a partner are dropped.
+/// The MATCH_CONDITION, a string, of an ASOF join whose names are bound and whose conditions all are in its ON clause, or which is written in
+/// DuckDB's syntax: rows of the left side without a partner are dropped.
 pub(crate) const INNER: &str = "asof inner";
-/// As [`INNER`]: rows of the left side without a partner stay.
+/// As [`INNER`], but rows of the left side without a partner are kept.
 pub(crate) const LEFT: &str = "asof left";
 
-/// The planner of FROM items in brackets whose last join is an ASOF join, of those that run once, and of recursive queries.
+/// Plans parenthesised FROM items whose last join is an ASOF join, items that run once, and recursive queries.
 #[derive(Debug)]
 pub(crate) struct Relations;
 
@@ -96,7 +96,7 @@ fn planned(left: TableFactor, join: Join, context: &mut dyn RelationPlannerConte
     joined(left, right, condition, join_type)
 }
 
-/// The string that stands for a MATCH_CONDITION.
+/// The marker string in a MATCH_CONDITION.
 pub(crate) fn marker(match_condition: &SqlExpr) -> Option<&str> {
     let SqlExpr::Value(value) = match_condition else { return None };
     let Value::SingleQuotedString(text) = &value.value else { return None };
@@ -163,7 +163,7 @@ fn filtered(plan: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
     }
 }
 
-/// Whether all columns of an expression are of this side. One without columns is of either.
+/// Whether all columns of an expression belong to this side. True for expressions without columns.
 fn names_only(expr: &Expr, side: &DFSchema) -> bool {
     expr.column_refs().into_iter().all(|column| side.has_column(column))
 }

@@ -1,4 +1,4 @@
-//! `||` where DataFusion computes it: twice as long texts at each step of a query become long in few steps.
+//! Size limits for `||` in DataFusion: texts that double at each step of a query become long in few steps.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use super::Bounded;
 use crate::settings::WarpmillOptions;
 
-/// `plan`, which DataFusion runs; where it is a projection, with its operators `||` within bounds.
+/// `plan`, which DataFusion runs; in a projection, operators `||` get size limits.
 pub(crate) fn with_bounded_concat(
     plan: Arc<dyn ExecutionPlan>,
     options: &WarpmillOptions,

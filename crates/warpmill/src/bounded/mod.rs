@@ -1,5 +1,5 @@
-//! Functions of DataFusion's whose results may be much larger than their arguments: how large they will be is known, or found bit by bit,
-//! before the memory for them is asked for. What there is no room for is an error, and not the end of the process.
+//! Size limits for DataFusion functions whose results may be much larger than their arguments: the result's size is computed, or found step by step,
+//! before memory is allocated. A result without room is an error, not the end of the process.
 
 mod concat;
 mod pool;
@@ -28,8 +28,8 @@ pub(crate) use pool::SessionPool;
 use room::room;
 use sizes::{Sizes, elements, is_exact, may_grow};
 
-/// A rule that puts [`Bounded`] functions in the place of DataFusion's: the first, since constants are computed by rules, and the last,
-/// since rules make calls of DataFusion's functions.
+/// A rule that replaces DataFusion's functions by [`Bounded`] ones: runs first, since rules compute constants, and last, since rules make calls of
+/// DataFusion's functions.
 #[derive(Debug)]
 pub(crate) struct BoundedResults;
 
@@ -47,7 +47,7 @@ impl OptimizerRule for BoundedResults {
     }
 }
 
-/// What [`BoundedResults`] puts in the place of `func`.
+/// The replacement of `func` by [`BoundedResults`].
 pub(crate) fn bounded_function(func: &Arc<ScalarUDF>) -> Arc<ScalarUDF> {
     match may_grow(func.name()) && func.inner().downcast_ref::<Bounded>().is_none() {
         true => Arc::new(ScalarUDF::from(Bounded { inner: UdfEq::from(Arc::clone(func.inner())) })),
@@ -67,14 +67,14 @@ fn bounded(expr: Expr) -> Transformed<Expr> {
     }
 }
 
-/// A function that asks for the memory of its result only where there is room for it.
+/// A function that allocates memory for its result only if there is room for it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
     inner: UdfEq<Arc<dyn ScalarUDFImpl>>,
 }
 
 impl Bounded {
-    /// The results of rows in groups: of each group the size is known to be small enough, or it is one row.
+    /// Computes the results for groups of rows, each of a size known to be small enough, or of a single row.
     fn in_parts(&self, args: &ScalarFunctionArgs, sizes: &Sizes<'_>, room: usize) -> Result<ColumnarValue> {
         let rows = args.number_rows;
         let (mut parts, mut used, mut start) = (Vec::<ArrayRef>::new(), 0usize, 0);
@@ -119,10 +119,10 @@ impl Bounded {
     }
 }
 
-/// Bytes of results that are made at a time where their size is not known before.
+/// Size in bytes of a part of a result whose total size is unknown before.
 const PART: usize = 16 << 20;
 
-/// Counts with 0 in the place of negative ones, of which DataFusion's functions make room for too much.
+/// Counts with negative ones replaced by 0, for which DataFusion's functions allocate too much.
 fn not_negative(counts: &ColumnarValue) -> Result<ColumnarValue> {
     Ok(match counts {
         ColumnarValue::Array(array) => match array.as_primitive_opt::<Int64Type>() {
@@ -231,7 +231,7 @@ mod tests {
             let outcome = run(&value).map(|result| result.batches);
             assert!(matches!(outcome, Err(Error::OutOfMemory(_))), "{value}: {outcome:?}");
         }
-        // What is found to be small enough while it is made.
+        // Found to be small enough during the computation.
         let small = format!("sum(length(replace(repeat({text}, 100), 'z', repeat('x', 1000))))");
         let expected = format!("sum(length(repeat({text}, 100)))");
         let rows = |value: &str| run(value).unwrap().batches;

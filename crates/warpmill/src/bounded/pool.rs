@@ -1,4 +1,4 @@
-//! The memory of what DataFusion runs for a session.
+//! The memory pool of DataFusion's operators for a session.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 
-/// Bytes that DataFusion's operators have in any case: its sorts set some aside before they begin.
+/// Smallest limit of DataFusion's operators: its sorts reserve some memory before they begin.
 const LEAST: usize = 64 << 20;
 
-/// A session's part of a pool: the statements of a session together may not have more than `warpmill.memory_limit` of it.
+/// A session's share of a pool: the statements of a session together may not use more than `warpmill.memory_limit` of it.
 #[derive(Debug)]
 pub(crate) struct SessionPool {
     all: Arc<dyn MemoryPool>,
@@ -19,12 +19,12 @@ pub(crate) struct SessionPool {
 }
 
 impl SessionPool {
-    /// A part of `all` without a limit of its own.
+    /// A share of `all` without a separate limit.
     pub(crate) fn new(all: Arc<dyn MemoryPool>) -> Self {
         Self { all, limit: AtomicUsize::new(usize::MAX), used: AtomicUsize::new(0) }
     }
 
-    /// Limits the part, to [`LEAST`] bytes at least.
+    /// Limits the share, to at least [`LEAST`] bytes.
     pub(crate) fn set_limit(&self, bytes: usize) {
         self.limit.store(bytes.max(LEAST), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! How much memory there is for the results of one call.
+//! Memory available for the results of one call.
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -6,11 +6,11 @@ use warpmill_eval::free_memory;
 
 use crate::settings::WarpmillOptions;
 
-/// Bytes for which there is room whatever the limit is: a batch of ordinary texts has them.
+/// Bytes that are always available, enough for a batch of ordinary texts.
 const LEAST: usize = 64 << 20;
 
-/// Bytes that a result of this type may have at a time: a quarter of the query's limit, since several such results are there at a time,
-/// half of what the machine has left, and what the type can hold. `size` is what is asked for.
+/// Largest size of a result of this type: limited by a quarter of the query's limit, since several such results exist at a time, half of the
+/// machine's free memory, and the type. `size` is the requested size.
 pub(super) fn room(config: &ConfigOptions, data_type: &DataType, size: usize) -> usize {
     if size <= LEAST {
         return size;

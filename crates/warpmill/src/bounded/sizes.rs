@@ -8,7 +8,7 @@ use arrow::datatypes::{
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ColumnarValue;
 
-/// Functions that make more than a part of one of their arguments.
+/// Functions whose result may be larger than each of their arguments.
 pub(super) fn may_grow(name: &str) -> bool {
     matches!(
         name,
@@ -43,7 +43,7 @@ pub(super) fn may_grow(name: &str) -> bool {
     )
 }
 
-/// Whether a result is about as large as [`Sizes`] says. Otherwise it may be much smaller.
+/// Whether [`Sizes`] is close to the size of the result. Otherwise the result may be much smaller.
 pub(super) fn is_exact(name: &str) -> bool {
     !matches!(
         name,
@@ -64,13 +64,13 @@ pub(super) fn is_exact(name: &str) -> bool {
 
 /// The sizes of a function's results, by row.
 pub(super) enum Sizes<'a> {
-    /// All arguments one after the other, so many times.
+    /// The concatenation of all arguments, repeated so many times.
     Sum(Vec<Lengths>, usize),
     /// The first as often as the second says.
     Times(Lengths, Numbers<'a>),
-    /// So many pieces of a size.
+    /// So many pieces of a given size.
     Pieces(Numbers<'a>, Lengths, usize),
-    /// The first, each of its bytes replaced by the third.
+    /// The first argument, with each of its bytes replaced by the third.
     Replaced(Lengths, Lengths),
     /// The elements of a series.
     Series([Option<Numbers<'a>>; 3]),
@@ -78,7 +78,7 @@ pub(super) enum Sizes<'a> {
 
 impl<'a> Sizes<'a> {
     pub(super) fn of(name: &str, args: &'a [ColumnarValue]) -> Self {
-        /// Bytes of an element of a list, at least.
+        /// Smallest number of bytes of a list element.
         const ELEMENT: usize = 16;
         let sum = |times| Sizes::Sum(args.iter().map(Lengths::of).collect(), times);
         match (name, args) {
@@ -105,7 +105,7 @@ impl<'a> Sizes<'a> {
         }
     }
 
-    /// Bytes of the result of a row, about.
+    /// Approximate size of a row's result in bytes.
     pub(super) fn row(&self, row: usize) -> usize {
         match self {
             Sizes::Sum(parts, times) => {
@@ -127,7 +127,7 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// Bytes of values, by row.
+/// Sizes of values in bytes, by row.
 pub(super) enum Lengths {
     One(usize),
     Many(Vec<usize>),
@@ -167,17 +167,17 @@ fn lengths(array: &ArrayRef) -> Vec<usize> {
         DataType::LargeBinary => rows.map(|i| array.as_binary::<i64>().value_length(i) as usize).collect(),
         DataType::List(_) => rows.map(|i| elements(&array.as_list::<i32>().value(i))).collect(),
         DataType::LargeList(_) => rows.map(|i| elements(&array.as_list::<i64>().value(i))).collect(),
-        // Of structures, dictionaries and numbers: what a row has of them on average.
+        // For structures, dictionaries and numbers: the average size per row.
         _ => vec![elements(array).div_ceil(array.len().max(1)); array.len()],
     }
 }
 
-/// Bytes of a part of an array.
+/// Bytes of the elements of an array slice.
 pub(super) fn elements(array: &ArrayRef) -> usize {
     array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
 }
 
-/// Whole numbers, by row; days and nanoseconds of dates and moments.
+/// Integers by row; days or nanoseconds for dates and timestamps.
 pub(super) enum Numbers<'a> {
     One(i128),
     Many(&'a ArrayRef),
@@ -198,7 +198,7 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// What is negative counts as nothing.
+    /// Negative numbers count as 0.
     fn count(&self, row: usize) -> usize {
         usize::try_from(self.row(row).max(0)).unwrap_or(usize::MAX)
     }

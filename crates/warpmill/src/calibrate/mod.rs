@@ -9,7 +9,7 @@ use warpmill_machine::{HardwareProfile, Rate};
 
 use crate::{Error, Result};
 
-/// A part of the machine that is measured.
+/// A part of the machine to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measurement {
     /// Copies from memory to memory.
@@ -25,7 +25,7 @@ pub enum Measurement {
 }
 
 impl Measurement {
-    /// In the order in which they are made.
+    /// All measurements, in order of execution.
     pub const ALL: [Self; 5] = [Self::Copies, Self::Codecs, Self::Storage, Self::Queries, Self::Devices];
 
     /// The name in messages.
@@ -40,8 +40,8 @@ impl Measurement {
     }
 }
 
-/// The profile of this machine, and what could not be measured, with reasons. Takes some seconds, in which nothing else should run; writes
-/// temporary files of 256 MB to `folder`, whose drive is measured. `begin` is called before each measurement.
+/// Measures the profile of this machine. Returns it with the measurements that failed, and the reasons. Takes some seconds, in which nothing else
+/// should run; writes temporary files of 256 MB to `folder`, whose drive is measured. `begin` is called before each measurement.
 ///
 /// # Errors
 /// A folder that cannot be written to; queries that fail.
@@ -53,7 +53,7 @@ pub fn calibrate(folder: &Path, begin: &mut dyn FnMut(Measurement)) -> Result<(H
         match measurement {
             Measurement::Copies => {
                 profile.cpu.copy = measure::copying(1);
-                // Threads together copy no less than one of them.
+                // Threads together copy no less than one of them alone.
                 profile.cpu.copy_limit = measure::copying(threads).max(profile.cpu.copy);
                 profile.measured.insert(Rate::Copy);
             }

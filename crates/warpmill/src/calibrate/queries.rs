@@ -1,5 +1,5 @@
-//! The rates of the CPU back end, from the times of queries over tables of several sizes: `T(rows) = slope * rows + start`, of which the slope is
-//! what a row takes.
+//! The rates of the CPU back end, from the times of queries over tables of several sizes: `T(rows) = slope * rows + start`; the slope is the time per
+//! row.
 
 use std::time::Instant;
 
@@ -12,16 +12,16 @@ use crate::{Result, Session};
 pub(super) struct Sizes {
     /// Rows of the tables that are scanned.
     scanned: [u64; 3],
-    /// Rows of a hash build within the processor's caches, and of one beyond.
+    /// Number of rows of a hash build within the processor's caches, and of a larger one.
     builds: [u64; 2],
-    /// Timed runs of a query, the fastest of which counts.
+    /// Number of timed runs of a query; the fastest counts.
     runs: usize,
 }
 
-/// Those of a real machine.
+/// Sizes for a real machine.
 pub(super) const FULL: Sizes = Sizes { scanned: [1 << 20, 1 << 22, 1 << 23], builds: [1 << 14, 3 << 20], runs: 5 };
 
-/// Measures [`Rate::Values`], [`Rate::Near`] and [`Rate::Far`]; gives what could not be told from the times.
+/// Measures [`Rate::Values`], [`Rate::Near`] and [`Rate::Far`]. Returns those that the times do not determine.
 ///
 /// # Errors
 /// Queries that fail.
@@ -29,7 +29,7 @@ pub(super) fn measure(profile: &mut HardwareProfile, threads: usize, sizes: Size
     let session = Session::builder().threads(threads).set("warpmill.device", "cpu").build()?;
     let run = |sql: &str| session.execute(sql, &[]).map(drop);
     for rows in sizes.scanned {
-        // Numbers in no order, of about 20 bits; `k` finds a row of any build.
+        // Unordered numbers of about 20 bits; `k` matches a row of any build.
         run(&format!(
             "CREATE TABLE probe_{rows} AS SELECT (i * 7919) % 1000003 AS a, (i * 104729) % 1000003 AS b, \
              (i * 2654435761) % {} * 1009 AS near, (i * 2654435761) % {} * 1009 AS far FROM range({rows}) AS r(i)",

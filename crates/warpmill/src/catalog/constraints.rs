@@ -15,7 +15,7 @@ use super::{CATALOG, Catalog};
 use crate::Result;
 use crate::session::constraints::shown::{self, Shown};
 
-/// Tables of the constraints, by their names in `information_schema`.
+/// Tables of constraints, by their names in `information_schema`.
 pub(super) const NAMES: [&str; 4] = ["duckdb_constraints", "duckdb_indexes", "table_constraints", "key_column_usage"];
 
 /// A table with its constraints.
@@ -26,7 +26,7 @@ struct Constrained {
     constraints: Arc<[Constraint]>,
 }
 
-/// A constraint, and its number among those of its table.
+/// A constraint with its index among those of its table.
 struct One {
     schema: String,
     table: String,
@@ -34,7 +34,7 @@ struct One {
     shown: Shown,
 }
 
-/// The table called `name`, which is one of [`NAMES`]; `None`: it is none of them.
+/// The table `name`, one of [`NAMES`]; `None` for other names.
 pub(super) fn named(catalog: &Catalog, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
     Ok(Some(match name {
         "duckdb_constraints" => duckdb_constraints(&constraints(catalog)?)?,

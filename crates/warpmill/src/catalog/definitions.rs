@@ -40,7 +40,7 @@ impl Defined {
     }
 }
 
-/// A definition as it is stored.
+/// The stored form of a definition.
 #[derive(Debug, Serialize, Deserialize)]
 struct Stored {
     format: String,
@@ -50,7 +50,7 @@ struct Stored {
 }
 
 impl Schema {
-    /// Adds or replaces a definition: stored where there is a database, unless it is `temporary`.
+    /// Adds or replaces a definition: stored if there is a database, unless it is `temporary`.
     pub(crate) fn put_definition(&self, of: Defined, name: &str, sql: &str, temporary: bool) -> Result<()> {
         self.shared.check_no_transaction(&format!("CREATE {}", of.word().to_uppercase()))?;
         let name = name.to_lowercase();
@@ -85,10 +85,10 @@ impl Schema {
         Ok(names)
     }
 
-    /// The text of CREATE of the macro, or of the type, called `name`.
+    /// The text of CREATE for the macro, or type, `name`.
     ///
     /// # Errors
-    /// Its file cannot be read, or is none of one.
+    /// Its file cannot be read, or is not a definition.
     pub(crate) fn definition(&self, of: Defined, name: &str) -> Result<Option<String>> {
         let name = name.to_lowercase();
         if let Some(sql) = self.definitions.read().get(&(of, name.clone())) {
@@ -106,7 +106,7 @@ impl Schema {
         match stored.version {
             _ if stored.format != of.format() => Err(corrupt(format!("not a {}", of.word())).into()),
             VERSION => {
-                // Other processes change it: plans of it are not kept.
+                // Other processes change it: plans with it are not cached.
                 self.shared.stored_views.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
                 Ok(Some(stored.sql))
             }

@@ -1,4 +1,4 @@
-//! The Parquet files of this machine that tables are, and statistics from their footers and the headers of their dictionaries.
+//! Local Parquet files as tables: statistics from their footers and the headers of their dictionaries.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -16,13 +16,13 @@ use warpmill_translate::scan_exec::table_statistics;
 use crate::files::CheckedParquet;
 use crate::join_order::{ColumnStats, TableStats};
 
-/// Files of a table up to which statistics are looked for: each is looked at whenever a statement is planned.
+/// Largest number of files of a table for which statistics are collected: each file is checked whenever a statement is planned.
 const MOST_FILES: usize = 1024;
-/// Folders in each other in which files are looked for: links may lead in circles.
+/// Largest depth of nested folders that are searched for files: links may form cycles.
 const MOST_FOLDERS: usize = 32;
-/// Columns of a table up to which each is looked at for itself.
+/// Largest number of columns of a table with column statistics.
 const MOST_COLUMNS: usize = 256;
-/// Tables whose statistics are kept.
+/// Largest number of tables with cached statistics.
 const MOST_TABLES: usize = 256;
 
 /// Statistics that were made of files as they were then.
@@ -34,8 +34,8 @@ struct Known {
 
 static KNOWN: LazyLock<Mutex<HashMap<Vec<PathBuf>, Known>>> = LazyLock::new(Mutex::default);
 
-/// The files of a table of Parquet files, in order, as they are now; `None` of others, of many files, and of files that cannot be read: reading
-/// them says why.
+/// The current files of a table of Parquet files, in order; `None` for other tables, for many files, and for files that cannot be read: a read
+/// reports the reason.
 pub(crate) fn files(table: &ListingTable) -> Option<Vec<Arc<ParquetFile>>> {
     let options = table.options();
     let format: &dyn Any = options.format.as_ref();
@@ -49,7 +49,7 @@ pub(crate) fn files(table: &ListingTable) -> Option<Vec<Arc<ParquetFile>>> {
     paths.iter().map(|path| ParquetFile::open(path).ok()).collect()
 }
 
-/// The statistics of a table of Parquet files; `None` where [`files`] gives none.
+/// The statistics of a table of Parquet files; `None` if [`files`] returns none.
 pub(crate) fn of(table: &ListingTable) -> Option<TableStats> {
     let files = files(table)?;
     let paths: Vec<PathBuf> = files.iter().map(|file| file.path().to_owned()).collect();
@@ -71,7 +71,7 @@ pub(crate) fn of(table: &ListingTable) -> Option<TableStats> {
     Some(stats)
 }
 
-/// Adds the files that `url` names, in order; `None` where they are not on this machine, or too many.
+/// Adds the files of `url`, in order; `None` if they are not local, or too many.
 fn collect(url: &ListingTableUrl, extension: &str, paths: &mut Vec<PathBuf>) -> Option<()> {
     if url.scheme() != "file" {
         return None;
@@ -83,7 +83,7 @@ fn collect(url: &ListingTableUrl, extension: &str, paths: &mut Vec<PathBuf>) -> 
     }
     let mut found = vec![];
     walk(&root, extension, MOST_FOLDERS, &mut found)?;
-    // As DataFusion's listing has it: folders in folders count where their names have values of columns.
+    // As in DataFusion's listing, nested folders count if their names are `column=value`.
     let is_named = |path: &PathBuf| {
         let path = path.strip_prefix("/").unwrap_or(path).to_string_lossy();
         object_store::path::Path::parse(path).is_ok_and(|path| url.contains(&path, true))
@@ -93,13 +93,13 @@ fn collect(url: &ListingTableUrl, extension: &str, paths: &mut Vec<PathBuf>) -> 
     Some(())
 }
 
-/// Adds the files in a folder, and in those in it, `depth` deep.
+/// Adds the files in a folder, and in nested folders up to `depth` levels.
 fn walk(folder: &Path, extension: &str, depth: usize, paths: &mut Vec<PathBuf>) -> Option<()> {
     let depth = depth.checked_sub(1)?;
     for entry in std::fs::read_dir(folder).ok()? {
         let entry = entry.ok()?;
         let path = entry.path();
-        // Links are followed, as by whoever lists files for a scan.
+        // Links are followed, as in listings for scans.
         if std::fs::metadata(&path).ok()?.is_dir() {
             walk(&path, extension, depth, paths)?;
         } else if path.to_string_lossy().ends_with(extension) {
@@ -116,7 +116,7 @@ fn made(files: &[Arc<ParquetFile>], schema: &SchemaRef) -> TableStats {
     let groups =
         |file: &Arc<ParquetFile>| file.metadata().row_groups().iter().map(|group| group.num_rows() as f64).sum::<f64>();
     let column = |field: &Arc<Field>| {
-        // Columns of folders' names are in no file, and others are stored in ways of which footers say little.
+        // Partition columns are in no file, and other types' footers have few statistics.
         let Ok(found) = table_of(files, &Arc::new(Schema::new(vec![Arc::clone(field)]))) else {
             return ColumnStats::default();
         };

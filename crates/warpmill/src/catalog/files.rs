@@ -19,10 +19,10 @@ const EXTENSIONS: [&str; 8] = ["parquet", "csv", "tsv", "json", "ndjson", "jsonl
 /// The extensions of compressed files that are not read.
 const COMPRESSIONS: [&str; 2] = ["bz2", "xz"];
 
-/// The table that `name` is as a path, a folder or a pattern; `None` where it looks like the name of a table, and there is no such file.
+/// The table for `name` as a path, a folder or a pattern; `None` if it looks like a table's name, and there is no such file.
 ///
 /// # Errors
-/// A path with nothing there; files that cannot be read.
+/// A path without files; files that cannot be read.
 pub(crate) async fn named(state: &SessionState, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
     let packed = extension(name);
     let unpacked = reading::Compression::called(&packed).map(|_| extension(&name[..name.len() - packed.len() - 1]));
@@ -61,9 +61,9 @@ pub(crate) async fn named(state: &SessionState, name: &str) -> DataFusionResult<
     }
 }
 
-/// Files of the format that their names tell.
+/// A table of files, in the format of their extension.
 async fn listed(state: &SessionState, path: &str) -> DataFusionResult<Arc<dyn TableProvider>> {
-    // One value in a line, as JSON's own extension means here.
+    // One value per line, the meaning of DataFusion's json extension here.
     if matches!(extension(path).as_str(), "ndjson" | "jsonl")
         && let Some(lines) = state.get_file_format_factory("json")
     {
@@ -93,10 +93,10 @@ async fn listed(state: &SessionState, path: &str) -> DataFusionResult<Arc<dyn Ta
     Ok(Arc::new(ListingTable::try_new(config)?))
 }
 
-/// CSV files: what is not said of them is found in them.
+/// A table of CSV files; unspecified options are detected.
 ///
 /// # Errors
-/// Nothing is there; files that are no CSV, or whose columns are not those of the first.
+/// No files; files that are not CSV, or whose columns differ from the first one's.
 pub(crate) async fn csv(state: &SessionState, path: &str, delimiter: Option<u8>) -> Result<Arc<dyn TableProvider>> {
     let files = files_of(path);
     if files.is_empty() {
@@ -106,7 +106,7 @@ pub(crate) async fn csv(state: &SessionState, path: &str, delimiter: Option<u8>)
     reading::csv_table(state, files, reading::CsvGiven::delimited(delimiter, path)).await
 }
 
-/// A name of a column that is a value of its type, where those of all columns are that are no texts: the first row is no header.
+/// A column name that is a value of its column's type, if that is so for all non-text columns: the first row is not a header then.
 pub(super) fn looks_like_data(schema: &Schema) -> Option<&str> {
     let is_value = |field: &FieldRef| {
         let text = ScalarValue::Utf8(Some(field.name().clone()));
@@ -117,7 +117,7 @@ pub(super) fn looks_like_data(schema: &Schema) -> Option<&str> {
     others.all(is_value).then_some(first)
 }
 
-/// The place that `path` names; of a pattern of folders, its files.
+/// The location of `path`; for a pattern of folders, its files.
 pub(super) fn urls(path: &str) -> DataFusionResult<Vec<ListingTableUrl>> {
     let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
     if !path.contains("**") && !folders.contains(['*', '?', '[']) {
@@ -132,7 +132,7 @@ fn extension(name: &str) -> String {
     file.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).unwrap_or_default()
 }
 
-/// The files that `path` names, in order: itself, those of a folder, those of a pattern in the last part.
+/// The files of `path`, in order: itself, a folder's files, or those matching a pattern in the last part.
 fn files_of(path: &str) -> Vec<PathBuf> {
     let found = matching(path);
     match &found[..] {
@@ -145,7 +145,7 @@ fn files_of(path: &str) -> Vec<PathBuf> {
     }
 }
 
-/// The files that `path` names, in order: itself, those of a pattern, those of a folder with an extension.
+/// The files of `path`, in order: itself, those matching a pattern, or a folder's files with an extension.
 fn below(path: &str, extension: &str) -> Vec<PathBuf> {
     let found = matching(path);
     match &found[..] {
@@ -158,7 +158,7 @@ fn below(path: &str, extension: &str) -> Vec<PathBuf> {
     }
 }
 
-/// Whether `path` is a folder with CSV files, and no others that could be read.
+/// Whether `path` is a folder with CSV files, and without files in other supported formats.
 fn is_csv_folder(path: &str) -> bool {
     if !Path::new(path).is_dir() {
         return false;
@@ -168,7 +168,7 @@ fn is_csv_folder(path: &str) -> bool {
     !files_of(path).is_empty() && extensions.all(|other| other == "csv" || !EXTENSIONS.contains(&other.as_str()))
 }
 
-/// The files under a path, or under a pattern.
+/// The files under a path, or matching a pattern.
 pub(super) fn matching(path: &str) -> Vec<PathBuf> {
     let plain = path.strip_prefix("file://").unwrap_or(path);
     if Path::new(plain).exists() {

@@ -1,6 +1,6 @@
-//! Folders whose names are values of columns: `year=2024/month=1/a.parquet`.
+//! Hive partitioning: folders whose names are column values, `year=2024/month=1/a.parquet`.
 //!
-//! The types of the columns are those that all of their values have: BIGINT, DATE or TIMESTAMP, or else VARCHAR. NULL has a name of its own.
+//! The type of a column is one that fits all of its values: BIGINT, DATE or TIMESTAMP, otherwise VARCHAR. NULL has a special name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, lit};
 
 use crate::Error;
 
-/// The value of a folder's name that stands for NULL.
+/// The folder value that represents NULL.
 pub(crate) const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// Sets of values up to which each has a scan of its own, where a pattern names a part of the files only.
+/// Largest number of sets of values with separate scans, if a pattern selects only some of the files.
 const MOST_PARTS: usize = 256;
 
-/// The columns of a file's folders, by name, with values as they are written.
+/// The partition columns of a file by name, with values as text.
 type Values = BTreeMap<String, String>;
 
-/// The columns that the folders of `path` are values of, as they follow each other.
+/// The partition columns in `path`, in order.
 fn keys_of(path: &Path) -> Vec<(String, String)> {
     let folders = path.parent().map(|folder| folder.iter().filter_map(|part| part.to_str())).into_iter().flatten();
     let keys = folders
@@ -36,14 +36,14 @@ fn keys_of(path: &Path) -> Vec<(String, String)> {
     keys.map(|(name, value)| (name.to_string(), value.to_string())).collect()
 }
 
-/// The values of every file's folders, where all have the same columns; `None`: there are none.
+/// The partition values of every file, if all have the same columns; `None` without partition columns.
 fn values_of(files: &[PathBuf]) -> Option<Vec<Values>> {
     let all: Vec<Values> = files.iter().map(|file| keys_of(file).into_iter().collect()).collect();
     let first = all.first().filter(|first| !first.is_empty())?;
     all.iter().all(|values| values.keys().eq(first.keys())).then_some(all)
 }
 
-/// The type of a column of which these are the values.
+/// The type of a column with these values.
 fn type_of<'a>(values: impl Iterator<Item = &'a str> + Clone) -> DataType {
     let is = |ty: &DataType| values.clone().filter(|value| *value != NULL).all(|value| is_written(value, ty));
     let types = [DataType::Int64, DataType::Date32, DataType::Timestamp(TimeUnit::Microsecond, None)];
@@ -76,7 +76,7 @@ fn value_of(text: &str, ty: &DataType) -> Result<ScalarValue> {
     }
 }
 
-/// A text whose bytes may be written as `%20`.
+/// Decodes `%20` and similar escapes.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -102,13 +102,13 @@ pub(super) fn has_keys(path: &Path) -> bool {
     !keys_of(path).is_empty()
 }
 
-/// A column with one value for each file: its name and the values.
+/// A column with one value per file: its name and the values.
 pub(super) type FileColumn = (String, Vec<ScalarValue>);
 
-/// The columns of the folders of `files`, in the order of their names, with a value for each file; `None` where not all have the same.
+/// The partition columns of `files`, in order of their names, with a value per file; `None` if files differ in their columns.
 ///
 /// # Errors
-/// Values that are not of the type that they are written as.
+/// Values that do not fit the column's type.
 pub(super) fn constants(files: &[PathBuf]) -> Result<Option<Vec<FileColumn>>> {
     let Some(all) = values_of(files) else { return Ok(None) };
     let column = |(name, ty): (String, DataType)| -> Result<(String, Vec<ScalarValue>)> {
@@ -118,10 +118,10 @@ pub(super) fn constants(files: &[PathBuf]) -> Result<Option<Vec<FileColumn>>> {
     types(&all).into_iter().map(column).collect::<Result<_>>().map(Some)
 }
 
-/// The table of `files` with the columns of their folders; `None` where these have none.
+/// The table of `files` with their partition columns; `None` if there are none.
 ///
 /// # Errors
-/// Files that cannot be read; a part of the files of very many folders.
+/// Files that cannot be read; a selection of the files of very many folders.
 pub(super) async fn table(
     state: &SessionState,
     files: &[PathBuf],
@@ -161,7 +161,7 @@ pub(super) async fn table(
     Ok(Some(Arc::new(ViewTable::new(made.build()?, None))))
 }
 
-/// The folder whose files `files` are all, and the columns of its folders as they follow each other.
+/// The folder that contains exactly `files`, and its partition columns in order.
 fn whole(files: &[PathBuf], extension: &str) -> Option<(PathBuf, Vec<String>)> {
     let (first, names) =
         (files.first()?, keys_of(files.first()?).into_iter().map(|(name, _)| name).collect::<Vec<_>>());
@@ -212,7 +212,7 @@ async fn listed(
 /// The relation of the files.
 const FILES: &str = "files";
 
-/// The columns `schema` of `table`, and those of folders: in the place of columns of the same names, and then in order.
+/// The columns `schema` of `table` with partition columns: replacing columns of the same names, then appended.
 fn with_columns(
     table: Arc<dyn TableProvider>,
     schema: &SchemaRef,

@@ -1,4 +1,4 @@
-//! `information_schema`: what there is, without what cannot be read.
+//! `information_schema`: lists all tables, without the contents of unreadable ones.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) fn information_schema(catalog: &Arc<Catalog>, shared: &Shared) -> Arc
     Arc::new(Described { inner, catalog: Arc::clone(catalog) })
 }
 
-/// The catalog, whose damaged tables and broken views have no columns instead of an error for all that ask for any.
+/// A catalog in which damaged tables and broken views have no columns, instead of failing every query of columns.
 #[derive(Debug)]
 struct Listed<T>(Arc<T>);
 

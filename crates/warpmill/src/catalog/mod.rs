@@ -1,7 +1,7 @@
-//! The names that a session knows: schemas, and in them tables and views.
+//! The names in a session: schemas with their tables and views.
 //!
 //! The main schema, `public` or `main`, is the database directory itself; another schema `s` is its sub-directory `s.schema`. Names match
-//! without regard to case, and keep the spelling that they were made with.
+//! case-insensitively, and keep the spelling of their creation.
 
 mod constraints;
 mod definitions;
@@ -48,47 +48,47 @@ use crate::remote::Remote;
 use crate::settings::WarpmillOptions;
 use crate::{Error, Result};
 
-/// Name of the only catalog, as DataFusion calls it by default.
+/// Name of the only catalog, DataFusion's default.
 pub(crate) const CATALOG: &str = "datafusion";
 /// Name of the main schema.
 pub(crate) const MAIN: &str = "public";
 /// DuckDB's name of the main schema.
 pub(crate) const DUCKDB_MAIN: &str = "main";
 const INFORMATION_SCHEMA: &str = "information_schema";
-/// The end of the name of a schema's folder.
+/// Suffix of a schema's folder.
 const SCHEMA_SUFFIX: &str = ".schema";
 
 /// A table as [`crate::Session::tables`] describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableInfo {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
     /// The schema that it is in.
     pub schema: String,
     /// `stored` (in the database directory), `memory`, `view`, `external`, or `damaged` (stored, but it cannot be read).
     pub kind: String,
-    /// Rows, where known.
+    /// Number of rows, if known.
     pub rows: Option<u64>,
-    /// Compressed size in bytes, of Warpmill's tables.
+    /// Compressed size in bytes, for Warpmill's tables.
     pub stored_bytes: Option<u64>,
-    /// Uncompressed size in bytes, of Warpmill's tables.
+    /// Uncompressed size in bytes, for Warpmill's tables.
     pub plain_bytes: Option<u64>,
-    /// Size in bytes of the metadata by which queries skip rows, of Warpmill's tables.
+    /// Size of the pruning metadata in bytes, for Warpmill's tables.
     pub pruning_bytes: Option<u64>,
-    /// Keys, unique indexes and CHECK conditions in DuckDB's words, such as `PRIMARY KEY(id)`.
+    /// Keys, unique indexes and CHECK conditions in DuckDB's notation, such as `PRIMARY KEY(id)`.
     pub constraints: Vec<String>,
 }
 
-/// The state that all schemas of a session share.
+/// State shared by all schemas of a session.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Tables whose names are URLs.
+    /// Tables named by URLs.
     remote: Arc<Remote>,
     changes: AtomicU64,
-    /// Plans that were made of views whose text is in the database, where other processes change it.
+    /// Number of uses of views whose text is in the database, where other processes may change it.
     stored_views: AtomicU64,
     state: RwLock<Weak<RwLock<SessionState>>>,
-    /// The folder of the main schema, where there is one.
+    /// The folder of the main schema, if there is a database.
     database: Option<PathBuf>,
     /// The transaction that BEGIN has begun.
     transaction: Mutex<Option<transaction::Transaction>>,
@@ -107,7 +107,7 @@ impl Shared {
         })
     }
 
-    /// The session's state as it is now.
+    /// A copy of the session's current state.
     fn state(&self) -> Result<SessionState> {
         // DataFusion looks up schemas while it reads its state.
         let state = self.state.read().upgrade().map(|state| state.read_recursive().clone());
@@ -120,7 +120,7 @@ impl Shared {
 pub(crate) struct Catalog {
     database: Option<PathBuf>,
     main: Arc<Schema>,
-    /// Schemas of the session, and those of the database directory that have been asked for.
+    /// Schemas of the session, and those of the database directory that have been used.
     others: RwLock<BTreeMap<String, Arc<Schema>>>,
     shared: Arc<Shared>,
     this: Weak<Self>,
@@ -140,7 +140,7 @@ impl Catalog {
         *self.shared.state.write() = state;
     }
 
-    /// Does what is left of commits of several tables, whose writer may have died.
+    /// Finishes commits of several tables, whose writer may have died.
     pub(crate) fn finish_commits(&self) -> Result<()> {
         self.shared.finish_commits()
     }
@@ -150,7 +150,7 @@ impl Catalog {
         self.shared.changes.load(Ordering::Acquire)
     }
 
-    /// Grows with every use of a view whose text is in the database.
+    /// Number of uses of views whose text is in the database.
     pub(crate) fn stored_views(&self) -> u64 {
         self.shared.stored_views.load(Ordering::Acquire)
     }
@@ -184,10 +184,10 @@ impl Catalog {
         self.find_schema(name)?.ok_or_else(|| no_schema(name))
     }
 
-    /// The schema that `reference` names, and the name in it.
+    /// The schema of `reference`, and the name in it.
     ///
     /// # Errors
-    /// Name the catalog or the schema that does not exist.
+    /// Missing catalog or schema, by name.
     pub(crate) fn place(&self, reference: &TableReference, default: &str) -> Result<(Arc<Schema>, String)> {
         reference.catalog().map_or(Ok(()), |catalog| self.check_catalog(catalog))?;
         let schema = self.schema_called(reference.schema().unwrap_or(default))?;
@@ -202,7 +202,7 @@ impl Catalog {
         }
     }
 
-    /// Adds a schema; `false`: there is one of that name.
+    /// Adds a schema; returns false if it exists.
     pub(crate) fn create_schema(&self, name: &str) -> Result<bool> {
         self.shared.check_no_transaction("CREATE SCHEMA")?;
         if self.find_schema(name)?.is_some() || same(name, INFORMATION_SCHEMA) {
@@ -227,10 +227,10 @@ impl Catalog {
         Ok(true)
     }
 
-    /// Removes a schema, with `cascade` all that is in it; `false`: there is none of that name.
+    /// Drops a schema, with `cascade` including its content; returns false if it does not exist.
     ///
     /// # Errors
-    /// The main schema; what is in the way, by name. Nothing is removed then.
+    /// The main schema; the names of the remaining content. Nothing is removed then.
     pub(crate) fn drop_schema(&self, name: &str, cascade: bool) -> Result<bool> {
         self.shared.check_no_transaction("DROP SCHEMA")?;
         if is_main(name) || same(name, INFORMATION_SCHEMA) {
@@ -291,7 +291,7 @@ impl CatalogProvider for Catalog {
     }
 }
 
-/// Whether two names are the same name.
+/// Whether two names are equal, ignoring case.
 pub(crate) fn same(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
 }
@@ -305,7 +305,7 @@ pub(crate) fn no_schema(name: &str) -> Error {
     Error::Catalog(format!("schema '{name}' does not exist"))
 }
 
-/// `name`, if it can be that of a file.
+/// `name`, if it can be a file name.
 fn plain(name: &str) -> Result<&str> {
     let suffixes = [SCHEMA_SUFFIX, view::SUFFIX, sequences::SUFFIX].into_iter();
     let mut suffixes = suffixes.chain(Defined::ALL.map(Defined::suffix));
@@ -321,13 +321,13 @@ fn schema_folders(database: &Path) -> Result<Vec<String>> {
     let is_schema = |name: String| {
         let schema = name.strip_suffix(SCHEMA_SUFFIX).filter(|schema| !schema.is_empty() && !name.starts_with('.'))?;
         let path = database.join(&name);
-        // A table of such a name can be older than schemas are.
+        // A table with such a name can be older than support for schemas.
         (path.is_dir() && !warpmill_format::Table::exists(&path).unwrap_or(false)).then(|| schema.to_string())
     };
     Ok(entries(database)?.into_iter().filter_map(is_schema).collect())
 }
 
-/// The names in a folder; none where there is no folder.
+/// The names in a folder; empty if it does not exist.
 fn entries(folder: &Path) -> Result<Vec<String>> {
     let failed = |error: std::io::Error| io_error("cannot list", folder, &error);
     let entries = match std::fs::read_dir(folder) {

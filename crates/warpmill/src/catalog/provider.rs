@@ -40,7 +40,7 @@ impl WarpmillTable {
         Ok(Self { name: name.into(), table, snapshot })
     }
 
-    /// The newest version of `table`, with the numbers of its rows in one more column, [`ROW`].
+    /// The newest version of `table`, with row numbers in an additional column, [`ROW`].
     pub(crate) fn numbered(name: &str, table: Arc<Table>) -> Result<Self, Error> {
         let snapshot = table.snapshot()?.numbered(ROW)?;
         Ok(Self { name: format!("{ROW}s of {name}"), table, snapshot })
@@ -52,7 +52,7 @@ impl WarpmillTable {
         Ok(Self { name: name.to_string(), table, snapshot })
     }
 
-    /// What plans call it.
+    /// Name in plans.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

@@ -11,10 +11,10 @@ use super::{Defined, Kind, Schema, entries, io_error, same, sequences, view};
 use crate::{Error, Result};
 
 impl Schema {
-    /// Removes the table or view called `name`, files included; `false`: there is none. A damaged table goes like any other.
+    /// Removes the table or view `name`, including files; returns false if it does not exist. Damaged tables can be removed, too.
     ///
     /// # Errors
-    /// It is not of this kind; it is being written; the system refuses. It is there as before then.
+    /// It is of another kind; it is being written; the system refuses. It is unchanged then.
     pub(crate) fn remove(&self, name: &str, kind: Kind) -> Result<bool> {
         let Some(found) = self.find(name)? else { return Ok(false) };
         let is_own = matches!(&found, Found::Session(_, Entry::Warpmill(_)));
@@ -40,7 +40,7 @@ impl Schema {
             Found::Table(known) => {
                 self.opened.lock().remove(&known);
                 match Table::remove(&self.table_path(&known)) {
-                    // Somebody else was faster.
+                    // Another process removed it first.
                     Err(FormatError::Catalog(_)) => return Ok(false),
                     removed => removed?,
                 }
@@ -61,11 +61,10 @@ impl Schema {
         Ok(true)
     }
 
-    /// Removes the schema with its tables and views, if it may have any.
+    /// Removes the schema with its tables and views, if `cascade`.
     ///
     /// # Errors
-    /// A table is being written; there are files that are none of ours; there are tables or views, which stay without `cascade`. Nothing
-    /// is removed then.
+    /// A table is being written; there are foreign files; there are tables or views without `cascade`. Nothing is removed then.
     pub(super) fn remove_all(&self, cascade: bool) -> Result<()> {
         // No names come meanwhile.
         let _names = self.folder.as_deref().map(leftovers::hold_folder).transpose()?;

@@ -1,4 +1,4 @@
-//! Other names of tables.
+//! Renaming of tables.
 
 use warpmill_format::Table;
 use warpmill_format::table::leftovers;
@@ -8,10 +8,10 @@ use super::{Schema, plain, same};
 use crate::{Error, Result};
 
 impl Schema {
-    /// Gives the table or view called `name` another name.
+    /// Renames the table or view `name`.
     ///
     /// # Errors
-    /// There is something of that name; the table is being written; it is a foreign one. It is as before then.
+    /// The new name is in use; the table is being written; it is a foreign one. It is unchanged then.
     pub(crate) fn rename(&self, name: &str, new_name: &str) -> Result<()> {
         self.shared.check_no_transaction("RENAME")?;
         let own = self.find(name)?.ok_or_else(|| Error::Catalog(format!("table '{name}' not found")))?;

@@ -1,4 +1,4 @@
-//! One schema: tables and views of the session, and those stored in its folder.
+//! A schema: tables and views of the session, and those stored in its folder.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Its word.
+    /// Name of the kind in messages.
     pub(super) fn word(self) -> &'static str {
         match self {
             Kind::Table => "table",
@@ -43,19 +43,18 @@ impl Kind {
     }
 }
 
-/// Names of the session's own tables and views hide stored ones. Every look-up gives the newest committed version, by whichever
-/// process it was written.
+/// The session's own tables and views hide stored ones. Every look-up returns the newest committed version, of any process.
 #[derive(Debug)]
 pub(crate) struct Schema {
     name: String,
-    /// The place where its tables are stored; `None`: in memory.
+    /// The folder of its tables; `None`: in memory.
     pub(super) folder: Option<PathBuf>,
     pub(super) session_tables: RwLock<BTreeMap<String, Entry>>,
-    /// Texts of macros and types of the session, by their names in lower case.
+    /// Texts of the session's macros and types by lower-case name.
     pub(super) definitions: RwLock<BTreeMap<(Defined, String), String>>,
-    /// Sequences of the session, by their names in lower case.
+    /// The session's sequences by lower-case name.
     pub(super) sequences: Mutex<BTreeMap<String, Sequence>>,
-    /// Set, while `session_tables` is locked, when nobody finds the schema any more.
+    /// Set, while `session_tables` is locked, when the schema has been dropped.
     pub(super) dropped: AtomicBool,
     pub(super) opened: Mutex<HashMap<String, Arc<Table>>>,
     pub(super) shared: Arc<Shared>,
@@ -81,7 +80,7 @@ impl Entry {
     }
 }
 
-/// What becomes of a table that has the name of a new one.
+/// How an existing table with the name of a new one is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
     /// The new one takes its place.
@@ -90,7 +89,7 @@ pub(crate) enum Existing {
     Stays,
 }
 
-/// What there is under a name, and how it is spelled.
+/// The object under a name, with its spelling.
 pub(super) enum Found {
     Session(String, Entry),
     Table(String),
@@ -115,14 +114,14 @@ impl Schema {
         Self { name: name.to_string(), folder, session_tables, definitions, sequences, dropped, opened, shared }
     }
 
-    /// Its name.
+    /// Name of the schema.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The path of stored table or view `file`; `None` without a database or for a name that no stored table has, as those of [`special`].
+    /// The path of a stored table or view; `None` without a database or for a name that no stored table has, such as those of [`special`].
     fn path(&self, name: &str, suffix: &str) -> Option<PathBuf> {
-        // Tables of reserved names may be older than the reservation.
+        // Tables with reserved names may be older than the reservation.
         let possible = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0', '\u{1}']);
         self.folder.as_ref().filter(|_| possible).map(|folder| folder.join(format!("{name}{suffix}")))
     }
@@ -136,7 +135,7 @@ impl Schema {
         self.path(name, view::SUFFIX).expect("a stored view has a path")
     }
 
-    /// The table or view called `name`, as sessions without a transaction see it.
+    /// The table or view `name`, as seen by sessions without a transaction.
     pub(super) fn find_committed(&self, name: &str) -> Result<Option<Found>> {
         let tables = self.session_tables.read();
         let entry = tables.get_key_value(name).or_else(|| tables.iter().find(|(known, _)| same(known, name)));
@@ -165,7 +164,7 @@ impl Schema {
         let mut found = Vec::new();
         for name in entries(folder)?.into_iter().filter(|name| !name.starts_with('.')) {
             let path = folder.join(&name);
-            // A folder that cannot be read is listed as damaged rather than passed over, and hides no other.
+            // An unreadable folder is listed as damaged instead of being omitted, and hides no other.
             let is_table = Table::exists(&path).unwrap_or_else(|error| {
                 tracing::warn!(table = name, %error, "a folder cannot be read");
                 true
@@ -192,7 +191,7 @@ impl Schema {
         Ok(table)
     }
 
-    /// The table of Warpmill called `name`, if there is one.
+    /// The Warpmill table `name`, if there is one.
     pub(crate) fn warpmill_table(&self, name: &str) -> Result<Option<Arc<Table>>> {
         match self.find(name)? {
             Some(Found::Session(_, Entry::Warpmill(table))) => Ok(Some(table)),
@@ -201,7 +200,7 @@ impl Schema {
         }
     }
 
-    /// The kind of `name`; `None`: nothing.
+    /// The kind of `name`; `None` if it does not exist.
     pub(crate) fn kind(&self, name: &str) -> Result<Option<Kind>> {
         Ok(self.find(name)?.map(|found| found.kind()))
     }
@@ -233,7 +232,7 @@ impl Schema {
         self.shared.changed();
     }
 
-    /// Removes the session's own table or view called `name`, if there is one.
+    /// Removes the session's own table or view `name`, if there is one.
     pub(super) fn take(&self, name: &str) -> bool {
         let mut tables = self.session_tables.write();
         let before = tables.len();
@@ -260,7 +259,7 @@ impl Schema {
         }
     }
 
-    /// Adds or replaces a view: stored where there is a database, unless it is `temporary`.
+    /// Adds or replaces a view: stored if there is a database, unless it is `temporary`.
     pub(crate) fn put_view(&self, name: &str, view: View, temporary: bool) -> Result<()> {
         self.shared.check_no_transaction("CREATE VIEW")?;
         let Some(folder) = self.folder.as_ref().filter(|_| !temporary) else {
@@ -279,8 +278,8 @@ impl Schema {
         Ok(())
     }
 
-    /// Starts a table called `name` with new rows: in the schema's folder, or in memory where there is none. An existing
-    /// table of Warpmill is replaced when the writer commits, if it `goes`; pass the writer to [`Schema::commit`].
+    /// Starts a new table `name`: in the schema's folder, or in memory if there is none. The writer's commit replaces an existing Warpmill table if
+    /// it `goes`; pass the writer to [`Schema::commit`].
     pub(crate) fn build(
         &self,
         name: &str,
@@ -294,7 +293,7 @@ impl Schema {
             }
             Some(Found::Session(_, Entry::Warpmill(table))) => return Ok(table.replace(schema, options)?),
             Some(Found::Table(known)) => {
-                // Dropped since: there may be another one by now.
+                // Dropped meanwhile: another one may exist by now.
                 let dropped = || Err(FormatError::Replaced { table: name.to_string() }.into());
                 let path = self.table_path(&known);
                 return match self.open(&known).and_then(|table| Ok((table.snapshot()?, table))) {
@@ -329,31 +328,31 @@ impl Schema {
         }
     }
 
-    /// Starts a table in memory, of whichever name it is committed with.
+    /// Starts a table in memory, whose name is given at the commit.
     pub(crate) fn build_in_memory(&self, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
         Ok(Table::in_memory(Arc::clone(&schema)).replace(schema, options)?)
     }
 
-    /// Makes the rows of a writer from [`Schema::build`] the table called `name`.
+    /// Commits a writer from [`Schema::build`] as table `name`.
     ///
     /// # Errors
-    /// Another statement has made a table of that name meanwhile, or writes the one that is to go.
+    /// Another statement has created a table of that name meanwhile, or is writing the one to replace.
     pub(crate) fn commit(&self, name: &str, writer: TableWriter, existing: Existing) -> Result<()> {
         let table = Arc::clone(writer.table());
         writer.commit()?;
         self.committed(name, table, existing)
     }
 
-    /// Shows a table whose writer from [`Schema::build`] has committed.
+    /// Publishes a table whose writer from [`Schema::build`] has committed.
     ///
     /// # Errors
-    /// As [`Schema::commit`], of tables in memory.
+    /// The errors of [`Schema::commit`] for tables in memory.
     pub(crate) fn committed(&self, name: &str, table: Arc<Table>, existing: Existing) -> Result<()> {
         if self.put_in_transaction(name, &table, existing == Existing::Goes)? {
             return Ok(());
         }
         if table.path().is_some() {
-            // A foreign table of that name would hide the stored one, and one that was damaged may still be known.
+            // A foreign table of that name would hide the stored one, and a damaged one may still be known.
             self.take(name);
             self.opened.lock().retain(|known, _| !same(known, name));
             self.shared.changed();
@@ -392,7 +391,7 @@ impl Schema {
         Ok(names)
     }
 
-    /// All tables and views, by name. Of one that cannot be read only that is said.
+    /// All tables and views, by name. Unreadable ones are only marked as such.
     pub(super) fn infos(&self) -> Result<Vec<TableInfo>> {
         let infos = self.names()?.into_iter().map(|name| self.info(name));
         Ok(infos.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
@@ -459,7 +458,7 @@ pub(super) fn wrong_kind(name: &str, is: Kind) -> Error {
     Error::Catalog(format!("'{name}' is a {}, not a {}", is.word(), other.word()))
 }
 
-/// Whether a table is what keeps it from being opened, not the system.
+/// Whether an error is caused by the table itself, not by the system.
 fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Format(error) if !matches!(**error, FormatError::Io { .. } | FormatError::Locked { .. }))
 }

@@ -1,4 +1,4 @@
-//! Sequences: numbers that are given once, kept in files beside the tables where there is a database.
+//! Sequences: numbers that are returned once, stored in files beside the tables if there is a database.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use warpmill_format::table::leftovers;
 use super::{Schema, create_directory, io_error, plain};
 use crate::{Error, Result};
 
-/// The end of the name of a sequence's file.
+/// Suffix of a sequence's file.
 pub(super) const SUFFIX: &str = ".sequence";
-/// The end of the name of the file that is locked while a sequence gives numbers. It stays.
+/// Suffix of the file that is locked while a sequence advances. It is never removed.
 pub(super) const LOCK_SUFFIX: &str = ".sequence.lock";
 const FORMAT: &str = "warpmill sequence";
 const VERSION: u32 = 1;
@@ -27,11 +27,11 @@ pub(crate) struct Sequence {
     max: i64,
     cycle: bool,
     start: i64,
-    /// The number that is given next; `None`: all have been.
+    /// The next number; `None`: exhausted.
     next: Option<i64>,
 }
 
-/// The options of CREATE SEQUENCE; those that are `None` have their defaults.
+/// The options of CREATE SEQUENCE; `None` means the default.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SequenceOptions {
     pub(crate) start: Option<i64>,
@@ -42,10 +42,10 @@ pub(crate) struct SequenceOptions {
 }
 
 impl Sequence {
-    /// A sequence that has given no number yet.
+    /// A new sequence.
     ///
     /// # Errors
-    /// Options that leave no number, as PostgreSQL and DuckDB refuse them.
+    /// Options without any number, refused as in PostgreSQL and DuckDB.
     pub(crate) fn new(options: SequenceOptions) -> Result<Self> {
         let increment = options.increment.unwrap_or(1);
         let ascends = increment > 0;
@@ -66,7 +66,7 @@ impl Sequence {
         Ok(Self { format, version, increment, min, max, cycle, start, next: Some(start) })
     }
 
-    /// The next `count` numbers.
+    /// Takes the next `count` numbers.
     fn advance(&mut self, name: &str, count: usize) -> Result<Vec<i64>> {
         let first = if self.increment > 0 { self.min } else { self.max };
         let mut given = Vec::with_capacity(count);
@@ -84,7 +84,7 @@ impl Sequence {
 }
 
 impl Schema {
-    /// Adds or replaces a sequence: stored where there is a database, unless it is `temporary`.
+    /// Adds or replaces a sequence: stored if there is a database, unless it is `temporary`.
     pub(crate) fn put_sequence(&self, name: &str, sequence: Sequence, temporary: bool) -> Result<()> {
         self.shared.check_no_transaction("CREATE SEQUENCE")?;
         let name = name.to_lowercase();
@@ -101,16 +101,16 @@ impl Schema {
         Ok(())
     }
 
-    /// Whether there is a sequence of that name.
+    /// Whether the sequence exists.
     pub(crate) fn has_sequence(&self, name: &str) -> bool {
         let name = name.to_lowercase();
         self.sequences.lock().contains_key(&name) || self.sequence_path(&name).is_some_and(|path| path.exists())
     }
 
-    /// The next `count` numbers of a sequence, which nobody else gets.
+    /// Takes the next `count` numbers of a sequence; no other caller gets them.
     ///
     /// # Errors
-    /// There is no such sequence, it has no more numbers, or its file cannot be read or written.
+    /// The sequence does not exist or is exhausted, or its file cannot be read or written.
     pub(crate) fn next_values(&self, name: &str, count: usize) -> Result<Vec<i64>> {
         let name = name.to_lowercase();
         if let Some(sequence) = self.sequences.lock().get_mut(&name) {
@@ -130,7 +130,7 @@ impl Schema {
         Ok(given)
     }
 
-    /// Removes a sequence; `false`: there is none of that name.
+    /// Removes a sequence; returns false if it does not exist.
     pub(crate) fn remove_sequence(&self, name: &str) -> Result<bool> {
         self.shared.check_no_transaction("DROP SEQUENCE")?;
         let name = name.to_lowercase();
@@ -149,7 +149,7 @@ impl Schema {
     }
 }
 
-/// The file of a sequence, which no other process reads or writes for as long.
+/// The file of a sequence, locked against other processes.
 struct SequenceFile {
     path: PathBuf,
     _lock: File,

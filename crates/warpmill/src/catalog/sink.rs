@@ -19,7 +19,7 @@ use crate::session::constraints::Checks;
 use crate::settings::WarpmillOptions;
 use crate::{CommitGate, Error, WriteOptions};
 
-/// Appends rows to a table, or replaces them; all or nothing.
+/// Appends rows to a table, or replaces its rows; all or nothing.
 #[derive(Debug)]
 pub(crate) struct TableSink {
     /// The name of the table in errors.
@@ -27,7 +27,7 @@ pub(crate) struct TableSink {
     table: Arc<Table>,
     /// The version that the statement was planned for.
     planned: Arc<TableSnapshot>,
-    /// The schema without NOT NULL: the writer refuses NULLs, and names the column.
+    /// The schema without NOT NULL: the writer itself refuses NULLs, with the column's name.
     accepted: SchemaRef,
     overwrite: bool,
     /// The CHECK conditions of the table.
@@ -35,14 +35,14 @@ pub(crate) struct TableSink {
 }
 
 impl TableSink {
-    /// Of rows for `table`, which errors call `name`, as it is in version `planned`.
+    /// A sink for rows of `table` in version `planned`, named `name` in errors.
     pub(crate) fn new(name: &str, table: Arc<Table>, planned: Arc<TableSnapshot>, overwrite: bool) -> Self {
         let fields = planned.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let accepted = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         Self { name: name.to_string(), table, planned, accepted, overwrite, checks: None }
     }
 
-    /// The same with the table's CHECK conditions.
+    /// The same sink with the table's CHECK conditions.
     pub(crate) fn with_checks(self, checks: Option<Arc<Checks>>) -> Self {
         Self { checks, ..self }
     }
@@ -90,7 +90,7 @@ impl DataSink for TableSink {
     }
 }
 
-/// Lets a writer look at rows of the table that errors call `name`, with its CHECK conditions.
+/// Prepares a writer for the table named `name` in errors, with its CHECK conditions.
 pub(crate) fn guarded(writer: &mut TableWriter, name: &str, checks: Option<&Arc<Checks>>) {
     writer.call(name);
     if let Some(checks) = checks {
@@ -98,20 +98,20 @@ pub(crate) fn guarded(writer: &mut TableWriter, name: &str, checks: Option<&Arc<
     }
 }
 
-/// Rows of a row segment that an INSERT writes once more, with others, where there are many.
+/// Largest number of rows of a row segment that an INSERT merges with others, if there are many such.
 const SMALL_ROWS: usize = 16_384;
-/// Many of them: together they have no more rows than a full one.
+/// Number of such row segments that is many: together they fit a full one.
 const MANY: usize = 64;
 
-/// Whether the last row segments of a table, which small inserts have left, are many.
+/// Whether the table ends with many row segments from small inserts.
 fn has_many_small(base: &TableSnapshot) -> bool {
     let all = base.num_segments();
     all >= MANY && (all - MANY..all).all(|segment| base.segment_rows(segment) < SMALL_ROWS)
 }
 
-/// Bytes of a row segment that is being filled: a few of them are in memory at a time, which the session's limit holds for.
+/// Largest size of a row segment being filled, in bytes: a few of them are in memory at a time, which the session's limit covers.
 pub(crate) fn segment_bytes(options: &WarpmillOptions) -> usize {
-    /// Less would make segments that are slow to read.
+    /// Smaller segments would be slow to read.
     const LEAST: usize = 32 << 20;
     let most = WriteOptions::default().segment_bytes;
     (options.memory_limit / 8).clamp(LEAST, most)

@@ -1,13 +1,13 @@
-//! Names of tables that no text has: versions of a table, and a table with the numbers of its rows.
+//! Internal table names that no text can contain: versions of a table, and tables with row numbers.
 
 use super::{Schema, WarpmillTable};
 use crate::{Error, Result};
 
-/// The column of row numbers, of which no text has the name.
+/// The column of row numbers, whose name no text can contain.
 pub(crate) const ROW: &str = "\u{1}row";
-/// The beginning of a name for a table with that column.
+/// Prefix of the name of a table with that column.
 pub(crate) const NUMBERED: &str = "\u{1}numbered ";
-/// The beginning of a name for a version of a table: its number and its table follow.
+/// Prefix of the name of a table's version, followed by its number and its table.
 const VERSION: &str = "\u{1}version ";
 
 /// The name of version `version` of table `name`.
@@ -15,7 +15,7 @@ pub(crate) fn version_name(name: &str, version: u64) -> String {
     format!("{VERSION}{version} {name}")
 }
 
-/// The beginning of a name for the answer of DESCRIBE or SUMMARIZE, whose text follows.
+/// Prefix of the name for the result of DESCRIBE or SUMMARIZE, followed by the statement's text.
 const STATEMENT: &str = "\u{1}answer of ";
 
 /// The name of the table that is the answer of DESCRIBE or SUMMARIZE.
@@ -35,7 +35,7 @@ fn named_version(name: &str) -> Option<(u64, &str)> {
 }
 
 impl Schema {
-    /// A version of a table, or one with the numbers of its rows; `None`: it is the name of none.
+    /// A version of a table, or a table with row numbers; `None` for other names.
     pub(super) fn special(&self, name: &str) -> Result<Option<WarpmillTable>> {
         if let Some(name) = name.strip_prefix(NUMBERED) {
             let table = self.warpmill_table(name)?;

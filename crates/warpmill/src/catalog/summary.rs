@@ -32,7 +32,7 @@ pub(super) async fn answer(sql: &str, state: SessionState) -> Result<Arc<dyn Tab
     }
     let (mut schema, mut constraints) = (plan.schema().as_arrow().clone(), of_plan(&plan)?);
     if is_query(source.trim()) {
-        // Nothing is declared NOT NULL.
+        // No column is declared NOT NULL.
         let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         schema = Schema::new(fields.collect::<Vec<_>>());
         constraints = Arc::default();
@@ -46,7 +46,7 @@ async fn bound(state: &Arc<SessionState>, sql: &str) -> Result<LogicalPlan> {
     planning::run(async move { coerced(planning::bound(&own, &sql, &[]).await?, &own) }).await
 }
 
-/// The query that gives the rows of what DESCRIBE and SUMMARIZE are of: a query, or the name of a table.
+/// The query for the rows of a DESCRIBE or SUMMARIZE source: a query, or the name of a table.
 fn query_of(source: &str) -> String {
     if is_query(source) { source.to_string() } else { format!("FROM {source}") }
 }
@@ -57,7 +57,7 @@ pub(crate) fn is_query(source: &str) -> bool {
     source.starts_with('(') || ["select", "from", "with", "values", "pivot", "unpivot"].contains(&first.as_str())
 }
 
-/// Whether values of a type have a least and a greatest one here: not those with parts that may be NULL or have parts themselves.
+/// Whether SUMMARIZE shows the least and the greatest value of a type: not for nested types with nullable or nested parts.
 fn has_order(ty: &DataType) -> bool {
     match ty {
         ty if enums::is_enum(ty) => true,
@@ -69,7 +69,7 @@ fn has_order(ty: &DataType) -> bool {
     }
 }
 
-/// SUMMARIZE as a query: a row for each column. Quantiles are approximate, as DuckDB's are; the number of different values is exact.
+/// SUMMARIZE as a query: one row per column. Quantiles are approximate, as in DuckDB; the number of distinct values is exact.
 fn summary(query: &str, schema: &Schema) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let names: Vec<String> = (0..schema.fields().len()).map(|at| format!("c{at}")).collect();

@@ -1,7 +1,7 @@
-//! The transaction of a session: the tables that its statements have met, made and dropped since BEGIN.
+//! The transaction of a session: the tables that its statements have used, created and dropped since BEGIN.
 //!
-//! Each table is forked when a statement first names it: from then on the transaction reads that version, and what it writes itself. Views, macros,
-//! sequences, schemas and names of tables are not part of it: statements that change them are refused meanwhile.
+//! Each table is forked when a statement first names it: from then on the transaction sees that version, and its own writes. Views, macros,
+//! sequences, schemas and names of tables are not transactional: statements that change them are refused in a transaction.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use super::schema::{Entry, Found, Schema};
 use super::{Catalog, Shared, same};
 use crate::{Error, Result};
 
-/// The tables that a transaction knows under one name.
+/// A transaction's tables under one name.
 #[derive(Debug, Clone)]
 struct Known {
     schema: String,
     name: String,
-    /// The table that others see, forked; `None`: there is none.
+    /// The fork of the table that others see; `None`: there is none.
     forked: Option<Arc<Table>>,
     /// The table that the transaction sees; `None`: it has dropped it.
     now: Option<Arc<Table>>,
 }
 
 impl Known {
-    /// Whether the transaction sees a table there that others do not.
+    /// Whether the transaction sees a table that others do not.
     fn is_made(&self) -> bool {
         match (&self.forked, &self.now) {
             (Some(forked), Some(now)) => !Arc::ptr_eq(forked, now),
@@ -48,11 +48,11 @@ impl Known {
     }
 }
 
-/// The tables that a transaction knows.
+/// The tables of a transaction.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     known: Vec<Known>,
-    /// Whether a statement of it has failed: nothing of it is left, and it waits for its end.
+    /// Whether a statement of it has failed: its changes are undone, and it waits for its end.
     aborted: bool,
 }
 
@@ -61,7 +61,7 @@ impl Transaction {
         self.known.iter_mut().find(|known| known.schema == schema && known.name == name)
     }
 
-    /// Refuses whatever needs it, once it is aborted.
+    /// Fails if the transaction is aborted.
     fn check(&self) -> Result<()> {
         match self.aborted {
             true => Err(Error::Execution("the transaction was aborted by the error of a statement: ROLLBACK".into())),
@@ -75,15 +75,15 @@ impl Transaction {
 }
 
 impl Shared {
-    /// Does what is left of commits of several tables, whose writer may have died.
+    /// Finishes commits of several tables, whose writer may have died.
     pub(super) fn finish_commits(&self) -> Result<()> {
         Ok(self.database.as_deref().map_or(Ok(()), journal::finish)?)
     }
 
-    /// Refuses what a transaction could not take back.
+    /// Refuses changes that a transaction could not roll back.
     ///
     /// # Errors
-    /// There is a transaction.
+    /// A transaction is in progress.
     pub(super) fn check_no_transaction(&self, what: &str) -> Result<()> {
         match self.is_in_transaction() {
             true => Err(Error::NotImplemented(format!("{what} in a transaction: COMMIT or ROLLBACK comes first"))),
@@ -91,14 +91,14 @@ impl Shared {
         }
     }
 
-    /// Whether there is a transaction.
+    /// Whether a transaction is in progress.
     pub(super) fn is_in_transaction(&self) -> bool {
         self.transaction.lock().is_some()
     }
 }
 
 impl Schema {
-    /// The table or view called `name`, as the session's transaction sees it, if there is one.
+    /// The table or view `name`, as seen by the session's transaction, if there is one.
     pub(super) fn find(&self, name: &str) -> Result<Option<Found>> {
         self.shared.finish_commits()?;
         let mut transaction = self.shared.transaction.lock();
@@ -135,7 +135,7 @@ impl Schema {
         known.is_some_and(|known| known.forked.is_some())
     }
 
-    /// Shows a table to the session's transaction; `false`: there is none. `goes`: one of that name makes room.
+    /// Shows a table to the session's transaction; returns false if there is no transaction. `goes`: replaces a table of that name.
     pub(super) fn put_in_transaction(&self, name: &str, table: &Arc<Table>, goes: bool) -> Result<bool> {
         let mut transaction = self.shared.transaction.lock();
         let Some(transaction) = transaction.as_mut() else { return Ok(false) };
@@ -169,7 +169,7 @@ impl Schema {
     /// Drops a table that [`Schema::find`] has found in the transaction.
     ///
     /// # Errors
-    /// Another writer is at work on it, or has been since the transaction began.
+    /// Another writer is writing it, or has committed since the transaction began.
     pub(super) fn drop_in_transaction(&self, name: &str) -> Result<()> {
         let mut transaction = self.shared.transaction.lock();
         let known = transaction.as_mut().and_then(|transaction| transaction.of(self.name(), name));
@@ -184,7 +184,7 @@ impl Schema {
         Ok(())
     }
 
-    /// The names of a list of the schema's tables and views, as the transaction sees them.
+    /// Changes a list of the schema's tables and views to what the transaction sees.
     pub(super) fn seen_in_transaction(&self, names: Vec<String>) -> Vec<String> {
         let transaction = self.shared.transaction.lock();
         let Some(transaction) = transaction.as_ref() else { return names };
@@ -199,7 +199,7 @@ impl Schema {
         seen
     }
 
-    /// Takes what a transaction has committed into the session's names.
+    /// Takes over the committed tables of a transaction into the session's names.
     fn take_committed(&self, known: &Known) {
         self.opened.lock().retain(|name, _| !same(name, &known.name));
         let is_stored = known.tables().any(|table| table.path().is_some());
@@ -208,7 +208,7 @@ impl Schema {
             Some(made) if made.path().is_none() => self.put_table(&known.name, Arc::clone(made)),
             // A foreign table of that name would hide the stored one.
             Some(_) => drop(self.take(&known.name)),
-            // One that the transaction made and dropped had no name for others.
+            // A table that the transaction created and dropped had no name for others.
             None if is_stored || known.forked.is_none() => {}
             None => drop(self.take(&known.name)),
         }
@@ -219,7 +219,7 @@ impl Catalog {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// There is one.
+    /// A transaction is in progress.
     pub(crate) fn begin(&self) -> Result<()> {
         let mut transaction = self.shared.transaction.lock();
         if transaction.is_some() {
@@ -231,20 +231,20 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether there is a transaction.
+    /// Whether a transaction is in progress.
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.shared.is_in_transaction()
     }
 
-    /// Whether statements can run: there is no transaction that was aborted.
+    /// Checks that statements can run: no transaction is aborted.
     ///
     /// # Errors
-    /// There is.
+    /// The transaction is aborted.
     pub(crate) fn check_not_aborted(&self) -> Result<()> {
         self.shared.transaction.lock().as_ref().map_or(Ok(()), Transaction::check)
     }
 
-    /// Undoes what the transaction has done, if there is one, of which a statement has failed. It still has to be ended.
+    /// Undoes the changes of the transaction, if there is one, after a statement has failed. It still has to be ended.
     pub(crate) fn abort(&self) {
         let mut transaction = self.shared.transaction.lock();
         if let Some(transaction) = transaction.as_mut() {
@@ -254,13 +254,13 @@ impl Catalog {
         }
     }
 
-    /// Commits the transaction, if `may_commit` says so when nothing else is left to do. After an error, nothing of it has happened, except when making
-    /// it durable is what failed: then it may be there after a crash.
+    /// Commits the transaction, if `may_commit` returns true when everything else has been done. After an error nothing has changed, unless making
+    /// the commit durable failed: then it may be visible after a crash.
     ///
     /// # Errors
-    /// There is none; a statement of it has failed; what it was to write cannot be written.
+    /// There is no transaction; a statement of it has failed; its writes cannot be committed.
     pub(crate) fn commit(&self, may_commit: impl FnOnce() -> bool) -> Result<()> {
-        // Look-ups of names wait for the lock: they see all of the commit, or nothing.
+        // Look-ups of names wait for the lock: they see the whole commit, or nothing.
         let mut transaction = self.shared.transaction.lock();
         let Some(ending) = transaction.take() else {
             return Err(Error::Execution("cannot commit: no transaction is active".into()));
@@ -275,7 +275,7 @@ impl Catalog {
         let committed = commit(database.as_deref(), &changes, may_commit);
         if committed.is_ok() {
             for known in &ending.known {
-                // One that is gone since has no names.
+                // Tables of a schema that was dropped meanwhile have no names.
                 if let Ok(Some(schema)) = self.find_schema(&known.schema) {
                     schema.take_committed(known);
                 }
@@ -284,16 +284,16 @@ impl Catalog {
         drop(transaction);
         self.shared.changed();
         match committed {
-            // Another plan would not help.
+            // Planning again would not help.
             Err(FormatError::Replaced { table }) => Err(FormatError::Changed { table }.into()),
             committed => Ok(committed?),
         }
     }
 
-    /// Ends the transaction, of which nothing stays.
+    /// Rolls the transaction back.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no transaction.
     pub(crate) fn roll_back(&self) -> Result<()> {
         let Some(ending) = self.shared.transaction.lock().take() else {
             return Err(Error::Execution("cannot roll back: no transaction is active".into()));

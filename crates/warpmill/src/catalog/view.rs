@@ -15,12 +15,12 @@ use warpmill_format::FormatError;
 use crate::dialect::Subqueries;
 use crate::{Error, Result, planning};
 
-/// The end of the name of a view's file.
+/// Suffix of a view's file.
 pub(crate) const SUFFIX: &str = ".view";
 const FORMAT: &str = "warpmill view";
 const VERSION: u32 = 1;
 
-/// A view as it is stored.
+/// The stored form of a view.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct View {
     format: String,
@@ -65,10 +65,10 @@ impl View {
         }
     }
 
-    /// The meaning of the view now. The names in it are looked up as its text says, in the schema that it was made in.
+    /// The current meaning of the view. Names in it are looked up in the schema in which it was created.
     ///
     /// # Errors
-    /// Name the view, and what of its text does not hold any more.
+    /// The view, and the part of its text that is no longer valid.
     pub(crate) async fn provider(
         &self,
         schema: &str,
@@ -92,7 +92,7 @@ impl View {
     }
 }
 
-/// The query of the plan of CREATE VIEW, with the types that its readers are promised.
+/// The query of the plan of CREATE VIEW, with the types declared to its readers.
 pub(crate) fn meaning(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
     let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = plan else {
         return Err(Error::Other("its text is not CREATE VIEW".into()));
@@ -105,13 +105,13 @@ pub(crate) fn meaning(plan: LogicalPlan, state: &SessionState) -> Result<Logical
     }
 }
 
-/// The plan of a query with the types that its readers are promised.
+/// The plan of a query with the types declared to its readers.
 pub(super) fn coerced(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
     let rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypeCoercion::new()), Arc::new(Subqueries)];
     Ok(Analyzer::with_rules(rules).execute_and_check(plan, state.config_options(), |_, _| {})?)
 }
 
-/// An error of planning a view, with its name.
+/// Adds a view's name to an error of planning it.
 fn within(name: &str, error: Error) -> Error {
     match error {
         Error::Parse(text) => Error::Parse(format!("view '{name}': {text}")),

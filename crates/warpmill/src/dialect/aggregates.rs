@@ -1,4 +1,4 @@
-//! Aggregates of rows: the types that they are computed with, and those that DataFusion computes otherwise.
+//! Aggregates of rows: their argument types, and aggregates that differ from DataFusion's.
 
 mod histograms;
 mod kahan;
@@ -22,22 +22,22 @@ use super::extremes;
 use super::operators::convert;
 use super::types::{HUGEINT, MAX_WIDTH, digits, is_text, type_name};
 
-/// The functions that take the place of DataFusion's of the same names.
+/// The functions that replace DataFusion's with the same names.
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
     pairs::functions().chain(kahan::functions()).chain(histograms::functions()).collect()
 }
 
-/// The function that calls in texts are planned with, where it has more types than the one that computes them: see [`checked`].
+/// The function for planning calls in texts, if it accepts more types than the one that computes them: see [`checked`].
 pub(super) fn of_texts(name: &str) -> Option<Arc<AggregateUDF>> {
     static FUNCTIONS: LazyLock<Vec<Arc<AggregateUDF>>> = LazyLock::new(|| typed::functions().collect());
     FUNCTIONS.iter().find(|function| function.name() == name).cloned()
 }
 
-/// The arguments of an aggregate in the types that DuckDB computes with: sums of whole numbers are HUGEINT, those of decimals
-/// have the full width, and averages are DOUBLE (of exact sums, in programs).
+/// Converts an aggregate's arguments to DuckDB's types: sums of integers are HUGEINT, sums of decimals have the full width, and averages are DOUBLE
+/// (of exact sums, in programs).
 ///
 /// # Errors
-/// Arguments that DuckDB has no such function of.
+/// Argument types for which DuckDB has no such function.
 pub(super) fn arguments(function: &str, mut args: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
     check(function, &args, schema)?;
     if histograms::is_histogram(function) {
@@ -66,7 +66,7 @@ pub(super) fn arguments(function: &str, mut args: Vec<Expr>, schema: &DFSchema) 
     Ok(args)
 }
 
-/// Refuses arguments that DataFusion has the function of, and DuckDB has not.
+/// Refuses argument types that DataFusion supports and DuckDB does not.
 fn check(function: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     let none = || {
         let types = args.iter().map(|arg| Ok(type_name(&arg.get_type(schema)?))).collect::<Result<Vec<_>>>()?;
@@ -85,7 +85,7 @@ fn check(function: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     }
 }
 
-/// The arguments of an aggregate in a window with its filter in them, where it ignores NULLs: programs have no other filter there.
+/// The arguments of an aggregate in a window with its filter merged into them, if it ignores NULLs: programs have no other filter there.
 pub(super) fn filtered(function: &str, args: Vec<Expr>, filter: &mut Option<Box<Expr>>) -> Vec<Expr> {
     let ignores_nulls = matches!(function, "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or");
     match <[Expr; 1]>::try_from(args) {
@@ -98,9 +98,9 @@ pub(super) fn filtered(function: &str, args: Vec<Expr>, filter: &mut Option<Box<
     }
 }
 
-/// The function itself; for sums that may leave 128 bits, one that finds this out; for extremes of floats, one that orders them as DuckDB does.
+/// The function itself; for sums that may exceed 128 bits one that checks that; for extremes of floats one with DuckDB's order.
 pub(super) fn checked(func: Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema) -> Result<Arc<AggregateUDF>> {
-    /// Digits of values of which no table has enough rows for that.
+    /// Number of digits of values of which no table has enough rows to exceed 128 bits.
     const SAFE: u8 = 28;
     let [arg] = args else { return Ok(func) };
     let ty = arg.get_type(schema)?;
@@ -171,7 +171,7 @@ struct Sum {
     ty: DataType,
     total: i256,
     count: i64,
-    /// The number of times that each value came, where it counts once.
+    /// Number of occurrences of each value, for DISTINCT.
     distinct: Option<HashMap<i128, i64>>,
 }
 

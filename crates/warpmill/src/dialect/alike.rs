@@ -1,8 +1,8 @@
-//! Functions that take UUIDs and values of ENUMs beside other values, as statements are planned with them: those whose arguments have one type,
-//! those that make texts of all, and, where there are ENUMs, all that take texts.
+//! Functions that accept UUIDs and ENUM values together with other types during planning: functions whose arguments have a common type, functions
+//! that convert all arguments to texts, and, if there are ENUMs, all functions of texts.
 //!
-//! DataFusion finds no type for a UUID and a text while it plans a statement. When types are bound, arguments are cast, and DataFusion's own
-//! functions take the place of these.
+//! DataFusion finds no common type for a UUID and a text while it plans a statement. When types are bound, arguments are cast, and DataFusion's own
+//! functions replace these.
 
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ use datafusion::logical_expr::{
 use super::uuids::UUID;
 use super::{enums, own_casts};
 
-/// The function that calls in texts are planned with in the place of `function`: most of them are what they are. `has_enums`: values of the
-/// statement may be of ENUMs.
+/// The planning replacement of `function`; most functions are unchanged. `has_enums`: the statement may have ENUM values.
 pub(super) fn planned(function: Arc<ScalarUDF>, has_enums: bool) -> Arc<ScalarUDF> {
     let takes_values = has_enums && !function.signature().type_signature.supports_zero_argument();
     if !has_one_type(function.name()) && !makes_texts(function.name()) && !takes_values {
@@ -28,7 +27,7 @@ pub(super) fn planned(function: Arc<ScalarUDF>, has_enums: bool) -> Arc<ScalarUD
     Arc::new(ScalarUDF::from(Alike { plain: function, signature }))
 }
 
-/// A call of what [`planned`] has given, as one of the function itself.
+/// Replaces a call of a function from [`planned`] by one of the original function.
 pub(super) fn plain(call: ScalarFunction) -> ScalarFunction {
     match call.func.inner().downcast_ref::<Alike>() {
         Some(alike) => ScalarFunction { func: Arc::clone(&alike.plain), args: call.args },
@@ -41,12 +40,12 @@ fn makes_texts(name: &str) -> bool {
     matches!(name, "concat" | "concat_ws" | "format" | "printf")
 }
 
-/// Whether all arguments of a function have one type.
+/// Whether all arguments of a function have a common type.
 fn has_one_type(name: &str) -> bool {
     matches!(name, "coalesce" | "greatest" | "least" | "nullif" | "make_array")
 }
 
-/// Whether arguments of a function whose arguments have one type, or which makes texts of them, have types that only [`Alike`] takes.
+/// Whether a function with common or text arguments gets types that only [`Alike`] accepts.
 fn has_own<'t>(name: &str, mut types: impl Iterator<Item = &'t DataType>) -> bool {
     types.any(|ty| match makes_texts(name) {
         true => own_casts::is_within(ty),
@@ -54,7 +53,7 @@ fn has_own<'t>(name: &str, mut types: impl Iterator<Item = &'t DataType>) -> boo
     })
 }
 
-/// The type of values of ENUMs and others; where there is none, that of the first, until types are bound.
+/// The common type of ENUM and other values; without one, the first type, until types are bound.
 fn of_enums<'t>(types: impl Iterator<Item = &'t DataType>) -> DataType {
     types.fold(DataType::Null, |all, ty| match enums::common(&all, ty) {
         Some(both) => both,
@@ -63,7 +62,7 @@ fn of_enums<'t>(types: impl Iterator<Item = &'t DataType>) -> DataType {
     })
 }
 
-/// DataFusion's function, which also takes texts beside UUIDs and ENUMs.
+/// DataFusion's function, which also accepts texts together with UUIDs and ENUMs.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Alike {
     plain: Arc<ScalarUDF>,
@@ -87,7 +86,7 @@ impl ScalarUDFImpl for Alike {
         if has_own(self.name(), types.iter()) {
             return Ok(types.to_vec());
         }
-        // Other functions take the texts of values of ENUMs, as which they are bound later.
+        // Other functions get the texts of ENUM values, to which they are bound later.
         let given = enums::taken(self.name(), types);
         let fields: Vec<FieldRef> = given.iter().map(|ty| Arc::new(Field::new("", ty.clone(), true))).collect();
         let fields = fields_with_udf(&fields, self.plain.as_ref())?;

@@ -1,5 +1,4 @@
-//! Plans of SQL texts with DuckDB's types: every operand is converted to what DuckDB would convert it to, before DataFusion
-//! chooses for what is left.
+//! Binds plans of SQL texts to DuckDB's types: converts every operand as DuckDB would, before DataFusion coerces the rest.
 
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ use crate::asof::AsofJoin;
 use crate::recursion::Recursion;
 use crate::udf;
 
-/// `plan` with DuckDB's types. What it has them already, stays as it is.
+/// `plan` with DuckDB's types. Parts that have them already are not changed.
 pub(super) fn bind(plan: LogicalPlan) -> Result<LogicalPlan> {
     if outer::is_named(&plan)? {
         return outer::bound(plan);
@@ -53,7 +52,7 @@ pub(super) fn bound(e: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(e.transform_up(|e| expression(e, schema).map(Transformed::yes))?.data)
 }
 
-/// A node whose inputs are bound.
+/// A node with bound inputs.
 pub(super) fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
     if let LogicalPlan::Dml(dml) = plan {
         return inserted(dml);
@@ -91,7 +90,7 @@ pub(super) fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.recompute_schema()
 }
 
-/// An aggregation of which `grouping` names its keys, whose names are kept, as they are now.
+/// An aggregation whose keys `grouping` refers to by name; the names are kept.
 fn grouped(mut aggregate: Aggregate) -> Result<Aggregate> {
     let keys: Vec<Expr> = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().collect();
     let as_key = |e: Expr| {
@@ -111,13 +110,13 @@ fn grouped(mut aggregate: Aggregate) -> Result<Aggregate> {
     Ok(aggregate)
 }
 
-/// `e` bound, under the name that it has.
+/// `e`, bound, under its original name.
 fn named(e: Expr, names: &NamePreserver, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if matches!(e, Expr::GroupingSet(_)) {
         return e.map_children(|key| named(key, names, schema));
     }
     let name = names.save(&e);
-    // Parameters of lambdas have the types that columns had before, and lists may have others once they are bound.
+    // Parameters of lambdas have the types that columns had before binding, and lists may have other types afterwards.
     let has_lambdas = e.exists(|e| Ok(matches!(e, Expr::HigherOrderFunction(_))))?;
     let typed =
         |e: Expr| -> Result<Expr> { if has_lambdas { Ok(e.resolve_lambda_variables(schema)?.data) } else { Ok(e) } };
@@ -125,8 +124,8 @@ fn named(e: Expr, names: &NamePreserver, schema: &DFSchema) -> Result<Transforme
     Ok(Transformed::yes(name.restore(typed(e)?)))
 }
 
-/// A list of rows whose columns of numbers have the types that their values have in common: DataFusion takes whole constants for
-/// BIGINT, and makes floats beside decimals decimals.
+/// A VALUES list whose numeric columns have the common types of their values: DataFusion considers integer constants as BIGINT, and converts decimals
+/// to floats beside floats.
 fn listed(list: Values) -> Result<LogicalPlan> {
     let nothing = DFSchema::empty();
     let mut retyped = vec![];
@@ -157,7 +156,7 @@ pub(super) fn with_texts_read(mut dml: DmlStatement) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Dml(dml))
 }
 
-/// Rows for a table, whose texts are read as the numbers that they are for: `'nan'` stands beside whole numbers in a column of floats.
+/// VALUES for a table: texts among numbers are read as numbers, such as `'nan'` in a column of floats.
 fn texts_read(plan: LogicalPlan) -> Result<LogicalPlan> {
     match plan {
         LogicalPlan::Projection(mut projection) => {
@@ -179,12 +178,12 @@ fn texts_read(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// Whether a value of a list is a text that is read as what the others are.
+/// Whether a value of a list is a text constant that is read as the type of the others.
 fn is_text_constant(value: &Expr) -> bool {
     matches!(value, Expr::Literal(constant, _) if is_text(&constant.data_type()))
 }
 
-/// A value of a list without the cast to its column's type `ty` that DataFusion has put around it: casts of the text are marked.
+/// A value of a list without DataFusion's cast to its column's type `ty`: casts in the text are marked.
 fn as_given<'e>(value: &'e Expr, ty: &DataType) -> &'e Expr {
     match value {
         Expr::Cast(cast) if cast.field.data_type() == ty => match cast.expr.get_type(&DFSchema::empty()) {
@@ -195,7 +194,7 @@ fn as_given<'e>(value: &'e Expr, ty: &DataType) -> &'e Expr {
     }
 }
 
-/// An INSERT whose rows have the types of the table.
+/// An INSERT whose rows have the table's types.
 fn inserted(mut dml: DmlStatement) -> Result<LogicalPlan> {
     if matches!(dml.op, WriteOp::Insert(_)) {
         let types: Vec<DataType> = dml.target.schema().fields().iter().map(|field| field.data_type().clone()).collect();
@@ -206,7 +205,7 @@ fn inserted(mut dml: DmlStatement) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Dml(dml))
 }
 
-/// `plan` with columns of these types, cast as DuckDB casts.
+/// `plan` with columns cast to these types by DuckDB's rules.
 pub(super) fn retyped(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
     if schema.fields().iter().zip(types).all(|(field, ty)| field.data_type() == ty) {
@@ -234,7 +233,7 @@ fn keys(mut join: Join) -> Result<Join> {
     Ok(join)
 }
 
-/// Both sides of a comparison, in one type.
+/// Converts both sides of a comparison to one type.
 fn alike(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Result<(Expr, Expr)> {
     let (left, right) = comparable(left, right, equality, schema)?;
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
@@ -258,7 +257,7 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
         },
         Expr::Cast(Cast { expr, field }) => casts::bind(*expr, field.data_type(), false, schema),
         Expr::TryCast(TryCast { expr, field }) => casts::bind(*expr, field.data_type(), true, schema),
-        // DataFusion's logical and physical forms of these disagree about whether they may be NULL.
+        // DataFusion's logical and physical forms of these disagree about nullability.
         Expr::IsTrue(of) if is_boolean(&of, schema) => Ok(as_truth_value(of, Operator::IsNotDistinctFrom, true)),
         Expr::IsFalse(of) if is_boolean(&of, schema) => Ok(as_truth_value(of, Operator::IsNotDistinctFrom, false)),
         Expr::IsNotTrue(of) if is_boolean(&of, schema) => Ok(as_truth_value(of, Operator::IsDistinctFrom, true)),
@@ -285,7 +284,7 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             Ok(Expr::AggregateFunction(AggregateFunction { func, params }))
         }
         Expr::WindowFunction(mut window) => {
-            // DataFusion has no ranges of UUIDs, but of texts, which have their order.
+            // DataFusion has no RANGE frames of UUIDs, but has them for texts, whose order is the same.
             for key in &mut window.params.order_by {
                 if key.expr.get_type(schema)? == uuids::UUID {
                     key.expr = casts::bind(std::mem::take(&mut key.expr), &DataType::Utf8, false, schema)?;
@@ -312,7 +311,7 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
     }
 }
 
-/// A value that is matched with a pattern: of an ENUM, its text.
+/// A value for pattern matching: for an ENUM, its text.
 fn as_text(e: Box<Expr>, schema: &DFSchema) -> Result<Box<Expr>> {
     match enums::is_enum(&e.get_type(schema)?) {
         true => casts::bind(*e, &DataType::Utf8, false, schema).map(Box::new),
@@ -370,8 +369,8 @@ pub(super) fn comparable(left: Expr, right: Expr, equality: bool, schema: &DFSch
     })
 }
 
-/// The type to compare two values in, where DataFusion would choose another: with floating-point numbers, and with texts,
-/// of which constants are read as what they are compared with.
+/// The type for comparing two values, if it differs from DataFusion's choice: with floating-point numbers, and with texts, of which constants are
+/// read as the other side's type.
 fn compared(left: (&Expr, &DataType), right: (&Expr, &DataType), equality: bool) -> Result<Option<DataType>> {
     let ((left, lt), (right, rt)) = (left, right);
     castable::check_pair(lt, rt)?;
@@ -428,7 +427,7 @@ fn members(list: InList, schema: &DFSchema) -> Result<Expr> {
     if enums::is_enum(&ty) {
         ty = DataType::Utf8;
     }
-    // Exact numbers stay with DataFusion, unless others among them ask for more.
+    // Exact numbers stay with DataFusion, unless other operands require more.
     let is_exact = |e: &Expr| e.get_type(schema).is_ok_and(|other| other == own || digits(&other).is_some());
     if ty == own && !is_float(&own) && list.iter().all(is_exact) {
         return Ok(Expr::InList(InList { expr, list, negated }));
@@ -466,7 +465,7 @@ fn member(membership: InSubquery, schema: &DFSchema) -> Result<Expr> {
     Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }))
 }
 
-/// `subquery` with a name for its only column that no column in it has: casts of that stand beside what the query is joined by.
+/// `subquery` with a unique name for its only column, so that casts of it can be used in the join.
 fn member_column(subquery: Arc<LogicalPlan>) -> Result<LogicalPlan> {
     const NAME: &str = "__member";
     match Arc::unwrap_or_clone(subquery) {
@@ -491,7 +490,7 @@ fn branched(mut case: Case, schema: &DFSchema) -> Result<Expr> {
         }
         let plain = base.get_type(schema)?;
         let same = |when: &Expr| matches!(when, Expr::BinaryExpr(eq) if *eq.left == *base);
-        // DataFusion looks constants up among those of WHEN, but for UUIDs; values of ENUMs are no constants.
+        // DataFusion looks constants up among those of WHEN, except UUIDs; ENUM values are not constants.
         let looks_up = plain != uuids::UUID && !enums::is_enum(&plain);
         if looks_up && (case.when_then_expr.iter().all(|(when, _)| same(when)) || !is_number(&plain)) {
             for (when, _) in &mut case.when_then_expr {

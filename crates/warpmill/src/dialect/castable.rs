@@ -1,4 +1,4 @@
-//! The pairs of types that there are casts between, and what becomes of values where there is none.
+//! The pairs of types with casts, and the results of missing casts.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::types::{is_number, is_text, type_name};
 use super::uuids::BYTES;
 use super::{enums, own_casts};
 
-/// What values are to casts.
+/// Kinds of types with respect to casts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Of NULLs and texts, and what DuckDB has not: whoever computes the cast knows.
+    /// NULLs, texts, and types that DuckDB lacks: decided by the computation of the cast.
     Any,
     Number,
     Uuid,
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// The elements of a list's type.
+/// The element type of a list type.
 fn element(ty: &DataType) -> Option<&FieldRef> {
     use DataType::{FixedSizeList, LargeList, LargeListView, List, ListView};
     match ty {
@@ -59,7 +59,7 @@ fn element(ty: &DataType) -> Option<&FieldRef> {
     }
 }
 
-/// Whether DuckDB has a cast from one type to the other. A number is no moment, no time and no bytes, whatever units it may count.
+/// Whether DuckDB has a cast between two types. Numbers cannot be cast to timestamps, times and blobs.
 pub(super) fn exists(from: &DataType, to: &DataType) -> bool {
     use Kind::{Any, Bytes, Date, Moment, Time, Timestamp, Uuid};
     match (from, to) {
@@ -88,7 +88,7 @@ pub(super) fn exists(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Refuses two types whose values are compared or mixed, where neither can become the other.
+/// Refuses to compare or mix two types without a cast in either direction.
 pub(super) fn check_pair(left: &DataType, right: &DataType) -> Result<()> {
     let fits = match own_casts::has_enums(left) || own_casts::has_enums(right) {
         true => enums::common(left, right).is_some(),
@@ -100,8 +100,7 @@ pub(super) fn check_pair(left: &DataType, right: &DataType) -> Result<()> {
     plan_err!("values of the types {} and {} are neither compared nor mixed", type_name(left), type_name(right))
 }
 
-/// The values of a cast that does not exist: NULL where they are NULL, as are the elements of lists; else an error, or NULL of
-/// `TRY_CAST`.
+/// The result of a missing cast: NULL for NULLs, also for NULL elements of lists; otherwise an error, or NULL for `TRY_CAST`.
 pub(super) fn refused(array: &ArrayRef, to: &DataType, try_cast: bool) -> Result<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::List(_), DataType::List(element)) => elements::<i32>(array, element, try_cast),

@@ -1,4 +1,4 @@
-//! Casts: which there are, how values are rounded, read and written, and when that fails.
+//! Casts: supported pairs, rounding, parsing, formatting, and failures.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::dialect::text;
 /// Microseconds of a day.
 const DAY: i64 = 86_400_000_000;
 
-/// `e` as `to`, as DuckDB casts it. What may round or fail is not optimized away.
+/// Casts `e` to `to` by DuckDB's rules. Casts that may round or fail are protected from optimization.
 pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) -> Result<Expr> {
     let from = e.get_type(schema)?;
     if from != *to
@@ -107,7 +107,7 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
     })
 }
 
-/// `e` as a value of type `to`, where Arrow has no cast: of a constant, a constant.
+/// `e` cast to type `to`, without an Arrow cast; folds constants.
 fn own(e: Expr, to: &DataType, try_cast: bool) -> Result<Expr> {
     Ok(match &e {
         Expr::Literal(value, _) => {
@@ -117,17 +117,17 @@ fn own(e: Expr, to: &DataType, try_cast: bool) -> Result<Expr> {
     })
 }
 
-/// `e`, which has UUIDs in it, with the type `to`, which differs in metadata of fields at most.
+/// Changes the type of `e`, which contains UUIDs, to `to`, which differs at most in field metadata.
 pub(super) fn with_fields(e: Expr, to: &DataType) -> Expr {
     convert(How::Own, to.clone(), false, e)
 }
 
-/// The position of a value of an ENUM, NULL where that is.
+/// The position of an ENUM value; NULL for NULL.
 pub(super) fn position(e: Expr) -> Expr {
     convert(How::Position, DataType::UInt32, false, e)
 }
 
-/// Whether DuckDB writes values of a type in its own way.
+/// Whether DuckDB formats values of a type in its own way.
 pub(super) fn is_written_otherwise(ty: &DataType) -> bool {
     use DataType::{Binary, BinaryView, Date32, Duration, Interval, LargeBinary, Time32, Time64, Timestamp};
     written::has_parts(ty)
@@ -146,14 +146,14 @@ pub(super) fn is_written_otherwise(ty: &DataType) -> bool {
         )
 }
 
-/// A conversion that Arrow has not, or does otherwise.
+/// A conversion that Arrow lacks, or does differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum How {
     /// The nearest whole number, the even one of two.
     Even,
-    /// The nearest moment of a coarser unit, of two the one farther from 1970.
+    /// The nearest timestamp in a coarser unit; ties away from 1970.
     Nearest,
-    /// The nearest FLOAT; a number that is larger than all of them is none.
+    /// The nearest FLOAT; an error for larger numbers.
     Narrow,
     /// Text as a number.
     Read,
@@ -161,15 +161,15 @@ enum How {
     Moment,
     /// Text as bytes.
     Bytes,
-    /// Values of types that Arrow has no casts of, also within other values.
+    /// Values of types without Arrow casts, also nested ones.
     Own,
-    /// The position of a value of an ENUM.
+    /// The position of an ENUM value.
     Position,
     /// A value as text.
     Write,
     /// A struct with other names of fields.
     Rename,
-    /// There is no cast: an error of whatever is not NULL.
+    /// No cast: an error for every non-NULL value.
     Never,
 }
 
@@ -189,7 +189,7 @@ pub(super) fn reads_moment(call: &ScalarFunction) -> bool {
     call.func.inner().downcast_ref::<Convert>().is_some_and(|convert| convert.how == How::Moment)
 }
 
-/// The result of a function of one argument: of a constant, a constant.
+/// The result of a function of one argument; folds constants.
 pub(super) fn of_one(
     args: &[ColumnarValue],
     function: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
@@ -217,7 +217,7 @@ impl ScalarUDFImpl for Convert {
             How::Nearest => "round_moment",
             How::Narrow => "narrow_float",
             How::Read => "read_number",
-            // Programs have these two.
+            // Programs support these two.
             How::Moment if self.try_cast => "try_read_moment",
             How::Moment => "read_moment",
             How::Bytes => "read_bytes",
@@ -303,7 +303,7 @@ impl Convert {
 
     fn read(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let texts = strict_cast(array, &DataType::Utf8)?;
-        // Arrow reads numbers alike; of decimals it does not round all.
+        // Arrow parses numbers in the same way, except that it does not round all decimals.
         if !is_decimal(&self.to) {
             let numbers = arrow::compute::cast(&texts, &self.to)?;
             if numbers.null_count() == texts.null_count() {
@@ -332,12 +332,12 @@ impl Convert {
 /// The name of [`shown`], which no text has.
 pub(super) const SHOWN: &str = "cast\u{1f}shown";
 
-/// A function that gives its argument, a cast, and whose name has that cast in it. [`unmarked`] takes its calls away.
+/// An identity function for a cast that keeps the cast in its name. [`unmarked`] removes its calls.
 pub(super) fn shown() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(Shown { signature: Signature::any(1, Volatility::Immutable) }))
 }
 
-/// What is in the place of a call of [`shown`].
+/// The argument of a call of [`shown`].
 pub(super) fn unmarked(function: &ScalarFunction) -> Option<&Expr> {
     function.func.inner().downcast_ref::<Shown>().and_then(|_| function.args.first())
 }
@@ -385,7 +385,7 @@ fn even(array: &ArrayRef) -> Result<ArrayRef> {
     strict_cast(&(Arc::new(rounded) as ArrayRef), array.data_type())
 }
 
-/// Moments as those of a coarser unit.
+/// Timestamps converted to a coarser unit.
 fn nearest(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let per_second = |ty: &DataType| match ty {
         DataType::Timestamp(TimeUnit::Second, _) => 1,

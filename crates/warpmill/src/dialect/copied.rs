@@ -1,4 +1,4 @@
-//! Columns of COPY ... TO in the form that makes DataFusion write what DuckDB writes: names of folders, lines of CSV and of JSON.
+//! Prepares columns of COPY ... TO so that DataFusion writes DuckDB's output: folder names, CSV and JSON lines.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::library::{self, csv_field};
 use super::{casts, outside, states};
 use crate::catalog::hive;
 
-/// A COPY of which DataFusion writes only texts, where it would write others than DuckDB.
+/// A COPY with texts where DataFusion's format differs from DuckDB's.
 pub(super) fn written(copy: CopyTo) -> Result<CopyTo> {
     let is_left = |option: &String| option.ends_with("_format") || option.ends_with("quote_style");
     let copy = partitioned(plain(copy)?)?;
@@ -27,7 +27,7 @@ pub(super) fn written(copy: CopyTo) -> Result<CopyTo> {
     }
 }
 
-/// `copy` of the structs and values that states are shown as, and of the texts of ENUMs.
+/// `copy` with states as structs and values, and ENUMs as texts.
 fn plain(copy: CopyTo) -> Result<CopyTo> {
     let schema = Arc::clone(copy.input.schema());
     let plain = |ty: &DataType| outside::without_enums(&states::plain(ty));
@@ -46,7 +46,7 @@ fn is_file(url: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(name, extension)| !name.is_empty() && !extension.is_empty())
 }
 
-/// `copy` of other columns under the names that there are.
+/// `copy` with converted columns under the same names.
 fn with_columns(copy: CopyTo, value: impl Fn(&str, Expr) -> Result<Expr>) -> Result<CopyTo> {
     let columns = copy.input.schema().columns().into_iter().map(|column| {
         let name = column.name.clone();
@@ -57,7 +57,7 @@ fn with_columns(copy: CopyTo, value: impl Fn(&str, Expr) -> Result<Expr>) -> Res
     Ok(CopyTo::new(Arc::new(input), copy.output_url, copy.partition_by, copy.file_type, copy.options))
 }
 
-/// The columns that folders are called by as texts, with a name for NULL: DataFusion takes NULL for 0.
+/// Partition columns as texts, with a name for NULL, which DataFusion would write as 0.
 fn partitioned(copy: CopyTo) -> Result<CopyTo> {
     if copy.partition_by.is_empty() {
         return Ok(copy);
@@ -69,7 +69,7 @@ fn partitioned(copy: CopyTo) -> Result<CopyTo> {
     })
 }
 
-/// Columns whose fields say that they are of UUIDs, for formats of types.
+/// Columns whose fields mark UUIDs, for typed formats.
 fn with_uuids(copy: CopyTo) -> Result<CopyTo> {
     let own = Arc::clone(copy.input.schema().inner());
     let given = outside::given_schema(&own, outside::Form::Extension);
@@ -90,7 +90,7 @@ fn with_uuids(copy: CopyTo) -> Result<CopyTo> {
     })
 }
 
-/// The fields of CSV as they are written: an empty text is in quotes, NULL is not.
+/// Formats the fields of CSV: an empty text is quoted, NULL is not.
 fn fields(mut copy: CopyTo) -> Result<CopyTo> {
     let option = |name: &str, otherwise: &str| {
         let found = copy.options.get(&format!("format.{name}"));
@@ -113,7 +113,7 @@ fn fields(mut copy: CopyTo) -> Result<CopyTo> {
     })
 }
 
-/// Moments as they are written, in JSON that DataFusion writes.
+/// Formats timestamps for JSON that DataFusion writes.
 fn moments(copy: CopyTo) -> Result<CopyTo> {
     let schema = Arc::clone(copy.input.schema());
     with_columns(copy, |name, column| match column.get_type(&schema)? {
@@ -122,7 +122,7 @@ fn moments(copy: CopyTo) -> Result<CopyTo> {
     })
 }
 
-/// Objects of JSON with all columns: DataFusion leaves those out that are NULL.
+/// JSON objects with all columns: DataFusion omits those that are NULL.
 fn lines(mut copy: CopyTo) -> Result<CopyTo> {
     let columns = copy.input.schema().columns().into_iter();
     let parts = columns.flat_map(|column| [lit(column.name.as_str()), Expr::Column(column)]).collect();

@@ -19,11 +19,11 @@ use super::types;
 use crate::Error;
 use crate::catalog::{CATALOG, Defined, MAIN, Schema, same};
 
-/// The types that a statement may name: without a schema, those of the default schema, then those of the main one.
+/// The types that a statement may name: without a schema, those of the default schema, then those of the main schema.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CustomTypes {
     catalog: Option<Arc<dyn CatalogProvider>>,
-    /// The schemas of types that are named without one, by their names in lower case.
+    /// The schemas of unqualified types by lower-case name.
     schemas: HashMap<String, Arc<dyn SchemaProvider>>,
 }
 
@@ -44,7 +44,7 @@ impl CustomTypes {
         Ok(Self { catalog: Some(catalog), schemas })
     }
 
-    /// Whether `statement` may have values of one of them.
+    /// Whether `statement` may use one of them.
     pub(super) fn are_in(&self, statement: &Statement) -> bool {
         let Statement::Statement(statement) = statement else { return !self.schemas.is_empty() };
         let names_schema = |e: &Expr| match e {
@@ -58,7 +58,7 @@ impl CustomTypes {
         !self.schemas.is_empty() || visit_expressions(&**statement, names_schema).is_break()
     }
 
-    /// The type called `name`; `None`: there is none. Only those that are named are read.
+    /// The type `name`; `None` if it does not exist. Reads only definitions that are used.
     pub(super) fn called(&self, name: &ObjectName) -> Result<Option<DataType>> {
         let parts: Option<Vec<&str>> = name.0.iter().map(|part| Some(part.as_ident()?.value.as_str())).collect();
         let schema = |name: &str| self.catalog.as_ref()?.schema(name);
@@ -77,19 +77,19 @@ fn own(provider: &Arc<dyn SchemaProvider>) -> Option<&Schema> {
     (&**provider as &dyn SchemaProvider).downcast_ref::<Schema>()
 }
 
-/// The type that a text names, as the parser reads it.
+/// Parses the name of a type.
 pub(super) fn parsed(text: &str) -> Result<SqlType> {
     let parser = Parser::new(&DuckDbDialect).try_with_sql(text);
     let parsed = parser.and_then(|mut parser| parser.parse_data_type());
     parsed.map_err(|error| DataFusionError::from(Error::Parse(format!("{error} (of {text})"))))
 }
 
-/// The type that the text of a definition names.
+/// The type in the text of a definition.
 pub(crate) fn type_of(text: &str) -> Result<DataType> {
     types::whole(&parsed(text)?, &CustomTypes::default())
 }
 
-/// Whether a name is that of a type without being made.
+/// Whether a name is a type without a user definition.
 pub(crate) fn is_type(name: &str) -> bool {
     parsed(name).is_ok_and(|parsed| match &parsed {
         SqlType::Custom(..) => matches!(types::named(&parsed, &CustomTypes::default()), Ok(Some(_))),
@@ -97,7 +97,7 @@ pub(crate) fn is_type(name: &str) -> bool {
     })
 }
 
-/// Whether an expression casts to the type called `name`, or to one that has it within.
+/// Whether an expression casts to the type `name`, or to one that contains it.
 pub(crate) fn casts_to(e: &Expr, name: &str) -> bool {
     let cast = |e: &Expr| match e {
         Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) if names(data_type, name) => {
@@ -108,7 +108,7 @@ pub(crate) fn casts_to(e: &Expr, name: &str) -> bool {
     visit_expressions(e, cast).is_break()
 }
 
-/// Whether a type is the one called `name`, or has it within.
+/// Whether a type is the one called `name`, or contains it.
 fn names(ty: &SqlType, name: &str) -> bool {
     match ty {
         SqlType::Custom(own, _) => {

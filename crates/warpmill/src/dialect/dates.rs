@@ -19,7 +19,7 @@ use super::library;
 use super::operators::{Op, call};
 use super::types::{self, TIMESTAMP, is_number};
 
-/// `left op right` where a date is an operand; `None` where DataFusion means what DuckDB means.
+/// `left op right` with a date operand; `None` if DataFusion's meaning is DuckDB's.
 pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataType)) -> Result<Option<Expr>> {
     use DataType::{Date32, Int32, Int64, Interval, Timestamp};
     let ((l, lt), (r, rt)) = (left, right);
@@ -56,7 +56,7 @@ pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataT
     }))
 }
 
-/// A date as the number of its days, or back.
+/// Converts a date to its number of days, or back.
 fn recounted(e: Expr, to: DataType) -> Expr {
     kept::kept(cast(kept::counted(e), to))
 }
@@ -71,8 +71,8 @@ fn small(e: &Expr) -> Expr {
     }
 }
 
-/// A moment that is a constant at midnight, as the date that a date is compared with instead: statistics and encodings know
-/// dates. A literal with metadata stays where it is: it stands for others, which may be at another time of the day.
+/// A constant timestamp at midnight as a date for a comparison with a date, because statistics and encodings support dates. A literal with metadata
+/// is not converted: it is a parameter, whose values may be at another time of day.
 pub(super) fn midnight(e: &Expr) -> Option<Expr> {
     const DAY: i64 = 86_400_000_000;
     let constant = match e {
@@ -93,7 +93,7 @@ pub(super) fn midnight(e: &Expr) -> Option<Expr> {
     }
 }
 
-/// The date of a moment at midnight; an error for other moments.
+/// The date of a timestamp at midnight; an error for other timestamps.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct DateAtMidnight {
     signature: Signature,
@@ -124,12 +124,12 @@ impl ScalarUDFImpl for DateAtMidnight {
     }
 }
 
-/// Whether a call is one that [`midnight`] has put in the place of a constant.
+/// Whether a call was inserted by [`midnight`] for a constant.
 pub(super) fn is_date_at_midnight(call: &ScalarFunction) -> bool {
     call.func.inner().downcast_ref::<DateAtMidnight>().is_some()
 }
 
-/// `date_part` and `date_trunc` with the types that DuckDB gives them; `None` for other functions.
+/// `date_part` and `date_trunc` with DuckDB's types; `None` for other functions.
 pub(super) fn function(function: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
     let [field, at] = function.args.as_slice() else { return Ok(None) };
     let Expr::Literal(name, _) = field else { return Ok(None) };
@@ -198,8 +198,8 @@ fn zoned(zone: &str) -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into()))
 }
 
-/// `timezone(zone, moment)`, which `AT TIME ZONE` stands for: what clocks of the zone show at a moment, or the moment at
-/// which they show a time. [`function`] replaces its calls.
+/// `timezone(zone, timestamp)`, the form of `AT TIME ZONE`: the local time of a zone at an instant, or the instant of a local time. [`function`]
+/// replaces its calls.
 pub(super) fn timezone() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(TimeZone { signature: Signature::any(2, Volatility::Immutable) }))
 }

@@ -1,5 +1,5 @@
-//! Values of ENUMs ([`warpmill_format::enums`]) in expressions: those of one ENUM are compared by their positions; beside values of other types,
-//! those of another ENUM included, a value is the text of its member.
+//! ENUM values ([`warpmill_format::enums`]) in expressions: values of one ENUM are compared by position; together with other types, including other
+//! ENUMs, a value is the text of its member.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::types::{self, is_text, type_name};
 /// The type with these members.
 ///
 /// # Errors
-/// A member that is there twice; none.
+/// A duplicate member; no members.
 pub(super) fn data_type(members: &[String]) -> Result<DataType> {
     let mut known = HashSet::new();
     if let Some(twice) = members.iter().find(|member| !known.insert(member.as_str())) {
@@ -42,7 +42,7 @@ pub(super) fn name(members: &[String]) -> String {
     format!("ENUM({})", members.join(", "))
 }
 
-/// The positions of values, NULL where these are.
+/// The positions of values, NULL for NULLs.
 pub(super) fn positions(array: &ArrayRef) -> Result<UInt32Array> {
     match enums::positions(array) {
         Some(positions) => Ok(positions),
@@ -63,8 +63,7 @@ pub(super) fn texts(array: &ArrayRef) -> Result<StringArray> {
     positions(array)?.iter().map(|position| position.map(text).transpose()).collect()
 }
 
-/// The type of values of which some have this type and some the other, where one has values of ENUMs in it: texts stand for those of different
-/// ENUMs. `None`: there is none, or neither has any.
+/// The common type of two types that contain ENUM values: texts for different ENUMs. `None`: there is none, or neither contains any.
 pub(super) fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     (has_enums(left) || has_enums(right)).then(|| unified(left, right)).flatten()
 }
@@ -99,7 +98,7 @@ fn unified(left: &DataType, right: &DataType) -> Option<DataType> {
     })
 }
 
-/// Both sides of a comparison as the positions of their values, where they are of one ENUM.
+/// Replaces both sides of a comparison by positions, if they belong to one ENUM.
 pub(super) fn positioned(left: Expr, right: Expr, schema: &DFSchema) -> Result<(Expr, Expr)> {
     let ty = left.get_type(schema)?;
     match is_enum(&ty) && right.get_type(schema)? == ty {
@@ -108,7 +107,7 @@ pub(super) fn positioned(left: Expr, right: Expr, schema: &DFSchema) -> Result<(
     }
 }
 
-/// Refuses what takes a value of an ENUM for the struct that it is.
+/// Refuses field access to ENUM values, which are structs internally.
 pub(super) fn check_access(call: &ScalarFunction, schema: &DFSchema) -> Result<()> {
     match (call.func.name(), call.args.as_slice()) {
         ("get_field", [of, ..]) => match of.get_type(schema)? {
@@ -119,7 +118,7 @@ pub(super) fn check_access(call: &ScalarFunction, schema: &DFSchema) -> Result<(
     }
 }
 
-/// Refuses rows of the fields of structs where these are values of an ENUM.
+/// Refuses unnesting the fields of ENUM values.
 pub(super) fn check_unnest(unnest: &Unnest) -> Result<()> {
     let fields = unnest.struct_type_columns.iter().map(|&column| unnest.input.schema().field(column));
     match fields.into_iter().find(|field| is_enum(field.data_type())) {
@@ -128,7 +127,7 @@ pub(super) fn check_unnest(unnest: &Unnest) -> Result<()> {
     }
 }
 
-/// The types as which a function takes arguments of these types: values of ENUMs as they are, or as texts.
+/// The argument types that a function gets for these types: ENUM values unchanged, or as texts.
 pub(super) fn taken(function: &str, types: &[DataType]) -> Vec<DataType> {
     let is_mixed = joins_lists(function) && own_casts::are_mixed(types);
     let taken = |ty: &DataType| match ty {
@@ -139,7 +138,7 @@ pub(super) fn taken(function: &str, types: &[DataType]) -> Vec<DataType> {
     types.iter().map(taken).collect()
 }
 
-/// Whether a function looks for values in lists, or makes lists or texts of these.
+/// Whether a function searches values in lists, or makes lists or texts of them.
 fn joins_lists(function: &str) -> bool {
     matches!(
         function,
@@ -158,8 +157,7 @@ fn joins_lists(function: &str) -> bool {
     )
 }
 
-/// Refuses calls whose arguments have values of different ENUMs in them, which DataFusion would take for one type, unless they become parts of
-/// their own, or are cast later.
+/// Refuses calls with values of different ENUMs, which DataFusion would consider as one type, unless they become separate parts, or are cast later.
 pub(super) fn check_arguments(function: &str, types: &[DataType]) -> Result<()> {
     let is_cast =
         matches!(function, "coalesce" | "greatest" | "least" | "nullif" | "make_array" | "concat" | "concat_ws");
@@ -185,7 +183,7 @@ pub(super) fn check_arguments(function: &str, types: &[DataType]) -> Result<()> 
     }
 }
 
-/// Whether a function takes values of ENUMs as they are: others take their texts.
+/// Whether a function accepts ENUM values; others get their texts.
 fn are_taken_by(function: &str) -> bool {
     matches!(
         function,
@@ -233,12 +231,12 @@ pub(super) fn code_type(ty: &DataType) -> DataType {
     }
 }
 
-/// The type of dictionaries of the members of an ENUM, for readers outside.
+/// The dictionary type of an ENUM's members, for external readers.
 pub(super) fn dictionary_type(ty: &DataType) -> DataType {
     DataType::Dictionary(Box::new(code_type(ty)), Box::new(DataType::Utf8))
 }
 
-/// Values as a dictionary of their members, for readers outside.
+/// Values as a dictionary array of their members, for external readers.
 ///
 /// # Errors
 /// A position without a member.
@@ -249,7 +247,7 @@ pub(super) fn dictionary(array: &ArrayRef) -> Result<ArrayRef> {
     strict_cast(&dictionary, &dictionary_type(array.data_type()))
 }
 
-/// Values of the ENUM `to` with these positions.
+/// Values of the ENUM `to` at these positions.
 pub(super) fn of_positions(positions: UInt32Array, to: &DataType) -> Result<ArrayRef> {
     let DataType::Struct(fields) = to else { return internal_err!("{to} is no ENUM") };
     let (rows, nulls) = (positions.len(), positions.nulls().cloned());

@@ -1,7 +1,7 @@
-//! MIN and MAX of floats, in DuckDB's order: NaN is greater than all other numbers.
+//! MIN and MAX of floats in DuckDB's order: NaN is greater than all other numbers.
 //!
-//! DataFusion's accumulators for groups begin with the greatest and the smallest finite number, which infinities do not reach, and take any
-//! number that follows a NaN.
+//! DataFusion's group accumulators begin with the greatest and the smallest finite number, so that infinities are lost, and replace NaN by any
+//! following number.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
     StatisticsArgs,
 };
 
-/// The function for floats that takes the place of DataFusion's MIN or MAX.
+/// The replacement of DataFusion's MIN or MAX for floats.
 pub(super) fn of_floats(func: &Arc<AggregateUDF>) -> Option<Arc<AggregateUDF>> {
     let greatest = match func.name() {
         "min" => false,
@@ -28,7 +28,7 @@ pub(super) fn of_floats(func: &Arc<AggregateUDF>) -> Option<Arc<AggregateUDF>> {
     (!replaced).then(|| Arc::new(AggregateUDF::from(Extreme { greatest, plain: Arc::clone(func) })))
 }
 
-/// DataFusion's function, but for groups.
+/// DataFusion's function with another group accumulator.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Extreme {
     greatest: bool,
@@ -123,7 +123,7 @@ impl<T: ArrowPrimitiveType> Groups<T> {
     }
 }
 
-/// Whether `a` comes after `b`: NaN after all numbers.
+/// Whether `a` is greater than `b`; NaN is greater than all numbers.
 fn is_greater<V: PartialOrd + Copy>(a: V, b: V) -> bool {
     let is_nan = |value: V| value.partial_cmp(&value).is_none();
     a > b || is_nan(a) && !is_nan(b)

@@ -1,4 +1,4 @@
-//! Names of fields of structs that are cast: DuckDB tells them apart without regard to case, DataFusion with.
+//! Names of struct fields in casts: DuckDB compares them case-insensitively, DataFusion case-sensitively.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
 
-/// `from` with the names that fields have in `to`; `None`: it has them. Fields of `row(...)`, which have no names, get them in order.
+/// `from` with the field names of `to`; `None` if it has them. Unnamed fields of `row(...)` get them in order.
 pub(super) fn renamed(from: &DataType, to: &DataType) -> Option<DataType> {
     use DataType::{FixedSizeList, LargeList, List, Struct};
     let element = |from: &FieldRef, to: &FieldRef| {
@@ -31,7 +31,7 @@ pub(super) fn renamed(from: &DataType, to: &DataType) -> Option<DataType> {
     }
 }
 
-/// Whether a struct is a row, whose fields have no names of their own.
+/// Whether a struct is a row, whose fields are unnamed.
 pub fn is_row(fields: &Fields) -> bool {
     !fields.is_empty() && fields.iter().enumerate().all(|(at, field)| *field.name() == format!("c{at}"))
 }

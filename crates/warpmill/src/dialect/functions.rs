@@ -1,4 +1,4 @@
-//! Functions of numbers whose types or results DuckDB has otherwise than DataFusion.
+//! Numeric functions whose types or results differ between DuckDB and DataFusion.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::types::{HUGEINT, common, digits, is_decimal, is_number, is_text, is_w
 use super::uuids::{self, UUID};
 use super::{castable, casts, enums, library, own_casts};
 
-/// The type of one of several values, where DataFusion would choose another: of numbers, and of dates with timestamps.
+/// The common type of several values, if it differs from DataFusion's choice: for numbers, and for dates with timestamps.
 pub(super) fn common_type<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<DataType>> {
     let Some(given) = Given::of(values, schema)? else { return Ok(None) };
     // Constants alone are BIGINT.
@@ -26,24 +26,24 @@ pub(super) fn common_type<'a>(values: impl Iterator<Item = &'a Expr>, schema: &D
     Ok(given.with_constants().filter(|_| mixed))
 }
 
-/// The type of the values of a list's column; constants alone are INTEGER, if that holds them.
+/// The type of a VALUES column; constants alone are INTEGER if they fit.
 pub(super) fn listed_type(values: &[&Expr], schema: &DFSchema) -> Result<Option<DataType>> {
     let values = values.iter().copied().filter(|e| !matches!(e, Expr::Literal(value, _) if value.is_null()));
     Ok(Given::of(values, schema)?.and_then(Given::with_constants))
 }
 
-/// Values of which one type is to hold each.
+/// Values for which a common type is computed.
 #[derive(Default)]
 struct Given {
-    /// The type of those that are no whole constants.
+    /// The common type of those that are not integer constants.
     common: Option<DataType>,
-    /// Whether these have several.
+    /// Whether these have several types.
     mixed: bool,
     constants: Vec<i64>,
 }
 
 impl Given {
-    /// `None`: no type holds all.
+    /// Analyses the values; `None` if they have no common type.
     fn of<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<Self>> {
         let values: Vec<&Expr> = values.collect();
         if let Some(given) = Self::of_own(&values, schema)? {
@@ -79,7 +79,7 @@ impl Given {
         Ok(Some(given))
     }
 
-    /// UUIDs, beside which constant texts are read as such, or values of ENUMs, which are texts beside others; `None`: there are none.
+    /// UUIDs, beside which constant texts are read as UUIDs, or ENUM values, which are texts beside others; `None` without such.
     ///
     /// # Errors
     /// Values of other types beside them.
@@ -107,7 +107,7 @@ impl Given {
         Ok(Some(Self { common: Some(UUID), mixed, constants: vec![] }))
     }
 
-    /// Constants have the type of the integers beside them where it holds them, or else INTEGER or BIGINT.
+    /// The common type including constants: these get the type of the other integers if they fit, otherwise INTEGER or BIGINT.
     fn with_constants(self) -> Option<DataType> {
         self.constants.into_iter().try_fold(self.common, |all, constant| {
             let own = if i32::try_from(constant).is_ok() { DataType::Int32 } else { DataType::Int64 };
@@ -120,7 +120,7 @@ impl Given {
     }
 }
 
-/// A call as DuckDB means it.
+/// A call with DuckDB's semantics.
 pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
     let types = function.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
     if types.iter().any(own_casts::has_enums) {
@@ -204,7 +204,7 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
                 _ => Ok(lit(ScalarValue::try_from(ty)?)),
             }
         }
-        // All bits of an unsigned number, of which -1 is none.
+        // All bits of an unsigned number; -1 is not a value of its type.
         ("xor", [x, Expr::Literal(ScalarValue::Int64(Some(-1)), _)], [ty, _]) if ty.is_unsigned_integer() => {
             let all = match ty {
                 DataType::UInt8 => ScalarValue::from(u8::MAX),
@@ -215,7 +215,7 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(x.clone()), Operator::BitwiseXor, Box::new(lit(all)))))
         }
         ("round", [x, places], [DataType::Float64, _]) => Ok(rounded_float(x, places, &again)),
-        // Of floating-point numbers, whatever they are given.
+        // Functions of floating-point numbers for any numeric arguments.
         (
             "sqrt" | "cbrt" | "ln" | "log2" | "log10" | "log" | "exp" | "power" | "pow" | "sin" | "cos" | "tan" | "cot"
             | "asin" | "acos" | "atan" | "atan2" | "sinh" | "cosh" | "tanh" | "degrees" | "radians",
@@ -228,7 +228,7 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
         }
         ("length" | "len", [x], [ty]) if is_text(ty) => Ok(expr_fn::character_length(x.clone())),
         ("octet_length", [x], [ty]) if is_text(ty) => Ok(expr_fn::octet_length(x.clone())),
-        // Positions before the first count from the end.
+        // Positions before the first one count from the end.
         ("substr", [_, from @ ..], _) if !from_first(from) => again_as("substring_duckdb", function.args.clone()),
         ("regexp_replace", [_, pattern, by, ..], _)
             if function.args.len() > 3 || !is_plain(pattern) || !is_plain(by) =>
@@ -269,10 +269,10 @@ fn has_uuids(ty: &DataType) -> bool {
         if *element.data_type() == UUID)
 }
 
-/// The UUID that a text, an argument of function `name`, stands for.
+/// The UUID of a text that is an argument of function `name`.
 ///
 /// # Errors
-/// A text that is no constant, or no UUID.
+/// A non-constant text, or an invalid UUID.
 fn uuid_of(name: &str, text: &Expr) -> Result<Expr> {
     match uuids::is_constant_text(text) {
         true => uuids::constant(text.clone()),
@@ -284,12 +284,12 @@ fn is_moment(ty: &DataType) -> bool {
     matches!(ty, DataType::Date32 | DataType::Timestamp(..))
 }
 
-/// A call of a function of the library.
+/// A call of a library function.
 fn again_as(name: &str, args: Vec<Expr>) -> Result<Expr> {
     library::call(name, args).map_or_else(|| internal_err!("no function {name}"), Ok)
 }
 
-/// Whether a part of a text begins at a known position of it, and is not of a negative length.
+/// Whether a substring begins at a known position, and has no negative length.
 fn from_first(bounds: &[Expr]) -> bool {
     let at_least = |e: &Expr, least: i64| matches!(e, Expr::Literal(ScalarValue::Int64(Some(n)), _) if *n >= least);
     match bounds {
@@ -299,7 +299,7 @@ fn from_first(bounds: &[Expr]) -> bool {
     }
 }
 
-/// A regular expression that means the same to RE2 and to Rust: no classes that Unicode makes larger, no flags.
+/// Whether a regular expression has the same meaning in RE2 and Rust: no classes that Unicode extends, no flags.
 fn is_plain(e: &Expr) -> bool {
     let Expr::Literal(text, _) = e else { return false };
     let Some(pattern) = text.try_as_str().flatten() else { return false };
@@ -349,7 +349,7 @@ impl ScalarUDFImpl for TypeOf {
     }
 }
 
-/// Whether the digits asked for are none before the point.
+/// Whether rounding keeps no digits after the point.
 fn to_whole(args: &[Expr]) -> bool {
     match args {
         [_, Expr::Literal(places, _)] => {
@@ -360,7 +360,7 @@ fn to_whole(args: &[Expr]) -> bool {
     }
 }
 
-/// `round(x, places)`, or `x` itself where it is too large to be scaled.
+/// `round(x, places)`, or `x` itself if it is too large to be scaled.
 fn rounded_float(x: &Expr, places: &Expr, again: &dyn Fn(Vec<Expr>) -> Expr) -> Expr {
     let call = again(vec![x.clone(), places.clone()]);
     let Expr::Literal(ScalarValue::Int64(Some(count @ 1..)), _) = places else { return call };
@@ -369,7 +369,7 @@ fn rounded_float(x: &Expr, places: &Expr, again: &dyn Fn(Vec<Expr>) -> Expr) -> 
     Expr::Case(Case::new(None, vec![(Box::new(fits), Box::new(call))], Some(Box::new(x.clone()))))
 }
 
-/// The way a number without its last digits is found.
+/// A rounding mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Rounding {
     /// Half away from zero.
@@ -381,7 +381,7 @@ enum Rounding {
     Down,
 }
 
-/// An exact number with `places` digits after the point: before it, where that is negative.
+/// An exact number rounded to `places` digits after the point (before it if negative).
 fn rounded(x: &Expr, ty: &DataType, how: Rounding, places: i64, schema: &DFSchema) -> Result<Expr> {
     let Some((width, scale)) = digits(ty) else { return Ok(x.clone()) };
     if places >= scale.into() {

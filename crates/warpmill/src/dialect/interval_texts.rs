@@ -1,4 +1,4 @@
-//! Intervals in texts, as DuckDB reads them: `2 years 3 days`, `1d2h`, `1 day 04:05:06`, `90 min ago`.
+//! Parser for intervals in DuckDB's syntax: `2 years 3 days`, `1d2h`, `1 day 04:05:06`, `90 min ago`.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::common::{Result, not_impl_err};
@@ -7,10 +7,10 @@ use warpmill_ir::scalar::moments::Reader;
 
 const MICROS_OF_SECOND: i64 = 1_000_000;
 
-/// The interval in `text`; `None` where that is none.
+/// Parses the interval in `text`; `None` if it is invalid.
 ///
 /// # Errors
-/// One of more hours than an interval has here.
+/// An interval with too many hours.
 pub(super) fn read(text: &str) -> Result<Option<IntervalMonthDayNano>> {
     let Some(sums) = sums(text) else { return Ok(None) };
     match sums.micros.checked_mul(1_000) {
@@ -29,7 +29,7 @@ struct Sums {
 /// A number before a unit.
 struct Count {
     whole: i64,
-    /// Parts of [`Count::ONE`], with the sign of the whole.
+    /// In units of 1 / [`Count::ONE`], with the sign of the whole.
     fraction: i128,
 }
 
@@ -128,14 +128,14 @@ impl Sums {
 impl Count {
     const ONE: i128 = 1_000_000_000_000_000_000;
 
-    /// The count in a unit of which `each` are one, to the nearest.
+    /// The count multiplied by `each`, rounded to the nearest integer.
     fn times(&self, each: i64) -> Option<i64> {
         let part = self.fraction * i128::from(each);
         let rounded = i64::try_from((part.abs() * 2 + Self::ONE) / (2 * Self::ONE)).ok()?;
         self.whole.checked_mul(each)?.checked_add(if part < 0 { -rounded } else { rounded })
     }
 
-    /// The fraction in a unit of which `each` are one.
+    /// The fraction multiplied by `each`.
     fn rest(&self, each: i64) -> Self {
         let part = self.fraction * i128::from(each);
         Self { whole: (part / Self::ONE) as i64, fraction: part % Self::ONE }

@@ -1,6 +1,6 @@
-//! Comparisons of intervals: by their length, with months of 30 days and days of 24 hours.
+//! Comparison of intervals by length, with months of 30 days and days of 24 hours.
 //!
-//! Arrow compares months, then days, then the rest: to it 25 hours are less than a day.
+//! Arrow compares months, then days, then the rest, so that 25 hours are less than a day.
 
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ pub(super) fn is_comparison(op: Operator) -> bool {
     )
 }
 
-/// The length of an interval, or of a difference of moments.
+/// The length of an interval, or of a difference of timestamps.
 fn length(e: Expr) -> Expr {
     let function = Arc::new(ScalarUDF::from(Length { signature: Signature::any(1, Volatility::Immutable) }));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![cast(e, INTERVAL)]))

@@ -1,4 +1,4 @@
-//! LIMIT and OFFSET that are no constants, and LIMIT in percent of the rows: the rows are numbered, and the numbers compared.
+//! LIMIT and OFFSET with non-constant expressions, and LIMIT in percent: the rows are numbered, and the numbers compared.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use datafusion::logical_expr::{
 use super::casts;
 use super::windows::window;
 
-/// The name of the function that stands for a limit in percent.
+/// The name of the function that represents a limit in percent.
 pub(super) const PERCENT: &str = "limit in percent";
 
-/// Names of columns that are made here.
+/// Names of internal columns.
 const ROW: &str = "\u{1}row";
 const ROWS: &str = "\u{1}rows";
 const SKIPPED: &str = "\u{1}skipped";
 const KEPT: &str = "\u{1}kept";
 
-/// The function that stands for a limit in percent: of a percentage in texts; of that and the number of all rows in plans, where it is
-/// the number of rows to keep.
+/// The function for a limit in percent: in texts its argument is a percentage; in plans it also gets the total number of rows, and returns the number
+/// of rows to keep.
 pub(super) fn percent() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(Percent { signature: Signature::variadic_any(Volatility::Immutable) }))
 }
@@ -66,7 +66,7 @@ impl ScalarUDFImpl for Percent {
     }
 }
 
-/// A limit that is no constant as a comparison of numbers of rows; others stay.
+/// A non-constant limit as a comparison of row numbers; other limits are unchanged.
 pub(super) fn planned(mut limit: Limit) -> Result<LogicalPlan> {
     for count in [&mut limit.skip, &mut limit.fetch] {
         *count = count
@@ -78,7 +78,7 @@ pub(super) fn planned(mut limit: Limit) -> Result<LogicalPlan> {
         return Ok(LogicalPlan::Limit(limit));
     }
     match Arc::unwrap_or_clone(limit.input) {
-        // The rows are in order below it.
+        // The rows are sorted below it.
         LogicalPlan::Projection(mut projection) if !projection.expr.iter().any(has_rows_of_its_own) => {
             projection.input = Arc::new(planned(Limit { input: projection.input, ..limit })?);
             Ok(LogicalPlan::Projection(Projection::try_new(projection.expr, projection.input)?))
@@ -90,7 +90,7 @@ pub(super) fn planned(mut limit: Limit) -> Result<LogicalPlan> {
     }
 }
 
-/// `count` with expressions in the place of subqueries that are no more than one, as `(SELECT 3)`.
+/// `count` with trivial subqueries such as `(SELECT 3)` replaced by their expressions.
 fn without_queries_of_one(count: Expr) -> Result<Expr> {
     let expression = |e: Expr| {
         if let Expr::ScalarSubquery(query) = &e
@@ -107,7 +107,7 @@ fn without_queries_of_one(count: Expr) -> Result<Expr> {
     Ok(count.transform_up(expression)?.data)
 }
 
-/// Whether DataFusion plans a count.
+/// Whether DataFusion can plan a count.
 fn is_constant(count: Option<&Expr>) -> bool {
     count.is_none_or(|count| {
         let is_late = |e: &Expr| match e {
@@ -121,12 +121,12 @@ fn is_constant(count: Option<&Expr>) -> bool {
     })
 }
 
-/// Whether an expression of a SELECT list makes rows, or is computed once for each.
+/// Whether an expression of a SELECT list returns several rows, or is volatile.
 fn has_rows_of_its_own(e: &Expr) -> bool {
     e.exists(|e| Ok(matches!(e, Expr::Unnest(_)) || e.is_volatile_node())).unwrap_or(true)
 }
 
-/// The rows of `input` in the order of `keys`, without those that are skipped, and of the rest those that are kept.
+/// The rows of `input` in the order of `keys`, without the skipped ones, limited to the number to keep.
 fn numbered(
     input: LogicalPlan,
     keys: Vec<Sort>,
@@ -154,7 +154,7 @@ fn numbered(
     plan.sort([column(ROW).sort(true, false)])?.project(columns.into_iter().map(Expr::Column))?.build()
 }
 
-/// One row: how many rows are skipped, and how many are kept, or in percent.
+/// One row with the number of rows to skip, and to keep (or in percent).
 fn counts(skip: Option<Box<Expr>>, fetch: Option<Box<Expr>>) -> Result<LogicalPlan> {
     let skip = skip.map_or(Ok(lit(0_i64)), |skip| whole(*skip))?;
     let kept = match fetch.map(|fetch| *fetch) {
@@ -168,7 +168,7 @@ fn counts(skip: Option<Box<Expr>>, fetch: Option<Box<Expr>>) -> Result<LogicalPl
     LogicalPlanBuilder::empty(true).project(counts)?.build()
 }
 
-/// A count; negative ones are errors when the plan runs.
+/// A count; negative ones are errors at run time.
 fn whole(count: Expr) -> Result<Expr> {
     let nothing = DFSchema::empty();
     let count = casts::bind(count, &DataType::UInt64, false, &nothing)?;

@@ -1,7 +1,7 @@
-//! Aggregates of the elements of lists: `list_sum(l)` and the like, and `list_aggregate(l, 'sum')`.
+//! Aggregates of list elements: `list_sum(l)` etc., and `list_aggregate(l, 'sum')`.
 //!
-//! DataFusion's compute with DOUBLEs, which have 53 bits. As in aggregates of rows, NULLs do not count, and what is of no value
-//! is NULL (a count is 0).
+//! DataFusion computes with DOUBLEs, which have 53 bits. As in aggregates of rows, NULLs are ignored, and the result without values is NULL (0 for a
+//! count).
 
 mod of;
 #[cfg(test)]
@@ -45,7 +45,7 @@ pub(super) fn product(list: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![list]))
 }
 
-/// An aggregate of lists; of any aggregate, which the second argument names, where it is not said which.
+/// An aggregate of lists; without a fixed aggregate the second argument names it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ListAggregate {
     name: &'static str,
@@ -61,7 +61,7 @@ impl ListAggregate {
         Arc::new(ScalarUDF::from(Self { name, aliases, of, signature }))
     }
 
-    /// The aggregate that is meant.
+    /// The aggregate to compute.
     fn of(&self, name: Option<&ScalarValue>) -> Result<Of> {
         if let Some(of) = self.of {
             return Ok(of);

@@ -1,4 +1,4 @@
-//! Numbers in texts, which DuckDB reads in its own way.
+//! Numeric literals in texts in DuckDB's syntax.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -15,8 +15,8 @@ use crate::pieces::{Piece, pieces};
 /// Digits of the widest decimal.
 const DIGITS: usize = 38;
 
-/// `sql` with its numbers as the parser reads them: without underscores between digits (`1_000_000` is a million), and apart
-/// from letters that follow, which the parser would take for bytes (`0x1F` is a 0 called x1F).
+/// `sql` with numbers rewritten for the parser: without underscores between digits (`1_000_000` is a million), and separated from following letters,
+/// which the parser would read as hexadecimal (`0x1F` is a 0 named x1F).
 pub(super) fn plain_numbers(sql: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
@@ -49,8 +49,8 @@ fn plain_number(word: &str) -> Option<String> {
     underscores.then(|| word.replace('_', ""))
 }
 
-/// Says in standard SQL what DuckDB means by the literals of a statement: numbers with an exponent are DOUBLE, whole
-/// numbers beyond BIGINT are HUGEINT; `AT TIME ZONE` is a function of either kind of timestamp.
+/// Rewrites a statement's literals to standard SQL with DuckDB's meaning: numbers with an exponent are DOUBLE, integers beyond BIGINT are HUGEINT;
+/// `AT TIME ZONE` becomes a function of both kinds of timestamps.
 pub(super) fn rewrite(statement: &mut Statement) {
     let _: ControlFlow<()> = walk::statement(statement, &mut Literals);
 }
@@ -62,7 +62,7 @@ impl VisitorMut for Literals {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
-            // The least BIGINT is one literal, whose digits alone are none.
+            // The least BIGINT is one literal, whose digits alone are out of range.
             Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
                 if let Expr::Value(value) = inner.as_ref()
                     && let Value::Number(digits, long) = &value.value
@@ -79,7 +79,7 @@ impl VisitorMut for Literals {
                     *expr = Expr::Cast { kind: CastKind::Cast, expr: text, data_type, array: false, format: None };
                 }
             }
-            // A text without a unit of its own.
+            // A text without a separate unit.
             Expr::Interval(Interval { value, leading_field: None, .. }) if matches!(&**value, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) =>
             {
                 let data_type = DataType::Interval { fields: None, precision: None };
@@ -97,7 +97,7 @@ impl VisitorMut for Literals {
     }
 }
 
-/// The type of a number that DataFusion reads otherwise.
+/// The type of a number that DataFusion reads differently.
 fn number(text: &str) -> Option<DataType> {
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
     if text.contains(['e', 'E']) || text.contains('.') && digits > DIGITS {

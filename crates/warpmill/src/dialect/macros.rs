@@ -1,4 +1,4 @@
-//! Calls of macros, in whose place their definitions come: before names are bound.
+//! Expansion of macro calls, before names are bound.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ use crate::{Error, Result};
 
 /// Macros inside each other.
 const MOST_DEPTH: usize = 100;
-/// Nodes of expressions in the place of the calls of one statement.
+/// Largest number of expression nodes that the macro calls of a statement expand to.
 const MOST_NODES: usize = 50_000;
 
 /// A macro.
@@ -31,10 +31,10 @@ struct Macro {
     definition: MacroDefinition,
 }
 
-/// The definition that `sql`, a text of CREATE MACRO, has.
+/// Parses `sql`, a text of CREATE MACRO.
 ///
 /// # Errors
-/// It is none; it names a parameter twice.
+/// It is not one; it has a duplicate parameter.
 fn definition(sql: &str, state: &SessionState) -> Result<Macro> {
     let dialect = state.config_options().sql_parser.dialect;
     let statement = state.sql_to_statement(&super::literals::plain_numbers(&syntax::plain(sql)), &dialect)?;
@@ -92,14 +92,14 @@ pub(super) fn expand(statement: &mut AnyStatement, state: &SessionState) -> Resu
 
 struct Expander<'s> {
     state: &'s SessionState,
-    /// Schemas of macros, by their names in lower case.
+    /// Schemas of macros by lower-case name.
     schemas: HashMap<String, Arc<dyn SchemaProvider>>,
     depth: usize,
     nodes: usize,
 }
 
 impl Expander<'_> {
-    /// The macro that a call names. Only those that are called are read.
+    /// The macro of a call. Reads only definitions that are called.
     fn called(&self, name: &ObjectName) -> Result<Option<Macro>> {
         let name = last(name).to_lowercase();
         let own =
@@ -118,7 +118,7 @@ impl Expander<'_> {
         found.is_break()
     }
 
-    /// The definition of a macro with arguments in the place of its parameters.
+    /// Expands a macro: substitutes arguments for its parameters.
     fn applied<T: VisitMut>(&mut self, found: &Macro, body: &mut T, given: &[FunctionArg]) -> Result<()> {
         let arguments = arguments(found, given)?;
         self.depth += 1;
@@ -209,7 +209,7 @@ impl VisitorMut for Expander<'_> {
     }
 }
 
-/// By parameter in lower case, its argument.
+/// The argument of each parameter, by lower-case name.
 fn arguments(found: &Macro, given: &[FunctionArg]) -> Result<HashMap<String, Expr>> {
     let list = || found.parameters.iter().map(|parameter| parameter.name.value.as_str()).collect::<Vec<_>>().join(", ");
     let mut all = HashMap::new();
@@ -252,17 +252,17 @@ fn arguments(found: &Macro, given: &[FunctionArg]) -> Result<HashMap<String, Exp
     Ok(all)
 }
 
-/// `expr` with other expressions in the place of names, which are in lower case.
+/// `expr` with names, in lower case, replaced by other expressions.
 pub(super) fn substituted(mut expr: Expr, arguments: &HashMap<String, Expr>) -> Expr {
     let mut substitution = Substitution { arguments, shadowed: vec![], nodes: 0 };
     let _: ControlFlow<()> = VisitMut::visit(&mut expr, &mut substitution);
     expr
 }
 
-/// Puts arguments in the place of parameters.
+/// Substitutes arguments for parameters.
 struct Substitution<'a> {
     arguments: &'a HashMap<String, Expr>,
-    /// Parameters of lambda functions around, which hide those of the macro.
+    /// Parameters of surrounding lambda functions, which hide the macro's.
     shadowed: Vec<String>,
     nodes: usize,
 }

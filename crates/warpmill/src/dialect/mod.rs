@@ -1,7 +1,7 @@
 //! DuckDB's dialect in DataFusion's front end.
 //!
-//! The meaning of SQL texts is settled between the parser and the optimizer, on plans of texts only: plans of other front ends
-//! (Substrait, data frames, DuckDB itself) say what they mean already.
+//! The dialect works between the parser and the optimizer, on plans of texts only: plans of other front ends (Substrait, data frames, DuckDB itself)
+//! have their exact meaning already.
 
 mod aggregates;
 mod alike;
@@ -83,7 +83,7 @@ use crate::once;
 use crate::planning::limits::{check_ctes, check_plan, check_windows};
 use crate::udf::{Expansion, Functions, Misfit, expand};
 
-/// The plan of one statement, with its parameters bound.
+/// Plans one statement, with bound parameters.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarAndMetadata]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement =
@@ -112,7 +112,7 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     }
 }
 
-/// The plan of a statement that was read from the text `sql`.
+/// The plan of a statement parsed from `sql`.
 async fn planned(
     state: &SessionState,
     mut statement: Statement,
@@ -127,7 +127,7 @@ async fn planned(
     once::mark(&mut statement, &tables);
     literals::rewrite(&mut statement);
     let plan = SqlToRel::new_with_options(&tables, tables.parser_options()).statement_to_plan(statement)?;
-    // Parts that are shared in it are copied from here on.
+    // Shared parts are duplicated from here on.
     check_plan(&plan)?;
     let plan = match params {
         [] => plan,
@@ -136,13 +136,13 @@ async fn planned(
     rewrites::replace(bind::bind(plan)?)
 }
 
-/// Whether a call of this name, which is in lower case, means something to the dialect or its parser.
+/// Whether calls of this lower-case name have a special meaning in the dialect or its parser.
 pub(crate) fn is_taken(name: &str) -> bool {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     if names::part_called(name).is_some() || names::stands_for_other(name) || library::is_taken(name) {
         return true;
     }
-    // Other names are called in quotes.
+    // Other names need quotes.
     if !name.chars().all(is_word) {
         return false;
     }
@@ -151,8 +151,8 @@ pub(crate) fn is_taken(name: &str) -> bool {
     !matches!(parsed, Ok(SqlExpr::Function(_)))
 }
 
-/// Whether a call stands for what a text says without functions: operators, patterns without escapes, dates. Its result is no larger than its
-/// arguments, and it takes them as they are.
+/// Whether a call represents an operator, a pattern without escapes, or a date literal. Its result is no larger than its arguments, and it does not
+/// convert them.
 pub(crate) fn is_part_of_constants(call: &ScalarFunction) -> bool {
     // `names` makes patterns without escapes so.
     let doubled = [lit("\\"), lit("\\\\")];
@@ -160,47 +160,47 @@ pub(crate) fn is_part_of_constants(call: &ScalarFunction) -> bool {
     operators::is_operator(call) || dates::is_date_at_midnight(call) || casts::reads_moment(call) || is_pattern()
 }
 
-/// Names that calls may have in SQL, besides those of functions that are registered: of parts of dates, and of what stands for something else.
+/// Names that calls may have in SQL besides registered functions: parts of dates, and calls that are rewritten.
 pub(crate) fn called_names() -> impl Iterator<Item = &'static str> {
     names::called_parts().chain(names::calls_for_others())
 }
 
-/// The name of a column that a SELECT list has without one, as an alias.
+/// The name of an unnamed column of a SELECT list, as an alias.
 pub(crate) fn alias_of(expr: &SqlExpr) -> Ident {
     names::quoted(&names::label(expr, ""))
 }
 
-/// `e` as `to`, as SQL texts cast it.
+/// `e` cast to `to` by the rules for SQL texts.
 pub(crate) fn cast(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
     casts::bind(e, to, false, schema)
 }
 
-/// `e` as a value of type `to`, NULL where it is none.
+/// `e` as a value of type `to`, NULL if it is invalid.
 pub(crate) fn try_cast(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
     casts::bind(e, to, true, schema)
 }
 
-/// The microseconds since 1970 of the moment that `text` writes in a format of `strptime`; `None` where it writes none.
+/// Parses `text` by a `strptime` format to microseconds since 1970; `None` if it does not match.
 ///
 /// # Errors
-/// A format that is none.
+/// An invalid format.
 pub(crate) fn moment_of(text: &str, format: &str) -> Result<Option<i64>> {
     library::moment_of(text, format)
 }
 
-/// `plan` with columns of these types, cast as those of INSERT.
+/// `plan` with columns cast to these types by the rules of INSERT.
 pub(crate) fn assigned(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
     rewrites::replace(bind::retyped(plan, types)?)
 }
 
-/// The planners that SQL texts ask for the meaning of operators, types and functions.
+/// Registers the planners for the operators, types and functions of SQL texts.
 pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
         .with_expr_planners(vec![Arc::new(planner::Operators)])
         .with_type_planner(Arc::new(types::Names::default()))
         .with_relation_planners(vec![Arc::new(Relations)])
         .with_default_features();
-    // The last function of a name is the one that counts.
+    // The last function of a name is used.
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.extend([dates::timezone(), functions::type_of(), epoch::to_timestamp()]);
     functions.extend(lists::functions());

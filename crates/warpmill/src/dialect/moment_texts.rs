@@ -10,16 +10,16 @@ use warpmill_ir::scalar::moments::{self, Moment, NANOS_OF_DAY, NANOS_OF_SECOND, 
 use super::interval_texts;
 use super::operators::strict_cast;
 
-/// Whether [`read`] is about texts that are to be of this type.
+/// Whether [`read`] supports texts for this type.
 pub(super) fn is_read(to: &DataType) -> bool {
     matches!(to, DataType::Date32 | DataType::Time64(_) | DataType::Interval(IntervalUnit::MonthDayNano))
         || matches!(to, DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, _))
 }
 
-/// The date, time, moment or interval that DuckDB reads in `text`; `None` where that is none.
+/// Parses `text` to a date, time, timestamp or interval in DuckDB's syntax; `None` if it is invalid.
 ///
 /// # Errors
-/// Values that DuckDB has, and that are none here: infinite ones, years that are far away, the end of a day as a time.
+/// Valid DuckDB values that cannot be represented here: infinite ones, far years, 24:00 as a time.
 pub(super) fn read(text: &str, to: &DataType) -> Result<Option<ScalarValue>> {
     if matches!(to, DataType::Interval(_)) {
         let interval = interval_texts::read(text)?;
@@ -47,7 +47,7 @@ fn time_of_day(text: &str, unit: TimeUnit) -> Result<Option<ScalarValue>> {
     }))
 }
 
-/// A moment on clocks of its zone, or, of a type with a zone, in UTC.
+/// A timestamp in local time, or, for a type with a zone, in UTC.
 fn timestamp(moment: &Moment<'_>, unit: TimeUnit, zone: Option<&Arc<str>>) -> Option<ScalarValue> {
     let offset = match (zone, &moment.zone) {
         (None, _) | (_, Zone::None) => 0,
@@ -65,14 +65,14 @@ fn timestamp(moment: &Moment<'_>, unit: TimeUnit, zone: Option<&Arc<str>>) -> Op
     })
 }
 
-/// The moment at which clocks of a zone that Arrow knows by name show this one.
+/// The instant of this local time in a zone that Arrow knows by name.
 fn in_zone(moment: &Moment<'_>, name: &str, to: &DataType) -> Option<ScalarValue> {
     let shown = moments::of_moment(moment.units(1_000_000)?);
     let text: ArrayRef = Arc::new(StringArray::from(vec![format!("{shown} {name}")]));
     ScalarValue::try_from_array(&strict_cast(&text, to).ok()?, 0).ok()
 }
 
-/// Whether Arrow's parsers read a text as [`read`] does: a date, or a date and a time to the second, in full; a number of one unit.
+/// Whether Arrow's parsers read a text as [`read`] does: a full date, or a date and a time to the second; a number of one unit.
 pub(super) fn is_plain(text: &str, to: &DataType) -> bool {
     let shape = |text: &str, shape: &str| {
         text.len() == shape.len()

@@ -1,6 +1,6 @@
 //! The order of lists and structs: NULL within them is greater than every value, in sorts of either direction, too.
 //!
-//! DataFusion orders such NULLs as it does those of whole columns, before or after all values. Here values are ordered by keys of bytes.
+//! DataFusion places such NULLs as it places NULLs of whole columns, before or after all values. Here values are ordered by binary keys.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) fn sorted(mut key: Sort, schema: &DFSchema) -> Result<Sort> {
     Ok(key)
 }
 
-/// One expression whose parts are bound.
+/// Rewrites one expression whose operands are bound.
 pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
     let is = |e: &Expr| e.get_type(schema).map(|ty| has_keys(&ty));
     match e {
@@ -45,7 +45,7 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             Ok(if negated { Expr::Not(Box::new(within)) } else { within })
         }
         Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
-            // With DISTINCT, keys are arguments as they are; structs of positions have the order of these.
+            // With DISTINCT, sort keys have to be the arguments themselves; ENUM positions are ordered as their members are.
             let stays =
                 |key: &Sort| Ok::<_, DataFusionError>(params.distinct && enums::is_enum(&key.expr.get_type(schema)?));
             let keyed = |key: Sort| if stays(&key)? { Ok(key) } else { sorted(key, schema) };
@@ -91,7 +91,7 @@ fn is_ordering(op: Operator) -> bool {
     matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
 }
 
-/// Both sides of a comparison in one type.
+/// Casts both sides of a comparison to one type.
 fn alike(sides: [Expr; 2], schema: &DFSchema) -> Result<[Expr; 2]> {
     let [left, right] = sides;
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
@@ -104,7 +104,7 @@ fn alike(sides: [Expr; 2], schema: &DFSchema) -> Result<[Expr; 2]> {
     Ok([casts::bind(left, &both, false, schema)?, casts::bind(right, &both, false, schema)?])
 }
 
-/// The key of a value.
+/// The sort key of a value.
 fn key_of(e: Expr) -> Expr {
     key(e, false)
 }
@@ -118,7 +118,7 @@ fn key(e: Expr, in_digits: bool) -> Expr {
 /// Bytes that are ordered as values are.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
-    /// Whether they are written in digits: frames of windows know no bytes.
+    /// Whether keys are hexadecimal text instead of bytes: window frames do not support binary values.
     in_digits: bool,
     signature: Signature,
 }
@@ -160,7 +160,7 @@ fn keys(array: &ArrayRef) -> Result<LargeBinaryArray> {
     Ok((0..array.len()).map(key).collect())
 }
 
-/// The function for values with keys that takes the place of DataFusion's MIN or MAX.
+/// The replacement of DataFusion's MIN or MAX for values that are ordered by keys.
 fn extreme(func: &Arc<AggregateUDF>) -> Option<Arc<AggregateUDF>> {
     let greatest = match func.name() {
         "min" => false,
@@ -204,7 +204,7 @@ impl AggregateUDFImpl for Extreme {
     }
 }
 
-/// The extreme so far; its state is that value.
+/// The extreme value so far, which is also the state.
 #[derive(Debug)]
 struct Found {
     greatest: bool,

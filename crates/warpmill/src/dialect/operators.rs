@@ -1,7 +1,7 @@
-//! Arithmetic of exact numbers: DuckDB's types, and errors where values leave them.
+//! Arithmetic of exact numbers: DuckDB's result types, and errors on overflow.
 //!
-//! An operator is a function of its own rather than one of DataFusion's, whose integers wrap and whose quotients of whole
-//! numbers are cut off. Programs have the same operators ([`warpmill_ir::ArithOp`]).
+//! Each operator is a function of this crate instead of a DataFusion operator, because DataFusion's integers wrap around and its integer quotients
+//! are truncated. Programs have the same operators ([`warpmill_ir::ArithOp`]).
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl Op {
         }
     }
 
-    /// The type of the result for numbers of these types; `None` for others.
+    /// The type of the result for numeric operands of these types; `None` for other types.
     pub(super) fn result(self, left: &DataType, right: &DataType) -> Option<DataType> {
         let (left, right) = match (left, right) {
             (DataType::Null, DataType::Null) => (&DataType::Int64, &DataType::Int64),
@@ -97,7 +97,7 @@ impl Op {
             _ if left.is_integer() && right.is_integer() => Some(common),
             _ => {
                 let ((lw, ls), (rw, rs)) = (digits(left)?, digits(right)?);
-                // Of decimals that 64 bits hold, products do not go beyond that either.
+                // Products of decimals of at most 18 digits (64 bits) are limited to 18 digits, too.
                 const NARROW: i16 = 18;
                 let (lw, ls, rw, rs) = (i16::from(lw), i16::from(ls), i16::from(rw), i16::from(rs));
                 let (scale, whole) = (ls.max(rs), (lw - ls).max(rw - rs));
@@ -114,7 +114,7 @@ impl Op {
     }
 }
 
-/// The functions of chains of at most `most` operators, which their names tell apart.
+/// The functions of chains of at most `most` operators; their names are distinct.
 pub(crate) fn chains(most: usize) -> Vec<Arc<ScalarUDF>> {
     let (mut all, mut longest): (Vec<Vec<Op>>, Vec<Vec<Op>>) = (vec![], vec![vec![]]);
     for _ in 0..most {
@@ -125,13 +125,13 @@ pub(crate) fn chains(most: usize) -> Vec<Arc<ScalarUDF>> {
     all.into_iter().map(|ops| Arc::new(ScalarUDF::from(Arithmetic::new(ops)))).collect()
 }
 
-/// `left op right` with its operands converted to the types that DuckDB computes with; `None` for others than numbers.
+/// `left op right` with its operands converted to the types that DuckDB computes with; `None` for non-numeric operands.
 pub(crate) fn bind(op: Op, left: Expr, right: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let left = Typed { ty: left.get_type(schema)?, expr: left };
     Ok(bind_typed(op, left, right, schema)?.map(|bound| bound.expr))
 }
 
-/// A call of this module's with its operands converted likewise, from the left to the right.
+/// Converts the operands of a call of an operator of this module likewise, from left to right.
 pub(super) fn bind_call(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
     let Some(Arithmetic { ops, .. }) = arithmetic(&function) else { return Ok(Expr::ScalarFunction(function)) };
     let ops = ops.clone();
@@ -150,7 +150,7 @@ pub(super) fn bind_call(function: ScalarFunction, schema: &DFSchema) -> Result<E
     Ok(left.expr)
 }
 
-/// An expression and its type, which a call of many operands takes long to tell.
+/// An expression with its type, which is expensive to derive for a call of many operands.
 struct Typed {
     expr: Expr,
     ty: DataType,
@@ -164,7 +164,7 @@ fn bind_typed(op: Op, left: Typed, right: Expr, schema: &DFSchema) -> Result<Opt
     }
     let (lt, rt) = (as_neighbour(&left, &lt, &rt), as_neighbour(&right, &rt, &lt));
     let Some(result) = op.result(&lt, &rt) else { return Ok(None) };
-    // What the other operand overflows is never seen.
+    // Checked first: the result is NULL even if the other operand would overflow.
     if is_null(&left) || is_null(&right) {
         return Ok(Some(Typed { expr: lit(ScalarValue::try_from(&result)?), ty: result }));
     }
@@ -180,7 +180,7 @@ fn bind_typed(op: Op, left: Typed, right: Expr, schema: &DFSchema) -> Result<Opt
     }
     let operand = |e: Expr, ty: &DataType| match (&result, ty) {
         (result, ty) if result.is_integer() => converted(e, ty, result, schema),
-        // Of whole numbers: a decimal that holds one would make it a quotient, or a sum of more digits.
+        // Operands that are whole numbers: as decimals they would give a decimal quotient, or a sum of more digits.
         (_, ty) if op == Op::IntegerDivide || whole => converted(e, ty, &HUGEINT, schema),
         (result, DataType::Null) => convert(e, result, schema),
         (_, ty) => match digits(ty) {
@@ -192,7 +192,7 @@ fn bind_typed(op: Op, left: Typed, right: Expr, schema: &DFSchema) -> Result<Opt
     Ok(Some(Typed { expr, ty: result }))
 }
 
-/// Whether an operand is NULL by what it is.
+/// Whether an operand is the NULL literal.
 fn is_null(e: &Expr) -> bool {
     match e {
         Expr::Literal(value, _) => value.is_null(),
@@ -201,7 +201,7 @@ fn is_null(e: &Expr) -> bool {
     }
 }
 
-/// The type of a whole number's literal: that of the number beside it, where that holds it, or else INTEGER or BIGINT.
+/// The type of an integer literal: the type of the other operand, where that holds it, or else INTEGER or BIGINT.
 fn as_neighbour(e: &Expr, ty: &DataType, other: &DataType) -> DataType {
     let Expr::Literal(ScalarValue::Int64(Some(value)), _) = e else { return ty.clone() };
     let (other, wide) = match other {
@@ -215,7 +215,7 @@ fn as_neighbour(e: &Expr, ty: &DataType, other: &DataType) -> DataType {
     }
 }
 
-/// `e` as `to`, where it is not that already; constants at once.
+/// Casts `e` to `to` unless it has that type; constants are cast at once.
 pub(super) fn convert(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
     if own_casts::is_within(to) || own_casts::has_enums(&e.get_type(schema)?) {
         return casts::bind(e, to, false, schema);
@@ -229,14 +229,14 @@ pub(super) fn convert(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr>
     e.cast_to(to, schema)
 }
 
-/// [`convert`] of an expression of type `from`, or of a literal that may have another.
+/// [`convert`] of an expression of type `from`; literals are always converted.
 fn converted(e: Expr, from: &DataType, to: &DataType, schema: &DFSchema) -> Result<Expr> {
     if from == to && !matches!(e, Expr::Literal(..)) { Ok(e) } else { convert(e, to, schema) }
 }
 
 /// `-e` of an exact number; `None` for others.
 pub(super) fn negated(e: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
-    // -(-(-x)) is -x, also where -x overflows: rows of signs do not nest.
+    // -(-(-x)) is -x, also where -x overflows, so that rows of signs do not nest.
     if let Some(inner) = operand_of_negation(&e)
         && operand_of_negation(inner).is_some()
     {
@@ -255,12 +255,12 @@ fn operand_of_negation(e: &Expr) -> Option<&Expr> {
     }
 }
 
-/// The operators of a call of this module's.
+/// The operators of a call of a function of this module.
 pub(super) fn arithmetic(function: &ScalarFunction) -> Option<&Arithmetic> {
     function.func.inner().downcast_ref::<Arithmetic>()
 }
 
-/// Whether `function` is one that operators of numbers and dates are made of, which take the operands as they are bound.
+/// Whether `function` is part of the operators of numbers and dates, whose operands are bound already.
 pub(super) fn is_operator(function: &ScalarFunction) -> bool {
     arithmetic(function).is_some() || function.func.name() == kept::NAME
 }
@@ -270,8 +270,8 @@ pub(super) fn call(op: Op, args: Vec<Expr>) -> Expr {
     Arithmetic::new(vec![op]).of(args)
 }
 
-/// `left op right`. Where `left` is a call and has the type of the result (`flat`), its next operator: nested calls would be
-/// named, each by its whole text, for every type that DataFusion asks for.
+/// `left op right`. Where `left` is a call with the type of the result (`flat`), `op` is appended to it: DataFusion would write the whole text of
+/// nested calls each time that it asks for a type.
 pub(super) fn binary(op: Op, left: Expr, right: Expr, flat: bool) -> Expr {
     match left {
         Expr::ScalarFunction(function) if flat && function.args.len() > 1 && arithmetic(&function).is_some() => {
@@ -303,7 +303,7 @@ fn nested(e: &Expr) -> Result<usize> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Arithmetic {
     ops: Vec<Op>,
-    /// Their symbols, with spaces between: other crates know the function by it.
+    /// The operator symbols, separated by spaces: other crates know the function by this name.
     name: String,
     signature: Signature,
 }
@@ -482,7 +482,7 @@ impl Op {
     }
 }
 
-/// Exact numbers as integers of 128 bits, and what these are multiplied by to have `scale` digits after the point.
+/// Exact numbers as 128-bit integers, and the factor that gives them `scale` digits after the point.
 fn unscaled(array: &ArrayRef, scale: i8, aligned: bool) -> Result<(Decimal128Array, i128)> {
     let (width, own) = digits(array.data_type()).unwrap_or((MAX_WIDTH, 0));
     let width = if array.data_type().is_integer() { MAX_WIDTH } else { width };

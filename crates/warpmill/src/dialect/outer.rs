@@ -1,4 +1,4 @@
-//! The types of outer columns in subqueries: DataFusion plans a subquery with those that the columns around it had before they were bound.
+//! The types of outer columns in subqueries: DataFusion plans a subquery with the types that the outer columns had before they were bound.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) fn is_named(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// A plan with DuckDB's types: what a node reads first, then its subqueries, then the node.
+/// A plan with DuckDB's types: binds the inputs of a node first, then its subqueries, then the node.
 pub(super) fn bound(plan: LogicalPlan) -> Result<LogicalPlan> {
     if let Some(recursion) = Recursion::of(&plan) {
         return sets::recursion(recursion);
@@ -59,7 +59,7 @@ fn rows(list: Values) -> Result<LogicalPlan> {
     rows.try_fold(first, |above, row| above.union(row?))?.build()
 }
 
-/// A subquery whose outer columns have the types of `around`, where they are.
+/// A subquery whose outer columns have their types in `around`, where that has them.
 fn retyped(plan: LogicalPlan, around: &DFSchema) -> Result<LogicalPlan> {
     let typed = |e: Expr| {
         Ok(match e {

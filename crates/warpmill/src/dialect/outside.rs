@@ -1,6 +1,6 @@
-//! Types of other systems: which of them become types of the dialect, and what Arrow's readers are given of those that they have not.
+//! Types of other systems: conversion of Arrow types to types of the dialect, and of UUIDs and ENUMs to types that Arrow readers know.
 //!
-//! Within the dialect 16 bytes are a UUID. Arrow's fields say by an extension type that they are one; other bytes of a fixed number are BLOBs.
+//! In the dialect, 16 bytes of fixed size are a UUID. In Arrow schemas, an extension type marks UUIDs; other fixed-size binary columns are BLOBs.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ use arrow::error::ArrowError;
 use super::enums;
 use super::uuids::{self, UUID};
 
-/// The keys of a field's metadata that say of which extension type it is.
+/// The keys of a field's metadata that name its extension type.
 const EXTENSION: [&str; 2] = ["ARROW:extension:name", "ARROW:extension:metadata"];
 
 /// The name of the extension type of UUIDs.
 const UUID_EXTENSION: &str = "arrow.uuid";
 
-/// The fields that readers are given in the place of those with UUIDs and values of ENUMs.
+/// The representation of UUIDs and ENUM values for readers outside the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Texts, of ENUMs in dictionaries.
+    /// Both as text; ENUMs in dictionaries.
     Texts,
     /// UUIDs of Arrow's extension type, and texts in dictionaries.
     Extension,
     /// UUIDs as they are, and texts in dictionaries.
     Values,
-    /// UUIDs of Arrow's extension type, and ENUMs as they are: what [`received_schema`] makes the same of.
+    /// UUIDs of Arrow's extension type, ENUMs unchanged: [`received_schema`] restores the same schema.
     Exact,
 }
 
-/// The schema that rows of `schema`, which come from elsewhere, have in the dialect.
+/// The dialect's schema for rows from outside with `schema`.
 pub fn received_schema(schema: &SchemaRef) -> SchemaRef {
     with_leaves(schema, &|field| match field.data_type() {
         DataType::FixedSizeBinary(_) if is_uuid(field) => Some(field.clone().with_metadata(without_extension(field))),
@@ -56,14 +56,14 @@ pub fn given_schema(schema: &SchemaRef, form: Form) -> SchemaRef {
     })
 }
 
-/// A type with texts in the place of values of ENUMs.
+/// A type with ENUMs replaced by text.
 pub(super) fn without_enums(ty: &DataType) -> DataType {
     let field = Arc::new(Field::new("", ty.clone(), true));
     let text = |field: &Field| enums::is_enum(field.data_type()).then(|| field.clone().with_data_type(DataType::Utf8));
     field_with_leaves(&field, &text).data_type().clone()
 }
 
-/// The rows of `batch` with `schema`, which [`received_schema`] or [`given_schema`] has made of its own.
+/// `batch` with `schema`, which [`received_schema`] or [`given_schema`] has made of the batch's schema.
 ///
 /// # Errors
 /// Values beyond what an array of another type holds.
@@ -77,7 +77,7 @@ pub fn with_schema(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch
     RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect::<Result<_, _>>()?, &options)
 }
 
-/// `array` with texts in the place of UUIDs.
+/// `array` with UUIDs replaced by text.
 ///
 /// # Errors
 /// Texts beyond what one array holds.
@@ -86,7 +86,7 @@ pub fn with_texts(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     converted(array, given_schema(&field, Form::Texts).field(0).data_type())
 }
 
-/// Whether a field from elsewhere is of UUIDs.
+/// Whether a field from outside holds UUIDs.
 fn is_uuid(field: &Field) -> bool {
     *field.data_type() == UUID && field.metadata().get(EXTENSION[0]).is_some_and(|name| name == UUID_EXTENSION)
 }
@@ -97,7 +97,7 @@ fn without_extension(field: &Field) -> std::collections::HashMap<String, String>
     metadata
 }
 
-/// `schema` with the fields that `leaf` makes of its own and of those within them; itself where it makes none.
+/// `schema` with each field, nested ones included, replaced by the result of `leaf`, if any; shared if nothing changes.
 fn with_leaves(schema: &SchemaRef, leaf: &dyn Fn(&Field) -> Option<Field>) -> SchemaRef {
     let fields = fields_with_leaves(schema.fields(), leaf);
     if fields == *schema.fields() {
@@ -132,7 +132,7 @@ fn field_with_leaves(field: &FieldRef, leaf: &dyn Fn(&Field) -> Option<Field>) -
     Arc::new(field.as_ref().clone().with_data_type(ty))
 }
 
-/// `array` as one of type `to`, which differs in what bytes of a fixed number are, and in metadata of fields.
+/// Converts `array` to type `to`, which differs in the representation of fixed-size binary values and in field metadata.
 fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let types: Vec<&DataType> = match (array.data_type(), to) {
         (from, to) if from == to => return Ok(Arc::clone(array)),
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(*received.field(0).data_type(), DataType::Binary);
         let made = with_schema(plain.clone(), &received).unwrap();
         assert_eq!(made.column(0).as_binary::<i32>().value(0), [255; 16]);
-        // UUIDs of the dialect, given away and received again.
+        // UUIDs of the dialect, exported and imported again.
         let given = given_schema(&plain.schema(), Form::Extension);
         assert_eq!(given.field(0).metadata()["ARROW:extension:name"], "arrow.uuid");
         let there = with_schema(plain.clone(), &given).unwrap();

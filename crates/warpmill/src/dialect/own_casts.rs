@@ -1,4 +1,4 @@
-//! Casts of types that Arrow has none of, also within lists, structs and maps: UUIDs and ENUMs.
+//! Casts of types that Arrow does not have, also within lists, structs and maps: UUIDs and ENUMs.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use super::types::{is_text, type_name};
 use super::uuids::{self, BYTES, UUID};
 use super::{enums, written};
 
-/// Whether a type is one of these, or has values of one in it.
+/// Whether a type is a UUID or an ENUM, or contains one.
 pub(super) fn is_within(ty: &DataType) -> bool {
     any(ty, &|ty| *ty == UUID || enums::is_enum(ty))
 }
 
-/// Whether a type is an ENUM, or has values of one in it.
+/// Whether a type is an ENUM, or contains one.
 pub(super) fn has_enums(ty: &DataType) -> bool {
     any(ty, &enums::is_enum)
 }
 
-/// Whether types have values of an ENUM in them, and others, or texts, beside these.
+/// Whether types contain an ENUM together with another ENUM or with text.
 pub(super) fn are_mixed(types: &[DataType]) -> bool {
     let found: Vec<DataType> = types.iter().flat_map(enums_in).collect();
     let has_texts = || types.iter().any(|ty| any(ty, &is_text));
     !found.is_empty() && (found.iter().any(|ty| *ty != found[0]) || has_texts())
 }
 
-/// The ENUMs that a type has values of, or is.
+/// The ENUMs that a type is or contains.
 pub(super) fn enums_in(ty: &DataType) -> Vec<DataType> {
     let found = RefCell::new(vec![]);
     any(ty, &|ty| {
@@ -45,7 +45,7 @@ pub(super) fn enums_in(ty: &DataType) -> Vec<DataType> {
     found.into_inner()
 }
 
-/// Whether `holds` for a type, or for one of a part of its values.
+/// Whether `holds` for a type, or for a type nested in it.
 fn any(ty: &DataType, holds: &dyn Fn(&DataType) -> bool) -> bool {
     if holds(ty) {
         return true;
@@ -61,10 +61,10 @@ fn any(ty: &DataType, holds: &dyn Fn(&DataType) -> bool) -> bool {
     }
 }
 
-/// The rows of `batch` with values of the ENUMs that `schema` has in its columns, which are found by position, in the place of texts.
+/// `batch` with texts converted to the ENUMs of `schema`; columns are matched by position.
 ///
 /// # Errors
-/// A text that is no member.
+/// A text that is not a member.
 pub(crate) fn as_members(batch: &RecordBatch, schema: &Schema) -> Result<RecordBatch> {
     let (mut fields, mut columns) = (vec![], vec![]);
     for (at, (field, column)) in batch.schema_ref().fields().iter().zip(batch.columns()).enumerate() {
@@ -78,7 +78,7 @@ pub(crate) fn as_members(batch: &RecordBatch, schema: &Schema) -> Result<RecordB
     Ok(RecordBatch::try_new_with_options(Arc::new(schema), columns, &options)?)
 }
 
-/// `array` as values of type `to`, where one of the types has values of these in it.
+/// Casts `array` to type `to`, where one of the types is or contains a UUID or an ENUM.
 ///
 /// # Errors
 /// Values that are none of the type, unless `try_cast` makes them NULL; types of which none is made of the other.
@@ -116,7 +116,7 @@ pub(super) fn cast(array: &ArrayRef, to: &DataType, try_cast: bool) -> Result<Ar
             let made = FixedSizeListArray::try_new_with_length(Arc::clone(to), *length, values, nulls, lists.len());
             Ok(Arc::new(made?))
         }
-        // Of another kind of list first, and then of other elements.
+        // The kind of list is converted first, then its elements.
         (FixedSizeList(own, _), List(_)) => cast(&strict_cast(array, &List(Arc::clone(own)))?, to, try_cast),
         (List(own), FixedSizeList(_, length)) => {
             cast(&strict_cast(array, &FixedSizeList(Arc::clone(own), *length))?, to, try_cast)
@@ -139,7 +139,7 @@ pub(super) fn cast(array: &ArrayRef, to: &DataType, try_cast: bool) -> Result<Ar
     }
 }
 
-/// A struct with the fields `to`, which are found by their names: those that are not there are NULL.
+/// A struct with the fields `to`, matched by name; missing fields are NULL.
 fn of_fields(from: &StructArray, to: &Fields, try_cast: bool) -> Result<StructArray> {
     let column = |field: &FieldRef| {
         let own = from.fields().iter().position(|own| own.name().eq_ignore_ascii_case(field.name()));

@@ -15,7 +15,7 @@ use super::types::{MAX_WIDTH, is_number, is_text};
 use super::uuids::{self, UUID};
 use super::{bind, casts, dates, enums, field_names, functions, library, own_casts, shifts};
 
-/// Operators, fields and elements as calls: arithmetic whose operands [`bind`](super::operators::bind) converts.
+/// Plans operators, fields and elements as calls: arithmetic whose operands [`bind`](super::operators::bind) converts.
 #[derive(Debug)]
 pub(super) struct Operators;
 
@@ -46,7 +46,7 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Planned(binary(op, raw.left, raw.right, result == left)))
     }
 
-    /// Lists of UUIDs, beside which constant texts are read as such.
+    /// Lists of UUIDs: constant texts in them are read as UUIDs.
     fn plan_array_literal(&self, exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
         let is_uuid = |e: &Expr| e.get_type(schema).is_ok_and(|ty| ty == UUID);
         let one = |e: &Expr| e.get_type(schema).ok().filter(own_casts::has_enums);
@@ -66,7 +66,7 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Original(exprs.into_iter().map(as_uuid).collect::<Result<_>>()?))
     }
 
-    /// Fields of structs, whose names match without regard to case.
+    /// Fields of structs, whose names are matched without regard to case.
     fn plan_compound_identifier(
         &self,
         field: &Field,
@@ -83,8 +83,7 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Planned(expr))
     }
 
-    /// Elements of lists and characters of texts: DataFusion knows none of the latter. Values of maps by keys of any type. Fields of structs as
-    /// above.
+    /// Elements of lists, characters of texts (unknown to DataFusion), values of maps with keys of any type, and fields of structs as above.
     fn plan_field_access(
         &self,
         mut raw: RawFieldAccessExpr,
@@ -120,7 +119,7 @@ impl ExprPlanner for Operators {
         }
     }
 
-    /// Sums of conditions count: DataFusion knows no sums of truth values.
+    /// Sums of conditions are counts: DataFusion does not sum BOOLEANs.
     fn plan_aggregate(&self, mut raw: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
         if raw.func.name() == "sum"
             && let [arg] = raw.args.as_mut_slice()
@@ -132,7 +131,7 @@ impl ExprPlanner for Operators {
     }
 }
 
-/// A key that is looked for in maps of these entries: a constant text is a UUID, or of an ENUM, where their keys are.
+/// A key to look up in maps with these entries: a constant text becomes a UUID or an ENUM value, where the keys are.
 fn key_of(entries: &Field, key: Expr) -> Result<Expr> {
     match entries.data_type() {
         DataType::Struct(fields) if enums::is_enum(fields[0].data_type()) => {
@@ -143,8 +142,7 @@ fn key_of(entries: &Field, key: Expr) -> Result<Expr> {
     }
 }
 
-/// An operation of which one operand is a UUID, or a value of an ENUM, with operands that DataFusion has it of: `||` is of texts, comparisons are
-/// of UUIDs, or of texts.
+/// An operation with a UUID or an ENUM value, with operands that DataFusion supports: text for `||`, UUIDs or text for comparisons.
 fn with_uuids(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr> {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq, StringConcat};
     // Rows of `||` are texts, and as deep as they are long.
@@ -189,7 +187,7 @@ fn with_uuids(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr
     Ok(raw)
 }
 
-/// Whether an expression is a truth value by what it is.
+/// Whether an expression is a condition by its form.
 fn is_condition(e: &Expr) -> bool {
     match e {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => is_comparison(*op) || matches!(op, Operator::And | Operator::Or),

@@ -1,5 +1,5 @@
-//! Medians and quantiles of groups without lists: rows get their rank among those of their group, and the aggregation keeps the one or two
-//! that a quantile is made of. Windows and aggregations are parts of programs, lists of all values are not.
+//! Medians and quantiles of groups without lists: a window ranks the rows of each group, and the aggregation keeps the one or two values at the ranks
+//! of the quantile. Programs support windows and aggregations, but no lists of all values.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl AnalyzerRule for QuantileWindows {
     }
 }
 
-/// Whether a group of a plan has a list of values.
+/// Whether a plan aggregates a list of values per group.
 fn has_lists(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -54,7 +54,7 @@ fn has_lists(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// A quantile of values that are read from a list of them.
+/// A quantile that is read from a list of values.
 struct Quantile {
     /// The output of the aggregation that is the list.
     list: usize,
@@ -70,7 +70,7 @@ enum Kind {
     Element(f64),
 }
 
-/// Selected expressions over groups, perhaps of those that HAVING keeps.
+/// Rewrites a projection over an aggregation, with HAVING between them or not.
 fn rewritten(projection: Projection) -> Result<Transformed<LogicalPlan>> {
     let (having, aggregate) = match projection.input.as_ref() {
         LogicalPlan::Aggregate(aggregate) => (None, aggregate),
@@ -98,27 +98,27 @@ fn rewritten(projection: Projection) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(plan)))
 }
 
-/// An aggregation whose lists are replaced.
+/// An aggregation whose lists are replaced by ranked elements.
 struct Ranked {
     plan: LogicalPlan,
-    /// For each output of the aggregation that is replaced, what is known of its values.
+    /// For each replaced output of the aggregation, the columns of its values.
     lists: Vec<(usize, Values)>,
 }
 
 /// The columns that the quantiles of some values are made of.
 struct Values {
     value: Expr,
-    /// Its rank in its group, from 1, and how many the group has: columns of the rows.
+    /// The row's rank in its group, from 1, and the group's number of values: columns of the input.
     rank: Expr,
     group: Expr,
-    /// How many there are: a column of the aggregation, as all below.
+    /// The number of values: a column of the aggregation, as are those in `elements`.
     count: Column,
-    /// For each quantile, the first element and the second one.
+    /// For each quantile, its first and its second element.
     elements: Vec<(Kind, Column, Column)>,
 }
 
 impl Ranked {
-    /// The aggregation for what is selected from it; `None` where no list is only read for quantiles.
+    /// The rewritten aggregation for the expressions `selected`; `None` where no list is used for quantiles only.
     fn of<'e>(aggregate: &Aggregate, selected: impl Iterator<Item = &'e Expr>) -> Result<Option<Self>> {
         let mut quantiles: Vec<Quantile> = vec![];
         let mut others: Vec<usize> = vec![];
@@ -163,7 +163,7 @@ impl Ranked {
         Ok(Some(Self { plan, lists }))
     }
 
-    /// An expression with quantiles of what is known.
+    /// An expression with its quantiles computed from the ranked elements.
     fn replaced(&self, e: Expr, aggregate: &Aggregate) -> Result<Expr> {
         e.transform_down(|part| {
             let Some(Quantile { list, kind }) = quantile_of(&part, aggregate) else { return Ok(Transformed::no(part)) };
@@ -179,10 +179,10 @@ impl Ranked {
     }
 }
 
-/// The parts of a new aggregation in the place of another one.
+/// The parts of the new aggregation.
 struct Parts<'a> {
     aggregate: &'a Aggregate,
-    /// Its rows, with their ranks.
+    /// Its input, with the ranks.
     rows: LogicalPlanBuilder,
     /// The aggregates that quantiles are made of.
     calls: Vec<Expr>,
@@ -193,7 +193,7 @@ impl<'a> Parts<'a> {
         Self { aggregate, rows: LogicalPlanBuilder::from(aggregate.input.as_ref().clone()), calls: vec![] }
     }
 
-    /// The values of a list, whose rows get ranks.
+    /// Adds ranks for the values of a list.
     fn values(&mut self, list: usize) -> Result<Values> {
         let groups = &self.aggregate.group_expr;
         let value = value_of(&self.aggregate.aggr_expr[list - groups.len()]).expect("a list of values");
@@ -212,7 +212,7 @@ impl<'a> Parts<'a> {
         Ok(Values { value, rank, group, count, elements: vec![] })
     }
 
-    /// The elements of a quantile of some values.
+    /// Adds the elements of a quantile of some values.
     fn elements(&mut self, values: &Values, kind: Kind) -> Result<(Kind, Column, Column)> {
         let mut element = |rank: Expr| -> Result<Column> {
             Ok(self.call(max(when(values.rank.clone().eq(rank), values.value.clone()).end()?)))
@@ -223,7 +223,7 @@ impl<'a> Parts<'a> {
         Ok((kind, low, high))
     }
 
-    /// The column of an aggregate.
+    /// Adds an aggregate, and returns its column.
     fn call(&mut self, call: Expr) -> Column {
         let name = format!("\u{1}quantile {}", self.calls.len());
         self.calls.push(call.alias(&name));
@@ -281,7 +281,7 @@ fn constant(e: &Expr) -> Option<f64> {
     }
 }
 
-/// The values that a list has, NULL where it has none; `None` for what is not a list of values in any order.
+/// The expression that a list collects, NULL in filtered rows; `None` for other aggregates and for ordered or distinct lists.
 fn value_of(call: &Expr) -> Option<Expr> {
     let call = match call {
         Expr::Alias(alias) => alias.expr.as_ref(),
@@ -300,7 +300,7 @@ fn value_of(call: &Expr) -> Option<Expr> {
 }
 
 impl Kind {
-    /// The ranks, from 1, of the elements among so many. They are computed as those of lists are.
+    /// The ranks, from 1, of the quantile's elements among `count` values, computed as for lists.
     fn ranks(self, count: &Expr) -> (Expr, Option<Expr>) {
         let whole = |e: Expr| cast(e, DataType::Int64);
         let from_end = |rank: Expr, at: f64| if at < 0.0 { count.clone() + lit(1_i64) - rank } else { rank };
@@ -323,7 +323,7 @@ impl Kind {
         }
     }
 
-    /// The quantile of two elements among so many.
+    /// The quantile of its two elements among `count` values.
     fn value(self, low: &Column, high: &Column, count: &Column) -> Result<Expr> {
         let count = Expr::Column(count.clone());
         let element = |column: &Column| cast(Expr::Column(column.clone()), DataType::Float64);

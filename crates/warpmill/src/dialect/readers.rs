@@ -1,4 +1,4 @@
-//! `read_csv('file.csv')` and the like as the files that they read: a quoted path is a table.
+//! Rewrites `read_csv('file.csv')` and similar functions to the files that they read: a quoted path is a table.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// Replaces the functions that read files in `statement`.
 ///
 /// # Errors
-/// What is no constant.
+/// An argument that is not constant.
 pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
     walk::result(walk::statement(statement, &mut Readers))
 }
@@ -31,7 +31,7 @@ impl VisitorMut for Readers {
         let Some(function) = part.as_ident().map(|ident| ident.value.to_lowercase()) else {
             return ControlFlow::Continue(());
         };
-        // Functions of DuckDB's that tell what there is.
+        // DuckDB's metadata functions.
         let tells = matches!(
             function.as_str(),
             "duckdb_tables"
@@ -81,7 +81,7 @@ fn extensions(function: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The name of the table that a call is: a path, or the call itself.
+/// The table name of a call: a path, or the text of the call.
 fn table(function: &str, args: &[FunctionArg]) -> Result<String> {
     let refused = |what: &dyn std::fmt::Display| Err(Error::NotImplemented(format!("{function}: {what}")));
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(first)), options @ ..] = args else {

@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 
 use super::{intervals, nested_order, shifts, texts};
 
-/// `plan`, whose types are bound, with those replaced.
+/// Rewrites all expressions of `plan`, whose types are bound, that need it.
 pub(super) fn replace(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan.transform_up_with_subqueries(node)?.data)
 }
@@ -45,7 +45,7 @@ fn expressions(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<Logic
     })
 }
 
-/// Whether an expression may have to be replaced, by what it is.
+/// Whether an expression may have to be rewritten, by its form.
 fn is_concerned(e: &Expr) -> bool {
     match e {
         Expr::BinaryExpr(binary) => !matches!(binary.op, Operator::And | Operator::Or),

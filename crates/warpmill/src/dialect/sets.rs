@@ -1,4 +1,4 @@
-//! The types of UNION, INTERSECT and EXCEPT, and of what a recursive query adds to its rows.
+//! The types of UNION, INTERSECT and EXCEPT, and of the recursive steps of recursive queries.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn columns(input: &LogicalPlan) -> Vec<DataType> {
     input.schema().fields().iter().map(|field| field.data_type().clone()).collect()
 }
 
-/// The types that hold the rows of all inputs; `None` where these have them, or where no types do.
+/// The types that hold the rows of all inputs; `None` where the inputs have them already, or where no such types exist.
 fn types_of_all(inputs: &[&LogicalPlan]) -> Result<Option<Vec<DataType>>> {
     let Some((first, others)) = inputs.split_first() else { return Ok(None) };
     let mut types = columns(first);
@@ -46,7 +46,7 @@ fn types_of_all(inputs: &[&LogicalPlan]) -> Result<Option<Vec<DataType>>> {
     Ok(found.then_some(types))
 }
 
-/// A UNION whose branches have the types that hold the rows of all.
+/// Casts the branches of a UNION to types that hold the rows of all.
 pub(super) fn branches(union: Union) -> Result<Union> {
     let all: Vec<&LogicalPlan> = union.inputs.iter().map(AsRef::as_ref).collect();
     let Some(types) = types_of_all(&all)? else {
@@ -58,7 +58,7 @@ pub(super) fn branches(union: Union) -> Result<Union> {
     Union::try_new(inputs.collect::<Result<_>>()?)
 }
 
-/// The type of a column of a set operation whose branches have columns of both types: text, where one of them is.
+/// The type of a column of a set operation whose branches have both types: text, where one of them is text.
 fn stacked(left: &DataType, right: &DataType) -> Option<DataType> {
     if states::is_state(left) && (states::is_state(right) || right.is_null()) {
         return Some(left.clone());
@@ -73,13 +73,13 @@ fn stacked(left: &DataType, right: &DataType) -> Option<DataType> {
     }
 }
 
-/// Both sides of an INTERSECT or EXCEPT whose types differ.
+/// The inputs of an INTERSECT or EXCEPT whose types differ.
 pub(super) struct Sides {
     left: LogicalPlan,
     right: LogicalPlan,
 }
 
-/// The sides of a join that DataFusion has made of an INTERSECT or EXCEPT: no other semi join of a text takes NULLs for equal.
+/// The inputs of a join that DataFusion has made of an INTERSECT or EXCEPT: only these are semi or anti joins with NULLs equal.
 pub(super) fn sides(join: &Join) -> Option<Sides> {
     let LogicalPlan::Distinct(Distinct::All(left)) = &*join.left else { return None };
     let is_set = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
@@ -90,7 +90,7 @@ pub(super) fn sides(join: &Join) -> Option<Sides> {
 }
 
 impl Sides {
-    /// The operation of sides that have the types that hold the rows of both.
+    /// The operation with its inputs cast to types that hold the rows of both.
     pub(super) fn alike(self, join_type: JoinType) -> Result<LogicalPlan> {
         let Self { mut left, mut right } = self;
         if let Some(types) = types_of_all(&[&left, &right])? {
@@ -103,11 +103,11 @@ impl Sides {
     }
 }
 
-/// A recursion that is bound: its step reads rows of the types that the first ones have, or that its dictionary gives them, and what it adds is
-/// cast to those of the first ones.
+/// Binds a recursion: its step reads rows with the types of the initial rows, or of its dictionary, and its results are cast to the types of the
+/// initial rows.
 pub(super) fn recursion(query: &Recursion) -> Result<LogicalPlan> {
     let first = bind(query.first().clone())?;
-    // As in DuckDB, a column of nothing but NULL is one of numbers.
+    // As in DuckDB, a column of NULLs only is INTEGER.
     let typed = |ty: DataType| if ty.is_null() { DataType::Int32 } else { ty };
     let types: Vec<DataType> = columns(&first).into_iter().map(typed).collect();
     let first = retyped(first, &types)?;
@@ -122,7 +122,7 @@ pub(super) fn recursion(query: &Recursion) -> Result<LogicalPlan> {
     Ok(Recursion::try_new(query.number(), Queries { first, step, dictionary }, query.added())?.plan())
 }
 
-/// A recursive query that is bound: what it adds reads rows of the types that its first ones have, and is cast to them.
+/// Binds a recursive query: its step reads rows with the types of the initial rows, and its results are cast to them.
 pub(super) fn recursive(query: RecursiveQuery) -> Result<LogicalPlan> {
     let first = bind(Arc::unwrap_or_clone(query.static_term))?;
     let fields = first.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));

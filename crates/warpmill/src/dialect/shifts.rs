@@ -1,5 +1,5 @@
-//! Operators on bits that DataFusion has not, or computes otherwise: `<<` and `>>` are errors where bits or signs would be lost, and those of
-//! HUGEINT.
+//! Bit operators that DataFusion lacks or computes differently: `<<` and `>>`, which are errors where bits or signs would be lost, and bit operators
+//! of HUGEINT.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::types::{HUGEINT, common_number, is_whole};
 /// The largest HUGEINT.
 const LARGEST: i128 = 10_i128.pow(38) - 1;
 
-/// One expression whose parts are bound: shifts as calls.
+/// Rewrites one expression whose operands are bound: shifts become calls.
 pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = e else { return Ok(e) };
     let how = match op {
@@ -33,7 +33,7 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             return plan_err!("{op} is for whole numbers, not for {ty}");
         }
     }
-    // A constant is of the other operand's type, if that holds it.
+    // A constant takes the other operand's type, if that holds it.
     let is_constant = |e: &Expr| matches!(e, Expr::Literal(..));
     let fits = |e: &Expr, ty: &DataType| match e {
         Expr::Literal(value, _) => value.cast_to(ty).is_ok_and(|value| !value.is_null()),
@@ -48,7 +48,7 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(call(how, to, [*left, *right]))
 }
 
-/// `left op right` where an operand is a HUGEINT; `None`: another operator, or other operands.
+/// `left op right` where an operand is a HUGEINT; `None` for other operators or operands.
 pub(super) fn of_hugeints(op: &BinaryOperator, left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let how = match op {
         BinaryOperator::BitwiseAnd => How::And,
@@ -149,11 +149,11 @@ impl Bits {
         Ok(Arc::new(rows.with_precision_and_scale(38, 0)?))
     }
 
-    /// The result for two numbers, at most `most`.
+    /// The result for two numbers; results above `most` are errors.
     fn of(&self, value: i128, other: i128, most: i128) -> Result<i128> {
         Ok(match self.how {
             How::Left => return left(value, other, most),
-            // All bits are gone, and the sign with them.
+            // A shift by the full width or more gives 0, for negative numbers, too.
             How::Right => {
                 let bits = self.to.primitive_width().map_or(64, |bytes| bytes as u32 * 8);
                 u32::try_from(other).ok().filter(|by| *by < bits).map_or(0, |by| value >> by)

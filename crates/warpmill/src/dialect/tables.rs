@@ -1,4 +1,4 @@
-//! The tables of one statement: found once, without regard to case, and then read by all that plans it.
+//! The tables of one statement: looked up once, without regard to case, for all planning steps.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,18 +48,18 @@ pub(super) struct Tables<'a> {
     functions: Option<Arc<Functions>>,
     /// The meaning of names of types.
     types: Arc<types::Names>,
-    /// Whether values may be of ENUMs.
+    /// Whether values may be ENUMs.
     has_enums: bool,
     found: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
-    /// The reason why tables cannot be read: the business of statements that read them, not of those that replace them.
+    /// The errors of tables that cannot be read: raised by statements that read them, not by statements that replace them.
     failed: HashMap<ResolvedTableReference, Arc<DataFusionError>>,
     /// The tables of recursive queries, by their names.
     steps: Mutex<HashMap<String, Arc<dyn TableSource>>>,
 }
 
 impl<'a> Tables<'a> {
-    /// Looks up all tables that `statement`, which was read from the text `sql`, names, also those with the numbers of their rows if it may ask
-    /// for these; those that are missing are missed by whoever needs them.
+    /// Looks up all tables that `statement`, parsed from `sql`, names, with row numbers if the text mentions them. Missing tables are no error here;
+    /// their readers report them.
     pub(super) async fn of(state: &'a SessionState, statement: &Statement, sql: &str) -> Result<Self> {
         let says =
             |word: &str| sql.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
@@ -111,7 +111,7 @@ impl<'a> Tables<'a> {
         self.found.contains_key(&numbered).then_some(name)
     }
 
-    /// Whether values may be of ENUMs.
+    /// Whether values may be ENUMs.
     pub(super) fn has_enums(&self) -> bool {
         self.has_enums
     }
@@ -127,7 +127,7 @@ impl<'a> Tables<'a> {
         Some(self.found.get(&self.resolved(name))?.schema())
     }
 
-    /// The value of a call that is about the session: `current_schema()`, `getvariable('name')`, `current_setting('name')`.
+    /// The value of a call about the session: `current_schema()`, `getvariable('name')`, `current_setting('name')`.
     pub(super) fn session_value(&self, call: &Function) -> Option<SqlExpr> {
         let [name] = call.name.0.as_slice() else { return None };
         let FunctionArguments::List(list) = &call.args else { return None };
@@ -156,10 +156,10 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// The value of an expression of constants, whose names are bound.
+    /// The value of a constant expression whose names are bound.
     ///
     /// # Errors
-    /// It is none.
+    /// An expression that is not constant.
     pub(super) fn constant(&self, expr: SqlExpr) -> Result<ScalarValue> {
         let text = expr.to_string();
         let schema = DFSchema::empty();
@@ -171,7 +171,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Moments in steps: DataFusion's function counts nanoseconds, and what is beyond them is a list.
+    /// A series of timestamps: DataFusion's function counts nanoseconds; values out of their range become a list.
     fn moments(&self, function: &TableFunction, args: &[Expr]) -> Result<Arc<dyn TableSource>> {
         let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
         let mut counted = vec![];
@@ -223,13 +223,13 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Whether an argument is a moment of microseconds, or a date.
+/// Whether an argument is a timestamp in microseconds, or a date.
 fn is_moment(arg: &Expr) -> bool {
     use ScalarValue::{Date32, TimestampMicrosecond};
     matches!(arg, Expr::Literal(TimestampMicrosecond(Some(_), _) | Date32(Some(_)), _))
 }
 
-/// The moments that the function `name` of lists makes, as rows.
+/// The timestamps of the list function `name`, as rows.
 fn listed_moments(name: &str, args: &[Expr]) -> Result<Arc<dyn TableSource>> {
     const COLUMN: &str = "value";
     let name = if name == "range" { "moment_range" } else { "moment_series" };

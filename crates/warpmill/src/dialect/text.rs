@@ -1,4 +1,4 @@
-//! Numbers and moments as texts, and back.
+//! Conversion of numbers, timestamps and bytes to text, and back.
 
 use std::fmt::LowerExp;
 
@@ -8,7 +8,7 @@ use datafusion::common::ScalarValue;
 use super::types::{HUGEINT, digits, is_float};
 use warpmill_ir::scalar::moments::of_time;
 
-/// The number of type `to` that DuckDB reads in `text`; `None` where that is none, or does not fit.
+/// The number of type `to` that DuckDB reads in `text`; `None` where the text is not a number, or the number does not fit.
 pub(super) fn number(text: &str, to: &DataType) -> Option<ScalarValue> {
     let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
     if is_float(to) {
@@ -23,7 +23,7 @@ pub(super) fn number(text: &str, to: &DataType) -> Option<ScalarValue> {
     fits.then_some(ScalarValue::Decimal128(Some(value), width, scale))
 }
 
-/// Whether a text is a HUGEINT to DuckDB that has too many digits here.
+/// Whether a text is a HUGEINT in DuckDB with 39 digits, one more than is supported here.
 pub(super) fn is_too_wide(text: &str, to: &DataType) -> bool {
     const LARGEST: &str = "170141183460469231731687303715884105728";
     let digits = text.trim().trim_start_matches(['-', '+']);
@@ -72,7 +72,7 @@ fn exact(text: &str, scale: i64) -> Option<i128> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // How many of the digits stand before the rounded place.
+    // The number of digits before the rounded position.
     let kept = whole.len() as i64 + exponent + scale;
     let mut value: i128 = 0;
     for place in 0..kept.max(0) {
@@ -84,7 +84,7 @@ fn exact(text: &str, scale: i64) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// A floating-point number with as few digits as tell it from all others, as DuckDB writes it.
+/// A floating-point number with the fewest digits that identify it, as DuckDB writes it.
 pub(super) fn of_float<F: LowerExp + Copy + Into<f64>>(value: F) -> String {
     let wide: f64 = value.into();
     if wide.is_nan() {
@@ -113,7 +113,7 @@ pub(super) fn of_float<F: LowerExp + Copy + Into<f64>>(value: F) -> String {
     format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
 }
 
-/// An interval, whose nanoseconds below a microsecond are cut off.
+/// An interval, truncated to microseconds.
 pub(super) fn of_interval(interval: IntervalMonthDayNano) -> String {
     let (years, months) = (interval.months / 12, interval.months % 12);
     let units = [(years, "year"), (months, "month"), (interval.days, "day")];
@@ -129,14 +129,14 @@ pub(super) fn of_interval(interval: IntervalMonthDayNano) -> String {
     parts.join(" ")
 }
 
-/// Bytes, of which those that are no plain characters are written as `\xFF`.
+/// Bytes as text; all but printable ASCII without quotes and backslash is written as `\xFF`.
 pub(super) fn of_bytes(bytes: &[u8]) -> String {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\\' | b'\'' | b'"');
     let written = |&byte: &u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("\\x{byte:02X}") };
     bytes.iter().map(written).collect()
 }
 
-/// The bytes that a text writes; `None` where it has other characters than ASCII's, or a backslash without `xFF`.
+/// The bytes of a text; `None` where it has non-ASCII characters, or a backslash without `xFF`.
 pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
     let mut rest = text.as_bytes();
     let mut out = Vec::with_capacity(rest.len());

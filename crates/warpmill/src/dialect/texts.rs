@@ -1,4 +1,4 @@
-//! Values of other types that become parts of texts: `||`, `concat` and the like write them as casts do.
+//! Values of other types in string functions: `||`, `concat` and similar functions write them as casts do.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err, plan_err};
@@ -7,7 +7,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, lit};
 
 use super::{casts, enums, library};
 
-/// One expression whose parts are bound.
+/// Rewrites one expression whose operands are bound.
 pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
     match e {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }) => {
@@ -38,14 +38,14 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 fn is_text(e: &Expr, schema: &DFSchema) -> Result<bool> {
-    // Rows of `||` are as deep as they are long, and their parts are known.
+    // Chains of `||` nest once per operand; only operands decide, without deriving the type of the whole chain.
     if let Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }) = e {
         return Ok(is_text(right, schema)? || is_text(left, schema)?);
     }
     Ok(matches!(e.get_type(schema)?, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View))
 }
 
-/// The elements of a list with `by` between them, NULL where there are none; what is no list stays.
+/// The elements of a list separated by `by`, NULL where the list is; expressions of other types are unchanged.
 fn spread(e: Expr, by: &Expr, schema: &DFSchema) -> Result<Expr> {
     let DataType::List(element) = e.get_type(schema)? else { return Ok(e) };
     if element.data_type().is_nested() {
@@ -63,7 +63,7 @@ fn spread(e: Expr, by: &Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(Expr::Case(Case::new(None, vec![some], None)))
 }
 
-/// `e` as a text, where it is none, and no list or struct.
+/// Casts `e` to text, unless it is text, a list or a struct.
 fn written(e: Expr, schema: &DFSchema) -> Result<Expr> {
     let ty = e.get_type(schema)?;
     let stays = is_text(&e, schema)?

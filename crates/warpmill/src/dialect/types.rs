@@ -1,4 +1,4 @@
-//! DuckDB's types: what their names mean, and which type holds the values of several.
+//! DuckDB's types: the meaning of their names, and the common type of several.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{enums, states};
 /// Digits of the widest decimal.
 pub(super) const MAX_WIDTH: u8 = 38;
 
-/// Whole numbers of 128 bits, as far as decimals hold them.
+/// 128-bit integers, limited to the digits of a decimal.
 pub(super) const HUGEINT: DataType = DataType::Decimal128(MAX_WIDTH, 0);
 
 /// Moments without a time zone.
@@ -29,7 +29,7 @@ pub(super) fn timestamptz() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-/// The meaning of the names of types, of which some have been made.
+/// The meaning of type names, including user-defined types.
 #[derive(Debug, Default)]
 pub(super) struct Names(pub(super) CustomTypes);
 
@@ -39,7 +39,7 @@ impl TypePlanner for Names {
     }
 }
 
-/// The type called `name` where DataFusion calls it otherwise, or does not know it.
+/// The type called `name` where DataFusion names it differently, or does not know it.
 pub(super) fn named(name: &SqlType, own: &CustomTypes) -> Result<Option<DataType>> {
     let zoned = |zone: &TimezoneInfo| matches!(zone, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz);
     Ok(Some(match name {
@@ -134,7 +134,7 @@ fn structure(fields: &[StructField], own: &CustomTypes) -> Result<DataType> {
     Ok(DataType::Struct(fields.iter().enumerate().map(field).collect::<Result<_>>()?))
 }
 
-/// The type called `name` within another one, which DataFusion asks nobody for.
+/// The type called `name` nested in another one, which DataFusion does not ask the planner for.
 pub(super) fn whole(name: &SqlType, own: &CustomTypes) -> Result<DataType> {
     if let Some(named) = named(name, own)? {
         return Ok(named);
@@ -221,8 +221,7 @@ pub(super) fn is_whole(ty: &DataType) -> bool {
     ty.is_integer() || *ty == HUGEINT
 }
 
-/// The number type that holds values of both; DOUBLE wins over FLOAT, and FLOAT over exact numbers. `None` where a type
-/// is no number's.
+/// The numeric type that holds values of both; DOUBLE wins over FLOAT, and FLOAT over exact numbers. `None` where a type is not numeric.
 pub(super) fn common_number(left: &DataType, right: &DataType) -> Option<DataType> {
     if is_float(left) || is_float(right) {
         let both = is_number(left) && is_number(right);
@@ -235,7 +234,7 @@ pub(super) fn common_number(left: &DataType, right: &DataType) -> Option<DataTyp
     let ((lw, ls), (rw, rs)) = (digits(left)?, digits(right)?);
     let whole = (i16::from(lw) - i16::from(ls)).max(i16::from(rw) - i16::from(rs));
     let scale = ls.max(rs);
-    // No digit after the point is lost: what has too many before it does not convert.
+    // All digits after the point are kept; values with too many digits before it are conversion errors.
     Some(DataType::Decimal128((whole + i16::from(scale)).min(MAX_WIDTH.into()) as u8, scale))
 }
 
@@ -266,8 +265,7 @@ fn width_of(ty: &DataType) -> u16 {
     ty.primitive_width().map_or(64, |bytes| bytes as u16 * 8)
 }
 
-/// The type to which values of both are compared or mixed, where DataFusion would choose another one: of numbers, and of
-/// dates with timestamps.
+/// The common type for comparing or mixing values of both, where DataFusion would choose another one: for numbers, and for dates with timestamps.
 pub(super) fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::{Date32, Timestamp};
     match (left, right) {
@@ -282,7 +280,7 @@ pub(super) fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     }
 }
 
-/// What DuckDB calls a type; types that it does not have keep Arrow's name.
+/// DuckDB's name of a type; types that DuckDB lacks keep Arrow's name.
 pub(crate) fn type_name(data_type: &DataType) -> String {
     use DataType::*;
     let name = match data_type {

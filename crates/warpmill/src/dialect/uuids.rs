@@ -1,4 +1,4 @@
-//! UUIDs: 16 bytes, in whose order they are, and the texts that they are read from and written as.
+//! UUIDs: 16 bytes, ordered bytewise, and their text form.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::types::{is_text, type_name};
 /// Bytes of a UUID.
 pub(super) const BYTES: i32 = 16;
 
-/// The type of UUIDs: nothing else has it, for bytes of a fixed number that come from elsewhere are BLOBs ([`super::outside`]).
+/// The type of UUIDs, which no other values have: fixed-size binary values from outside are BLOBs ([`super::outside`]).
 pub(super) const UUID: DataType = DataType::FixedSizeBinary(BYTES);
 
-/// The bytes of the UUID that a text writes: 32 hexadecimal digits, in braces or not, with hyphens anywhere; `None` for other texts.
+/// The bytes of a UUID in text form: 32 hexadecimal digits, in braces or not, with hyphens anywhere; `None` for other texts.
 pub(super) fn read(text: &str) -> Option<[u8; 16]> {
     let digits = match text.strip_prefix('{') {
         Some(rest) => rest.strip_suffix('}')?,
@@ -31,7 +31,7 @@ pub(super) fn read(text: &str) -> Option<[u8; 16]> {
     digits.next().is_none().then_some(bytes)
 }
 
-/// The text of a UUID: digits in lower case, with hyphens.
+/// The text of a UUID: lower-case digits with hyphens.
 pub(super) fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(36);
     for (at, byte) in bytes.iter().enumerate() {
@@ -60,10 +60,10 @@ pub(super) fn column(values: impl ExactSizeIterator<Item = Result<Option<[u8; 16
     Ok(Arc::new(column.finish()))
 }
 
-/// The type to compare two values in, of which one is a UUID and the other a text or bytes; `None`: they are others.
+/// The type to compare a UUID and a text or bytes in; `None`: other operands.
 ///
 /// # Errors
-/// Comparisons by order with what is no constant text.
+/// Ordered comparisons with text that is not constant.
 pub(super) fn compared(
     left: (&Expr, &DataType),
     right: (&Expr, &DataType),
@@ -84,7 +84,7 @@ pub(super) fn compared(
     Ok(None)
 }
 
-/// The type of a column of a set operation, of which branches have UUIDs, and texts or bytes.
+/// The type of a column of a set operation with UUIDs in some branches and texts or bytes in others.
 pub(super) fn stacked(left: &DataType, right: &DataType) -> Option<DataType> {
     let other = match (*left == UUID, *right == UUID) {
         (true, false) => right,
@@ -99,7 +99,7 @@ pub(super) fn is_constant_text(e: &Expr) -> bool {
     matches!(e, Expr::Literal(value, _) if is_text(&value.data_type()))
 }
 
-/// A constant text as a UUID; other expressions stay what they are.
+/// A constant text as a UUID; other expressions are unchanged.
 ///
 /// # Errors
 /// A text that is no UUID.
@@ -110,7 +110,7 @@ pub(super) fn constant(e: Expr) -> Result<Expr> {
 /// Texts as UUIDs.
 ///
 /// # Errors
-/// A text that is none, unless `try_cast` makes it NULL.
+/// A text that is not a UUID, unless `try_cast` makes it NULL.
 pub(super) fn of_texts(array: &ArrayRef, try_cast: bool) -> Result<ArrayRef> {
     let texts = strict_cast(array, &DataType::Utf8)?;
     let texts: &StringArray = texts.as_string();
@@ -123,7 +123,7 @@ pub(super) fn of_texts(array: &ArrayRef, try_cast: bool) -> Result<ArrayRef> {
 /// Bytes as UUIDs.
 ///
 /// # Errors
-/// Others than 16 bytes, unless `try_cast` makes them NULL.
+/// Values that are not 16 bytes long, unless `try_cast` makes them NULL.
 pub(super) fn of_bytes(array: &ArrayRef, try_cast: bool) -> Result<ArrayRef> {
     let values = strict_cast(array, &DataType::Binary)?;
     let values: &BinaryArray = values.as_binary();

@@ -1,4 +1,4 @@
-//! `FROM t AT (VERSION => n)`, which the parser does not know: an earlier version of a table has a name of its own.
+//! `FROM t AT (VERSION => n)`, which the parser does not know, rewritten to a table name that includes the version.
 
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ const FOLLOWING: [&str; 33] = [
     "for",
 ];
 
-/// `sql` with the names of versions in the place of `t AT (VERSION => n)`.
+/// `sql` with `t AT (VERSION => n)` replaced by names of versions.
 pub(crate) fn named(sql: &str) -> Cow<'_, str> {
     let has = |word: &str| sql.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
     if !has("version") || !has("=>") {

@@ -1,6 +1,6 @@
 //! Walks through statements before their names are bound.
 //!
-//! Visitors break with a box: each level of an expression holds one result of a visit for each of its parts, and statements are deep.
+//! Visitors break with a boxed value: each expression level holds one result of a visit per operand, and statements nest deeply.
 
 use std::ops::ControlFlow;
 
@@ -31,7 +31,7 @@ pub(crate) fn result(visited: ControlFlow<Box<Error>>) -> Result<()> {
     }
 }
 
-/// Names the columns of a SELECT list whose expressions are `replaced` later: they are called by the text of the statement.
+/// Names the columns of a SELECT list whose expressions are `replaced` later after their text in the statement.
 pub(crate) fn name_columns(select: &mut Select, replaced: impl Fn(&Expr) -> bool) {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) = item

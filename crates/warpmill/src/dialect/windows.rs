@@ -1,4 +1,4 @@
-//! Window functions of plans that are made here.
+//! Window functions that the planner adds.
 
 use datafusion::common::Result;
 use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};

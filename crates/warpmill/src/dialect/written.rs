@@ -23,10 +23,10 @@ pub(super) fn texts(array: &ArrayRef) -> Result<StringArray> {
     (0..array.len()).map(|row| text(array, row)).collect()
 }
 
-/// The value in a row as a cast to VARCHAR writes it; `None` for NULL.
+/// The value of a row in the form of a cast to VARCHAR; `None` for NULL.
 ///
 /// # Errors
-/// A value that is too large for what its text is made of.
+/// A value too large for its text form.
 pub fn text(array: &ArrayRef, row: usize) -> Result<Option<String>> {
     if array.data_type().is_null() || array.is_null(row) {
         return Ok(None);
@@ -70,7 +70,7 @@ pub fn text(array: &ArrayRef, row: usize) -> Result<Option<String>> {
     }
 }
 
-/// A part of a value; texts that could be read as something else have quotes.
+/// A nested value; texts that could be read as something else are quoted.
 fn part(array: &ArrayRef, row: usize) -> Result<String> {
     let Some(text) = text(array, row)? else { return Ok("NULL".into()) };
     if has_parts(array.data_type()) && !enums::is_enum(array.data_type()) {

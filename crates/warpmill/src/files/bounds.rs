@@ -1,7 +1,7 @@
-//! Bounds of values in footers of Parquet files, as far as they can be relied on.
+//! Bounds of values in footers of Parquet files, as far as they are reliable.
 //!
-//! NaN is greater than all numbers, and writers leave it out of their bounds: an upper bound of floating-point numbers says
-//! nothing. Bounds of a file are those of all its row groups, or none.
+//! NaN is greater than all numbers, and writers leave it out of their bounds, so that upper bounds of floating-point numbers are unusable. Bounds of
+//! a file are those of all its row groups, or none.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::{Statistics as ChunkStatistics, ValueStatistics};
 
-/// `metadata` without the bounds of floating-point columns that cannot be relied on: upper ones, and those of pages.
+/// `metadata` without unreliable bounds of floating-point columns: upper bounds, and bounds of pages.
 ///
 /// # Errors
 /// None of a footer that was read.
@@ -50,7 +50,7 @@ fn is_float(metadata: &ParquetMetaData, leaf: usize) -> bool {
         || matches!(column.logical_type_ref(), Some(LogicalType::Float16))
 }
 
-/// The statistics of a column chunk of floating-point numbers with a lower bound only. Zeros may be negative there.
+/// The statistics of a floating-point column chunk with a lower bound only. Zeros may be negative there.
 fn without_upper(stats: &ChunkStatistics) -> ChunkStatistics {
     /// The statistics `stats` with the lower bound `least` and no upper one.
     fn of<T>(stats: &ChunkStatistics, least: Option<T>) -> ValueStatistics<T> {
@@ -71,8 +71,7 @@ fn without_upper(stats: &ChunkStatistics) -> ChunkStatistics {
     }
 }
 
-/// `stats`, of the columns `schema` of a file, without bounds that not all of its row groups have, and upper ones of
-/// floating-point numbers.
+/// `stats`, for the columns `schema` of a file, without bounds that some row groups lack, and without upper bounds of floating-point numbers.
 pub(super) fn of_all_groups(mut stats: Statistics, schema: &SchemaRef, metadata: &ParquetMetaData) -> Statistics {
     let leaves = metadata.file_metadata().schema_descr().columns();
     for (column, field) in stats.column_statistics.iter_mut().zip(schema.fields()) {
@@ -90,7 +89,7 @@ pub(super) fn of_all_groups(mut stats: Statistics, schema: &SchemaRef, metadata:
     stats
 }
 
-/// Whether the values of a column in a row group have bounds, or there are none.
+/// Whether the values of a column in a row group have bounds, or there are no values.
 fn has_bounds(group: &RowGroupMetaData, leaf: usize) -> bool {
     let chunk: &ColumnChunkMetaData = group.column(leaf);
     let Some(stats) = chunk.statistics() else { return group.num_rows() == 0 };

@@ -1,4 +1,4 @@
-//! Parquet files whose footers are checked before anything is planned by them.
+//! Parquet files whose footers are checked before planning uses them.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -31,7 +31,7 @@ use super::bounds::of_all_groups;
 use super::damaged;
 use super::readers::{LOCAL, path_of};
 
-/// Makes [`CheckedParquet`] of what another factory makes.
+/// Wraps the formats of another factory in [`CheckedParquet`].
 #[derive(Debug)]
 pub(crate) struct CheckedParquetFactory(pub Arc<dyn FileFormatFactory>);
 
@@ -55,7 +55,7 @@ impl FileFormatFactory for CheckedParquetFactory {
 #[derive(Debug)]
 pub(crate) struct CheckedParquet(pub Arc<dyn FileFormat>);
 
-/// The outcome of `work` on a file that errors call `name`; what it panics with is damage of the file.
+/// Runs `work` on the file `name`; a panic is reported as damage of the file.
 async fn caught<T>(name: &(dyn fmt::Display + Sync), work: impl Future<Output = Result<T>>) -> Result<T> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let (path, detail) = (name.to_string().into(), decoder_failed(&*panic));
@@ -63,7 +63,7 @@ async fn caught<T>(name: &(dyn fmt::Display + Sync), work: impl Future<Output = 
     })
 }
 
-/// The footer of a file, and the page indexes that DataFusion reads with it.
+/// Reads the footer of a file, with the page indexes that DataFusion reads.
 async fn footer(
     state: &dyn Session,
     store: &Arc<dyn ObjectStore>,
@@ -81,7 +81,7 @@ async fn footer(
     caught(&path_of(&base_of(store), object.location.as_ref()).display(), read).await
 }
 
-/// Checks the footer of a file, and the page indexes that DataFusion reads with it, unless that has been done.
+/// Checks the footer of a file, and the page indexes that DataFusion reads with it, unless it has been checked before.
 async fn check(state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<()> {
     let base = base_of(store);
     let path = path_of(&base, object.location.as_ref());
@@ -89,7 +89,7 @@ async fn check(state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &Objec
     if KNOWN.lock().contains(&known) {
         return Ok(());
     }
-    // By itself first: where indexes are, and how large, the footer says.
+    // The footer alone first: it gives position and size of the indexes.
     if base.starts_with(LOCAL) && path.is_file() {
         CheckedFooter::open(&path).map_err(damaged)?;
     }
@@ -103,13 +103,13 @@ async fn check(state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &Objec
     Ok(())
 }
 
-/// Files whose footers have been checked, by size and time of change.
+/// Files whose footers have been checked: path, size and modification time in microseconds.
 static KNOWN: LazyLock<Mutex<HashSet<(PathBuf, u64, i64)>>> = LazyLock::new(Mutex::default);
 
-/// The number of them, at most.
+/// The largest number of them.
 const MOST_KNOWN: usize = 1 << 16;
 
-/// The URL of a store, as far as it is told.
+/// The URL of a store, if known.
 pub(super) fn base_of(store: &Arc<dyn ObjectStore>) -> String {
     let name = store.to_string();
     if name.starts_with("LocalFileSystem") { format!("{LOCAL}///") } else { name }

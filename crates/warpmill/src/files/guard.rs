@@ -30,8 +30,8 @@ use super::readers::{CheckedReaders, LOCAL, Opened, path_of};
 use crate::Error;
 use crate::remote::RemoteError;
 
-/// `plan` where it is no scan of files; otherwise the scan, guarded: panics of its decoder are errors, and errors name
-/// what is damaged. Readers of Parquet files check what they read.
+/// Wraps a scan of files so that panics of its decoder become errors that name the damaged file; other plans, and scans of Parquet files that check
+/// their input, are unchanged.
 pub(crate) fn guarded(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let Some(node) = plan.downcast_ref::<DataSourceExec>() else { return plan };
     let Some(config) = node.data_source().downcast_ref::<FileScanConfig>() else { return plan };
@@ -73,7 +73,7 @@ const MOST_NAMED: usize = 3;
 struct Scanned {
     /// The files.
     names: String,
-    /// Those of Parquet that have been opened.
+    /// The Parquet files opened so far.
     opened: Arc<Opened>,
     /// The columns; `None`: all.
     columns: Option<Vec<String>>,
@@ -81,7 +81,7 @@ struct Scanned {
     local: bool,
 }
 
-/// A scan of files, which plans take for what it guards.
+/// A scan of files with errors of its decoder explained; other nodes see the plan properties of the inner scan.
 #[derive(Debug)]
 struct GuardedScan {
     inner: Arc<dyn ExecutionPlan>,
@@ -160,7 +160,7 @@ impl ExecutionPlan for GuardedScan {
 /// The next item of an unfolded scan: rows or an error, and the stream unless it has ended.
 type Next = Option<(Result<RecordBatch>, Option<SendableRecordBatchStream>)>;
 
-/// The next rows of a scan, or what is damaged.
+/// The next rows of a scan, or an error that names the damage.
 async fn next(stream: Option<SendableRecordBatchStream>, what: Arc<Scanned>) -> Next {
     let mut stream = stream?;
     let failed = match AssertUnwindSafe(stream.next()).catch_unwind().await {
@@ -186,7 +186,7 @@ impl Scanned {
         FormatError::Corrupt { path: self.names.clone().into(), segment: None, detail }
     }
 
-    /// The error that says what is damaged, where something is. Reads the files to find out.
+    /// The error that names the damage, if any. Reads the files again to find it.
     fn explain(&self, failed: Failed) -> DataFusionError {
         if let Failed::Error(error) = &failed {
             if let Some(found) = find(error) {
@@ -223,7 +223,7 @@ fn find(error: &(dyn StdError + 'static)) -> Option<Error> {
     None
 }
 
-/// Whether `error` may be that of a decoder on damaged bytes.
+/// Whether `error` may come from decoding damaged bytes.
 fn may_be_damage(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::ParquetError(_) => true,

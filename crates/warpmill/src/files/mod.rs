@@ -1,8 +1,8 @@
-//! Files that may be damaged or hostile: what DataFusion reads is checked, and what its decoders stumble over is an
-//! error that names it.
+//! Files that may be damaged or hostile: input is checked before DataFusion decodes it, and failures of DataFusion's decoders become errors that name
+//! the file.
 //!
 //! - `arrow`: files and streams of Arrow;
-//! - `bounds`: bounds of values in footers of Parquet files, as far as they can be relied on;
+//! - `bounds`: bounds of values in footers of Parquet files, as far as they are reliable;
 //! - `format`: footers of Parquet files are checked when a query is planned, before schemas and statistics are taken from them;
 //! - `readers`: footers, pages and indexes of Parquet files are checked when they are read;
 //! - `guard`: scans whose decoders may fail, or panic: the error names file, row group and column.

@@ -1,4 +1,4 @@
-//! Readers of Parquet files that check what they read.
+//! Readers of Parquet files that check their input.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -42,7 +42,7 @@ impl Opened {
         paths.truncate(MOST_OPENED);
     }
 
-    /// Those, the last one first.
+    /// The opened files, the latest first.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.0.lock().iter().cloned().collect()
     }
@@ -50,11 +50,11 @@ impl Opened {
 
 /// Opens files whose footers, pages and indexes are checked.
 pub(super) struct CheckedReaders {
-    /// Opens them.
+    /// The factory of the wrapped readers.
     pub inner: Arc<dyn ParquetFileReaderFactory>,
-    /// The place where they are.
+    /// The URL of the store.
     pub base: String,
-    /// Is told of them.
+    /// Records the opened files.
     pub opened: Arc<Opened>,
 }
 
@@ -79,7 +79,7 @@ impl ParquetFileReaderFactory for CheckedReaders {
     }
 }
 
-/// The name in errors of the file at `location` of the store `base`: its path, or its URL.
+/// The name of a file for errors, at `location` of the store `base`: its path, or its URL.
 pub(super) fn path_of(base: &str, location: &str) -> PathBuf {
     match base.starts_with(LOCAL) {
         true => Path::new("/").join(location),
@@ -87,7 +87,7 @@ pub(super) fn path_of(base: &str, location: &str) -> PathBuf {
     }
 }
 
-/// A reader that checks what it reads.
+/// A reader that checks its input.
 struct CheckedReader {
     inner: Box<dyn AsyncFileReader + Send>,
     path: PathBuf,
@@ -101,19 +101,19 @@ impl CheckedReader {
     }
 }
 
-/// A footer that was checked, and what scans may rely on of it.
+/// A footer that was checked, with its reliable bounds.
 struct Checked {
     footer: Arc<CheckedFooter>,
     reliable: Arc<ParquetMetaData>,
 }
 
-/// Footers that were checked last, which several partitions of a scan and later queries share.
+/// The footers checked last, shared by the partitions of a scan and by later queries.
 static CHECKED: Mutex<VecDeque<Arc<Checked>>> = Mutex::new(VecDeque::new());
 
-/// The number of them.
+/// The largest number of them.
 const MOST_CHECKED: usize = 16;
 
-/// The footer of the file `path` of `bytes` bytes, checked unless it has just been.
+/// The footer of the file `path` of `bytes` bytes, checked unless the cache has it.
 fn checked(metadata: &Arc<ParquetMetaData>, bytes: u64, path: &Path) -> Result<Arc<Checked>> {
     let is_it = |known: &&Arc<Checked>| Arc::ptr_eq(known.footer.metadata(), metadata);
     if let Some(known) = CHECKED.lock().iter().find(is_it) {

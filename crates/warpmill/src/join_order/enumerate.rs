@@ -2,9 +2,8 @@
 //!
 //! Up to [`EXHAUSTIVE_LEAVES`] connected relations all trees without cross products are compared by DPhyp, which
 //! enumerates exactly the connected pairs of connected subgraphs of a hypergraph (Moerkotte, Neumann: Dynamic
-//! Programming Strikes Back, SIGMOD 2008, section 3). Larger or denser graphs, and the cross products between what
-//! no predicate connects, are ordered greedily by smallest result (Fegaras: A New Heuristic for Optimizing Large
-//! Queries, DEXA 1998).
+//! Programming Strikes Back, SIGMOD 2008, section 3). Larger or denser graphs, and cross products between unconnected components, are ordered
+//! greedily by smallest result (Fegaras: A New Heuristic for Optimizing Large Queries, DEXA 1998).
 
 use hashbrown::HashMap;
 

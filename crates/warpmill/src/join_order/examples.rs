@@ -1,4 +1,4 @@
-//! Examples of values that are not known yet: estimates take them for the values.
+//! Examples of values that are not known yet: estimates use them as the values.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,14 +13,14 @@ use super::selectivity::{position, strip};
 const POSITION: &str = "warpmill.position";
 const TEXT: &str = "warpmill.text";
 
-/// Metadata of a placeholder's field that has `value` as its example.
+/// The metadata that gives a placeholder's field `value` as its example.
 pub(crate) fn example_metadata(value: &ScalarValue) -> HashMap<String, String> {
     let text = value.try_as_str().flatten().map(|text| (TEXT.to_string(), text.to_string()));
     let place = || position(value).map(|place| (POSITION.to_string(), place.to_string()));
     text.or_else(place).into_iter().collect()
 }
 
-/// The constant that `expr` is below casts, or its example: a text, or a number with the place of the value.
+/// The constant below the casts of `expr`, or its example: a text, or a number with the position of the value.
 pub(super) fn constant(expr: &Expr) -> Option<Cow<'_, ScalarValue>> {
     match strip(expr) {
         Expr::Literal(value, _) => Some(Cow::Borrowed(value)),

@@ -1,4 +1,4 @@
-//! Lists of values that are not known yet: `x IN ($1, $2)`. Rules that decide by the members of lists see a call.
+//! Lists of values that are not known yet: `x IN ($1, $2)`. A call replaces them, so that no rule decides by the members.
 
 use std::sync::{Arc, LazyLock};
 
@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 static IN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Members::function(false));
 static NOT_IN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Members::function(true));
 
-/// The call that stands for a list. It is never evaluated.
+/// The call in place of a list. It is never evaluated.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Members {
     negated: bool,
@@ -43,20 +43,20 @@ impl ScalarUDFImpl for Members {
     }
 }
 
-/// The call that stands for `list`.
+/// The call in place of `list`.
 pub(crate) fn call(list: InList) -> Expr {
     let function = if list.negated { &*NOT_IN } else { &*IN };
     let args = std::iter::once(*list.expr).chain(list.list).collect();
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args))
 }
 
-/// The list that a call stands for.
+/// The list of such a call.
 pub(crate) fn list(expr: &Expr) -> Option<InList> {
     let (expr, list, negated) = parts(expr)?;
     Some(InList { expr: Box::new(expr.clone()), list: list.to_vec(), negated })
 }
 
-/// The parts of a call that stands for a list: the value that is looked for, the members, and whether it is to be none of them.
+/// The parts of such a call: the tested value, the members, and whether the list is negated.
 pub(super) fn parts(expr: &Expr) -> Option<(&Expr, &[Expr], bool)> {
     let Expr::ScalarFunction(call) = expr else { return None };
     let negated = call.func.inner().downcast_ref::<Members>()?.negated;

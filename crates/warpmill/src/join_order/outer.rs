@@ -1,7 +1,7 @@
-//! Outer joins of which joins above keep only rows that have found a partner.
+//! Outer joins below joins that keep only rows with a partner.
 //!
-//! `a LEFT JOIN b ON .. JOIN c ON b.x = c.x` gives no row whose `b.x` is NULL, and so none that has no partner in `b`: the first join may as well
-//! be an inner one, which has an order with the second. DataFusion sees that of filters, but not of join keys.
+//! `a LEFT JOIN b ON .. JOIN c ON b.x = c.x` returns no row whose `b.x` is NULL, and so none without a partner in `b`: the first join may be an inner
+//! one, which can be reordered with the second. DataFusion does this for filters, but not for join keys.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::logical_expr::{Aggregate, Expr, Join, LogicalPlan, Projection, SubqueryAlias};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// Makes inner joins of outer joins of which joins above drop all rows without a partner.
+/// Turns outer joins into inner joins where joins above drop all rows without a partner.
 #[derive(Debug)]
 pub(super) struct OuterJoinRule;
 
@@ -31,7 +31,7 @@ impl OptimizerRule for OuterJoinRule {
     }
 }
 
-/// A join whose inputs need not give rows with NULL keys that find no partner.
+/// A join whose inputs may leave out rows with NULL keys that find no partner.
 fn below(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
     if join.null_equality == NullEquality::NullEqualsNull || join.null_aware {
@@ -67,7 +67,7 @@ fn column(expr: &Expr) -> Option<Column> {
     }
 }
 
-/// A plan that gives the rows of `plan` in which none of `keys` is NULL, and perhaps others of its rows; `None`: `plan` is the best there is.
+/// A plan that returns the rows of `plan` in which none of `keys` is NULL, and perhaps other rows; `None`: no better plan than `plan`.
 fn without_nulls(plan: &LogicalPlan, keys: &[Column]) -> Option<LogicalPlan> {
     if keys.is_empty() {
         return None;
@@ -100,7 +100,7 @@ fn without_nulls(plan: &LogicalPlan, keys: &[Column]) -> Option<LogicalPlan> {
 
 fn of_join(join: &Join, keys: &[Column]) -> Option<LogicalPlan> {
     use JoinType::{Full, Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi};
-    // The columns of the left side come first, where there are any.
+    // The columns of the left side come first, if any.
     let count = match join.join_type {
         RightSemi | RightAnti | RightMark => 0,
         _ => join.left.schema().fields().len(),
@@ -128,7 +128,7 @@ fn of_join(join: &Join, keys: &[Column]) -> Option<LogicalPlan> {
     }
     let left = left.map_or_else(|| Arc::clone(&join.left), Arc::new);
     let right = right.map_or_else(|| Arc::clone(&join.right), Arc::new);
-    // The columns may be NULL still, as far as plans above know.
+    // The columns stay nullable in the schema that plans above see.
     Some(LogicalPlan::Join(Join { left, right, join_type, ..join.clone() }))
 }
 

@@ -1,8 +1,8 @@
 //! The operator that runs a program inside a DataFusion plan.
 //!
-//! A program with more rows than estimated at its 64-bit sums ends without a result, and the same part of the plan is
-//! placed and run again with wide sums. The operator gives its first row at its end only, so nobody sees the first run. The
-//! wide version is kept: later runs of the same plan (the plan cache) begin with it.
+//! A program with more rows than estimated at its 64-bit sums ends without a result, and the same part of the plan is placed and run again with wide
+//! sums. The operator returns its first row only at its end, so that the first run stays invisible. The wide version is kept: later runs of the same
+//! plan (the plan cache) begin with it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,7 +47,7 @@ use crate::{CommitGate, Error, caught, once};
 /// Batches of rows from temporary files that may wait for whoever reads them.
 const BATCHES_AHEAD: usize = 1;
 
-/// One of so many threads may encode columns of files that queries have read, and a query with a limit of memory may encode such a part of it.
+/// The share (1/4) of the threads, and of a query's memory limit, that encoding columns of files may use.
 const ENCODING_SHARE: usize = 4;
 
 /// The state that a running query shares with its operators: an extension of the task's configuration.
@@ -57,16 +57,16 @@ pub struct QueryHandle {
     pub cancel: CancelToken,
     /// The progress of its scans.
     pub progress: QueryProgress,
-    /// What decides whether it commits what it writes.
+    /// Decides whether the query commits its writes.
     pub commit: CommitGate,
     /// The profiles of the programs that have ended.
     pub profiles: Mutex<Vec<warpmill_engine::QueryProfile>>,
-    /// Programs that were given up for one with wide sums.
+    /// Programs that were abandoned and run again with wide sums.
     pub widened: AtomicU64,
     /// Whether kernels are timed although the settings do not ask for it.
     pub time_kernels: AtomicBool,
-    /// Whether the thread that polls the plan has nothing else to do: its program runs there. Waking another thread, and being woken
-    /// by it, takes about as long as a short query.
+    /// Whether the thread that polls the plan has no other work, so that its program runs there. Waking another thread and being woken by it takes
+    /// about as long as a short query.
     pub polled_alone: AtomicBool,
     /// The rows of common table expressions that run once.
     pub(crate) once: once::Results,
@@ -84,8 +84,7 @@ pub fn is_one_program(plan: &dyn ExecutionPlan) -> bool {
     plan.is::<WarpmillExec>() && plan.children().is_empty()
 }
 
-/// The part of a session and of its query that one program sees: everything but the session's functions, hundreds of them, which would be
-/// copied.
+/// The part of a session and of its query that one program needs: everything but the session's hundreds of functions, which are expensive to copy.
 pub fn context_of_program(state: &SessionState, handle: &Arc<QueryHandle>) -> Arc<TaskContext> {
     let config = state.config().clone().with_extension(Arc::clone(handle));
     let (id, runtime) = (state.session_id().to_owned(), Arc::clone(state.runtime_env()));
@@ -97,11 +96,11 @@ pub fn context_of_program(state: &SessionState, handle: &Arc<QueryHandle>) -> Ar
 pub struct WarpmillExec {
     /// The plan that the program was translated from.
     source: Arc<dyn ExecutionPlan>,
-    /// The values of its parameters, where they are not those that it was made with.
+    /// The values of its parameters, where they differ from those it was made with.
     values: Option<Arc<[ScalarValue]>>,
     program: Arc<Program>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
-    /// The inputs before anything in them was placed: parts of `source`.
+    /// The inputs before placement: parts of `source`.
     leaves: Vec<Arc<dyn ExecutionPlan>>,
     sums: UnprovenSums,
     properties: Arc<PlanProperties>,
@@ -114,11 +113,11 @@ pub struct WarpmillExec {
     kept: Arc<kept::Memo>,
 }
 
-/// A plan whose functions of groups the host calls.
+/// The plan in which the host calls the functions of groups.
 #[derive(Default)]
 struct WithHost {
     plan: OnceLock<Arc<dyn ExecutionPlan>>,
-    /// Whether devices have failed, and would again.
+    /// Whether devices have failed permanently for this plan.
     given_up: AtomicBool,
     /// Whether the last run ended with it.
     is_last: AtomicBool,
@@ -133,8 +132,8 @@ impl WarpmillExec {
         (leaves, inputs): (Plans, Plans),
         sums: UnprovenSums,
     ) -> Self {
-        // With more than one partition the source's order holds within each only, and is not what the program gives, unless
-        // the program ends with a sort, which is of all rows. What is equal or constant in all rows stays so.
+        // With several partitions the source's order holds only within each, and not for the program's rows, unless the program ends with a sort of
+        // all rows. Equalities and constants hold in any case.
         let is_sorted = matches!(program.sinks.last(), Some(Sink::Sort { .. }));
         let total = source.output_partitioning().partition_count() == 1 || is_sorted;
         let mut equivalences = source.equivalence_properties().clone();
@@ -146,7 +145,7 @@ impl WarpmillExec {
         }
         let partitioning = Partitioning::UnknownPartitioning(1);
         let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded)
-            // It waits for a channel: nothing need be put above it that yields.
+            // It waits on a channel, so that no yielding operator is needed above it.
             .with_scheduling_type(SchedulingType::Cooperative);
         let metrics = ExecutionPlanMetricsSet::new();
         let properties = Arc::new(properties);
@@ -154,12 +153,12 @@ impl WarpmillExec {
         Self { source, values: None, program, inputs, leaves, sums, properties, metrics, wide, with_host, kept }
     }
 
-    /// The node of a plan whose parameters have these values, by which its program was translated.
+    /// The node with the parameter values with which its program was translated.
     pub(super) fn translated_with(self, values: Option<&[ScalarValue]>) -> Self {
         Self { values: values.map(Into::into), ..self }
     }
 
-    /// The node for other values of its plan's parameters; `None` where the plan is no program with these. Only for nodes without inputs.
+    /// The node for other parameter values; `None` where the plan with these does not translate. Only for nodes without inputs.
     pub(crate) fn with_values(&self, values: Vec<ScalarValue>, options: &WarpmillOptions) -> Option<Self> {
         let translation = warpmill_translate::Options { values: Some(&values), ..options.translation() };
         let (translated, _) = functions::program(&self.source, options, (translation, Runner::Device));
@@ -176,21 +175,21 @@ impl WarpmillExec {
         &self.program
     }
 
-    /// The plan that runs instead of the program: since more rows than estimated reached its sums, or no device ran its functions of groups.
+    /// The plan that runs instead of the program: after more rows than estimated at its sums, or without a device for its functions of groups.
     pub fn instead(&self) -> Option<&Arc<dyn ExecutionPlan>> {
         self.wide.get().or_else(|| self.with_host.plan.get().filter(|_| self.with_host.is_last.load(Ordering::Relaxed)))
     }
 
-    /// Rows that each input is expected to have; 2^20 where nobody knows.
+    /// The expected rows of each input; 2^20 where unknown.
     pub fn input_rows(&self) -> Vec<u64> {
         self.inputs.iter().map(|plan| input::expected_rows(plan).unwrap_or(1 << 20)).collect()
     }
 
-    /// The plan that devices run instead of the program, where it has inputs of Parquet files that they decode themselves. Reads footers, of
-    /// files that are new or have changed. Not for threads that run asynchronous work; `cancel` stops it.
+    /// The plan that devices run instead of the program, where it has inputs of Parquet files that they decode themselves. Reads footers of new and
+    /// changed files. Must not be called on threads of the async runtime; `cancel` stops it.
     ///
     /// # Errors
-    /// Files that cannot be read.
+    /// Unreadable files.
     pub fn for_devices(
         &self,
         options: &WarpmillOptions,
@@ -200,28 +199,28 @@ impl WarpmillExec {
         Scanned::of(self).for_devices(options, runtime, cancel)
     }
 
-    /// The part of DataFusion's plan that the program stands for.
+    /// The part of DataFusion's plan that the program replaces.
     pub fn source(&self) -> &Arc<dyn ExecutionPlan> {
         &self.source
     }
 }
 
-/// The parts of a [`WarpmillExec`] that say what it scans.
+/// The parts of a [`WarpmillExec`] that describe its scans.
 struct Scanned {
     source: Arc<dyn ExecutionPlan>,
     leaves: Plans,
     sums: UnprovenSums,
     kept: Arc<kept::Memo>,
-    /// Whether it may end before it has read all rows.
+    /// Whether it may end before all rows are read.
     is_limited: bool,
 }
 
-/// The way files are read in a run.
+/// The sources of a run that replace reading files.
 #[derive(Default)]
 struct Reading {
-    /// The program that runs instead, of columns that are kept.
+    /// The program over kept columns that runs instead.
     kept: Option<KeptProgram>,
-    /// Columns that may be kept from now on.
+    /// Columns to keep for later runs.
     missing: Vec<kept::Request>,
     for_devices: parquet::ForDevices,
 }
@@ -234,7 +233,7 @@ impl Scanned {
         Self { source, leaves, sums: node.sums, kept, is_limited }
     }
 
-    /// The way files are read now. Footers are waited for on another thread.
+    /// Determines the sources for this run. Footers are read on another thread.
     async fn reading(
         self,
         options: WarpmillOptions,
@@ -263,7 +262,7 @@ impl Scanned {
         let mut found = if options.column_cache { kept::find(&self.leaves, &now)? } else { kept::Found::default() };
         let missing = std::mem::take(&mut found.missing);
         let missing = if self.is_limited { vec![] } else { missing };
-        // A device that decodes files itself scans all of the program's files: it has no use for a part of them.
+        // A device that decodes files itself scans all of the program's files; it cannot combine them with kept columns.
         if !found.is_empty() && (found.others == 0 || !has_device(options)) {
             let kept = found.program((&self.source, &self.leaves), self.sums, options, &self.kept);
             if kept.is_some() {
@@ -360,7 +359,7 @@ impl ExecutionPlan for WarpmillExec {
         let handle = context.session_config().get_extension::<QueryHandle>().unwrap_or_default();
         let with_host = self.with_host.plan.get().filter(|_| self.with_host.given_up.load(Ordering::Relaxed));
         if let Some(wide) = self.wide.get().or(with_host) {
-            // It may have several programs, which wait for each other.
+            // The query may have several programs, which wait for each other.
             handle.polled_alone.store(false, Ordering::Relaxed);
             let rows = run_plan(wide, &context)?;
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
@@ -440,7 +439,7 @@ enum Ran {
     },
 }
 
-/// Starts `program` on a thread of its own, unless this one has nothing else to do.
+/// Starts `program` on its own thread, unless the polling thread has no other work.
 fn run_program(
     program: Arc<Program>,
     inputs: &[Arc<dyn ExecutionPlan>],
@@ -485,7 +484,7 @@ fn run_program(
     }))
 }
 
-/// Rows that are brought together from temporary files while they are read; then the profile of their program is complete.
+/// Merges sorted rows from temporary files as they are read; the program's profile is complete at the end.
 fn merged_rows(
     rows: RowsInFiles,
     mut profile: warpmill_engine::QueryProfile,
@@ -497,7 +496,7 @@ fn merged_rows(
         let mut count = 0;
         let merged = rows.for_each(&mut profile, |batch| {
             count += batch.num_rows();
-            // Nobody is there any more who would read the rest.
+            // The reader is gone; the rest is not needed.
             sender.blocking_send(batch).is_ok()
         });
         merged.map(|()| (profile, count))
@@ -524,7 +523,7 @@ fn run_plan(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result
     input::merged(&reset_plan_states(Arc::clone(plan))?).execute(0, Arc::clone(context))
 }
 
-/// `batch` under the plan's schema, which may know less of nullability.
+/// `batch` with the plan's schema, whose nullability may be less strict.
 fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch);

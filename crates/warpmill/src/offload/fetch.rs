@@ -1,4 +1,4 @@
-//! Columns of a table for rows that are known by their numbers.
+//! Fetches columns of a table for rows identified by their row numbers.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -33,7 +33,7 @@ pub(super) enum Origin {
     Table(usize),
 }
 
-/// The rows of its input, with columns of the table that they are rows of.
+/// The rows of its input, extended by columns of the table rows that their numbers identify.
 pub(super) struct FetchExec {
     input: Arc<dyn ExecutionPlan>,
     columns: Arc<Columns>,
@@ -49,7 +49,7 @@ struct Columns {
     /// The column of the input with row numbers.
     numbers: usize,
     table: Arc<TableSnapshot>,
-    /// The first row of each row segment, and the number of all rows.
+    /// The first row of each row segment, and the total number of rows.
     starts: Vec<u64>,
     /// The columns of row segments that were decoded last, newest first.
     decoded: Mutex<VecDeque<Decoded>>,
@@ -62,11 +62,11 @@ struct Decoded {
     values: ArrayRef,
 }
 
-/// Decoded columns of row segments that are kept for the next rows: those of neighbours are in the same ones.
+/// Decoded columns of row segments that are cached: neighbouring rows are in the same segments.
 const MOST_DECODED: usize = 8;
 
 impl FetchExec {
-    /// The rows of `input`, whose column `numbers` has numbers of rows of `table`, with columns `outputs`.
+    /// The rows of `input`, whose column `numbers` holds row numbers of `table`, with columns `outputs`.
     pub fn new(
         input: Arc<dyn ExecutionPlan>,
         schema: SchemaRef,
@@ -189,7 +189,7 @@ impl Columns {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
-    /// The values of a column at `places`: a position in `segments`, and the row there.
+    /// The values of a column at `places`: indexes into `segments`, and rows within the segments.
     fn taken(&self, column: usize, segments: &[usize], places: &[(usize, usize)]) -> Result<ArrayRef> {
         let Some(_) = places.first() else {
             return Ok(arrow::array::new_empty_array(self.table.schema().field(column).data_type()));
@@ -199,7 +199,7 @@ impl Columns {
         Ok(interleave(&parts, places)?)
     }
 
-    /// A column of a row segment.
+    /// A column of a row segment, decoded.
     fn decoded(&self, segment: usize, column: usize) -> Result<ArrayRef> {
         let mut held = self.decoded.lock();
         if let Some(at) = held.iter().position(|own| own.segment == segment && own.column == column) {

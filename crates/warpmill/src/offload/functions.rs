@@ -1,4 +1,4 @@
-//! Functions of groups of the host's language in programs: a device runs them, or the host calls them in DataFusion's operators.
+//! Programs with functions of groups in the host's language: a device runs them, or the host calls them in DataFusion's operators.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::input;
 use crate::settings::WarpmillOptions;
 use crate::udf;
 
-/// Who runs functions of groups.
+/// The executor of functions of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Runner {
-    /// A device, where one does.
+    /// A device, if one can.
     Device,
     /// The host.
     Host,
 }
 
-/// The plan as a program, with functions of groups if `runner` is the device and one runs it; otherwise also the reason why none does.
+/// The plan as a program; functions of groups are included if `runner` is the device and one runs them, otherwise the reason is returned, too.
 pub(super) fn program(
     plan: &Arc<dyn ExecutionPlan>,
     options: &WarpmillOptions,
@@ -45,7 +45,7 @@ pub(super) fn program(
     }
 }
 
-/// `translated`, if a device runs its program as far as that is known now; or why none does.
+/// `translated`, if a device can run its program as far as known now; otherwise the reason.
 fn on_device(translated: Translated, options: &WarpmillOptions) -> Result<Translated, String> {
     let inputs: Vec<u64> = translated.inputs.iter().map(|plan| input::expected_rows(plan).unwrap_or(1 << 20)).collect();
     let Translated { program, inputs: plans, fallbacks } = translated;

@@ -19,13 +19,13 @@ use warpmill_engine::InputStream;
 use super::QueryHandle;
 use crate::caught_async;
 
-/// The number of rows after which an input looks whether anybody still wants its rows.
+/// The interval at which an input checks whether its rows are still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Batches that may wait between the two sides.
 const BATCHES_AHEAD: usize = 8;
 
-/// The first error of a program's inputs: it says more than the engine, which sees its text only.
+/// The first error of a program's inputs: more specific than the error of the engine, which sees only its text.
 pub(super) type FirstError = Arc<Mutex<Option<DataFusionError>>>;
 
 /// All partitions of `plan` as one input, in the plan's order where it has one. Must be called inside a tokio runtime,
@@ -50,7 +50,7 @@ pub(super) fn input(
             }
         };
         let pass_on = async {
-            // Without its panic, a stream that ends early would be a stream with fewer rows.
+            // Without catching its panic, a stream that ends early would look like a stream with fewer rows.
             let mut next =
                 async || caught_async(async { Ok(stream.next().await) }).await.map_err(DataFusionError::from);
             while let Some(batch) = next().await.unwrap_or_else(|panic| Some(Err(panic))) {
@@ -61,7 +61,7 @@ pub(super) fn input(
                 });
                 let failed = batch.is_err();
                 rows.fetch_add(batch.as_ref().map_or(0, |batch| batch.num_rows() as u64), Ordering::Relaxed);
-                // The receiver is gone when the program has ended before its input.
+                // The receiver is gone if the program has ended before its input.
                 if sender.send(batch).await.is_err() || failed {
                     return;
                 }
@@ -76,13 +76,13 @@ pub(super) fn input(
     Ok(Box::new(Received(receiver)))
 }
 
-/// Rows that `plan` is expected to have; `None` where nobody knows.
+/// Rows that `plan` is expected to return; `None` where unknown.
 pub(super) fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
     statistics.num_rows.get_value().map(|&rows| rows as u64)
 }
 
-/// As [`input`], but nothing runs before the first batch is asked for.
+/// As [`input`], but runs nothing before the first batch is requested.
 pub(super) fn later(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,

@@ -1,9 +1,8 @@
-//! Scans of Parquet files whose columns are kept, encoded as those of tables ([`warpmill_format::column_cache`]).
+//! Scans of Parquet files whose columns are kept in memory, encoded like those of tables ([`warpmill_format::column_cache`]).
 //!
-//! A query that reads most rows of files encodes their columns first, which takes about as long as decoding them only, and scans what was
-//! made. Where row groups are ruled out, it reads the rest as it is, and the columns are encoded in the background, after it, on threads of low
-//! priority. The next query that reads them scans what was made of them, on every site, if the files are still the same: by their sizes, their
-//! times of change and their inodes, which are looked at before each run.
+//! A query that reads most rows of files encodes their columns first, which takes about as long as only decoding them, and scans the encoded columns.
+//! Where row groups are pruned, it reads the rest directly, and low-priority threads encode the columns in the background, after the query. Later
+//! queries scan the encoded columns, on every site, while the files are unchanged: sizes, modification times and inodes are compared before each run.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -26,13 +25,13 @@ use super::row_groups::share_left;
 use crate::Error;
 use crate::settings::WarpmillOptions;
 
-/// Columns that cannot be kept, of which nobody tries again.
+/// Columns that could not be encoded and are not tried again.
 const MOST_REFUSED: usize = 4096;
 /// Columns that wait for being encoded.
 const MOST_WAITING: usize = 4096;
-/// The part of a table's rows from which on a query that reads them encodes all of them first.
+/// The fraction of a table's rows from which on a query encodes all of them first.
 const READ_FIRST: f64 = 0.5;
-/// The part below which nobody encodes them: reading what is left takes less than looking at the rest.
+/// The fraction below which rows are not encoded: reading the remaining row groups costs less.
 const READ_LATER: f64 = 0.1;
 
 /// A program that scans kept columns in place of files.
@@ -42,17 +41,17 @@ pub(super) struct KeptProgram {
     pub program: Arc<Program>,
     /// The other program's inputs that are its inputs.
     pub inputs: Vec<usize>,
-    /// The files, each with its columns, for people.
+    /// The files with their columns, for EXPLAIN.
     pub notes: Vec<String>,
 }
 
-/// The findings about the leaves of a program.
+/// The kept columns that the leaves of a program can read.
 #[derive(Default)]
 pub(super) struct Found {
-    /// The scans of kept columns, by the leaf's position, and the tables that they read.
+    /// The scans of kept columns: position of the leaf, scan, and the table that it reads.
     scans: Vec<(usize, Arc<dyn ExecutionPlan>, Arc<Table>)>,
     notes: Vec<String>,
-    /// Columns that are read from files, and may be kept.
+    /// Columns that are read from files, and may be encoded.
     pub missing: Vec<Request>,
     /// Scans of files that are not kept.
     pub others: usize,
@@ -65,7 +64,7 @@ pub(super) struct Request {
     columns: Vec<(u32, FieldRef)>,
 }
 
-/// The means by which columns are encoded before a query runs.
+/// The limits for encoding columns before a query runs.
 pub(super) struct Now<'a> {
     /// Threads.
     pub threads: usize,
@@ -75,10 +74,10 @@ pub(super) struct Now<'a> {
     pub cancel: &'a CancelToken,
 }
 
-/// Looks for the columns that `leaves` read, and encodes those that may be encoded `now`.
+/// Looks up the columns that `leaves` read, and encodes missing ones within the limits `now`.
 ///
 /// # Errors
-/// Kept columns that do not fit together; cancellation.
+/// Kept columns that do not match each other; cancellation.
 pub(super) fn find(leaves: &[Arc<dyn ExecutionPlan>], now: &Now<'_>) -> Result<Found, Error> {
     let (mut found, mut room) = (Found::default(), now.room);
     for (position, leaf) in leaves.iter().enumerate() {
@@ -123,19 +122,19 @@ pub(super) fn find(leaves: &[Arc<dyn ExecutionPlan>], now: &Now<'_>) -> Result<F
     Ok(found)
 }
 
-/// The files of a leaf as they are now, and the key of their columns; `None` where something else tells what there is, or nothing is read.
+/// The current files of a leaf, and the key of their columns; `None` where the files cannot be identified, or no columns are read.
 fn identified(leaf: ParquetLeaf) -> Option<(ParquetLeaf, Vec<Arc<ParquetFile>>, String)> {
     if leaf.columns.is_empty() {
         return None;
     }
     let open = |named: &Named| match named {
-        // Reading a file tells what is wrong with it.
+        // Errors are left to the scan, which names them.
         Named::Local(path) => ParquetFile::open(path).ok(),
         Named::Remote(_) => None,
     };
     let files: Vec<Arc<ParquetFile>> = leaf.files.iter().map(open).collect::<Option<_>>()?;
     let versions: Vec<String> = files.iter().map(|file| file.version()).collect::<Option<_>>()?;
-    // Columns are known by their positions in a schema, which may not be the files'.
+    // Columns are identified by position in a schema, which may differ from the files' schemas.
     let mut schema = DefaultHasher::new();
     leaf.schema.hash(&mut schema);
     let paths: Vec<String> = files.iter().map(|file| file.path().display().to_string()).collect();
@@ -153,7 +152,7 @@ static MEMOS: LazyLock<Mutex<Vec<Weak<Memo>>>> = LazyLock::new(|| {
 
 fn forget() {
     let memos: Vec<Arc<Memo>> = MEMOS.lock().iter().filter_map(Weak::upgrade).collect();
-    // Tables are let go of under no lock.
+    // Tables are dropped without holding a lock.
     let forgotten: Vec<_> = memos.iter().map(|memo| memo.lock().take()).collect();
     drop(forgotten);
 }
@@ -175,7 +174,7 @@ impl Found {
         self.scans.is_empty()
     }
 
-    /// The program of `source`, whose inputs are `leaves`, with scans of what is kept; `None` where it does not translate.
+    /// The program of `source`, whose inputs are `leaves`, with scans of kept columns; `None` where it does not translate.
     pub fn program(
         &self,
         (source, leaves): (&Arc<dyn ExecutionPlan>, &[Arc<dyn ExecutionPlan>]),
@@ -191,7 +190,7 @@ impl Found {
             self.scans.iter().map(|(position, scan, _)| (address(&leaves[*position]), Arc::clone(scan))).collect();
         let (program, inputs) = with_scans((source, leaves), &scans, sums, options).ok()?;
         let made = KeptProgram { program: Arc::new(program), inputs, notes: self.notes.clone() };
-        // The program holds the tables: their addresses are of no others meanwhile.
+        // The memo holds the tables, so that their addresses stay unique.
         let before = memo.lock().replace((tables, made.clone()));
         drop(before);
         Some(made)
@@ -203,7 +202,7 @@ struct Waiting {
     requests: VecDeque<Request>,
     /// Columns that cannot be kept.
     refused: BTreeSet<(String, u32)>,
-    /// Columns that together take more than so many bytes.
+    /// Column sets, with a lower bound in bytes of their encoded size.
     too_large: HashMap<(String, Vec<u32>), u64>,
     running: bool,
 }
@@ -215,7 +214,7 @@ impl Waiting {
         self.refused.contains(&(key.to_owned(), column))
     }
 
-    /// Notes a request, without what waits already or was refused.
+    /// Adds a request, without columns that are waiting already or were refused.
     fn add(&mut self, mut request: Request) {
         let waits = |column: u32| {
             let same = self.requests.iter().filter(|other| other.key == request.key);
@@ -231,7 +230,7 @@ impl Waiting {
     }
 }
 
-/// Encodes what was asked for, in the background, with at most `threads` threads.
+/// Encodes the requested columns in the background, with at most `threads` threads.
 pub(super) fn keep(requests: Vec<Request>, threads: usize) {
     let mut waiting = WAITING.lock();
     requests.into_iter().for_each(|request| waiting.add(request));
@@ -244,7 +243,7 @@ pub(super) fn keep(requests: Vec<Request>, threads: usize) {
     });
 }
 
-/// The end of the thread that encodes, where it panics.
+/// Clears the state of the encoding thread when it panics.
 struct Ended;
 
 impl Drop for Ended {
@@ -256,7 +255,7 @@ impl Drop for Ended {
 }
 
 impl Waiting {
-    /// The request that comes next; without one, the thread that asks ends.
+    /// The next request; without one, the encoding thread ends.
     fn next(&mut self) -> Option<Request> {
         let next = self.requests.pop_front();
         self.running = next.is_some();
@@ -274,7 +273,7 @@ fn encode_waiting(threads: usize, cancel: &CancelToken) {
     }
 }
 
-/// Notes that a column cannot be kept.
+/// Records that a column cannot be encoded.
 fn refuse(key: &str, column: u32, reason: &str) {
     tracing::debug!(reason, column, "a column is not kept");
     let mut waiting = WAITING.lock();
@@ -284,7 +283,7 @@ fn refuse(key: &str, column: u32, reason: &str) {
     waiting.refused.insert((key.to_owned(), column));
 }
 
-/// Notes that columns together take more than `bytes`.
+/// Records that columns together take more than `bytes`.
 fn note_too_large(request: &Request, bytes: u64) {
     let mut waiting = WAITING.lock();
     if waiting.too_large.len() >= MOST_REFUSED {
@@ -293,7 +292,7 @@ fn note_too_large(request: &Request, bytes: u64) {
     waiting.too_large.insert((request.key.clone(), request.positions()), bytes);
 }
 
-/// Whether it is known that the columns of a request cannot be kept, or not in `bytes`.
+/// Whether the columns of a request are known to be refused or to exceed `bytes`.
 fn is_hopeless(request: &Request, bytes: u64) -> bool {
     let waiting = WAITING.lock();
     let positions = request.positions();
@@ -306,13 +305,13 @@ impl Request {
         self.columns.iter().map(|(column, _)| *column).collect()
     }
 
-    /// The bytes that the columns take in their files, compressed: what is made of them takes about as many, or more.
+    /// The compressed bytes of the columns in their files: encoded columns take about as many, or more.
     fn bytes(&self) -> u64 {
         self.columns.iter().map(|(_, field)| stored_bytes(&self.files, field.name())).sum()
     }
 }
 
-/// Whoever encodes columns.
+/// The owner of an encoding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     /// A query, with all of its threads.
@@ -321,15 +320,15 @@ enum By {
     Background,
 }
 
-/// The files whose columns somebody encodes.
+/// The files whose columns are being encoded.
 static ENCODING: Mutex<BTreeMap<String, By>> = Mutex::new(BTreeMap::new());
 static ENCODED: Condvar = Condvar::new();
 
-/// The right to encode columns of some files: others wait, and find what was made.
+/// The exclusive right to encode columns of some files: others wait, and find the result.
 struct Turn<'a>(&'a str);
 
 impl<'a> Turn<'a> {
-    /// Waits for it, until `stop` says that nobody does any more; a query does not wait for the background.
+    /// Waits for the right, until `stop` returns true; a query does not wait for the background.
     fn wait(key: &'a str, by: By, stop: &(dyn Fn() -> bool + Sync)) -> Option<Self> {
         let mut encoding = ENCODING.lock();
         while let Some(&other) = encoding.get(key) {
@@ -350,7 +349,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Encodes the columns of a request that are not kept yet, and keeps them if the files are still the same; notes which cannot be kept.
+/// Encodes the missing columns of a request, and keeps them if the files are unchanged; records columns that cannot be encoded.
 fn encode(request: &Request, bounds: &Bounds<'_>, by: By) {
     let Some(_turn) = Turn::wait(&request.key, by, bounds.stop) else { return };
     let known = column_cache::find(&request.key, &request.positions());
@@ -362,7 +361,7 @@ fn encode(request: &Request, bounds: &Bounds<'_>, by: By) {
     match encode_all(request, &missing, bounds) {
         Ok(true) => {}
         Ok(false) => note_too_large(request, bounds.bytes),
-        // Which of them is it? The others may be kept, one by one.
+        // One of the columns fails; the others are encoded one by one.
         Err(_) => {
             for column in missing {
                 if let Err(Some(reason)) = encode_all(request, &[column], bounds) {
@@ -373,9 +372,9 @@ fn encode(request: &Request, bounds: &Bounds<'_>, by: By) {
     }
 }
 
-/// Encodes columns, all or none; whether there is room for them.
+/// Encodes columns, all or none; returns false if they exceed the bounds.
 ///
-/// Errors: why they cannot be kept; `None`: another time they may.
+/// Errors: the reason; `None`: a later attempt may succeed.
 fn encode_all(request: &Request, columns: &[&(u32, FieldRef)], bounds: &Bounds<'_>) -> Result<bool, Option<String>> {
     let (positions, fields): (Vec<u32>, Vec<FieldRef>) = columns.iter().map(|column| (*column).clone()).unzip();
     let made = encode_columns(&request.files, &fields, bounds).map_err(|error| match error {
@@ -398,7 +397,7 @@ fn encode_all(request: &Request, columns: &[&(u32, FieldRef)], bounds: &Bounds<'
     Ok(column_cache::find(&request.key, &positions).iter().all(Option::is_some))
 }
 
-/// The bytes that a column takes in files, compressed.
+/// The compressed bytes of a column in files.
 fn stored_bytes(files: &[Arc<ParquetFile>], name: &str) -> u64 {
     let groups = files.iter().flat_map(|file| file.metadata().row_groups());
     let columns = groups.flat_map(|group| group.columns());

@@ -1,6 +1,6 @@
-//! Late materialization of columns that no program holds (lists, structs, maps, bytes, intervals): below filters, limits and the first rows of an
-//! order, a table's rows stand for them by their numbers, so that programs run these; the values of the rows that are left are fetched. Fields of
-//! structs and lengths are columns by themselves.
+//! Late materialization of columns that programs do not support (lists, structs, maps, bytes, intervals): below filters, limits and top-n sorts, row
+//! numbers replace them, so that programs can run these operators; the values of the remaining rows are fetched afterwards. Fields of structs and
+//! lengths are columns of their own.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ use warpmill_translate::scan_exec::WarpmillScanExec;
 use super::fetch::{FetchExec, Origin};
 use crate::catalog::ROW;
 
-/// Functions that give the length of a list, a map or bytes.
+/// Functions that return the length of a list, a map or bytes.
 const LENGTHS: [&str; 5] = ["length", "array_length", "list_length", "cardinality", "octet_length"];
 
-/// Most first rows of an order that are fetched: they lie anywhere in the table.
+/// The most rows of a top-n sort that are fetched: they lie anywhere in the table.
 const MOST_SORTED: usize = 1 << 16;
 
-/// `plan`, in which columns that no program holds are fetched last, where fewer rows are left.
+/// `plan`, with unsupported columns fetched last, where fewer rows remain.
 pub(super) fn fetched_last(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     if !plan.exists(|node| Ok(node.downcast_ref::<WarpmillScanExec>().is_some_and(has_unheld)))? {
         return Ok(plan);
@@ -44,7 +44,7 @@ pub(super) fn fetched_last(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execu
     Ok(fetched?.data)
 }
 
-/// Whether a scan has columns that no program holds.
+/// Whether a scan has columns that programs do not support.
 fn has_unheld(scan: &WarpmillScanExec) -> bool {
     scan.projection().iter().any(|&column| !is_held(scan.table(), column))
 }
@@ -53,14 +53,14 @@ fn is_held(table: &TableSnapshot, column: usize) -> bool {
     ColType::of(table.schema().field(column).data_type(), true).is_some()
 }
 
-/// A plan with row numbers in place of columns that no program holds.
+/// A plan with row numbers in place of columns that programs do not support.
 struct Lifted {
     plan: Arc<dyn ExecutionPlan>,
-    /// The origin of each column of the plan that it stands for.
+    /// The origin of each column of the replaced plan.
     outputs: Vec<Origin>,
     /// The column of row numbers.
     numbers: usize,
-    /// The columns that parts of nested values are.
+    /// The columns for parts of nested values.
     parts: Vec<Part>,
     table: Arc<TableSnapshot>,
     name: String,
@@ -78,12 +78,12 @@ struct Part {
 }
 
 impl Lifted {
-    /// Whether fewer rows are left to be fetched, or no columns.
+    /// Whether the plan has fewer rows than the table, or no columns to fetch.
     fn is_worth_it(&self) -> bool {
         self.fewer || self.outputs.iter().all(|origin| matches!(origin, Origin::Input(_)))
     }
 
-    /// The plan that `node` is, which this stands for. Columns that nobody reads any more are left out below it.
+    /// The replacement of `node`, with its columns fetched. Columns that are not used any more are dropped below the fetch.
     fn fetched(self, node: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = node.schema();
         let (mut exprs, mut outputs) = (vec![], vec![]);
@@ -114,7 +114,7 @@ impl Lifted {
         ProjectionExpr::new(Arc::new(Column::new(ROW, self.numbers)), ROW.to_owned())
     }
 
-    /// What `expr`, which reads a part of nested values only, is over the column that this is.
+    /// Rewrites `expr`, which reads only a part of nested values, over the part's column.
     fn over_part(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
         if let Some(test) = expr.downcast_ref::<IsNullExpr>() {
             return Some(Arc::new(IsNullExpr::new(self.length(test.arg())?)));
@@ -144,7 +144,7 @@ impl Lifted {
         Some(Arc::new(Column::new(self.plan.schema().field(known.column).name(), known.column)))
     }
 
-    /// The path of the column or the field that `expr` is, and its type.
+    /// The path of the column or field that `expr` reads, and its type.
     fn path(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<(Vec<usize>, DataType)> {
         if let Some(column) = expr.downcast_ref::<Column>() {
             let Origin::Table(column) = self.outputs[column.index()] else { return None };
@@ -186,13 +186,13 @@ impl Lifted {
         Ok((!reads_fetched).then_some(mapped.data))
     }
 
-    /// The same outputs of another plan over this one's columns.
+    /// The same outputs over another plan with this one's columns.
     fn over(self, plan: Arc<dyn ExecutionPlan>, fewer: bool) -> Self {
         Self { plan, fewer: self.fewer || fewer, ..self }
     }
 }
 
-/// The plan that stands for `plan`; `None` where its columns are needed there, or there are none that no program holds.
+/// The replacement of `plan`; `None` where it needs the columns' values, or has no unsupported columns.
 fn lift(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Lifted>> {
     if let Some(scan) = plan.downcast_ref::<WarpmillScanExec>() {
         return scanned(scan);
@@ -285,7 +285,7 @@ fn projected(node: &ProjectionExec, lifted: Lifted) -> Result<Option<Lifted>> {
     Ok(Some(Lifted { outputs, numbers, parts, ..lifted.over(plan, false) }))
 }
 
-/// The first rows of an order.
+/// Lifts a top-n sort.
 fn first_rows(node: &SortExec, lifted: Lifted) -> Result<Option<Lifted>> {
     if node.fetch().is_none_or(|fetch| fetch > MOST_SORTED) || node.preserve_partitioning() {
         return Ok(None);

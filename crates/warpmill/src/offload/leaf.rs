@@ -1,4 +1,4 @@
-//! The scan of Parquet files that a leaf of a plan stands for, taken apart: what takes its place gives the same rows.
+//! The parts of a leaf that scans Parquet files: a replacement of the scan has to return the same rows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use warpmill_translate::scan_exec::WarpmillScanExec;
 use crate::Error;
 use crate::remote::is_remote;
 
-/// The files of a scan, and what is read of them.
+/// The files of a scan, and its columns, predicate and projection.
 pub(super) struct ParquetLeaf {
     /// The name of the files in plans.
     pub name: String,
-    /// Each as often as it is scanned, in order.
+    /// The files in scan order, repeated as often as they are scanned.
     pub files: Vec<Named>,
-    /// The store of those that are elsewhere.
+    /// The store of remote files.
     pub store: ObjectStoreUrl,
     /// The columns that all files have.
     pub schema: SchemaRef,
-    /// Those of them that are read.
+    /// The positions of the columns that are read.
     pub columns: Vec<usize>,
-    /// What rows have to fulfil, which is tested above the scan: it may leave out rows that do not.
+    /// The predicate, which is tested again above the scan: the scan may use it to skip rows.
     pub predicate: Option<Arc<dyn PhysicalExpr>>,
-    /// What the scan computes of them.
+    /// The projection over the columns.
     list: Vec<ProjectionExpr>,
 }
 
@@ -52,7 +52,7 @@ impl ParquetLeaf {
             .is_some_and(|node| node.downcast_to_file_source::<ParquetSource>().is_some())
     }
 
-    /// The scan that `leaf` stands for; `None` where it is none of Parquet files. Otherwise, where something else cannot take its place, why.
+    /// The scan of `leaf`; `None` where it does not scan Parquet files, an error where the scan cannot be replaced.
     pub fn of(leaf: &Arc<dyn ExecutionPlan>) -> Option<Result<Self, String>> {
         let node = leaf.downcast_ref::<DataSourceExec>()?;
         let (config, source) = node.downcast_to_file_source::<ParquetSource>()?;
@@ -88,10 +88,10 @@ impl ParquetLeaf {
         self.columns.iter().map(|&column| Arc::clone(&self.schema.fields()[column])).collect()
     }
 
-    /// The same scan of `table`, which has the columns that are read.
+    /// The same scan over `table`, which has the columns that are read.
     ///
     /// # Errors
-    /// A table of other columns.
+    /// A table with other columns.
     pub fn scan(&self, table: Arc<TableSnapshot>) -> Result<Arc<dyn ExecutionPlan>, Error> {
         let scan = WarpmillScanExec::try_new(table, self.name.clone(), None)?;
         let list = self.list.iter().cloned().map(|item| {
@@ -112,7 +112,7 @@ fn expression(schema: &SchemaRef, index: usize) -> ProjectionExpr {
     ProjectionExpr { expr: Arc::new(Column::new(name, index)), alias: name.clone() }
 }
 
-/// The work of a scan beyond giving the rows of files.
+/// The reason why a scan does more than return the rows of files, if it does.
 fn unlike_a_table(
     leaf: &Arc<dyn ExecutionPlan>,
     config: &FileScanConfig,
@@ -136,14 +136,14 @@ fn shown(config: &FileScanConfig) -> String {
     if files.any(|file| file.object_meta.location.to_string() != first) { format!("{name}, ...") } else { name }
 }
 
-/// The files that are scanned, each as often as it is.
+/// The files in scan order, repeated as often as they are scanned.
 fn files(config: &FileScanConfig) -> Result<Vec<Named>, String> {
     let url = config.object_store_url.as_str();
     let remote = is_remote(url);
     if !remote && !url.starts_with("file:") {
         return Err(format!("{url} is neither a local file system nor an object store or a web server"));
     }
-    // The parts of files that are scanned, where files are cut into ranges of bytes.
+    // The ranges of files, where files are split into byte ranges.
     let mut files = Vec::<Named>::new();
     let mut ranged = Vec::<(Named, &str, i64, i64)>::new();
     for file in config.file_groups.iter().flat_map(|group| group.iter()) {

@@ -1,8 +1,7 @@
 //! The parts of a physical plan that Warpmill runs.
 //!
-//! [`place`] replaces the largest subtrees that translate into a program by one [`WarpmillExec`] each. The rest stays
-//! DataFusion's; every operator that stays (and is not merely a foreign source or a write) is a [`Fallback`] with its
-//! reason.
+//! [`place`] replaces each of the largest subtrees that translate into a program by one [`WarpmillExec`]. The rest stays DataFusion's; every
+//! remaining operator (except foreign sources and writes) is a [`Fallback`] with its reason.
 
 mod exec;
 mod fetch;
@@ -78,7 +77,7 @@ pub struct Placement {
     pub fallbacks: Vec<Fallback>,
 }
 
-/// The way sums are held whose row count is not proven, but estimated.
+/// The representation of sums whose row count is estimated, but not proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnprovenSums {
     /// In 64 bits. Execution counts the rows, and starts again with wide sums when there are too many.
@@ -95,7 +94,7 @@ pub fn place(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, sums: Unpr
     place_around(plan, options, sums, &|_| false)
 }
 
-/// [`place`] for a plan of which some subtrees run elsewhere: those that `stays` says stay as they are, and their rows are inputs.
+/// [`place`] for a plan with subtrees that run elsewhere: nodes for which `stays` returns true are unchanged, and their rows are inputs.
 ///
 /// # Errors
 /// As [`place`].
@@ -108,13 +107,13 @@ pub fn place_around(
     placed(plan, Placer { stays, ..Placer::new(options, sums) })
 }
 
-/// A way to place a part of a plan once more.
+/// The parameters for placing a part of a plan again.
 #[derive(Debug, Clone, Copy)]
 struct Again<'a> {
     sums: UnprovenSums,
-    /// Who runs functions of groups.
+    /// The executor of functions of groups.
     functions: Runner,
-    /// The values of the plan's parameters, where it has any.
+    /// The values of the plan's parameters, if any.
     values: Option<&'a [ScalarValue]>,
 }
 
@@ -180,7 +179,7 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// An operator that stays, for `reason`; `not_on_device`: why a device does not run its functions although it could be asked.
+    /// Records an operator that stays, for `reason`; `not_on_device`: the reason why no device runs its functions, where one could.
     fn fallback(&self, plan: &Arc<dyn ExecutionPlan>, reason: Unsupported, not_on_device: Option<String>) -> Fallback {
         let Some((operator, called)) = called_in(plan) else { return Fallback::new(plan, reason) };
         let refused = self.functions == Runner::Device && self.options.device != DeviceChoice::Cpu;
@@ -196,7 +195,7 @@ impl<'a> Placer<'a> {
         Fallback { node: plan.name().to_string(), operator, reason }
     }
 
-    /// Places what is below `plan`, which stays; `inputs` are leaves or subtrees known not to translate.
+    /// Places the children of `plan`, which stays; `inputs` are leaves or subtrees known not to translate.
     fn children(
         &mut self,
         plan: Arc<dyn ExecutionPlan>,
@@ -217,13 +216,13 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// Whether a node does nothing that a program could do: it writes, fetches what no program holds, or passes rows on.
+/// Whether a node has no work that a program could do: it writes, fetches unsupported columns, or passes rows on.
 fn is_no_operator(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<DataSinkExec>() || plan.is::<FetchExec>() || plan.is::<CooperativeExec>()
 }
 
-/// `input`, the part placed as input number `at` of `plan`, in the order that the plan asks for: its rows may have come in an order that
-/// implies this one, of which a program tells less.
+/// `input`, placed as input number `at` of `plan`, sorted as the plan requires: the input may have had a stricter order, of which the program
+/// declares less.
 fn in_order(input: Arc<dyn ExecutionPlan>, plan: &Arc<dyn ExecutionPlan>, at: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(required) = plan.required_input_ordering().into_iter().nth(at).flatten() else { return Ok(input) };
     let required = required.into_single();

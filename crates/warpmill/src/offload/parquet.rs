@@ -23,7 +23,7 @@ use crate::Error;
 use crate::remote::RemoteParquet;
 use crate::settings::WarpmillOptions;
 
-/// Bytes of column chunks of remote files that a query keeps on the host, at most; what is more is read each time that it is scanned.
+/// Bytes of column chunks of remote files that a query caches on the host, at most; other chunks are read again by each scan.
 const KEPT: u64 = 1 << 30;
 
 /// The plan that devices run instead of a program with inputs of Parquet files.
@@ -31,13 +31,13 @@ const KEPT: u64 = 1 << 30;
 pub struct ForDevices {
     /// The program; `None` where there is no such input, or none that devices decode.
     pub program: Option<DeviceProgram>,
-    /// The files that the CPU decodes all the same, and why.
+    /// The files that the CPU still decodes, with the reason.
     pub notes: Vec<String>,
-    /// The parts of remote files that are kept meanwhile.
+    /// The cached parts of remote files.
     pub held: Held,
 }
 
-/// Remote files, of which nothing is kept once this is dropped.
+/// Remote files, whose cached parts are dropped with this.
 #[derive(Debug, Default)]
 pub struct Held(Vec<Arc<ParquetFile>>);
 
@@ -59,7 +59,7 @@ pub(super) struct Readers<'a> {
 }
 
 impl<'a> Readers<'a> {
-    /// For a query that `cancel` stops.
+    /// The readers for a query, which `cancel` stops.
     pub fn new(options: &'a WarpmillOptions, runtime: &'a RuntimeEnv, cancel: CancelToken) -> Self {
         let room = KeptBytes::new(KEPT.min(options.memory_limit as u64 / 2));
         Self { options, runtime, cancel, room }
@@ -69,11 +69,11 @@ impl<'a> Readers<'a> {
 /// The scan in place of a leaf, or the reason why there is none.
 type Found = Result<Arc<dyn ExecutionPlan>, String>;
 
-/// The plan that devices run instead of the program of `source`, whose inputs are `leaves`. Not for threads that run asynchronous work: footers
-/// are waited for.
+/// The plan that devices run instead of the program of `source`, whose inputs are `leaves`. Must not be called on threads of the async runtime: it
+/// waits for footers.
 ///
 /// # Errors
-/// Files that cannot be read.
+/// Unreadable files.
 pub(super) fn for_devices(
     source: &Arc<dyn ExecutionPlan>,
     leaves: &[Arc<dyn ExecutionPlan>],
@@ -113,7 +113,7 @@ pub(super) fn for_devices(
 
 /// The program of `source` with `scans` in place of some of `leaves`, by their addresses, and the positions of the leaves that are its inputs.
 ///
-/// Errors: why there is none.
+/// Errors: the reason why there is no such program.
 pub(super) fn with_scans(
     (source, leaves): (&Arc<dyn ExecutionPlan>, &[Arc<dyn ExecutionPlan>]),
     scans: &HashMap<usize, Arc<dyn ExecutionPlan>>,
@@ -130,12 +130,12 @@ pub(super) fn with_scans(
     Ok((translated.program, inputs.ok_or("the plan falls apart in another way")?))
 }
 
-/// The address that tells a plan from others as long as it is held.
+/// The address of a plan, unique while the plan is held.
 pub(super) fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
     Arc::as_ptr(plan).cast::<()>() as usize
 }
 
-/// The scan that devices do in place of `leaf`; `None` where that is none of Parquet files.
+/// The scan that devices run in place of `leaf`; `None` where the leaf does not scan Parquet files.
 fn scan(leaf: &Arc<dyn ExecutionPlan>, readers: &Readers<'_>, held: &mut Held) -> Result<Option<Found>, Error> {
     let leaf = match ParquetLeaf::of(leaf) {
         None => return Ok(None),

@@ -1,4 +1,4 @@
-//! The part of Parquet files' row groups that a scan's predicate leaves, by their statistics.
+//! The fraction of rows of Parquet files that remain after pruning row groups by their statistics.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::file::metadata::RowGroupMetaData;
 use warpmill_format::parquet_file::ParquetFile;
 
-/// The part of the rows of `files` that are in row groups which `predicate`, on columns of `schema`, does not rule out: from 0 to 1.
+/// The fraction of the rows of `files`, from 0 to 1, in row groups that `predicate`, on columns of `schema`, does not prune.
 pub(super) fn share_left(
     files: &[Arc<ParquetFile>],
     schema: &SchemaRef,
@@ -26,7 +26,7 @@ pub(super) fn share_left(
     let (mut left, mut all) = (0, 0);
     for file in files {
         let groups = file.metadata().row_groups();
-        // Whatever cannot be told may be read.
+        // Without a result, all row groups count as read.
         let kept = pruning.prune(&Groups { file, schema, groups }).unwrap_or_else(|_| vec![true; groups.len()]);
         for (group, kept) in groups.iter().zip(kept) {
             all += group.num_rows();

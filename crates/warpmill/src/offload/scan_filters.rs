@@ -1,5 +1,5 @@
-//! Filters of scans of Parquet files that read the values of scalar subqueries: only for leaving out row groups, they keep a scan from being an
-//! input of a program that computes the subqueries itself.
+//! Filters of Parquet scans that read the values of scalar subqueries: they only prune row groups, and prevent a scan from being an input of a
+//! program that computes the subqueries itself.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_plan::ExecutionPlan;
 
-/// `plan`, whose scans have no such filters any more: what they filter is filtered above them, too.
+/// `plan` without such filters in its scans: operators above test the same conditions.
 pub(super) fn without_subqueries(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(|node| Ok(scan(&node)?.map_or_else(|| Transformed::no(node), Transformed::yes)))?.data)
 }
 
-/// The scan without the filters, where it has some.
+/// The scan without such filters, if it has any.
 fn scan(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let node = node.downcast_ref::<DataSourceExec>();
     let Some((config, source)) = node.and_then(|node| node.downcast_to_file_source::<ParquetSource>()) else {

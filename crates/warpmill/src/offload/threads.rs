@@ -1,7 +1,7 @@
 //! Threads for work that waits for other work of the same kind.
 //!
-//! A runtime has so many threads for what blocks, and lets the rest wait for one of them. Programs that read what other
-//! programs make, which wait in turn for what they read, could hold all of them, and none would ever end.
+//! A runtime has a limited number of blocking threads; further work waits for a free one. Programs that wait for other programs' rows could occupy
+//! all of them and deadlock.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use super::exec::QueryHandle;
 use crate::planning::WORKER_STACK;
 use crate::{Error, caught};
 
-/// Threads at a time, at most: the system has so many for everybody.
+/// The largest number of threads at a time: the system's threads are limited.
 const MOST_THREADS: usize = 4096;
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -55,7 +55,7 @@ pub(super) fn start<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(
     let spawned = thread.spawn(move || {
         let _counted = counted;
         let _runtime = runtime.as_ref().map(Handle::enter);
-        // Whoever does not wait any more needs no outcome.
+        // The receiver may be gone; the result is dropped then.
         let _ = sender.send(caught(work));
     });
     spawned.map_err(|error| Error::OutOfMemory(format!("no thread to run a part of the plan on: {error}")))?;
@@ -63,9 +63,8 @@ pub(super) fn start<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(
 }
 
 impl QueryHandle {
-    /// Starts `work`, which runs the query to its end, on a thread of its own; the future is its outcome. The threads
-    /// of a runtime for what blocks are for programs that wait for nothing: queries could hold all of them, waiting for
-    /// theirs.
+    /// Starts `work`, which runs the query to its end, on its own thread; the future is its outcome. Blocking threads of the runtime are only for
+    /// programs that wait for nothing: queries could occupy all of them, waiting for their own programs.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] where the system has no thread, or the process too many. Of the future:

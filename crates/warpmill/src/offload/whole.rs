@@ -17,8 +17,8 @@ use super::{UnprovenSums, WarpmillExec};
 use crate::dialect;
 use crate::settings::WarpmillOptions;
 
-/// A rule that replaces a plan by its program where that is all of it, before DataFusion's other rules, which then have nothing to do:
-/// a program has no partitions, and finds its own order of operators. They would take as long as all other planning.
+/// A rule that replaces a plan by its program where the program covers all of it, before DataFusion's other physical rules: a program has no
+/// partitions, and chooses its own order of operators, while those rules would take as long as all other planning.
 #[derive(Debug, Default)]
 pub(crate) struct WholePlanRule;
 
@@ -48,7 +48,7 @@ impl PhysicalOptimizerRule for WholePlanRule {
     }
 }
 
-/// Whether all leaves of `plan` are tables of Warpmill, or constant rows: no part of it comes from outside, then.
+/// Whether all leaves of `plan` are tables of Warpmill, or constant rows, so that no rows come from outside.
 fn has_own_leaves(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let children = plan.children();
     let own = || plan.is::<WarpmillScanExec>() || plan.is::<EmptyExec>() || plan.is::<PlaceholderRowExec>();

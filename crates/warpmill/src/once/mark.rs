@@ -1,4 +1,4 @@
-//! Finds the common table expressions that are to run once.
+//! Finds the common table expressions that have to run once.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use crate::dialect::walk;
 /// The name of the brackets, which no text has.
 const NAME: &str = "$ once";
 
-/// Facts about the names in a statement.
+/// Properties of the functions and tables that a statement names.
 pub(crate) trait Names {
     /// Whether the results of a function differ from call to call.
     fn is_volatile(&self, function: &str) -> bool;
@@ -31,7 +31,7 @@ pub(crate) fn mark(statement: &mut Statement, names: &dyn Names) {
     let _: ControlFlow<()> = walk::statement(statement, &mut Marks { names });
 }
 
-/// Whether these are such brackets.
+/// Whether an alias is the reserved one.
 pub(crate) fn is_marked(alias: Option<&TableAlias>) -> bool {
     alias.is_some_and(|alias| alias.name.value == NAME)
 }
@@ -67,7 +67,7 @@ impl VisitorMut for Marks<'_> {
 }
 
 impl Marks<'_> {
-    /// Whether the rows of a query differ from run to run: it calls such a function, or reads what does.
+    /// Whether the rows of a query differ from run to run: it calls a volatile function, or reads a varying table.
     fn varies(&self, query: &Query, varying: &HashSet<String>) -> bool {
         let calls = visit_expressions(query, |expr: &Expr| match expr {
             Expr::Function(call) if last(&call.name).is_some_and(|name| self.names.is_volatile(&name)) => {
@@ -106,7 +106,7 @@ fn readings(query: &Query, table: &str) -> usize {
     count
 }
 
-/// The name of a table or a function that has no schema before it.
+/// The name of a table or function without a schema.
 fn last(name: &ObjectName) -> Option<String> {
     match name.0.as_slice() {
         [ObjectNamePart::Identifier(name)] => Some(name.value.to_lowercase()),

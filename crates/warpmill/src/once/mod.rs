@@ -1,8 +1,8 @@
-//! Common table expressions whose rows differ from run to run (`random()`, samples): they run once, for all that read them.
+//! Common table expressions whose rows differ from run to run (`random()`, samples): they run once for all their readers.
 //!
-//! DataFusion copies a common table expression to where it is named. One that varies and is named several times is put in brackets with a name
-//! ([`mod@mark`]), which become a node of its own ([`Once`]): rules look through no copy of it, and all copies of a run have the rows of the first
-//! ([`physical`]).
+//! DataFusion copies a common table expression to each place that names it. One that varies and is named several times is wrapped in a derived table
+//! with a reserved alias ([`mod@mark`]), which becomes a node of its own ([`Once`]): rules do not see through it, and all copies of a run return the
+//! rows of the first ([`physical`]).
 
 mod mark;
 mod physical;
@@ -33,7 +33,7 @@ impl Once {
         LogicalPlan::Extension(Extension { node: Arc::new(Self { input: Arc::new(input), number: next() }) })
     }
 
-    /// The plan of a view for one of its readers: each draws for itself. `None` where nothing in it runs once.
+    /// The plan of a view for one of its readers: each reader has its own rows. `None` where nothing in it runs once.
     pub(crate) fn renumbered(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         let mut numbers: HashMap<u64, u64> = HashMap::new();
         let renumbered = plan.clone().transform_up_with_subqueries(|node| {

@@ -21,11 +21,11 @@ use tokio::sync::OnceCell;
 
 use crate::offload::QueryHandle;
 
-/// The rows of the nodes of a run that have been computed, by the numbers of nodes.
+/// The computed rows of a run's nodes, by node number.
 #[derive(Debug, Default)]
 pub(crate) struct Results(Mutex<HashMap<u64, Arc<OnceCell<Rows>>>>);
 
-/// Rows, and the room that they take.
+/// Rows, and their memory reservation.
 #[derive(Debug)]
 struct Rows {
     batches: Vec<RecordBatch>,

@@ -1,7 +1,7 @@
-//! Planning: on threads of its own with deep stacks, within limits, and until nobody waits for it any more.
+//! Planning: on threads with deep stacks, within limits, and abandoned when its result is no longer wanted.
 //!
-//! Parsing, binding, optimizing and translating a statement recurse as deeply as it nests, and `a + b + c ...` nests once per
-//! operator. `limits` refuses what is too deep or too large before anything recurses; the rest has a stack that is deep enough.
+//! Parsing, binding, optimizing and translating a statement recurse to its nesting depth, and `a + b + c ...` nests once per operator. `limits`
+//! refuses statements that are too deep or too large before anything recurses; the stacks are deep enough for the rest.
 
 pub(crate) mod limits;
 mod rules;

@@ -1,4 +1,4 @@
-//! Optimizer rules that stop when nobody waits for the plan, and that leave alone what they take too long for.
+//! Optimizer rules that stop when the plan is no longer wanted, and that skip plans on which they would take too long.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::limits::check_expressions;
 use super::threads::checkpoint;
 use crate::session::builder::{SharedPhysicalRule, SharedRule};
 
-/// Joins up to which DataFusion looks for keys of cross joins: its search takes time in the cube of their number. Beyond, filters
-/// become keys where the order of the tables lets them.
+/// The largest number of joins for which DataFusion searches keys of cross joins, in cubic time. Above it, filters become keys only where the order
+/// of the tables allows it.
 const CROSS_JOIN_SEARCH: usize = 100;
 
-/// A logical rule as it is, but for statements that were given up or are too large for it.
+/// Wraps a logical rule, which is skipped for abandoned statements and for plans too large for it.
 pub(crate) fn checked(rule: SharedRule) -> SharedRule {
     let is = |name| rule.name() == name;
     let (searches_joins, outer_joins) = (is("eliminate_cross_join"), is("eliminate_outer_join"));
@@ -34,9 +34,9 @@ pub(crate) fn checked_physical(rule: SharedPhysicalRule) -> SharedPhysicalRule {
 struct Checked {
     rule: SharedRule,
     searches_joins: bool,
-    /// Whether it looks for outer joins below filters, whose expressions it takes through projections, as often as columns are named.
+    /// Whether the rule looks for outer joins below filters, whose expressions it inlines through projections, once per use of a column.
     outer_joins: bool,
-    /// Whether it puts expressions in the place of columns, as often as they are named.
+    /// Whether the rule inlines expressions for columns, once per use.
     repeats: bool,
 }
 
@@ -65,10 +65,10 @@ impl OptimizerRule for Checked {
     }
 }
 
-/// Projections between a filter and an outer join, through which the filter is followed: each may double it.
+/// Projections between a filter and an outer join through which the filter is followed: each may double its size.
 const FOLLOWED_PROJECTIONS: usize = 10;
 
-/// Whether a plan is a filter above an outer join, with no more than a few projections between them.
+/// Whether a plan is a filter above an outer join, with few projections between them.
 fn is_above_outer_join(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Filter(filter) = plan else { return false };
     let mut below = filter.input.as_ref();

@@ -15,22 +15,22 @@ use tokio::sync::oneshot;
 use super::limits;
 use crate::{Error, Result};
 
-/// Bytes of address space of a planning thread's stack; pages that are never touched take no memory.
+/// Address space of a planning thread's stack in bytes; untouched pages take no memory.
 const STACK: usize = 256 << 20;
-/// The same of threads that run plans, whose expressions are as deep but whose steps are small.
+/// Stack bytes of threads that run plans: expressions are as deep, but stack frames are small.
 pub const WORKER_STACK: usize = 32 << 20;
 /// The time that a thread waits for the next statement.
 const IDLE: Duration = Duration::from_secs(5);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads without work, and the process that they belong to: a forked one has none.
+/// Idle threads, and their process: a forked process has none.
 struct Waiting {
     process: u32,
     threads: Vec<Idle>,
 }
 
-/// A thread without work, by its number.
+/// An idle thread.
 struct Idle {
     id: u64,
     jobs: Sender<Job>,
@@ -39,12 +39,11 @@ struct Idle {
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting { process: 0, threads: Vec::new() });
 
 thread_local! {
-    /// Whether nobody waits any more for what this thread plans; `None` on other threads.
+    /// Set when the result of this thread's planning is no longer wanted; `None` on other threads.
     static ABANDONED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, which plans, on a thread with a deep stack. Whoever drops the future gives the work up: it ends at its next
-/// `checkpoint`.
+/// Runs `work`, a planning step, on a thread with a deep stack. Dropping the future abandons the work: it ends at its next `checkpoint`.
 ///
 /// # Errors
 /// Those of `work`, and [`Error::OutOfMemory`] where the system has no thread.
@@ -64,7 +63,7 @@ pub async fn run<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send
             None => futures::executor::block_on(work),
         }));
         ABANDONED.set(None);
-        // A result that nobody waits for is dropped here, where the stack is deep.
+        // An unwanted result is dropped here, where the stack is deep.
         drop(sender.send(outcome));
     }))?;
     match receiver.await {
@@ -74,7 +73,7 @@ pub async fn run<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send
     }
 }
 
-/// An error where nobody waits any more for what this thread plans.
+/// An error if the result of this thread's planning is no longer wanted.
 pub(super) fn checkpoint() -> Result<()> {
     let abandoned = ABANDONED.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));
     if abandoned { Err(Error::Cancelled) } else { Ok(()) }
@@ -88,7 +87,7 @@ impl Drop for Abandon {
     }
 }
 
-/// Gives `job` to a thread that waits, or to a new one.
+/// Sends `job` to an idle thread, or to a new one.
 fn submit(mut job: Job) -> Result<()> {
     loop {
         let waiting = {
@@ -112,7 +111,7 @@ fn submit(mut job: Job) -> Result<()> {
     spawned.map(drop).map_err(|error| Error::OutOfMemory(format!("no thread to plan on: {error}")))
 }
 
-/// Runs `job`, and the jobs that come while this thread waits.
+/// Runs `job`, and further jobs that arrive while this thread is idle.
 fn serve(id: u64, mut job: Job, jobs: &Sender<Job>, queue: &Receiver<Job>) {
     loop {
         job();
@@ -124,7 +123,7 @@ fn serve(id: u64, mut job: Job, jobs: &Sender<Job>, queue: &Receiver<Job>) {
                 let mut waiting = WAITING.lock();
                 let Some(place) = waiting.threads.iter().position(|thread| thread.id == id) else {
                     drop(waiting);
-                    // Somebody has just taken this thread.
+                    // A job has just been assigned to this thread.
                     match queue.recv() {
                         Ok(next) => {
                             job = next;

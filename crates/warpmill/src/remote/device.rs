@@ -1,4 +1,4 @@
-//! Parquet files in stores as devices read them: by threads that wait.
+//! Parquet files in remote stores for devices, which read them with blocking calls.
 
 use std::io;
 use std::ops::Range;
@@ -37,10 +37,10 @@ pub(crate) struct RemoteParquet {
 }
 
 impl RemoteParquet {
-    /// The object that `object` is about, in the store of `url`, until `cancel` stops the query.
+    /// The object `object` in the store of `url`; reads end when `cancel` stops the query.
     ///
     /// # Errors
-    /// A store that `runtime` does not have.
+    /// A store unknown to `runtime`.
     pub fn new(
         runtime: &RuntimeEnv,
         url: &ObjectStoreUrl,
@@ -52,7 +52,7 @@ impl RemoteParquet {
         Ok(Self { url: pinned.url(), pinned: Arc::new(pinned), object, cache, cancel })
     }
 
-    /// Waits for `work`, or until the query is cancelled, which ends its requests. Not for threads that run asynchronous work.
+    /// Blocks until `work` ends or the query is cancelled, which ends its requests. Must not be called on threads of the async runtime.
     fn wait<T, E: std::error::Error + Send + Sync + 'static>(
         &self,
         work: impl Future<Output = Result<T, E>>,

@@ -4,12 +4,11 @@ use std::error::Error as StdError;
 
 use object_store::Error as StoreError;
 
-/// A file in an object store or on a web server that could not be read. Neither credentials nor what a server says beyond a status and
-/// a code are part of it.
+/// A file in an object store or on a web server that could not be read. Contains no credentials, and of the server's answer only status and code.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{url}: {reason}")]
 pub struct RemoteError {
-    /// The URL that was to be read: `s3://bucket/path` or `https://host/path`, without a query.
+    /// The requested URL: `s3://bucket/path` or `https://host/path`, without a query.
     pub url: String,
     /// The reason.
     pub reason: RemoteReason,
@@ -18,7 +17,7 @@ pub struct RemoteError {
 /// The reason of a failure, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteReason {
-    /// There is nothing of that name.
+    /// No object has this name.
     #[error(
         "there is no such object (404 Not Found): check the path, and warpmill.s3_endpoint where the store is not AWS"
     )]
@@ -44,7 +43,7 @@ pub enum RemoteReason {
          AWS_SECRET_ACCESS_KEY; a public bucket is read with warpmill.s3_skip_signature = 'on'"
     )]
     NoCredentials,
-    /// Another answer than was asked for.
+    /// An unexpected status.
     #[error("the server answered {status}{}{}: {}", shown(code), after(*retries), advice(*status))]
     Status {
         /// The answer's status.
@@ -54,7 +53,7 @@ pub enum RemoteReason {
         /// The number of repetitions of the request.
         retries: u32,
     },
-    /// The object is not what it was when the query was planned.
+    /// The object has changed since the query was planned.
     #[error("the object was changed while a query read it: run the query again")]
     Changed,
     /// The server gives whole files only.
@@ -65,7 +64,7 @@ pub enum RemoteReason {
     /// An answer ended before its end.
     #[error("the answer ended after {found} of {expected} bytes: try again, or raise warpmill.http_retries")]
     Truncated {
-        /// Bytes that came.
+        /// Bytes received.
         found: u64,
         /// Bytes that were announced.
         expected: u64,
@@ -84,7 +83,7 @@ pub enum RemoteReason {
         /// The number of repetitions of the request.
         retries: u32,
     },
-    /// A web server was asked which files it has.
+    /// A web server cannot list its files.
     #[error("a web server does not say which files it has: name each file, or use an object store (s3://)")]
     NoListing,
     /// A connection without TLS.
@@ -93,7 +92,7 @@ pub enum RemoteReason {
     /// The session may not read files.
     #[error("this session may not read files")]
     Forbidden,
-    /// The URL is none, or has parts that are not understood.
+    /// The URL is malformed, or has unsupported parts.
     #[error("{0}")]
     BadUrl(String),
     /// Settings that do not fit each other.
@@ -128,12 +127,12 @@ fn advice(status: u16) -> &'static str {
 }
 
 impl RemoteError {
-    /// `reason` about `url`.
+    /// The error for `url` with this reason.
     pub fn new(url: impl Into<String>, reason: RemoteReason) -> Self {
         Self { url: url.into(), reason }
     }
 
-    /// The one that `error` is, or was made from.
+    /// The remote error in the source chain of `error`.
     pub fn find<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Self> {
         let mut error = Some(error);
         while let Some(current) = error {
@@ -145,7 +144,7 @@ impl RemoteError {
         None
     }
 
-    /// The meaning of `error` of a store about `url`.
+    /// Converts an `error` of a store for `url`.
     pub(super) fn of(url: String, error: &StoreError) -> Self {
         if let Some(found) = Self::find(error) {
             return found.clone();
@@ -186,7 +185,7 @@ impl From<RemoteError> for StoreError {
     }
 }
 
-/// The texts of an error and of what it was made from.
+/// The texts of an error and of its sources.
 fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -198,7 +197,7 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
-/// The text of what an error was made from in the end. That of others may have a server's answer, which repeats what was sent.
+/// The text of the innermost source of an error. Outer texts may contain a server's answer, which repeats the request.
 fn innermost(error: &(dyn StdError + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
@@ -208,7 +207,7 @@ fn innermost(error: &(dyn StdError + 'static)) -> String {
     text.lines().next().unwrap_or_default().chars().take(200).collect()
 }
 
-/// The status that an error tells of: the client gives it as a text only.
+/// The HTTP status in an error's text: the client exposes it only there.
 fn status(text: &str) -> Option<u16> {
     let (_, rest) = text.split_once("non-2xx status code: ")?;
     rest.get(..3)?.parse().ok()

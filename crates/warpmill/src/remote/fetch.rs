@@ -1,4 +1,4 @@
-//! Ranges of an object: neighbours by one request, long ones by several, many in flight at once.
+//! Ranges of an object: neighbouring ranges share a request, long ones are split, and many requests are in flight at once.
 
 use std::ops::Range;
 
@@ -10,16 +10,16 @@ use tokio::sync::Semaphore;
 /// Reference-counted bytes, as stores give them.
 pub(crate) type Bytes = <PutPayload as IntoIterator>::Item;
 
-/// Ranges that are no further from each other than this are one request: reading what is between takes about as long as a request.
+/// Ranges at most this many bytes apart share a request: reading the gap takes about as long as another request.
 const GAP: u64 = 128 << 10;
 
 /// Bytes of a request, at most: one connection is slower than several.
 const PART: u64 = 8 << 20;
 
-/// Requests of one call that are in flight.
+/// Concurrent requests of one call.
 const IN_FLIGHT: usize = 16;
 
-/// Requests of the process that are in flight, for ranges.
+/// Limits the concurrent range requests of the process.
 static REQUESTS: Semaphore = Semaphore::const_new(64);
 
 /// The bytes of `ranges` of the object at `location`.
@@ -57,7 +57,7 @@ async fn part(store: &dyn ObjectStore, location: &Path, range: Range<u64>) -> Re
     store.get_opts(location, options).await?.bytes().await
 }
 
-/// The ranges that hold `ranges`, in order, with those joined that are near each other.
+/// Merges `ranges` that are near each other, in order.
 fn merged(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut sorted = ranges.to_vec();
     sorted.sort_by_key(|range| (range.start, range.end));
@@ -71,7 +71,7 @@ fn merged(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     joined
 }
 
-/// `range` in pieces of nearly the same size, each no longer than a request.
+/// `range` in pieces of nearly equal size, each at most `PART` bytes.
 fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let bytes = range.end - range.start;
     let count = bytes.div_ceil(PART).max(1);

@@ -13,7 +13,7 @@ fn starts_with(text: &str, scheme: &str) -> bool {
     text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
 }
 
-/// A file, the files below a folder, or those that a pattern matches.
+/// A file, the files below a folder, or the files that match a pattern.
 #[derive(Debug, Clone)]
 pub(super) struct Location {
     /// Its URL for DataFusion.
@@ -27,8 +27,8 @@ pub(super) struct Location {
 }
 
 impl Location {
-    /// Reads a URL. Paths in buckets are taken as they are written, but for `*`, `?` and `[`, which make a pattern; those on web
-    /// servers as URLs are, with `%20` for a space.
+    /// Parses a URL. Paths in buckets are literal, except for `*`, `?` and `[`, which make a pattern; paths on web servers are URL-encoded, with
+    /// `%20` for a space.
     ///
     /// # Errors
     /// [`RemoteReason::BadUrl`]: no host, a name or password, a query; [`RemoteReason::NoListing`]: a pattern on a web server.
@@ -37,7 +37,7 @@ impl Location {
         let scheme = scheme.to_ascii_lowercase();
         let web = scheme != "s3";
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // A part that may be secret is in nobody's message.
+        // A part that may be secret must not be in a message.
         let host_only = host.rsplit('@').next().unwrap_or_default().split(['?', '#']).next().unwrap_or_default();
         let base = format!("{scheme}://{host_only}");
         let bare_path = if web { path.split(['?', '#']).next().unwrap_or_default() } else { path };

@@ -42,7 +42,7 @@ pub(crate) struct Pinned {
 }
 
 impl Pinned {
-    /// The object of `store`, which is called `base`, that `expected` is about.
+    /// The object `expected` of `store`, whose URL is `base`.
     pub fn new(store: Arc<dyn ObjectStore>, base: &str, expected: ObjectMeta) -> Self {
         Self { store, base: base.trim_end_matches('/').into(), expected, failed: Mutex::default() }
     }
@@ -58,7 +58,7 @@ impl Pinned {
         error.into()
     }
 
-    /// Whether an answer is about another version.
+    /// Whether a response belongs to another version.
     fn is_other(&self, found: &ObjectMeta) -> bool {
         let tags = self.expected.e_tag.as_deref().zip(found.e_tag.as_deref());
         let differs = match tags {
@@ -69,7 +69,7 @@ impl Pinned {
     }
 }
 
-/// An entity tag without what says that it is weak, and without quotes, which listings may leave out.
+/// An entity tag without the prefix of weak tags and without quotes, which listings may omit.
 fn opaque(tag: &str) -> &str {
     tag.trim_start_matches("W/").trim_matches('"')
 }
@@ -167,7 +167,7 @@ impl ParquetFileReaderFactory for PinnedReaders {
     }
 }
 
-/// A reader whose errors stay what they are.
+/// A reader that preserves the types of errors.
 pub(crate) struct PinnedReader {
     pinned: Arc<Pinned>,
     reader: Box<dyn AsyncFileReader + Send>,
@@ -197,7 +197,7 @@ impl AsyncFileReader for PinnedReader {
     }
 }
 
-/// A reader of the object that `pinned` stands for.
+/// A reader of the object `pinned`.
 pub(crate) fn reader(
     pinned: &Pinned,
     file: PartitionedFile,

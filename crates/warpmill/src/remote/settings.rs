@@ -6,7 +6,7 @@ use std::time::Duration;
 use datafusion::common::config::ConfigEntry;
 use datafusion::common::{DataFusionError, Result};
 
-/// The text in place of a secret that is set.
+/// The text shown in place of a secret.
 const HIDDEN: &str = "***";
 
 /// A text that is not shown.
@@ -28,7 +28,7 @@ impl Secret {
         if self.is_empty() { String::new() } else { HIDDEN.to_string() }
     }
 
-    /// Sets it. What it is shown as changes nothing: somebody copies settings.
+    /// Sets the secret. The placeholder is ignored, so that copied settings keep it.
     fn set(&mut self, value: &str) {
         if value != HIDDEN {
             self.0 = value.to_string();
@@ -42,7 +42,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The way buckets are named in requests.
+/// The form of bucket names in request URLs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UrlStyle {
     /// In the host name at AWS, in the path elsewhere.
@@ -103,7 +103,7 @@ impl Default for RemoteOptions {
 }
 
 impl RemoteOptions {
-    /// Sets `warpmill.KEY`; `None` for keys of others.
+    /// Sets `warpmill.KEY`; `None` for keys of other groups.
     pub(crate) fn set(&mut self, key: &str, value: &str) -> Option<Result<()>> {
         let value = value.trim();
         let text = value.to_ascii_lowercase();
@@ -144,7 +144,7 @@ impl RemoteOptions {
         Some(Ok(()))
     }
 
-    /// The settings as they are shown.
+    /// The settings in their displayed form.
     pub(crate) fn entries(&self) -> Vec<ConfigEntry> {
         let switch = |on: bool| if on { "on" } else { "off" }.to_string();
         let style = URL_STYLES.iter().find(|(_, style)| *style == self.s3_url_style).map_or("", |(name, _)| name);

@@ -1,4 +1,4 @@
-//! A bucket or a web server, as DataFusion reads it.
+//! A bucket or a web server as an object store for DataFusion.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,23 +27,23 @@ use super::fetch::{self, Bytes};
 use super::settings::{RemoteOptions, UrlStyle};
 use super::{RemoteError, RemoteReason};
 
-/// All requests run here: neither rows that are decoded nor a session that ends hold them up.
+/// The runtime of all requests: decoding rows or closing a session does not delay them.
 pub(super) static NETWORK: LazyLock<Runtime> = LazyLock::new(|| {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().thread_name("warpmill-net").build().expect("the system refuses threads")
 });
 
-/// The settings of a session, and how often they changed.
+/// The settings of a session, and the number of their changes.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub options: RwLock<(u64, RemoteOptions)>,
 }
 
-/// A bucket (`s3://bucket`) or a web server (`https://host`), under the settings that the session has when it is asked.
+/// A bucket (`s3://bucket`) or a web server (`https://host`), with the session's current settings at each request.
 ///
-/// Bodies are checked for their length, errors are [`RemoteError`]s that name the object, and nothing is written. DataFusion's caches
-/// know an object by its path, its size and its time of change, whichever store it is in: the fraction of a second of that time is
-/// made from the store's name and the object's entity tag, so that two of them are never taken for each other.
+/// The length of bodies is checked, errors are [`RemoteError`]s that name the object, and nothing is written. DataFusion's caches identify an object
+/// by path, size and modification time, but not by store: the fraction of a second of that time is replaced by a hash that includes the store's name
+/// and the object's entity tag, so that two objects are never confused.
 pub(crate) struct RemoteStore {
     shared: Arc<Shared>,
     base: String,
@@ -83,7 +83,7 @@ impl RemoteStore {
         RemoteError::of(self.url(location), error).into()
     }
 
-    /// The meaning of an error of a listing.
+    /// Converts an error of a listing.
     fn list_error(&self, prefix: Option<&Path>, error: &StoreError) -> StoreError {
         let url = format!("{}/{}", self.base, prefix.map(ToString::to_string).unwrap_or_default());
         let found = RemoteError::of(url, error);
@@ -102,13 +102,13 @@ impl RemoteStore {
     }
 }
 
-/// Makes the time of change of an object of store `base` tell it from all others.
+/// Makes the modification time of an object of store `base` unique.
 fn stamp(base: &str, meta: &mut ObjectMeta) {
     static UNKNOWN: AtomicU64 = AtomicU64::new(0);
     let mut hash = DefaultHasher::new();
     (base, &meta.location, &meta.e_tag, meta.size).hash(&mut hash);
     if meta.e_tag.is_none() && meta.last_modified.timestamp() == 0 {
-        // Nothing tells whether it has changed: it is another one each time.
+        // Changes are not detectable: each read gets a new time.
         UNKNOWN.fetch_add(1, Ordering::Relaxed).hash(&mut hash);
     }
     let within = Duration::from_nanos(meta.last_modified.timestamp_subsec_nanos().into());
@@ -143,7 +143,7 @@ fn connect(base: &str, options: &RemoteOptions) -> Result<Arc<dyn ObjectStore>, 
     Ok(Arc::new(builder.with_http_connector(connector).build().map_err(failed)?))
 }
 
-/// The client of a bucket: what the environment says, and over it what the settings say.
+/// The client of a bucket: the environment's configuration, overridden by the settings.
 fn s3(bucket: &str, options: &RemoteOptions) -> Result<AmazonS3Builder, RemoteReason> {
     let mut builder = AmazonS3Builder::new();
     let own_key = !options.s3_access_key_id.is_empty();
@@ -158,7 +158,7 @@ fn s3(bucket: &str, options: &RemoteOptions) -> Result<AmazonS3Builder, RemoteRe
         else {
             continue;
         };
-        // A key of one place does not go with a token of another.
+        // An access key from the settings does not combine with a session token from the environment.
         let credential = matches!(
             key,
             AmazonS3ConfigKey::AccessKeyId | AmazonS3ConfigKey::SecretAccessKey | AmazonS3ConfigKey::Token
@@ -199,7 +199,7 @@ fn s3(bucket: &str, options: &RemoteOptions) -> Result<AmazonS3Builder, RemoteRe
     builder = builder.with_bucket_name(bucket).with_virtual_hosted_style_request(in_host);
     if let Some(endpoint) = endpoint {
         let endpoint = endpoint.trim_end_matches('/');
-        // An endpoint that somebody names so is meant so.
+        // An explicit `http://` endpoint allows plain HTTP.
         builder = builder.with_allow_http(options.allow_http || endpoint.starts_with("http://"));
         let named = match endpoint.split_once("://") {
             Some((scheme, host)) if in_host => format!("{scheme}://{bucket}.{host}"),
@@ -226,7 +226,7 @@ impl fmt::Display for RemoteStore {
     }
 }
 
-/// The meaning of an error in the middle of a body, of which `found` bytes of `expected` had come.
+/// Converts an error within a body, after `found` of `expected` bytes.
 fn broken(url: String, error: &StoreError, (found, expected): (u64, u64)) -> RemoteError {
     let error = RemoteError::of(url, error);
     match error.reason {
@@ -235,7 +235,7 @@ fn broken(url: String, error: &StoreError, (found, expected): (u64, u64)) -> Rem
     }
 }
 
-/// `body`, with errors that name `url`, and an error where it does not have `expected` bytes.
+/// `body` with errors that name `url`, and an error unless it has `expected` bytes.
 fn checked(body: BoxStream<'static, Result<Bytes>>, url: String, expected: u64) -> BoxStream<'static, Result<Bytes>> {
     let next = move |(mut body, url, found): (BoxStream<'static, Result<Bytes>>, String, u64)| async move {
         match body.next().await {

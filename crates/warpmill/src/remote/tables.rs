@@ -30,19 +30,19 @@ pub(crate) struct Remote {
     state: RwLock<Weak<RwLock<SessionState>>>,
 }
 
-/// The way files are read as a table.
+/// The options for reading files as a table.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// `parquet`, `csv` or `json`; `None`: as the name says, and Parquet where it says nothing.
+    /// `parquet`, `csv` or `json`; `None`: by the file name's extension, Parquet by default.
     pub file_type: Option<String>,
     /// Options of the format.
     pub options: HashMap<String, String>,
-    /// Names and types of the columns; `None`: as the files say.
+    /// Names and types of the columns; `None`: from the files.
     pub schema: Option<SchemaRef>,
 }
 
 impl Remote {
-    /// For a session that may read files, or may not.
+    /// The remote files of a session; `allowed`: it may read files.
     pub fn new(allowed: bool) -> Self {
         Self { shared: Arc::default(), allowed, state: RwLock::default() }
     }
@@ -52,7 +52,7 @@ impl Remote {
         self.allowed
     }
 
-    /// From now on, tables that queries name are those of this state.
+    /// Sets the session state whose tables later lookups use.
     pub fn attach(&self, state: Weak<RwLock<SessionState>>) {
         *self.state.write() = state;
     }
@@ -65,7 +65,7 @@ impl Remote {
         }
     }
 
-    /// The table that a query calls `name`; `None` where that is no URL, or files are not the session's to read.
+    /// The table that a query calls `name`; `None` where it is not a URL, or the session may not read files.
     pub async fn named(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if !self.allowed || !is_remote(name) {
             return Ok(None);
@@ -75,10 +75,10 @@ impl Remote {
         self.table(&state, name, Reading::default()).await.map(Some)
     }
 
-    /// Lets DataFusion find the store of `url`.
+    /// Registers the store of `url` with DataFusion.
     ///
     /// # Errors
-    /// A URL that is not understood; a session that may not read files.
+    /// A malformed URL; a session that may not read files.
     pub fn open(&self, runtime: &RuntimeEnv, url: &str) -> Result<()> {
         let location = Location::parse(url).map_err(external)?;
         self.open_location(runtime, &location)
@@ -88,7 +88,7 @@ impl Remote {
         if !self.allowed {
             return Err(external(RemoteError::new(location.shown.clone(), RemoteReason::Forbidden)));
         }
-        // A host may have registered a store of its own.
+        // The embedding program may have registered its own store.
         if runtime.object_store(&location.url).is_err() {
             let store = RemoteStore::new(Arc::clone(&self.shared), location.base.clone());
             runtime.register_object_store(location.url.get_url(), Arc::new(store));
@@ -130,7 +130,7 @@ impl Remote {
 }
 
 impl Location {
-    /// The meaning of an error of reading its files, which names them.
+    /// Converts an error of reading the files, and names them.
     fn unreadable(&self, file_type: &str, error: DataFusionError) -> DataFusionError {
         if RemoteError::find(&error).is_some() {
             return error;
@@ -140,7 +140,7 @@ impl Location {
     }
 }
 
-/// One file. It is there, or a query fails: DataFusion takes a file that is gone for a folder without files.
+/// A table of one file. A query fails if the file is missing: DataFusion would take it for a folder without files.
 #[derive(Debug)]
 struct RemoteTable {
     files: ListingTable,
@@ -180,7 +180,7 @@ fn external(error: RemoteError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// Finds out whether there is anything at `location`.
+/// Checks that there is a file at `location`.
 async fn exists(state: &SessionState, location: &Location, extension: &str) -> Result<()> {
     let store = state.runtime_env().object_store(&location.url)?;
     let found = match location.web {
@@ -194,7 +194,7 @@ async fn exists(state: &SessionState, location: &Location, extension: &str) -> R
     if found { Ok(()) } else { Err(external(RemoteError::new(location.shown.clone(), reason))) }
 }
 
-/// The format that a name or a pattern tells of.
+/// The format by the extension of a name or a pattern.
 fn file_type(name: &str) -> &'static str {
     let name = name.to_ascii_lowercase();
     match name.rsplit('.').next() {
@@ -204,7 +204,7 @@ fn file_type(name: &str) -> &'static str {
     }
 }
 
-/// `CREATE EXTERNAL TABLE` with URLs; other locations are `inner`'s.
+/// `CREATE EXTERNAL TABLE` with URLs; other locations are left to `inner`.
 #[derive(Debug)]
 pub(crate) struct RemoteTableFactory {
     pub remote: Arc<Remote>,

@@ -1,4 +1,4 @@
-//! ALTER TABLE: a query over the table makes its rows with other columns, which become its next version; and its name.
+//! ALTER TABLE: a query computes the rows with the new columns, which become the table's next version; RENAME changes its name only.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl Session {
             schema.rename(&table_name, &new_name)?;
             return Ok(Taken::Done(QueryResult::empty()));
         }
-        // What it is to become is looked at once more when nobody else can change it.
+        // A first look at the table; the change is checked again once nobody else can change it.
         let old = table.snapshot()?;
         if let AlterTableOperation::AddConstraint { constraint, .. } = operation {
             self.add_constraint(&table, &table_name, constraint, query).await?;
@@ -85,7 +85,7 @@ impl Session {
         Ok(Taken::Done(QueryResult::empty()))
     }
 
-    /// The columns and constraints that the table is to have; `None`: those that it has.
+    /// The columns and constraints of the altered table; `None`: unchanged.
     async fn columns_after(
         &self,
         operation: &AlterTableOperation,
@@ -190,7 +190,7 @@ impl Session {
         Ok(bound(&state, &text, &[]).await?.schema().field(0).data_type().clone())
     }
 
-    /// Makes the rows of `columns` the next version of a table.
+    /// Writes the rows with `columns` as the next version of a table.
     async fn rewrite(
         &self,
         table: &Arc<Table>,

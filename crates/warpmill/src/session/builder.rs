@@ -1,4 +1,4 @@
-//! The way a session is made.
+//! The builder of sessions.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ use crate::settings::WarpmillOptions;
 use crate::udf::Functions;
 use crate::{Error, Result, dialect};
 
-/// The settings of a session to be.
+/// The settings of a session that is being built.
 #[derive(Debug, Default, Clone)]
 pub struct SessionBuilder {
     database: Option<PathBuf>,
@@ -69,14 +69,14 @@ impl SessionBuilder {
         self
     }
 
-    /// Whether quoted paths in the place of a table are files of this machine, and URLs those of object stores and web servers, as is
-    /// the default. A server says no.
+    /// Whether quoted paths in place of a table name are local files, and URLs files in object stores and on web servers; the default is true.
+    /// Servers set it to false.
     pub fn files_as_tables(mut self, allowed: bool) -> Self {
         self.no_files = !allowed;
         self
     }
 
-    /// The memory pool and caches of what DataFusion runs; several sessions may share them, each up to its `memory_limit`.
+    /// The memory pool and caches of DataFusion's operators; several sessions may share them, each up to its `memory_limit`.
     pub fn runtime_env(mut self, runtime: Arc<RuntimeEnv>) -> Self {
         self.runtime = Some(runtime);
         self
@@ -132,8 +132,8 @@ impl SessionBuilder {
     }
 }
 
-/// The runtime of a session. Listings of folders are not kept: files come and go, and DataFusion's cache takes a folder of one store for
-/// that of another. The session has its part of the memory.
+/// The runtime of a session. Listings of folders are not cached: files come and go, and DataFusion's cache confuses folders of different stores. The
+/// session has its share of the memory.
 fn runtime(given: Option<Arc<RuntimeEnv>>) -> Result<(Arc<RuntimeEnv>, Arc<SessionPool>)> {
     let given = given.map_or_else(|| RuntimeEnvBuilder::new().build_arc(), Ok)?;
     let pool = Arc::new(SessionPool::new(Arc::clone(&given.memory_pool)));
@@ -141,8 +141,8 @@ fn runtime(given: Option<Arc<RuntimeEnv>>) -> Result<(Arc<RuntimeEnv>, Arc<Sessi
     Ok((builder.with_object_list_cache_limit(0).build_arc()?, pool))
 }
 
-/// DataFusion's settings where its defaults do not serve programs: no repartitioning between operators (a program has no
-/// partitions), plain strings, join order and sides as the join-order rule left them.
+/// DataFusion's settings where its defaults do not suit programs: no repartitioning between operators (a program has no partitions), plain strings,
+/// join order and build sides as the join-order rule left them.
 fn config() -> SessionConfig {
     let mut config = SessionConfig::new()
         // The catalog has an information schema of its own.
@@ -157,7 +157,7 @@ fn config() -> SessionConfig {
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
-    // It loses groups whose MIN or MAX is NULL.
+    // The optimization loses groups whose MIN or MAX is NULL.
     options.optimizer.enable_topk_aggregation = false;
     options.optimizer.join_reordering = false;
     options.optimizer.repartition_joins = false;
@@ -169,14 +169,14 @@ fn config() -> SessionConfig {
     // Texts are measured before they are parsed: no text that is parsed nests as deeply.
     options.set("datafusion.sql_parser.recursion_limit", "10000").expect("this is a setting of DataFusion");
     options.sql_parser.map_string_types_to_utf8view = false;
-    // As in DuckDB, in both directions.
+    // As in DuckDB, for both sort directions.
     options.sql_parser.default_null_ordering = "nulls_last".into();
     // 0.06 is a decimal, as in PostgreSQL and DuckDB: comparisons with decimal columns stay exact.
     options.sql_parser.parse_float_as_decimal = true;
     config
 }
 
-/// DataFusion's rules, those of the order of joins, which the setting `warpmill.join_order` turns off, and functions within bounds.
+/// DataFusion's rules plus the join-order rules, which `warpmill.join_order = off` disables; functions have size limits.
 pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
     let rules = with_join_order(rules, Arc::new(ProviderStatistics));
     let switched = |rule: SharedRule| match rule.name() {
@@ -191,7 +191,7 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
     bounded().chain(rules.map(switched)).chain(bounded()).map(checked).collect()
 }
 
-/// The physical rules of a session. What statistics answer is no program's any more; what is a program as a whole concerns no other rule.
+/// The physical rules of a session. Aggregates answered from statistics do not become programs; plans that are one program skip all other rules.
 fn session_physical_rules() -> Vec<SharedPhysicalRule> {
     let first: [SharedPhysicalRule; 4] = [
         Arc::new(OfWholeTables::default()),
@@ -203,7 +203,7 @@ fn session_physical_rules() -> Vec<SharedPhysicalRule> {
     physical_rules(first.iter().cloned().chain(rules).collect())
 }
 
-/// DataFusion's physical rules; those that find columns by name are skipped where names repeat, or where there are lambdas.
+/// DataFusion's physical rules; rules that find columns by name are skipped for plans with duplicate names or lambdas.
 pub(crate) fn physical_rules(rules: Vec<SharedPhysicalRule>) -> Vec<SharedPhysicalRule> {
     let guarded = |rule: SharedPhysicalRule| match rule.name() {
         "FilterPushdown" | "FilterPushdown(Post)" | "ProjectionPushdown" => {
@@ -216,11 +216,11 @@ pub(crate) fn physical_rules(rules: Vec<SharedPhysicalRule>) -> Vec<SharedPhysic
 
 pub(crate) type SharedPhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// A rule that is skipped for plans in which some node has two columns of one name: `FilterPushdown` takes one for the
-/// other below a projection or a filter, and `ProjectionPushdown` below a join. Our own scans lose nothing.
+/// A rule that is skipped for plans in which some node has two columns of one name: `FilterPushdown` confuses them below a projection or a filter,
+/// and `ProjectionPushdown` below a join. Scans of Warpmill do not depend on these rules.
 ///
-/// And for plans with lambdas: both give columns the positions that they have in another input, but leave those of lambdas'
-/// parameters, which come behind the columns, so that a parameter is taken for a column or the other way around.
+/// Also skipped for plans with lambdas: both rules remap columns to their positions in another input, but not lambda parameters, which are numbered
+/// after the columns, so that columns and parameters are confused.
 #[derive(Debug)]
 struct IfUnambiguous(SharedPhysicalRule);
 

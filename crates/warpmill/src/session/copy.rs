@@ -20,11 +20,11 @@ use crate::catalog::reading;
 use crate::catalog::{files, same};
 use crate::{Error, Result, ScalarValue, dialect};
 
-/// A statement COPY with options in parentheses, or FROM.
+/// A COPY statement with options in parentheses, or COPY FROM.
 #[derive(Debug)]
 pub(super) enum Copy {
     From(CopyFrom),
-    /// The same in DataFusion's form.
+    /// COPY TO rewritten to DataFusion's form.
     To(String),
 }
 
@@ -37,10 +37,10 @@ pub(super) struct CopyFrom {
     options: Vec<(String, String)>,
 }
 
-/// Understands a statement COPY; `None`: it is in DataFusion's form.
+/// Parses a COPY statement; `None`: it is in DataFusion's form already.
 ///
 /// # Errors
-/// Options that are not known, by name.
+/// Unknown options.
 pub(super) fn parse(sql: &str) -> Result<Option<Copy>> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
     let tokens = tokens.map_err(|error| Error::Parse(error.to_string()))?;
@@ -157,7 +157,7 @@ fn to_datafusion(source: &str, path: &str, options: &[(String, String)]) -> Resu
             "delimiter" | "delim" | "sep" => ("delimiter", value.clone()),
             "quote" => ("quote", value.clone()),
             "escape" => {
-                // Quotes are doubled where nothing else stands before them.
+                // Quotes are doubled if the escape character is the quote itself.
                 let quote = options.iter().find(|(name, _)| name == "quote").map_or("\"", |(_, quote)| quote.as_str());
                 formats.push(format!("'format.double_quote' '{}'", value == quote));
                 ("escape", value.clone())
@@ -203,7 +203,7 @@ impl Session {
         let state = self.inner.context.state();
         let source = match from.format()? {
             "csv" => from.csv(&state, &schema, &columns).await?,
-            // Without columns of folders' names.
+            // Without partition columns from folder names.
             "parquet" if !std::path::Path::new(&from.path).is_dir() => {
                 self.inner.context.table_provider(TableReference::bare(from.parquet().name())).await?
             }
@@ -233,7 +233,7 @@ impl Session {
     }
 }
 
-/// The positions of the columns called `names`; all where none is.
+/// The positions of the columns called `names`; all columns if the list is empty.
 fn positions(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
     if names.is_empty() {
         return Ok((0..schema.fields().len()).collect());

@@ -15,7 +15,7 @@ use crate::commit::GivenUp;
 use crate::planning::bound;
 use crate::{Error, Result, dialect};
 
-/// The way a table or a view is made where there may be one.
+/// The options for creating a table or view that may exist already.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Making {
     pub if_not_exists: bool,
@@ -24,10 +24,10 @@ pub(super) struct Making {
 }
 
 impl Session {
-    /// Runs what removes names; `None`: it is DataFusion's.
+    /// Runs statements that drop objects; `None`: it is left to DataFusion.
     pub(super) async fn run_ddl(&self, statement: &DdlStatement, query: &Query) -> Result<Option<QueryResult>> {
         match statement {
-            // Of a prepared statement: others come by `take_statement`.
+            // Only from prepared statements: other CREATE TABLE statements are run by `take_statement`.
             DdlStatement::CreateMemoryTable(command) => {
                 return Box::pin(self.create_table_as(command.clone(), false, &Declared::default(), query))
                     .await
@@ -73,8 +73,8 @@ impl Session {
         if schema.remove(&table, kind)? { Ok(()) } else { missing(String::new()) }
     }
 
-    /// `CREATE TABLE name (columns)` and `CREATE TABLE name AS query`: a stored table where there is a database directory,
-    /// otherwise, and if it is `temporary`, one in memory. The rows appear at once, or not at all.
+    /// `CREATE TABLE name (columns)` and `CREATE TABLE name AS query`: a stored table where there is a database directory, otherwise, or if it is
+    /// `temporary`, one in memory. The rows become visible at once, or not at all.
     pub(super) async fn create_table_as(
         &self,
         command: CreateMemoryTable,
@@ -99,7 +99,7 @@ impl Session {
         let state = Arc::new(self.inner.context.state());
         let options = self.options();
         let (prepared, _) = self.prepare(&state, Arc::clone(&input), &options).await?;
-        // Columns of a query may get NULLs later, whatever its own rows are; those of a list are what it says.
+        // Columns of a query are nullable in the table even if the query's rows are not; a column list is taken as declared.
         let is_list = matches!(&*input, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row);
         let schema = match is_list {
             true => with_defaults(&table_schema(input.schema().inner()), defaults),
@@ -140,7 +140,7 @@ impl Session {
         Ok(())
     }
 
-    /// `CREATE VIEW`: its text is kept, in the database where there is one, and planned when it is used.
+    /// `CREATE VIEW`: the text is stored, in the database where there is one, and planned at each use.
     pub(super) async fn create_view(&self, name: &TableReference, sql: &str, making: Making) -> Result<QueryResult> {
         let (place, view_name) = self.place(name)?;
         let there = if making.temporary { place.session_kind(&view_name)? } else { place.kind(&view_name)? };
@@ -154,7 +154,7 @@ impl Session {
     }
 }
 
-/// Whether something of this kind is to be made where `there` is what has the name.
+/// Whether an object of kind `kind` may be created where one of kind `there` has the name.
 fn may_make(name: &TableReference, kind: Kind, there: Option<Kind>, making: Making) -> Result<bool> {
     match (there, making.if_not_exists, making.or_replace) {
         (_, true, true) => Err(Error::Plan("IF NOT EXISTS and OR REPLACE exclude each other".into())),
@@ -180,10 +180,10 @@ pub(super) fn table_schema(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The key of a field's metadata that has the SQL of its default.
+/// The metadata key for the SQL of a field's default.
 const DEFAULT: &str = "warpmill.default";
 
-/// The SQL of what a column gets where an INSERT does not say; `None`: NULL.
+/// The SQL of a column's default; `None`: NULL.
 pub(crate) fn default_of(field: &Field) -> Option<&str> {
     field.metadata().get(DEFAULT).map(String::as_str)
 }

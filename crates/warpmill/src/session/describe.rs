@@ -18,7 +18,7 @@ use crate::planning::bound;
 use crate::{Error, Result};
 
 impl Session {
-    /// `SHOW TABLES [FROM schema]`, `SHOW ALL TABLES`, `SHOW SCHEMAS`; `None`: it is DataFusion's.
+    /// `SHOW TABLES [FROM schema]`, `SHOW ALL TABLES`, `SHOW SCHEMAS`; `None`: left to DataFusion.
     pub(super) fn show(&self, sql: &str, words: &[&str]) -> Result<Option<QueryResult>> {
         let catalog = &self.inner.catalog;
         match words {
@@ -45,7 +45,7 @@ impl Session {
         }
     }
 
-    /// `DESCRIBE name`, of a table of Warpmill with constraints; others are DataFusion's.
+    /// `DESCRIBE name` of a table of Warpmill with constraints; others are left to DataFusion.
     pub(super) async fn describe_table(&self, sql: &str) -> Result<Taken> {
         let name = sql.split_once(' ').map(|(_, name)| name.trim_end_matches([';', ' '])).unwrap_or_default();
         let plan = bound(&Arc::new(self.inner.context.state()), &format!("FROM {name}"), &[]).await;

@@ -1,4 +1,4 @@
-//! DuckDB's settings: those that mean something here, under our names, and those that change no answer.
+//! DuckDB's settings: those with an equivalent here, and those without an effect on results.
 
 use datafusion::config::{ConfigEntry, ConfigOptions, ExtensionOptions};
 
@@ -6,7 +6,7 @@ use super::{QueryResult, Session};
 use crate::settings::WarpmillOptions;
 use crate::{Error, Result};
 
-/// DataFusion's setting of the place of NULLs where ORDER BY does not say it.
+/// DataFusion's setting for the default position of NULLs in ORDER BY.
 const NULL_ORDER: &str = "datafusion.sql_parser.default_null_ordering";
 
 /// Settings of ours under the name that DuckDB has for them.
@@ -16,7 +16,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("max_temp_directory_size", "temp_directory_limit"),
 ];
 
-/// Settings whose other values change answers: the one value that holds here.
+/// Settings whose other values would change results, with the supported values.
 const FIXED: &[(&str, &[&str])] = &[
     ("default_order", &["asc", "ascending"]),
     ("default_collation", &["", "binary"]),
@@ -125,7 +125,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "zstd_min_string_length",
 ];
 
-/// Statements `PRAGMA name` that switch such things.
+/// `PRAGMA name` statements that switch features without an equivalent.
 const SWITCHES: &[&str] = &[
     "checkpoint",
     "disable_checkpoint_on_shutdown",
@@ -149,10 +149,10 @@ const SWITCHES: &[&str] = &[
 ];
 
 impl Session {
-    /// Sets what DuckDB calls `name`; `None` where that is no setting of DuckDB's which has a meaning of its own here.
+    /// Sets DuckDB's setting `name`; `None` if DuckDB has no such setting with an equivalent here.
     ///
     /// # Errors
-    /// A value that would change answers, and that this engine does not have.
+    /// An unsupported value that would change results.
     pub(super) fn set_as_duckdb(&self, name: &str, value: &str) -> Result<Option<QueryResult>> {
         let name = name.to_ascii_lowercase();
         let value = value.trim().trim_matches('\'').trim();
@@ -174,7 +174,7 @@ impl Session {
         Ok(no_effect.then(|| without_effect(&name)))
     }
 
-    /// Sets what DuckDB calls `name` to its default again; `None` as in [`Session::set_as_duckdb`].
+    /// Resets DuckDB's setting `name` to its default; `None` as in [`Session::set_as_duckdb`].
     pub(super) fn reset_as_duckdb(&self, name: &str) -> Result<Option<QueryResult>> {
         let name = name.to_ascii_lowercase();
         match name.as_str() {
@@ -186,19 +186,19 @@ impl Session {
     }
 }
 
-/// The name of the setting of ours that DuckDB calls `name`; `name` itself where there is none.
+/// The name of Warpmill's equivalent of DuckDB's setting `name`; `name` itself where there is none.
 pub fn our_name(name: &str) -> &str {
     RENAMED.iter().find(|(theirs, _)| name.eq_ignore_ascii_case(theirs)).map_or(name, |(_, ours)| ours)
 }
 
-/// The default of a setting of ours, without its prefix.
+/// The default of a setting of Warpmill, named without its prefix.
 pub(super) fn default_of_ours(name: &str) -> Option<String> {
     let entries = WarpmillOptions::default().entries();
     let key = |entry: &ConfigEntry| entry.key.strip_prefix("warpmill.").unwrap_or(&entry.key) == name;
     entries.into_iter().find(key).map(|entry| entry.value.unwrap_or_default())
 }
 
-/// The result of a statement `SET name = ...` that sets such a thing, whatever its value is; `None` for others.
+/// The result of `SET name = ...` for a setting without an effect, whatever the value; `None` for others.
 pub(super) fn set_without_effect(words: &[&str]) -> Option<QueryResult> {
     let ["set", rest @ ..] = words else { return None };
     let rest = match rest {
@@ -208,14 +208,14 @@ pub(super) fn set_without_effect(words: &[&str]) -> Option<QueryResult> {
     WITHOUT_EFFECT.contains(&name).then(|| without_effect(name))
 }
 
-/// The result of a statement `PRAGMA name` that switches something which does not exist here; `None` for others.
+/// The result of a `PRAGMA name` that switches a feature without an equivalent; `None` for others.
 pub(super) fn switch(name: &str) -> Option<QueryResult> {
     let name = name.to_ascii_lowercase();
     let known = SWITCHES.contains(&name.as_str()) || WITHOUT_EFFECT.contains(&name.as_str());
     known.then(|| without_effect(&name))
 }
 
-/// The value of a setting of ours, without its prefix or under DuckDB's name; `None`: there is no such setting.
+/// The value of a setting of Warpmill, named without its prefix or by DuckDB's name; `None`: no such setting.
 pub(crate) fn setting_called(name: &str, options: &ConfigOptions) -> Option<String> {
     let name = name.to_ascii_lowercase();
     let value = |key: &str| options.entries().into_iter().find(|entry| entry.key == key).and_then(|entry| entry.value);

@@ -1,4 +1,4 @@
-//! The limits of DataFusion's rules about filters.
+//! Corrections of DataFusion's rules for filters.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
@@ -8,10 +8,10 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use super::builder::SharedRule;
 use crate::asof::is_above_asof;
 
-/// `push_down_filter`, which stops above aggregations that give a row for no rows at all, and above ASOF joins.
+/// `push_down_filter`, which stops above aggregations that return a row for empty input, and above ASOF joins.
 ///
-/// A condition without columns counts as one on group keys there, and goes below. It takes all rows, and the aggregation gives
-/// its row all the same: `SELECT * FROM (SELECT 1 AS one, count(*) FROM t) WHERE one = 2`, or HAVING over the grand total of a ROLLUP.
+/// DataFusion pushes a condition without columns below such an aggregation as if it were on group keys. It removes all input rows, but the
+/// aggregation still returns a row: `SELECT * FROM (SELECT 1 AS one, count(*) FROM t) WHERE one = 2`, or HAVING over the grand total of a ROLLUP.
 #[derive(Debug)]
 pub(crate) struct StopsAboveTotals(pub SharedRule);
 

@@ -13,7 +13,7 @@ use crate::planning::{bound, run};
 use crate::udf::FunctionDefinition;
 use crate::{Error, Result};
 
-/// What a PREPARE has said.
+/// The text of a PREPARE.
 #[derive(Debug, Clone)]
 pub(super) struct PreparedStatement {
     sql: String,
@@ -22,11 +22,10 @@ pub(super) struct PreparedStatement {
 }
 
 impl Session {
-    /// Defines a function, in the place of one that was defined before. Plans that are kept are made anew; prepared statements that call
-    /// it must be prepared again.
+    /// Defines a function, replacing one of the same name. Cached plans are dropped; prepared statements that call it must be prepared again.
     ///
     /// # Errors
-    /// [`Error::Catalog`] where SQL has a function of that name, [`Error::Plan`] and [`Error::Parse`] for a definition that is none.
+    /// [`Error::Catalog`] where SQL has a function of that name, [`Error::Plan`] and [`Error::Parse`] for an invalid definition.
     pub fn create_function(&self, definition: FunctionDefinition) -> Result<()> {
         let name = definition.name.to_lowercase();
         if self.is_function_of_sql(&name) {
@@ -38,19 +37,19 @@ impl Session {
             return Err(Error::Plan(format!("'{name}' is no name of a function")));
         }
         let functions = Arc::clone(&self.inner.functions);
-        // Expressions are as deep as they are long.
+        // On a planning thread: expressions nest as deeply as they are long.
         let replaced = self.wait(run(async move { functions.define(definition) }))?;
-        // No plan has called what was not there.
+        // No cached plan calls a function that did not exist.
         if replaced {
             self.function_changed(&name);
         }
         Ok(())
     }
 
-    /// Forgets a function of the session.
+    /// Removes a function of the session.
     ///
     /// # Errors
-    /// [`Error::Catalog`] where there is none of that name.
+    /// [`Error::Catalog`] for an unknown name.
     pub fn remove_function(&self, name: &str) -> Result<()> {
         match self.inner.functions.remove(name) {
             true => {
@@ -70,7 +69,7 @@ impl Session {
         }
     }
 
-    /// Notes the text of a PREPARE, and which functions of the session its statement calls.
+    /// Records the text of a PREPARE, and the functions of the session that its statement calls.
     pub(super) fn note_prepared(&self, name: &str, sql: &str) -> Result<()> {
         let mut called = vec![];
         if let Some(Statement::Prepare { statement, .. }) = self.parsed(sql)? {
@@ -89,10 +88,10 @@ impl Session {
         Ok(())
     }
 
-    /// Plans a prepared statement once more, for the tables as they are now and as the transaction sees them.
+    /// Plans a prepared statement again, for the current tables as the transaction sees them.
     ///
     /// # Errors
-    /// It calls what has been defined anew or removed since it was prepared; it means nothing any more.
+    /// A called function was redefined or removed since PREPARE, or the statement has become invalid.
     pub(super) async fn prepare_anew(&self, name: &str) -> Result<()> {
         let Some(PreparedStatement { sql, called }) = self.inner.prepared.lock().get(name).cloned() else {
             return Ok(());
@@ -104,7 +103,7 @@ impl Session {
         }
         let plan = with_nullable_rows(bound(&Arc::new(self.inner.context.state()), &sql, &[]).await?)?;
         let gone = LogicalPlan::Statement(PlanStatement::Deallocate(Deallocate { name: name.to_string() }));
-        // Whoever has deallocated it meanwhile has no use for it.
+        // It may have been deallocated concurrently; then nothing is left to do.
         if self.inner.context.execute_logical_plan(gone).await.is_ok() {
             self.inner.context.execute_logical_plan(plan).await?;
         }

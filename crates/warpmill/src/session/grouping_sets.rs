@@ -1,7 +1,7 @@
-//! Sets of keys whose columns are constant before they are grouped, and NULL in some of the groups after.
+//! Corrects DataFusion for grouping sets whose keys are constant in the input, but NULL in some groups of the result.
 //!
-//! DataFusion takes a column that is constant in the input of an aggregation for constant in its result, too, and leaves it out of
-//! ORDER BY: `SELECT k FROM (SELECT 1 AS k) GROUP BY ROLLUP (k) ORDER BY k`.
+//! DataFusion takes a column that is constant in the input of an aggregation for constant in its result, too, and drops it from ORDER BY: `SELECT k
+//! FROM (SELECT 1 AS k) GROUP BY ROLLUP (k) ORDER BY k`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use warpmill_translate::any_rows::AnyRowsExec;
 
-/// Puts [`AnyRowsExec`] below aggregations by several sets of keys.
+/// Inserts [`AnyRowsExec`] below aggregations with several grouping sets.
 #[derive(Debug)]
 pub(super) struct HidesConstantKeys;
 

@@ -16,7 +16,7 @@ use crate::catalog::Existing;
 use crate::dialect::{self, Form};
 use crate::{Error, Result, WriteOptions};
 
-/// File formats that the column format reads itself, with errors that name row group or line, and column.
+/// File formats with a native reader, whose errors name row group or line, and column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Parquet,
@@ -28,7 +28,7 @@ impl Session {
     /// exists.
     ///
     /// # Errors
-    /// Name the file and where in it the trouble is; the table is then as it was before.
+    /// Errors name the file and the position in it; the table is then unchanged.
     pub fn import(&self, source: &str, table: &str, options: WriteOptions, progress: Option<ProgressFn>) -> Result<()> {
         match source_files(source) {
             Some((format, files)) => self.import_files(format, &files, table, options, progress),
@@ -72,7 +72,7 @@ impl Session {
         place.committed(&table, written, Existing::Goes)
     }
 
-    /// Files of formats that DataFusion reads, object stores, and globs in folder names.
+    /// Imports by a query: files that only DataFusion reads, object stores, and globs in folder names.
     fn import_query(
         &self,
         source: &str,
@@ -107,7 +107,7 @@ fn schema_of(format: Format, files: &[PathBuf]) -> Result<SchemaRef, FormatError
     }
 }
 
-/// The files that `source` names, in order, if all are of one format that the column format reads.
+/// The files that `source` names, in order, if all have one format with a native reader.
 fn source_files(source: &str) -> Option<(Format, Vec<PathBuf>)> {
     let path = Path::new(source);
     let files = if path.is_file() {
@@ -127,7 +127,7 @@ fn source_files(source: &str) -> Option<(Format, Vec<PathBuf>)> {
     files.iter().all(|file| format(file) == Some(first)).then_some((first, files))
 }
 
-/// The files of `folder` whose names match `pattern`, by name; hidden files only if the pattern says so.
+/// The files of `folder` whose names match `pattern`, sorted by name; hidden files only if the pattern includes them.
 fn listed(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries

@@ -1,10 +1,10 @@
-//! The limits of DataFusion's rules about keys of joins.
+//! Corrections of DataFusion's rules for join keys.
 //!
-//! A join whose keys are equal where both are NULL says so once for all of its keys. Rules that add a key of `=` to it, or take joins of both kinds
-//! for one chain, make NULLs equal that are not: `FROM l JOIN r ON l.a IS NOT DISTINCT FROM r.a WHERE l.b = r.b`.
+//! A join has one null equality for all of its keys. Rules that add an `=` key to a join whose NULL keys are equal, or that merge joins of both kinds
+//! into one chain, make unequal NULLs equal: `FROM l JOIN r ON l.a IS NOT DISTINCT FROM r.a WHERE l.b = r.b`.
 //!
-//! A key of which one side is made of columns of several tables (`FROM a JOIN b ON a.k = b.k JOIN s ON a.x + b.y = s.v`) has no place where a chain
-//! of inner joins begins with the other side's table: `eliminate_cross_join`, which makes such chains, forgets it.
+//! A key with columns of several tables on one side (`FROM a JOIN b ON a.k = b.k JOIN s ON a.x + b.y = s.v`) cannot be applied where a chain of inner
+//! joins begins with the other side's table: `eliminate_cross_join`, which builds such chains, drops it.
 
 use std::collections::HashSet;
 
@@ -15,8 +15,8 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::builder::SharedRule;
 
-/// `extract_equijoin_predicate`, which leaves alone joins with such keys, and `eliminate_cross_join`, which leaves alone plans with inner joins
-/// that have them.
+/// `extract_equijoin_predicate`, skipped for joins with such null equality, and `eliminate_cross_join`, skipped for plans whose inner joins have such
+/// keys.
 #[derive(Debug)]
 pub(crate) struct KeepsKeys(pub SharedRule);
 
@@ -39,7 +39,7 @@ impl OptimizerRule for KeepsKeys {
     }
 }
 
-/// Whether a join of `plan`, or of a subquery in its expressions, is as `wanted`.
+/// Whether a join of `plan`, or of a subquery in its expressions, satisfies `wanted`.
 fn has_join(plan: &LogicalPlan, wanted: &dyn Fn(&Join) -> bool) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -64,7 +64,7 @@ fn spans(join: &Join) -> bool {
     })
 }
 
-/// Whether columns are of several inputs of a chain, or, where names repeat, may be.
+/// Whether columns belong to several inputs of a chain, or may do so where names repeat.
 fn is_of_several(columns: &HashSet<&Column>, chain: &LogicalPlan) -> bool {
     let LogicalPlan::Join(join) = chain else { return false };
     if columns.len() < 2 || join.join_type != JoinType::Inner {

@@ -1,7 +1,7 @@
-//! Names of computed keys of joins.
+//! Distinct names for computed join keys.
 //!
-//! The physical planner makes a column of a key that is computed, beside those of the join's input. It names casts by their text, for the name
-//! of a cast is that of what is cast; it does not know our functions that are named like their arguments (`kept`, `read_number`).
+//! The physical planner adds a column for each computed key to the columns of the join's input. A cast has the name of its operand, and so do some
+//! functions (`kept`, `read_number`); the planner renames casts only.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
-/// `plan`, of which all keys of joins have names of their own.
+/// `plan` with distinct names for all join keys.
 pub(crate) fn with_key_names(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
     let mut found = false;
     plan.apply(|node| {
@@ -32,7 +32,7 @@ pub(crate) fn with_key_names(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>>
     Ok(Cow::Owned(named.data))
 }
 
-/// Whether the name of a key may be that of a column, or of another key.
+/// Whether the name of a key may equal that of a column or of another key.
 fn lacks_name(key: &Expr) -> bool {
     !matches!(key, Expr::Column(_) | Expr::Alias(_) | Expr::Cast(_) | Expr::TryCast(_))
         && key.schema_name().to_string() != key.to_string()

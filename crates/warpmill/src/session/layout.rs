@@ -1,4 +1,4 @@
-//! The way tables are laid out when they are written: order of rows, and metadata by which scans skip them.
+//! The layout of written tables: order of rows, and metadata by which scans skip them.
 
 use datafusion::common::TableReference;
 use warpmill_format::pruning::Sideways;
@@ -36,11 +36,11 @@ fn parse(text: &str) -> Result<Spec<'_>> {
 }
 
 impl Session {
-    /// The sideways metadata that `text` asks for: `[TABLE.]COLUMN=OTHER.KEY:ATTRIBUTE,...`, of attributes of table `OTHER` (as it is
-    /// now) that `COLUMN` refers to by `KEY`.
+    /// Parses sideways metadata `[TABLE.]COLUMN=OTHER.KEY:ATTRIBUTE,...`: attributes of the current version of table `OTHER`, to which `COLUMN`
+    /// refers by `KEY`.
     ///
     /// # Errors
-    /// Names what is malformed, or the table that is not there.
+    /// A malformed text, or an unknown table.
     pub fn sideways(&self, text: &str) -> Result<Sideways> {
         self.resolve(&parse(text)?)
     }
@@ -58,14 +58,14 @@ impl Session {
         })
     }
 
-    /// `options` for table `name`, with the session's settings where they say nothing.
+    /// `options` for table `name`, completed by the session's settings.
     pub(super) fn layout(&self, name: &str, options: WriteOptions) -> Result<WriteOptions> {
         let (settings, mut options) = (self.options(), self.defaults(options));
         if options.sideways.is_empty() {
             let texts = settings.sideways.split(';').map(str::trim).filter(|text| !text.is_empty());
             for spec in texts.map(parse) {
                 let spec = spec?;
-                // The setting is there for all tables: it says which one each is about.
+                // The setting applies to all tables, so that each entry names its table.
                 if spec.table == Some(name) {
                     options.sideways.push(self.resolve(&spec)?);
                 }

@@ -1,4 +1,4 @@
-//! LIMIT of a subquery that is not sorted.
+//! Corrects DataFusion for LIMIT in subqueries without ORDER BY.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use warpmill_translate::any_rows::AnyRowsExec;
 
-/// Puts [`AnyRowsExec`] above limits within a plan: DataFusion's rules sort below a limit what is to be sorted above it
-/// (`SELECT * FROM (SELECT unnest(l) AS x FROM t LIMIT 3) ORDER BY x`), so that other rows are chosen.
+/// Inserts [`AnyRowsExec`] above limits within a plan: DataFusion's rules push a sort from above a limit below it (`SELECT * FROM (SELECT unnest(l)
+/// AS x FROM t LIMIT 3) ORDER BY x`), so that other rows are selected.
 #[derive(Debug)]
 pub(super) struct SortsAboveLimits;
 

@@ -16,12 +16,12 @@ use crate::{Result, ScalarValue, dialect};
 pub struct Description {
     /// Names and types of the columns.
     pub columns: SchemaRef,
-    /// The types of `$1`, `$2`, ..., where the statement tells them.
+    /// The types of `$1`, `$2`, ..., where they can be inferred.
     pub parameters: HashMap<String, Option<DataType>>,
 }
 
 impl Session {
-    /// The columns and parameters of a statement, which is not run.
+    /// The columns and parameters of a statement, without running it.
     pub async fn describe(&self, sql: &str) -> Result<Description> {
         let plan = bound(&Arc::new(self.inner.context.state()), sql, &[]).await?;
         let fields = plan.schema().fields().iter();
@@ -30,8 +30,8 @@ impl Session {
         Ok(Description { columns, parameters: plan.get_parameter_types()? })
     }
 
-    /// Runs a query that another front end has made a logical plan of, as a query text is run: optimized, placed, with a
-    /// profile. Its tables should be those of [`Session::context`]. The plan cache has no part in it.
+    /// Runs a query that another front end has planned, as a query text is run: optimized, placed, with a profile. Its tables should be those of
+    /// [`Session::context`]. The plan cache is not used.
     pub async fn execute_plan(&self, plan: LogicalPlan) -> Result<QueryResult> {
         let query = self.inner.running.start();
         let work = async {

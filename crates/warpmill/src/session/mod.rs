@@ -79,18 +79,18 @@ pub struct Session {
 }
 
 struct Inner {
-    /// For callers outside of a runtime: started when the first comes.
+    /// The runtime for callers outside of a runtime; started at the first call.
     runtime: OnceLock<Runtime>,
     context: SessionContext,
     catalog: Arc<Catalog>,
     remote: Arc<Remote>,
-    /// What DataFusion's operators draw on.
+    /// The memory pool of DataFusion's operators.
     pool: Arc<SessionPool>,
     running: Running,
     plan_cache: Mutex<PlanCache>,
     templates: Arc<Templates>,
     settings_changes: AtomicU64,
-    /// What the user of the session has defined.
+    /// The user-defined functions.
     functions: Arc<Functions>,
     /// Prepared statements, by name.
     prepared: Mutex<HashMap<String, PreparedStatement>>,
@@ -135,7 +135,7 @@ pub struct QueryResult {
     pub batches: Vec<RecordBatch>,
     /// The profile, if `warpmill.profile` is on.
     pub profile: Option<Arc<QueryProfile>>,
-    /// The parts of the statement that were not done as it said, such as enforcing keys.
+    /// Parts of the statement that were ignored, such as unenforced keys.
     pub notices: Vec<String>,
 }
 
@@ -167,8 +167,8 @@ impl Session {
         Self::builder().build()
     }
 
-    /// Runs one statement to its end, or several with semicolons between them, and gives the rows of the last. `params` are the values
-    /// of `$1`, `$2`, ... of that one.
+    /// Runs one statement to its end, or several separated by semicolons, and returns the rows of the last. `params` are the values of `$1`, `$2`,
+    /// ... of the last one.
     pub fn execute(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryResult> {
         let one = sql.trim_end().trim_end_matches(';');
         if one.contains(';')
@@ -190,7 +190,7 @@ impl Session {
         let mut query = self.inner.running.start();
         query.waited_for = true;
         let result = self.wait(query.until_cancelled(self.run_in_turn(sql, params, &query)));
-        // A program that ran on this thread may not have looked; it changes nothing that could be said to be undone.
+        // A program on this thread may have ended without checking for cancellation; it has no effects to undo.
         let unseen = query.handle.polled_alone.load(Ordering::Relaxed) && query.handle.cancel.check().is_err();
         if unseen { Err(Error::Cancelled) } else { result }
     }
@@ -202,16 +202,15 @@ impl Session {
         statement.await
     }
 
-    /// Runs one statement and gives its rows as they come. Dropping the stream cancels the statement.
+    /// Runs one statement and returns its rows as they are computed. Dropping the stream cancels the statement.
     pub fn query_stream(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryStream> {
         let query = self.inner.running.start();
         let stream = self.wait(query.until_cancelled(self.stream_in_turn(sql, params, &query)))?;
         Ok(QueryStream { schema: stream.schema(), session: self.clone(), stream, query })
     }
 
-    /// The way a query is run: DataFusion's plan with the parts that Warpmill runs, their programs, what stays with DataFusion
-    /// and why, and where each program will run. With `analyze` the query is run, and the text says where each program ran
-    /// and what each operator did.
+    /// Explains a query: DataFusion's plan with the parts that Warpmill runs, their programs, the operators left to DataFusion with reasons, and the
+    /// place where each program will run. With `analyze` the query is run, and the text has the actual places and measurements of each operator.
     pub fn explain(&self, sql: &str, analyze: bool) -> Result<String> {
         self.explain_as(sql, analyze, &[ExplainFormat::Text]).map(|mut texts| texts.remove(0))
     }
@@ -224,8 +223,8 @@ impl Session {
         })
     }
 
-    /// The kernels that a query needs on the session's device: their labels and texts. Where that is the CPU, or there is no
-    /// GPU, they are those of the simulated device.
+    /// The kernels that a query needs on the session's device: labels and source texts. Where that is the CPU, or there is no GPU, the kernels of the
+    /// simulated device.
     pub fn explain_kernels(&self, sql: &str) -> Result<String> {
         self.wait(async {
             let query = self.inner.running.start();
@@ -233,13 +232,13 @@ impl Session {
         })
     }
 
-    /// Cancels what the session runs.
+    /// Cancels the session's running statements.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.inner.running.handle(self.inner.functions.runs())
     }
 
-    /// The progress of what the session runs: rows that scans have gone by, and the rows of all scans that are known so far (0 where it
-    /// is not known). Files that are read for the first time count as scans, what a device reads does not.
+    /// The progress of the running statements: rows scanned so far, and the total rows of all scans known so far (0 where unknown). Reading files for
+    /// the first time counts as scanning; rows that a device reads do not count.
     pub fn progress(&self) -> (u64, u64) {
         self.inner.running.progress()
     }
@@ -276,8 +275,7 @@ impl Session {
         settings
     }
 
-    /// DataFusion's session, for hosts that register functions or tables of their own. Statements that it runs itself do
-    /// not use Warpmill.
+    /// DataFusion's session, for hosts that register functions or tables of their own. Statements run by it directly do not use Warpmill.
     pub fn context(&self) -> &SessionContext {
         &self.inner.context
     }
@@ -328,12 +326,12 @@ impl Session {
         Ok(())
     }
 
-    /// [`Session::block_on`] where a system that has no threads is an error like any other.
+    /// As [`Session::block_on`], but failing to start a thread is an ordinary error.
     fn wait<T: Send>(&self, future: impl Future<Output = Result<T>> + Send) -> Result<T> {
         caught(|| self.block_on(future))?
     }
 
-    /// Waits for `future`, which runs on the session's runtime, from a thread inside or outside of a runtime.
+    /// Blocks on `future`, which runs on the session's runtime; callable from threads inside and outside of a runtime.
     pub fn block_on<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
         let runtime = self.inner.runtime.get_or_init(|| {
             let mut builder = tokio::runtime::Builder::new_multi_thread();

@@ -26,17 +26,17 @@ impl Session {
         Ok(QueryResult::empty())
     }
 
-    /// The schema that `reference` is in, and its name there.
+    /// The schema of `reference`, and its name there.
     pub(super) fn place(&self, reference: &TableReference) -> Result<(Arc<Schema>, String)> {
         self.inner.catalog.place(reference, &self.default_schema())
     }
 
-    /// [`Session::place`] of a name that a caller gives: `table`, `schema.table`, `"with.dots"`.
+    /// [`Session::place`] for a name from the API: `table`, `schema.table`, `"with.dots"`.
     pub(super) fn place_of(&self, name: &str) -> Result<(Arc<Schema>, String)> {
         self.place(&reference(name))
     }
 
-    /// The `error` about a table, with the schema that is missing; or with a name that may be meant.
+    /// An `error` about a table, extended by the missing schema or by a similar name.
     pub(super) fn with_missing_schema(&self, error: Error) -> Error {
         let Error::Catalog(text) = &error else { return self.with_suggestion(error) };
         let name = text.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found"));
@@ -48,7 +48,7 @@ impl Session {
     }
 }
 
-/// A name as a caller writes it. Without dots and quotes it is taken as it is.
+/// A name from the API. Without dots and quotes it is taken literally.
 fn reference(name: &str) -> TableReference {
     match name.contains('.') || name.starts_with('"') {
         true => TableReference::parse_str_normalized(name, true),

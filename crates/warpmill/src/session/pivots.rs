@@ -1,4 +1,4 @@
-//! PIVOT of all values of its columns: they are found by a query before the statement is planned.
+//! PIVOT without a list of values: a query finds them before the statement is planned.
 
 use std::ops::ControlFlow;
 
@@ -19,10 +19,10 @@ use crate::{Error, Result, ScalarValue};
 const MOST_VALUES: usize = 10_000;
 
 impl Session {
-    /// `sql` with the values of its PIVOTs in lists; `None`: there is no PIVOT without such a list.
+    /// `sql` with the values of its PIVOTs listed; `None`: every PIVOT has a list.
     ///
     /// # Errors
-    /// Too many values; a view, which must be the same for all data.
+    /// Too many values; a PIVOT in a view, whose columns must not depend on data.
     pub(super) async fn with_pivot_values(
         &self,
         sql: &str,
@@ -74,7 +74,7 @@ impl Session {
         Ok(found.then(|| statement.to_string()))
     }
 
-    /// The texts that a query of one column gives, as constants.
+    /// The values of a one-column query, as text constants.
     async fn texts_of(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Vec<Expr>> {
         let rows = Box::pin(self.run_statement(sql, params, query)).await?;
         let mut values = vec![];
@@ -87,7 +87,7 @@ impl Session {
     }
 }
 
-/// A PIVOT of all values, the innermost that comes first.
+/// The first PIVOT without a list, innermost first.
 struct Open {
     /// The CTEs of the statement.
     with: String,
@@ -99,7 +99,7 @@ impl Open {
     fn of(statement: &mut Statement) -> Option<Self> {
         let mut search = Search { with: None };
         let ControlFlow::Break((table, columns)) = statement.visit(&mut search) else { return None };
-        // Those that are before the PIVOT: the first with one is the one that it is in.
+        // Only CTEs before the PIVOT are visible to it; the first that contains a PIVOT without a list is the PIVOT's own.
         let with = search.with.flatten().map(|mut with| {
             let closed = |cte: &Cte| cte.clone().visit(&mut Search { with: None }).is_continue();
             let before = with.cte_tables.iter().take_while(|cte| closed(cte)).count();
@@ -111,7 +111,7 @@ impl Open {
 }
 
 struct Search {
-    /// Those of the outermost query.
+    /// The CTEs of the outermost query.
     with: Option<Option<With>>,
 }
 
@@ -135,7 +135,7 @@ impl VisitorMut for Search {
     }
 }
 
-/// Puts values into the PIVOT that [`Search`] finds.
+/// Sets the values of the PIVOT that [`Search`] finds.
 struct Filling {
     columns: Vec<Expr>,
     values: Option<Vec<ExprWithAlias>>,

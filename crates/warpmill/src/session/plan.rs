@@ -1,4 +1,4 @@
-//! Statements that are planned first and run later, for servers: their columns are known before any row is.
+//! Statements that are planned first and run later, for servers, which need the columns before any row.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,8 +18,7 @@ use super::{QueryResult, Session};
 use crate::plan_cache::Prepared;
 use crate::{Error, Result, ScalarValue};
 
-/// A planned statement: the columns of its rows, and a way to run it. The plan reads the versions that its tables had
-/// when it was made.
+/// A planned statement: its columns, and a way to run it. The plan reads the versions that its tables had when it was made.
 pub struct PlannedStatement {
     session: Session,
     /// Names and types of the columns.
@@ -29,11 +28,11 @@ pub struct PlannedStatement {
 
 enum Work {
     Plan(Arc<Prepared>),
-    /// A command that planning has run already, and its rows.
+    /// A command that was run during planning, and its result.
     Done(QueryResult),
 }
 
-/// The rows of a statement as they come, for asynchronous readers. Dropping it cancels the statement.
+/// The rows of a statement as they are computed, for asynchronous readers. Dropping it cancels the statement.
 pub struct RowStream {
     stream: SendableRecordBatchStream,
     /// Cancels the statement when it is dropped.
@@ -43,9 +42,8 @@ pub struct RowStream {
 }
 
 impl Session {
-    /// Plans one statement; `params` are the values of `$1`, `$2`, ... Queries and INSERT are not run by this. Commands
-    /// (SET, CREATE TABLE AS, DROP TABLE, EXPLAIN and so on) have no plan: they are run at once, and
-    /// [`PlannedStatement::rows`] gives what they gave.
+    /// Plans one statement; `params` are the values of `$1`, `$2`, ... Queries and INSERT are not run. Commands (SET, CREATE TABLE AS, DROP TABLE,
+    /// EXPLAIN and so on) have no plan: they are run at once, and [`PlannedStatement::rows`] returns their results.
     pub async fn plan(&self, sql: &str, params: &[ScalarValue]) -> Result<PlannedStatement> {
         let query = self.inner.running.start();
         let planned = query.until_cancelled(Box::pin(self.plan_statement(sql, params, &query))).await?;

@@ -1,4 +1,4 @@
-//! The steps of a statement that plan: each on a thread of its own, within limits ([`crate::planning`]).
+//! The planning steps of a statement: on threads with deep stacks, within limits ([`crate::planning`]).
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use crate::planning::limits::{check_text, reserve};
 use crate::planning::run;
 
 impl Session {
-    /// The result of `work` on one parsed statement and the session's state. It runs on a planning thread: statements are as deep as
-    /// their texts are long.
+    /// Runs `work` on a parsed statement and the session's state, on a planning thread: statements nest as deeply as their texts are long.
     pub async fn with_parsed<T, F>(
         &self,
         sql: &str,

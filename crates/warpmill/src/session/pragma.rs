@@ -1,4 +1,4 @@
-//! PRAGMA statements: those that ask, and DuckDB's settings and switches.
+//! PRAGMA statements: queries of metadata, and DuckDB's settings and switches.
 
 use std::sync::Arc;
 

@@ -49,10 +49,10 @@ impl Drop for Aborting<'_> {
     }
 }
 
-/// The nanoseconds within which a statement is over before anybody stops it.
+/// The last run time up to which a statement may run on the polling thread: too short to be cancelled meanwhile.
 const SHORT_NANOS: u64 = 50_000_000;
 
-/// How often a statement is planned once more because another one has replaced a table that it is to write.
+/// How often a statement is planned again because another one has replaced a table that it writes.
 const MOST_OUTDATED: usize = 20;
 
 /// A statement after planning.
@@ -64,7 +64,7 @@ pub(super) enum Planned {
 }
 
 impl Session {
-    /// Runs a statement of its own. One that fails, or that nobody waits for any more, aborts the transaction that it is in.
+    /// Runs a top-level statement. If it fails or its future is dropped, the surrounding transaction is aborted.
     pub(super) async fn run_in_turn(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
         let _turn = self.inner.turns.take(is_alone(sql)).await?;
         let aborting = Aborting(Some(&self.inner.catalog));
@@ -73,7 +73,7 @@ impl Session {
         Ok(result)
     }
 
-    /// [`Session::run_in_turn`] of a statement whose rows come later.
+    /// [`Session::run_in_turn`] for a statement whose rows are streamed.
     pub(super) async fn stream_in_turn(
         &self,
         sql: &str,
@@ -90,7 +90,7 @@ impl Session {
     pub(super) async fn run_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
         for _ in 0..MOST_OUTDATED {
             match self.run_once(sql, params, query).await {
-                // Nothing of it stays: what it means now is for another plan to say.
+                // It has changed nothing, and is planned again for the current tables.
                 Err(error) if error.is_outdated() && query.handle.commit.reopen() => {}
                 outcome => return outcome,
             }
@@ -136,14 +136,14 @@ impl Session {
     /// Runs a plan to its end.
     pub(super) async fn run_prepared(&self, prepared: &Prepared, query: &Query) -> Result<QueryResult> {
         let start = Instant::now();
-        // A program keeps no state between runs, and calls no functions; DataFusion's operators do.
+        // A program keeps no state between runs and calls no functions, unlike DataFusion's operators.
         let one_program = is_one_program(&*prepared.plan);
         let state = self.inner.context.state_ref();
         let (plan, context) = match one_program {
             true => (Arc::clone(&prepared.plan), context_of_program(&state.read(), &query.handle)),
             false => (reset_plan_states(Arc::clone(&prepared.plan))?, self.task_context(query)),
         };
-        // Whoever waits for a statement that may take long is to hear at once that it was cancelled.
+        // Cancelling a statement that may take long has to return to its caller at once.
         let is_short = (1..SHORT_NANOS).contains(&prepared.last_nanos.load(Ordering::Relaxed));
         query.handle.polled_alone.store(one_program && query.waited_for && is_short, Ordering::Relaxed);
         let profiled = WarpmillOptions::of(context.session_config().options()).profile > ProfileMode::Off;
@@ -209,7 +209,7 @@ impl Session {
         let state = Arc::new(self.inner.context.state());
         let plan = bound(&state, sql, params).await;
         let plan = with_nullable_rows(plan.map_err(|error| self.with_missing_schema(error))?)?;
-        // PREPARE and DEALLOCATE change what it means.
+        // PREPARE and DEALLOCATE change the meaning of EXECUTE.
         let executes = matches!(plan, LogicalPlan::Statement(Statement::Execute(_)));
         if let LogicalPlan::Statement(Statement::Execute(execute)) = &plan {
             self.prepare_anew(&execute.name).await?;
@@ -232,7 +232,7 @@ impl Session {
             }
             return Ok(Planned::Done(result));
         }
-        // The text of a view in the database may change without this session knowing.
+        // Other sessions may change the text of a stored view at any time.
         let lasting = stored_views == self.inner.catalog.stored_views();
         let immutable = options.plan_cache && lasting && !executes && is_immutable(&plan)?;
         let templates = (immutable && options.plan_templates).then(|| Templating {
@@ -248,7 +248,7 @@ impl Session {
         Ok(Planned::Query { prepared, cached: false })
     }
 
-    /// The program of a statement that differs from earlier ones in constants only, which is neither parsed nor planned, and what it reads.
+    /// The program of a statement whose text differs from earlier ones in constants only, and the data that it reads; skips parsing and planning.
     async fn planned_by_text(
         &self,
         text: &Text,
@@ -311,7 +311,7 @@ impl Session {
         Ok(Some(QueryResult { schema, batches, ..QueryResult::empty() }))
     }
 
-    /// The physical plan of a query, and what it reads; `None` when that is something whose changes are not told.
+    /// The physical plan of a query, and the data that it reads; `None` when changes of that data are not detectable.
     pub(super) async fn prepare(
         &self,
         state: &Arc<SessionState>,
@@ -341,7 +341,7 @@ impl Session {
     }
 }
 
-/// The way a plan is prepared.
+/// The options for preparing a plan.
 #[derive(Debug, Default)]
 pub(super) struct Way {
     /// Whether all texts for EXPLAIN are made.
@@ -350,7 +350,7 @@ pub(super) struct Way {
     pub templates: Option<Templating>,
 }
 
-/// The templates of a session, in the state that it is in, for one statement.
+/// The session's templates at its current generation, for one statement.
 #[derive(Debug)]
 pub(super) struct Templating {
     templates: Arc<Templates>,
@@ -366,7 +366,7 @@ impl QueryResult {
     }
 }
 
-/// `plan`, where it writes rows, with rows that may be NULL whatever the table says: its writer refuses them, and names the column.
+/// `plan`, where it writes rows, with nullable input rows: the writer refuses NULLs itself, and names the column.
 pub(super) fn with_nullable_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !matches!(plan, LogicalPlan::Dml(_)) {
         return Ok(plan);
@@ -430,7 +430,7 @@ async fn prepared(
     Ok((Arc::new(Prepared { fallbacks, from_template, ..Prepared::of(plan) }), read))
 }
 
-/// Whether a plan is a query whose meaning depends on nothing but tables.
+/// Whether a plan is a query whose result depends on table contents only.
 fn is_immutable(plan: &LogicalPlan) -> Result<bool> {
     let mut immutable = true;
     plan.apply_with_subqueries(|node| {

@@ -21,11 +21,11 @@ use crate::{Error, Result, ScalarValue};
 
 /// A clause RETURNING.
 pub(super) struct Returning {
-    /// Its query over the table.
+    /// The projection over the table's rows.
     plan: LogicalPlan,
 }
 
-/// A statement without its clause RETURNING, and what that says.
+/// A statement without its RETURNING clause, and the clause's expressions.
 pub(super) fn split(sql: &str) -> (&str, Option<&str>) {
     let (mut depth, mut at) = (0, 0);
     for (piece, text) in pieces(sql) {
@@ -44,10 +44,10 @@ pub(super) fn split(sql: &str) -> (&str, Option<&str>) {
 }
 
 impl Session {
-    /// The clause that `said` is, for a statement that changes the table which FROM calls `table`.
+    /// Plans the RETURNING expressions `said` of a statement that changes a table, which FROM calls `table`.
     ///
     /// # Errors
-    /// What is no expression of a row of the table.
+    /// Invalid expressions over a row of the table.
     pub(super) async fn returning(&self, said: &str, table: &str, params: &[ScalarValue]) -> Result<Returning> {
         let state = Arc::new(self.inner.context.state());
         let plan = bound(&state, &format!("SELECT {said} FROM {table}"), params).await?;
@@ -80,7 +80,7 @@ impl Session {
         }
     }
 
-    /// What `returning` makes of rows of the table.
+    /// Evaluates `returning` over rows of the table.
     pub(super) async fn returned(
         &self,
         returning: Returning,
@@ -140,7 +140,7 @@ impl Session {
     }
 }
 
-/// Rows as a table with columns that may be NULL, whatever `schema` says: who writes them refuses NULLs.
+/// Rows as a table with nullable columns, whatever `schema` says: the writer refuses NULLs itself.
 fn as_table(schema: &Schema, rows: &[RecordBatch]) -> datafusion::common::Result<Arc<dyn TableProvider>> {
     let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));

@@ -1,4 +1,4 @@
-//! The statements that a session runs at present, and how they are stopped.
+//! The running statements of a session, and their cancellation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Stops the statement, unless it has come too far.
+    /// Stops the statement, unless it is already committing.
     fn stop(&self) {
         if self.handle.commit.cancel() {
             self.handle.cancel.cancel();
@@ -32,7 +32,7 @@ impl Stop {
     }
 }
 
-/// Cancels what a session runs at the time of the call, from any thread.
+/// Cancels the statements that run at the time of the call, from any thread.
 #[derive(Clone)]
 pub struct CancelHandle {
     queries: Arc<Mutex<HashMap<u64, Stop>>>,
@@ -40,8 +40,8 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
-    /// Cancels all statements that run now; they end with [`Error::Cancelled`], but for those that have written all that they were to
-    /// write, and succeed. Later statements run.
+    /// Cancels all running statements; they end with [`Error::Cancelled`], except those that are already committing, which succeed. Later statements
+    /// are not affected.
     pub fn cancel(&self) {
         self.queries.lock().values().for_each(Stop::stop);
         self.functions.stop();
@@ -72,7 +72,7 @@ impl Running {
         Query { id, queries: Arc::clone(&self.queries), stopped, handle, waited_for: false }
     }
 
-    /// Rows that scans of all statements have gone by, and those of all scans.
+    /// Rows scanned so far by all statements, and the total rows of their scans.
     pub(super) fn progress(&self) -> (u64, u64) {
         let queries = self.queries.lock();
         let rows = queries.values().map(|stop| stop.handle.progress.rows());
@@ -85,7 +85,7 @@ impl Running {
 }
 
 impl Query {
-    /// The outcome of `work`, or [`Error::Cancelled`] as soon as the statement is cancelled. A panic is an error.
+    /// The outcome of `work`, or [`Error::Cancelled`] as soon as the statement is cancelled. A panic becomes an error.
     pub(super) async fn until_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let mut stopped = self.stopped.clone();
         tokio::select! {
@@ -108,7 +108,7 @@ impl Query {
 
 impl Drop for Query {
     fn drop(&mut self) {
-        // A statement that is given up before its end leaves workers behind, which stop at their next chunk.
+        // Workers of a statement that is dropped before its end stop at their next chunk.
         if let Some(stop) = self.queries.lock().remove(&self.id) {
             stop.handle.cancel.cancel();
             stop.stopped.send_replace(true);

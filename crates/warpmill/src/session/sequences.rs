@@ -56,7 +56,7 @@ impl Session {
     }
 }
 
-/// The words of a statement, which are taken one after the other.
+/// The words of a statement, consumed in order.
 struct Words<'a>(Vec<&'a str>);
 
 impl<'a> Words<'a> {
@@ -68,7 +68,7 @@ impl<'a> Words<'a> {
         self.0.pop()
     }
 
-    /// Whether the next words are these, which are taken then.
+    /// Consumes these words, if they are next.
     fn takes(&mut self, words: &[&str]) -> bool {
         let here = self.0.iter().rev().zip(words).filter(|(word, wanted)| word.eq_ignore_ascii_case(wanted)).count();
         let found = here == words.len();
@@ -100,7 +100,7 @@ fn options(mut words: Words<'_>) -> Result<SequenceOptions> {
             said.cycle = true;
         } else if words.takes(&["no", "minvalue"]) || words.takes(&["no", "maxvalue"]) || words.takes(&["no", "cycle"])
         {
-            // As is the default.
+            // The default.
         } else {
             return match words.next() {
                 None => Ok(said),
@@ -126,7 +126,7 @@ enum Which {
     Current,
 }
 
-/// The numbers that a session got last, by schema and sequence.
+/// The last value that the session got from each sequence, by schema and name.
 type Given = Mutex<HashMap<(String, String), i64>>;
 
 /// `nextval('sequence')`: a number for each row. `currval('sequence')`: the last one.

@@ -1,4 +1,4 @@
-//! Statements that DataFusion's front end does not know, or not in DuckDB's form.
+//! Statements that DataFusion's front end does not support, or not with DuckDB's syntax.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::{Error, Result, ScalarValue};
 pub(super) enum Taken {
     /// Run already.
     Done(QueryResult),
-    /// Another text.
+    /// Rewritten to another text.
     Instead(String),
-    /// It is DataFusion's.
+    /// Left to DataFusion.
     No,
 }
 
@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    /// An INSERT that says what to do with rows that there are already.
+    /// Parses an INSERT with a conflict clause.
     fn with_conflict_clause(&self, sql: &str) -> Result<Option<Insert>> {
         if !sql.to_ascii_lowercase().contains("conflict") {
             return Ok(None);
@@ -138,7 +138,7 @@ impl Session {
         })
     }
 
-    /// `RESET name`, of a setting of ours without its prefix or of DuckDB's.
+    /// `RESET name`, for a setting of Warpmill without its prefix, or one of DuckDB.
     fn reset(&self, name: &str) -> Result<Taken> {
         if let Some(done) = self.reset_as_duckdb(name)? {
             return Ok(Taken::Done(done));
@@ -159,7 +159,7 @@ impl Session {
         self.use_schema(&name.to_string()).map(Taken::Done)
     }
 
-    /// `INSERT OR REPLACE INTO ...` and `INSERT OR IGNORE INTO ...`, by the key that the table declares.
+    /// `INSERT OR REPLACE INTO ...` and `INSERT OR IGNORE INTO ...`, by the declared key of the table.
     async fn insert_or(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
         let malformed = || Error::Parse(format!("{sql}: INSERT OR REPLACE INTO, INSERT OR IGNORE INTO"));
         let (_, rest) = sql.split_at_checked("insert or ".len()).ok_or_else(malformed)?;
@@ -178,7 +178,7 @@ impl Session {
         self.insert_with_conflicts(&insert, returned, params, query).await
     }
 
-    /// Keys of other tables are declared only; constraints of its own rows are kept. What is left of the statement is DataFusion's.
+    /// CREATE TABLE: foreign keys are not enforced; other constraints are. The rest of the statement is left to DataFusion.
     async fn create_table_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
         let Some(Statement::CreateTable(mut table)) = self.parsed(sql)? else { return Ok(Taken::No) };
         let mut declared = take_constraints(&mut table)?;
@@ -242,7 +242,7 @@ impl Session {
         self.create_view(&name, &text, making).await.map(Taken::Done)
     }
 
-    /// `INSERT INTO target BY NAME query`, with the query's columns in the list that was left out.
+    /// `INSERT INTO target BY NAME query`: inserts the list of the query's columns.
     async fn insert_by_name(&self, target: &str, source: &str, params: &[ScalarValue]) -> Result<Taken> {
         self.with_names(target, source, params).await.map(Taken::Instead)
     }
@@ -273,7 +273,7 @@ pub(super) fn reference(name: &ObjectName) -> Result<TableReference> {
     }
 }
 
-/// Takes the defaults out of a table's declaration: columns with their SQL.
+/// Takes the defaults out of a table's declaration: columns with the SQL of their defaults.
 fn take_defaults(table: &mut CreateTable) -> Vec<(String, String)> {
     let mut defaults = vec![];
     for column in &mut table.columns {

@@ -1,4 +1,4 @@
-//! Names that are nearly those of a statement, for its error.
+//! Suggestions of similar names in errors.
 
 use datafusion::common::TableReference;
 
@@ -9,7 +9,7 @@ use crate::dialect::called_names;
 use crate::error::{edits, is_near};
 
 impl Session {
-    /// The names of all functions that SQL can call, for completion. Operators and functions of the planner itself are not among them.
+    /// The names of all SQL functions, for completion. Operators and functions built into the planner are not included.
     pub fn function_names(&self) -> Vec<String> {
         let state = self.inner.context.state();
         let registered = state.scalar_functions().keys().chain(state.aggregate_functions().keys());
@@ -21,7 +21,7 @@ impl Session {
         names
     }
 
-    /// The `error` about a table or a function that is missing, with the name that is nearly that.
+    /// An `error` about a missing table or function, extended by a similar name.
     pub(super) fn with_suggestion(&self, error: Error) -> Error {
         match error {
             Error::Catalog(text) => {
@@ -42,7 +42,7 @@ impl Session {
         }
     }
 
-    /// Names of the tables of all schemas; none where a schema cannot be read, of which other statements tell.
+    /// The names of the tables of all schemas; unreadable schemas are skipped, as statements that use them report the error.
     fn table_names(&self) -> Vec<String> {
         let catalog = &self.inner.catalog;
         let schemas = catalog.all_schemas().unwrap_or_default();

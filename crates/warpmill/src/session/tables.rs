@@ -26,16 +26,16 @@ use crate::{Error, Result, WriteOptions, dialect};
 pub struct Progress {
     /// Rows written so far.
     pub rows: u64,
-    /// All rows, where known.
+    /// The total number of rows, where known.
     pub total: Option<u64>,
 }
 
-/// Is told of progress from time to time.
+/// Called with the progress from time to time.
 pub type ProgressFn = Arc<dyn Fn(Progress) + Send + Sync>;
 
 impl Session {
-    /// Makes Arrow batches a table of the session, without a copy. An existing table of the session is replaced. Columns of
-    /// nothing but NULLs, which have no type, are integers.
+    /// Registers Arrow batches as a table of the session, without a copy. An existing table of the session is replaced. Columns of type NULL become
+    /// INTEGER.
     pub fn register_batches(&self, name: &str, schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<()> {
         let received = dialect::received_schema(&schema);
         let batches =
@@ -66,8 +66,7 @@ impl Session {
         Ok(())
     }
 
-    /// Makes Parquet files (a path, a directory or a glob; an `s3://` or `https://` URL) a table of the session. They are read by each
-    /// query.
+    /// Registers Parquet files (a path, a directory or a glob; an `s3://` or `https://` URL) as a table of the session. Each query reads the files.
     pub fn register_parquet(&self, name: &str, path: &str) -> Result<()> {
         if is_remote(path) {
             return self.register_remote(name, path, "parquet");
@@ -76,7 +75,7 @@ impl Session {
         self.register_frame(name, self.inner.context.read_table(Arc::new(table))?)
     }
 
-    /// As DataFusion's `read_parquet`, but for footers that are checked.
+    /// As DataFusion's `read_parquet`, with checked footers.
     async fn parquet_table(&self, path: &str) -> Result<ListingTable> {
         let (context, url) = (&self.inner.context, ListingTableUrl::parse(path)?);
         let mut options =
@@ -101,7 +100,7 @@ impl Session {
         self.register_provider(name, self.block_on(files::csv(&state, path, Some(delimiter)))?)
     }
 
-    /// Makes files of one JSON object a line (a path, a directory or a glob) a table of the session.
+    /// Registers files with one JSON object per line (a path, a directory or a glob) as a table of the session.
     pub fn register_json(&self, name: &str, path: &str) -> Result<()> {
         if is_remote(path) {
             return self.register_remote(name, path, "json");
@@ -119,11 +118,11 @@ impl Session {
         self.register_provider(name, table)
     }
 
-    /// Lets [`Session::context`] read URLs: `s3://bucket/path`, `https://host/path`; what is none is passed over. Patterns are
-    /// understood by the session only.
+    /// Registers the stores of URLs (`s3://bucket/path`, `https://host/path`) with [`Session::context`]; other texts are skipped. Only the session
+    /// itself supports patterns.
     ///
     /// # Errors
-    /// A URL that is not understood, a session that may not read files.
+    /// A malformed URL, a session that may not read files.
     pub fn open_stores<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Result<()> {
         let runtime = self.inner.context.runtime_env();
         for url in urls.into_iter().filter(|url| is_remote(url)) {
@@ -142,8 +141,8 @@ impl Session {
         place.forget(&name)
     }
 
-    /// Writes `batches` into table `name`: stored where there is a database directory, otherwise in memory. An existing
-    /// table is replaced if `replace`, else an error. The table appears with all rows, or not at all.
+    /// Writes `batches` into table `name`: stored where there is a database directory, otherwise in memory. An existing table is replaced if
+    /// `replace`, else an error. The table becomes visible with all rows, or not at all.
     pub fn create_table(
         &self,
         name: &str,
@@ -214,10 +213,10 @@ impl Session {
         Ok(rows)
     }
 
-    /// The way the session writes tables, with `settings` (names and values, such as `codec` and `lz4`) instead of its own.
+    /// The session's options for writing tables, with `settings` (names and values, such as `codec` and `lz4`) overriding its own.
     ///
     /// # Errors
-    /// Settings that do not exist, values that they do not take.
+    /// Unknown settings, invalid values.
     pub fn write_options(&self, settings: &[(String, String)]) -> Result<WriteOptions> {
         let mut options = self.options();
         for (name, value) in settings {
@@ -256,7 +255,7 @@ impl Session {
     }
 }
 
-/// Batches whose columns without a type are integers.
+/// Batches with columns of type NULL as INTEGER.
 fn with_types(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     if schema.fields().iter().all(|field| *field.data_type() != DataType::Null) {
         return Ok((schema, batches));
@@ -278,7 +277,7 @@ fn with_types(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<(SchemaRef
     Ok((schema, batches))
 }
 
-/// The extension that files of `path` must have: its own where it names one.
+/// The required extension of files in `path`: the path's own, where it has one.
 fn extension_of(path: &str, default: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name.split_once('.') {

@@ -31,7 +31,7 @@ impl Order {
 
 /// Whether a text is a statement that begins or ends a transaction.
 pub(super) fn is_order(sql: &str) -> bool {
-    /// The first words, and beginnings of comments.
+    /// The first keywords, and beginnings of comments.
     const BEGINNINGS: [&str; 8] = ["begin", "start", "commit", "end", "rollback", "abort", "--", "/*"];
     let text = sql.trim_start();
     let begins = |word: &str| text.get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word));
@@ -53,10 +53,10 @@ impl Session {
         Ok(Taken::Done(QueryResult::empty()))
     }
 
-    /// Begins a transaction: what statements write from now on is seen by this session alone until [`Session::commit`].
+    /// Begins a transaction: writes are visible to this session alone until [`Session::commit`].
     ///
     /// # Errors
-    /// There is one; the session has workers, which read what is committed.
+    /// A transaction is open already; the session has workers, which read committed data only.
     pub fn begin(&self) -> Result<()> {
         let _turn = self.inner.turns.wait(true)?;
         self.begin_now()
@@ -70,15 +70,15 @@ impl Session {
         self.inner.catalog.begin()
     }
 
-    /// Whether there is a transaction.
+    /// Whether a transaction is open.
     pub fn is_in_transaction(&self) -> bool {
         self.inner.catalog.is_in_transaction()
     }
 
-    /// Commits the transaction: all of it, or nothing. It is over in any case.
+    /// Commits the transaction: all of it, or nothing. The transaction ends in any case.
     ///
     /// # Errors
-    /// There is none; the file system fails; the database was changed by hand.
+    /// No open transaction; errors of the file system; external changes of the database.
     pub async fn commit(&self) -> Result<()> {
         let _turn = self.inner.turns.take(true).await?;
         self.commit_for(&self.inner.running.start()).await
@@ -94,10 +94,10 @@ impl Session {
         done.map_err(|error| Error::Internal(error.to_string()))?
     }
 
-    /// Ends the transaction, of which nothing stays.
+    /// Ends the transaction and discards its changes.
     ///
     /// # Errors
-    /// There is none.
+    /// No open transaction.
     pub fn roll_back(&self) -> Result<()> {
         let _turn = self.inner.turns.wait(true)?;
         self.inner.catalog.roll_back()

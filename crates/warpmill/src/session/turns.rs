@@ -1,5 +1,5 @@
-//! Turns of a session's statements: one that begins or ends a transaction runs while no other one does, so that each is in one transaction, or in none, from its
-//! beginning to its end.
+//! Turns of a session's statements: a statement that begins or ends a transaction runs alone, so that every statement is within one transaction, or
+//! outside of any, from its beginning to its end.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use super::transactions::is_order;
 use crate::plan_cache::normalized;
 use crate::{Error, Result};
 
-/// Time that a statement waits for its turn: those that it waits for may themselves wait for it.
+/// The longest wait for a turn: limited, because running statements may themselves wait for this one.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The words of statements that change rows.
 const CHANGES: [&str; 4] = ["insert", "update", "delete", "merge"];
 
-/// Whether a statement has to run alone: it begins or ends a transaction, of its own where changes are among its CTEs.
+/// Whether a statement has to run alone: it begins or ends a transaction, possibly its own for changes among its CTEs.
 pub(super) fn is_alone(sql: &str) -> bool {
     is_order(sql) || may_have_changes(sql)
 }
@@ -52,7 +52,7 @@ impl Turns {
     /// Waits for a turn.
     ///
     /// # Errors
-    /// Others take too long.
+    /// The wait took longer than `PATIENCE`.
     pub async fn take(&self, alone: bool) -> Result<Turn<'_>> {
         let begun = Instant::now();
         loop {
@@ -64,10 +64,10 @@ impl Turns {
         }
     }
 
-    /// [`Turns::take`] for callers that are not asynchronous.
+    /// [`Turns::take`] for synchronous callers.
     ///
     /// # Errors
-    /// Others take too long.
+    /// The wait took longer than `PATIENCE`.
     pub fn wait(&self, alone: bool) -> Result<Turn<'_>> {
         let begun = Instant::now();
         loop {

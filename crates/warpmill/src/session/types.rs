@@ -33,7 +33,7 @@ struct CreateType {
 enum Definition {
     /// The type of this name.
     Type(String),
-    /// An ENUM of the texts that a query gives.
+    /// An ENUM whose members a query returns.
     Members(Box<SqlQuery>),
 }
 
@@ -91,7 +91,7 @@ impl DropType {
 }
 
 impl Session {
-    /// `CREATE [OR REPLACE] [TEMP] TYPE [IF NOT EXISTS] name AS type`: other types that it names are looked up now.
+    /// `CREATE [OR REPLACE] [TEMP] TYPE [IF NOT EXISTS] name AS type`: types that it refers to are resolved now.
     pub(super) async fn create_type(&self, sql: &str, query: &Query) -> Result<Taken> {
         let create = CreateType::parse(sql).map_err(|error| Error::Parse(format!("{error} (of {sql})")))?;
         let CreateType { or_replace, temporary, if_not_exists, name, definition } = create;
@@ -120,7 +120,7 @@ impl Session {
         Ok(Taken::Done(QueryResult::empty()))
     }
 
-    /// The name of the ENUM whose members are the texts that a query gives, each once, in its order.
+    /// The text of the ENUM type whose members are the distinct texts of a query, in its order.
     async fn enum_of(&self, members: &SqlQuery, query: &Query) -> Result<String> {
         let rows = Box::pin(self.run_statement(&members.to_string(), &[], query)).await?;
         let [_] = rows.schema.fields()[..] else {
@@ -136,7 +136,7 @@ impl Session {
         Ok(format!("ENUM({})", texts.join(", ")))
     }
 
-    /// `DROP TYPE [IF EXISTS] name [RESTRICT]`: columns of the type stay as they are.
+    /// `DROP TYPE [IF EXISTS] name [RESTRICT]`: columns of the type keep their types.
     pub(super) fn drop_type(&self, sql: &str) -> Result<Taken> {
         let DropType { if_exists, name, cascade } =
             DropType::parse(sql).map_err(|error| Error::Parse(format!("{error} (of {sql})")))?;
@@ -174,7 +174,7 @@ impl Session {
     }
 }
 
-/// Whether a default of a column, or a condition, of a table casts to the type called `name`.
+/// Whether a column default or a condition of a table casts to the type called `name`.
 fn is_named(name: &str, table: &TableSnapshot) -> Result<bool> {
     let conditions = table.constraints().iter().filter_map(|constraint| match constraint {
         Constraint::Check(text) => Some(text.as_str()),

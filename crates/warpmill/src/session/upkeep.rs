@@ -1,10 +1,10 @@
-//! Statements of DuckDB's that look after a database or load parts of the system, of which little is left to do here.
+//! DuckDB's statements for maintenance and extensions, most of which have nothing to do here.
 
 use super::statements::Taken;
 use super::{QueryResult, Session};
 use crate::{Error, Result};
 
-/// Extensions of DuckDB's whose functions are part of this program.
+/// DuckDB extensions whose functions are built into this program.
 const BUILT_IN: [&str; 6] = ["core_functions", "httpfs", "icu", "json", "parquet", "autocomplete"];
 
 impl Session {
@@ -30,7 +30,7 @@ impl Session {
     /// `INSTALL name` and `LOAD name`.
     ///
     /// # Errors
-    /// An extension that is not part of this program.
+    /// An extension that is not built in.
     pub(super) fn load_extension(&self, sql: &str) -> Result<Taken> {
         let said = sql.trim_end_matches([';', ' ']);
         let name = said.split(' ').nth(1).unwrap_or_default().trim_matches(['\'', '"']).to_ascii_lowercase();

@@ -16,7 +16,7 @@ use super::statements::Taken;
 use super::{QueryResult, Session};
 use crate::{Error, Result, ScalarValue};
 
-/// The variables of a session: SQL of their values, by their names in lower case.
+/// The variables of a session: the SQL of their values by lower-case name.
 #[derive(Debug, Default)]
 pub(crate) struct Variables(RwLock<HashMap<String, String>>);
 
@@ -30,7 +30,7 @@ impl Variables {
 }
 
 impl Session {
-    /// `SET VARIABLE name = value`: an expression of constants, or a query of one value.
+    /// `SET VARIABLE name = value`: a constant expression, or a query of one value.
     pub(super) async fn set_variable(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
         let rest = sql.get("set variable ".len()..).unwrap_or_default().trim_end_matches([';', ' ']);
         let Some((name, value)) = rest.split_once('=') else {

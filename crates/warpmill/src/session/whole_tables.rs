@@ -14,8 +14,8 @@ use datafusion::physical_plan::joins::CrossJoinExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 
-/// DataFusion's answers to aggregates from statistics, where nothing drops rows below them: it takes the statistics of filters for exact where
-/// they leave one value, or none.
+/// DataFusion's aggregates from statistics, only where no operator below drops rows: DataFusion takes statistics of filters for exact where they
+/// leave one value, or none.
 #[derive(Debug, Default)]
 pub(super) struct OfWholeTables(AggregateStatistics);
 
@@ -36,7 +36,7 @@ impl PhysicalOptimizerRule for OfWholeTables {
     }
 }
 
-/// Whether a plan has filters or joins, but for products of inputs that are known to have rows.
+/// Whether a plan has filters or joins, except cross products of inputs that are known to be non-empty.
 fn drops_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let children = plan.children();
     let is_product = plan.is::<CrossJoinExec>() && children.iter().all(|child| has_rows(child));
@@ -44,7 +44,7 @@ fn drops_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<FilterExec>() || joins || children.into_iter().any(drops_rows)
 }
 
-/// Whether statistics prove that a plan gives rows.
+/// Whether statistics prove that a plan returns rows.
 fn has_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
     statistics.is_ok_and(|statistics| matches!(statistics.num_rows, Precision::Exact(1..)))

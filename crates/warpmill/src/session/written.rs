@@ -1,4 +1,4 @@
-//! Files of COPY ... TO: they get their names when all of them are complete.
+//! Files of COPY ... TO: written under temporary names, and renamed when all are complete.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use warpmill_format::table::leftovers::{self, HiddenFolder};
 
 use crate::Error;
 
-/// The place where the files of COPY are until they are complete, and where they will be.
+/// The temporary and the final location of the files of a COPY.
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: HiddenFolder,
@@ -26,11 +26,10 @@ pub(super) struct Staging {
     target: PathBuf,
 }
 
-/// `plan` with its files written to a hidden folder first, if it writes files of this machine.
+/// `plan` with its files written to a hidden folder first, if it writes local files.
 ///
 /// # Errors
-/// A device or a pipe, which a file would replace; a folder with files, where folders for values are to be written; what the system
-/// refuses.
+/// A device or a pipe, which a file would replace; a non-empty folder as the target of partitioned files; errors of the file system.
 pub(super) fn stage(plan: &LogicalPlan) -> crate::Result<Option<(LogicalPlan, Staging)>> {
     let LogicalPlan::Copy(copy) = plan else { return Ok(None) };
     let path = copy.output_url.strip_prefix("file://").unwrap_or(&copy.output_url);
@@ -49,7 +48,7 @@ pub(super) fn stage(plan: &LogicalPlan) -> crate::Result<Option<(LogicalPlan, St
         if !there.is_file() && !there.is_dir() {
             return Err(Error::NotImplemented(format!("COPY to {path}, which is neither a file nor a folder")));
         }
-        // The file that a link leads to is replaced, and not the link.
+        // The target of a link is replaced, and not the link.
         target = std::fs::canonicalize(&target).map_err(failed)?;
     }
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else { return Ok(None) };
@@ -64,7 +63,7 @@ pub(super) fn stage(plan: &LogicalPlan) -> crate::Result<Option<(LogicalPlan, St
 }
 
 impl Staging {
-    /// Gives the files their names.
+    /// Moves the files to their final names.
     fn publish(&self) -> crate::Result<()> {
         let written = self.folder.path().join(&self.name);
         if written.exists() {
@@ -75,7 +74,7 @@ impl Staging {
     }
 }
 
-/// Moves a file, or the files of a folder into one of that name.
+/// Moves a file, or the files of a folder into the folder of the target name.
 fn move_over(from: &Path, to: &Path) -> std::io::Result<()> {
     if !from.is_dir() {
         std::fs::File::open(from)?.sync_all()?;
@@ -89,7 +88,7 @@ fn move_over(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Runs a plan that writes to a [`Staging`], and then gives the files their names.
+/// Runs a plan that writes to a [`Staging`], and then moves the files to their final names.
 #[derive(Debug)]
 pub(super) struct WrittenExec {
     input: Arc<dyn ExecutionPlan>,

@@ -1,4 +1,4 @@
-//! The entries of `SHOW` and of the documentation of a session's settings.
+//! The entries of a session's settings for `SHOW` and the documentation.
 
 use datafusion::common::config::ConfigEntry;
 use warpmill_engine::Policy;
@@ -11,7 +11,7 @@ use super::{
     REPRESENTATIONS, WarpmillOptions, name_of,
 };
 
-/// The settings of `options`, each with its value and what it is for.
+/// The settings of `options`, each with its value and description.
 pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
     let switch = |on: bool| if on { "on" } else { "off" }.to_string();
     let bytes = |bytes: usize| if bytes == usize::MAX { "unlimited".to_string() } else { bytes.to_string() };

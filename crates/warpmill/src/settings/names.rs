@@ -1,4 +1,4 @@
-//! The words that settings take, and the values that they stand for.
+//! The keywords of settings, and their values.
 
 use warpmill_engine::{
     ClaimUnit, Compaction, DataSource, DeviceChoice, DeviceExchange, FirstRuns, Granularity, JoinStrategy, Ordinals,
@@ -69,7 +69,7 @@ pub(super) const PLACEMENTS: [(&str, (Granularity, ClaimUnit)); 7] = [
     ("operator_by_cost", (Granularity::Segment, ClaimUnit::OperatorByCost)),
 ];
 
-/// A kind of device, and the devices: `gpu:0,1` are GPUs by their ordinals, `sim:4` are so many simulated devices.
+/// A kind of device, and the devices: `gpu:0,1` are GPUs by their ordinals, `sim:4` are four simulated devices.
 pub(super) fn parse_device(text: &str) -> Option<(DeviceChoice, Ordinals)> {
     let (name, which) = text.split_once(':').map_or((text, None), |(name, which)| (name, Some(which)));
     let device = DEVICES.iter().find(|(other, _)| *other == name)?.1;

@@ -7,7 +7,7 @@ pub enum ProgressMode {
     Off,
     /// In scripts, too.
     On,
-    /// Where somebody sits in front of it: in shells, on the command line and in notebooks.
+    /// In interactive use: in shells, on the command line and in notebooks.
     Auto,
 }
 
@@ -21,7 +21,7 @@ impl ProgressMode {
         }
     }
 
-    /// As SHOW gives it.
+    /// The name in SHOW.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",

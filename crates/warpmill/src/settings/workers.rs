@@ -5,16 +5,16 @@ use std::time::Duration;
 use datafusion::common::config::ConfigEntry;
 use datafusion::common::{DataFusionError, Result};
 
-/// The workers of a session, and how they are reached.
+/// The workers of a session, and the connection options.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WorkerOptions {
     /// Their addresses, `host:port` each; none: the session's process runs its queries alone.
     pub addresses: Vec<String>,
-    /// The file that holds the token which all processes share; empty: none.
+    /// The file of the token that all processes share; empty: none.
     pub token_file: String,
-    /// The file of the certificates, PEM, that workers' certificates are signed by; empty: connections without TLS.
+    /// The PEM file of the certificates that sign the workers' certificates; empty: connections without TLS.
     pub ca_file: String,
-    /// The time after which a worker that says nothing is given up.
+    /// The time without an answer after which a worker is considered lost.
     pub timeout: Duration,
 }
 
@@ -26,7 +26,7 @@ impl Default for WorkerOptions {
 }
 
 impl WorkerOptions {
-    /// Sets `warpmill.KEY`; `None` for keys of others.
+    /// Sets `warpmill.KEY`; `None` for keys of other groups.
     pub(crate) fn set(&mut self, key: &str, value: &str) -> Option<Result<()>> {
         let value = value.trim();
         match key {
@@ -45,7 +45,7 @@ impl WorkerOptions {
         Some(Ok(()))
     }
 
-    /// The settings as they are shown.
+    /// The settings in their displayed form.
     pub(crate) fn entries(&self) -> Vec<ConfigEntry> {
         let entries = [
             ("warpmill.workers", self.addresses.join(","), "host:port,...: the processes that run queries together"),
@@ -66,7 +66,7 @@ impl WorkerOptions {
     }
 }
 
-/// The addresses of a list; each once.
+/// The addresses of a list, without duplicates.
 fn addresses(list: &str) -> Result<Vec<String>> {
     let mut found: Vec<String> = vec![];
     for address in list.split(',').map(str::trim).filter(|address| !address.is_empty()) {

@@ -1,11 +1,12 @@
 //! Plans of statements that differ in constants only.
 //!
-//! A bound plan has the constants that columns are compared with taken out ([`parameters`]) and is looked up: one that came before is not
-//! optimized again, but gets its constants where the optimized plan has parameters ([`template`]). Where a template is found so, what values of
-//! constants may decide is done anew: binding, the simplification of conditions, the physical plan, its program and its placement. The order of joins follows estimates: a template is used for constants that keep about as many rows as those that it was made for.
+//! The constants that a bound plan compares columns with are replaced by parameters ([`parameters`]), and the plan is looked up: a known plan is not
+//! optimized again; the optimized plan gets the constants in place of its parameters ([`template`]). Steps that may depend on the values of constants
+//! are still repeated: binding, simplification of conditions, the physical plan, its program and its placement. The order of joins follows estimates:
+//! a template is used for constants that keep about as many rows as those that it was made for.
 //!
-//! A text that gave such a plan is looked at once more: where its constants reach the bound plan by expressions only ([`statement`]), and the
-//! optimized plan is one program that its values do not shape ([`skeleton`]), the next text of the same [`shape`] is neither parsed nor bound: its
+//! A text with such a plan is analyzed further: where its constants reach the bound plan only through expressions ([`statement`]), and the optimized
+//! plan is one program whose shape does not depend on the values ([`skeleton`]), the next text of the same [`shape`] is neither parsed nor bound: its
 //! constants are evaluated, and the program is translated with them.
 
 mod parameters;
@@ -39,11 +40,11 @@ pub(crate) struct Optimized {
     pub from_template: bool,
 }
 
-/// The templates of a session. The least recently used make room for new ones.
+/// The templates of a session. The least recently used are evicted first.
 #[derive(Debug, Default)]
 pub(crate) struct Templates(Mutex<Store>);
 
-/// A statement that was found by its text, with the values of its plan's constants.
+/// A statement found by its text, with the values of its plan's constants.
 #[derive(Debug)]
 pub(crate) struct Found {
     family: Arc<Family>,
@@ -51,8 +52,8 @@ pub(crate) struct Found {
 }
 
 impl Templates {
-    /// The optimized plan of the bound plan `plan`, which depends on nothing but tables, of the statement `text`. A template is made when the
-    /// second statement of its kind comes: most never come again.
+    /// The optimized plan of the bound plan `plan` of the statement `text`, which depends on tables only. A template is made at the second statement
+    /// of its kind, because most statements do not repeat.
     pub(crate) async fn optimized(
         &self,
         plan: &LogicalPlan,
@@ -83,7 +84,7 @@ impl Templates {
         Ok(usual)
     }
 
-    /// Looks at a text once more, so that the next one of its shape need not be planned. What fails here has not failed the statement.
+    /// Analyzes a text, so that the next one of its shape need not be planned. Errors here are not errors of the statement.
     async fn learn(&self, hit: Hit<'_>, state: &SessionState, generation: Generation) {
         let shape = Shape::of(&hit.text.sql, &hit.text.params);
         if shape.constants.is_empty() || !self.0.lock().wants(&shape, hit.family, generation) {
@@ -97,7 +98,7 @@ impl Templates {
         self.0.lock().add_statement(&shape, statement, generation);
     }
 
-    /// The statement of a text, if one of its shape was looked at and its tables are the same.
+    /// The statement of a text, if one of its shape was analyzed and its tables are unchanged.
     pub(crate) fn find(&self, text: &Text, generation: Generation) -> Option<Found> {
         let shape = Shape::of(&text.sql, &text.params);
         let statement = self.0.lock().statement(&shape, generation)?;
@@ -109,7 +110,7 @@ impl Templates {
     }
 }
 
-/// A statement whose optimized plan a template has given.
+/// A statement whose optimized plan came from a template.
 struct Hit<'a> {
     text: &'a Text,
     bound: &'a Parametrized,
@@ -119,7 +120,7 @@ struct Hit<'a> {
 }
 
 impl Found {
-    /// The program of the statement, and what it reads; `None` where it has to be planned.
+    /// The program of the statement, and the data that it reads; `None` where it has to be planned.
     pub(crate) fn program(&self, options: &WarpmillOptions) -> Option<(WarpmillExec, Read)> {
         let templates = self.family.templates();
         let program = templates.iter().find_map(|template| template.program(&self.values, options))?;

@@ -1,7 +1,7 @@
-//! Constants of a bound plan as parameters, and back. A constant is whatever no rows are read for: `DATE '2020-01-01' + 7` is one.
+//! Replaces constants of a bound plan by parameters, and back. A constant is any expression that reads no rows, such as `DATE '2020-01-01' + 7`.
 //!
-//! A parameter is a placeholder of the constant's type. DataFusion's rules, and ours, treat it as an expression that nothing is known about
-//! but its type and that it is not NULL: what they make of the plan is right for all values.
+//! A parameter is a placeholder of the constant's type. Optimizer rules know of it only its type and that it is not NULL, so that the optimized plan
+//! is correct for all values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct Parametrized {
     pub constants: Vec<Vec<Expr>>,
 }
 
-/// The constants of a plan so far.
+/// The constants of a plan found so far.
 #[derive(Default)]
 struct Constants {
     values: Vec<ScalarValue>,
@@ -47,7 +47,7 @@ impl Constants {
 }
 
 impl Parametrized {
-    /// `plan` with the constants that columns are compared with in WHERE, HAVING and ON as parameters. Lists of them become calls: rules
+    /// `plan` with the constants that columns are compared with in WHERE, HAVING and ON replaced by parameters. IN lists of them become calls: rules
     /// decide by the members of IN lists.
     pub fn of(plan: &LogicalPlan) -> Result<Self> {
         let mut constants = Constants::default();
@@ -71,7 +71,7 @@ impl Parametrized {
         Ok(Self { plan: plan.data, values: constants.values, constants: constants.exprs })
     }
 
-    /// The plan with an example of each parameter, by which rules estimate rows.
+    /// The plan with an example value for each parameter, by which rules estimate rows.
     pub fn with_examples(&self) -> Result<LogicalPlan> {
         let example = |expr: Expr| match number(&expr) {
             Some(number) => Ok(Transformed::yes(parameter(number, &self.values[number], true))),
@@ -138,7 +138,7 @@ fn has_plain_members(list: &InList, schema: &DFSchema) -> bool {
     reads_rows(&list.expr) && !list.list.is_empty() && list.list.iter().all(plain)
 }
 
-/// Whether the value of `expr` depends on rows, here or outside, or on other queries.
+/// Whether the value of `expr` depends on rows, of this or an outer query, or on subqueries.
 pub(super) fn reads_rows(expr: &Expr) -> bool {
     let reads = |expr: &Expr| {
         matches!(
@@ -156,7 +156,7 @@ pub(super) fn reads_rows(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(reads(expr))).unwrap_or(true)
 }
 
-/// `expr`, in which no rows are read, as a parameter of its value; itself where it is no constant.
+/// `expr`, which reads no rows, as a parameter with its value; unchanged where it is not constant.
 fn constant(expr: Expr, constants: &mut Constants) -> Expr {
     let value = match &expr {
         Expr::Literal(value, None) => Some(value.clone()),
@@ -178,8 +178,8 @@ fn constant(expr: Expr, constants: &mut Constants) -> Expr {
     parameter
 }
 
-/// The value of an expression of constants; `None` where it has none, or fails: that is for the statement to say. Of functions only those
-/// that texts do not name are computed: others want arguments of certain types, and bounds, which rules give them.
+/// The value of a constant expression; `None` where it has none, or evaluation fails: the statement reports the error. Functions are computed only
+/// where they are part of constants' syntax: others need argument conversions and size limits, which rules add.
 pub(super) fn evaluated(expr: &Expr) -> Option<ScalarValue> {
     let varies = |expr: &Expr| {
         matches!(expr, Expr::ScalarVariable(..) | Expr::Placeholder(_) | Expr::HigherOrderFunction(_))
@@ -203,7 +203,7 @@ fn is_comparable(value: &ScalarValue) -> bool {
         && !matches!(ty, DataType::Interval(_) | DataType::Duration(_))
 }
 
-/// Parameter `number`, with `value` as its example if there is to be one.
+/// Parameter `number`, with `value` as its example if `example`.
 fn parameter(number: usize, value: &ScalarValue, example: bool) -> Expr {
     let metadata = if example { example_metadata(value) } else { HashMap::new() };
     let field = Field::new("", value.data_type(), false).with_metadata(metadata);
@@ -216,7 +216,7 @@ pub(super) fn numbered(expr: &Expr) -> Option<usize> {
     literals::number(metadata)
 }
 
-/// `expr`, if it is a literal with a number, without it.
+/// `expr`, if it is a numbered literal, without its number.
 pub(super) fn without_number(expr: Expr) -> Transformed<Expr> {
     match (numbered(&expr), expr) {
         (Some(_), Expr::Literal(value, _)) => Transformed::yes(Expr::Literal(value, None)),
@@ -232,7 +232,7 @@ pub(super) fn with_numbered(expr: Expr, values: &[ScalarValue]) -> Result<Transf
     })
 }
 
-/// `expr` with `values` for its parameters, and lists of them as lists.
+/// `expr` with `values` for its parameters, and calls that stand for lists replaced by the lists.
 pub(super) fn with_parameters(expr: Expr, values: &[ScalarValue]) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| match number(&expr).and_then(|number| values.get(number)) {
         Some(value) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
@@ -262,7 +262,7 @@ fn holds_parameters(node: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Whether parameters of an optimized plan are in conditions only: everywhere else names of columns depend on constants.
+/// Whether parameters of an optimized plan occur in conditions only: elsewhere column names depend on constants.
 pub(super) fn has_parameters_in_conditions_only(plan: &LogicalPlan) -> Result<bool> {
     let mut only = true;
     plan.apply_with_subqueries(|node| {
@@ -279,8 +279,8 @@ pub(super) fn has_parameters_in_conditions_only(plan: &LogicalPlan) -> Result<bo
     Ok(only)
 }
 
-/// The optimized plan `plan` with `values` for its parameters, simplified where these are. `None` where a condition has become a constant,
-/// or fails: such plans are made as usual.
+/// The optimized plan `plan` with `values` for its parameters, and the affected conditions simplified. `None` where a condition has become constant,
+/// or fails: such a statement is planned as usual.
 pub(super) fn with_values(plan: &LogicalPlan, values: &[ScalarValue], state: &SessionState) -> Option<LogicalPlan> {
     let rule = SimplifyExpressions::new();
     let mut constant = false;

@@ -1,9 +1,8 @@
-//! Texts of statements apart from their constants.
+//! The shapes of statement texts: the texts without their constants.
 //!
-//! Texts of one shape differ only in constants that something is compared or computed with (`+ - * /`), and in members of IN lists: numbers of the
-//! same types, and strings. Those that mean
-//! something else by where they stand (positions of columns, limits, units of intervals) are part of the shape. Nothing is decided here about
-//! what a constant means: a constant that is taken for one wrongly is found when the text is bound with parameters.
+//! Texts of one shape differ only in constants that are compared or computed with (`+ - * /`), and in members of IN lists: numbers of equal types,
+//! and strings. Constants with another meaning by their position (column positions, limits, interval units) are part of the shape. The meaning of a
+//! constant is not decided here: wrongly extracted constants are detected when the text is bound with parameters.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,19 +11,19 @@ use std::ops::Range;
 use crate::ScalarValue;
 use crate::pieces::{Piece, pieces};
 
-/// The beginning of a constant's kind in a shape, which no text has.
+/// The first character of a constant's kind in a shape, which occurs in no text.
 const KIND: char = '\u{1}';
 
 /// Digits of the longest numbers that are taken out.
 const DIGITS: usize = 18;
 
-/// Bytes of the longest texts whose constants are taken out.
+/// The longest text, in bytes, whose constants are extracted.
 const LONGEST: usize = 1 << 16;
 
 /// Units of intervals that are taken out with their numbers: `INTERVAL '90' DAY`.
 const UNITS: [&str; 5] = ["day", "month", "year", "hour", "minute"];
 
-/// Words that a constant may stand after.
+/// Keywords after which a constant may stand.
 const BEFORE: [&str; 5] = ["between", "and", "like", "ilike", "escape"];
 
 /// A text apart from its constants.
@@ -34,7 +33,7 @@ pub(super) struct Shape<'t> {
     pub key: String,
     pub constants: Vec<ScalarValue>,
     text: &'t str,
-    /// Where the constants are; none: they are the parameters that the text has.
+    /// The places of the constants; empty: they are the text's parameters.
     places: Vec<Place>,
 }
 
@@ -42,12 +41,12 @@ pub(super) struct Shape<'t> {
 #[derive(Debug)]
 struct Place {
     bytes: Range<usize>,
-    /// The type that is written before it, as in `DATE '2020-01-01'`.
+    /// The type keyword before it, as in `DATE '2020-01-01'`.
     ty: Option<&'static str>,
 }
 
 impl<'t> Shape<'t> {
-    /// The shape of a text with parameters: these are its constants, if there are any.
+    /// The shape of a text; `params` are its constants, if there are any.
     pub fn of(text: &'t str, params: &[ScalarValue]) -> Self {
         if !params.is_empty() {
             let mut key = text.to_string();
@@ -75,8 +74,8 @@ impl<'t> Shape<'t> {
         shape
     }
 
-    /// The text with parameters in the place of constants, and their values. Those that are `chosen` have their positions with them; of
-    /// the others, those of a text stay in it.
+    /// The text with parameters in place of constants, and their values. The `chosen` ones carry their positions; other constants of the text stay in
+    /// it.
     pub fn with_parameters(&self, chosen: &BTreeSet<usize>) -> (String, Vec<(ScalarValue, Option<usize>)>) {
         if self.places.is_empty() {
             let numbered = |(at, value): (usize, &ScalarValue)| (value.clone(), chosen.contains(&at).then_some(at));
@@ -98,7 +97,7 @@ impl<'t> Shape<'t> {
     }
 }
 
-/// A piece of a text that is neither space nor comment, and its place.
+/// A piece of a text that is neither space nor comment, with its position.
 struct Token<'t> {
     piece: Piece,
     text: &'t str,
@@ -110,7 +109,7 @@ impl Token<'_> {
         self.piece == Piece::Word && self.text.eq_ignore_ascii_case(word)
     }
 
-    /// Whether what follows it is compared or computed with.
+    /// Whether a constant may follow, to be compared or computed with.
     fn is_before_constants(&self) -> bool {
         match self.piece {
             Piece::Other => matches!(self.text, "=" | "<" | ">" | "+" | "-" | "*" | "/"),
@@ -124,7 +123,7 @@ impl Token<'_> {
     }
 }
 
-/// The tokens of a text: a number with a point is one of them, and a string with quotes in it.
+/// The tokens of a text: a number with a point is one token, and so is a string with doubled quotes.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut tokens: Vec<Token<'_>> = vec![];
     let mut at = 0;
@@ -134,7 +133,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         if matches!(piece, Piece::Space | Piece::Comment) {
             continue;
         }
-        // A doubled quote is part of a string.
+        // A doubled quote continues a string.
         if let Some(last) = tokens.last_mut()
             && (last.piece, piece) == (Piece::Quoted, Piece::Quoted)
             && last.bytes.end == bytes.start
@@ -159,7 +158,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Where constants may begin: after what compares or computes with them, and in lists after IN.
+/// For each token, whether a constant may begin there: after comparisons and arithmetic operators, and in lists after IN.
 fn beginnings(tokens: &[Token<'_>]) -> Vec<bool> {
     let mut lists = vec![];
     let mut beginnings = Vec::with_capacity(tokens.len());
@@ -190,7 +189,7 @@ fn constant(text: &str, tokens: &[Token<'_>], at: usize, begins: &[bool]) -> Opt
         let is_number = !digits.is_empty() && digits.len() <= 9 && digits.bytes().all(|byte| byte.is_ascii_digit());
         return is_number.then(|| (place(at - 2, Some("INTERVAL")), ScalarValue::from(format!("{digits} {unit}"))));
     }
-    // Digits and quotes directly after another token are parts of it, not constants: `$1`, `a.1`, `1e`, `E'..'`.
+    // Digits and quotes directly after another token belong to it: `$1`, `a.1`, `1e`, `E'..'`.
     let continues = before(1).is_some_and(|last| last.bytes.end == token.bytes.start) && !begins[at];
     match token.piece {
         _ if continues => None,
@@ -216,7 +215,7 @@ fn string(text: &str) -> Option<ScalarValue> {
     (text.len() >= 2 && !inner.contains(['\'', '\\'])).then(|| ScalarValue::from(inner))
 }
 
-/// The value of a number, as the planner reads it: BIGINT, or a decimal with as many digits as it has.
+/// The value of a number, as the planner reads it: BIGINT, or a decimal with as many digits as written.
 fn number(text: &str, negative: bool) -> Option<ScalarValue> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = format!("{whole}{fraction}");
@@ -233,10 +232,10 @@ fn number(text: &str, negative: bool) -> Option<ScalarValue> {
     Some(ScalarValue::Decimal128(Some(value.into()), precision, scale))
 }
 
-/// The kind of a constant: all of one kind get the same types.
+/// The kind of a constant: constants of one kind lead to the same types.
 fn kind(value: &ScalarValue) -> String {
     match value {
-        // The planner tells INTEGER and BIGINT apart.
+        // The planner distinguishes INTEGER and BIGINT.
         ScalarValue::Int64(Some(value)) if i32::try_from(*value).is_err() => "long".into(),
         value => value.data_type().to_string(),
     }
@@ -246,7 +245,7 @@ fn kind(value: &ScalarValue) -> String {
 mod tests {
     use super::*;
 
-    /// The constants of a text, as text.
+    /// The constants of a text, formatted.
     fn constants(text: &str) -> Vec<String> {
         Shape::of(text, &[]).constants.iter().map(ToString::to_string).collect()
     }

@@ -1,4 +1,4 @@
-//! Physical plans with parameters: the program of a template is translated from one for each statement, without planning.
+//! Physical plans with parameters: a template's program is retranslated for each statement, without planning.
 
 use std::sync::Arc;
 
@@ -31,17 +31,17 @@ pub(super) struct Skeleton {
     program: Arc<dyn ExecutionPlan>,
 }
 
-/// A constant of a condition.
+/// A constant in a condition.
 #[derive(Debug)]
 struct Slot {
     /// The expression that it is the value of, over a template's parameters.
     expr: Expr,
-    /// The type of the column that it is compared with, where the column would have to be cast: the value is cast instead, if that loses nothing.
+    /// The type of the column that it is compared with, where the column would have to be cast: the value is cast instead, if that is lossless.
     narrowed: Option<DataType>,
 }
 
 impl Slot {
-    /// The value; `None` where there is none.
+    /// The value; `None` where evaluation fails or gives NULL.
     fn value(&self, values: &[ScalarValue]) -> Option<ScalarValue> {
         let value = match number(&self.expr) {
             Some(number) => values.get(number).cloned(),
@@ -55,14 +55,15 @@ impl Slot {
     }
 }
 
-/// `value` as a value of type `ty` that is the same.
+/// `value` converted to type `ty`, if that is lossless.
 fn narrowed(value: &ScalarValue, ty: &DataType) -> Option<ScalarValue> {
     let narrow = value.cast_to(ty).ok().filter(|narrow| !narrow.is_null())?;
     (narrow.cast_to(&value.data_type()).ok()? == *value).then_some(narrow)
 }
 
 impl Skeleton {
-    /// The skeleton of the optimized plan `plan`; `values` are those of a statement, and `own` its optimized plan. `None` where this is
+    /// The skeleton of the optimized plan `plan`; `values` belong to a statement, whose own optimized plan is `own`. `None` where the skeleton would
+    /// give another plan for them, or no program.
     /// another than slots make of it, or no program.
     pub async fn of(
         plan: &LogicalPlan,
@@ -70,7 +71,7 @@ impl Skeleton {
         own: &LogicalPlan,
         state: &SessionState,
     ) -> Result<Option<Self>> {
-        // Branches of a UNION with equal constants give it an order that other constants would not.
+        // Branches of a UNION with equal constants give it a sort order that other constants would not.
         let mut unites = false;
         plan.apply_with_subqueries(|node| {
             unites |= matches!(node, LogicalPlan::Union(_));
@@ -88,7 +89,7 @@ impl Skeleton {
         let Some(source) = program.downcast_ref::<WarpmillExec>().filter(|_| is_one_program(&*program)) else {
             return Ok(None);
         };
-        // A condition whose values decide it is in no plan.
+        // A condition that its values decide is missing from the plan.
         let has_all = numbers(source.source())?.into_iter().eq(0..slots.len());
         Ok(has_all.then_some(Self { slots, filters, program }))
     }
@@ -108,23 +109,23 @@ impl Skeleton {
         self.filters.iter().map(kept).collect()
     }
 
-    /// The program for these slots.
+    /// The program for these slot values.
     pub fn program(&self, slots: Vec<ScalarValue>, options: &WarpmillOptions) -> Option<WarpmillExec> {
         self.program.downcast_ref::<WarpmillExec>()?.with_values(slots, options)
     }
 }
 
-/// The slots of a plan so far.
+/// The slots of a plan found so far.
 struct Slots<'a> {
     slots: Vec<Slot>,
     values: &'a [ScalarValue],
-    /// Whether one of them has no value.
+    /// Whether a slot has no value.
     missing: bool,
 }
 
 impl Slots<'_> {
-    /// `plan` with numbered literals in the place of the largest constant expressions that have parameters, and these as slots. `None` where
-    /// one of them has no value.
+    /// `plan` with numbered literals in place of the largest constant expressions with parameters, which become the slots. `None` where one of them
+    /// has no value.
     fn taken(plan: &LogicalPlan, values: &[ScalarValue]) -> DataFusionResult<Option<(LogicalPlan, Vec<Slot>)>> {
         let mut slots = Slots { slots: vec![], values, missing: false };
         let plan = plan.clone().transform_down_with_subqueries(|node| {
@@ -153,7 +154,7 @@ impl Slots<'_> {
         Ok(Transformed::new(literal, true, TreeNodeRecursion::Jump))
     }
 
-    /// A comparison of a cast column with a slot as one of the column itself, as the simplification of conditions has it.
+    /// Rewrites a comparison of a cast column with a slot to one of the column itself, as the simplification of conditions does.
     fn uncast(&mut self, expr: Expr, schema: &DFSchema) -> DataFusionResult<Transformed<Expr>> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &expr else { return Ok(Transformed::no(expr)) };
         let (Expr::Cast(cast), Expr::Literal(value, Some(_)), Some(slot)) = (&**left, &**right, numbered(right)) else {
@@ -172,7 +173,7 @@ impl Slots<'_> {
     }
 }
 
-/// A list of slots, as the simplification of conditions has it: short ones are comparisons.
+/// Rewrites a list of slots as the simplification of conditions does: short lists become comparisons.
 fn listed(expr: Expr) -> Transformed<Expr> {
     let Some(list) = members::list(&expr) else { return Transformed::no(expr) };
     let is_short = list.list.len() <= THRESHOLD_INLINE_INLIST && list.expr.try_as_col().is_some();

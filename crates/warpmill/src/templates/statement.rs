@@ -17,10 +17,10 @@ use super::store::Family;
 use crate::ScalarValue;
 use crate::dialect;
 
-/// A statement whose text tells the constants of its bound plan.
+/// A statement whose text determines the constants of its bound plan.
 #[derive(Debug)]
 pub(super) struct Statement {
-    /// Constants of the text that have to be these, by their positions.
+    /// Constants of the text that have to equal these values, by position.
     fixed: Vec<(usize, ScalarValue)>,
     /// The constants of the bound plan.
     constants: Vec<Constant>,
@@ -28,20 +28,20 @@ pub(super) struct Statement {
     pub family: Arc<Family>,
 }
 
-/// A constant of a bound plan, as expressions of the text's constants.
+/// A constant of a bound plan, as expressions over the text's constants.
 #[derive(Debug)]
 struct Constant {
-    /// Literals with numbers are the text's constants. All expressions have to have one value.
+    /// Numbered literals are the text's constants. All expressions must have the same value.
     exprs: Vec<Expr>,
     ty: DataType,
 }
 
 impl Statement {
     /// The statement of a text whose bound plan is `bound`, with the templates `family`; `None` where the plan may depend on the text's constants
-    /// in another way than by expressions of them.
+    /// otherwise than through expressions over them.
     ///
-    /// The text is bound once more with parameters in their place. Their values carry numbers, which last for as long as nothing computes
-    /// with the values.
+    /// The text is bound again with parameters in place of its constants. The parameters' values carry numbers, which are lost as soon as something
+    /// computes with the values.
     pub async fn of(
         shape: &Shape<'_>,
         bound: &Parametrized,
@@ -49,7 +49,7 @@ impl Statement {
         state: &SessionState,
     ) -> Option<Self> {
         let mut chosen: BTreeSet<usize> = (0..shape.constants.len()).collect();
-        // First with all constants as parameters; then with those only that reached a condition.
+        // First with all constants as parameters, then only with those that reached a condition.
         for _ in 0..2 {
             if chosen.is_empty() {
                 return None;
@@ -73,12 +73,12 @@ impl Statement {
         None
     }
 
-    /// Whether a text of its shape with these constants is this statement.
+    /// Whether a text of the same shape with these constants is this statement.
     pub fn is_of(&self, constants: &[ScalarValue]) -> bool {
         self.fixed.iter().all(|(at, value)| constants.get(*at) == Some(value))
     }
 
-    /// The values of the bound plan's constants, of those of a text; `None` where one has none, or another type.
+    /// The values of the bound plan's constants for the constants of a text; `None` where one has no value, or another type.
     pub fn values(&self, given: &[ScalarValue]) -> Option<Vec<ScalarValue>> {
         self.constants.iter().map(|constant| constant.value(given)).collect()
     }

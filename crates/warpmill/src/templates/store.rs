@@ -1,4 +1,4 @@
-//! Templates by what they are found by.
+//! The storage of templates: lookup by bound plan and by shape.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
@@ -15,53 +15,53 @@ use crate::plan_cache::{Generation, Read};
 /// Bound plans that are kept.
 const CAPACITY: usize = 256;
 
-/// Bound plans that came once, by their hashes.
+/// Bound plans that came once, by hash.
 const MOST_ONCE: usize = 4096;
 
 /// Templates of one bound plan, each for other numbers of rows.
 const MOST_OF_ONE: usize = 4;
 
-/// Statements whose constants decide a condition, after which there is no template.
+/// Statements whose constants decide a condition, after which no template is made.
 const MOST_DECIDED: usize = 3;
 
 /// Shapes of texts that are kept.
 const SHAPES: usize = 512;
 
-/// Statements of one shape: they differ in constants that are part of a plan.
+/// Statements of one shape: they differ in constants that are part of the plan.
 const MOST_STATEMENTS: usize = 8;
 
 /// The templates of a bound plan over one version of its tables.
 #[derive(Debug, Default)]
 pub(super) struct Family {
-    /// The versions of tables: bound plans do not differ in these.
+    /// The table versions that are read: bound plans do not include them.
     pub read: Read,
     templates: Mutex<Vec<Arc<Template>>>,
 }
 
 impl Family {
-    /// The templates that there are now.
+    /// The current templates.
     pub fn templates(&self) -> Vec<Arc<Template>> {
         self.templates.lock().clone()
     }
 
-    /// Whether there may be another template.
+    /// Whether another template may be added.
     pub fn has_room(&self) -> bool {
         self.templates.lock().len() < MOST_OF_ONE
     }
 }
 
-/// What is known of a bound plan.
+/// The state of a bound plan in the store.
 #[derive(Debug)]
 struct Known {
     family: Arc<Family>,
     /// Statements whose constants decided a condition.
     decided: usize,
-    /// Whether there is to be no template.
+    /// Whether no template is to be made.
     refused: bool,
     used: u64,
 }
 
-/// What is known of the texts of one shape.
+/// The state of a shape in the store.
 #[derive(Debug, Default)]
 struct Texts {
     statements: Vec<Arc<Statement>>,
@@ -73,17 +73,17 @@ struct Texts {
 #[derive(Debug, Default)]
 pub(super) struct Store {
     generation: Option<Generation>,
-    /// By bound plans with parameters.
+    /// By bound plan with parameters.
     known: HashMap<LogicalPlan, Known>,
     once: HashSet<u64>,
-    /// By shapes.
+    /// By shape.
     texts: HashMap<String, Texts>,
     clock: u64,
 }
 
 impl Store {
-    /// Whether this is the state of the session that is kept for, after forgetting what was kept for an earlier one. A statement that began
-    /// before a change leaves alone what came after it.
+    /// Whether the store is at the session's generation; a newer generation empties the store. A statement that began before a change does not use
+    /// entries of later statements.
     fn is_at(&mut self, generation: Generation) -> bool {
         if self.generation < Some(generation) {
             *self = Self { generation: Some(generation), ..Self::default() };
@@ -92,7 +92,7 @@ impl Store {
         self.generation == Some(generation)
     }
 
-    /// The family of a bound plan. `None` where it came for the first time, or is to have none.
+    /// The family of a bound plan. `None` at its first occurrence, or where no template is to be made.
     pub fn find(&mut self, plan: &LogicalPlan, read: Read, generation: Generation) -> Option<Arc<Family>> {
         if !self.is_at(generation) {
             return None;
@@ -118,7 +118,7 @@ impl Store {
         Some(family)
     }
 
-    /// Adds what was made for a bound plan of `family`, if it is still the plan's.
+    /// Adds the template made for a bound plan of `family`, if that is still the plan's family.
     pub fn add(&mut self, plan: &LogicalPlan, family: &Arc<Family>, made: Made) {
         let Some(known) = self.known.get_mut(plan).filter(|known| Arc::ptr_eq(&known.family, family)) else { return };
         match made {
@@ -146,7 +146,7 @@ impl Store {
         texts.statements.iter().find(|statement| statement.is_of(&shape.constants)).cloned()
     }
 
-    /// Whether a text of this shape is to be looked at, which has no statement of `family`.
+    /// Whether to analyze a text of this shape that has no statement of `family`.
     pub fn wants(&mut self, shape: &Shape<'_>, family: &Arc<Family>, generation: Generation) -> bool {
         if !self.is_at(generation) {
             return false;
@@ -156,7 +156,7 @@ impl Store {
         !texts.refused && !texts.statements.iter().any(is_known)
     }
 
-    /// Adds the statement of a text of this shape; `None`: it can be none.
+    /// Adds the statement of a text of this shape; `None`: the shape has none.
     pub fn add_statement(&mut self, shape: &Shape<'_>, statement: Option<Statement>, generation: Generation) {
         if !self.is_at(generation) {
             return;
@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-/// Removes the least recently used entry of a map that is full.
+/// Removes the least recently used entry of a full map.
 fn make_room<K: Clone + Eq + Hash, V>(map: &mut HashMap<K, V>, capacity: usize, used: impl Fn(&V) -> u64) {
     if map.len() >= capacity {
         let oldest = map.iter().min_by_key(|(_, value)| used(value)).map(|(key, _)| key.clone());
@@ -196,7 +196,7 @@ mod tests {
         LogicalPlanBuilder::empty(true).build().unwrap()
     }
 
-    /// Templates that are made while a table changes are those of the version that they were made of.
+    /// Templates made while a table changes belong to the version that they were made from.
     #[test]
     fn templates_of_other_versions_are_dropped() {
         let plan = plan();

@@ -12,7 +12,7 @@ use crate::offload::WarpmillExec;
 use crate::settings::WarpmillOptions;
 use crate::{Result, ScalarValue};
 
-/// The factor between numbers of rows for which the order of joins is taken to be the same.
+/// The factor between row counts up to which the order of joins is considered the same.
 const SIMILAR: f64 = 4.0;
 
 /// An optimized plan with parameters.
@@ -21,17 +21,17 @@ pub(super) struct Template {
     plan: LogicalPlan,
     /// Rows that its conditions on tables keep.
     rows: Vec<f64>,
-    /// Its physical plan, where it has been asked for; `None`: it is no program.
+    /// Its physical plan, once requested; `None`: the plan is not one program.
     skeleton: OnceLock<Option<Skeleton>>,
 }
 
 /// The outcome of making a template.
 pub(super) enum Made {
     Template(Arc<Template>),
-    /// These values decide a condition: the plan is one of its own.
+    /// The values decide a condition, so that the plan holds for them only.
     OfOtherValues,
-    /// The optimized plan has parameters elsewhere than in conditions, or fewer conditions on tables than with values, or there is an error, which
-    /// the usual plan has not.
+    /// The optimized plan has parameters outside of conditions, or fewer conditions on tables than with values, or optimizing it fails, unlike the
+    /// usual plan.
     Refused,
 }
 
@@ -44,7 +44,7 @@ impl Made {
         }
         let Some(own) = with_values(&plan, &parametrized.values, state) else { return Ok(Self::OfOtherValues) };
         let rows = kept_rows(&own, &ProviderStatistics)?;
-        // Some rules go by values, as that which takes conditions to the other side of outer joins.
+        // Some rules depend on values, such as the one that copies conditions to the other side of outer joins.
         if kept_rows(usual, &ProviderStatistics)?.len() > rows.len() {
             return Ok(Self::Refused);
         }
@@ -57,19 +57,19 @@ impl Template {
         Self { plan, rows, skeleton: OnceLock::new() }
     }
 
-    /// The plan for `values`, if these keep about as many rows as those that the template was made for.
+    /// The plan for `values`, if these keep about as many rows as the values that the template was made for.
     pub fn plan_of(&self, values: &[ScalarValue], state: &SessionState) -> Result<Option<LogicalPlan>> {
         let Some(plan) = with_values(&self.plan, values, state) else { return Ok(None) };
         Ok(self.keeps(&kept_rows(&plan, &ProviderStatistics)?).then_some(plan))
     }
 
-    /// Whether conditions that keep so many rows of their tables are those that the template is for.
+    /// Whether conditions that keep this many rows of their tables match the template.
     fn keeps(&self, rows: &[f64]) -> bool {
         let similar = |(a, b): (&f64, &f64)| a.max(*b) <= SIMILAR * a.min(*b);
         rows.len() == self.rows.len() && rows.iter().zip(&self.rows).all(similar)
     }
 
-    /// Makes the physical plan, of the values of a statement that the template has given the optimized plan `own`; whether there is one.
+    /// Makes the physical plan from the values of a statement whose optimized plan `own` came from the template; returns whether there is one.
     pub async fn has_skeleton(&self, values: &[ScalarValue], own: &LogicalPlan, state: &SessionState) -> Result<bool> {
         if self.skeleton.get().is_none() {
             let made = Skeleton::of(&self.plan, values, own, state).await?;
@@ -78,7 +78,7 @@ impl Template {
         Ok(matches!(self.skeleton.get(), Some(Some(_))))
     }
 
-    /// The program for `values`, without an optimized plan of theirs; `None` where it has to be planned.
+    /// The program for `values`, without optimizing a plan for them; `None` where the statement has to be planned.
     pub fn program(&self, values: &[ScalarValue], options: &WarpmillOptions) -> Option<WarpmillExec> {
         let skeleton = self.skeleton.get()?.as_ref()?;
         let slots = skeleton.slots(values)?;

@@ -1,4 +1,4 @@
-//! Calls in a statement: checked, and replaced by the expressions of their functions.
+//! Checks the function calls of a statement, and replaces them by the functions' expressions.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use super::{Function, Functions};
 use crate::dialect::walk;
 use crate::{Error, Result};
 
-/// Nodes of expressions in the place of the calls of one statement.
+/// Expression nodes that replace the calls of one statement, at most.
 const MOST_NODES: usize = 50_000;
 
-/// Calls inside each other of which an expression consists: DataFusion names every call by its whole text.
+/// The deepest nesting of calls in an expression: DataFusion names every call by its whole text.
 const MOST_DEPTH: usize = 250;
 
-/// Tells whether the function of a name may give different results for the same arguments.
+/// Whether a function may return different results for the same arguments.
 pub(crate) type Volatile<'v> = &'v (dyn Fn(&str) -> bool + Sync);
 
 /// The way calls are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expansion {
-    /// Replaced by expressions, where there are.
+    /// Replaced by expressions, where functions have one.
     Expressions,
-    /// Left alone where there is code to call.
+    /// Left unchanged where there is code to call.
     Code,
 }
 
-/// Replaces the calls in `statement`; whether any was replaced whose function could also be called.
+/// Replaces the calls in `statement`; returns whether a replaced function could also have been called.
 pub(crate) fn expand(
     statement: &mut AnyStatement,
     functions: &Functions,
@@ -81,7 +81,7 @@ impl Expander<'_> {
         found.is_break()
     }
 
-    /// The expression in the place of a call, or `None` where it stays a call.
+    /// The expression that replaces a call, or `None` where it stays a call.
     fn replacement(&mut self, call: &Call, function: &Function) -> Result<Option<Expr>> {
         let args = arguments(call, function)?;
         let Some(expression) = &function.template else { return Ok(None) };
@@ -138,7 +138,7 @@ impl VisitorMut for Expander<'_> {
     }
 }
 
-/// The arguments of a call, which has nothing that functions of a session do not know.
+/// The arguments of a call; syntax that functions of a session do not support is refused.
 fn arguments(call: &Call, function: &Function) -> Result<Vec<Expr>> {
     let name = &function.name;
     let refused =

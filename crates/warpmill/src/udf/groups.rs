@@ -1,7 +1,7 @@
-//! Aggregate functions whose code is called.
+//! Aggregate functions that call code.
 //!
-//! A function of whole groups gathers their rows, and is called once for many groups, or runs as compiled code; its partial states are
-//! lists of rows. A function with states adds rows as they come; its partial states are the host's, as binary values.
+//! A function of whole groups collects their rows, and is called once for many groups, or runs as compiled code; its partial states are lists of
+//! rows. A function with states is updated with each batch of rows; its partial states are the host's, as binary values.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -22,7 +22,7 @@ use warpmill_ir::GroupFunction as Translated;
 use super::compiled::{self, Compiler, Native, Outcome};
 use super::{Called, GroupFunction, StateFunction, States, how};
 
-/// The function of whole groups that `code` is, or compiled code, or both: then the latter goes first.
+/// The aggregate function for host code `code`, compiled code, or both: compiled code is tried first.
 pub(super) fn of_groups(
     called: Called,
     parameters: usize,
@@ -42,7 +42,7 @@ fn function(called: Called, parameters: usize, code: Code) -> Arc<AggregateUDF> 
     Arc::new(AggregateUDF::from(CalledAggregate { called, code, signature }))
 }
 
-/// The name of `function`, if it is one of the session, and how it is run for arguments of these types.
+/// The name of `function`, if the session defines it, and the way it runs for these argument types.
 pub(super) fn explained(
     function: &AggregateUDF,
     types: impl FnOnce() -> Result<Vec<DataType>>,
@@ -51,7 +51,7 @@ pub(super) fn explained(
     Some((called.name.clone(), how(called, code.compiler().map(Arc::as_ref), types)))
 }
 
-/// The translated function that `function` is for columns of these types, or why it is not translated; `None`: it is none of a session.
+/// The device translation of `function` for columns of these types, or the reason why there is none; `None`: not a function of a session.
 pub(super) fn translated(
     function: &AggregateUDF,
     types: &[DataType],
@@ -183,7 +183,7 @@ fn list_of(ty: &DataType) -> DataType {
     DataType::LargeList(Arc::new(Field::new_list_field(ty.clone(), true)))
 }
 
-/// What is known of some groups, by their numbers.
+/// The accumulated rows or states of groups, by group number.
 trait Gathers: Send + Sync + fmt::Debug {
     fn update(&mut self, columns: &[ArrayRef], groups: &[usize], total: usize) -> Result<()>;
     fn merge(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()>;
@@ -191,13 +191,13 @@ trait Gathers: Send + Sync + fmt::Debug {
     fn finish(&mut self, count: usize) -> Result<ArrayRef>;
     /// Takes the states of the first `count` groups.
     fn take(&mut self, count: usize) -> Result<Vec<ArrayRef>>;
-    /// The result of the only group, of which more rows may come.
+    /// The result of the only group so far; more rows may follow.
     fn result(&self) -> Result<ArrayRef>;
     fn groups(&self) -> usize;
     fn size(&self) -> usize;
 }
 
-/// The rows of groups, as they came.
+/// The rows of groups in arrival order.
 #[derive(Debug)]
 struct Rows {
     called: Called,
@@ -208,7 +208,7 @@ struct Rows {
     groups: usize,
 }
 
-/// Some rows, and the group of each.
+/// A batch of rows, and the group of each.
 #[derive(Debug, Clone)]
 struct Gathered {
     columns: Vec<ArrayRef>,
@@ -223,7 +223,7 @@ impl Gathered {
 }
 
 impl Rows {
-    /// The rows of `count` groups, group by group, and where each begins. `number` gives a group its number among them.
+    /// The rows of `count` groups, sorted by group, and the first row of each. `number` maps groups to their numbers among them.
     fn sorted(&self, count: usize, number: impl Fn(usize) -> Option<usize>) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
         let mut offsets = vec![0i64; count + 1];
         for group in self.batches.iter().flat_map(|batch| &batch.groups).filter_map(|group| number(*group)) {
@@ -249,7 +249,7 @@ impl Rows {
         Ok((columns.collect::<Result<_>>()?, offsets))
     }
 
-    /// Forgets the first `count` groups.
+    /// Drops the first `count` groups.
     fn forget(&mut self, count: usize) -> Result<()> {
         self.groups -= count.min(self.groups);
         if self.groups == 0 {
@@ -285,7 +285,7 @@ impl Rows {
         checked(self.completed(outcome, count)?, count, returns)
     }
 
-    /// The results of compiled code, with those of code that is called for groups that were given up.
+    /// The results of compiled code, completed by calling code for groups that were given up.
     fn completed(&self, outcome: Outcome, count: usize) -> Result<ArrayRef> {
         let Outcome { results, given_up } = outcome;
         let Some((_, reason)) = given_up.first() else { return Ok(results) };

@@ -1,9 +1,9 @@
 //! Functions that users of a session define in the language of its host (docs/udf.md).
 //!
-//! A function has an expression, an implementation, or both. The expression is SQL over its parameters, with operators of the host's
-//! language (`operators`): a call is replaced by it before names are bound (`expand`), so that it is run like any other SQL. The
-//! implementation is called with rows, in DataFusion's operators (`groups`, `rows`); EXPLAIN says why. Functions may also be translated
-//! to C++ and compiled (`compiled`), which goes before calling them.
+//! A function has an expression, an implementation, or both. The expression is SQL over its parameters, with operators of the host's language
+//! (`operators`): it replaces a call before names are bound (`expand`), so that the call runs like any other SQL. The implementation is called with
+//! rows, in DataFusion's operators (`groups`, `rows`); EXPLAIN gives the reason. Functions may also be translated to C++ and compiled (`compiled`);
+//! compiled code is preferred to calling the implementation.
 
 mod compiled;
 mod expand;
@@ -51,26 +51,26 @@ pub struct FunctionDefinition {
     pub parameters: Vec<String>,
     /// The type of its results.
     pub returns: DataType,
-    /// Whether it makes one value of a group of rows.
+    /// Whether it computes one value per group of rows.
     pub is_aggregate: bool,
-    /// SQL that means the same, with `__p0`, `__p1`, ... for the parameters. Aggregate functions are in it only where the function is one.
+    /// Equivalent SQL, with `__p0`, `__p1`, ... for the parameters. Contains aggregate functions only where the function is one.
     pub expression: Option<String>,
-    /// Code that is called where there is no expression, or where it does not fit the types of a call.
+    /// Code that is called where there is no expression, or where it does not support the types of a call.
     pub implementation: Option<Implementation>,
-    /// A translator of the function to C++: compiled code goes before `implementation`.
+    /// A translator of the function to C++: compiled code is preferred to `implementation`.
     pub translator: Option<Arc<dyn Translator>>,
     /// The reason why there is no expression.
     pub reason: String,
-    /// Whether it may give different results for the same arguments.
+    /// Whether it may return different results for the same arguments.
     pub is_volatile: bool,
 }
 
 /// Code of the host that computes a function.
 #[derive(Debug, Clone)]
 pub enum Implementation {
-    /// One value for each group, of all its rows.
+    /// One value per group, computed from all of its rows.
     Groups(Arc<dyn GroupFunction>),
-    /// One value for each group, of a state that rows are added to.
+    /// One value per group, from a state that is updated with rows.
     States(Arc<dyn StateFunction>),
     /// One value for each row.
     Rows(Arc<dyn RowFunction>),
@@ -78,7 +78,7 @@ pub enum Implementation {
 
 /// A function of whole groups.
 pub trait GroupFunction: fmt::Debug + Send + Sync {
-    /// One value for each group, of type `returns`. The rows of group `i` are `offsets[i]..offsets[i + 1]` of the columns.
+    /// Returns one value per group, of type `returns`. The rows of group `i` are `offsets[i]..offsets[i + 1]` of the columns.
     fn call(&self, columns: &[ArrayRef], offsets: &[i64], returns: &DataType) -> Result<ArrayRef>;
 }
 
@@ -88,25 +88,25 @@ pub trait StateFunction: fmt::Debug + Send + Sync {
     fn start(&self) -> Result<Box<dyn States>>;
 }
 
-/// The states of some groups, by their numbers.
+/// The states of some groups, by group number.
 pub trait States: Send + Sync {
     /// Adds row `i` of the columns to the state of group `groups[i]`; there are `total` groups.
     fn update(&mut self, columns: &[ArrayRef], groups: &[usize], total: usize) -> Result<()>;
     /// Merges state `i` of a column of binary values into that of group `groups[i]`.
     fn merge(&mut self, states: &ArrayRef, groups: &[usize], total: usize) -> Result<()>;
-    /// Takes the states of the first `count` groups as binary values; the numbers of the others go down by that.
+    /// Removes and returns the states of the first `count` groups as binary values; later groups are renumbered from 0.
     fn take(&mut self, count: usize) -> Result<ArrayRef>;
-    /// Takes the results of the first `count` groups, of type `returns`; the numbers of the others go down by that.
+    /// Removes the first `count` groups and returns their results, of type `returns`; later groups are renumbered from 0.
     fn finish(&mut self, count: usize, returns: &DataType) -> Result<ArrayRef>;
     /// A copy.
     fn copy(&self) -> Result<Box<dyn States>>;
-    /// Bytes that are held, as far as that is known.
+    /// Bytes held, as far as known.
     fn size(&self) -> usize;
 }
 
 /// A function of rows.
 pub trait RowFunction: fmt::Debug + Send + Sync {
-    /// One value for each of `rows` rows, of type `returns`.
+    /// Returns one value for each of `rows` rows, of type `returns`.
     fn call(&self, columns: &[ArrayRef], rows: usize, returns: &DataType) -> Result<ArrayRef>;
 }
 
@@ -163,7 +163,7 @@ impl Function {
     }
 }
 
-/// What a function that is called knows about itself.
+/// The name, EXPLAIN reason and result type of a called function.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Called {
     name: String,
@@ -180,7 +180,7 @@ impl Called {
         }
     }
 
-    /// The error of a function that is compiled only, where that does not compute what Python would.
+    /// The error of a compiled-only function on input that compiled code does not support.
     fn gives_up(&self, reason: &str) -> DataFusionError {
         let name = &self.name;
         let text = format!("function '{name}', {reason} (mode=\"compiled\" does not call Python there)");
@@ -192,13 +192,13 @@ impl Called {
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
     all: RwLock<HashMap<String, Arc<Function>>>,
-    /// How many there are: most sessions have none, and look no further.
+    /// The number of functions: most sessions have none, which skips further checks.
     count: AtomicUsize,
     runs: Arc<Runs>,
 }
 
 impl Functions {
-    /// Defines a function, in the place of one of that name; whether there was one.
+    /// Defines a function, replacing one of the same name; returns whether there was one.
     pub(crate) fn define(&self, definition: FunctionDefinition) -> Result<bool> {
         let function = Arc::new(Function::new(definition, &self.runs)?);
         let mut all = self.all.write();
@@ -242,7 +242,7 @@ impl Functions {
     }
 }
 
-/// An expression that does not fit the types of a call.
+/// An expression that does not support the types of a call.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Misfit(pub(crate) String);
@@ -264,8 +264,7 @@ impl Misfit {
     }
 }
 
-/// The translated function that an aggregate function is for columns of these types, or why it is not translated; `None`: it is none of a
-/// session.
+/// The device translation of an aggregate function for columns of these types, or the reason why there is none; `None`: not a function of a session.
 pub(crate) fn translated(
     function: &AggregateUDF,
     types: &[DataType],
@@ -273,7 +272,7 @@ pub(crate) fn translated(
     groups::translated(function, types)
 }
 
-/// The function of the session that keeps `plan` from being a program, and why it is called.
+/// The session's function that prevents `plan` from being a program, and the reason why it is called.
 pub(crate) fn called_in(plan: &Arc<dyn ExecutionPlan>) -> Option<(String, String)> {
     let types = |args: &[Arc<dyn PhysicalExpr>], schema: &Schema| {
         args.iter().map(|arg| arg.data_type(schema)).collect::<DataFusionResult<Vec<_>>>()
@@ -300,10 +299,10 @@ fn in_expression(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<(Strin
     own.or_else(|| expr.children().into_iter().find_map(|child| in_expression(child, schema)))
 }
 
-/// The beginning of what EXPLAIN says of functions that are compiled.
+/// The prefix of EXPLAIN's text for compiled functions.
 pub(crate) const COMPILED: &str = "its code is compiled";
 
-/// The way a function is run for arguments of some types, in words.
+/// The way a function is run for some argument types, in words.
 fn how(
     called: &Called,
     compiler: Option<&Compiler>,

@@ -1,4 +1,4 @@
-//! Functions of rows whose code is called, or compiled.
+//! Scalar functions that call host code, or compiled code.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, Sca
 use super::compiled::{self, Compiler, Native, Outcome};
 use super::{Called, RowFunction, how};
 
-/// The function that `code` is, or compiled code, or both: then the latter goes first.
+/// The scalar function for host code `code`, compiled code, or both: compiled code is tried first.
 pub(super) fn of_rows(
     called: Called,
     parameters: usize,
@@ -26,7 +26,7 @@ pub(super) fn of_rows(
     Arc::new(ScalarUDF::from(CalledScalar { called, code, compiler, signature }))
 }
 
-/// The name of `function`, if it is one of the session, and how it is run for arguments of these types.
+/// The name of `function`, if the session defines it, and the way it runs for these argument types.
 pub(super) fn explained(
     function: &ScalarUDF,
     types: impl FnOnce() -> Result<Vec<DataType>>,
@@ -75,7 +75,7 @@ impl CalledScalar {
         }
     }
 
-    /// The results of compiled code, with those of code that is called for rows that were given up.
+    /// The results of compiled code, completed by calling code for rows that were given up.
     fn completed(&self, outcome: Outcome, columns: &[ArrayRef]) -> Result<ArrayRef> {
         let Outcome { results, given_up } = outcome;
         let Some((_, reason)) = given_up.first() else { return Ok(results) };

@@ -1,4 +1,4 @@
-//! The expression of a function, and what a call makes of it.
+//! The expression of a function, and its instantiation for a call.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +20,7 @@ pub(super) struct Template {
     expr: Expr,
     /// How often each parameter is named.
     pub(super) uses: Vec<usize>,
-    /// Its nodes, and how deep they are inside each other.
+    /// Its number of nodes, and its depth.
     pub(super) size: Size,
 }
 
@@ -55,7 +55,7 @@ impl Template {
         Ok(Self { expr, uses: uses.0, size })
     }
 
-    /// The expression with `args` for its parameters. Its aggregate functions are those of `call`: of the same rows, in the same window.
+    /// The expression with `args` for its parameters. Its aggregate functions get the filter and the window of `call`.
     pub(super) fn applied(&self, args: Vec<Expr>, call: &Function) -> Expr {
         let mut expr = self.expr.clone();
         let _: ControlFlow<()> = VisitMut::visit(&mut expr, &mut Application { args, call });
@@ -119,7 +119,7 @@ struct Application<'c> {
 impl VisitorMut for Application<'_> {
     type Break = ();
 
-    // After what is inside: the arguments are not looked through.
+    // After the children are visited, so that the arguments are not traversed.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
             Expr::Identifier(name) => {

@@ -1,5 +1,5 @@
-//! The duties of a device, beyond SQL files and benchmarks: every operator on every type, and little memory. Apart from `suite`, whose
-//! kernels are also compiled for GPUs.
+//! Device tests beyond SQL files and benchmarks: every operator on every type, and limited memory. Separate from `suite`, whose kernels are also
+//! compiled for GPUs.
 //!
 //! `WARPMILL_TEST_DEVICE=gpu` runs them on a GPU instead of the simulated device.
 
@@ -12,13 +12,13 @@ mod support;
 
 use warpmill::QueryProfile;
 
-/// What statements share of kernels is made anew each time, too, and compared.
+/// A device that also builds shared kernels anew each time, and compares them.
 fn device() -> String {
     warpmill_engine::warpmill_gpu::compile::shapes::verify();
     std::env::var("WARPMILL_TEST_DEVICE").unwrap_or_else(|_| "sim".into())
 }
 
-/// By how much more rows and memory a test takes whose sizes are those of the simulated device: kernels take room for every multiprocessor.
+/// The factor for rows and memory of tests whose sizes are chosen for the simulated device: kernels of a GPU need memory per multiprocessor.
 fn size_factor() -> u64 {
     if device() == "sim" { 1 } else { 16 }
 }

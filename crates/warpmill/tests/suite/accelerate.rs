@@ -20,7 +20,7 @@ fn contains_program(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<WarpmillExec>() || plan.children().into_iter().any(contains_program)
 }
 
-/// The rows as text, in an order of their own: equal sort keys may come in any.
+/// The rows as text, sorted: rows with equal sort keys come in any order.
 async fn rows(context: &SessionContext, sql: &str) -> String {
     let batches = context.sql(sql).await.unwrap().collect().await.unwrap();
     let text = pretty_format_batches(&batches).unwrap().to_string();

@@ -1,7 +1,7 @@
-//! TPC-H and SSB on the simulated device: all of every query runs there, with the CPU back end's answers, from data that stays on the
-//! device and from data that passes through it.
+//! TPC-H and SSB on the simulated device: all of every query runs there, with the CPU back end's answers, from data that are resident on the device
+//! and from data that are streamed.
 //!
-//! Their kernels are also compiled by NVRTC, for GPUs that need not be there.
+//! The kernels are also compiled by NVRTC; no GPU is needed.
 //!
 //! `WARPMILL_TEST_DEVICE=gpu` runs them on a GPU instead, `WARPMILL_TEST_SF` at another scale factor,
 //! `WARPMILL_TEST_QUERIES=1,2` only some.
@@ -24,7 +24,7 @@ fn session(suite: Suite) -> Session {
         Session::builder().set("warpmill.fallback", "error").set("warpmill.device_fallback", "error").build().unwrap();
     for name in warpmill_datagen::tables(suite) {
         let table = Table::in_memory(warpmill_datagen::schema(suite, name).unwrap());
-        // Several row segments, so that several batches pass through.
+        // Several row segments, so that several batches are streamed.
         let options = WriteOptions { segment_rows: 16 << 10, ..WriteOptions::default() };
         let mut writer = table.append(options).unwrap();
         for part in 0..warpmill_datagen::parts(suite, name, sf).unwrap() {
@@ -89,7 +89,7 @@ fn tpch() {
     check(Suite::Tpch);
 }
 
-/// Strings too are fetched from, and put into, the host's memory by kernels that GPUs can run.
+/// Kernels for GPUs read and write strings in host memory, too.
 #[test]
 fn rows_of_joins_on_the_host() {
     machine_code::record();

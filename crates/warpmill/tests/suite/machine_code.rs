@@ -1,9 +1,9 @@
-//! NVRTC on the kernels that a test ran on the simulated device: the same text must be machine code for the GPUs that are
-//! supported, the oldest, the one that is measured, and the newest. Needs the compiler, but no GPU.
+//! NVRTC on the kernels that a test ran on the simulated device: the same text must compile for the supported GPUs: the oldest, the one that is
+//! measured, and the newest. Needs the compiler, but no GPU.
 //!
-//! Each kernel is compiled for one of the three, by its text; with `WARPMILL_ALL_ARCHITECTURES`, for all of them.
+//! Each kernel is compiled for one of the three, chosen by a hash of its text; with `WARPMILL_ALL_ARCHITECTURES`, for all of them.
 //!
-//! Where NVRTC is not installed the check says so and is skipped, unless `WARPMILL_REQUIRE_NVRTC` is set (CI sets it).
+//! Without NVRTC the check prints a note and is skipped, unless `WARPMILL_REQUIRE_NVRTC` is set (CI sets it).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
@@ -11,12 +11,12 @@ use std::time::Instant;
 use warpmill_engine::warpmill_gpu::device::cuda::{compile_ahead, nvrtc};
 use warpmill_engine::warpmill_gpu::device::sim::{record_sources, recorded_sources};
 
-/// From here on kernels are recorded.
+/// Starts recording kernels.
 pub fn record() {
     record_sources();
 }
 
-/// Compiles all kernels that the process's simulated devices have loaded since they were recorded, and that no check has compiled.
+/// Compiles all kernels that the process's simulated devices have loaded since recording began and that no check has compiled.
 pub fn check(what: &str) {
     let sources = recorded_sources();
     let newest = match nvrtc::supported_archs() {
@@ -45,7 +45,7 @@ pub fn check(what: &str) {
     }
 }
 
-/// A number below `count` that the same text always has.
+/// A number below `count`, a function of the text.
 fn position(text: &str, count: usize) -> usize {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);

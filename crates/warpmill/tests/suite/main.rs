@@ -1,5 +1,5 @@
-//! Tests of whole queries, as Rust users run them: sessions, SQL files, pruning, Parquet, top-k, both back ends. One program: each of
-//! its own links the whole engine, which takes minutes.
+//! Tests of whole queries through the Rust API: sessions, SQL files, pruning, Parquet, top-k, both back ends. One test binary, because each links the
+//! whole engine, which takes minutes.
 
 mod accelerate;
 mod device;

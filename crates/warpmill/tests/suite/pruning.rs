@@ -1,4 +1,4 @@
-//! Pruning never changes an answer: all queries of this file give the same rows with metadata and without.
+//! Pruning never changes an answer: all queries of this file return the same rows with metadata and without.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn counter(result: &QueryResult, name: &str) -> u64 {
     operators.flat_map(|o| &o.counters).filter(|(key, _)| *key == name).map(|(_, value)| value).sum()
 }
 
-/// Runs a query in every mode of pruning; gives the result with all of it.
+/// Runs a query in every pruning mode; returns the result with full pruning.
 fn check(session: &Session, sql: &str) -> QueryResult {
     let run = |mode: &str| {
         session.set("pruning", mode).unwrap();
@@ -71,7 +71,7 @@ impl Random {
 
 const ROWS: usize = 12 * 1024 + 100;
 
-/// A column of every kind. Rows of a zone are near each other, with a few far away, and some are NULL.
+/// A column of every kind. Values within a zone are close to each other, with a few outliers and NULLs.
 fn rows(seed: u64) -> RecordBatch {
     let mut random = Random(seed);
     let mut numbers: Vec<Option<i64>> = Vec::with_capacity(ROWS);
@@ -116,7 +116,7 @@ fn write(session: &Session, name: &str, batch: &RecordBatch, options: WriteOptio
     session.create_table(name, batch.schema(), batches, options, true, None).unwrap();
 }
 
-/// The value of a column in some row as SQL, moved a little now and then.
+/// The value of a column in some row as SQL, occasionally shifted a little.
 fn literal(random: &mut Random, batch: &RecordBatch, column: &str) -> String {
     use arrow::util::display::array_value_to_string;
     let array = batch.column_by_name(column).unwrap();
@@ -215,7 +215,7 @@ fn strings(name: &str, values: impl Iterator<Item = String>) -> (&str, ArrayRef)
 #[test]
 fn each_kind_of_metadata_prunes_what_it_can() {
     let session = session(None);
-    // Numbers with a gap; a thousand values far apart, others in the second row segment; a day of each year.
+    // Numbers with a gap; a thousand values far apart, others in the second row segment; one day per year.
     let n = 8 * 1024;
     let batch = RecordBatch::try_from_iter(vec![
         ints("sorted", 0..n),
@@ -249,7 +249,7 @@ fn each_kind_of_metadata_prunes_what_it_can() {
     assert!(text.contains("program 0, r: 8 of 8 zones pruned (8 by histogram), 2 of 2 row segments"), "{text}");
 }
 
-/// Facts that refer to a dimension, and the dimension.
+/// A fact table that refers to a dimension table, and the dimension table.
 fn star(session: &Session) {
     let dimension = RecordBatch::try_from_iter(vec![
         ints("key", (0..400).map(|i| i * 3)),
@@ -260,7 +260,7 @@ fn star(session: &Session) {
     write(session, "dim", &dimension.unwrap(), WriteOptions::default());
     let n = 12 * 1024;
     let facts = RecordBatch::try_from_iter_with_nullable(vec![
-        // Some refer to nothing.
+        // Some foreign keys have no match.
         (
             "fk",
             Arc::new(Int64Array::from_iter((0..n).map(|i| (i % 11 > 0).then_some(i * 7919 % 1300)))) as ArrayRef,
@@ -283,7 +283,7 @@ fn attributes_of_another_table_prune_through_a_join() {
     assert!(sideways(&format!("{JOINED} region = 'ASIA'")) >= 8);
     assert!(sideways(&format!("{JOINED} region IN ('ASIA', 'EUROPE') AND year = 1996")) >= 8);
     assert!(sideways("SELECT sum(v) FROM fact WHERE fk IN (SELECT key FROM dim WHERE region = 'EUROPE')") >= 8);
-    // All of them stay where rows without a partner do.
+    // Joins that keep rows without a partner prune nothing.
     let outer = "SELECT count(*), count(year) FROM fact LEFT JOIN dim ON fk = key AND region = 'ASIA'";
     assert_eq!(sideways(outer), 0);
     assert_eq!(sideways("SELECT sum(v) FROM fact WHERE fk NOT IN (SELECT key FROM dim WHERE region = 'ASIA')"), 0);
@@ -301,13 +301,13 @@ fn metadata_of_another_version_is_ignored() {
     let query = format!("{JOINED} region = 'ASIA'");
     let sideways = |sql: &str| counter(&check(&session, sql), "zones_by_sideways");
     assert!(sideways(&query) > 0);
-    // Facts that come later have no metadata, and no row of theirs is lost.
+    // Later facts have no metadata, and no row of theirs is lost.
     session.execute("INSERT INTO fact SELECT key, 1000000 + key FROM dim", &[]).unwrap();
     assert!(sideways(&query) > 0);
     // A key of AFRICA's is one of ASIA's as well now.
     session.execute("INSERT INTO dim VALUES (6, 'ASIA', 'new', 1991)", &[]).unwrap();
     assert_eq!(sideways(&query), 0);
-    // The same version number, other rows.
+    // The same version number, but other rows.
     session.execute("DROP TABLE dim", &[]).unwrap();
     let other = "CREATE TABLE dim AS SELECT * FROM (VALUES (6, 'ASIA', 'x', 1991), (9, 'ASIA', 'y', 1992)) AS v(key, region, label, year)";
     session.execute(other, &[]).unwrap();
@@ -372,7 +372,7 @@ fn dictionaries_of_several_generations_and_given_up_ones() {
     assert_eq!(pruned("s > 'm4' AND s < 'm6'"), 12);
     assert_eq!(pruned("s <> 'm2'"), 1);
     assert_eq!(pruned("s IN ('a4', 'm21', 'x')"), 10);
-    // Too many strings: the column is written anew, without what was known of its codes.
+    // Too many strings: the column is rewritten, without the metadata of its codes.
     append(batch(12_288, &|i| format!("z{i}")));
     append(batch(16_384, &|i| format!("z{i}")));
     check(&session, "SELECT count(*), min(id), max(id) FROM r WHERE s = 'm2'");
@@ -401,13 +401,13 @@ fn damaged_metadata_is_an_error_that_names_the_column() {
     assert!(matches!(error, warpmill::Error::Format(_)), "{error:?}");
     let error = error.to_string();
     assert!(error.contains("pruning metadata of column \"a\"") && error.contains(".data"), "{error}");
-    // A query that does not need it goes on.
+    // A query that does not need it succeeds.
     session.execute("SELECT count(*) FROM r WHERE b = 5", &[]).unwrap();
     session.set("pruning", "none").unwrap();
     session.execute("SELECT count(*) FROM r WHERE a = 5", &[]).unwrap();
 }
 
-/// So many zones that threads share them: each is tested once.
+/// So many zones that several threads share them: each zone is tested once.
 #[test]
 fn many_zones_are_tested_by_several_threads() {
     let session = session(None);

@@ -64,7 +64,7 @@ fn parameters_are_values() {
     }
 }
 
-/// Tables in which `JOINED` gives 40 200 rows where 800 are expected.
+/// Tables for which `JOINED` returns 40 200 rows where 800 are expected.
 fn skewed() -> Session {
     let session = session();
     let digits = "(VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))";
@@ -105,7 +105,7 @@ fn plans_whose_sums_were_too_narrow_are_kept_with_wide_ones() {
 fn streams_see_nothing_of_a_run_with_narrow_sums() {
     let session = skewed();
     session.set("fallback", "allow").unwrap();
-    // The window function is DataFusion's, above and below the program.
+    // The window function runs in DataFusion, above and below the program.
     let sql = format!(
         "SELECT total, count(DISTINCT total) OVER () FROM (SELECT sum(a.v) AS total FROM \
          (SELECT *, count(DISTINCT v) OVER () AS r FROM skew) AS a JOIN skew AS b ON a.k = b.k WHERE r > 0) AS sums \
@@ -159,7 +159,7 @@ fn a_panic_ends_its_statement_only() {
     let internal = |error: Error, sql: &str| {
         assert!(matches!(&error, Error::Internal(text) if text.contains("no such luck")), "{sql}: {error:?}");
     };
-    // While it is planned, and while it runs.
+    // During planning, and during execution.
     for sql in ["SELECT panics(1)", "SELECT panics(a) FROM t", "SELECT sum(panics(a)) FROM t GROUP BY a ORDER BY 1"] {
         internal(session.execute(sql, &[]).unwrap_err(), sql);
         internal(session.explain(sql, true).unwrap_err(), sql);
@@ -259,7 +259,7 @@ fn a_planned_statement_knows_its_columns_and_runs_later() {
     runtime.block_on(async {
         let plan = session.plan("SELECT a, a > $1 AS b FROM t", &[ScalarValue::Int64(Some(1))]).await.unwrap();
         assert_eq!(plan.schema.field(1).name(), "b");
-        // A plan reads the version that it was made for, each time it is run.
+        // A plan reads the version that it was made for, in every run.
         session.execute_async("INSERT INTO t VALUES (3)", &[]).await.unwrap();
         for _ in 0..2 {
             let rows: Vec<_> = plan.rows().unwrap().map(|batch| batch.unwrap().num_rows()).collect().await;

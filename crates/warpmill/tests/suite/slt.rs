@@ -1,6 +1,6 @@
 //! Runs `sql/**/*.slt` under the default settings and under every adversarial configuration of `sql/configs/*.json`.
 //!
-//! The kernels of the simulated device are also compiled by NVRTC, for GPUs that need not be there.
+//! The kernels of the simulated device are also compiled by NVRTC; no GPU is needed.
 //!
 //! Warpmill must run every query itself (`warpmill.fallback = 'error'`), unless a file says `# fallback: allow`.
 
@@ -68,13 +68,13 @@ fn sql_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sql")
 }
 
-/// Runs all files under `settings`, of devices each third in quick runs; gives what failed.
+/// Runs all files under `settings`, for devices every third in quick runs; returns the failures.
 fn run_files(config: &str, settings: &BTreeMap<String, String>) -> Vec<String> {
     let mut tests = Vec::new();
     files(&sql_folder(), "slt", &mut tests);
     assert!(!tests.is_empty());
     let step = if settings.contains_key("warpmill.device") { 3 } else { 1 };
-    // Other files under other settings.
+    // Different files under different settings.
     let tests = cases(tests.into_iter().skip(config.len() % step), step);
     let mut failures = Vec::new();
     for path in tests {
@@ -114,7 +114,7 @@ fn adversarial_settings() {
     let mut configs = Vec::new();
     files(&sql_folder().join("configs"), "json", &mut configs);
     assert!(!configs.is_empty());
-    // One thread for each core: runs on devices spend most of their time in a compiler.
+    // One thread per core: device runs spend most of their time in a compiler.
     let (waiting, failures) = (Mutex::new(configs), Mutex::new(Vec::new()));
     let take = || waiting.lock().unwrap().pop();
     std::thread::scope(|scope| {

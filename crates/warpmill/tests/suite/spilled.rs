@@ -1,4 +1,4 @@
-//! Results that do not fit the memory limit, as they are streamed.
+//! Streamed results that exceed the memory limit.
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int64Type;
@@ -6,7 +6,7 @@ use warpmill::Session;
 
 const ROWS: i64 = 200_000;
 
-/// A table whose rows are many times what operators may hold.
+/// A table many times as large as the operators' memory limit.
 fn session() -> Session {
     let builder = Session::builder().set("warpmill.device", "cpu").set("warpmill.fallback", "error");
     let session = builder.set("warpmill.threads", "2").build().unwrap();
@@ -40,7 +40,7 @@ fn sorted_rows_come_as_they_are_read() {
     }
     assert_eq!(rows, ROWS);
     assert!(batches > 10, "{batches} batches");
-    // DataFusion's operators read them the same way.
+    // DataFusion's operators read the same rows.
     session.set("warpmill.fallback", "allow").unwrap();
     let above =
         format!("SELECT count(*), max(n) FROM (SELECT stddev(v) OVER (ORDER BY k, v) AS n FROM ({SORTED}) AS t) AS t");

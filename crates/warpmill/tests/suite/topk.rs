@@ -12,7 +12,7 @@ use arrow::array::{
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use warpmill::{QueryResult, Session};
 
-/// More than first rows are made room for.
+/// More rows than the buffer of first rows.
 const ROWS: usize = 70_000;
 
 struct Random(u64);
@@ -48,7 +48,7 @@ fn float(random: &mut Random) -> f64 {
     }
 }
 
-/// Letters and beyond: names that differ early, names that differ late, prefixes of each other.
+/// Letters and non-ASCII characters: names that differ early or late, prefixes of each other.
 fn text(random: &mut Random) -> String {
     let prefix = ["", "Customer#0", "\u{e9}t\u{e9} ", "a"][random.below(4) as usize];
     let tail = |random: &mut Random| char::from_u32(97 + random.below(26) as u32).expect("a letter");
@@ -108,7 +108,7 @@ fn rows(result: &QueryResult) -> Vec<String> {
     rows
 }
 
-/// Runs `sql` on both; says whether the device looked for the first rows, and how often it ran.
+/// Runs `sql` on both sites; returns whether the device looked for the first rows, and how often it ran.
 fn check(session: &Session, sql: &str) -> (bool, u32) {
     session.set("warpmill.device", "cpu").unwrap();
     let expected = rows(&session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")));

@@ -56,7 +56,7 @@ def binary(op: ast.operator, left: Value, right: Value, site: int) -> Value:
 
 
 def folded(compute: Callable[..., object], *operands: object) -> Constant:
-    """What Python computes of constants."""
+    """The constant that Python computes from constants."""
     try:
         return Constant(compute(*operands))
     except (ArithmeticError, TypeError, ValueError) as error:
@@ -64,7 +64,7 @@ def folded(compute: Callable[..., object], *operands: object) -> Constant:
 
 
 def _alike(a: Scalar, b: Scalar) -> tuple[Scalar, Scalar, Gap]:
-    """Two whole numbers, both of which may be missing, or none."""
+    """Two integers, of which both or neither may be missing."""
     if a.type.gap == b.type.gap:
         return a, b, a.type.gap
     return _some(a), _some(b), "missing"
@@ -114,7 +114,7 @@ def _power(a: Scalar, b: Scalar, site: int) -> Scalar:
 
 
 def _held(text: str, origin: Origin, site: int) -> Scalar:
-    """A float; where Python may have it as a whole number, the group fails once it may be rounded."""
+    """A float; where Python may have an integer, the group fails once that could be rounded."""
     return Scalar(f"held(c, {site}, {text})" if origin == "either" else text, Type("float", origin))
 
 

@@ -29,9 +29,9 @@ MOST_TEXT = 20_000
 
 @dataclass
 class Flow:
-    """What is known at a place of the code."""
+    """The data-flow state at a place of the code."""
 
-    #: Variables that stand for columns.
+    #: Variables bound to columns.
     rows: dict[str, Rows] = field(default_factory=dict)
     #: Other variables that certainly have a value.
     assigned: set[str] = field(default_factory=set)
@@ -48,11 +48,11 @@ class Expressions(RowsTranslation):
 
     def __init__(self, names: Mapping[str, Constant | Thing | Unusable], table: Mapping[str, Rows]) -> None:
         super().__init__()
-        #: What names of outside stand for.
+        #: The meaning of names from outside of the function.
         self._names = names
         #: The columns of a group by their names.
         self._table = table
-        #: The function's own variables, and their types as far as they are known.
+        #: The function's own variables, and their types as far as known.
         self.variables: set[str] = set()
         self.types: dict[str, Type] = {}
         #: Variables that are read where they may have no value.

@@ -34,7 +34,7 @@ _NUMPY = {
     "arccos": "acos",
     "arctan": "atan",
 }
-#: Functions of numpy that leave whole numbers whole: of floats only.
+#: numpy functions that leave integers unchanged, for floats only.
 _NUMPY_OF_FLOATS = {
     **{name: name for name in ("floor", "ceil", "trunc", "fabs")},
     "abs": "fabs",

@@ -177,7 +177,7 @@ class RowsTranslation:
     # numpy's functions.
 
     def elementwise(self, name: str, rows: Rows) -> Rows:
-        """A function of numpy of each row's number, whose NULLs are NaN."""
+        """A numpy function of each row's number, with NULLs as NaN."""
         rows = _rounded(_whole(column(rows)))
         text = f"each<f64>({name}(number({rows.text})))"
         return replace(rows, text=text, total=True)
@@ -269,7 +269,7 @@ def column(rows: Rows) -> Rows:
 
 
 def as_form(rows: Rows, form: str) -> Rows:
-    """A column as a list, an array, or what is indexed."""
+    """A column as a list, an array, or an indexable sequence."""
     rows = column(rows)
     if form == "array" and rows.kind != "float":
         raise NotCompiled("an array of whole numbers or truth values")

@@ -25,18 +25,18 @@ class Statements(Expressions):
     """The statements of one function."""
 
     def begin(self, returns: str) -> None:
-        """Begin to translate the function (again): the types of its variables are those found so far."""
+        """Start (or restart) the translation of the function with the variable types found so far."""
         self._returns = returns
         self._out: list[str] = []
         self._numbers = 0
         self._loops = 0
         #: Whether the variables' types have changed since.
         self.changed = False
-        #: The first part that was left out, because of a variable whose type is not known yet.
+        #: The first part that was skipped, because the type of a variable is not known yet.
         self.postponed: NotYet | None = None
 
     def check(self, name: str) -> None:
-        """Note that a variable is read where it may have no value; the translation is to be repeated then."""
+        """Record that a variable is read where it may be unassigned, which causes another pass."""
         self.changed |= name not in self.checked
         super().check(name)
 
@@ -53,7 +53,7 @@ class Statements(Expressions):
         return self._numbers
 
     def block(self, statements: Sequence[ast.stmt], flow: Flow, depth: int, *, inner: bool) -> None:
-        """Translate statements; within branches and loops (`inner`) no name changes what it stands for."""
+        """Translate statements; within branches and loops (`inner`) names keep their kind of meaning."""
         for statement in statements:
             if flow.ended:
                 return
@@ -65,7 +65,7 @@ class Statements(Expressions):
                 self.postponed = self.postponed or reason
 
     def condition(self, test: ast.expr, flow: Flow) -> str:
-        """The truth of `test`; what it guards is looked at even where it is not known yet."""
+        """The truth of `test`; guarded code is analyzed even if the truth is not known yet."""
         try:
             return super().condition(test, flow)
         except NotYet as reason:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from warpmill.udf.compiled.types import Kind
     from warpmill.udf.compiled.values import Value
 
-#: What a function's parameters are: the columns of a group, one group that has columns, or the values of a row.
+#: The parameters of a function: the columns of a group, one group object with columns, or the values of a row.
 Domain = Literal["columns", "group", "values"]
 
 #: Nodes of a function's tree: the C++ compiler takes about a millisecond for each.
@@ -100,7 +100,7 @@ class Translator:
         return reason
 
     def translated(self, kinds: Sequence[Kind]) -> Translation:
-        """The translation for columns of some kinds. Raises `NotCompiled` where there is none."""
+        """The translation for columns of some kinds. Raises `NotCompiled` with the reason."""
         rows = [Rows(f"g.x{at}(i)", kind) for at, kind in enumerate(kinds)]
         columns = dict(zip(self._parameters, rows, strict=True))
         work = Statements(self._names, columns)
@@ -168,7 +168,7 @@ __device__ __forceinline__ f64 held(Context& c, i32 site, f64 x) {
 
 
 def _text(kinds: Sequence[Kind], work: Statements, returns: str, of: Domain) -> str:
-    """The whole text: the group's columns (or the row's values), the function, and what is run for groups (or rows)."""
+    """The complete source: the columns of a group (or values of a row), the function, and the entry point."""
     result = "f64" if returns == "DOUBLE" else "i64"
     if of == "values":
         members = "\n".join(f"    {Type(kind).cpp} a{at};" for at, kind in enumerate(kinds))
@@ -221,7 +221,7 @@ def _member(at: int, kind: Kind) -> str:
 
 
 def _value(at: int, kind: Kind) -> str:
-    """Reads a parameter that is one value; where it is NULL, so is the result."""
+    """Read a parameter that is one value; a NULL makes the result NULL."""
     value = f"((const {_CPP[kind]}*)k.values[{at}])[group]"
     return f"""    if (k.present[{at}] && !k.present[{at}][group]) {{
         if (g.p.first() == 0) k.known[group] = 0, k.status[group] = 0;

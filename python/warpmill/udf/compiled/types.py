@@ -1,4 +1,4 @@
-"""Types of values in translated functions: what they are in C++, and what Python and numpy do otherwise with them."""
+"""Types of values in translated functions: their C++ types, and differences between Python and numpy."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Literal
 
 from warpmill.udf.source import NotSymbolic
 
-#: bool, int and float are 1 to 3 in the order in which one becomes the other; "none" is the type of None alone.
+#: bool, int and float are 1 to 3 in promotion order; "none" is the type of None alone.
 Kind = Literal["bool", "int", "float", "none"]
-#: Whose number it is: by zero Python's raise an exception, numpy's are infinite or missing. "either": not known.
+#: The semantics of a number: division by zero raises in Python; in numpy it is infinite or missing. "either": unknown.
 Origin = Literal["python", "numpy", "either"]
 #: "missing": a whole number or numpy's NaN; "null": a value or None.
 Gap = Literal["", "missing", "null"]
@@ -23,7 +23,7 @@ class NotCompiled(NotSymbolic):
 
 
 class NotYet(NotCompiled):
-    """An expression of a variable whose type is not known yet: no translation, if it never is."""
+    """The type of a variable in an expression is not known yet; an error if it never is."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def joined(one: Type, other: Type, *, what: str) -> Type:
     if one.kind != other.kind and any(side.kind == "bool" and side.origin != "python" for side in (one, other)):
         raise NotCompiled(f"{what} is a number, or a truth value that numpy may have made")
     if one.kind != other.kind and kind == "float":
-        # A whole number that is held as a float: by zero it is missing, not infinite.
+        # An integer held as a float: division by zero is missing, not infinite.
         origin = "either"
     gap = one.gap if one.gap == other.gap else _gap(one.gap, other.gap, what)
     if kind == "float" and gap == "missing":
@@ -96,7 +96,7 @@ def _gap(one: Gap, other: Gap, what: str) -> Gap:
 
 
 def of_operands(one: Type, other: Type) -> Origin:
-    """Whose number an operator gives."""
+    """The semantics (Python or numpy) of an operator's result."""
     origins = {one.origin, other.origin}
     if any(side.kind == "float" and side.origin == "numpy" for side in (one, other)):
         return "numpy"
@@ -106,12 +106,12 @@ def of_operands(one: Type, other: Type) -> Origin:
 
 
 def of_tests(one: Type, other: Type) -> Origin:
-    """Whose truth value a comparison gives."""
+    """The semantics (Python or numpy) of a comparison's result."""
     return "python" if one.origin == other.origin == "python" else "either"
 
 
 def cast(text: str, of: Type, to: Type, site: int) -> str:
-    """The value `text` of one type as another one, which `joined` has made of it."""
+    """The value `text` converted to the type that `joined` has returned."""
     if of.kind == "none":
         return text if to.kind == "none" else f"Null<{to.plain}>{{0, false}}"
     if of.kind != to.kind:

@@ -9,7 +9,7 @@ from typing import Literal
 from warpmill.udf.compiled.types import BOOL, FLOAT, INT, NONE, Kind, NotCompiled, NotYet, Origin, Type
 from warpmill.udf.terms import Constant, Group, Thing
 
-#: "array": a numpy array of floats, whose NULLs are NaN; "list": Python's numbers; "iloc": a column that is indexed.
+#: "array": a numpy array of floats, with NULLs as NaN; "list": Python numbers; "iloc": a column accessed by index.
 Form = Literal["column", "array", "list", "iloc"]
 
 _LEAST = -(2**63)
@@ -95,7 +95,7 @@ def _float(value: float) -> str:
 
 
 def plain(value: Scalar, site: int) -> Scalar:
-    """A value that is not None: where it is, the group fails."""
+    """A value that must not be None: otherwise the group fails."""
     if value.type.kind == "none":
         raise (NotYet if value.constant is None else NotCompiled)("an operator of None")
     if value.type.gap != "null":
@@ -142,12 +142,12 @@ def truth(value: Value) -> str:
 
 @dataclass
 class Captures:
-    """Names of values that expressions of rows capture: they are computed once."""
+    """The names of captured values in expressions over rows; each value is computed once."""
 
     _names: dict[str, str] = field(default_factory=dict)
 
     def of(self, text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """The name of a value within an expression of rows, and what it captures."""
+        """The name of a value within an expression over rows, and the captured value."""
         name = self._names.setdefault(text, f"s{len(self._names)}")
         return name, ((name, text),)
 

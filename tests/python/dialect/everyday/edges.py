@@ -74,5 +74,5 @@ EXPRESSIONS = {
     "nulls": _AGGREGATES,
 }  # fmt: skip
 
-#: The expressions whose answers differ, by kind of rows, and why.
+#: The expressions whose answers differ, by kind of rows, with reasons.
 DIFFERS: dict[tuple[str, str], str] = {}

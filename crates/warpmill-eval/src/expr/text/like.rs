@@ -131,8 +131,7 @@ impl Pattern {
             Pattern::Exact(literal) => s == literal,
             Pattern::Parts { prefix, middle, suffix } => {
                 let s = s.as_bytes();
-                // Empty parts are not compared: comparing zero bytes at a dangling pointer may take 80 ns if the library uses masked
-                // loads.
+                // Empty parts are not compared: comparing zero bytes at a dangling pointer may take 80 ns if the library uses masked loads.
                 if s.len() < prefix.len() + suffix.len()
                     || !prefix.is_empty() && !s.starts_with(prefix.as_bytes())
                     || !suffix.is_empty() && !s.ends_with(suffix.as_bytes())

@@ -109,8 +109,7 @@ fn rust_groups(replacement: &str) -> String {
 }
 
 impl Regexp {
-    /// Compiles the pattern if the arguments after the first are the given constants. An invalid pattern becomes an error of the rows that need
-    /// it.
+    /// Compiles the pattern if the arguments after the first are the given constants. An invalid pattern becomes an error of the rows that need it.
     pub fn new(function: Function, constants: Option<&[&str]>) -> Self {
         let flags_at = if function == Function::RegexpLike { 1 } else { 2 };
         let compiled = constants.and_then(|c| {

@@ -9,7 +9,7 @@ thread_local! {
     static CODES: RefCell<Codes> = RefCell::default();
 }
 
-/// The codes of a block, kept for their memory.
+/// The codes of a block; reused to avoid allocations.
 #[derive(Default)]
 struct Codes {
     lengths: Code,
@@ -17,7 +17,7 @@ struct Codes {
     distances: Code,
 }
 
-/// A match whose distance is still to come.
+/// A match whose distance has not been read yet.
 #[derive(Clone, Copy, Default)]
 struct Match {
     at: usize,
@@ -48,7 +48,7 @@ impl<'a> Lanes<'a> {
 
     #[inline]
     fn drop(&mut self, bits: u32) {
-        // Never more than there are: a turn begins with 32, and none takes more.
+        // There are always enough: a turn begins with 32 bits, and none takes more.
         self.bits[self.lane % LANES] >>= bits;
         self.left[self.lane % LANES] -= bits;
     }
@@ -60,7 +60,7 @@ impl<'a> Lanes<'a> {
         found
     }
 
-    /// Takes a word where there is room for one.
+    /// Loads a word if the lane has room for one.
     #[inline]
     fn refill(&mut self) -> Result<(), String> {
         if self.left[self.lane % LANES] < WORD {
@@ -90,9 +90,9 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// Decompresses `block` into `out`; gives the bytes that were written.
+/// Decompresses `block` into `out`. Returns the number of bytes written.
 ///
-/// Errors: bytes that are no GDeflate, or do not fit.
+/// Errors: invalid GDeflate, or output that does not fit.
 pub(in crate::codec) fn decompress(block: &[u8], out: &mut [u8]) -> Result<usize, String> {
     CODES.with_borrow_mut(|codes| {
         let (mut lanes, mut at) = (Lanes::new(block)?, 0);

@@ -1,4 +1,4 @@
-//! From Deflate to GDeflate: the same symbols in the same codes, their bits laid out for lanes.
+//! Conversion of Deflate to GDeflate: the same symbols and codes, with their bits distributed over lanes.
 
 use super::huffman::Code;
 use super::{DISTANCES, DYNAMIC, END, FIXED, LANES, LENGTHS, ORDER, STORED, WORD, fixed_lengths};
@@ -17,7 +17,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// At least 32 bits from here on, zeros behind the end.
+    /// At least 32 bits from the current position; zeros after the end.
     fn peek(&self) -> u64 {
         let first = self.at / 8;
         let mut word = [0; 8];
@@ -33,7 +33,7 @@ impl Reader<'_> {
         if self.at > 8 * self.bytes.len() { Err("Deflate ended too early".into()) } else { Ok(Bits { value, count }) }
     }
 
-    /// The next symbol of `code`, and its bits.
+    /// Reads the next symbol of `code`, with its bits.
     fn symbol(&mut self, code: &Code) -> Result<(usize, Bits), String> {
         let (symbol, count) = code.find(self.peek())?;
         Ok((symbol as usize, self.take(count)?))
@@ -41,7 +41,7 @@ impl Reader<'_> {
 }
 
 impl Bits {
-    /// These bits, then `more`.
+    /// Appends `more` to these bits.
     fn then(self, more: Bits) -> Self {
         Self { value: self.value | more.value << self.count, count: self.count + more.count }
     }
@@ -49,7 +49,7 @@ impl Bits {
 
 /// The streams of all lanes.
 struct Lanes {
-    /// The words of each, and bits that are none yet.
+    /// The words of each lane, and bits that do not fill a word yet.
     words: [Vec<u32>; LANES],
     open: [Bits; LANES],
     /// Bits that a decoder has of each.
@@ -81,7 +81,7 @@ impl Lanes {
         self.open[lane] = open;
     }
 
-    /// As a decoder does.
+    /// Loads words in the order of a decoder.
     fn refill(&mut self) {
         if self.left[self.lane] < WORD {
             self.left[self.lane] += WORD;
@@ -94,7 +94,7 @@ impl Lanes {
         self.lane = (self.lane + 1) % LANES;
     }
 
-    /// Gives lanes their distances that are due, until one has its turn to itself.
+    /// Writes pending distances of lanes, until one has a turn for a symbol.
     fn settle(&mut self) {
         while self.distances[self.lane].count > 0 {
             let distance = std::mem::take(&mut self.distances[self.lane]);
@@ -103,7 +103,7 @@ impl Lanes {
         }
     }
 
-    /// A turn for every lane, with the distances that are due.
+    /// Ends with a turn for every lane, which writes pending distances.
     fn finish(&mut self) {
         for _ in 0..LANES {
             let distance = std::mem::take(&mut self.distances[self.lane]);
@@ -112,7 +112,7 @@ impl Lanes {
         }
     }
 
-    /// All words, in the order in which a decoder takes them.
+    /// All words in the order in which a decoder reads them.
     fn into_bytes(mut self) -> Vec<u8> {
         let mut next = [0; LANES];
         for lane in 0..LANES {
@@ -128,9 +128,9 @@ impl Lanes {
     }
 }
 
-/// Lays `deflate`, which is raw Deflate, out as GDeflate.
+/// Converts `deflate`, which is raw Deflate, to GDeflate.
 ///
-/// Errors: what is no Deflate.
+/// Errors: invalid Deflate.
 pub(in crate::codec) fn lay_out(deflate: &[u8]) -> Result<Vec<u8>, String> {
     let (mut reader, mut lanes) = (Reader { bytes: deflate, at: 0 }, Lanes::new());
     let (mut symbols, mut distances) = (Code::default(), Code::default());
@@ -164,7 +164,7 @@ pub(in crate::codec) fn lay_out(deflate: &[u8]) -> Result<Vec<u8>, String> {
 fn stored(reader: &mut Reader<'_>, lanes: &mut Lanes) -> Result<(), String> {
     reader.at = reader.at.next_multiple_of(8);
     let length = reader.take(16)?;
-    // Deflate has it twice.
+    // Deflate stores it twice.
     reader.take(16)?;
     lanes.put(length);
     for _ in 0..length.value {
@@ -175,7 +175,7 @@ fn stored(reader: &mut Reader<'_>, lanes: &mut Lanes) -> Result<(), String> {
     Ok(())
 }
 
-/// The codes of a block that has its own.
+/// Copies the codes of a block with dynamic codes.
 fn codes(reader: &mut Reader<'_>, lanes: &mut Lanes, symbols: &mut Code, distances: &mut Code) -> Result<(), String> {
     let counts = [reader.take(5)?, reader.take(5)?, reader.take(4)?];
     lanes.put(counts[0].then(counts[1]).then(counts[2]));
@@ -213,7 +213,7 @@ fn codes(reader: &mut Reader<'_>, lanes: &mut Lanes, symbols: &mut Code, distanc
     distances.set(&lengths[own..])
 }
 
-/// The symbols of a block.
+/// Copies the symbols of a block.
 fn block(reader: &mut Reader<'_>, lanes: &mut Lanes, symbols: &Code, distances: &Code) -> Result<(), String> {
     loop {
         lanes.settle();

@@ -6,15 +6,15 @@ const MOST_BITS: usize = 15;
 /// A code as its decoder needs it.
 #[derive(Default)]
 pub(super) struct Code {
-    /// By the next `bits` bits: symbol and bits of its code; none of no symbol.
+    /// By the next `bits` bits: the symbol and the bits of its code; 0 bits for an invalid code.
     table: Vec<(u16, u8)>,
     bits: u32,
 }
 
 impl Code {
-    /// The code in which symbol `i` has `lengths[i]` bits; 0: there is no such symbol.
+    /// Sets the code in which symbol `i` has `lengths[i]` bits; 0: the symbol does not occur.
     ///
-    /// Errors: lengths of more codes than there are.
+    /// Errors: lengths that need more codes than exist.
     pub fn set(&mut self, lengths: &[u8]) -> Result<(), String> {
         let mut counts = [0u32; MOST_BITS + 1];
         lengths.iter().for_each(|&length| counts[usize::from(length)] += 1);
@@ -41,9 +41,9 @@ impl Code {
         Ok(())
     }
 
-    /// The symbol that `bits` begin with, and the bits of its code.
+    /// Decodes the first symbol of `bits`, with the bits of its code.
     ///
-    /// Errors: there is none.
+    /// Errors: an invalid code.
     #[inline]
     pub fn find(&self, bits: u64) -> Result<(u32, u32), String> {
         match self.table[(bits & ((1 << self.bits) - 1)) as usize] {

@@ -1,12 +1,12 @@
-//! GDeflate: Deflate whose bits are laid out for 32 lanes, so that a warp decodes a block (`draft-uralsky-gdeflate`, 2024).
+//! GDeflate: Deflate with its bits distributed over 32 lanes, so that a warp decodes a block (`draft-uralsky-gdeflate`, 2024).
 //!
-//! The symbols are Deflate's (RFC 1951), but for the longest length and the farthest distances, which are Deflate64's. They are dealt out to
-//! 32 lanes in turn; each lane has its own stream of bits, and the 32-bit words of all of them lie in one sequence, in the order in
-//! which a decoder needs them: a lane with fewer than 32 bits left takes the next word when its turn is over. A match takes two turns
-//! of its lane: its length in one, its distance in the next, so that no turn takes more than 32 bits.
+//! The symbols are Deflate's (RFC 1951), except the longest length and the farthest distances, which are Deflate64's. They are assigned to 32 lanes
+//! in turn; each lane has its own bit stream, and the 32-bit words of all lanes are interleaved in the order in which a decoder needs them: a lane
+//! with fewer than 32 bits left takes the next word at the end of its turn. A match takes two turns of its lane, for its length and its distance, so
+//! that no turn takes more than 32 bits.
 //!
-//! [`lay_out`] takes Deflate, whose symbols and codes an ordinary library has found, and lays its bits out anew; [`decompress`] trusts
-//! nothing. Neither needs a library of NVIDIA's; the tests compare with it where it is.
+//! [`lay_out`] takes Deflate from an ordinary library and redistributes its bits; [`decompress`] does not trust its input. Neither needs NVIDIA's
+//! library; the tests compare with it if it is installed.
 
 mod decode;
 mod encode;
@@ -17,7 +17,7 @@ pub(super) use encode::lay_out;
 
 /// Streams of bits.
 const LANES: usize = 32;
-/// Bits of a word, and those that a lane has at least when its turn begins.
+/// Bits of a word, which also is the minimum of a lane's bits when its turn begins.
 const WORD: u32 = 32;
 
 const STORED: u32 = 0;
@@ -27,10 +27,10 @@ const DYNAMIC: u32 = 2;
 /// The symbol that ends a block.
 const END: u32 = 256;
 
-/// In which order the lengths of the codes of code lengths are stored.
+/// The order in which the lengths of the code-length codes are stored.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-/// Least length, and bits that are added to it, by symbol from 257 on; the last is the one of Deflate64.
+/// Smallest length, and number of extra bits, by symbol from 257 on; the last is Deflate64's.
 const LENGTHS: [(u32, u32); 29] = [
     (3, 0),
     (4, 0),
@@ -63,7 +63,7 @@ const LENGTHS: [(u32, u32); 29] = [
     (3, 16),
 ];
 
-/// Least distance, and bits that are added to it, by symbol; the last two are those of Deflate64.
+/// Smallest distance, and number of extra bits, by symbol; the last two are Deflate64's.
 const DISTANCES: [(u32, u32); 32] = [
     (1, 0),
     (2, 0),
@@ -99,7 +99,7 @@ const DISTANCES: [(u32, u32); 32] = [
     (49_153, 14),
 ];
 
-/// Bits of the code of each literal and length, and of each distance, in blocks of fixed codes.
+/// Code lengths of literals and lengths, and of distances, in blocks with fixed codes.
 fn fixed_lengths() -> ([u8; 288], [u8; 32]) {
     let of = |symbol: usize| match symbol {
         0..144 => 8,

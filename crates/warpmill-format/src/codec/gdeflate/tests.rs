@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::codec::{Codec, CodecConfig, block};
 
-/// Bytes that are hard to compress, the same each time.
+/// Deterministic bytes that are hard to compress.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 88172645463325252u64;
     let mut next = || {
@@ -56,7 +56,7 @@ fn what_nvcomp_writes_is_read() {
     }
 }
 
-/// Stored blocks, fixed codes (few bytes), codes of their own, several blocks.
+/// Stored blocks, fixed codes (few bytes), dynamic codes, several blocks.
 #[test]
 fn all_kinds_of_blocks_round_trip() {
     let mut many = noise(20_000);
@@ -69,7 +69,7 @@ fn all_kinds_of_blocks_round_trip() {
             let mut out = vec![7; bytes.len()];
             assert_eq!(decompress(&stream, &mut out), Ok(bytes.len()), "{} bytes, level {level}", bytes.len());
             assert!(out == bytes, "{} bytes, level {level}", bytes.len());
-            // A word for each lane more than Deflate, and what is left of them at the end.
+            // A word for each lane more than Deflate, and the unused bits at the end.
             assert!(stream.len() <= 9 * bytes.len() / 8 + 1100, "{} of {} bytes", stream.len(), bytes.len());
         }
     }
@@ -80,7 +80,7 @@ fn codes_of_too_many_symbols_are_refused() {
     let mut code = huffman::Code::default();
     assert!(code.set(&[1, 1, 1]).is_err());
     assert!(code.set(&[1, 2, 2]).is_ok());
-    // One symbol, of which half of the codes is none.
+    // A single symbol: half of the codes are invalid.
     code.set(&[0, 1]).unwrap();
     assert_eq!(code.find(0b10), Ok((1, 1)));
     assert!(code.find(0b1).is_err());

@@ -1,4 +1,4 @@
-//! Tests of strings in symbols that decode nothing: an automaton over bytes goes through a whole symbol at once.
+//! Tests of symbol-encoded strings without decoding: an automaton over bytes advances by a whole symbol at a time.
 
 use super::table::{CODES, SymbolTable};
 
@@ -7,13 +7,13 @@ use super::table::{CODES, SymbolTable};
 pub struct TextAutomaton {
     /// The next state by state and byte.
     next: Vec<[u8; 256]>,
-    /// The states in which a text that ends passes.
+    /// Per state, whether a text that ends there passes.
     accepts: Vec<bool>,
     /// The first of the states that nothing leads out of, which are the last ones.
     last: usize,
 }
 
-/// Most states: their tables by symbol stay within a core's cache.
+/// Largest number of states: their tables by symbol fit a core's cache.
 const MOST_STATES: usize = 64;
 
 impl TextAutomaton {
@@ -21,13 +21,14 @@ impl TextAutomaton {
     pub fn exactly(text: &str) -> Option<Self> {
         let mut automaton = Self { next: vec![], accepts: vec![], last: 0 };
         automaton.literal(text.as_bytes());
-        // Nothing follows.
+        // The text must end here.
         automaton.push([DEAD; 256], true);
         automaton.last = automaton.next.len();
         automaton.finish()
     }
 
-    /// Texts that begin with `prefix`, end with `suffix`, and have the `middle` parts in between, in this order, none of them overlapping; `None` where these are too long.
+    /// Texts that begin with `prefix`, end with `suffix`, and contain the `middle` parts in between, in this order without overlap; `None` if these
+    /// are too long.
     pub fn parts<'a>(prefix: &str, middle: impl Iterator<Item = &'a [u8]>, suffix: &str) -> Option<Self> {
         let mut automaton = Self { next: vec![], accepts: vec![], last: 0 };
         automaton.literal(prefix.as_bytes());
@@ -44,13 +45,13 @@ impl TextAutomaton {
         automaton.finish()
     }
 
-    /// Adds a state. States beyond [`MOST_STATES`] are counted only.
+    /// Adds a state. States beyond [`MOST_STATES`] are only counted.
     fn push(&mut self, next: [usize; 256], accepts: bool) {
         self.next.push(next.map(|state| state.min(DEAD) as u8));
         self.accepts.push(accepts);
     }
 
-    /// The automaton with a state for what leads nowhere, if it has not got too large.
+    /// The automaton with its dead state, unless it has become too large.
     fn finish(mut self) -> Option<Self> {
         let dead = self.next.len();
         self.push([dead; 256], false);
@@ -71,10 +72,11 @@ impl TextAutomaton {
         }
     }
 
-    /// States that look for `text`, as Knuth, Morris and Pratt do: the first occurrence leads to the state behind them, or, `at_end`, one must be the end.
+    /// Adds states that search for `text` (Knuth, Morris and Pratt): the first occurrence leads to the state after them; with `at_end`, an occurrence
+    /// must be at the end.
     fn search(&mut self, text: &[u8], at_end: bool) {
         let first = self.next.len();
-        // The state that a match that ends goes on in, as a position in `text`.
+        // The state in which the search continues after a match, as a position in `text`.
         let mut border = 0;
         let mut rows: Vec<[usize; 256]> = Vec::with_capacity(text.len() + 1);
         for (at, &byte) in text.iter().enumerate() {
@@ -99,10 +101,10 @@ impl TextAutomaton {
     }
 }
 
-/// Stands for the state that leads nowhere until its number is known: more than there are.
+/// Placeholder for the dead state until its number is known: larger than any state.
 const DEAD: usize = 255;
 
-/// A [`TextAutomaton`] over the symbols of one segment.
+/// A [`TextAutomaton`] compiled for the symbols of one segment.
 #[derive(Debug)]
 pub struct SymbolAutomaton {
     /// The next state by state and code.
@@ -112,7 +114,7 @@ pub struct SymbolAutomaton {
 }
 
 impl SymbolAutomaton {
-    /// That of `automaton` for codes of `table`.
+    /// Compiles `automaton` for the codes of `table`.
     pub(super) fn new(automaton: &TextAutomaton, table: &SymbolTable) -> Self {
         let mut next = vec![0; automaton.next.len() * CODES];
         for code in 0..CODES {

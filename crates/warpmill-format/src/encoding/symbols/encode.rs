@@ -1,4 +1,4 @@
-//! Strings to symbols, where that pays.
+//! Encodes strings as symbols if that pays.
 
 use super::matcher::Matcher;
 use super::table::SymbolTable;
@@ -9,18 +9,18 @@ use crate::encoding::choose;
 use crate::encoding::outline::Outline;
 use crate::segment::bytes::SectionWriter;
 
-/// Bytes of the sample that symbols are chosen from, and strings of each of its parts.
+/// Size in bytes of the sample from which symbols are chosen, and number of strings of each of its parts.
 const SAMPLE_BYTES: usize = 512 << 10;
 const PART_ROWS: usize = 64;
 /// Fewer bytes are not worth a table.
 const LEAST_BYTES: usize = 16 << 10;
 /// Largest size with symbols, in percent of that of plain strings.
 const SIZE_SHARE: usize = 75;
-/// Bytes that a code must stand for, on average. Decoding goes through at least half a billion codes per second and core: these make it 0.9 GB/s and more, of which
-/// only rows are decoded that filters on other columns have left.
+/// Smallest average number of bytes per code. Decoding processes at least half a billion codes per second and core, that is 0.9 GB/s and more, and
+/// only for rows that filters on other columns have left.
 const LEAST_CODE_BYTES: f64 = 1.8;
 
-/// Strings as they are given: row `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+/// Input strings: row `i` is `bytes[offsets[i]..offsets[i + 1]]`.
 #[derive(Clone, Copy)]
 pub(crate) struct Strings<'a> {
     pub offsets: &'a [u32],
@@ -40,12 +40,12 @@ impl<'a> Strings<'a> {
         self.bytes.len() + 4 * self.offsets.len()
     }
 
-    /// Parts of the rows, evenly spread and then in an order in which any first of them are so, too.
+    /// Parts of the rows, evenly spread, in an order in which every prefix is evenly spread, too.
     fn sample(&self) -> Vec<&'a [u8]> {
         let parts = self.rows().div_ceil(PART_ROWS);
         let part_bytes = (self.bytes.len() / parts).max(1);
         let wanted = SAMPLE_BYTES.div_ceil(part_bytes).min(parts);
-        // Steps by a number without a common divisor reach every part once.
+        // Steps by a number without a common divisor visit every part once.
         let step = (wanted * 5 / 8..).find(|step| gcd(*step, wanted) == 1).unwrap_or(1);
         let start = |i: usize| (i * step % wanted) * parts / wanted * PART_ROWS;
         let rows = |i: usize| start(i)..self.rows().min(start(i) + PART_ROWS);
@@ -64,7 +64,7 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Encodes `strings`, which are UTF-8, into `out`; false, and nothing is written, where plain strings serve better.
+/// Encodes `strings`, which are UTF-8, into `out`. Returns false, and writes nothing, if plain strings are better.
 pub(crate) fn encode(strings: Strings<'_>, out: &mut SectionWriter) -> bool {
     if !(LEAST_BYTES..=MAX_TEXT_BYTES).contains(&strings.bytes.len()) {
         return false;
@@ -123,7 +123,7 @@ fn write(matcher: &Matcher, strings: Strings<'_>, out: &mut SectionWriter) -> bo
     pays
 }
 
-/// Appends `codes`, 12 bits each, the first in the lowest bits of the first byte, and an unused half byte if their number is odd.
+/// Appends `codes`, 12 bits each, the first in the lowest bits of the first byte; pads an odd number by half a byte.
 fn pack(codes: &[u16], out: &mut Vec<u8>) {
     for pair in codes.chunks(2) {
         let second = pair.get(1).copied().unwrap_or(0);

@@ -3,26 +3,26 @@
 use super::table::{Symbol, mask};
 use super::{CODE_BITS, MAX_SYMBOL_BYTES};
 
-/// Slots of the hash table: a quarter of them are taken at most.
+/// log2 of the number of slots of the hash table, of which at most a quarter are used.
 const SLOT_BITS: u32 = CODE_BITS + 2;
 /// Kinds of beginnings.
 const KIND_BITS: u32 = CODE_BITS + 2;
 /// A slot without a symbol.
 const FREE: u16 = u16::MAX;
-/// Symbols of fewer bytes are told by their first byte, those of fewer than [`LONGER`] by as many, others by as many as that.
+/// Symbols shorter than this are looked up by their first byte, those shorter than [`LONGER`] by this many, longer ones by [`LONGER`] bytes.
 const LONG: usize = 4;
 const LONGER: usize = 8;
 
-/// Finds symbols in texts. The lengths that symbols of the same beginning have say what is looked up.
+/// Finds symbols in texts. The lengths of symbols with the same beginning determine the lookups.
 pub(super) struct Matcher {
     symbols: Vec<Symbol>,
     /// Codes by hash of the whole symbol: open addressing.
     slots: Box<[u16]>,
-    /// Lengths below [`LONG`] by first byte, bit `n` for `n` bytes.
+    /// Lengths below [`LONG`] by first byte: bit `n` for `n` bytes.
     short: Box<[u32; 256]>,
     /// Lengths below [`LONGER`] by a hash of the first four bytes.
     long: Box<[u32]>,
-    /// The others by a hash of the first eight.
+    /// Other lengths by a hash of the first eight bytes.
     longer: Box<[u32]>,
 }
 
@@ -30,7 +30,7 @@ fn kind(beginning: u64) -> usize {
     (beginning.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - KIND_BITS)) as usize
 }
 
-/// The kinds of a text, by its first four bytes and its first eight.
+/// Hashes of a text's first four bytes and of its first eight.
 fn kinds(text: u128) -> [usize; 2] {
     [kind(u64::from(text as u32)), kind(text as u64)]
 }
@@ -43,7 +43,7 @@ fn slot_of(symbol: Symbol) -> usize {
 }
 
 impl Matcher {
-    /// Of `symbols`, which differ; the position is the code.
+    /// A matcher for distinct `symbols`; the position is the code.
     pub fn new(symbols: Vec<Symbol>) -> Self {
         let slots = vec![FREE; 1 << SLOT_BITS].into();
         let [long, longer] = [0, 0].map(|none| vec![none; 1 << KIND_BITS].into());
@@ -81,7 +81,7 @@ impl Matcher {
         }
     }
 
-    /// The longest symbol that `text` begins with, as its code.
+    /// The code of the longest symbol at the beginning of `text`.
     fn longest(&self, text: &[u8]) -> Option<u16> {
         let word = match text.first_chunk::<MAX_SYMBOL_BYTES>() {
             Some(&word) => u128::from_le_bytes(word),
@@ -101,7 +101,7 @@ impl Matcher {
         None
     }
 
-    /// Calls `take` with the code of each symbol of `text`, one after the other; whether the symbols cover all of it.
+    /// Calls `take` with the code of each symbol of `text` in order. Returns whether the symbols cover all of it.
     pub fn encode(&self, mut text: &[u8], mut take: impl FnMut(u16)) -> bool {
         while !text.is_empty() {
             let Some(code) = self.longest(text) else { return false };

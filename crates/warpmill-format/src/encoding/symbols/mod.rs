@@ -1,15 +1,16 @@
-//! Strings as 12-bit codes of up to 4096 symbols: whole characters, 1 to 16 bytes of them, that repeat in the strings of the segment.
+//! Strings as 12-bit codes of up to 4096 symbols: substrings of whole characters, 1 to 16 bytes long, that repeat in the segment's strings.
 //!
-//! A symbol table as in Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", VLDB 2020, whose symbols are as long, and whose codes as wide, as
-//! a decoder can copy in one step; as such decoders do (Gargiulo and Venturini, "OnPair: Short Strings Compression for Fast Random Access", 2025), it writes 16 bytes
-//! per code and goes on by the symbol's length. Every character of a segment is a symbol, so that there are no escapes, and whatever the codes are, they stand for text: a
-//! segment is opened without looking at them. Strings are decoded one by one or by vectors.
+//! A symbol table as in Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", VLDB 2020, with longer symbols and wider codes that a
+//! decoder still copies in one step: it writes 16 bytes per code and advances by the symbol's length (Gargiulo and Venturini, "OnPair: Short Strings
+//! Compression for Fast Random Access", 2025). Every character of a segment is a symbol, so that there are no escapes, and any codes represent valid
+//! text: a segment is opened without checking them. Strings are decoded one by one or by vectors.
 //!
-//! Sections: the encoding of the ends (u32, its number); lengths of the symbols (u8); bytes of the symbols; per vector, the first byte of its codes (u32, vectors + 1); per
-//! vector, the bytes of text before it (u32, vectors + 1); the sections of an integer encoding of `rows` values: codes of the vector's rows up to this one; codes.
+//! Sections: the encoding of the ends (u32, its number); lengths of the symbols (u8); bytes of the symbols; per vector, the first byte of its codes
+//! (u32, vectors + 1); per vector, the bytes of text before it (u32, vectors + 1); the sections of an integer encoding of `rows` values (number of
+//! codes of the vector's rows up to and including this one); codes.
 //!
-//! - `table`: the symbols, stored and as decoding reads them; `matcher`: the longest symbol that a text begins with;
-//! - `train`: which symbols; `encode`: whether they pay, and strings to codes; `automaton`: tests of strings that are not decoded.
+//! - `table`: the symbols, in stored form and for decoding; `matcher`: the longest symbol at the beginning of a text;
+//! - `train`: the choice of symbols; `encode`: whether they pay, and encoding of strings; `automaton`: tests of strings without decoding.
 
 mod automaton;
 mod encode;
@@ -31,28 +32,28 @@ use crate::{Result, StrView, VECTOR_ROWS};
 
 /// Bits of a code.
 const CODE_BITS: u32 = 12;
-/// Most bytes of a symbol: what one store writes.
+/// Largest size of a symbol in bytes: one store instruction.
 const MAX_SYMBOL_BYTES: usize = 16;
-/// Codes that are decoded without a look at the room that is left.
+/// Number of codes that are decoded without checking the remaining room.
 const STEP: usize = 8;
 /// Their bytes.
 const STEP_BYTES: usize = STEP * CODE_BITS as usize / 8;
-/// Rows of one vector from which a gather decodes all of its ends.
+/// Number of requested rows of a vector from which on a gather decodes all of its ends.
 const DENSE_GROUP: usize = 3;
 /// Room for the text of a step.
 const SLACK: usize = STEP * MAX_SYMBOL_BYTES;
-/// Most bytes of text in a segment: positions and slack fit 32 bits.
+/// Largest size of a segment's text in bytes: positions and slack fit 32 bits.
 const MAX_TEXT_BYTES: usize = u32::MAX as usize - 4096;
 
 /// Strings in symbols.
 pub(crate) struct SymbolStrings {
     rows: usize,
     table: SymbolTable,
-    /// First byte of each vector's codes, and the end of all.
+    /// Offset of each vector's codes in bytes, and the total.
     starts: View<u32>,
-    /// Bytes of text before each vector, and of all.
+    /// Bytes of text before each vector, and the total.
     texts: View<u32>,
-    /// Codes of a vector's rows up to and with each row.
+    /// Number of codes of a vector's rows up to and including each row.
     ends: Integers,
     codes: View<u8>,
 }
@@ -68,7 +69,7 @@ fn bytes_of_codes(codes: usize) -> usize {
 }
 
 impl SymbolStrings {
-    /// Reads the sections of [`encode`] for `rows` rows, and checks sizes, symbols and places.
+    /// Reads the sections of [`encode`] for `rows` rows, and checks sizes, symbols and positions.
     pub(crate) fn read(reader: &mut SectionReader<'_>, rows: usize) -> Result<Self> {
         let vectors = rows.div_ceil(VECTOR_ROWS);
         let number = reader.exactly::<u32>(1)?[0];
@@ -84,7 +85,7 @@ impl SymbolStrings {
         if !ascend(&starts) || starts.last().map(|&end| end as usize) != Some(codes.len()) {
             return Err(corrupt("the codes of vectors are not where they belong"));
         }
-        // No vector claims more text than its codes can stand for: that is what memory is asked for.
+        // No vector claims more text than its codes can represent: memory is allocated by it.
         let most = |v: usize| codes_in((starts[v + 1] - starts[v]) as usize) * MAX_SYMBOL_BYTES;
         let bounded = ascend(&texts) && (0..vectors).all(|v| (texts[v + 1] - texts[v]) as usize <= most(v));
         if !bounded || texts.last().is_none_or(|&all| all as usize > MAX_TEXT_BYTES) {
@@ -107,18 +108,19 @@ impl SymbolStrings {
     }
 
     fn codes(&self, v: usize) -> &[u8] {
-        // Within bounds also where somebody has changed a file that is mapped, which is found when all has been read.
+        // Checked in case a mapped file has been changed, which is detected after the read.
         self.codes.get(self.starts[v] as usize..self.starts[v + 1] as usize).unwrap_or_default()
     }
 
-    /// Decodes the rows from `start` (a multiple of the vector size). Their bytes replace those of `text`, which must outlive the views, unchanged.
+    /// Decodes the rows from `start` (a multiple of the vector size). Their bytes replace those of `text`, which must outlive the views without
+    /// changes.
     pub(crate) fn decode(&self, start: usize, text: &mut Vec<u8>, out: &mut [StrView]) {
         let mut places = Vec::with_capacity(out.len() + 1);
         self.expand(start, out.len(), text, &mut places);
         views(text, &places, out.iter_mut());
     }
 
-    /// Appends to `text` the bytes of `rows` rows from `start` on, and to `places` where each begins, and the end.
+    /// Appends the bytes of `rows` rows from `start` on to `text`, and the offset of each, and the end, to `places`.
     pub(crate) fn expand(&self, start: usize, rows: usize, text: &mut Vec<u8>, places: &mut Vec<usize>) {
         text.clear();
         let (first, end) = (start / VECTOR_ROWS, (start + rows).div_ceil(VECTOR_ROWS));
@@ -145,13 +147,12 @@ impl SymbolStrings {
         }
     }
 
-    /// Appends the text of the first `count` of `codes` to `text`, and where each ends to `positions`. Ends early where `text` would get longer
-    /// than `most`.
+    /// Appends the text of the first `count` of `codes` to `text`, and the end of each to `positions`. Stops early if `text` would exceed `most`.
     fn append(&self, codes: &[u8], count: usize, text: &mut Vec<u8>, most: usize, positions: &mut Vec<u32>) {
         let most = most.min(text.capacity());
         let mut done = 0;
         positions.reserve(count);
-        // The loads of a step reach no further than its bytes.
+        // The loads of a step stay within its bytes.
         while done + STEP <= count && text.len() + SLACK <= most {
             let step: &[u8; STEP_BYTES] = codes[done / 2 * 3..].first_chunk().expect("the bytes of `count` codes");
             let (low, high) = halves(step);
@@ -190,8 +191,8 @@ impl SymbolStrings {
         SymbolAutomaton::new(automaton, &self.table)
     }
 
-    /// Clears in `mask` (bit `i` is row `start + i`, `start` a multiple of the vector size) the rows of `start .. start + len` that `automaton`, which is one of this segment, accepts,
-    /// or does not, if `wanted`. Vectors without a set bit are not read.
+    /// Clears in `mask` (bit `i` is row `start + i`, `start` a multiple of the vector size) the rows of `start .. start + len` that `automaton`,
+    /// compiled for this segment, does not accept (if `wanted`; else those that it accepts). Vectors without a set bit are not read.
     pub(crate) fn and_text(
         &self,
         start: usize,
@@ -236,7 +237,7 @@ impl SymbolStrings {
                 self.ends.decode(first, &mut ends[..VECTOR_ROWS.min(self.rows - first)]);
             }
             for &row in group {
-                // A row begins where the one before it ends, the first of a vector with the vector.
+                // A row begins where the one before it ends; the first of a vector begins with the vector.
                 let end = |row: usize| if dense { ends[row - first] as usize } else { self.end(row) };
                 let row = row as usize;
                 let start = if row == first { 0 } else { end(row - 1) };
@@ -247,7 +248,7 @@ impl SymbolStrings {
         views(text, &places, out.iter_mut());
     }
 
-    /// Appends the text of the codes at `range` of `codes`, as far as there are so many, to `text`.
+    /// Appends the text of the codes at `range` of `codes`, as far as these exist, to `text`.
     #[inline]
     fn append_row(&self, codes: &[u8], range: std::ops::Range<usize>, text: &mut Vec<u8>) {
         let range = range.start..range.end.min(codes_in(codes.len()));
@@ -272,7 +273,7 @@ fn code_at(codes: &[u8], index: usize) -> u64 {
     u64::from(bits >> (4 * (index % 2)))
 }
 
-/// Replaces `out` by the first `count` codes of `codes`, as far as there are so many.
+/// Replaces `out` by the first `count` codes of `codes`, as far as these exist.
 fn unpack(codes: &[u8], count: usize, out: &mut Vec<u16>) {
     let count = count.min(codes_in(codes.len()));
     out.clear();
@@ -298,7 +299,7 @@ fn halves(step: &[u8; STEP_BYTES]) -> (u64, u64) {
 fn views<'a>(text: &[u8], places: &[usize], out: impl Iterator<Item = &'a mut StrView>) {
     for (view, place) in out.zip(places.windows(2)) {
         let string = text.get(place[0]..place[1]).unwrap_or_default();
-        // SAFETY: symbols are whole characters, and the places are between symbols.
+        // SAFETY: symbols are whole characters, and the positions are between symbols.
         *view = StrView::new(unsafe { std::str::from_utf8_unchecked(string) });
     }
 }

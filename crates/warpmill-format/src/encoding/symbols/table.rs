@@ -1,23 +1,23 @@
-//! The symbols of a segment: how they are stored, and the tables that decoding reads.
+//! The symbols of a segment: their stored form, and the tables for decoding.
 
 use super::{CODE_BITS, MAX_SYMBOL_BYTES};
 use crate::Result;
 use crate::segment::bytes::{SectionReader, SectionWriter, corrupt};
 
-/// Codes that there are: more than a table needs.
+/// Number of codes: more than a table needs.
 pub(super) const CODES: usize = 1 << CODE_BITS;
 
-/// Whole characters, 1 to [`MAX_SYMBOL_BYTES`] bytes of them.
+/// A string of whole characters, 1 to [`MAX_SYMBOL_BYTES`] bytes long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Symbol {
-    /// The bytes, the first one lowest; zeros behind them.
+    /// The bytes, the first one lowest, padded with zeros.
     pub bytes: u128,
     /// Their number.
     pub len: u8,
 }
 
 impl Symbol {
-    /// The symbol of `bytes`, of which there are at most [`MAX_SYMBOL_BYTES`].
+    /// The symbol with `bytes`, at most [`MAX_SYMBOL_BYTES`] of them.
     pub fn new(bytes: &[u8]) -> Self {
         let mut all = [0; MAX_SYMBOL_BYTES];
         all[..bytes.len()].copy_from_slice(bytes);
@@ -38,9 +38,9 @@ pub(super) fn mask(len: usize) -> u128 {
     u128::MAX >> (128 - 8 * len)
 }
 
-/// The text of each code, as decoding reads it. Codes that no symbol has stand for nothing: any codes are text.
+/// The text of each code, for decoding. Codes without a symbol have an empty text, so that any codes are valid.
 pub(super) struct SymbolTable {
-    /// Each padded to [`MAX_SYMBOL_BYTES`]; [`CODES`] of them.
+    /// Text of each of the [`CODES`] codes, padded to [`MAX_SYMBOL_BYTES`].
     bytes: Box<[u128]>,
     /// Bytes of each.
     lens: Box<[u8; CODES]>,
@@ -54,7 +54,7 @@ impl SymbolTable {
         out.push_bytes(bytes.collect());
     }
 
-    /// Reads what [`SymbolTable::write`] stored, and checks it: every symbol is whole characters.
+    /// Reads and checks the form of [`SymbolTable::write`]: every symbol is whole characters.
     pub fn read(reader: &mut SectionReader<'_>) -> Result<Self> {
         let (stored, text) = (reader.any::<u8>()?, reader.any::<u8>()?);
         if stored.len() > CODES {
@@ -78,7 +78,7 @@ impl SymbolTable {
         Ok(table)
     }
 
-    /// The text of `code`, the 12 lowest bits of it, and its length.
+    /// The text of the code in the 12 lowest bits of `code`, and its length.
     #[inline(always)]
     pub fn get(&self, code: u64) -> (u128, usize) {
         let code = code as usize % CODES;

@@ -21,7 +21,7 @@ fn encoded(rows: &[Option<String>]) -> Option<Segment> {
     Some(Segment::from_bytes(SegmentBytes::copy_from(symbols.as_bytes()), &DataType::Utf8, rows.len()).unwrap())
 }
 
-/// Compares what all ways of reading give with `rows`.
+/// Compares the results of all read methods with `rows`.
 fn check(segment: &Segment, rows: &[Option<String>], picks: &[u32]) {
     let expected = |row: usize| rows[row].as_deref().unwrap_or("");
     let mut text = b"left over".to_vec();
@@ -37,7 +37,7 @@ fn check(segment: &Segment, rows: &[Option<String>], picks: &[u32]) {
     assert!((0..rows.len()).all(|i| valid.as_ref().is_none_or(|valid| valid.get(i)) == rows[i].is_some()));
 }
 
-/// Compares what automata find in a segment with what searches find in `rows`.
+/// Compares the results of automata on a segment with searches in `rows`.
 fn check_tests(segment: &Segment, rows: &[Option<String>], words: &[String], seed: u64) {
     let [a, b, c] = [0, 1, 2].map(|i| words.get(i).map_or("", String::as_str));
     let middle = |s: &str| {

@@ -1,7 +1,7 @@
 //! The choice of symbols, from a sample of the strings.
 //!
-//! As FSST's (section 4.2 of the paper that [`super`] names), with room for many more symbols: from single characters on, the sample is encoded with the symbols so
-//! far, and the next generation are those of the symbols and of their pairs that cover the most bytes.
+//! As in FSST (section 4.2 of the paper cited in [`super`]), with many more symbols: starting from single characters, the sample is encoded with the
+//! current symbols, and the next generation consists of the symbols and pairs of symbols that cover the most bytes.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use crate::Bitmap;
 const GENERATIONS: usize = 7;
 /// Times that a pair must be seen.
 const LEAST_PAIRS: usize = 3;
-/// Most characters that are not ASCII and get a symbol each: the rest of the codes is for what repeats.
+/// Largest number of non-ASCII characters with a symbol each: the other codes are for repeated substrings.
 const MOST_CHARACTERS: usize = CODES / 2;
 
-/// The characters of `text`, as symbols; `None` where there are too many.
+/// The characters of `text`, as symbols; `None` if there are too many.
 pub(super) fn characters(text: &str) -> Option<Vec<Symbol>> {
     // A bit per code point.
     let mut seen = Bitmap::new(char::MAX as usize + 1, false);
@@ -39,17 +39,17 @@ pub(super) fn characters(text: &str) -> Option<Vec<Symbol>> {
     Some(seen.map(|character| Symbol::new(character.encode_utf8(&mut [0; 4]).as_bytes())).collect())
 }
 
-/// Finds symbols for texts like `sample`, all of whose characters `characters` are. `scale` times as many bytes will be encoded.
+/// Finds symbols for texts like `sample`, whose characters are `characters`. `scale` times as many bytes will be encoded.
 pub(super) fn train(sample: &[&[u8]], characters: Vec<Symbol>, scale: f64) -> Matcher {
     let mut matcher = Matcher::new(characters.clone());
     for generation in 1..=GENERATIONS {
-        // Early generations need only see what is most frequent.
+        // Early generations need only a part, which has the most frequent substrings.
         let part = sample.len() * generation.min(GENERATIONS / 2) / (GENERATIONS / 2);
         let last = generation == GENERATIONS;
         let gains = gains(&matcher, &sample[..part]);
         let mut best: Vec<(u64, Symbol)> = gains.into_iter().map(|(symbol, gain)| (gain, symbol)).collect();
         if last {
-            // A symbol must save more than it takes in the table.
+            // A symbol must save more than its entry in the table costs.
             best.retain(|&(gain, symbol)| {
                 let uses = gain / u64::from(symbol.len);
                 uses as f64 * scale > 2.0 * f64::from(symbol.len)
@@ -63,7 +63,7 @@ pub(super) fn train(sample: &[&[u8]], characters: Vec<Symbol>, scale: f64) -> Ma
     matcher
 }
 
-/// The bytes of `sample` that each symbol of more than one character covers, and each pair of symbols would.
+/// The bytes of `sample` that each symbol of several characters covers, and that each pair of symbols would cover.
 fn gains(matcher: &Matcher, sample: &[&[u8]]) -> HashMap<Symbol, u64> {
     let symbols = matcher.symbols();
     let mut uses = vec![0u64; symbols.len()];

@@ -1,4 +1,4 @@
-//! Sound files pass, lies are named, and nothing that is done to a file does more than fail.
+//! Valid files pass, false claims are named, and no mutation of a file causes more than an error.
 
 use std::path::{Path, PathBuf};
 
@@ -79,7 +79,7 @@ fn mutants_are_read_or_refused() {
     let fixtures: Vec<Vec<u8>> = fixtures().iter().map(|path| std::fs::read(path).unwrap()).collect();
     for number in 0..tries {
         let mut bytes = fixtures[number % fixtures.len()].clone();
-        // Half of them in the footer.
+        // Half of the mutations are in the footer.
         let start = if number % 2 == 0 { bytes.len() - bytes.len().min(4000) } else { 0 };
         let at = start + random(bytes.len() - start);
         bytes[at] ^= 1 << random(8);

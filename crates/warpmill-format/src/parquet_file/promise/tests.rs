@@ -17,7 +17,7 @@ use super::super::{KeptBytes, ParquetChunk, ParquetFile, RangeBytes, RemoteFile,
 use super::*;
 use crate::TableSnapshot;
 
-/// A file in memory that counts what is read of it.
+/// A file in memory that counts reads.
 #[derive(Debug)]
 struct Memory {
     bytes: Vec<u8>,
@@ -26,7 +26,7 @@ struct Memory {
     claimed: Option<i64>,
 }
 
-/// The number that counts as read of a file that is gone.
+/// The count that marks a file as gone.
 const GONE: u64 = u64::MAX;
 
 impl RemoteFile for Memory {
@@ -117,14 +117,14 @@ fn compressions() -> [Compression; 5] {
     [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::LZ4_RAW, gzip, zstd]
 }
 
-/// With and without a library for batches, and with nothing.
+/// With and without a batch library, and without any codec.
 const CODECS: [PageCodecs; 3] =
     [PageCodecs { own: true, zstd: true, gzip: true }, PageCodecs { own: true, ..PageCodecs::NONE }, PageCodecs::NONE];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The bytes that pages of an ordinary size need are within the bounds; those of pages of few rows are, or the pages are not as promised.
+    /// Bytes of ordinary pages stay within the bounds; pages of few rows either do, or break the promise.
     #[test]
     fn what_comes_is_within_the_bounds(
         count in prop_oneof![Just(0usize), Just(1), 2usize..20_000],
@@ -145,10 +145,10 @@ proptest! {
             properties = properties.set_column_encoding("f".into(), Encoding::BYTE_STREAM_SPLIT);
             properties = properties.set_column_encoding("s".into(), Encoding::DELTA_LENGTH_BYTE_ARRAY);
         }
-        // Of one row to a page, a million would take a while.
+        // A million pages of one row would take a while.
         let count = if page_rows == 1 { count.min(2_000) } else { count };
         let table = table(&file(&rows(count, distinct, nulls), properties.build()), u64::MAX);
-        // Nothing more is promised of a file of which one column was not what had been.
+        // Nothing is promised for a file after one of its columns broke a promise.
         let mut unlike = false;
         for (segment, column) in (0..table.num_segments()).flat_map(|segment| (0..6).map(move |column| (segment, column))) {
             let codecs = CODECS[codecs];
@@ -186,7 +186,7 @@ fn small_pages_are_not_what_was_promised() {
     assert!(slice.pages() >= 2_000);
 }
 
-/// Bounds are not far from what is needed: memory is made by them.
+/// Bounds are close to the actual sizes: memory is allocated by them.
 #[test]
 fn bounds_are_near() {
     for compression in [Compression::UNCOMPRESSED, Compression::SNAPPY] {
@@ -202,7 +202,7 @@ fn bounds_are_near() {
     }
 }
 
-/// Sizes that overflow are of no use; others that are none are not what was promised.
+/// Sizes that overflow promise nothing; other wrong sizes break the promise.
 #[test]
 fn footers_that_lie_promise_nothing() {
     for compression in compressions() {
@@ -214,7 +214,7 @@ fn footers_that_lie_promise_nothing() {
         for claimed in [i64::MIN, -1, i64::MAX, i64::MAX / 2, 1 << 41] {
             assert!(opened(claimed).promise(0, 0, CODECS[0]).is_none(), "{compression}: {claimed}");
         }
-        // Of an image of which nothing is decompressed for it, nothing is known by such sizes.
+        // For an image without decompression such sizes are unknown.
         let table = opened(1);
         let promise = table.promise(0, 0, CODECS[0]).unwrap();
         let is_kept = compression == Compression::UNCOMPRESSED;
@@ -288,7 +288,7 @@ fn what_there_is_room_for_is_read_once() {
     assert!(read() > each[0] + each[1], "it is read again");
 }
 
-/// Whoever reads when the scan has ended keeps nothing.
+/// A read after the end of the scan keeps nothing.
 #[test]
 fn nothing_is_kept_of_a_scan_that_has_ended() {
     let stored = file(&rows(1_000, 900, 0), WriterProperties::builder().build());

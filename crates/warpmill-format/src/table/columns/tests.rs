@@ -1,4 +1,4 @@
-//! Columns read from pieces have the values that went in.
+//! Columns encoded from pieces contain the original values.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::StrView;
 /// Rows of a column: values, `None` where null.
 type Rows<T> = Vec<Option<T>>;
 
-/// Cuts `rows` into pieces of `piece_rows` rows, filled by `fill` two rows at a time, and encodes them in row segments of `segment_rows`
-/// rows, the last one first.
+/// Divides `rows` into pieces of `piece_rows` rows, filled by `fill` two rows at a time, and encodes them in row segments of `segment_rows` rows, the
+/// last one first.
 fn encoded<T: Clone>(
     data_type: DataType,
     rows: &Rows<T>,
@@ -42,7 +42,7 @@ fn encoded<T: Clone>(
     Arc::new(writer.finish().unwrap())
 }
 
-/// All values of column `column`, as `read` gives those of a segment.
+/// All values of column `column`; `read` decodes a segment.
 fn decoded<T>(table: &Table, column: usize, read: impl Fn(&TableSnapshot, &Segment) -> Vec<T>) -> Rows<T> {
     let snapshot = table.snapshot().unwrap();
     let segments = (0..snapshot.num_segments()).flat_map(|s| {
@@ -139,7 +139,7 @@ proptest! {
         });
         prop_assert_eq!(back, floats);
         prop_assert_eq!(decoded(&table, 3, |snapshot, segment| strings(snapshot, segment, 3)), texts);
-        // Statistics say what is there.
+        // Statistics match the values.
         let stats = snapshot.column_stats(0);
         let valid = integers.iter().flatten();
         prop_assert_eq!(stats.nulls, n as u64 - valid.clone().count() as u64);

@@ -1,4 +1,4 @@
-//! The checks of one writer's rows before they become part of a table.
+//! Checks the rows of a writer against a table's constraints.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Of a table with these constraints and this schema.
+    /// A guard for a table with these constraints and this schema; keys may take `most_bytes` bytes.
     pub fn new(constraints: Arc<[Constraint]>, schema: &SchemaRef, most_bytes: usize) -> Result<Self> {
         let mut keys = vec![];
         for constraint in &*constraints {
@@ -34,12 +34,12 @@ impl Guard {
         &self.constraints
     }
 
-    /// Lets `rows` evaluate the CHECK conditions.
+    /// Sets the evaluator of CHECK conditions.
     pub fn evaluate_by(&mut self, rows: Arc<dyn RowCheck>) {
         self.rows = Some(rows);
     }
 
-    /// The evaluation of CHECK conditions; `None`: there are none.
+    /// The evaluator of CHECK conditions; `None` without conditions.
     fn conditions(&self) -> Result<Option<&dyn RowCheck>> {
         let any = self.constraints.iter().any(|constraint| matches!(constraint, Constraint::Check(_)));
         match &self.rows {
@@ -51,10 +51,10 @@ impl Guard {
         }
     }
 
-    /// Looks at new rows, of the table's types.
+    /// Checks new rows, of the table's types.
     ///
     /// # Errors
-    /// [`FormatError::Constraint`] where a condition is false, or two rows have one key, which may also be found by [`Guard::finish`];
+    /// [`FormatError::Constraint`] if a condition is false, or two rows have the same key (this may also be detected by [`Guard::finish`]);
     /// [`FormatError::Memory`].
     pub fn add(&mut self, rows: &RecordBatch) -> Result<()> {
         if self.constraints.is_empty() {
@@ -71,10 +71,10 @@ impl Guard {
         self.check_memory()
     }
 
-    /// Looks at changes of rows.
+    /// Checks changes of rows.
     ///
     /// # Errors
-    /// As [`Guard::add`]; those of reading.
+    /// The errors of [`Guard::add`] and of reading.
     pub fn change(&mut self, changes: &Changes) -> Result<()> {
         if self.constraints.is_empty() {
             return Ok(());
@@ -90,10 +90,10 @@ impl Guard {
         self.check_memory()
     }
 
-    /// Looks for keys that two rows have, of the new rows and those of `base`, the version that is written on, which keep theirs.
+    /// Checks for duplicate keys among the new rows and the rows of `base`, the version being written on, that keep their keys.
     ///
     /// # Errors
-    /// [`FormatError::Constraint`] names one; those of reading.
+    /// [`FormatError::Constraint`] for a duplicate; errors of reading.
     pub fn finish(&mut self, base: Option<&TableSnapshot>) -> Result<()> {
         self.keys.iter_mut().try_for_each(|key| key.finish(base))
     }
@@ -107,10 +107,10 @@ impl Guard {
     }
 }
 
-/// Looks at the rows that `base` has, for constraints that are new.
+/// Checks the rows of `base` against new constraints.
 ///
 /// # Errors
-/// [`FormatError::Constraint`] names a key that two rows have; those of reading.
+/// [`FormatError::Constraint`] for a duplicate key; errors of reading.
 pub(crate) fn check_rows(base: &TableSnapshot, constraints: &[Constraint], schema: &SchemaRef) -> Result<()> {
     for constraint in constraints {
         let Some(mut key) = Key::of(constraint, schema)? else { continue };

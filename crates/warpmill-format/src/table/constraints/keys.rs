@@ -1,4 +1,4 @@
-//! One key of a table while rows are written: the keys of new rows, and which rows lose theirs.
+//! Uniqueness check of one key during writing: the keys of new rows, and the rows that lose theirs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::{Constraint, text};
 use crate::table::{Changes, TableSnapshot};
 use crate::{Bitmap, FormatError, Result};
 
-/// By row segment, the rows of the version that is written on which do not have their keys any more.
+/// By row segment, the rows of the base version that lose their keys.
 pub(super) type Freed = HashMap<usize, Bitmap>;
 
-/// A key that two rows have: that of `row` in `values`, the columns of the key.
+/// A duplicate key: row `row` of `values`, the columns of the key.
 pub(super) struct Twice {
     pub values: Vec<ArrayRef>,
     pub row: usize,
@@ -36,7 +36,7 @@ enum NewKeys {
 }
 
 impl Key {
-    /// The key that `constraint` is, of a table with this schema; `None`: it is none.
+    /// The key of `constraint` for a table with this schema; `None` for other constraints.
     pub fn of(constraint: &Constraint, schema: &SchemaRef) -> Result<Option<Self>> {
         let Some(columns) = constraint.key() else { return Ok(None) };
         let narrow = match columns {
@@ -64,10 +64,10 @@ impl Key {
         }
     }
 
-    /// Adds the keys of new rows, given by the columns of the key.
+    /// Adds the keys of new rows, given as the columns of the key.
     ///
     /// # Errors
-    /// [`FormatError::Constraint`]: two of them have one key. It may also be found by [`Key::finish`].
+    /// [`FormatError::Constraint`] for duplicates, which may also be detected by [`Key::finish`].
     pub fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let twice = match &mut self.new {
             NewKeys::Narrow(narrow) => narrow.add(&columns[0]).map(|()| None)?,
@@ -76,7 +76,7 @@ impl Key {
         twice.map_or(Ok(()), |twice| Err(self.violated(&twice)))
     }
 
-    /// Takes changes of rows: keys that go, and new ones.
+    /// Adds changes of rows: removed and new keys.
     pub fn change(&mut self, changes: &Changes) -> Result<()> {
         for segment in changes.segments() {
             if let Some(freed) = changes.freed(segment, &self.columns) {
@@ -89,10 +89,10 @@ impl Key {
         Ok(())
     }
 
-    /// Looks for keys that two rows have, of the new rows and those of `base` that keep theirs.
+    /// Checks for duplicates among the new rows and the rows of `base` that keep their keys.
     ///
     /// # Errors
-    /// [`FormatError::Constraint`] names one; those of reading.
+    /// [`FormatError::Constraint`] for a duplicate; errors of reading.
     pub fn finish(&mut self, base: Option<&TableSnapshot>) -> Result<()> {
         if let NewKeys::Narrow(narrow) = &mut self.new
             && let Some(twice) = narrow.sort()

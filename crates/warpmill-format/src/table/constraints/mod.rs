@@ -1,5 +1,5 @@
-//! Conditions that the rows of a table fulfil: primary keys, unique keys and CHECK conditions. They are part of each version, and every
-//! writer of rows goes through a [`guard::Guard`], under the table's lock, before the version is committed.
+//! Constraints of tables: primary keys, unique keys and CHECK conditions. They are part of each version, and every writer checks rows with a
+//! [`guard::Guard`], under the table's lock, before the version is committed.
 
 pub(super) mod guard;
 mod keys;
@@ -16,18 +16,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Result, enums};
 
-/// Constraints of one table.
+/// Largest number of constraints of a table.
 const MOST: usize = 1000;
-/// Bytes of the text of a CHECK condition, and of the name of an index.
+/// Largest size in bytes of the text of a CHECK condition, and of the name of an index.
 const MOST_TEXT: usize = 1 << 16;
 
-/// A condition that the rows of a table fulfil. Columns are positions in the schema.
+/// A constraint on the rows of a table. Columns are given by position in the schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Constraint {
-    /// No two rows have the same values in these columns, which are NOT NULL.
+    /// These columns are NOT NULL and have distinct values in all rows.
     PrimaryKey(Vec<usize>),
-    /// No two rows without NULL in these columns have the same values there.
+    /// These columns have distinct values in all rows without NULL in them.
     Unique {
         /// The columns.
         columns: Vec<usize>,
@@ -54,30 +54,30 @@ impl Constraint {
     }
 }
 
-/// Evaluates the CHECK conditions of a table, which the format knows as texts only.
+/// Evaluates the CHECK conditions of a table, which the format stores as texts.
 pub trait RowCheck: Send + Sync {
     /// The columns that conditions read, ascending.
     fn columns(&self) -> &[usize];
 
-    /// Looks at `rows` rows, given by these columns.
+    /// Checks `rows` rows, given as columns.
     ///
     /// # Errors
-    /// [`FormatError::Constraint`](crate::FormatError::Constraint) where a condition is false of a row, or cannot be evaluated.
+    /// [`FormatError::Constraint`](crate::FormatError::Constraint) if a condition is false for a row, or cannot be evaluated.
     fn check(&self, columns: &[ArrayRef], rows: usize) -> Result<()>;
 }
 
-/// The evaluation of a table's CHECK conditions, where somebody has provided it.
+/// The evaluator of a table's CHECK conditions, if set.
 pub(super) type Rows = Option<Arc<dyn RowCheck>>;
 
-/// Whether columns of a type can be part of a key: not those of nested values and intervals.
+/// Whether columns of a type can be part of a key: not nested values and intervals.
 pub fn is_key_type(data_type: &DataType) -> bool {
     enums::is_enum(data_type) || !data_type.is_nested() && !matches!(data_type, DataType::Interval(_))
 }
 
-/// Whether a table of this schema can have these constraints.
+/// Checks that a table with this schema can have these constraints.
 ///
 /// # Errors
-/// The misfit, in words.
+/// A description of the problem.
 pub(super) fn check(constraints: &[Constraint], schema: &Schema) -> Result<(), String> {
     if constraints.len() > MOST {
         return Err(format!("{} constraints, where a table has at most {MOST}", constraints.len()));

@@ -1,4 +1,4 @@
-//! Keys of one column of integers, or of what is stored as such: numbers in 64 bits, sorted when all are there.
+//! Keys of a single integer-like column: numbers of 64 bits, sorted when complete.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::places::Place;
 use crate::table::TableSnapshot;
 use crate::{Bitmap, ColumnStats, Result, StatValue};
 
-/// New keys of so many rows or fewer are searched for each row of a row segment; more are merged with its sorted keys.
+/// Up to this number of new keys, each row of a row segment is looked up in them; more are merged with its sorted keys.
 const FEW: usize = 4096;
-/// New keys of so many rows or fewer are searched in zones that admit them.
+/// Up to this number of new keys, only zones that admit them are searched.
 const VERY_FEW: usize = 64;
 
 /// The keys of new rows.
@@ -28,7 +28,7 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
-    /// None yet, of a column of this type; `None`: its keys are of another kind.
+    /// No keys yet, for a column of this type; `None` for types of another kind.
     pub fn of(data_type: &DataType) -> Option<Self> {
         let temporal = matches!(
             data_type,
@@ -48,7 +48,7 @@ impl Narrow {
         self.ranks.capacity() * size_of::<i64>()
     }
 
-    /// Adds the keys of rows; those with NULL have none.
+    /// Adds the keys of rows; rows with NULL have none.
     pub fn add(&mut self, array: &ArrayRef) -> Result<()> {
         let ranks = ranks(array)?;
         let first = self.ranks.len();
@@ -71,7 +71,7 @@ impl Narrow {
         twice.map(|rank| self.value(rank))
     }
 
-    /// A key that rows of `base` have as well, but for those whose keys are `freed`. The keys are sorted.
+    /// Finds a key that a row of `base` also has, ignoring rows whose keys are `freed`. The keys must be sorted.
     pub fn look_up(&self, base: &TableSnapshot, column: usize, freed: &Freed) -> Result<Option<Twice>> {
         if self.ranks.is_empty() {
             return Ok(None);
@@ -83,7 +83,7 @@ impl Narrow {
         Ok(found.transpose()?.map(|rank| self.value(rank)))
     }
 
-    /// A key that rows of one row segment have as well, but for those whose keys are `freed`.
+    /// Finds a key that a row of one row segment also has, ignoring rows whose keys are `freed`.
     fn look_up_in(&self, place: Place<'_>, freed: Option<&Bitmap>) -> Result<Option<i64>> {
         let Place { base, segment, column } = place;
         let Some((least, greatest)) = self.bounds(base.segment_stats(segment, column)) else { return Ok(None) };
@@ -113,7 +113,7 @@ impl Narrow {
         Ok(first_common(wanted, &there))
     }
 
-    /// The least and the greatest rank that a row segment may have; `None`: it has none.
+    /// Bounds of the ranks in a row segment; `None` if it has no values.
     fn bounds(&self, stats: &ColumnStats) -> Option<(i64, i64)> {
         if stats.nulls == stats.rows {
             return None;
@@ -126,7 +126,7 @@ impl Narrow {
         Some((rank(&stats.min, i64::MIN), rank(&stats.max, i64::MAX)))
     }
 
-    /// The key that has this rank, as an array.
+    /// The key with this rank, as an array.
     fn value(&self, rank: i64) -> Twice {
         let number: ArrayRef = match self.data_type {
             DataType::UInt64 => Arc::new(UInt64Array::from(vec![rank as u64 ^ 1 << 63])),
@@ -169,7 +169,7 @@ fn first_common(a: &[i64], b: &[i64]) -> Option<i64> {
     None
 }
 
-/// The least and the greatest of values of such a type, without NULL.
+/// The least and the greatest of values of such a type, ignoring NULLs.
 pub(super) fn bounds(array: &ArrayRef) -> Result<Option<(StatValue, StatValue)>> {
     let ranks = ranks(array)?;
     let shift = if *array.data_type() == DataType::UInt64 { 1 << 63 } else { 0 };

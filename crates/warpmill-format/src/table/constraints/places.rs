@@ -1,4 +1,4 @@
-//! The search of a row segment for few values: zones that admit them, and in these the values as they are stored.
+//! Searches a row segment for few values: first for zones that admit them, then for the stored values in these.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// One of `numbers`, ascending, that a row which is `kept` has, in a column of integers of 64 bits or less, but for UInt64.
+    /// Finds one of `numbers` (ascending) in a row that is `kept`, in a column of integers of 64 bits or less, except UInt64.
     pub fn find_number(self, numbers: &[i64], kept: impl Fn(usize) -> bool + Sync) -> Result<Option<i64>> {
         let ranges: Vec<(i128, i128)> = numbers.iter().map(|&number| (number.into(), number.into())).collect();
         let hashes: Vec<u64> = ranges.iter().map(|range| integer_hash(range.0)).collect();
@@ -59,13 +59,13 @@ impl Place<'_> {
         }))
     }
 
-    /// The first rows of the vectors in which a value of `ranges`, ascending and apart, may be, which have `hashes` where each is one value.
+    /// The first rows of the vectors that may contain a value of `ranges` (ascending and disjoint); `hashes` are given if each is a single value.
     fn vectors(self, ranges: &[(i128, i128)], hashes: Option<&[u64]>) -> Result<Vec<usize>> {
         let rows = self.admitted(ranges, hashes)?;
         Ok(rows.into_iter().flat_map(|rows| rows.step_by(VECTOR_ROWS)).collect())
     }
 
-    /// The rows of zones that admit one of these values; all, where there are no zones.
+    /// The rows of zones that admit one of these values; all rows without zones.
     fn admitted(self, ranges: &[(i128, i128)], hashes: Option<&[u64]>) -> Result<Vec<Range<usize>>> {
         let Self { base, segment, column } = self;
         let rows = base.segment_rows(segment);

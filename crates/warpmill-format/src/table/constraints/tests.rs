@@ -16,7 +16,7 @@ use crate::table::manifest::Manifest;
 use crate::table::tests::{fresh, schema_of, small};
 use crate::table::{Changes, Table, WriteOptions};
 
-/// Numbers at random, the same in every run.
+/// Deterministic pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -30,7 +30,7 @@ fn unique(columns: &[usize]) -> Constraint {
     Constraint::Unique { columns: columns.to_vec(), index: None }
 }
 
-/// A table in memory with a column `k` of these values' type, unique.
+/// A table in memory with a unique column `k` of the array's type.
 fn table_of(array: &ArrayRef) -> Arc<Table> {
     let schema = schema_of(&[("k", array.data_type().clone())]);
     let table = Table::in_memory(schema);
@@ -107,7 +107,7 @@ fn nulls_are_in_conflict_with_none() {
     assert!(text(append(&table, vec![nulls])).contains("k: 1"));
 }
 
-/// Rows of the columns `a` (integers) and `b` (texts), of few different values.
+/// Rows with columns `a` (integers) and `b` (texts) that have few distinct values.
 fn random_rows(random: &mut Random, count: usize, values: u64) -> RecordBatch {
     let mut value = || (random.below(10) > 0).then(|| random.below(values) as i64);
     let a: Vec<Option<i64>> = (0..count).map(|_| value()).collect();
@@ -145,7 +145,7 @@ fn random_writes_are_as_a_naive_look_says() {
                 let base = table.snapshot().unwrap();
                 let mut writer = table.append(small()).unwrap();
                 let mut next = rows.clone();
-                // Some rows go, and some get other values of one column.
+                // Some rows are deleted, and some are updated in one column.
                 let changed = random.below(2) as usize;
                 let mut changes = Changes::new(&base, vec![changed]);
                 let new = random_rows(&mut random, 8, values);
@@ -223,7 +223,7 @@ fn keys_are_kept_and_looked_after_when_the_table_is_opened_again() {
     let other = Table::open(&path).unwrap();
     let key = "Duplicate key \"a: 2\" violates primary key constraint.";
     assert_eq!(text(append(&other, vec![numbers(vec![Some(3), Some(2)]), words(2)])), key);
-    // Rows that replace all others are looked at, too; another table of that name has no keys.
+    // Rows that replace all others are checked, too; another table of that name has no keys.
     let base = other.snapshot().unwrap();
     let mut writer = other.replace_rows(&base, small()).unwrap();
     writer
@@ -291,7 +291,7 @@ fn conditions_are_asked_of_new_rows_and_new_values() {
     writer.declare(vec![Constraint::Check("b >= 0".into())]).unwrap();
     writer.commit().unwrap();
     let numbers = |values: &[i64]| -> ArrayRef { Arc::new(Int64Array::from(values.to_vec())) };
-    // Nobody evaluates them.
+    // Without an evaluator.
     assert!(matches!(append(&table, vec![numbers(&[1]), numbers(&[1])]), Err(FormatError::Catalog(_))));
     let base = table.snapshot().unwrap();
     let batch =

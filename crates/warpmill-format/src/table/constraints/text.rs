@@ -1,4 +1,4 @@
-//! Keys in the words of errors, as DuckDB writes them.
+//! Texts of keys for errors, in DuckDB's format.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Schema, TimeUnit, UInt32Type};
@@ -19,7 +19,7 @@ pub(super) fn key(schema: &Schema, columns: &[usize], values: &[ArrayRef], row: 
     columns.iter().zip(values).map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// The member of an ENUM at the position that `row` of `positions` has.
+/// The ENUM member at the position in row `row` of `positions`.
 fn member(members: &[String], positions: &ArrayRef, row: usize) -> String {
     let position = positions.as_primitive::<UInt32Type>().value(row);
     members.get(position as usize).cloned().unwrap_or_else(|| position.to_string())
@@ -57,7 +57,7 @@ fn shown(array: &dyn Array, row: usize, moment: &'static str) -> String {
     }
 }
 
-/// Bytes as text: those that are no printable ASCII, in hexadecimal.
+/// Bytes as text: non-printable and non-ASCII bytes in hexadecimal.
 fn bytes(value: &[u8]) -> String {
     let part = |&byte: &u8| match byte {
         b' '..=b'~' if byte != b'\\' => char::from(byte).to_string(),

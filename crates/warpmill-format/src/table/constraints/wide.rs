@@ -16,7 +16,7 @@ use super::places::Place;
 use crate::table::TableSnapshot;
 use crate::{Bitmap, Result, StatValue, enums};
 
-/// New keys of so many rows or fewer are first compared with the first column of a row segment as they are.
+/// Up to this number of new keys are first compared with the first column of a row segment without decoding it.
 const FEW: usize = 8;
 
 /// The keys of new rows.
@@ -24,14 +24,14 @@ pub(super) struct Wide {
     converter: RowConverter,
     rows: Rows,
     places: HashTable<usize>,
-    /// By column, the least and the greatest value; `None`: not known.
+    /// By column, the least and the greatest value; `None` if unknown.
     bounds: Vec<Option<(StatValue, StatValue)>>,
     /// The values of the first column, as long as there are few.
     few: Option<Vec<ArrayRef>>,
 }
 
 impl Wide {
-    /// None yet, of these columns.
+    /// No keys yet, for these columns.
     pub fn new(schema: &Schema, columns: &[usize]) -> Result<Self> {
         let field = |column: &usize| match schema.field(*column).data_type() {
             ty if enums::is_enum(ty) => SortField::new(DataType::UInt32),
@@ -48,7 +48,7 @@ impl Wide {
         self.rows.size() + self.places.capacity() * (size_of::<usize>() + 1)
     }
 
-    /// Adds the keys of rows; those with NULL have none. Gives a key that two rows have.
+    /// Adds the keys of rows; rows with NULL have none. Returns a duplicate key, if any.
     pub fn add(&mut self, columns: &[ArrayRef]) -> Result<Option<Twice>> {
         let columns = without_nulls(columns, None)?;
         let rows = columns[0].len();
@@ -93,7 +93,7 @@ impl Wide {
         Ok(())
     }
 
-    /// A key that rows of `base` have as well in `columns`, but for those whose keys are `freed`.
+    /// Finds a key that a row of `base` also has in `columns`, ignoring rows whose keys are `freed`.
     pub fn look_up(&self, base: &TableSnapshot, columns: &[usize], freed: &Freed) -> Result<Option<Twice>> {
         if self.rows.num_rows() == 0 {
             return Ok(None);
@@ -112,15 +112,15 @@ impl Wide {
         found.transpose()
     }
 
-    /// The values of the first column, where they are few.
+    /// The values of the first column, if they are few.
     fn first_values(&self) -> Result<Option<ArrayRef>> {
         let Some(few) = &self.few else { return Ok(None) };
         let parts: Vec<&dyn Array> = few.iter().map(|part| &**part).collect();
         Ok(Some(concat(&parts)?))
     }
 
-    /// A key that rows of one row segment have as well, but for those whose keys are `freed`. `first` is the first column of the key, `others` are
-    /// the others, `few` the new values of the first, where they are few.
+    /// Finds a key that a row of one row segment also has, ignoring rows whose keys are `freed`. `first` is the first column of the key, `others` are
+    /// the others, `few` the new values of the first, if they are few.
     fn look_up_in(
         &self,
         first: Place<'_>,
@@ -182,7 +182,7 @@ impl Wide {
     }
 }
 
-/// The rows in which no column is NULL, and that are `kept`, in their normal form.
+/// The `kept` rows without NULL in any column, in normal form.
 fn without_nulls(columns: &[ArrayRef], kept: Option<BooleanArray>) -> Result<Vec<ArrayRef>> {
     let columns: Vec<ArrayRef> = columns.iter().map(normal).collect();
     let mut kept = kept;
@@ -201,7 +201,7 @@ fn without_nulls(columns: &[ArrayRef], kept: Option<BooleanArray>) -> Result<Vec
     }
 }
 
-/// Floats that are equal in SQL with the same bits: one zero, one NaN; values of ENUMs as their positions. Others as they are.
+/// Normalizes floats so that values equal in SQL have equal bits (one zero, one NaN), and ENUMs to positions. Other values are unchanged.
 fn normal(array: &ArrayRef) -> ArrayRef {
     if let Some(positions) = enums::positions(array) {
         return Arc::new(positions);
@@ -233,7 +233,7 @@ fn equal_to_any(column: &ArrayRef, values: &ArrayRef) -> Result<BooleanArray> {
     })
 }
 
-/// The least and the greatest of values without NULL; `None` where statistics have none to compare with.
+/// The least and the greatest of values without NULL; `None` for types without bounds in statistics.
 fn bounds(array: &ArrayRef) -> Result<Option<(StatValue, StatValue)>> {
     let of_strings = || {
         let strings = array.as_string::<i32>();

@@ -1,9 +1,9 @@
-//! Rows that go and rows that get other values, in memory and on disk, beside a list of what should be there.
+//! Deletions and updates of rows, in memory and on disk, compared with a list of the expected rows.
 
 use super::*;
 use crate::pruning::{Metadata, of_segment};
 
-/// A small generator of numbers: the same ones each time.
+/// A small deterministic generator of numbers.
 pub(super) struct Draw(pub(super) u64);
 
 impl Draw {
@@ -17,7 +17,7 @@ fn options(metadata: Metadata) -> WriteOptions {
     WriteOptions { metadata, zone_rows: 1024, segment_rows: 2048, ..small() }
 }
 
-/// Each row as the number that it is made of: `rows(number, 1)`.
+/// Asserts rows given by the numbers from which they are made: `rows(number, 1)`.
 fn assert_rows(snapshot: &TableSnapshot, numbers: &[usize], names: &[usize]) {
     snapshot.verify().unwrap();
     assert_eq!(snapshot.num_rows(), numbers.len() as u64);
@@ -32,7 +32,7 @@ fn assert_rows(snapshot: &TableSnapshot, numbers: &[usize], names: &[usize]) {
     assert_zones(snapshot);
 }
 
-/// The metadata is that of the values: as if it were made of them now.
+/// Asserts that the metadata match the values, as if computed now.
 fn assert_zones(snapshot: &TableSnapshot) {
     for map in snapshot.zone_maps() {
         for c in 0..snapshot.schema().fields().len() {
@@ -72,7 +72,7 @@ fn strike(table: &Arc<Table>, metadata: Metadata, seed: u64) {
         let one = draw.below(2) == 0;
         let all: Vec<usize> = (0..base.schema().fields().len()).collect();
         let mut changes = Changes::new(&base, if one { vec![name] } else { all.clone() });
-        // A part of the table, so that row segments stay.
+        // A part of the table, so that some row segments stay unchanged.
         let (from, to) = (draw.below(numbers.len() as u64) as usize, numbers.len());
         let to = (from + 1 + draw.below(4000) as usize).min(to);
         let fresh = 20_000 + 5000 * step;
@@ -106,7 +106,7 @@ fn strike(table: &Arc<Table>, metadata: Metadata, seed: u64) {
         }
         let committed = writer.commit().unwrap();
         assert_rows(&committed, &numbers, &names);
-        // Readers of the version before see what they saw.
+        // Readers of the version before are not affected.
         base.verify().unwrap();
         if let Some(path) = table.path() {
             assert_rows(&Table::open(path).unwrap().snapshot().unwrap(), &numbers, &names);
@@ -183,7 +183,7 @@ fn versions_that_are_kept_can_be_read() {
     assert_eq!(counts, [None, None, None, None, Some(40), Some(50), Some(60), None]);
     assert!(table.snapshot_at(2).unwrap_err().to_string().contains("5, 6, 7"));
     table.snapshot_at(5).unwrap().verify().unwrap();
-    // Who keeps one has one, and the one before until the next write.
+    // Keeping one version means one, and the one before until the next write.
     let mut writer = table.append(small()).unwrap();
     writer.write(&rows(0, 1)).unwrap();
     writer.commit().unwrap();

@@ -40,13 +40,13 @@ fn every_codec_holds_every_type() {
             read.verify().unwrap();
             let found = chunks(&read);
             assert_eq!(found.values().sum::<usize>(), 12 * count.div_ceil(1024));
-            // Not all are worth it: constants, sequences.
+            // Not all chunks are worth compressing: constants, sequences.
             let of = |codec: Codec| found.get(&codec).copied().unwrap_or(0);
             assert!(count < 1024 || of(codec) > of(Codec::None) / 2, "{found:?}");
             let (light, stored): (u64, u64) =
                 read.columns().iter().fold((0, 0), |(l, s), c| (l + c.light_bytes, s + c.stats.stored_bytes));
             assert!(stored < light || count <= 1, "{stored} of {light}");
-            // More strings: earlier codes are translated, behind the codec as well.
+            // More strings: earlier codes are translated, compressed ones as well.
             let mut writer = Table::open(&path).unwrap().append(small()).unwrap();
             let more = super::golden::appended();
             writer.write(&more).unwrap();
@@ -89,7 +89,7 @@ fn compressed_chunks_are_aligned_for_direct_io() {
 fn columns_keep_their_codec_until_told_otherwise() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
-    // No rows yet: the choice is all there is.
+    // No rows yet: only the choice is stored.
     build(&path, &rows(0, 0), through(Codec::Snappy));
     let table = Table::open(&path).unwrap();
     let fixed = Some(ColumnChoice::Fixed(CodecConfig::new(Codec::Snappy).with_block_bytes(4096)));
@@ -102,9 +102,9 @@ fn columns_keep_their_codec_until_told_otherwise() {
     assert_eq!(one.parts().codecs, [fixed; 12]);
     let snappy = chunks(&one)[&Codec::Snappy];
     assert!(snappy >= 6);
-    // Told otherwise; then that is kept.
+    // Another codec by option; then that is kept.
     let two = append(1024, through(Codec::Zstd));
-    // (Notes, too many by now for a dictionary, are written anew.)
+    // (Notes, with too many strings for a dictionary by now, are rewritten.)
     assert_eq!((chunks(&two)[&Codec::Snappy], chunks(&two)[&Codec::Zstd] >= 6), (snappy - 1, true));
     let three = append(2048, small());
     assert!(chunks(&three)[&Codec::Zstd] > chunks(&two)[&Codec::Zstd] + 6);
@@ -115,7 +115,7 @@ fn columns_keep_their_codec_until_told_otherwise() {
     assert!(chunks(&writer.commit().unwrap())[&Codec::Zstd] >= 6);
     let four = append(0, through(Codec::None));
     assert!(four.parts().codecs.is_empty());
-    // Nothing is left of codecs: the table is of version 1 again.
+    // No codec is left: the table has version 1 again.
     let mut writer = table.replace(rows(0, 0).schema(), small()).unwrap();
     writer.write(&rows(0, 10)).unwrap();
     let five = writer.commit().unwrap();
@@ -148,11 +148,11 @@ fn samples_choose_per_column() {
         assert!(!compressed(0), "noise: {:?}", columns[0].codecs);
         assert!(compressed(1) && compressed(2), "{objective:?}: {:?} {:?}", columns[1].codecs, columns[2].codecs);
         assert!(columns[1].stats.stored_bytes * 2 < columns[1].light_bytes);
-        // The codec that was chosen is kept; none was for noise.
+        // The chosen codec is kept; none was chosen for noise.
         assert!(snapshot.parts().codecs[0].is_none());
         assert!(matches!(snapshot.parts().codecs[1], Some(ColumnChoice::Fixed(_))));
     }
-    // Where storage is as fast as memory, decompressing only costs.
+    // If storage is as fast as memory, decompression only costs.
     let machine = crate::codec::Machine { storage_bandwidth: 1e12, workers: 2, query_rate: 2e9 };
     let codec = CodecOptions { choice: CodecChoice::Auto, machine, ..CodecOptions::default() };
     let snapshot = build(&dir.path().join("n"), &batch, WriteOptions { codec: Some(codec), ..small() });
@@ -170,7 +170,7 @@ fn samples_choose_per_column() {
 #[test]
 fn plain_values_are_compressed_where_that_is_smaller() {
     let dir = tempfile::tempdir().unwrap();
-    // 1000 numbers of 20 bits, again and again: packed, no vector of 1024 begins as another one.
+    // 1000 numbers of 20 bits, repeated: packed, no two vectors of 1024 begin alike.
     let numbers: Vec<Option<i64>> =
         (0..1000i64).map(|i| (i % 7 != 3).then_some(i.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64) >> 44)).collect();
     let column: ArrayRef = Arc::new(Int64Array::from_iter((0..300_000).map(|i| numbers[i % 1000])));
@@ -209,7 +209,7 @@ fn options_that_cannot_be_are_refused_before_anything_is_written() {
 
 const DATA: &str = "0000000000000001-0000.data";
 
-/// Row segment, column and rows of a chunk, its offset and its length in the data file, and what errors call it.
+/// A chunk: row segment, column, rows, offset and length in the data file, and its name in errors.
 type ChunkPlace = (usize, usize, usize, u64, u64, String);
 
 /// A table of compressed chunks, and where they are.
@@ -251,7 +251,7 @@ fn a_flipped_bit_is_found_in_every_compressed_chunk() {
     }
 }
 
-/// Rewrites the manifest as `change` says, with a checksum that fits.
+/// Rewrites the manifest by `change`, with a valid checksum.
 fn forge(path: &Path, change: impl FnOnce(&mut manifest::Manifest)) {
     let file = path.join("0000000000000001.manifest");
     let mut manifest = manifest::Manifest::from_bytes(&std::fs::read(&file).unwrap(), &file).unwrap();
@@ -281,7 +281,7 @@ fn lies_with_fitting_checksums_are_errors_that_name_file_and_chunk() {
         let mut data = std::fs::read(&file).unwrap();
         let mut blob = data[*offset as usize..(offset + bytes) as usize].to_vec();
         change(&mut blob);
-        // The forged chunk goes to the end of the file.
+        // The forged chunk is appended to the file.
         let at = data.len().next_multiple_of(4096);
         data.resize(at, 0);
         data.extend_from_slice(&blob);
@@ -297,7 +297,7 @@ fn lies_with_fitting_checksums_are_errors_that_name_file_and_chunk() {
                 assert!(path.ends_with(DATA) && segment.as_ref() == Some(name), "{what}: {segment:?}");
                 assert!(detail.contains(expected), "{what}: {detail}");
             }
-            // A changed byte inside a block that the codec does not notice: other strings, as many.
+            // A changed byte inside a block that the codec does not detect: other strings, but as many.
             Ok(segment) => assert!(what == "content" && segment.rows() == *rows, "{what}"),
             Err(error) => panic!("{what}: {error}"),
         }
@@ -365,7 +365,7 @@ fn compressed_chunks_have_the_zones_of_their_values() {
         let options = WriteOptions { segment_rows: 3072, zone_rows: 1024, metadata: Metadata::All, ..options };
         let path = dir.path().join(name);
         build(&path, &rows(0, 5000), options.clone());
-        // Appended rows get the codecs of the columns, and zones of their own.
+        // Appended rows get the columns' codecs, and separate zones.
         let mut writer = Table::open(&path).unwrap().append(WriteOptions { codec: None, ..options }).unwrap();
         writer.write(&rows(5000, 2000)).unwrap();
         writer.commit().unwrap();
@@ -396,14 +396,14 @@ fn compressed_chunks_have_the_zones_of_their_values() {
     }
 }
 
-/// The codecs of the first tables of version 2; others came later.
+/// The codecs of the first tables of version 2; others were added later.
 pub(super) const GOLDEN: [Codec; 4] = [Codec::Lz4, Codec::Snappy, Codec::Zstd, Codec::Deflate];
 
 fn golden_v2() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2")
 }
 
-/// One append per codec, then one without: what compressors write may change with their libraries, what they read may not.
+/// One append per codec, then one without: compressors' output may change with their libraries, decompression may not.
 #[test]
 fn version_2_is_read() {
     let batches: Vec<RecordBatch> = (0..5).map(|i| rows(600 * i, 600).project(&[3, 6, 9, 10]).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Damaged files give errors that name what is damaged, never wrong rows.
+//! Damaged files cause errors that name the damage, never wrong rows.
 
 use super::*;
 use crate::{Codec, CodecOptions};
@@ -80,7 +80,7 @@ fn a_damaged_manifest_is_rejected() {
     assert!(error.contains("format version 6, this build reads 5"), "{error}");
 }
 
-/// Every column of every segment, as the other way of access gives it, too.
+/// Compares every column of every segment with that of the other access method.
 fn same_rows(one: &TableSnapshot, other: &TableSnapshot) {
     for (s, c) in (0..one.num_segments()).flat_map(|s| (0..one.schema().fields().len()).map(move |c| (s, c))) {
         let (one, other) = (one.segment(s, c).unwrap(), other.segment(s, c).unwrap());
@@ -100,13 +100,13 @@ fn files_are_mapped_or_read() {
         let (mapped, table) = (fresh(&path), Table::open_as(&path, FileAccess::Read).unwrap());
         let read = table.snapshot().unwrap();
         same_rows(&mapped, &read);
-        // What somebody holds is there once, and gone afterwards.
+        // A segment in use exists once, and is freed afterwards.
         let held = read.segment(0, 0).unwrap();
         assert!(Arc::ptr_eq(&held, &read.segment(0, 0).unwrap()) && read.segment_memory(0, 0) > 0);
         let known = Arc::downgrade(&held);
         drop(held);
         assert!(known.upgrade().is_none());
-        // It is written as any other, and one handle can do both, one after the other.
+        // Writing does not depend on the access method, and one handle can use both in turn.
         let mut writer = table.append(options).unwrap();
         writer.write(&rows(2000, 1500)).unwrap();
         writer.commit().unwrap();
@@ -134,7 +134,7 @@ fn a_file_that_is_read_may_be_cut_off() {
     let error = snapshot.segment(0, 0).unwrap_err();
     assert!(matches!(&error, FormatError::Corrupt { segment: Some(_), .. }), "{error}");
     assert!(error.to_string().contains("cut off while it was open"), "{error}");
-    // What has been read stays what it was.
+    // Data that have been read do not change.
     assert!(held.as_bytes()[..] == before[..]);
     assert!(snapshot.check_files().unwrap_err().to_string().contains("changed while it was open"));
 }

@@ -1,19 +1,19 @@
-//! A fault at every single operation of every kind of commit leaves exactly the old or exactly the new version.
+//! A fault at every operation of every kind of commit leaves exactly the old or exactly the new version.
 
 use super::faulty_fs::{Fault, FaultyFs};
 use super::*;
 
 const FAULTS: [Fault; 3] = [Fault::Error, Fault::PowerLoss { names: false }, Fault::PowerLoss { names: true }];
 
-/// Runs `write` on a copy of the same table with a fault at each operation in turn. `old` and `new` are the rows before and
-/// after; `old` is `None` where there is no table yet.
+/// Runs `write` on a copy of the same table with a fault at each operation in turn. `old` and `new` are the rows before and after; `old` is `None` if
+/// there is no table yet.
 fn strike_everywhere(
     prepare: impl Fn(&Path),
     write: impl Fn(Arc<FaultyFs>, &Path) -> Result<Arc<TableSnapshot>>,
     old: Option<Vec<RecordBatch>>,
     new: &[RecordBatch],
 ) {
-    // Quick runs, as CI's, strike at each third operation, of each fault at others.
+    // Quick runs, as in CI, inject a fault at each third operation, with different operations for each fault.
     let step = if std::env::var_os("WARPMILL_QUICK").is_some() { FAULTS.len() } else { 1 };
     for (first, fault) in FAULTS.into_iter().enumerate() {
         let mut at = if step > 1 { first } else { 0 };
@@ -47,7 +47,7 @@ fn strike_everywhere(
                         None => panic!("{context}: a table of {} rows", found.num_rows()),
                     }
                     found.verify().unwrap();
-                    // The next writer works, whatever was left behind.
+                    // The next writer works whatever was left behind.
                     let mut next = table.append(small()).unwrap();
                     next.write(&rows_of_no_version()).unwrap();
                     assert_eq!(next.commit().unwrap().num_rows(), found.num_rows() + 10, "{context}");

@@ -12,14 +12,14 @@ use super::fs::{FileSystem, OutputFile, SystemFs};
 /// The fault at the operation chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It fails; later ones work.
+    /// The operation fails; later ones work.
     Error,
-    /// It is done by half and power goes; nothing later happens. What was not synced is lost: file contents only, or names
-    /// (files made, renamed and removed) as well.
+    /// The operation is done by half and power fails; later ones have no effect. Unsynced data are lost: file contents only, or also names (files
+    /// created, renamed and removed).
     PowerLoss { names: bool },
 }
 
-/// Counts operations; the `at`-th (from 0) is struck by the fault.
+/// Counts operations; the fault strikes number `at` (from 0).
 #[derive(Debug)]
 pub(crate) struct FaultyFs {
     fault: Fault,
@@ -33,7 +33,7 @@ pub(crate) struct FaultyFs {
 struct State {
     done: usize,
     dead: bool,
-    /// Bytes of each file written here that are durable.
+    /// Number of durable bytes of each file written here.
     synced: HashMap<PathBuf, u64>,
     /// Changes of names that are not durable, oldest first.
     names: Vec<NameChange>,
@@ -53,7 +53,7 @@ impl NameChange {
     }
 
     fn undo(self) {
-        // Something may be gone with its directory: then there is nothing to undo.
+        // The file may be gone with its directory: then nothing has to be undone.
         let _ = match self {
             Self::Made(path) if path.is_dir() => std::fs::remove_dir_all(path),
             Self::Made(path) => std::fs::remove_file(path),
@@ -74,7 +74,7 @@ impl FaultyFs {
         self.state.lock().done > self.at
     }
 
-    /// Loses what power loss loses. The process that used this file system is dead.
+    /// Loses what a power failure loses. The process that used this file system is dead.
     pub(crate) fn lose(&self) {
         let Fault::PowerLoss { names } = self.fault else { return };
         let state = std::mem::take(&mut *self.state.lock());
@@ -112,7 +112,7 @@ fn step(state: &Mutex<State>, fault: Fault, at: usize) -> io::Result<()> {
 }
 
 impl FileSystem for FaultyFs {
-    /// Small, so that every write has files that are made durable behind it.
+    /// Small, so that every write has files that are synced in the background.
     fn full_file_bytes(&self) -> u64 {
         8192
     }

@@ -1,5 +1,5 @@
-//! Format version 1 as committed: it must stay readable, with its chunks row segment by row segment as well as column by column, and be
-//! written again byte for byte in the latter order.
+//! Format version 1 as committed: it must stay readable, with its chunks in row segment order as well as in column order, and be rewritten byte for
+//! byte in the latter order.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn write(path: &Path, options: &WriteOptions) {
     writer.commit().unwrap();
 }
 
-/// Rows whose names are new, so that the first segments are read through a remap.
+/// Rows with new names, so that the first segments are read through a remap.
 pub(super) fn appended() -> RecordBatch {
     let batch = rows(7000, 50);
     let mut columns = batch.columns().to_vec();
@@ -37,7 +37,7 @@ fn files(path: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// A manifest as it was before tables had identities.
+/// A manifest without the identity, as in older builds.
 fn without_identity(path: &Path, bytes: &[u8]) -> Vec<u8> {
     let manifest = manifest::Manifest::from_bytes(bytes, path).unwrap();
     assert!(manifest.identity.is_some());
@@ -54,7 +54,7 @@ fn version_1_is_read() {
     }
 }
 
-/// Writes the golden table with all metadata for pruning, that of another table's attributes included.
+/// Options of the golden table with all pruning metadata, including attributes of another table.
 fn with_zones() -> WriteOptions {
     let table = Table::in_memory(rows(0, 0).schema());
     let mut writer = table.append(small()).unwrap();
@@ -99,7 +99,7 @@ fn version_1_is_written() {
     is_written("v1-by-column", |path| write(path, &small()));
 }
 
-/// Rows whose texts are stored in symbols.
+/// Rows whose texts are encoded as symbols.
 fn texts() -> RecordBatch {
     let words = ["carefully ", "final ", "deposits ", "naïve ", "дом ", "sleep ", "家"];
     let text =
@@ -169,7 +169,7 @@ fn version_5_is_written() {
     });
 }
 
-/// The files of the table in `path`, as far as they are the same whenever it is written.
+/// The files of the table in `path` whose content is deterministic.
 fn files_to_keep(path: &Path) -> Vec<(String, Vec<u8>)> {
     let keep = |(name, bytes): (String, Vec<u8>)| {
         let bytes = if name.ends_with(".manifest") { without_identity(&path.join(&name), &bytes) } else { bytes };

@@ -1,4 +1,4 @@
-//! Tables whose chunks are stored twice: as they are encoded, and through a codec.
+//! Tables whose chunks are stored twice: in their encoding, and compressed by a codec.
 
 use super::codec::GOLDEN;
 use super::*;
@@ -26,7 +26,7 @@ fn pairs(snapshot: &TableSnapshot) -> Vec<(usize, usize)> {
     all.filter(|&(s, c)| snapshot.has_light(s, c) && snapshot.stored(s, c).is_some()).collect()
 }
 
-/// Asserts that both forms of all chunks hold the same rows; gives how many have both.
+/// Asserts that both forms of all chunks contain the same rows. Returns the number of chunks with both.
 fn assert_same(snapshot: &TableSnapshot) -> usize {
     let pairs = pairs(snapshot);
     for &(s, c) in &pairs {
@@ -37,7 +37,7 @@ fn assert_same(snapshot: &TableSnapshot) -> usize {
     pairs.len()
 }
 
-/// Disks are asked for neighbours at once, and devices take them as they lie.
+/// Disks read neighbours with one request, and devices take them without a copy.
 #[test]
 fn chunks_of_a_column_lie_next_to_each_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ fn chunks_of_a_column_lie_next_to_each_other() {
     assert!(heavy_pairs > 100, "{heavy_pairs}");
 }
 
-/// However much of a column is written at once: dictionaries, those that grow, columns that get none in the end.
+/// For any extent: dictionaries, growing dictionaries, columns that get none in the end.
 #[test]
 fn extents_of_any_size_hold_the_same_rows() {
     for extent_bytes in [0, 2000, 20_000] {
@@ -79,7 +79,7 @@ fn extents_of_any_size_hold_the_same_rows() {
         read.verify().unwrap();
         assert_holds(&read, &[batch, more.clone(), rows(100, 5000), more, rows(100, 5000)]);
         assert!(assert_same(&read) > 100, "{extent_bytes}");
-        // A dictionary is given up: the column is written anew.
+        // A dictionary is given up: the column is rewritten.
         let values = |first: usize| -> Vec<String> { (0..70_000).map(|i| format!("{:x}", first + i)).collect() };
         let many = |first: usize, count: usize| {
             words(&values(first).iter().take(count).map(|s| Some(s.as_str())).collect::<Vec<_>>())
@@ -109,7 +109,7 @@ fn both_forms_hold_every_type() {
         assert_holds(&read, std::slice::from_ref(&batch));
         read.verify().unwrap();
         assert!(assert_same(&read) >= 18, "{codec}");
-        // Every chunk can be read without a codec, and is counted so; what is stored beside them is counted, too.
+        // Every chunk can be read without a codec, and is counted as such; the additional forms are counted, too.
         let light = build(&dir.path().join("l"), &batch, small());
         for (both, light) in read.columns().iter().zip(light.columns()) {
             assert_eq!((&both.stats, &both.codecs), (&light.stats, &light.codecs));
@@ -118,7 +118,7 @@ fn both_forms_hold_every_type() {
         }
         let heavy: u64 = read.columns().iter().map(|column| column.heavy_bytes).sum();
         assert_eq!(read.stored_bytes(), light.stored_bytes() + heavy);
-        // Appends keep both, and translate the codes of both.
+        // Appends keep both forms, and translate the codes of both.
         let mut writer = Table::open(&path).unwrap().append(small()).unwrap();
         let more = super::golden::appended();
         writer.write(&more).unwrap();
@@ -187,7 +187,7 @@ fn the_layout_of_a_compressed_segment_takes_few_blocks() {
     }
 }
 
-/// Rewrites the manifest as `change` says, with a checksum that fits.
+/// Rewrites the manifest by `change`, with a valid checksum.
 fn forge(path: &Path, change: impl FnOnce(&mut manifest::Manifest)) {
     let file = path.join("0000000000000001.manifest");
     let mut manifest = manifest::Manifest::from_bytes(&std::fs::read(&file).unwrap(), &file).unwrap();
@@ -211,7 +211,7 @@ fn damage_of_one_form_is_named_and_leaves_the_other() {
             std::fs::write(&file, &damaged).unwrap();
             let read = fresh(&path);
             let stored = read.stored(s, c).unwrap();
-            // The layout may not need what is damaged; reading the chunk does.
+            // The layout may not need the damaged part; reading the chunk does.
             let errors = [read.stored_parts(&stored, s, c).err(), stored.open().err(), read.verify().err()];
             assert!(errors[1].is_some() && errors[2].is_some());
             for error in errors.into_iter().flatten() {
@@ -322,7 +322,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2-both")
 }
 
-/// Both forms, one append per codec: what compressors write may change with their libraries, what they read may not.
+/// Both forms, one append per codec: compressors' output may change with their libraries, decompression may not.
 #[test]
 fn both_forms_of_version_2_are_read() {
     let batches: Vec<RecordBatch> = (0..4).map(|i| rows(600 * i, 600).project(&[3, 6, 9, 10]).unwrap()).collect();
@@ -344,7 +344,7 @@ fn both_forms_of_version_2_are_read() {
     snapshot.verify().unwrap();
     let manifest = std::fs::read_to_string(golden().join("0000000000000004.manifest")).unwrap();
     assert!(manifest.starts_with("warpmill-manifest 2 ") && manifest.contains("\"light\":true"));
-    // Readers that do not know the second form ignore it: all else is a table.
+    // Readers without support for the second form ignore it: the rest is a valid table.
     let body: serde_json::Value = serde_json::from_str(manifest.lines().nth(1).unwrap()).unwrap();
     let chunk = &body["segments"][0]["columns"][0];
     assert!(chunk.get("codec").is_none() && chunk["heavy"]["codec"]["name"] == "lz4");

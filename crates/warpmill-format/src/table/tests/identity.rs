@@ -1,4 +1,4 @@
-//! Tables that come and go under one name: nobody takes one for the other.
+//! Tables that are created and dropped under one name: no reader or writer confuses them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -80,7 +80,7 @@ fn a_writer_whose_table_has_gone_leaves_the_next_one_alone() {
     let (path, aside) = (dir.path().join("t"), dir.path().join("aside"));
     let mut late = build(&path, &[1]).append(small()).unwrap();
     late.write(&numbers(&[2])).unwrap();
-    // By hand, without a look at locks.
+    // By hand, without regard to locks.
     std::fs::rename(&path, &aside).unwrap();
     build(&path, &[3]);
     assert!(matches!(late.commit(), Err(FormatError::Replaced { .. })));
@@ -121,7 +121,7 @@ fn what_may_not_be_committed_leaves_nothing() {
         table.append(small()).unwrap().commit().unwrap();
     }
     let files = |path: &Path| std::fs::read_dir(path).unwrap().count();
-    // Lock, data, manifest and its mark, of two versions.
+    // Lock, data, manifest and its mark, for two versions.
     assert_eq!(files(&path), 6);
     let mut writer = Table::build(&new, numbers(&[]).schema(), small()).unwrap();
     writer.commit_only_if(|| false);
@@ -163,7 +163,7 @@ fn tables_that_come_and_go_are_never_damaged() {
                         None => Table::open(path).and_then(|table| table.snapshot()),
                     };
                     match snapshot {
-                        // All rows of a table are of one round.
+                        // All rows of a table are from one round.
                         Ok(snapshot) => assert!(found(&snapshot).windows(2).all(|two| two[0] == two[1])),
                         Err(FormatError::Catalog(_)) => {}
                         Err(error) => panic!("{error}"),

@@ -24,7 +24,7 @@ mod processes;
 mod transactions;
 mod writing;
 
-/// Tells how often an outcome came of a kind of attack, for the table of `python tests/attack`.
+/// Prints the number of outcomes of a kind of attack, for the table of `python tests/attack`.
 fn tally(category: &str, outcome: &str, times: usize) {
     println!("\nattack-tally\t{category}\t{outcome}\t{times}");
 }
@@ -86,7 +86,7 @@ fn values(segment: &Segment, snapshot: &TableSnapshot, column: usize) -> Vec<Opt
     text.into_iter().enumerate().map(|(row, text)| valid(row).then_some(text)).collect()
 }
 
-/// The rows of a column of a batch, as [`column`] gives them.
+/// The rows of a column of a batch, in the form of [`column`].
 pub(crate) fn expected(array: &ArrayRef) -> Vec<Option<String>> {
     use arrow::compute::cast;
     let array = match array.data_type() {
@@ -111,7 +111,7 @@ pub(crate) fn expected(array: &ArrayRef) -> Vec<Option<String>> {
     text.as_string::<i32>().iter().map(|v| v.map(str::to_owned)).collect()
 }
 
-/// A batch with a column of every kind; row `i` of it is a function of `first + i`.
+/// A batch with a column of every kind; row `i` is a function of `first + i`.
 pub(crate) fn rows(first: usize, count: usize) -> RecordBatch {
     let index = || first..first + count;
     let null = |i: &usize, every: usize| i % every == every - 1;
@@ -156,12 +156,12 @@ pub(crate) fn rows(first: usize, count: usize) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, a)| a).collect()).unwrap()
 }
 
-/// Small segments, so that few rows make several.
+/// Small segments, so that few rows fill several.
 pub(crate) fn small() -> WriteOptions {
     WriteOptions { segment_rows: 1024, threads: 2, ..WriteOptions::default() }
 }
 
-/// Asserts that the snapshot holds exactly the rows of `batches`.
+/// Asserts that the snapshot contains exactly the rows of `batches`.
 pub(crate) fn assert_holds(snapshot: &TableSnapshot, batches: &[RecordBatch]) {
     assert_eq!(snapshot.num_rows(), batches.iter().map(|b| b.num_rows() as u64).sum::<u64>());
     for c in 0..snapshot.schema().fields().len() {
@@ -170,7 +170,7 @@ pub(crate) fn assert_holds(snapshot: &TableSnapshot, batches: &[RecordBatch]) {
     }
 }
 
-/// A snapshot of the table in `path`, by a reader that knows nothing of it.
+/// A snapshot of the table in `path`, from a new reader.
 pub(crate) fn fresh(path: &Path) -> Arc<TableSnapshot> {
     Table::open(path).unwrap().snapshot().unwrap()
 }

@@ -1,5 +1,5 @@
-//! Mutated tables: whatever is changed in a file, a read gives the rows that were written, or an error; nothing panics, and nothing is
-//! allocated by what a file claims. `WARPMILL_MUTATIONS` says how many are tried (2000 unless it does), `WARPMILL_MUTATION_SEED` which.
+//! Mutated tables: with any change to a file, a read returns the rows that were written, or an error; nothing panics, and no memory is allocated by a
+//! file's claims alone. `WARPMILL_MUTATIONS` sets the number of mutations (default 2000), `WARPMILL_MUTATION_SEED` their seed.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use super::*;
 use crate::pruning::Metadata;
 use crate::{Codec, CodecOptions};
 
-/// Numbers at random, the same in every run.
+/// Deterministic pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -57,7 +57,7 @@ fn table() -> (tempfile::TempDir, PathBuf) {
 
 const MANIFEST: &str = "0000000000000002.manifest";
 
-/// All rows of the table in `path`, as text by column, or what is wrong.
+/// All rows of the table in `path`, as text by column, or the error.
 fn read(path: &Path) -> Result<Vec<Vec<Option<String>>>> {
     let snapshot = Table::open(path)?.snapshot()?;
     snapshot.verify()?;
@@ -65,7 +65,7 @@ fn read(path: &Path) -> Result<Vec<Vec<Option<String>>>> {
     Ok(columns.map(|c| column(&snapshot, c)).collect())
 }
 
-/// The outcomes of mutations, by the part that was mutated.
+/// Counts of mutations' outcomes, by the mutated part.
 #[derive(Default)]
 struct Outcomes {
     counts: BTreeMap<String, [usize; 5]>,
@@ -73,7 +73,7 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    /// Reads a mutated table, which has to have the `expected` rows, or to be an error.
+    /// Reads a mutated table, which must have the `expected` rows, or return an error.
     fn note(&mut self, kind: &str, path: &Path, expected: &[Vec<Option<String>>], context: &dyn Fn() -> String) {
         let outcome = match catch_unwind(AssertUnwindSafe(|| read(path))) {
             Ok(Ok(found)) if found == expected => 1,
@@ -159,8 +159,8 @@ fn body_of(manifest: &[u8]) -> Value {
     serde_json::from_slice(&manifest[start + 1..]).unwrap()
 }
 
-/// Members that make another sound table when they are changed by somebody who knows the checksum: which rows there are, and of which
-/// dictionary the codes of a chunk are.
+/// Members whose change, with a valid checksum, results in another valid table: the rows themselves, and the dictionary generation of a chunk's
+/// codes.
 fn is_content(at: &str) -> bool {
     let parts: Vec<&str> = at.split('/').skip(1).collect();
     matches!(parts[..], ["segments"] | ["segments", _] | ["segments", _, _, _, "generation"])
@@ -261,7 +261,7 @@ fn a_manifest_that_is_gone_is_missed() {
         assert!(matches!(error, FormatError::Corrupt { .. }) && text.contains(MANIFEST), "{text}");
     }
     assert!(Table::exists(&path).unwrap() && open.append(small()).is_err());
-    // Tables of earlier builds say nothing of what was committed.
+    // Tables of earlier builds have no commit marks.
     for version in [1, 2] {
         std::fs::remove_file(path.join(format!("{version:016}.committed"))).unwrap();
     }

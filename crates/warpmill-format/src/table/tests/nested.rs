@@ -1,4 +1,4 @@
-//! Columns of nested types: of random types and values, in memory and on disk, through every way of writing.
+//! Columns of nested types: random types and values, in memory and on disk, through every way of writing.
 
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::compute::{concat, take};
@@ -9,7 +9,7 @@ use super::*;
 use crate::codec::{Codec, CodecChoice, CodecOptions};
 use crate::segment::{SegmentBytes, is_nested};
 
-/// A random type that is stored as it is, of at most so many levels below it.
+/// A random storable type with at most `levels` levels of nesting.
 fn random_type(draw: &mut Draw, levels: u64) -> DataType {
     let field = |draw: &mut Draw, name: &str| Field::new(name, random_type(draw, levels.saturating_sub(1)), true);
     match draw.below(if levels == 0 { 8 } else { 13 }) {
@@ -34,13 +34,13 @@ fn random_type(draw: &mut Draw, levels: u64) -> DataType {
     }
 }
 
-/// A random validity of `rows` rows; `None` in a third of the cases: all are valid.
+/// A random validity of `rows` rows; `None` (all valid) in a third of the cases.
 fn random_nulls(draw: &mut Draw, rows: usize) -> Option<NullBuffer> {
     let one_in = [1, 2, 9][draw.below(3) as usize];
     (one_in > 1).then(|| NullBuffer::from_iter((0..rows).map(|_| draw.below(one_in) > 0)))
 }
 
-/// Offsets of `rows` lists, also of null ones.
+/// Offsets of `rows` lists, also of NULL ones.
 fn random_offsets(draw: &mut Draw, rows: usize) -> OffsetBuffer<i32> {
     let most = [1, 3, 40][draw.below(3) as usize];
     OffsetBuffer::from_lengths((0..rows).map(|_| draw.below(most) as usize).collect::<Vec<_>>())
@@ -59,7 +59,7 @@ fn random_struct(draw: &mut Draw, fields: &Fields, rows: usize, nulls: Option<Nu
     StructArray::try_new_with_length(fields.clone(), columns, nulls, rows).unwrap()
 }
 
-/// Random values; what null rows hold is random, too.
+/// Random values, also in NULL rows.
 fn random_array(draw: &mut Draw, data_type: &DataType, rows: usize) -> ArrayRef {
     let nulls = random_nulls(draw, rows);
     let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
@@ -139,7 +139,7 @@ fn assert_is(snapshot: &TableSnapshot, wanted: &RecordBatch) {
     assert_parts_are(snapshot, wanted);
 }
 
-/// Fields of structs and lengths of lists are columns, which are null where a struct around them, or the list, is.
+/// Asserts that fields of structs and lengths of lists are columns, which are NULL where a parent struct, or the list, is.
 fn assert_parts_are(snapshot: &TableSnapshot, wanted: &RecordBatch) {
     let Some(WithParts { table: with_parts, paths }) = snapshot.with_parts() else {
         let leaf = |data_type: &DataType| match data_type {
@@ -209,7 +209,7 @@ fn random_types_and_values() {
         }
         let mut wanted = arrow::compute::concat_batches(&schema, [&first, &second]).unwrap();
         assert_is(&table.snapshot().unwrap(), &wanted);
-        // Rows that go, and rows that get values of others.
+        // Deletions, and updates with values of other rows.
         let mut writer = table.append(options.clone()).unwrap();
         let mut changes = Changes::new(writer.base().unwrap(), (0..4).collect());
         let values = changes.add_values(second.columns()).unwrap();
@@ -271,7 +271,7 @@ fn other_types_become_those_that_are_stored() {
     assert!(stored_schema(&schema_of(&[("x", deeper)])).is_err());
 }
 
-/// Changed bytes of a segment are an error, or other values: never a panic.
+/// Changed bytes of a segment cause an error, or other values: never a panic.
 #[test]
 fn damaged_parts_are_refused() {
     for seed in 0..60 {

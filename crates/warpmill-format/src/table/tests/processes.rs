@@ -1,4 +1,4 @@
-//! A process that appends in a loop, killed at any moment: the table holds a whole number of its commits.
+//! A process that appends in a loop, killed at any moment: the table has a whole number of its commits.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::*;
 const CHILD: &str = "WARPMILL_TEST_APPEND_TO";
 const ROWS: usize = 1500;
 
-/// Not a test of its own: what the killed process runs.
+/// Not a test by itself: the killed process runs it.
 #[test]
 fn append_forever() {
     let Ok(path) = std::env::var(CHILD) else { return };
@@ -22,7 +22,7 @@ fn append_forever() {
     }
 }
 
-/// Runs a test of this folder in a child process, with a path in a variable, and kills it after a time that differs from round to round.
+/// Runs a test of this folder in a child process, with a path in a variable, and kills it after a time that varies between rounds.
 pub(super) fn kill_a_child(test: &str, variable: &str, path: &Path, round: u64) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("table::tests::{test}"), "--nocapture"])
@@ -52,7 +52,7 @@ fn killed_writers_leave_whole_commits() {
     }
     tally("appending processes killed", "whole commits", 12);
     assert!(last > 0, "no child came to commit anything");
-    // The lock died with its holder, and what it left is collected.
+    // The lock was released when its holder died, and its leftovers are collected.
     let mut writer = Table::open(&path).unwrap().append(small()).unwrap();
     writer.write(&rows(last, 10)).unwrap();
     writer.commit().unwrap();

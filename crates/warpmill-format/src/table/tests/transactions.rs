@@ -1,4 +1,4 @@
-//! Transactions over several tables: all that they do, or nothing, whatever happens.
+//! Transactions over several tables: all of their changes are made, or none, with any fault.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn append(table: &Arc<Table>, batch: &RecordBatch) -> Result<Arc<TableSnapshot>>
     writer.commit()
 }
 
-/// The rows of each table in `folder`, once commits that were under way are finished.
+/// The rows of each table in `folder`, after unfinished commits have been finished.
 fn found(folder: &Path) -> BTreeMap<String, u64> {
     journal::finish(folder).unwrap();
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -44,7 +44,7 @@ fn statements_see_each_other_and_others_see_the_commit() {
     let table = Table::open(&path).unwrap();
     let own = table.fork().unwrap();
     assert_holds(&append(&own, &rows(1000, 1500)).unwrap(), &[rows(0, 2500)]);
-    // Several writes of one version have files of their own.
+    // Several writes of one version have separate files.
     let mut writer = own.append(small()).unwrap();
     let mut changes = Changes::new(writer.base().unwrap(), vec![]);
     assert!((0..500).all(|row| changes.delete(row)));
@@ -82,7 +82,7 @@ fn what_is_given_up_leaves_nothing() {
     writer.commit().unwrap();
     assert!(made.is_made_in_transaction() && !own.is_made_in_transaction());
     assert_holds(&append(&made, &rows(1100, 100)).unwrap(), &[rows(0, 1200)]);
-    // One that may not commit is given up, too.
+    // One that may not commit is rolled back, too.
     let changes = [Change::Written(own), Change::Made(made)];
     assert!(matches!(commit(Some(dir.path()), &changes, || false), Err(FormatError::Cancelled)));
     assert_eq!(files(dir.path()), before);
@@ -106,7 +106,7 @@ fn another_writer_is_met() {
     assert!(matches!(append(&other, &rows(1000, 20)), Err(FormatError::Locked { .. })));
     commit(Some(dir.path()), &[Change::Written(one)], || true).unwrap();
     assert!(matches!(append(&other, &rows(1000, 20)), Err(FormatError::Changed { .. })));
-    // It reads what it has read, as long as it lasts.
+    // Its reads do not change as long as it lasts.
     assert_holds(&other.snapshot().unwrap(), &[rows(0, 1000)]);
     assert!(matches!(other.hold_fork(), Err(FormatError::Changed { .. })));
     end([other]);
@@ -172,14 +172,14 @@ fn commits_that_cannot_be_finished_stop_nobody() {
     {
         std::fs::write(commits.join(name), text).unwrap();
     }
-    // Its writer died before it was committed.
+    // Its writer died before the commit.
     std::fs::write(commits.join("3.commit.tmp"), "[").unwrap();
     assert_eq!(found(dir.path())["a"], 100);
     assert_eq!(files(&commits), [".nfs01", "1.commit.damaged", "2.commit.damaged"]);
     assert_eq!(append(&Table::open(&dir.path().join("a")).unwrap(), &rows(0, 1)).unwrap().num_rows(), 101);
 }
 
-/// Appends to `a`, empties `b`, drops `c`, makes `d`, and another `e`.
+/// Appends to `a`, empties `b`, drops `c`, creates `d`, and replaces `e`.
 fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
     let mut changes = vec![];
     let given_up = |changes: &[Change], error| {
@@ -259,7 +259,7 @@ fn a_fault_at_every_operation_leaves_all_or_nothing() {
 /// Set for the child process only: the folder of the tables to append to.
 const CHILD: &str = "WARPMILL_TEST_TRANSACTIONS_IN";
 
-/// Not a test of its own: what the killed process runs.
+/// Not a test by itself: the killed process runs it.
 #[test]
 fn append_to_both_forever() {
     let Ok(folder) = std::env::var(CHILD) else { return };

@@ -1,4 +1,4 @@
-//! Writing and reading back: both homes, versions, dictionaries, sorting, rejected input.
+//! Writing and reading back: on disk and in memory, versions, dictionaries, sorting, rejected input.
 
 use super::*;
 
@@ -111,7 +111,7 @@ fn a_column_of_too_many_strings_becomes_plain() {
     for table in tables {
         let few = append(&table, &[many(0, 900)]);
         assert!(few.dictionary(0).is_some());
-        // Too little repetition, found at the end; then too many at all, found underway.
+        // Too few repetitions, found at the end; then too many strings, found during the write.
         let plain = append(&table, &[many(900, 2000)]);
         assert!(plain.dictionary(0).is_none());
         assert_holds(&plain, &[many(0, 2900)]);

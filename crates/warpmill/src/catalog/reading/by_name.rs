@@ -1,4 +1,4 @@
-//! Files whose format says their columns, joined by the names of these.
+//! Files in self-describing formats, combined by column name.
 
 use std::sync::Arc;
 
@@ -41,17 +41,17 @@ pub(super) struct ByName {
     /// A table for each file.
     pub tables: Vec<Arc<dyn TableProvider>>,
     pub own: OwnColumns,
-    /// The columns that are wanted; `None`: those of all files.
+    /// The requested columns; `None`: those of all files.
     pub declared: Option<Vec<(String, DataType)>>,
     /// Whether values that are not of their types are NULL.
     pub ignore_errors: bool,
 }
 
 impl ByName {
-    /// All rows: columns that a file has not are NULL, and types are those that the columns of all files have in common.
+    /// All rows: columns missing in a file are NULL, and types are the common types of all files' columns.
     ///
     /// # Errors
-    /// Types that have none in common, by the name of their column.
+    /// Types without a common one, with the name of their column.
     pub(super) fn table(self) -> Result<Arc<dyn TableProvider>> {
         let columns = match &self.declared {
             Some(declared) => declared.clone(),
@@ -61,7 +61,7 @@ impl ByName {
         Ok(Arc::new(ViewTable::new(union(plans)?, None)))
     }
 
-    /// The columns of all files, in the order in which they are met.
+    /// The columns of all files, in order of appearance.
     fn columns(&self) -> Result<Vec<(String, DataType)>> {
         let mut all: Vec<(String, DataType)> = vec![];
         for field in self.tables.iter().flat_map(|table| table.schema().fields().to_vec()) {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-/// The way a file is compressed.
+/// The compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::catalog) enum Compression {
     None,
@@ -15,7 +15,7 @@ pub(in crate::catalog) enum Compression {
 }
 
 impl Compression {
-    /// `said`, or what the name of a file tells.
+    /// `said`, or the compression according to the file's extension.
     pub(in crate::catalog) fn of(said: Option<Self>, path: &Path) -> Self {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         said.unwrap_or_else(|| Self::called(extension).unwrap_or(Self::None))
@@ -30,10 +30,10 @@ impl Compression {
         }
     }
 
-    /// The bytes of a file.
+    /// Opens a file, decompressing it.
     ///
     /// # Errors
-    /// A file that cannot be opened. Bytes that are not compressed so fail when they are read.
+    /// A file that cannot be opened. Wrongly compressed bytes cause errors when they are read.
     pub(in crate::catalog) fn open(self, path: &Path) -> Result<Box<dyn Read + Send>> {
         let failed = |error: std::io::Error| Error::Io(format!("cannot open {}: {error}", path.display()));
         let file = File::open(path).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! JSON: values in lines, or one array.
+//! JSON files: one value per line, or an array.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -35,10 +35,10 @@ const KNOWN: [&str; 13] = [
     "maximum_sample_files",
 ];
 
-/// What is said of JSON files.
+/// Options of JSON files.
 #[derive(Default)]
 struct Options {
-    /// Whether a file is one array; `None`: its first byte tells.
+    /// Whether a file is an array; `None`: detected by its first byte.
     array: Option<bool>,
     columns: Option<Vec<(String, String)>>,
     compression: Option<Compression>,
@@ -77,7 +77,7 @@ impl Options {
     }
 }
 
-/// The table of a call.
+/// The table for a call.
 pub(super) async fn table(call: &Call, state: &SessionState) -> Result<Arc<dyn TableProvider>> {
     let options = Options::of(call)?;
     let files = call.files()?;
@@ -117,7 +117,7 @@ pub(super) async fn table(call: &Call, state: &SessionState) -> Result<Arc<dyn T
     ByName { tables, own, declared, ignore_errors: options.ignore_errors }.table()
 }
 
-/// The values of a file that is unpacked, or has lines that are none.
+/// The values of a file that is compressed, or has invalid lines.
 async fn lines(call: &Call, file: &str, options: &Options) -> Result<Arc<dyn TableProvider>> {
     let compression = Compression::of(options.compression, Path::new(file));
     let format = Lines { compression, ignore_errors: options.ignore_errors };
@@ -164,7 +164,7 @@ impl Format for Lines {
     }
 }
 
-/// Lines, with objects without keys in the place of those that are no objects.
+/// Lines in which non-objects are replaced by empty objects.
 struct Valid<R> {
     lines: BufReader<R>,
     line: Vec<u8>,
@@ -193,7 +193,7 @@ impl<R: Read> Read for Valid<R> {
     }
 }
 
-/// JSON files as values in lines, or as arrays.
+/// Options of JSON files with one value per line, or with an array.
 pub(in crate::catalog) fn json_options(state: &SessionState, array: bool) -> ListingOptions {
     let format = JsonFormat::default().with_options(state.default_table_options().json);
     ListingOptions::new(Arc::new(format.with_newline_delimited(!array))).with_file_extension("")

@@ -1,4 +1,4 @@
-//! `read_csv(path, option = value)` and its kin: calls as names of tables, and the tables that they are.
+//! `read_csv(path, option = value)` and similar functions: calls as table names, and their tables.
 
 mod by_name;
 mod compressed;
@@ -25,7 +25,7 @@ pub(super) use compressed::Compression;
 pub(crate) use csv::{Declared, Options as CsvGiven, table as csv_table};
 pub(super) use json::{is_array, json_options};
 
-/// The beginning of a name for the files that a call reads, which follows.
+/// Prefix of a table name that contains a call to read files.
 const READING: &str = "\u{1}reading ";
 
 /// A value of an option.
@@ -42,11 +42,11 @@ pub(crate) enum Given {
 /// A call of a function that reads files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Call {
-    /// Its name, in lower case.
+    /// Name of the function, in lower case.
     pub function: String,
     /// Paths and patterns.
     pub paths: Vec<String>,
-    /// Names, in lower case, and values.
+    /// Names, in lower case, and values of the options.
     pub options: Vec<(String, Given)>,
 }
 
@@ -66,12 +66,12 @@ impl Call {
         Error::NotImplemented(format!("{}: {what}", self.function))
     }
 
-    /// The error of a value that is none of an option.
+    /// The error for an invalid value of an option.
     fn wrong(&self, what: impl std::fmt::Display) -> Error {
         Error::Plan(format!("{}: {what}", self.function))
     }
 
-    /// The error of an option that is not among those `known`, or of a value that is not taken.
+    /// The error for an option that is not in `known`, or has an unsupported value.
     fn unknown(&self, option: &str, known: &[&str]) -> Error {
         match known.contains(&option) {
             true => self.refused(format!("this value of the option {option}")),
@@ -79,7 +79,7 @@ impl Call {
         }
     }
 
-    /// The column that `filename = ...` asks for: a name, or whether there is one.
+    /// The column name for the option `filename`; `None` if it is disabled.
     fn name_of_column(&self, option: &str, given: &Given) -> Result<Option<String>> {
         match (self.truth(option, given), given) {
             (Ok(wanted), _) => Ok(wanted.then(|| option.to_string())),
@@ -88,7 +88,7 @@ impl Call {
         }
     }
 
-    /// The compression that `compression = ...` says; `None`: names of files tell.
+    /// The compression of the option `compression`; `None`: by file extension.
     fn compression(&self, kind: &str) -> Result<Option<Compression>> {
         match kind.to_ascii_lowercase().as_str() {
             "auto" | "auto_detect" => Ok(None),
@@ -111,7 +111,7 @@ impl Call {
     /// The files, in order.
     ///
     /// # Errors
-    /// A path or a pattern with nothing there; places elsewhere.
+    /// A path or a pattern without files; remote locations.
     pub(crate) fn files(&self) -> Result<Vec<String>> {
         let mut found = vec![];
         for path in &self.paths {
@@ -165,7 +165,7 @@ fn table_of(columns: Vec<(&str, ArrayRef)>) -> Result<Arc<dyn TableProvider>> {
     Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
 }
 
-/// Whole files, of a call of `read_text` or `read_blob`.
+/// A table of whole files, for `read_text` or `read_blob`.
 fn contents(call: &Call) -> Result<Arc<dyn TableProvider>> {
     if let Some((option, _)) = call.options.first() {
         return Err(call.unknown(option, &["none"]));

@@ -1,4 +1,4 @@
-//! Columns that have one value for a whole file: its path, and what the names of its folders say.
+//! Columns with one value per file: its path, and its partition columns.
 
 use std::path::PathBuf;
 
@@ -8,17 +8,17 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use crate::catalog::{hive, same};
 use crate::{Error, Result};
 
-/// Files that may have columns of their own.
+/// Largest number of files with such columns.
 const MOST_FILES: usize = 1000;
 
 /// Columns with a value for each file.
 pub(super) struct OwnColumns(Vec<(String, Vec<ScalarValue>)>);
 
 impl OwnColumns {
-    /// The column `filename`, if it is wanted, and those of folders, if all files have the same; `hive` says whether these are wanted.
+    /// The column `filename`, if requested, and partition columns, if all files have the same; `hive` tells whether these are requested.
     ///
     /// # Errors
-    /// Columns of folders that are wanted, and differ.
+    /// Requested partition columns that differ between files.
     pub(super) fn of(function: &str, files: &[String], filename: Option<&str>, hive: Option<bool>) -> Result<Self> {
         let mut columns = vec![];
         if let Some(name) = filename {
@@ -51,7 +51,7 @@ impl OwnColumns {
         }
     }
 
-    /// `columns` with those of file `at`: in the place of columns of the same names, and then in order.
+    /// `columns` with those of file `at`: replacing columns of the same names, then appended.
     pub(super) fn with(&self, mut columns: Vec<Expr>, at: usize) -> Vec<Expr> {
         for (name, values) in &self.0 {
             let value = lit(values[at].clone()).alias(name);

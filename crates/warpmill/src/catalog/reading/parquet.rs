@@ -15,7 +15,7 @@ use crate::catalog::hive;
 
 const KNOWN: [&str; 5] = ["filename", "union_by_name", "hive_partitioning", "file_row_number", "binary_as_string"];
 
-/// The table of a call.
+/// The table for a call.
 pub(super) async fn table(call: &Call, state: &SessionState) -> Result<Arc<dyn TableProvider>> {
     let (mut partitioned, mut filename, mut by_name) = (None, None, false);
     for (option, given) in &call.options {

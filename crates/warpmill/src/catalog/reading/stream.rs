@@ -22,9 +22,9 @@ const WAITING: usize = 2;
 /// The rows of a file.
 pub(super) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
-/// A format of files, and how they are read.
+/// A file format with its reader.
 pub(super) trait Format: Debug + Send + Sync + 'static {
-    /// The rows of `path`, in batches of `rows`, with the columns `schema`.
+    /// Opens `path` for reading in batches of `rows` rows, with the columns `schema`.
     ///
     /// # Errors
     /// A file that cannot be opened.
@@ -59,7 +59,7 @@ impl PartitionStream for File {
         stream.spawn_blocking(move || -> DataFusionResult<()> {
             for batch in format.open(&path, &schema, rows)? {
                 let failed = |error| DataFusionError::from(Error::Execution(format!("{}: {error}", path.display())));
-                // Nobody reads on.
+                // The reader has been dropped.
                 if sender.blocking_send(Ok(batch.map_err(failed)?)).is_err() {
                     break;
                 }

@@ -1,4 +1,4 @@
-//! Histograms of given bins: `histogram(x, bins)`, which counts values up to each bound, and `histogram_exact(x, bins)`.
+//! Histograms with given bins: `histogram(x, bins)`, which counts values up to each bound, and `histogram_exact(x, bins)`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -34,10 +34,10 @@ pub(super) fn is_histogram(name: &str) -> bool {
     matches!(name, "histogram" | "histogram_exact")
 }
 
-/// The arguments of a histogram: bounds are of the type of the values.
+/// The arguments of a histogram: converts bounds to the type of the values.
 ///
 /// # Errors
-/// No list of bounds, or NULL.
+/// The bounds are not a list, or NULL.
 pub(super) fn arguments(function: &str, args: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
     let types = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
     let to = coerced(function, &types)?;
@@ -68,7 +68,7 @@ fn is_fractional(ty: &DataType) -> bool {
     is_float(ty) || is_decimal(ty) && *ty != HUGEINT
 }
 
-/// Bounds as values of a type, whole ones the nearest.
+/// Bounds as values of a type; integers are rounded to the nearest.
 fn as_keys(bounds: &ArrayRef, key: &DataType) -> Result<ArrayRef> {
     if !key.is_integer() {
         return strict_cast(bounds, key);
@@ -85,7 +85,7 @@ fn as_keys(bounds: &ArrayRef, key: &DataType) -> Result<ArrayRef> {
     strict_cast(&rounded, key)
 }
 
-/// The type of the bounds of values of a type.
+/// The type of the bounds for values of a type.
 fn key_type(value: &DataType) -> DataType {
     match value {
         DataType::Dictionary(_, value) => key_type(value),
@@ -145,7 +145,7 @@ fn key_of(map: &DataType) -> Result<DataType> {
     }
 }
 
-/// Bounds in their order, each once, and the number of values of each bin; the last number is that of the values in no bin.
+/// Distinct bounds in order, and the number of values of each bin; the last number counts the values in no bin.
 #[derive(Debug)]
 struct Bins {
     bounds: ArrayRef,
@@ -166,7 +166,7 @@ impl Bins {
         Ok(Self { bounds: take(&bounds, &UInt32Array::from(at), None)?, counts })
     }
 
-    /// The bin of each row that has a value, by row.
+    /// The bin of each row with a value.
     fn each(&self, values: &ArrayRef, exact: bool) -> Result<Vec<usize>> {
         let order = order_of(values, &self.bounds)?;
         let places: Vec<usize> = (0..self.bounds.len()).collect();
@@ -186,7 +186,7 @@ impl Bins {
 
 type Order = Box<dyn Fn(usize, usize) -> Ordering + Send + Sync>;
 
-/// The order of values beside others, NULLs in them last.
+/// A comparator of two columns; NULLs within values are last.
 fn order_of(left: &ArrayRef, right: &ArrayRef) -> Result<Order> {
     let options = SortOptions { descending: false, nulls_first: false };
     Ok(make_comparator(&keys(left), &keys(right), options)?)
@@ -306,7 +306,7 @@ mod tests {
         Counts { exact, ty: map_type(key), bins: None }
     }
 
-    /// Lists of the same bounds in each of some rows.
+    /// Lists of the same bounds in each of `rows` rows.
     fn bounds(of: &ArrayRef, rows: usize) -> ArrayRef {
         let field = Arc::new(Field::new_list_field(of.data_type().clone(), true));
         let all = concat(&vec![of.as_ref(); rows]).unwrap();

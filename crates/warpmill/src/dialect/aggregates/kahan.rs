@@ -1,4 +1,4 @@
-//! Sums and averages of floats whose lost digits are carried on: `fsum` and `favg`; `fsum_error` tells what is carried at the end.
+//! Compensated (Kahan) sums and averages of floats: `fsum` and `favg`; `fsum_error` returns the final compensation.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ pub(super) fn functions() -> impl Iterator<Item = Arc<AggregateUDF>> {
     })
 }
 
-/// What is given of a sum.
+/// The result of a sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Gives {
     Sum,
     Average,
-    /// By how much the sum is too large.
+    /// The excess of the sum.
     Error,
 }
 
@@ -70,7 +70,7 @@ impl AggregateUDFImpl for Kahan {
     }
 }
 
-/// A sum, and by how much it is too large.
+/// A sum, and its excess.
 #[derive(Debug, Clone, Copy, Default)]
 struct Carried {
     sum: f64,

@@ -1,7 +1,7 @@
 //! Aggregates of pairs of numbers, `f(y, x)`: `corr`, `covar_pop`, `covar_samp` and `regr_*`.
 //!
-//! DataFusion's give NULL where DuckDB gives NaN, and NaN where DuckDB gives NULL or a number. Programs have them too; these run where a
-//! statement is not a program, and in windows.
+//! DataFusion's functions return NULL where DuckDB returns NaN, and NaN where DuckDB returns NULL or a number. Programs have them, too; these are
+//! used for statements that are not programs, and in windows.
 
 use std::sync::Arc;
 

@@ -29,7 +29,7 @@ pub(super) fn functions() -> impl Iterator<Item = Arc<AggregateUDF>> {
     })
 }
 
-/// The function that computes a call of `func` with an argument of a type: DataFusion's, or an average of moments.
+/// The function that computes a call of `func` with an argument of a type: DataFusion's, or an average of temporal values.
 pub(super) fn of_type(func: &Arc<AggregateUDF>, ty: &DataType) -> Arc<AggregateUDF> {
     match func.inner().downcast_ref::<Typed>() {
         Some(typed) if !is_mean(ty) => Arc::clone(&typed.plain),
@@ -165,7 +165,7 @@ fn mean_fields(args: &StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
     Ok(vec![field("count", DataType::Int64), months, days, rest])
 }
 
-/// The parts of a value: of others than intervals, the last alone counts.
+/// The parts of a value: only intervals use all; other types use the last.
 type Parts = [i128; 3];
 
 #[derive(Debug)]
@@ -173,7 +173,7 @@ struct MeanOf {
     ty: DataType,
     count: i64,
     sum: Parts,
-    /// A value of each length, where each counts once.
+    /// A value for each length, for DISTINCT.
     distinct: Option<HashMap<i128, Parts>>,
 }
 
@@ -200,7 +200,7 @@ impl MeanOf {
         self.sum.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part * i128::from(sign));
     }
 
-    /// A value of these parts.
+    /// A value with these parts.
     fn scalar(&self, [months, days, micros]: Parts) -> Result<ScalarValue> {
         if self.ty == INTERVAL {
             let value = IntervalMonthDayNano::new(months as i32, days as i32, (micros as i64).saturating_mul(1000));
@@ -212,22 +212,22 @@ impl MeanOf {
 
 const DAY: i128 = 86_400_000_000;
 
-/// The microseconds of a value, of which equal intervals have as many.
+/// The length of a value in microseconds; equal intervals have equal lengths.
 fn length([months, days, micros]: Parts) -> i128 {
     (months * 30 + days) * DAY + micros
 }
 
-/// A quotient without its fraction: the nearest whole number, of two the one towards zero.
+/// A quotient rounded to the nearest integer; ties toward zero.
 pub(in crate::dialect) fn nearest(sum: i128, count: i128) -> i128 {
     let (quotient, rest) = (sum / count, sum % count);
     if rest.abs() * 2 > count { quotient + rest.signum() } else { quotient }
 }
 
-/// The average of intervals: what is left of months becomes days, and what is left of days becomes time.
+/// The average of intervals: the remainder of months becomes days, and the remainder of days becomes time.
 fn mean_interval([months, days, micros]: Parts, count: i128) -> Parts {
     let of_months = months % count * 30;
     let left = days % count + of_months % count;
-    // DuckDB does not divide the microseconds that are left.
+    // DuckDB does not divide the remaining microseconds.
     [months / count, days / count + of_months / count, micros / count + left * DAY / count + micros % count]
 }
 

@@ -56,7 +56,7 @@ fn strftime(call: &Call) -> Result<ArrayRef> {
     let moment = usize::from(call.args[0].data_type() == &DataType::Utf8);
     call.texts(|row| match Option::zip(call.moment(moment, row), call.text(1 - moment, row)) {
         None => Ok(None),
-        // What casts of infinite moments write.
+        // The text of casts of infinite timestamps.
         Some((i64::MAX, _)) => Ok(Some("infinity".into())),
         Some((micros, _)) if micros == -i64::MAX => Ok(Some("-infinity".into())),
         Some((micros, format)) => written(micros, format).map(Some),
@@ -161,7 +161,7 @@ fn strptime(call: &Call, try_only: bool) -> Result<ArrayRef> {
     Ok(Arc::new(rows.collect::<Result<TimestampMicrosecondArray>>()?))
 }
 
-/// What a format has read so far.
+/// The parts that a format has read so far.
 #[derive(Default)]
 struct Found {
     year: Option<i64>,
@@ -177,17 +177,17 @@ struct Found {
     offset_minutes: i64,
 }
 
-/// The moment that `text` writes in a format; `None` where it does not.
+/// Parses `text` by a format; `None` if it does not match.
 ///
 /// # Errors
-/// A format that is none.
+/// An invalid format.
 pub(in crate::dialect) fn read(text: &str, format: &str) -> Result<Option<i64>> {
     let mut found = Found::default();
     let Some(rest) = read_all(text.trim(), format, &mut found)? else { return Ok(None) };
     Ok(if rest.trim().is_empty() { moment(&found) } else { None })
 }
 
-/// What is left of `text` after a format.
+/// Reads `text` by a format. Returns the rest.
 fn read_all<'a>(text: &'a str, format: &str, found: &mut Found) -> Result<Option<&'a str>> {
     let mut rest = text;
     let mut chars = format.trim().chars();
@@ -249,7 +249,7 @@ fn read_all<'a>(text: &'a str, format: &str, found: &mut Found) -> Result<Option
     Ok(Some(rest))
 }
 
-/// A number of at most so many digits, between two bounds.
+/// A number of at most so many digits, within bounds.
 fn number(text: &str, digits: usize, least: i64, most: i64) -> Option<(i64, &str)> {
     let length = text.bytes().take(digits).take_while(u8::is_ascii_digit).count();
     let value: i64 = text[..length].parse().ok()?;
@@ -262,7 +262,7 @@ fn year_of(text: &str) -> Option<(i64, &str)> {
     Some((sign * year, after))
 }
 
-/// Digits after a point, of which there are at most so many.
+/// At most `digits` digits after a point.
 fn fraction(text: &str, digits: usize) -> Option<(i64, &str)> {
     let length = text.bytes().take(digits).take_while(u8::is_ascii_digit).count();
     let value: i64 = text[..length].parse().ok()?;

@@ -1,4 +1,4 @@
-//! Fields of CSV as they are written.
+//! Formatting of CSV fields.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -10,11 +10,11 @@ pub(super) fn functions() -> Vec<Own> {
     vec![Own::new("csv_field", |t| typed(t, &[Is::Text; 5], DataType::Utf8), field)]
 }
 
-/// The marks by which fields are told apart.
+/// The special characters of a CSV format.
 pub(in crate::dialect) struct Marks<'a> {
     /// Between fields.
     pub delimiter: &'a str,
-    /// Around those in which others are.
+    /// Quote for fields that contain special characters.
     pub quote: &'a str,
     /// Before a quote in quotes.
     pub escape: &'a str,

@@ -1,4 +1,4 @@
-//! The members of ENUMs, and their positions.
+//! Functions of ENUMs: members and positions.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn of_one(types: &[DataType], to: DataType) -> Option<Typed> {
     matches!(types, [ty] if enums::is_enum(ty)).then(|| (types.to_vec(), to))
 }
 
-/// Two values of one ENUM, of which one may be NULL of no type.
+/// Two values of one ENUM, one of which may be an untyped NULL.
 fn boundary_types(types: &[DataType]) -> Option<Typed> {
     let [from, to] = types else { return None };
     let fits = match (enums::is_enum(from), enums::is_enum(to)) {
@@ -70,14 +70,14 @@ fn positions(arg: &ArrayRef) -> Result<Option<UInt32Array>> {
     enums::is_enum(arg.data_type()).then(|| enums::positions(arg)).transpose()
 }
 
-/// The member at a place among so many, in every row.
+/// The member at the position that `place` returns for the number of members, in every row.
 fn member(call: &Call, place: fn(usize) -> usize) -> Result<ArrayRef> {
     let members = members(call)?;
     let member = members.get(place(members.len())).map(String::as_str);
     Ok(Arc::new((0..call.rows).map(|_| member).collect::<StringArray>()))
 }
 
-/// Lists of the members in the range that `range` gives for a row and the number of members.
+/// Lists of the members in the range that `range` returns for a row and the number of members.
 fn lists(call: &Call, range: impl Fn(usize, usize) -> Option<Range<usize>>) -> Result<ArrayRef> {
     let members = members(call)?;
     let (mut lengths, mut values) = (vec![], vec![]);

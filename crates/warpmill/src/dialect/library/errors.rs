@@ -9,7 +9,7 @@ use datafusion::common::{Result, exec_err};
 use super::own::{Call, Is, Own, typed};
 
 pub(super) fn functions() -> Vec<Own> {
-    // Whether it is called depends on the rows: it is no constant.
+    // Not constant: whether it is called depends on the rows.
     vec![Own::new("error", |t| typed(t, &[Is::Text], DataType::Null), error).volatile()]
 }
 

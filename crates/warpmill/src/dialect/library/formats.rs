@@ -14,7 +14,7 @@ pub(super) fn functions() -> Vec<Own> {
     vec![Own::new("format", types, |call| each(call, braces)), Own::new("printf", types, |call| each(call, percents))]
 }
 
-/// Whole numbers, floating-point numbers, truth values and texts stay; the dialect writes others before.
+/// Integers, floating-point numbers, booleans and texts are kept; the dialect converts others to texts before.
 fn types(types: &[DataType]) -> Option<Typed> {
     let (pattern, args) = types.split_first()?;
     let arg = |ty: &DataType| match ty {
@@ -54,7 +54,7 @@ fn each(call: &Call, f: fn(&str, &[Arg<'_>]) -> Result<String>) -> Result<ArrayR
     Ok(Arc::new(rows.collect::<Result<StringArray>>()?))
 }
 
-/// The way a value is written.
+/// A format specification.
 #[derive(Debug, Default)]
 struct Spec {
     fill: Option<char>,
@@ -71,7 +71,7 @@ struct Spec {
 /// The widest field.
 const WIDEST: usize = 1 << 16;
 
-/// `{}` and the like.
+/// Formats with `{}` placeholders.
 fn braces(pattern: &str, args: &[Arg<'_>]) -> Result<String> {
     let mut out = String::new();
     let mut chars = pattern.chars().peekable();
@@ -109,7 +109,7 @@ fn braces(pattern: &str, args: &[Arg<'_>]) -> Result<String> {
     Ok(out)
 }
 
-/// The parts of `[[fill]align][sign][#][0][width][,][.precision][type]`.
+/// Parses `[[fill]align][sign][#][0][width][,][.precision][type]`.
 fn parsed(text: &str) -> Result<Spec> {
     let mut spec = Spec::default();
     let chars: Vec<char> = text.chars().collect();
@@ -156,7 +156,7 @@ fn parsed(text: &str) -> Result<Spec> {
     Ok(spec)
 }
 
-/// `%d` and the like.
+/// Formats with `%d` and similar placeholders.
 fn percents(pattern: &str, args: &[Arg<'_>]) -> Result<String> {
     let mut out = String::new();
     let chars: Vec<char> = pattern.chars().collect();
@@ -212,7 +212,7 @@ fn percents(pattern: &str, args: &[Arg<'_>]) -> Result<String> {
             'i' | 'u' => 'd',
             kind => kind,
         });
-        // A text has no zeros before it, and what is cut off is by precision.
+        // Texts are not zero-padded, and the precision truncates them.
         let zeros = spec.zeros && spec.align == Some('>');
         spec.zeros = false;
         if zeros && !matches!(arg, Arg::Text(_)) {
@@ -310,7 +310,7 @@ fn separated(digits: &str, separator: Option<char>) -> String {
     out
 }
 
-/// A floating-point number that is not negative; `None`: the specification is none for it.
+/// Formats a non-negative floating-point number; `None` if the specification is invalid for it.
 fn float(value: f64, spec: &Spec) -> Option<String> {
     if value.is_nan() || value.is_infinite() {
         let text = if value.is_nan() { "nan" } else { "inf" };
@@ -342,7 +342,7 @@ fn exponent(value: f64, digits: usize) -> String {
     format!("{mantissa}e{sign}{power:0>2}")
 }
 
-/// With so many digits that count, without zeros at the end.
+/// With so many significant digits, without trailing zeros.
 fn general(value: f64, digits: usize) -> String {
     let digits = digits.max(1);
     let text = format!("{value:.*e}", digits - 1);

@@ -1,4 +1,4 @@
-//! Products and quotients of intervals and numbers with fractions: what months and days do not hold goes on as days of 24 hours.
+//! Products and quotients of intervals and fractional numbers: fractions of months and days carry over to days of 24 hours.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn scaled(call: &Call, op: fn(f64, f64) -> f64) -> Result<ArrayRef> {
     Ok(Arc::new((0..call.rows).map(row).collect::<Result<IntervalMonthDayNanoArray>>()?))
 }
 
-/// An interval of which each part is made another, as PostgreSQL does it.
+/// An interval with each part transformed by `op`, as in PostgreSQL.
 fn parts(interval: IntervalMonthDayNano, op: impl Fn(f64) -> f64) -> Option<IntervalMonthDayNano> {
     const SECONDS: f64 = 86_400.0;
     // To six digits.

@@ -1,4 +1,4 @@
-//! JSON in texts: paths and what they find.
+//! JSON in texts: paths and their results.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ pub(super) fn functions() -> Vec<Own> {
                 call.texts(|row| match call.args[0].data_type() {
                     DataType::Null => Ok(None),
                     _ if call.args[0].is_null(row) => Ok(None),
-                    // As it is written, if it is JSON.
+                    // Unchanged, if it is valid JSON.
                     DataType::Utf8 => {
                         let text = call.text(0, row).unwrap_or_default();
                         parsed(text)?;
@@ -185,7 +185,7 @@ enum Step {
     At(i64),
 }
 
-/// The steps of `$.a[0]`, of `/a/0`, or of a key alone.
+/// Parses the steps of `$.a[0]`, of `/a/0`, or of a key alone.
 fn steps(path: &str) -> Result<Vec<Step>> {
     if let Some(pointer) = path.strip_prefix('/') {
         let step = |part: &str| match part.parse::<i64>() {
@@ -235,7 +235,7 @@ fn steps(path: &str) -> Result<Vec<Step>> {
 fn walk<'v>(value: &'v Value, steps: &[Step]) -> Option<&'v Value> {
     steps.iter().try_fold(value, |value, step| match (step, value) {
         (Step::Key(key), Value::Object(object)) => object.get(key),
-        // A pointer's number may be a key.
+        // A number in a pointer may be a key.
         (Step::At(at), Value::Object(object)) => object.get(&at.to_string()),
         (Step::At(at), Value::Array(list)) => {
             let at = if *at < 0 {
@@ -266,7 +266,7 @@ fn extract_types(types: &[DataType]) -> Option<Typed> {
     }
 }
 
-/// What the path of a row finds.
+/// The result of a row's path.
 fn found(call: &Call, row: usize) -> Result<Option<Value>> {
     let Some(text) = call.text(0, row) else { return Ok(None) };
     let steps = match call.args.get(1).map(|path| path.data_type()) {
@@ -341,7 +341,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether a value is one, or a part of it, that has all of another.
+/// Whether a value, or a part of it, contains all of another.
 fn contains(whole: &Value, part: &Value) -> bool {
     let here = match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

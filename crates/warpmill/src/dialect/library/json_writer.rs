@@ -9,7 +9,7 @@ use crate::dialect::enums;
 use crate::dialect::types::digits;
 use crate::dialect::written;
 
-/// Appends the value in a row of a column.
+/// Appends the value in row `row` of a column.
 pub(super) fn write(array: &ArrayRef, row: usize, out: &mut String) -> Result<()> {
     if array.data_type().is_null() || array.is_null(row) {
         out.push_str("null");

@@ -1,4 +1,4 @@
-//! Functions of lists, and those of lists and texts alike.
+//! Functions of lists, and functions of both lists and texts.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -134,7 +134,7 @@ pub(super) fn functions() -> Vec<Own> {
     ]
 }
 
-/// The list that a value of the type is, with 32-bit offsets.
+/// The list type of values of a type, with 32-bit offsets; `None` for non-lists.
 fn list(ty: &DataType) -> Option<DataType> {
     match ty {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
@@ -181,7 +181,7 @@ fn lengths(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(lists.rows.iter().map(|row| row.as_ref().map(|row| row.len() as i64)).collect::<Int64Array>()))
 }
 
-/// The position of a value of which the first is 1, and -1 the last.
+/// Index of element `at`, where 1 is the first and -1 the last.
 fn position(at: i64, length: usize) -> Option<usize> {
     match at {
         0 => None,
@@ -221,7 +221,7 @@ fn slice_types(types: &[DataType]) -> Option<Typed> {
     }
 }
 
-/// The positions from one to another, both of them in; `None`: NULL.
+/// The indices of a slice, both bounds inclusive; `None`: NULL.
 fn span(call: &Call, row: usize, length: usize) -> Option<Range<usize>> {
     let length = length as i64;
     let from = |at: i64| if at < 0 { (length + at).max(0) } else { (at - 1).max(0) };
@@ -230,7 +230,7 @@ fn span(call: &Call, row: usize, length: usize) -> Option<Range<usize>> {
     Some(if start >= end { 0..0 } else { start as usize..end as usize })
 }
 
-/// The places from the second bound of a slice up to the first one; `None`: a bound is NULL.
+/// The indices of a slice with negative step, from the second bound to the first; `None`: a bound is NULL.
 fn span_backwards(call: &Call, row: usize, length: usize) -> Option<Range<usize>> {
     let length = length as i64;
     let place = |at: i64| if at < 0 { length.saturating_add(at).saturating_add(1) } else { at };
@@ -274,7 +274,7 @@ fn slice(call: &Call) -> Result<ArrayRef> {
     out.finish(&lists.elements)
 }
 
-/// Lists of elements of other lists, by position.
+/// Lists of elements of other lists, by index.
 #[derive(Default)]
 struct Gathered {
     positions: Vec<Option<u64>>,
@@ -342,7 +342,7 @@ fn positions(call: &Call) -> Result<Vec<Option<Option<usize>>>> {
     Ok((0..call.rows).map(of).collect())
 }
 
-/// Lists of whole numbers and texts, whose elements are written as Arrow writes them.
+/// Lists of integers and texts, whose elements Arrow formats in the same way.
 fn joined_types(types: &[DataType]) -> Option<Typed> {
     let [of, by] = types else { return None };
     let element = element(&list(of)?);
@@ -411,14 +411,14 @@ fn where_types(types: &[DataType]) -> Option<Typed> {
     chosen.then(|| (vec![list.clone(), DataType::new_list(DataType::Boolean, true)], list))
 }
 
-/// A list, how many of its elements are asked for, and by what.
+/// A list, a number of elements, and the name of the aggregate for errors.
 fn head_types(types: &[DataType]) -> Option<Typed> {
     let [of, count, by] = types else { return None };
     let of = list(of).filter(|_| whole_like(count) && text_like(by))?;
     Some((vec![of.clone(), DataType::Int64, DataType::Utf8], of))
 }
 
-/// The first elements of lists, so many as aggregates may be asked for.
+/// The first elements of lists, limited as in aggregates.
 fn head(call: &Call) -> Result<ArrayRef> {
     const MOST: i64 = 1_000_000;
     gathered(call, |row, range| {

@@ -1,4 +1,4 @@
-//! Functions of DuckDB that DataFusion has not, or means otherwise.
+//! DuckDB functions that DataFusion lacks, or defines differently.
 
 mod bins;
 mod calendar;
@@ -33,7 +33,7 @@ pub(super) use calendar::read as moment_of;
 pub(super) use quantiles::check_fraction;
 pub(super) use ranks::map_type;
 
-/// The functions, in the order in which those of one name win.
+/// The functions in registration order: a later one replaces earlier ones of the same name.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ALL.iter().cloned().chain([simple_case(true), simple_case(false)]).chain(uuids::makers()).collect()
 }
@@ -63,13 +63,13 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     own.into_iter().flatten().map(|function| Arc::new(ScalarUDF::from(function))).collect()
 });
 
-/// A call of one of the library's functions.
+/// A call of a library function.
 pub(super) fn call(name: &str, args: Vec<Expr>) -> Option<Expr> {
     let function = ALL.iter().find(|function| function.name() == name)?;
     Some(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args)))
 }
 
-/// The name of a function that is called `name`, too.
+/// The canonical name of the function alias `name`.
 pub(super) fn scalar(name: &str) -> &str {
     match name {
         "upper" | "ucase" => "simple_upper",
@@ -118,7 +118,7 @@ pub(super) fn scalar(name: &str) -> &str {
     }
 }
 
-/// The name of a function with a lambda that is called `name`, too.
+/// The canonical name of the lambda function alias `name`.
 pub(super) fn with_lambda(name: &str) -> &str {
     match name {
         "list_apply" | "apply" | "array_apply" => "array_transform",
@@ -127,7 +127,7 @@ pub(super) fn with_lambda(name: &str) -> &str {
     }
 }
 
-/// The name of an aggregate that is called `name`, too.
+/// The canonical name of the aggregate alias `name`.
 pub(super) fn aggregate(name: &str) -> &str {
     match name {
         "list" => "array_agg",
@@ -141,12 +141,12 @@ pub(super) fn aggregate(name: &str) -> &str {
     }
 }
 
-/// Whether a name is another one of a function, or that of an aggregate which becomes other functions.
+/// Whether a name is an alias of a function, or an aggregate that is rewritten to other functions.
 pub(super) fn is_taken(name: &str) -> bool {
     scalar(name) != name || with_lambda(name) != name || aggregate(name) != name || is_composed(name)
 }
 
-/// Whether a name is that of an aggregate of rows that becomes other functions.
+/// Whether a name is an aggregate of rows that is rewritten to other functions.
 pub(super) fn is_composed(name: &str) -> bool {
     composed_of_list(name).is_some()
         || matches!(
@@ -175,7 +175,7 @@ pub(super) fn is_composed(name: &str) -> bool {
         )
 }
 
-/// The function of a list that computes a variance of its elements.
+/// The list function that computes a variance of its elements.
 pub(super) fn variance_of_list(name: &str) -> Option<&'static str> {
     Some(match name {
         "variance" | "var_samp" => "list_var_samp",
@@ -186,7 +186,7 @@ pub(super) fn variance_of_list(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The function of a list that computes an aggregate of its elements.
+/// The list function that computes an aggregate of its elements.
 pub(super) fn composed_of_list(name: &str) -> Option<&'static str> {
     Some(match name {
         "product" => "list_product",

@@ -188,7 +188,7 @@ pub(super) fn functions() -> Vec<Own> {
     ]
 }
 
-/// Whether a moment is none of the two infinite ones.
+/// Whether a timestamp is finite.
 fn is_finite(micros: i64) -> bool {
     micros != i64::MAX && micros != -i64::MAX
 }
@@ -288,7 +288,7 @@ fn unknown<T>(part: &str) -> Result<T> {
     exec_err!("\"{part}\" is not a part of a moment")
 }
 
-/// How many boundaries of a part lie between two moments.
+/// Number of boundaries of a part between two timestamps.
 fn boundaries(part: &str, from: i64, to: i64) -> Result<i64> {
     let (a, b) = (Civil::of(from), Civil::of(to));
     let by = |micros: i64| to.div_euclid(micros) - from.div_euclid(micros);
@@ -300,7 +300,7 @@ fn boundaries(part: &str, from: i64, to: i64) -> Result<i64> {
         "decade" => b.year / 10 - a.year / 10,
         "century" => b.year / 100 - a.year / 100,
         "millennium" => b.year / 1000 - a.year / 1000,
-        // Of seven days each, whatever day they begin with.
+        // Seven days each, on whatever weekday they begin.
         "week" => (b.days - a.days) / 7,
         "day" | "dayofweek" | "isodow" | "dayofyear" | "julian" => b.days - a.days,
         "hour" => by(3_600_000_000),
@@ -315,14 +315,14 @@ fn boundaries(part: &str, from: i64, to: i64) -> Result<i64> {
     })
 }
 
-/// How many whole parts lie between two moments.
+/// Number of whole parts between two timestamps.
 fn whole_parts(part: &str, from: i64, to: i64) -> Result<i64> {
     let Some(micros) = to.checked_sub(from) else { return exec_err!("the difference of two moments is out of range") };
     let in_months = || {
         let (from, to, sign) = if from <= to { (from, to, 1) } else { (to, from, -1) };
         let (a, b) = (Civil::of(from), Civil::of(to));
         let mut count = b.months() - a.months();
-        // The last day of a month is as far in it as any day that it has not.
+        // The last day of a month counts as any later day that the month lacks.
         let last = b.day == days_of_month(b.year, b.month) && a.day > b.day;
         let day = if last { b.day } else { a.day };
         if count > 0 && (b.day, b.time()) < (day, a.time()) {
@@ -430,7 +430,7 @@ fn truncated(part: &str, micros: i64) -> Result<i64> {
     })
 }
 
-/// What lies between two moments in years, months, days and time.
+/// The difference between two timestamps in years, months, days and time.
 fn age(a: i64, b: i64) -> IntervalMonthDayNano {
     let sign = if a < b { -1 } else { 1 };
     let (late, early) = if a < b { (Civil::of(b), Civil::of(a)) } else { (Civil::of(a), Civil::of(b)) };
@@ -441,7 +441,7 @@ fn age(a: i64, b: i64) -> IntervalMonthDayNano {
         time += DAY;
         days -= 1;
     }
-    // Of the month that the earlier one is in.
+    // Days of the month of the earlier timestamp.
     while days < 0 {
         days += i64::from(days_of_month(early.year, early.month));
         months -= 1;
@@ -488,7 +488,7 @@ fn scaled(count: i64, by: i64) -> Result<i64> {
     }
 }
 
-/// A moment's number, or the moment of a number.
+/// The number of a timestamp, or the timestamp of a number.
 fn epoch_types(types: &[DataType]) -> Option<Typed> {
     match types {
         [ty] if moment_like(ty) => Some((vec![TIMESTAMP], DataType::Int64)),
@@ -504,7 +504,7 @@ fn epoch(call: &Call, unit: i64) -> Result<ArrayRef> {
     }
 }
 
-/// Microseconds in units of so many, the half away from zero.
+/// Microseconds in units of `unit`, rounded half away from zero.
 fn rounded(micros: i64, unit: i64) -> i64 {
     micros.saturating_add(micros.signum() * (unit / 2)) / unit
 }

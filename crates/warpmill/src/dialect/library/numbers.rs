@@ -82,7 +82,7 @@ fn double(types: &[DataType]) -> Option<Typed> {
     typed(types, &[Is::Number], DataType::Float64)
 }
 
-/// Of numbers; the dialect calls another function of moments.
+/// For numbers; the dialect calls another function for timestamps.
 fn finite_types(types: &[DataType]) -> Option<Typed> {
     typed(types, &[Is::Number], DataType::Boolean).or_else(|| typed(types, &[Is::Moment], DataType::Boolean))
 }
@@ -91,13 +91,12 @@ fn each(call: &Call, f: fn(f64) -> f64) -> Result<ArrayRef> {
     call.floats(|row| Ok(call.float(0, row).map(f)))
 }
 
-/// The next even whole number away from zero.
+/// The next even integer away from zero.
 fn even(x: f64) -> f64 {
     let whole = if x >= 0.0 { x.ceil() } else { -(-x).ceil() };
     if whole % 2.0 == 0.0 { whole } else { whole + whole.signum() }
 }
 
-/// The next floating-point number after `x` on the way to `y`.
 /// The next FLOAT or DOUBLE from the first number towards the second.
 fn next_after(call: &Call) -> Result<ArrayRef> {
     if call.to == DataType::Float32 {
@@ -246,7 +245,7 @@ fn to_base(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-/// A number's digits to a base of at most 36.
+/// The digits of a number in a base of at most 36.
 pub(super) fn in_base(mut number: u64, base: u64, least: usize) -> String {
     let mut digits = vec![];
     while number > 0 || digits.is_empty() && least == 0 {

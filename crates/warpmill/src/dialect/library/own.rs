@@ -1,4 +1,4 @@
-//! The form that the library's functions have: arguments of known types in, one column out.
+//! The common form of library functions: arguments of known types, one result column.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -13,16 +13,16 @@ use datafusion::logical_expr::{
 use crate::dialect::types::type_name;
 use crate::dialect::uuids::UUID;
 
-/// The types that a function's arguments are converted to, and the type of its result.
+/// The types to which a function's arguments are converted, and its result type.
 pub(super) type Typed = (Vec<DataType>, DataType);
 
-/// The types for arguments of these types; `None`: there is no such function.
+/// The types for given argument types; `None` if the function does not support them.
 pub(super) type Types = fn(&[DataType]) -> Option<Typed>;
 
 /// Computes a column of arguments that [`Types`] has chosen.
 pub(super) type Run = fn(&Call) -> Result<ArrayRef>;
 
-/// The type of a result that is that of a constant argument, if it is one.
+/// Result type that depends on a constant argument.
 type TypedBy = fn(&ReturnFieldArgs<'_>) -> Result<Option<DataType>>;
 
 /// A function.
@@ -30,7 +30,7 @@ pub(super) struct Own {
     pub(super) name: &'static str,
     pub(super) types: Types,
     pub(super) run: Run,
-    /// Whether the type of the result is that of a constant argument, which `types` does not see.
+    /// Set if the result type depends on a constant argument, which `types` does not see.
     pub(super) typed_by: Option<TypedBy>,
     signature: Signature,
 }
@@ -120,7 +120,7 @@ impl ScalarUDFImpl for Own {
     }
 }
 
-/// A call: its arguments as columns.
+/// A call with its arguments as columns.
 pub(super) struct Call {
     pub(super) name: &'static str,
     pub(super) args: Vec<ArrayRef>,
@@ -155,7 +155,7 @@ impl Call {
         array.is_valid(row).then(|| array.as_binary::<i32>().value(row))
     }
 
-    /// The microseconds of a moment.
+    /// The microseconds of a timestamp.
     pub(super) fn moment(&self, arg: usize, row: usize) -> Option<i64> {
         let array = self.args.get(arg)?;
         array.is_valid(row).then(|| array.as_primitive::<TimestampMicrosecondType>().value(row))
@@ -189,13 +189,13 @@ impl Call {
     }
 }
 
-/// Whether a value of type `ty` may be given for a text: no number is one.
+/// Whether a value of type `ty` may be passed as a text: numbers may not.
 pub(super) fn text_like(ty: &DataType) -> bool {
     matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null)
         || matches!(ty, DataType::Dictionary(_, value) if text_like(value))
 }
 
-/// Whether a value of type `ty` is bytes: a UUID is none to functions.
+/// Whether a value of type `ty` is binary: UUIDs do not count.
 pub(super) fn is_blob(ty: &DataType) -> bool {
     ty.is_binary() && *ty != UUID
 }
@@ -220,7 +220,7 @@ pub(super) enum Is {
     Number,
     Bool,
     Bytes,
-    /// A date or a moment, as a moment.
+    /// A date or a timestamp, as a timestamp.
     Moment,
     Interval,
     /// A list of texts.
@@ -252,7 +252,7 @@ impl Is {
     }
 }
 
-/// The types of a function whose arguments are of these kinds.
+/// The types of a function with arguments of these kinds.
 pub(super) fn typed(types: &[DataType], kinds: &[Is], to: DataType) -> Option<Typed> {
     if types.len() != kinds.len() {
         return None;

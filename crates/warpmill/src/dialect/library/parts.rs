@@ -5,7 +5,7 @@ use warpmill_ir::scalar::civil::{civil_wide, days_from_civil, days_of_month};
 /// Microseconds of a day.
 pub(super) const DAY: i64 = 86_400_000_000;
 
-/// A moment without a zone, by parts.
+/// A timestamp without a time zone, by parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Civil {
     pub(super) year: i64,
@@ -20,7 +20,7 @@ pub(super) struct Civil {
 }
 
 impl Civil {
-    /// The parts of a number of microseconds.
+    /// The parts of a timestamp in microseconds.
     pub(super) fn of(micros: i64) -> Self {
         let (days, rest) = (micros.div_euclid(DAY), micros.rem_euclid(DAY));
         let (year, month, day) = civil_wide(days);
@@ -71,7 +71,7 @@ impl Civil {
     }
 }
 
-/// A moment some months later, on the last day of a month that has no such day.
+/// Adds months to a timestamp; uses the last day of a month that lacks the day.
 pub(super) fn add_months(micros: i64, months: i64) -> i64 {
     let at = Civil::of(micros);
     let total = at.months() + months;

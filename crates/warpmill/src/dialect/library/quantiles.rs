@@ -1,4 +1,4 @@
-//! Quantiles of lists: the element at a fraction of the way through their order, or what lies there between two of them.
+//! Quantiles of lists: the element at a fraction of the sorted list, or an interpolation between two elements.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -34,7 +34,7 @@ pub(super) fn functions() -> Vec<Own> {
     ]
 }
 
-/// Refuses a fraction that is not constant: quantiles of rows are computed with lists, and DuckDB wants to know it before.
+/// Refuses a non-constant fraction: quantiles of rows are computed from lists, and DuckDB requires a constant.
 pub(in crate::dialect) fn check_fraction(call: &str, at: &Expr) -> Result<()> {
     match at.any_column_refs() || at.is_volatile() {
         true => {
@@ -45,7 +45,7 @@ pub(in crate::dialect) fn check_fraction(call: &str, at: &Expr) -> Result<()> {
     }
 }
 
-/// Types of a list and of a fraction, or of several, whose results are a list then.
+/// Types of a list and of a fraction, or of several fractions with a list as the result.
 fn with_fraction(held: DataType, at: &DataType, to: DataType) -> Option<Typed> {
     match at {
         DataType::List(field) if number_like(field.data_type()) => {
@@ -75,7 +75,7 @@ fn cont_types(types: &[DataType]) -> Option<Typed> {
     with_fraction(held, at, to)
 }
 
-/// The type that elements are held in, and that of what lies between two of them.
+/// The type for computing with elements, and the type of interpolated values.
 fn between_types(element: &DataType) -> Option<(DataType, DataType)> {
     let same = |ty: DataType| Some((ty.clone(), ty));
     match element {
@@ -89,7 +89,7 @@ fn between_types(element: &DataType) -> Option<(DataType, DataType)> {
     }
 }
 
-/// The median of values that have none between them is one of them.
+/// The median of values without interpolation is one of them.
 fn median_types(types: &[DataType]) -> Option<Typed> {
     let element = element(types).filter(|_| types.len() == 1)?;
     let (held, to) = between_types(&element).unwrap_or((element.clone(), element));
@@ -108,7 +108,7 @@ fn mad_types(types: &[DataType]) -> Option<Typed> {
     }
 }
 
-/// The place of a quantile among so many values in their order, from the end where it is below 0.
+/// A quantile's fraction; negative ones count from the end.
 #[derive(Debug, Clone, Copy)]
 struct Fraction(f64);
 
@@ -132,7 +132,7 @@ impl Fraction {
         if self.counts_from_end() { count - 1 - rank } else { rank }
     }
 
-    /// The ranks of the two elements around it, and how far it is from the first to the second.
+    /// The ranks of the two neighbouring elements, and the relative position between them.
     fn between(self, count: usize) -> (usize, usize, f64) {
         let place = (count - 1) as f64 * self.0.abs();
         let (low, high, by) = (place.floor() as usize, place.ceil() as usize, place - place.floor());
@@ -140,15 +140,15 @@ impl Fraction {
     }
 }
 
-/// Elements of some lists, of which those of few ranks are asked for.
+/// Elements of some lists, of which few ranks are needed.
 struct Ranks {
     lists: Lists,
     order: Order,
-    /// Keys in whose order the elements are, where they have such.
+    /// Sort keys of the elements, if they have any.
     keys: Option<Vec<i64>>,
 }
 
-/// The elements of a list by position.
+/// The elements of a list by index.
 enum Ranked<'r> {
     Keyed(Vec<(i64, usize)>),
     Compared(Vec<usize>, &'r Order),
@@ -161,7 +161,7 @@ impl Ranks {
         Ok(Self { lists, order, keys })
     }
 
-    /// The elements of a list; `None` where there is none.
+    /// The elements of a list; `None` for NULL.
     fn row(&self, range: &Option<Range<usize>>) -> Option<Ranked<'_>> {
         let positions = valid(&self.lists, range.clone()?);
         if positions.is_empty() {
@@ -206,7 +206,7 @@ impl Ranked<'_> {
     }
 }
 
-/// Whole numbers in the order of numbers, dates and moments.
+/// Numbers, dates and timestamps as integers in the same order.
 fn order_keys(elements: &ArrayRef) -> Result<Option<Vec<i64>>> {
     let ty = elements.data_type();
     if is_float(ty) {
@@ -222,14 +222,14 @@ fn order_keys(elements: &ArrayRef) -> Result<Option<Vec<i64>>> {
     Ok(Some(cast(&wide, &DataType::Int64)?.as_primitive::<Int64Type>().values().to_vec()))
 }
 
-/// A number in the order of floats: there is one zero, and one NaN, which is the greatest.
+/// Sort key of a float: one zero, and one NaN, which is the greatest.
 fn key_of_float(x: f64) -> i64 {
     let x = if x.is_nan() { f64::NAN.copysign(1.0) } else { x + 0.0 };
     let bits = x.to_bits() as i64;
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
-/// A point between two elements, or one of them.
+/// A position between two elements, or at one of them.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     low: usize,
@@ -238,7 +238,7 @@ struct Place {
     by: f64,
 }
 
-/// The value of a quantile between two elements: the lower one, or one between both.
+/// The kind of quantile: discrete (the lower element), or continuous (interpolated).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Element,
@@ -286,7 +286,7 @@ fn quantiles(call: &Call, kind: Kind) -> Result<ArrayRef> {
     }
 }
 
-/// The fractions that a row asks for.
+/// The fractions of a row.
 fn fractions(call: &Call, row: usize) -> Result<Vec<Fraction>> {
     let DataType::List(_) = call.args[1].data_type() else { return Ok(vec![Fraction::of(call.float(1, row))?]) };
     let list = call.args[1].as_list::<i32>();
@@ -310,7 +310,7 @@ fn median(call: &Call) -> Result<ArrayRef> {
     kind.values(elements, &places, &call.to)
 }
 
-/// The median of how far elements lie from the median.
+/// The median of the absolute deviations from the median.
 fn mad(call: &Call) -> Result<ArrayRef> {
     let lists = lists(call);
     let rows = lists.rows.iter().map(|range| {
@@ -348,20 +348,20 @@ fn apart<T: Copy>(
     middle_of(&mut numbers, order, mixed)
 }
 
-/// Numbers in whose terms what lies between elements is found.
+/// The numeric types for interpolation.
 enum Measure {
     Floats(Float64Array),
     Whole { values: Vec<i128>, rounding: Rounding },
 }
 
-/// The whole number that what lies between two others is.
+/// Rounding of interpolated integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rounding {
-    /// Of decimals of 64 bits and less: towards zero.
+    /// Decimals of up to 64 bits: towards zero.
     TowardsZero,
-    /// Of wider decimals: towards the first.
+    /// Wider decimals: towards the first.
     TowardsFirst,
-    /// Of moments: half away from zero.
+    /// Timestamps: half away from zero.
     Nearest,
 }
 
@@ -402,7 +402,7 @@ impl Measure {
     }
 }
 
-/// The middle of some numbers, or what `mixed` makes of the two that are.
+/// The middle number, or `mixed` of the two middle ones.
 fn middle_of<T: Copy>(numbers: &mut [T], order: fn(&T, &T) -> Ordering, mixed: impl Fn(T, T) -> T) -> T {
     let (low, high) = ((numbers.len() - 1) / 2, numbers.len() / 2);
     let high = *numbers.select_nth_unstable_by(high, order).1;
@@ -435,7 +435,7 @@ impl Rounding {
     }
 }
 
-/// Whole numbers as floats. They may be decimals without a point, whose quantiles DuckDB computes exactly.
+/// Integers as floats. They may be decimals of scale 0, whose quantiles DuckDB computes exactly.
 fn exact_floats(elements: &ArrayRef) -> Result<Float64Array> {
     const EXACT: u128 = 1 << 53;
     let values = elements.as_primitive::<Decimal128Type>();
@@ -452,7 +452,7 @@ fn micros(of: IntervalMonthDayNano) -> i128 {
     (i128::from(of.months) * 30 + i128::from(of.days)) * DAY + i128::from(of.nanoseconds / 1000)
 }
 
-/// The intervals at some places; an element stays as it is written.
+/// The intervals at some positions; an element keeps its form.
 fn intervals(elements: &ArrayRef, places: &[Option<Place>]) -> IntervalMonthDayNanoArray {
     let elements = elements.as_primitive::<IntervalMonthDayNanoType>();
     let value = |Place { low, high, by }: Place| {
@@ -467,7 +467,7 @@ fn interval(micros: i128) -> IntervalMonthDayNano {
     IntervalMonthDayNano::new(0, (micros / DAY) as i32, (micros % DAY) as i64 * 1000)
 }
 
-/// Values of type `to` that whole numbers stand for.
+/// Integers as values of type `to`.
 fn whole_values(values: Vec<Option<i128>>, to: &DataType) -> Result<ArrayRef> {
     if let DataType::Interval(_) = to {
         let found = values.into_iter().map(|value| value.map(interval));

@@ -1,5 +1,4 @@
-//! Aggregates of lists that ask for the order of their elements, or how often each comes: what aggregates of rows without a
-//! program are computed with.
+//! List aggregates that depend on the order or the frequency of elements: used for aggregates of rows outside of programs.
 
 use std::sync::Arc;
 
@@ -91,7 +90,7 @@ fn histogram_types(types: &[DataType]) -> Option<Typed> {
     Some((vec![list_of(&key)], map_type(&key)))
 }
 
-/// The type of a histogram of keys of a type.
+/// The type of a histogram with keys of a type.
 pub(in crate::dialect) fn map_type(key: &DataType) -> DataType {
     let fields: Fields =
         vec![Field::new("key", key.clone(), false), Field::new("value", DataType::UInt64, true)].into();
@@ -133,7 +132,7 @@ fn picked(call: &Call, f: impl Fn(&Lists, &Order, Vec<usize>, usize) -> Result<O
     Ok(take(&lists.elements, &positions.collect::<Result<UInt64Array>>()?, None)?)
 }
 
-/// The element that comes most often; of several, the one that comes first.
+/// The most frequent element; the first one among equals.
 fn mode(call: &Call) -> Result<ArrayRef> {
     picked(call, |_, order, values, _| {
         let values = sorted(values, order);
@@ -144,7 +143,7 @@ fn mode(call: &Call) -> Result<ArrayRef> {
     })
 }
 
-/// What `f` makes of the numbers of each list that has some.
+/// `f` of the numbers of each non-empty list.
 fn floats(call: &Call, f: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
     let lists = lists(call);
     let values = strict_cast(&lists.elements, &DataType::Float64)?;
@@ -156,7 +155,7 @@ fn floats(call: &Call, f: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
     Ok(Arc::new(lists.rows.iter().map(of).collect::<Float64Array>()))
 }
 
-/// [`floats`], of which an infinite one or NaN is an error.
+/// [`floats`], with an error for infinity and NaN.
 fn finite(call: &Call, what: &str, f: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
     let found = floats(call, f)?;
     match found.as_primitive::<Float64Type>().iter().flatten().all(f64::is_finite) {
@@ -171,7 +170,7 @@ fn variance(values: &[f64], less: usize) -> Option<f64> {
     Some(values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count as f64)
 }
 
-/// The sum of a power of the deviations from the mean.
+/// The sum of powers of the deviations from the mean.
 fn central_power(values: &[f64], power: i32) -> Option<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     (!values.is_empty()).then(|| values.iter().map(|x| (x - mean).powi(power)).sum())
@@ -216,7 +215,7 @@ fn kurtosis(values: &[f64], sample: bool) -> Option<f64> {
     }
 }
 
-/// How often each element comes, by element.
+/// The frequency of each element, by element.
 fn histogram(call: &Call) -> Result<ArrayRef> {
     let lists = lists(call);
     let order = comparator(&lists)?;
@@ -251,7 +250,7 @@ fn top_types(types: &[DataType]) -> Option<Typed> {
     Some((std::iter::once(list.clone()).chain(count).collect(), list))
 }
 
-/// The most frequent elements, as many as the second argument says, from the most frequent one on.
+/// The most frequent elements, as many as the second argument says, in descending order of frequency.
 fn most_frequent(call: &Call) -> Result<ArrayRef> {
     let lists = lists(call);
     let order = comparator(&lists)?;

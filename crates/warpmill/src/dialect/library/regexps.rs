@@ -1,7 +1,7 @@
 //! Functions of regular expressions.
 //!
-//! DuckDB has RE2. The same syntax is Rust's `regex`, but for Unicode in classes (`\d`, `\w`, `\s`, `\b`), which RE2 has of ASCII only,
-//! and for options.
+//! DuckDB uses RE2. Rust's `regex` has the same syntax, except for Unicode in classes (`\d`, `\w`, `\s`, `\b`), which are ASCII in RE2, and for
+//! options.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ struct Compiled {
 }
 
 impl Compiled {
-    /// The expression, with what else its options say: whether all matches count.
+    /// The compiled expression for a pattern and options, and whether the options say that all matches count.
     fn get(&mut self, pattern: &str, options: &str, whole: bool) -> Result<(&Regex, bool)> {
         let (mut builder_options, mut all) = (Options::default(), false);
         for option in options.chars() {
@@ -94,7 +94,7 @@ struct Options {
     dot_all: bool,
 }
 
-/// A pattern whose classes are RE2's: of ASCII.
+/// A pattern with RE2's ASCII classes.
 fn of_ascii(pattern: &str) -> Result<String> {
     let mut out = String::with_capacity(pattern.len());
     let mut chars = pattern.chars().peekable();
@@ -118,7 +118,7 @@ fn of_ascii(pattern: &str) -> Result<String> {
                     'S' => out.push_str(&within(r"\t\n\f\r ", true)),
                     'b' if !in_class => out.push_str(r"(?-u:\b)"),
                     'B' if !in_class => return not_impl_err!("\\B in a regular expression"),
-                    // RE2 reads some escapes that Rust does not, and the other way round.
+                    // RE2 supports some escapes that Rust does not, and vice versa.
                     'C' | 'Q' | 'E' | 'G' | 'K' | 'R' | 'X' | 'Z' | 'u' | 'U' | '<' | '>' | '0'..='9' => {
                         return exec_err!("Invalid regular expression: \\{next} is not supported");
                     }
@@ -131,7 +131,7 @@ fn of_ascii(pattern: &str) -> Result<String> {
                 if chars.peek() == Some(&'^') {
                     out.extend(chars.next());
                 }
-                // A bracket that is the first of a class is one of its characters.
+                // A bracket at the beginning of a class is a literal character.
                 if chars.peek() == Some(&']') {
                     chars.next();
                     out.push_str(r"\]");
@@ -179,7 +179,7 @@ fn replace_types(types: &[DataType]) -> Option<Typed> {
     matches!(types.len(), 3 | 4).then(|| typed(types, &kinds[..types.len()], DataType::Utf8))?
 }
 
-/// The first match, or all, replaced by a text in which `\1` is the first group.
+/// Replaces the first match, or all, by a text in which `\1` is the first group.
 fn replace(call: &Call) -> Result<ArrayRef> {
     let mut compiled = Compiled::default();
     let rows = (0..call.rows).map(|row| {
@@ -233,7 +233,7 @@ fn extract_types(types: &[DataType]) -> Option<Typed> {
     }
 }
 
-/// A struct, where names of groups are given.
+/// A struct, if names of groups are given.
 fn extract_type(args: &ReturnFieldArgs<'_>) -> Result<Option<DataType>> {
     if !matches!(args.arg_fields.get(2).map(|field| field.data_type()), Some(DataType::List(_))) {
         return Ok(None);

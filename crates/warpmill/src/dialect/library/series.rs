@@ -1,4 +1,4 @@
-//! `range` and `generate_series` of moments, in microseconds: DataFusion's count nanoseconds, from 1677 to 2262.
+//! `range` and `generate_series` of timestamps in microseconds: DataFusion's use nanoseconds, from 1677 to 2262.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ fn series(from: i64, to: i64, step: IntervalMonthDayNano, with_end: bool, out: &
     Ok(())
 }
 
-/// A moment and an interval; `None` beyond what there is.
+/// A timestamp plus an interval; `None` if out of range.
 fn added(at: i64, step: IntervalMonthDayNano, micros: i64) -> Option<i64> {
     let at = if step.months == 0 { at } else { months_later(at, step.months)? };
     at.checked_add(i64::from(step.days).checked_mul(DAY)?)?.checked_add(micros)

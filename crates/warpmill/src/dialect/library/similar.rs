@@ -62,7 +62,7 @@ fn levenshtein(a: &[u8], b: &[u8]) -> i64 {
     last[b.len()] as i64
 }
 
-/// Levenshtein's distance with exchanges of neighbours, between which others may come.
+/// Damerau-Levenshtein distance: with transpositions, between which other characters may be inserted.
 fn damerau(a: &[u8], b: &[u8]) -> i64 {
     let most = a.len() + b.len();
     let width = b.len() + 2;

@@ -169,7 +169,7 @@ fn element_types(types: &[DataType]) -> Option<Typed> {
     Some((vec![map.clone(), key], fields[1].data_type().clone()))
 }
 
-/// The value that a map has for a key; NULL where it has none.
+/// The value of a map for a key; NULL if the key is missing.
 fn element(call: &Call) -> Result<ArrayRef> {
     let (map, wanted) = (call.args[0].as_map(), &call.args[1]);
     if wanted.data_type().is_null() {
@@ -191,7 +191,7 @@ fn map_of(key: &DataType, value: &DataType) -> DataType {
     DataType::Map(Arc::new(Field::new("entries", DataType::Struct(fields), false)), false)
 }
 
-/// Maps of one type, or without entries, or NULL.
+/// Maps of one type, or empty maps, or NULL.
 fn concat_types(types: &[DataType]) -> Option<Typed> {
     let parts = |ty: &DataType| match ty {
         DataType::Map(entries, _) => match entries.data_type() {
@@ -238,11 +238,11 @@ fn joined(call: &Call) -> Result<ArrayRef> {
     maps(&all(&keys)?, &all(&values)?, rows, &call.to, Twice::Last)
 }
 
-/// What becomes of a key that is there twice.
+/// Treatment of duplicate keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Twice {
     Error,
-    /// It has the last value, at the first place.
+    /// The last value, at the position of the first.
     Last,
 }
 

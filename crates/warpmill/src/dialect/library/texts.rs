@@ -180,7 +180,7 @@ pub(super) fn functions() -> Vec<Own> {
     ]
 }
 
-/// The parts of a text between `by`; its characters where that is empty.
+/// Splits a text at `by`; into characters if that is empty.
 fn split<'a>(text: &'a str, by: &str) -> Vec<&'a str> {
     if !by.is_empty() {
         return text.split(by).collect();
@@ -227,7 +227,7 @@ fn substring_types(types: &[DataType]) -> Option<Typed> {
     matches!(types.len(), 2 | 3).then(|| typed(types, &kinds[..types.len()], DataType::Utf8))?
 }
 
-/// `substring(text, from, count)`: positions before the first count from the end, and a negative count goes back.
+/// `substring(text, from, count)`: positions before the first count from the end, and a negative count goes backwards.
 fn substring(call: &Call) -> Result<ArrayRef> {
     call.texts(|row| {
         if !call.all(row) {
@@ -276,7 +276,7 @@ fn hex_types(types: &[DataType]) -> Option<Typed> {
     Some((vec![of], DataType::Utf8))
 }
 
-/// The digits of a whole number or of bytes.
+/// The digits of an integer or of bytes.
 fn digits(call: &Call, base: u64) -> Result<ArrayRef> {
     let width = if base == 16 { 2 } else { 8 };
     let of_bytes = |bytes: &[u8]| bytes.iter().map(|byte| in_base((*byte).into(), base, width)).collect::<String>();
@@ -300,7 +300,7 @@ fn digits(call: &Call, base: u64) -> Result<ArrayRef> {
     }
 }
 
-/// The bytes that digits of so many bits write; a missing first digit is 0.
+/// The bytes for digits of `bits` bits each; a missing first digit is 0.
 fn read_digits(text: &str, bits: usize, base: u32) -> Option<Vec<u8>> {
     let digits = text.chars().map(|c| c.to_digit(base).map(|d| d as u8)).collect::<Option<Vec<_>>>()?;
     let per_byte = 8 / bits;

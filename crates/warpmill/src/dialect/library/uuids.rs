@@ -1,4 +1,4 @@
-//! UUIDs that are made, and what UUIDs tell about how they were made.
+//! Generation of UUIDs, and extraction of their version and time.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -41,19 +41,19 @@ pub(super) fn makers() -> impl Iterator<Item = Arc<ScalarUDF>> {
     [made("uuid", false), made("uuidv7", true)].into_iter().map(|made| Arc::new(ScalarUDF::from(made)))
 }
 
-/// The types of a function of a UUID. A constant text may stand for it, which is cast when types are bound.
+/// The types of a function of a UUID. A constant text may be passed, which is cast when types are bound.
 fn of_one(types: &[DataType], to: DataType) -> Option<Typed> {
     let [ty] = types else { return None };
     (*ty == UUID || text_like(ty)).then(|| (types.to_vec(), to))
 }
 
-/// The UUIDs of the only argument, which may be of NULLs alone.
+/// The UUIDs of the only argument, which may be an untyped NULL.
 fn values(call: &Call) -> Result<Vec<Option<[u8; 16]>>> {
     let uuids = own_casts::cast(&call.args[0], &UUID, false)?;
     Ok(uuids.as_fixed_size_binary().iter().map(|bytes| bytes.and_then(|bytes| bytes.try_into().ok())).collect())
 }
 
-/// The digit of the version as DuckDB counts it: letters follow the characters between digits and them.
+/// The version digit as DuckDB computes it: letters follow the ASCII characters after the digits.
 fn version(bytes: &[u8; 16]) -> u32 {
     const LETTERS: u32 = 39;
     let digit = u32::from(bytes[6] >> 4);
@@ -68,7 +68,7 @@ fn moment(bytes: &[u8; 16]) -> Result<i64> {
     }
 }
 
-/// `uuid()`, whose digits are random, and `uuidv7()`, which begins with the time.
+/// `uuid()`, which is random, and `uuidv7()`, which begins with the time.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Made {
     name: &'static str,
@@ -96,7 +96,7 @@ impl ScalarUDFImpl for Made {
     }
 }
 
-/// Random UUIDs as those of version 7 that are made now.
+/// Converts random UUIDs to version 7 with the current time.
 fn with_time(random: &ArrayRef) -> Result<ArrayRef> {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
     let random = random.as_fixed_size_binary();

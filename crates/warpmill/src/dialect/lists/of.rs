@@ -52,7 +52,7 @@ impl Of {
         })
     }
 
-    /// The type of the aggregate of elements of a type.
+    /// The result type for elements of a type.
     pub(super) fn result(self, element: &DataType) -> Result<DataType> {
         let known = element.is_null() || is_number(element);
         Ok(match self {
@@ -90,7 +90,7 @@ impl Of {
     }
 }
 
-/// Whether values of a type have intervals in them, whose equal lengths are written in several ways.
+/// Whether a type contains intervals, which have several forms of equal length.
 fn has_intervals(ty: &DataType) -> bool {
     match ty {
         DataType::Interval(_) => true,
@@ -103,7 +103,7 @@ fn has_intervals(ty: &DataType) -> bool {
 }
 
 impl Lists {
-    /// What `f` makes of the positions of the elements that are not NULL, list by list.
+    /// `f` of the positions of the non-NULL elements of each list.
     fn of_each<'a, T>(
         &'a self,
         f: impl Fn(&mut dyn Iterator<Item = usize>) -> Option<T> + 'a,
@@ -112,7 +112,7 @@ impl Lists {
         self.rows.iter().map(move |row| f(&mut row.clone()?.filter(|&at| !no_element && self.elements.is_valid(at))))
     }
 
-    /// What `f` makes of floating-point numbers, of which there is one at least.
+    /// `f` of the floating-point numbers of each list with values.
     fn floats(&self, f: impl Fn(Vec<f64>) -> Option<f64>) -> Result<ArrayRef> {
         let values = strict_cast(&self.elements, &DataType::Float64)?;
         let values = values.as_primitive::<Float64Type>();
@@ -123,7 +123,7 @@ impl Lists {
         Ok(Arc::new(results.collect::<Float64Array>()))
     }
 
-    /// The exact sums of whole numbers and decimals, without their point, and of how many values they are.
+    /// The exact sums of integers and unscaled decimals, with their numbers of values.
     fn totals(&self) -> Result<Vec<Option<(i256, usize)>>> {
         let ty = self.elements.data_type();
         let values = match ty {
@@ -157,7 +157,7 @@ impl Lists {
         Ok(Arc::new(sums.with_precision_and_scale(width, scale)?))
     }
 
-    /// The averages of exact sums; those that leave 128 bits are errors.
+    /// The averages of exact sums; sums beyond 128 bits are errors.
     fn averages(&self) -> Result<ArrayRef> {
         let scale = digits(self.elements.data_type()).map_or(0, |(_, scale)| scale);
         let average = |(total, count): (i256, usize)| match total.to_i128() {
@@ -174,7 +174,7 @@ impl Lists {
         let order = make_comparator(&keys, &keys, SortOptions { descending: false, nulls_first: false })?;
         self.picked(|row| {
             let values = row.into_iter().filter(|&at| keys.is_valid(at));
-            // Of equal ones the first.
+            // The first among equals.
             let better =
                 |best: usize, at: usize| if greatest { order(at, best).is_gt() } else { order(at, best).is_lt() };
             values.reduce(|best, at| if better(best, at) { at } else { best })
@@ -188,7 +188,7 @@ impl Lists {
     }
 }
 
-/// Values in whose order Arrow has them as DuckDB does: one zero, one NaN, which is greater than all, and intervals by their length.
+/// Values whose order in Arrow is DuckDB's: one zero, one NaN, which is greatest, and intervals by length.
 pub(in crate::dialect) fn keys(elements: &ArrayRef) -> ArrayRef {
     match elements.data_type() {
         DataType::Float32 => {

@@ -33,7 +33,7 @@ fn sums_of_whole_numbers_are_exact() {
     let sums = computed(Of::Sum, &rows, &HUGEINT).unwrap();
     let sums: Vec<_> = sums.as_primitive::<Decimal128Type>().iter().collect();
     assert_eq!(sums, [Some(9_007_199_254_740_993), Some(2 * i128::from(most)), None, None, None]);
-    // A part of an array.
+    // A slice of an array.
     let last = computed(Of::Count, &rows.slice(1, 4), &DataType::Int64).unwrap();
     assert_eq!(last.as_primitive::<Int64Type>().iter().collect::<Vec<_>>(), [Some(2), Some(0), None, Some(0)]);
     let averages = computed(Of::Average, &rows.slice(1, 4), &DataType::Float64).unwrap();

@@ -1,4 +1,4 @@
-//! Aggregates that stand for others, mostly for functions of the list of their values, and what DuckDB refuses of calls of aggregates.
+//! Aggregates that are rewritten, mostly to functions of the list of their values, and calls of aggregates that DuckDB refuses.
 
 use std::ops::ControlFlow;
 
@@ -17,14 +17,13 @@ use super::windows::extreme;
 use crate::dialect::library;
 use crate::{Error, Result};
 
-/// Bits of what GROUPING gives.
+/// Number of bits of GROUPING's result.
 const MOST_GROUPS: usize = 64;
 
-/// Takes away what has no effect on a call of an aggregate: orders by constants or by one value twice, DISTINCT where it changes nothing.
+/// Removes parts of aggregate calls without effect: orders by constants or by a value twice, DISTINCT where it changes nothing.
 ///
 /// # Errors
-/// Calls that DuckDB refuses: `count(DISTINCT *)`, different values in an order that is not theirs, of which `is_volatile` tells
-/// what functions have no part in.
+/// Calls that DuckDB refuses: `count(DISTINCT *)`, DISTINCT values ordered by another expression; `is_volatile` tells which functions are volatile.
 pub(super) fn settle(call: &mut Function, is_volatile: &dyn Fn(&str) -> bool) -> Result<()> {
     let Some(name) = call.name.0.last().and_then(ObjectNamePart::as_ident) else { return Ok(()) };
     let name = name.value.to_lowercase();
@@ -121,7 +120,7 @@ fn present(x: &Expr) -> Expr {
     Expr::IsNotNull(Box::new(nested(x.clone())))
 }
 
-/// `call` of those rows only of which `condition` holds.
+/// `call` with the additional filter `condition`.
 pub(in crate::dialect) fn filtered(mut call: Function, condition: Expr) -> Function {
     call.filter = Some(Box::new(match call.filter.take() {
         Some(filter) => binary(condition, BinaryOperator::And, *filter),
@@ -135,7 +134,7 @@ fn listed(call: &Function, x: &Expr) -> Function {
     renamed(call, "array_agg", vec![x.clone()])
 }
 
-/// The expression of other functions that a call of an aggregate means; `None` where it is a function itself.
+/// The rewritten form of an aggregate call; `None` if it is a function itself.
 pub(super) fn composed(name: &str, call: &Function) -> Option<Expr> {
     if matches!(name, "percentile_cont" | "percentile_disc") {
         return percentile(name, call);
@@ -143,7 +142,7 @@ pub(super) fn composed(name: &str, call: &Function) -> Option<Expr> {
     let args = arguments(call)?;
     if let Some(list_function) = library::composed_of_list(name) {
         let (x, rest) = args.split_first()?;
-        // Of given bins: an aggregate itself.
+        // With given bins it is an aggregate itself.
         if list_function == "list_histogram" && !rest.is_empty() {
             return None;
         }
@@ -184,7 +183,7 @@ pub(super) fn composed(name: &str, call: &Function) -> Option<Expr> {
     })
 }
 
-/// The number of rows whose `condition` holds; NULL of none.
+/// The number of rows that satisfy `condition`; NULL without rows.
 fn counted(call: &Function, condition: &Expr) -> Expr {
     let mut counted = case(condition.clone(), number(1), None);
     if let Expr::Case { conditions, .. } = &mut counted {
@@ -233,7 +232,7 @@ fn from_end(at: &Expr) -> Expr {
     }
 }
 
-/// `quantile_cont(x, at ORDER BY x DESC)`: its order says from which end it is.
+/// `quantile_cont(x, at ORDER BY x DESC)`: its order tells from which end it counts.
 fn quantile(of_list: &str, call: &Function, x: &Expr, at: &Expr) -> Expr {
     let mut values = listed(call, x);
     let mut descending = false;
@@ -250,14 +249,14 @@ fn quantile(of_list: &str, call: &Function, x: &Expr, at: &Expr) -> Expr {
     function(of_list, vec![Expr::Function(values), at])
 }
 
-/// `sum(x ORDER BY y)`, whose last digits are those of an order.
+/// `sum(x ORDER BY y)`, whose last digits depend on the order.
 pub(super) fn ordered_sum(call: &Function, x: &Expr) -> Option<Expr> {
     let FunctionArguments::List(list) = &call.args else { return None };
     let ordered = list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)));
     (ordered && call.over.is_none()).then(|| function("list_sum", vec![Expr::Function(listed(call, x))]))
 }
 
-/// `arg_max(x, y)` and the like: x in the row where y is greatest, or in the n rows where it is.
+/// `arg_max(x, y)` etc.: x in the row with the greatest y, or in the n rows with the greatest.
 fn by_extreme(name: &str, call: &Function, [x, y]: [&Expr; 2], rest: &[Expr]) -> Option<Expr> {
     let descending = match name {
         "arg_max" | "argmax" | "max_by" | "arg_max_null" => true,
@@ -301,8 +300,8 @@ pub(super) fn several(name: &str, call: &Function, x: &Expr, count: &Expr) -> Op
     Some(function("list_head", vec![sorted, count.clone(), text("MIN/MAX")]))
 }
 
-/// `string_agg(x, by ORDER BY x)`: a list that is sorted, so that several of them may have orders of their own. Different values in
-/// an order by a function of them are sorted with its results.
+/// `string_agg(x, by ORDER BY x)` as a sorted list, so that several of them may have different orders. DISTINCT values ordered by a function of them
+/// are sorted with its results.
 pub(super) fn ordered_texts(call: &Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &call.args else { return None };
     let [FunctionArgumentClause::OrderBy(keys)] = list.clauses.as_slice() else { return None };
@@ -331,7 +330,7 @@ pub(super) fn ordered_texts(call: &Function) -> Option<Expr> {
     Some(function("list_string_agg", vec![cast(sorted, texts), by]))
 }
 
-/// The function that gives a field of a struct.
+/// The function that returns a field of a struct.
 fn part(name: &str) -> Expr {
     let whole = Ident::new("__whole");
     Expr::Lambda(LambdaFunction {

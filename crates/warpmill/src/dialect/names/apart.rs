@@ -1,7 +1,7 @@
-//! Casts that tell expressions apart.
+//! Marks casts to distinguish expressions.
 //!
-//! DataFusion names an expression without its casts, and no two of the aggregates, windows and keys of a query may have one name.
-//! Where some differ in casts only, these are marked ([`casts::shown`]): then they stand in names until the plan is made.
+//! DataFusion names an expression without its casts, and the aggregates, windows and keys of a query must have unique names. Where some differ in
+//! casts only, these are marked ([`casts::shown`]), so that names contain them until the plan is made.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use super::expr::function;
 use crate::dialect::casts;
 
 impl Binder<'_> {
-    /// Marks the casts of a SELECT, grouped by `keys`, and its ORDER BY where names need them.
+    /// Marks the casts of a SELECT, grouped by `keys`, and its ORDER BY, where names require it.
     pub(super) fn tell_apart(&self, select: &mut Select, order: Option<&mut OrderBy>, keys: &[Expr]) {
         let mut calls = vec![];
         self.calls(&select.projection, &mut calls);
@@ -50,7 +50,7 @@ impl Binder<'_> {
     }
 }
 
-/// The keys that a set of keys has, or the key itself.
+/// The keys in a set of keys, or the key itself.
 fn parts(key: &Expr) -> Vec<&Expr> {
     match key {
         Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => sets.iter().flatten().collect(),
@@ -60,7 +60,7 @@ fn parts(key: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// The casts of those expressions that are equal without casts, and different with them.
+/// The casts in expressions that are equal without casts, and different with them.
 fn casts_in_question(all: Vec<Expr>) -> Vec<Expr> {
     if !all.iter().any(has_casts) {
         return vec![];
@@ -81,7 +81,7 @@ fn casts_in_question(all: Vec<Expr>) -> Vec<Expr> {
     }
     let mut casts = vec![];
     for mut e in alike.into_values().filter(|alike| alike.len() > 1).flatten() {
-        // From the inside, as [`mark`] goes: what is looked for has marks inside already.
+        // From the inside, as [`mark`] does: the expressions searched for have marks inside already.
         let _: ControlFlow<()> = visit_expressions_mut(&mut e, |e| {
             if matches!(e, Expr::Cast { .. }) {
                 casts.push(e.clone());

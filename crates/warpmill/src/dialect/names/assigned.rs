@@ -1,4 +1,4 @@
-//! Values for columns whose types DataFusion converts no others to: UUIDs, ENUMs, and what has values of these in it.
+//! Values for columns whose types DataFusion converts nothing to: UUIDs, ENUMs, and nested types with these.
 
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr, Insert, SetExpr, TypedString, Value, Values};
@@ -9,10 +9,10 @@ use crate::Result;
 use crate::dialect::own_casts;
 use crate::dialect::types::{is_text, type_name};
 
-/// The name of the rows that are inserted, and the beginning of the names of their columns.
+/// The name of the inserted rows, and the prefix of the names of their columns.
 const ROWS: &str = "\u{1}given";
 
-/// Casts the values that `insert` gives such columns of a table of `schema`, and those for columns of texts where they may be of ENUMs.
+/// Casts the values that `insert` assigns to such columns of a table of `schema`, and values for text columns that may be ENUMs.
 pub(super) fn cast(insert: &mut Insert, schema: &SchemaRef, has_enums: bool) -> Result<()> {
     let Some(columns) = columns_of(insert, schema) else { return Ok(()) };
     let named = |at: &usize| {
@@ -52,7 +52,7 @@ fn as_type(value: Expr, ty: &str) -> Result<Expr> {
     Ok(cast)
 }
 
-/// Makes constant texts of a list UUIDs where another value of their column is a cast to one: DataFusion finds no type for both.
+/// Converts constant texts of a VALUES list to UUIDs if another value of their column is a cast to UUID: DataFusion finds no common type.
 pub(super) fn alike(list: &mut Values) -> Result<()> {
     let is_cast = |value: &Expr| match value {
         Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => *data_type == SqlType::Uuid,

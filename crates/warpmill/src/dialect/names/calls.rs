@@ -1,4 +1,4 @@
-//! Calls of functions that stand for something else: operators, CASE, other functions.
+//! Rewrites calls that represent operators, CASE, or other functions.
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
@@ -12,7 +12,7 @@ use super::scope::nested;
 use super::windows::has_narrow_frame;
 use crate::dialect::library;
 
-/// The arguments of a call that have no names; `None` where some have.
+/// The arguments of a call without names; `None` if some are named.
 pub(in crate::dialect) fn arguments(call: &Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &call.args else { return None };
     let arg = |arg: &FunctionArg| match arg {
@@ -49,7 +49,7 @@ pub(in crate::dialect) fn case(condition: Expr, then: Expr, otherwise: Option<Ex
     }
 }
 
-/// Names of calls that stand for something else with some arguments ([`meaning`]), besides aggregates that are made of others.
+/// Names of calls that are rewritten for some arguments ([`meaning`]), besides composed aggregates.
 const MEANINGS: [&str; 30] = [
     "add",
     "current_catalog",
@@ -83,17 +83,17 @@ const MEANINGS: [&str; 30] = [
     "version",
 ];
 
-/// Whether calls of a name, which is in lower case, may stand for something else, or have lambdas.
+/// Whether calls of a lower-case name may be rewritten, or have lambdas.
 pub(crate) fn stands_for_other(name: &str) -> bool {
     MEANINGS.contains(&name) || TAKING.contains(&name)
 }
 
-/// Names of calls that may stand for something else.
+/// Names of calls that may be rewritten.
 pub(crate) fn calls_for_others() -> impl Iterator<Item = &'static str> {
     MEANINGS.into_iter().chain(TAKING)
 }
 
-/// What a call stands for; `None`: a function.
+/// The rewritten form of a call; `None`: it is a function.
 pub(super) fn meaning(call: &Function) -> Option<Expr> {
     let [name] = call.name.0.as_slice() else { return None };
     let name = name.as_ident()?.value.to_lowercase();
@@ -108,7 +108,7 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
         list.name = ObjectName::from(vec![Ident::new("array_agg")]);
         return Some(function(list_function, vec![Expr::Function(list)]));
     }
-    // Of the first row in an order whose value is not NULL.
+    // The first non-NULL value in the order.
     if name == "any_value"
         && let FunctionArguments::List(list) = &call.args
         && list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))
@@ -168,7 +168,7 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
         ("map", _) => function("map_of_lists", args),
         ("array_push_back", [_, _]) => function("array_append", args),
         ("log", [x]) => function("log10", vec![x.clone()]),
-        // DataFusion's gives bytes.
+        // DataFusion's function returns bytes.
         ("sha256", [_]) => function("simple_lower", vec![function("hex", vec![function("sha256", args)])]),
         _ => return None,
     })
@@ -196,7 +196,7 @@ fn packed(call: &Function) -> Option<Expr> {
     Some(function("named_struct", fields.into_iter().flatten().collect()))
 }
 
-/// `INTERVAL (x) DAY`, of which DataFusion plans whole constants without brackets only, and some units.
+/// `INTERVAL (x) DAY`, of which DataFusion plans only integer constants without parentheses, and some units.
 fn counted(interval: &Interval) -> Option<Expr> {
     let (Some(unit), None) = (&interval.leading_field, &interval.last_field) else { return None };
     let unit = unit.to_string().to_lowercase();
@@ -223,7 +223,7 @@ fn counted(interval: &Interval) -> Option<Expr> {
     Some(function(&name, vec![count]))
 }
 
-/// Whether a value is a whole number by what it is, or the text of one.
+/// Whether a value is an integer, or the text of one.
 fn is_whole(value: &Expr) -> bool {
     let Expr::Value(value) = value else { return false };
     match &value.value {
@@ -232,7 +232,7 @@ fn is_whole(value: &Expr) -> bool {
     }
 }
 
-/// `INTERVAL '1 day 04:05'`, of which casts know the clock.
+/// `INTERVAL '1 day 04:05'`, whose time is parsed by casts.
 fn with_clock(interval: &Interval) -> Option<Expr> {
     let Expr::Value(value) = &*interval.value else { return None };
     let Value::SingleQuotedString(text) = &value.value else { return None };
@@ -240,13 +240,13 @@ fn with_clock(interval: &Interval) -> Option<Expr> {
     plain.then(|| cast((*interval.value).clone(), DataType::Interval { fields: None, precision: None }))
 }
 
-/// What an operator stands for that DuckDB reads otherwise than DataFusion.
+/// The rewritten form of an operator that DuckDB and DataFusion read differently.
 pub(super) fn operator(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::BinaryOp { left, op, right } => {
             let pair = || vec![(**left).clone(), (**right).clone()];
             Some(match op {
-                // Of a part of the text, since DuckDB 2.0.
+                // Matches a part of the text, since DuckDB 2.0.
                 BinaryOperator::PGRegexMatch => function("regexp_matches", pair()),
                 BinaryOperator::PGRegexNotMatch => {
                     Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(function("regexp_matches", pair()))) }
@@ -281,8 +281,8 @@ pub(super) fn operator(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// A pattern in which a backslash escapes, as DataFusion reads it: to DuckDB nothing escapes unless ESCAPE says so. `None`: it is
-/// one already, or DataFusion refuses it.
+/// A pattern for DataFusion, in which a backslash escapes; in DuckDB nothing escapes without ESCAPE. `None`: it needs no change, or DataFusion
+/// refuses it.
 fn pattern_of(pattern: &Expr, escape: Option<&datafusion::sql::sqlparser::ast::ValueWithSpan>) -> Option<Expr> {
     let escape = match escape.map(|escape| &escape.value) {
         None => None,
@@ -320,7 +320,7 @@ fn pattern_of(pattern: &Expr, escape: Option<&datafusion::sql::sqlparser::ast::V
     }
 }
 
-/// A path whose slices are functions, which know open ends and texts.
+/// A path whose slices are function calls, which support open ends and texts.
 fn sliced(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
     let at = chain.iter().position(|access| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. })))?;
     let of = match at {
@@ -352,7 +352,7 @@ fn sliced_or(expr: Expr) -> Expr {
     }
 }
 
-/// `x ^ y`, which the parser reads after `+` and `*`, and DuckDB before them.
+/// `x ^ y`, which the parser binds weaker than `+` and `*`, and DuckDB stronger.
 ///
 /// # Errors
 /// Operators on both sides without parentheses.
@@ -404,7 +404,7 @@ const TAKING: [&str; 14] = [
     "list_any_match",
 ];
 
-/// Makes functions of the arguments `x -> e` and `(x, y) -> e` of functions that take such.
+/// Converts arguments `x -> e` and `(x, y) -> e` of functions with lambdas to lambda functions.
 pub(super) fn take_lambdas(call: &mut Function) {
     let Some(name) = call.name.0.last().and_then(|part| part.as_ident()) else { return };
     if !TAKING.contains(&name.value.to_lowercase().as_str()) {
@@ -420,7 +420,7 @@ pub(super) fn take_lambdas(call: &mut Function) {
     }
 }
 
-/// Gives a window function what is said of NULLs behind its last argument: where that is a call, the parser has given it to the call.
+/// Moves the NULL treatment after a window function's last argument to the function: if the argument is a call, the parser has attached it to that.
 pub(super) fn take_null_treatment(call: &mut Function) {
     if call.over.is_none() || call.null_treatment.is_some() {
         return;
@@ -433,7 +433,7 @@ pub(super) fn take_null_treatment(call: &mut Function) {
     }
 }
 
-/// What the parser takes for an operator `->`, as a function; operators after it are in its body.
+/// Converts the parser's operator `->` to a lambda function; operators after it belong to its body.
 pub(super) fn lambda_of(expr: &Expr) -> Option<Expr> {
     let mut whole = expr.clone();
     let mut first = &mut whole;
@@ -466,7 +466,7 @@ fn names_of(expr: &Expr) -> Option<Vec<Ident>> {
     }
 }
 
-/// `name -> 'path'`, which the parser takes for a function of `name`, as a part of JSON.
+/// Converts `name -> 'path'`, which the parser reads as a lambda function of `name`, to a JSON extraction.
 pub(super) fn json_path(lambda: &LambdaFunction) -> Option<Expr> {
     let OneOrManyWithParens::One(parameter) = &lambda.params else { return None };
     let name = &parameter.name;
@@ -476,7 +476,7 @@ pub(super) fn json_path(lambda: &LambdaFunction) -> Option<Expr> {
     Some(extracted(Expr::Identifier(name.clone()), (*lambda.body).clone()))
 }
 
-/// `root -> body`, where the body's own arrows come after that.
+/// `root -> body`, where arrows in the body apply afterwards.
 fn extracted(root: Expr, body: Expr) -> Expr {
     match body {
         Expr::BinaryOp { left, op: op @ (BinaryOperator::Arrow | BinaryOperator::LongArrow), right } => {

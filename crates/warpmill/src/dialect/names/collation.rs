@@ -1,4 +1,4 @@
-//! COLLATE NOCASE: comparisons and orders of texts without regard to case, which are those of lower-case texts.
+//! COLLATE NOCASE: case-insensitive comparison and sorting of texts, by their lower-case forms.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArgumentClause, FunctionArguments, OrderByExpr, WindowType,
@@ -7,10 +7,10 @@ use datafusion::sql::sqlparser::ast::{
 use super::expr::function;
 use crate::{Error, Result};
 
-/// Makes a comparison of which a side has a collation one of what this compares, and so the orders of a call.
+/// Rewrites a comparison with a collation on a side to compare the folded texts; also in the orders of a call.
 ///
 /// # Errors
-/// A collation that is not known.
+/// An unknown collation.
 pub(super) fn compared(expr: &mut Expr) -> Result<()> {
     match expr {
         Expr::BinaryOp { left, op, right } if is_comparison(op) => folded(vec![&mut **left, &mut **right]),
@@ -25,10 +25,10 @@ pub(super) fn compared(expr: &mut Expr) -> Result<()> {
     }
 }
 
-/// Makes a key of ORDER BY that has a collation what this compares.
+/// Rewrites an ORDER BY key with a collation to the folded text.
 ///
 /// # Errors
-/// A collation that is not known.
+/// An unknown collation.
 pub(super) fn sorted(key: &mut Expr) -> Result<()> {
     folded(vec![key])
 }
@@ -55,7 +55,7 @@ fn orders(call: &mut Function) -> impl Iterator<Item = &mut OrderByExpr> {
     own.flatten().chain(&mut call.within_group).chain(window)
 }
 
-/// Takes collations off texts; if there was one, all become lower-case.
+/// Removes collations from texts; if there was one, folds all to lower case.
 fn folded(mut parts: Vec<&mut Expr>) -> Result<()> {
     let mut any = false;
     for part in &mut parts {
@@ -70,7 +70,7 @@ fn folded(mut parts: Vec<&mut Expr>) -> Result<()> {
     Ok(())
 }
 
-/// Takes the collation off a text, and says whether there was one.
+/// Removes the collation of a text. Returns whether there was one.
 fn taken(expr: &mut Expr) -> Result<bool> {
     match expr {
         Expr::Nested(inner) => taken(inner),

@@ -15,7 +15,7 @@ use super::{Binder, parts, same};
 use crate::{Error, Result, ScalarValue};
 
 impl Binder<'_> {
-    /// The items that `item` stands for, with the names of the columns that they are made of.
+    /// The items that `item` expands to, with the names of their source columns.
     pub(super) fn columns(&mut self, item: SelectItem, scope: &Scope<'_>) -> Result<Vec<(SelectItem, Option<String>)>> {
         let expr = match &item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr,
@@ -110,7 +110,7 @@ impl Binder<'_> {
 }
 
 impl Binder<'_> {
-    /// The columns whose names satisfy a function.
+    /// The columns whose names satisfy a lambda.
     fn chosen_by(&mut self, lambda: &LambdaFunction, all: Vec<Visible>) -> Result<Vec<Visible>> {
         let params = match &lambda.params {
             OneOrManyWithParens::One(one) => std::slice::from_ref(one),
@@ -165,7 +165,7 @@ fn is_columns(expr: &Expr) -> Option<&Function> {
 }
 
 fn columns_in(expr: &Expr) -> Option<Function> {
-    // What a walk breaks with is small: each level of an expression holds one for each of its parts.
+    // The break value of a walk is small: each level of an expression holds one for each of its parts.
     let mut found = None;
     let _: ControlFlow<()> = visit_expressions(expr, |e| {
         found = is_columns(e).cloned();

@@ -12,7 +12,7 @@ use super::{query_of, same};
 use crate::session::ddl::default_of;
 use crate::{Error, Result};
 
-/// Puts the defaults of a table of `schema` where `insert` means them.
+/// Inserts the defaults of a table of `schema` where `insert` uses DEFAULT.
 pub(super) fn add(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
     let default = |at: usize| match default_of(schema.field(at)) {
         Some(sql) => expression(sql).map(|expr| Expr::Nested(Box::new(expr))),
@@ -29,10 +29,10 @@ pub(super) fn add(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
         }))));
         return Ok(());
     }
-    // A name that is none is another's business.
+    // Other code reports unknown names.
     let Some(columns) = columns_of(insert, schema) else { return Ok(()) };
     let Some(source) = &mut insert.source else { return Ok(()) };
-    // Defaults below would fill such a row up, or be taken for what it has too many of.
+    // Otherwise defaults would fill up such a row, or be counted among its excess values.
     if let SetExpr::Values(values) = &*source.body
         && let Some(row) = values.rows.iter().find(|row| row.len() != columns.len())
     {
@@ -69,7 +69,7 @@ pub(super) fn add(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
     Ok(())
 }
 
-/// The columns of a table of `schema` that `insert` has values for, in order; `None`: it names one that is not there.
+/// The columns of a table of `schema` for which `insert` has values, in order; `None` if it names an unknown one.
 pub(super) fn columns_of(insert: &Insert, schema: &SchemaRef) -> Option<Vec<usize>> {
     let position = |name: &ObjectName| {
         let name = name.0.last().and_then(ObjectNamePart::as_ident)?;
@@ -86,7 +86,7 @@ fn is_plain(with: bool, order: bool, limit: bool) -> bool {
     !(with || order || limit)
 }
 
-/// An expression of the plan's own, or the default of a column.
+/// Parses an internal expression, or the default of a column.
 pub(super) fn expression(sql: &str) -> Result<Expr> {
     let parser = Parser::new(&DuckDbDialect).with_recursion_limit(10_000).try_with_sql(sql);
     let expr = parser.and_then(|mut parser| parser.parse_expr());

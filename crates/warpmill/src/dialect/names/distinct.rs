@@ -1,4 +1,4 @@
-//! DISTINCT ON, and DISTINCT in an order by something else: the first row of each value, by its number.
+//! DISTINCT ON, and DISTINCT with an order by other expressions: the first row of each value, by row number.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, Expr, Function, OrderBy, OrderByExpr, OrderByKind, Select, Value, WindowSpec, WindowType,
@@ -13,7 +13,7 @@ use super::scope::Scope;
 use crate::{Error, Result};
 
 impl Binder<'_> {
-    /// A key of DISTINCT ON: an item of the SELECT list by its place, or an expression.
+    /// A key of DISTINCT ON: an item of the SELECT list by its position, or an expression.
     pub(super) fn distinct_key(&mut self, key: &mut Expr, items: &Items, scope: &Scope<'_>) -> Result<()> {
         let Expr::Value(value) = &*key else { return self.expr(key, scope) };
         check_sort_literal(&value.value)?;
@@ -25,10 +25,10 @@ impl Binder<'_> {
     }
 }
 
-/// Puts a condition on the rows' numbers in the place of DISTINCT, where the plan has no other form of it. The keys of `order` are bound.
+/// Replaces DISTINCT by a condition on row numbers, if the plan has no other form of it. The keys of `order` are bound.
 ///
 /// # Errors
-/// Conditions of windows beside it.
+/// A QUALIFY clause beside it.
 pub(super) fn choose(select: &mut Select, order: Option<&OrderBy>, items: &Items) -> Result<()> {
     let order: &[OrderByExpr] = match order.map(|order| &order.kind) {
         Some(OrderByKind::Expressions(keys)) => keys,
@@ -37,7 +37,7 @@ pub(super) fn choose(select: &mut Select, order: Option<&OrderBy>, items: &Items
     let is_item = |key: &OrderByExpr| matches!(key.expr, Expr::Value(_));
     let (keys, order) = match &select.distinct {
         Some(Distinct::On(keys)) => (keys.clone(), order),
-        // Of equal rows, the first one has the place that the order gives it.
+        // Among equal rows, the first one in the order determines the position.
         Some(Distinct::Distinct) if !order.iter().all(is_item) => match items.all() {
             Some(keys) => (keys, &[][..]),
             None => return Ok(()),

@@ -1,10 +1,10 @@
-//! `a IS [NOT] DISTINCT FROM b AND c`: the parser takes `b AND c` for the second operand, and whatever follows.
+//! `a IS [NOT] DISTINCT FROM b AND c`: the parser reads `b AND c`, and everything that follows, as the second operand.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
 use super::scope::operation;
 
-/// Gives AND and OR after IS DISTINCT FROM the operands that they have.
+/// Corrects the operands of AND and OR after IS DISTINCT FROM.
 pub(super) fn reassociate(expr: &mut Expr) {
     if !is_greedy(expr) {
         return;
@@ -42,7 +42,7 @@ fn is_chain(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. })
 }
 
-/// The operands of AND and OR as they are written, and what is between them.
+/// The operands and operators of AND and OR in textual order.
 fn flatten(expr: Expr, operands: &mut Vec<Expr>, operators: &mut Vec<BinaryOperator>) {
     let at = operands.len();
     match expr {

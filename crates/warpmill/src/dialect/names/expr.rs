@@ -1,4 +1,4 @@
-//! Names in expressions, and operators that mean something else to DuckDB.
+//! Names in expressions, and operators with another meaning in DuckDB.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +20,7 @@ use crate::dialect::states::{self, Known};
 use crate::dialect::{library, walk};
 use crate::{Error, Result};
 
-/// The one of a column and an alias of one name that is meant.
+/// Which of a column and an alias with the same name is used.
 #[derive(Clone, Copy)]
 pub(super) enum Preference<'e> {
     /// The column.
@@ -30,7 +30,7 @@ pub(super) enum Preference<'e> {
 }
 
 impl Binder<'_> {
-    /// Binds the names of `expr`, and the queries in it.
+    /// Binds the names in `expr`, including its queries.
     pub(super) fn expr(&mut self, expr: &mut Expr, scope: &Scope<'_>) -> Result<()> {
         self.expr_of(expr, scope, Preference::Column)
     }
@@ -49,13 +49,13 @@ impl Binder<'_> {
         walk::result(part.visit(&mut visitor))
     }
 
-    /// Whether a function of this name, which is in lower case, may give something else every time.
+    /// Whether a function with this lower-case name is volatile.
     fn is_volatile(&self, name: &str) -> bool {
         let function = self.tables.get_function_meta(name);
         function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
     }
 
-    /// Whether `expr` calls an aggregate function, not in a window.
+    /// Whether `expr` calls an aggregate function outside of a window.
     pub(super) fn is_aggregate(&self, expr: &Expr) -> bool {
         let Expr::Function(Function { name, over: None, .. }) = expr else { return false };
         name.0.last().and_then(|part| part.as_ident()).is_some_and(|name| Known::is_aggregate(self, &name.value))
@@ -73,7 +73,7 @@ impl Known for Binder<'_> {
     }
 }
 
-/// Walks an expression; queries are taken out of it while it does.
+/// A walk through an expression; queries are removed from it during the walk.
 struct Binding<'b, 'a, 's> {
     binder: &'b mut Binder<'a>,
     scope: &'b Scope<'s>,
@@ -222,7 +222,7 @@ fn query_in(expr: &mut Expr) -> Option<&mut Box<Query>> {
     }
 }
 
-/// Makes `root`, and the names right after it, one path; names further on are fields.
+/// Joins `root` and the names directly after it to one path; later names are fields.
 fn separate_path(root: &mut Expr, chain: &mut Vec<AccessExpr>) {
     if let Expr::Identifier(first) = root {
         let names = chain.iter().map_while(|access| match access {
@@ -257,7 +257,7 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
         false => expr,
     };
     match expr {
-        // `SIMILAR TO` is of the whole text, and its pattern is a regular expression.
+        // `SIMILAR TO` matches the whole text, and its pattern is a regular expression.
         Expr::SimilarTo { negated, expr, pattern, escape_char: None } => {
             let text = |text: &str| Expr::Value(Value::SingleQuotedString(text.to_string()).into());
             let concat = |left: Expr, right: Expr| Expr::BinaryOp {
@@ -290,7 +290,7 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
     }
 }
 
-/// `year(x)` and the like as parts of moments.
+/// `year(x)` and similar calls as `date_part`.
 fn part_of_moment(call: &Function) -> Option<Expr> {
     let ([name], FunctionArguments::List(list), None) = (call.name.0.as_slice(), &call.args, &call.over) else {
         return None;
@@ -301,7 +301,7 @@ fn part_of_moment(call: &Function) -> Option<Expr> {
     Some(function("date_part", vec![text, moment.clone()]))
 }
 
-/// Parts of dates that are functions of their own names.
+/// Parts of dates that are also function names.
 const PARTS: [&str; 17] = [
     "year",
     "quarter",
@@ -328,7 +328,7 @@ pub(crate) fn called_parts() -> impl Iterator<Item = &'static str> {
     PARTS.into_iter().chain(others)
 }
 
-/// The part of moments that a function of this name gives.
+/// The part of timestamps that the function `name` extracts.
 pub(crate) fn part_called(name: &str) -> Option<&'static str> {
     Some(match name.to_lowercase().as_str() {
         "dayofmonth" => "day",
@@ -349,7 +349,7 @@ pub(super) fn elements(right: &Expr) -> Option<Expr> {
     }
 }
 
-/// Whether one of the elements of `list` is `value`, NULL where that is not known.
+/// Whether an element of `list` equals `value`; NULL if unknown.
 fn any_element(value: &Expr, list: &Expr) -> Option<Expr> {
     let of_list = |name: &str| function(name, vec![list.clone()]);
     let no_elements = Expr::Value(Value::Number("0".to_string(), false).into());

@@ -1,4 +1,4 @@
-//! FROM: relations, and what joins make of their columns.
+//! FROM clauses: relations, and the columns of joins.
 
 use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::ResolvedTableReference;
@@ -19,40 +19,40 @@ use crate::asof;
 use crate::catalog::NUMBERED;
 use crate::{Error, Result};
 
-/// The relations and columns that one operand of a join brings.
+/// The relations and columns of a join operand.
 pub(super) struct Operand {
     pub(super) relations: Vec<Relation>,
     pub(super) visible: Vec<Visible>,
 }
 
-/// A relation before it has an alias.
+/// A relation before its alias is applied.
 #[derive(Default)]
 struct Unnamed {
-    /// Its names, from the catalog on; none of a query.
+    /// Its names, from the catalog on; empty for a query.
     path: Vec<String>,
-    /// DataFusion's name of it.
+    /// DataFusion's name for it.
     qualifier: Option<String>,
     fields: Fields,
     has_rowid: bool,
-    /// The name of the common table expression whose rows it has, in what adds rows to it.
+    /// The name of the recursive table expression whose rows it reads, within its recursive part.
     step: Option<String>,
 }
 
-/// The treatment of rows without a partner by a join, or with the columns of one side.
+/// The kind of a join: treatment of rows without a partner, or restriction to one side's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Inner,
     Left,
     Right,
     Full,
-    /// Only the left side's columns are left.
+    /// Only the left side's columns.
     LeftOnly,
-    /// Only the right side's columns are left.
+    /// Only the right side's columns.
     RightOnly,
 }
 
 impl Binder<'_> {
-    /// Binds a FROM clause, whose relations join `scope`.
+    /// Binds a FROM clause, and adds its relations to `scope`.
     pub(super) fn from(&mut self, from: &mut [TableWithJoins], scope: &mut Scope<'_>) -> Result<()> {
         for tree in from {
             let operand = self.tree(tree, scope)?;
@@ -63,7 +63,7 @@ impl Binder<'_> {
     }
 
     fn tree(&mut self, tree: &mut TableWithJoins, before: &Scope<'_>) -> Result<Operand> {
-        // The last relation has no join behind it, so that its alias is one.
+        // The last relation is not followed by a join, so its alias is a real one.
         let joined = std::iter::once(&tree.relation).chain(tree.joins.iter().map(|join| &join.relation));
         if joined.take(tree.joins.len()).any(is_positional) {
             return Err(Error::NotImplemented("POSITIONAL JOIN: not supported".into()));
@@ -115,7 +115,7 @@ impl Binder<'_> {
         };
         scope.relations.extend(right.relations);
         match keys {
-            // Which columns these are only DataFusion knows, and it does not make one of two.
+            // Only DataFusion knows these columns, and it does not merge two to one.
             Some(_) if is_open && matches!(kind, Kind::Right | Kind::Full) => {
                 return Err(Error::NotImplemented(
                     "RIGHT and FULL JOIN with USING or NATURAL of a table function: not supported".into(),
@@ -146,7 +146,7 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// An ASOF join, whose conditions all go into its ON clause. Its MATCH_CONDITION says what kind it is from here on.
+    /// Binds an ASOF join; moves all conditions to its ON clause. Its MATCH_CONDITION then holds the kind.
     fn asof(&mut self, operator: &mut JoinOperator, scope: &mut Scope<'_>, right: Operand) -> Result<()> {
         let JoinOperator::AsOf { match_condition, constraint } = operator else { return Ok(()) };
         let kind = match asof::marker(match_condition) {
@@ -194,7 +194,7 @@ impl Binder<'_> {
         let Some(condition) = condition else {
             return Err(Error::Plan("ASOF JOIN needs an ON or a USING clause".into()));
         };
-        // Where there is a MATCH_CONDITION, rows without a partner stay.
+        // With a MATCH_CONDITION, rows without a partner are kept.
         let kind = kind.unwrap_or_else(|| asof::LEFT.to_string());
         *match_condition = Expr::value(Value::SingleQuotedString(kind));
         *constraint = JoinConstraint::On(condition);
@@ -249,7 +249,7 @@ impl Binder<'_> {
                 let path = vec![name.to_string()];
                 self.named(Unnamed { path, ..Unnamed::default() }, alias, scope)
             }
-            // DataFusion plans none of the others, or finds their columns itself.
+            // DataFusion refuses the others, or finds their columns itself.
             _ => Ok(operand(Relation { path: vec![], qualifier: String::new(), fields: None, has_rowid: false })),
         }
     }
@@ -306,7 +306,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A function in the place of a table.
+    /// A table function.
     fn table_function(
         &mut self,
         name: &mut ObjectName,
@@ -323,7 +323,7 @@ impl Binder<'_> {
             self.function_arg(arg, scope)?;
         }
         let function = name.to_string().to_lowercase();
-        // The only column of these is called as the relation is.
+        // The only column of these is named like the relation.
         if matches!(function.as_str(), "range" | "generate_series") {
             let alias = alias.get_or_insert_with(|| alias_of(&function));
             if alias.columns.is_empty() {
@@ -333,7 +333,7 @@ impl Binder<'_> {
         Ok(Unnamed { path: vec![function], ..Unnamed::default() })
     }
 
-    /// A relation under its alias, with a qualifier that no other relation around it has.
+    /// Names a relation by its alias, with a qualifier that is unique in the scope.
     fn named(&mut self, unnamed: Unnamed, alias: &mut Option<TableAlias>, scope: &Scope<'_>) -> Result<Operand> {
         let Unnamed { mut path, qualifier, mut fields, has_rowid, .. } = unnamed;
         if let Some(alias) = alias {
@@ -341,11 +341,11 @@ impl Binder<'_> {
             fields = renamed(fields, alias)?;
         }
         if alias.is_none() && fields.is_none() {
-            // Its columns are found by DataFusion, under the name that it gives the relation.
+            // DataFusion finds its columns, under the name that it gives the relation.
             return Ok(operand(Relation { path, qualifier: String::new(), fields, has_rowid }));
         }
         let wanted = match (&*alias, &qualifier) {
-            // Names that are left to DataFusion are those that it makes of names without quotes.
+            // Names left to DataFusion are folded like unquoted names.
             (Some(alias), _) if fields.is_none() && alias.name.quote_style.is_none() => alias.name.value.to_lowercase(),
             (Some(alias), _) => alias.name.value.clone(),
             (None, Some(own)) => own.clone(),
@@ -368,13 +368,13 @@ impl Binder<'_> {
         Some((self.tables.resolved(reference), schema))
     }
 
-    /// The columns of a table of the session.
+    /// The columns of a session table.
     pub(super) fn schema(&self, name: &ObjectName) -> Option<SchemaRef> {
         Some(self.found(name)?.1)
     }
 }
 
-/// Whether the parser, which does not know `POSITIONAL JOIN`, took its first word for the alias of `relation`.
+/// Whether the parser, which does not support `POSITIONAL JOIN`, read its first word as the alias of `relation`.
 fn is_positional(relation: &TableFactor) -> bool {
     let (TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } | TableFactor::UNNEST { alias, .. }) =
         relation
@@ -386,7 +386,7 @@ fn is_positional(relation: &TableFactor) -> bool {
     })
 }
 
-/// Puts every ASOF join of a FROM item, with what is before it, in brackets, where its planner finds it.
+/// Puts every ASOF join of a FROM item, with everything before it, in parentheses, where its planner finds it.
 fn in_brackets(tree: &mut TableWithJoins) {
     for join in std::mem::take(&mut tree.joins) {
         let is_asof = matches!(join.join_operator, JoinOperator::AsOf { .. });
@@ -427,7 +427,7 @@ fn alias_column(name: &str) -> TableAliasColumnDef {
     TableAliasColumnDef { name: quoted(name), data_type: None }
 }
 
-/// `fields` under the column names of an alias, which becomes complete.
+/// `fields` with the column names of an alias, which is completed.
 fn renamed(fields: Fields, alias: &mut TableAlias) -> Result<Fields> {
     if alias.columns.is_empty() {
         return Ok(fields);
@@ -449,7 +449,7 @@ fn renamed(fields: Fields, alias: &mut TableAlias) -> Result<Fields> {
     Ok(Some(names.into_iter().map(field).collect()))
 }
 
-/// The name of a file without its folder and its extension, which is what it is called where it has no alias.
+/// The name of a file without its folder and its extension: its default alias.
 fn file_stem(name: &str) -> &str {
     match name.rsplit_once('/') {
         None if !name.contains('.') => name,
@@ -464,13 +464,13 @@ fn column_name(name: &ObjectName) -> String {
     name.0.last().and_then(ObjectNamePart::as_ident).map_or_else(|| name.to_string(), |ident| ident.value.clone())
 }
 
-/// The names that both sides of a NATURAL join have.
+/// The common column names of both sides of a NATURAL join.
 fn common_names(left: &[Visible], right: &[Visible]) -> Vec<String> {
     let common = left.iter().filter(|one| right.iter().any(|other| same(&one.name, &other.name)));
     common.map(|column| column.name.clone()).collect()
 }
 
-/// The condition of a join by equal names, whose columns become one.
+/// The condition of a join by equal names, whose columns are merged.
 fn merge(keys: &[String], kind: Kind, left: &mut Vec<Visible>, right: Vec<Visible>) -> Result<Expr> {
     if keys.is_empty() {
         return Err(Error::Plan("No columns found to join on in NATURAL JOIN".into()));
@@ -495,7 +495,7 @@ fn merge(keys: &[String], kind: Kind, left: &mut Vec<Visible>, right: Vec<Visibl
     Ok(condition.expect("there are keys"))
 }
 
-/// The place of the only column called `key`.
+/// The position of the only column named `key`.
 fn only(columns: &[Visible], key: &str, side: &str) -> Result<usize> {
     let mut found = columns.iter().enumerate().filter(|(_, column)| same(&column.name, key));
     match (found.next(), found.next()) {

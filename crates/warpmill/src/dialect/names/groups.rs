@@ -1,4 +1,4 @@
-//! Keys of GROUP BY, and sets of them.
+//! Keys and grouping sets of GROUP BY.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ use super::scope::Scope;
 use crate::{Error, Result};
 
 impl Binder<'_> {
-    /// Spreads the keys of GROUP BY, and makes one group of all rows where HAVING or `GROUP BY ()` says so and no aggregate does.
+    /// Expands the keys of GROUP BY, and makes one group of all rows for HAVING or `GROUP BY ()` without aggregates.
     pub(super) fn one_group(&self, select: &mut Select) {
         let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
         let given = !keys.is_empty();
@@ -21,7 +21,7 @@ impl Binder<'_> {
         keys.iter_mut().for_each(spread);
         let is_whole = keys.is_empty() && (given || select.having.is_some());
         if is_whole && !self.has_aggregates(&select.projection) && !self.has_aggregates(&select.having) {
-            // A condition that is true of every group: with HAVING there is one.
+            // A condition that is true for every group: HAVING implies one.
             let is_there = binary(function("count", vec![number(1)]), BinaryOperator::GtEq, number(0));
             select.having = Some(match select.having.take() {
                 Some(having) => binary(having, BinaryOperator::And, is_there),
@@ -38,7 +38,7 @@ impl Binder<'_> {
         found.is_break()
     }
 
-    /// A key of GROUP BY: a column, or else an item of the SELECT list by its alias; or sets of such.
+    /// A key of GROUP BY: a column, otherwise an item of the SELECT list by its alias; or sets of these.
     pub(super) fn group_key(&mut self, key: &mut Expr, items: &Items, scope: &Scope<'_>) -> Result<()> {
         if let Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) = key {
             // Expressions in place of numbers and aliases, which mean nothing within sets.
@@ -84,7 +84,7 @@ fn refuse_alias(key: &Expr, scope: &Scope<'_>) -> Result<()> {
     }
 }
 
-/// The keys that are one in brackets: `(a, b)`, and none of `()`.
+/// The keys in parentheses: `(a, b)`, and none for `()`.
 fn together(key: Expr) -> Vec<Expr> {
     match key {
         Expr::Tuple(parts) => parts,
@@ -98,7 +98,7 @@ fn has_twice(parts: &[Vec<Expr>]) -> bool {
     (1..all.len()).any(|at| all[..at].contains(&all[at]))
 }
 
-/// A set without what is in it twice.
+/// A set without duplicates.
 fn once(set: Vec<Expr>) -> Vec<Expr> {
     set.into_iter().fold(vec![], |mut kept, key| {
         if !kept.contains(&key) {
@@ -108,8 +108,8 @@ fn once(set: Vec<Expr>) -> Vec<Expr> {
     })
 }
 
-/// Puts sets of keys in the place of ROLLUP and CUBE that have several columns together or one twice, or are within GROUPING SETS:
-/// DataFusion plans none of these.
+/// Replaces ROLLUP and CUBE by grouping sets if they contain parenthesised or duplicate columns, or are within GROUPING SETS: DataFusion does not
+/// plan these.
 fn spread(key: &mut Expr) {
     let together = |parts: &[Vec<Expr>]| parts.iter().any(|part| part.len() != 1) || has_twice(parts);
     let sets = match &*key {
@@ -145,7 +145,7 @@ fn rolled_up(parts: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
     (0..=parts.len()).rev().map(|count| once(parts[..count].concat())).collect()
 }
 
-/// The sets of CUBE; `None` where these are too many.
+/// The sets of CUBE; `None` if there are too many.
 fn choices(parts: &[Vec<Expr>]) -> Option<Vec<Vec<Expr>>> {
     let set = |choice: usize| -> Vec<Expr> {
         let chosen = parts.iter().enumerate().filter(|(at, _)| (choice >> at) & 1 == 1);

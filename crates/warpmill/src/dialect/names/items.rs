@@ -21,7 +21,7 @@ use crate::{Error, Result};
 #[derive(Default)]
 pub(super) struct Items {
     list: Vec<Item>,
-    /// Whether a wildcard of columns that only DataFusion knows is left.
+    /// Whether a wildcard remains whose columns only DataFusion knows.
     open: bool,
 }
 
@@ -33,7 +33,7 @@ enum Item {
 }
 
 impl Binder<'_> {
-    /// Binds a SELECT list; its aliases join `scope`.
+    /// Binds a SELECT list, and adds its aliases to `scope`.
     pub(super) fn items(&mut self, projection: Vec<SelectItem>, scope: &mut Scope<'_>) -> Result<Items> {
         let mut items = Items::default();
         let mut expanded = vec![];
@@ -86,7 +86,7 @@ impl Binder<'_> {
         Ok(items)
     }
 
-    /// The columns that `*` stands for, if they are known.
+    /// The columns of `*`, if known.
     pub(super) fn wildcard(
         &mut self,
         columns: Option<Vec<Visible>>,
@@ -155,12 +155,12 @@ impl Items {
         }
     }
 
-    /// The number of columns, if that is known.
+    /// The number of columns, if known.
     pub(super) fn len(&self) -> Option<usize> {
         (!self.open).then_some(self.list.len())
     }
 
-    /// The place, from one, of the first column that is given the name `name`, or else has it.
+    /// The position, from one, of the first column with the alias `name`, or otherwise with that name.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         let called = |item: &Item, given: bool| match item {
             Item::Column { name: other, aliased, .. } => same(other, name) && (*aliased || !given),
@@ -169,7 +169,7 @@ impl Items {
         self.place(|item| called(item, true)).or_else(|| self.place(|item| called(item, false)))
     }
 
-    /// The place, from one, of the first column that is `expr`.
+    /// The position, from one, of the first column that equals `expr`.
     pub(super) fn position_of(&self, expr: &Expr) -> Option<usize> {
         self.place(|item| matches!(item, Item::Column { expr: other, .. } if **other == *expr))
     }
@@ -179,7 +179,7 @@ impl Items {
         (!self.open).then_some(place + 1)
     }
 
-    /// The expressions of all columns, if they are known.
+    /// The expressions of all columns, if known.
     pub(super) fn all(&self) -> Option<Vec<Expr>> {
         let expr = |item: &Item| match item {
             Item::Column { expr, .. } => Some((**expr).clone()),
@@ -188,7 +188,7 @@ impl Items {
         self.list.iter().map(expr).collect()
     }
 
-    /// The column that a number in GROUP BY stands for.
+    /// The column for a number in GROUP BY.
     pub(super) fn at_position(&self, key: &Expr) -> Option<&Expr> {
         let Expr::Value(value) = key else { return None };
         let Value::Number(number, _) = &value.value else { return None };
@@ -198,10 +198,10 @@ impl Items {
         }
     }
 
-    /// The items under names that are all different and no column's of the FROM clause, and the columns that they make.
+    /// The items with unique names that differ from the FROM clause's columns, and the resulting columns.
     ///
     /// # Errors
-    /// Names that are the same where they may not be.
+    /// Duplicate names where they are not permitted.
     pub(super) fn named(self, scope: &Scope<'_>, names: Names) -> Result<(Vec<SelectItem>, Fields)> {
         if self.open {
             return Ok((self.list.into_iter().map(Item::into_written).collect(), None));

@@ -1,10 +1,8 @@
-//! Names as DuckDB reads them: before a statement is planned, every name in it becomes the exact, qualified name of what it
-//! means.
+//! Name resolution by DuckDB's rules: before a statement is planned, every name in it is replaced by the exact, qualified name of its object.
 //!
-//! Names match without regard to case, an alias can be named in WHERE, GROUP BY, HAVING and by later items, the columns of
-//! USING and NATURAL are one, results may have one name twice. DataFusion knows none of this, and needs none of it: it sees a
-//! statement in which all is spelled out. What names mean that only DataFusion can know (columns of table functions) stays as
-//! it is.
+//! Names match case-insensitively, an alias can be used in WHERE, GROUP BY, HAVING and by later items, the columns of USING and NATURAL are merged,
+//! and results may have duplicate names. DataFusion supports none of this, and does not need to: it gets a statement in which everything is explicit.
+//! Names that only DataFusion can resolve (columns of table functions) are not changed.
 
 mod aggregate_calls;
 mod apart;
@@ -58,14 +56,14 @@ pub(super) fn bind(statement: &mut AnyStatement, tables: &Tables<'_>, sql: &str)
         .any(statement)
 }
 
-/// The place where columns called the same may go.
+/// The destination of columns with duplicate names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
-    /// Nowhere: results, and relations of a query. The plan's own names tell them apart.
+    /// None: results, and relations of a query. Internal names distinguish them.
     Own,
-    /// Into a table, a view or a file: they get numbers.
+    /// A table, a view or a file: they get numbers.
     Kept,
-    /// A side of a UNION BY NAME: there are none.
+    /// A side of a UNION BY NAME: duplicates are refused.
     Refused,
 }
 
@@ -73,7 +71,7 @@ enum Names {
 struct Cte {
     name: String,
     fields: Fields,
-    /// The recursion whose rows it is, in what adds rows to it.
+    /// The recursion whose rows it reads, within its recursive part.
     reading: Option<recursive::Reading>,
 }
 
@@ -82,7 +80,7 @@ struct Binder<'a> {
     tables: &'a Tables<'a>,
     sql: &'a str,
     ctes: Vec<Cte>,
-    /// Relations that got names of the plan's own.
+    /// Number of relations with internal names.
     relations: usize,
     /// Relations that PIVOT and UNPIVOT turn around this one.
     turned: usize,
@@ -144,7 +142,7 @@ impl Binder<'_> {
     }
 }
 
-/// A query in the place of one that is being bound.
+/// A placeholder for a query that is being bound.
 fn no_query() -> Query {
     use datafusion::sql::sqlparser::ast::{SetExpr, Values};
     let body = SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: vec![] });

@@ -1,4 +1,4 @@
-//! Calls with lists, positions and orders that stand for other calls.
+//! Rewrites calls with lists, positions and orders.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::scope::nested;
 use crate::dialect::library;
 use crate::dialect::macros::substituted;
 
-/// What a call of `name`, which is in lower case, stands for; `None`: a function.
+/// The rewritten form of a call of lower-case `name`; `None`: it is a function.
 pub(super) fn meaning(name: &str, call: &Function) -> Option<Expr> {
     if matches!(name, "string_agg") {
         return aggregate_calls::ordered_texts(call);
@@ -85,7 +85,7 @@ fn with_names(call: &Function) -> Option<Expr> {
     (args.len() > 1).then(|| function("struct_insert", args))
 }
 
-/// The columns of `unnest({...})`, and of `unnest([{...}], recursive := true)`: a struct's fields, by their names.
+/// The columns of `unnest({...})`, and of `unnest([{...}], recursive := true)`: a struct's fields by name.
 pub(super) fn unnested(call: &Function) -> Option<Vec<(String, Expr)>> {
     if !call.name.to_string().eq_ignore_ascii_case("unnest") {
         return None;
@@ -141,7 +141,7 @@ fn constant(expr: &Expr) -> Option<String> {
     }
 }
 
-/// A struct of `fields`, or NULL where `of` is.
+/// A struct of `fields`, or NULL if `of` is.
 fn of_present<'n>(of: &Expr, fields: impl Iterator<Item = (&'n str, Expr)>) -> Expr {
     let args = fields.flat_map(|(name, value)| [text(name), value]).collect();
     case(Expr::IsNotNull(Box::new(nested(of.clone()))), function("named_struct", args), None)

@@ -1,4 +1,4 @@
-//! The fields of structs, where they are known before types are: `unnest(s)` makes a column of each.
+//! Fields of structs that are known before types are: `unnest(s)` makes a column of each.
 
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::calls::arguments;
 use super::scope::{Scope, field_access};
 
-/// The fields of a struct by their names, and those of structs in it.
+/// The fields of a struct by name, and those of nested structs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parts(Vec<(String, Option<Parts>)>);
 
@@ -18,7 +18,7 @@ impl Parts {
         Some(Self(fields.iter().map(|field| (field.name().clone(), Self::of_type(field.data_type()))).collect()))
     }
 
-    /// The fields of the structs in the value of an expression: a column, or a struct that it makes.
+    /// The struct fields of the value of an expression: a column, or a struct constructor.
     pub(super) fn of(expr: &Expr, scope: &Scope<'_>) -> Option<Self> {
         match expr {
             Expr::Nested(inner) => Self::of(inner, scope),
@@ -50,13 +50,13 @@ impl Parts {
         Self(values.iter().enumerate().map(|(at, value)| (format!("c{at}"), Self::of(value, scope))).collect())
     }
 
-    /// Whether these are the fields of a row, which have no names of their own.
+    /// Whether these are the fields of a row, which are unnamed.
     fn is_row(&self) -> bool {
         self.0.iter().enumerate().all(|(at, (name, _))| *name == format!("c{at}"))
     }
 }
 
-/// The columns of `unnest(s)` of a struct whose fields are known: each of them, by its name.
+/// The columns of `unnest(s)` for a struct with known fields: each of them, by name.
 pub(super) fn unnested(call: &Function, scope: &Scope<'_>) -> Option<Vec<(SelectItem, Option<String>)>> {
     let ([name], FunctionArguments::List(list)) = (call.name.0.as_slice(), &call.args) else { return None };
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(of))] = list.args.as_slice() else { return None };

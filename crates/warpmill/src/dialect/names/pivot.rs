@@ -1,4 +1,4 @@
-//! PIVOT and UNPIVOT in FROM, as queries: groups with an aggregate for each value, and lists of columns that are unnested.
+//! PIVOT and UNPIVOT in FROM, rewritten to queries: groups with an aggregate per value, and unnested lists of columns.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// PIVOTs and UNPIVOTs inside each other.
 const MOST_TURNED: usize = 8;
 
-/// The names of the columns that an UNPIVOT makes, before they are given theirs.
+/// The names of the columns of an UNPIVOT before they are renamed.
 const NAME: &str = "\u{1}name";
 const VALUE: &str = "\u{1}value";
 
@@ -71,7 +71,7 @@ impl Binder<'_> {
         Ok(scope)
     }
 
-    /// The columns, each with its name, that an item of an UNPIVOT's list stands for.
+    /// The columns, each with its name, of an item of an UNPIVOT's list.
     fn unpivoted(&mut self, item: &ExprWithAlias, source: &Scope<'_>) -> Result<Vec<(String, Vec<String>)>> {
         let known = |name: &str| {
             let found = source.visible.iter().find(|column| same(&column.name, name));
@@ -111,7 +111,7 @@ fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 
-/// The query of a PIVOT: a group for each combination of the columns that are named nowhere, or of those of GROUP BY.
+/// The query of a PIVOT: a group for each combination of the unnamed columns, or of those of GROUP BY.
 fn pivot(
     table: &TableFactor,
     aggregates: &[ExprWithAlias],
@@ -218,7 +218,7 @@ fn call<'e>(expr: &'e Expr, name: &str) -> Option<&'e Function> {
     }
 }
 
-/// The arguments of one of the calls that stand for clauses.
+/// The arguments of a call that represents a clause.
 pub(crate) fn arguments(call: &Function) -> Result<Vec<Expr>> {
     let FunctionArguments::List(list) = &call.args else { return Ok(vec![]) };
     let arg = |arg: &FunctionArg| match arg {

@@ -16,7 +16,7 @@ use super::{Binder, Cte, Names, collation, distinct, rows, truths};
 use crate::{Error, Result};
 
 impl Binder<'_> {
-    /// Binds a query inside of `outer`, and gives its columns.
+    /// Binds a query within `outer`. Returns its columns.
     pub(super) fn query(&mut self, query: &mut Query, outer: Option<&Scope<'_>>, names: Names) -> Result<Fields> {
         if let Some(what) = unread_of_query(query) {
             return Err(Error::NotImplemented(what));
@@ -156,7 +156,7 @@ impl Binder<'_> {
         Ok(fields)
     }
 
-    /// A key of ORDER BY: an item of the SELECT list by its name, or else an expression.
+    /// A key of ORDER BY: an item of the SELECT list by its name, otherwise an expression.
     fn sort_expr(&mut self, key: &mut Expr, items: &Items, scope: &Scope<'_>) -> Result<()> {
         if let Expr::Identifier(name) = &*key
             && let Some(position) = items.position(&name.value)
@@ -193,7 +193,7 @@ pub(super) fn check_sort_literal(value: &Value) -> Result<()> {
     }
 }
 
-/// Puts LIMIT in the place of `FETCH FIRST n ROWS ONLY`.
+/// Replaces `FETCH FIRST n ROWS ONLY` by LIMIT.
 fn limit_fetched(query: &mut Query) {
     let Some(Fetch { with_ties: false, percent: false, quantity }) = &query.fetch else { return };
     let count = quantity.clone().unwrap_or_else(|| number(1));
@@ -208,7 +208,7 @@ fn limit_fetched(query: &mut Query) {
     }
 }
 
-/// Binds an ORDER BY that sees nothing but the columns of a result.
+/// Binds an ORDER BY whose scope is the columns of a result.
 fn order_by_output(order: &mut OrderBy, fields: Option<&[Field]>) -> Result<()> {
     let Some(fields) = fields else { return Ok(()) };
     if !fields.iter().any(|field| same(&field.name, "all")) {
@@ -239,7 +239,7 @@ fn order_by_output(order: &mut OrderBy, fields: Option<&[Field]>) -> Result<()> 
     Ok(())
 }
 
-/// Names the columns of a result in an expression over it.
+/// Replaces names by a result's columns in an expression over it.
 fn rename_outputs(expr: &mut Expr, fields: &[Field]) {
     let _: ControlFlow<()> = visit_expressions_mut(expr, |expr| {
         if let Expr::Identifier(name) = expr
@@ -289,7 +289,7 @@ impl Windows<'_> {
         }
     }
 
-    /// `spec` with what the window that it names has.
+    /// `spec` completed by the window that it names.
     fn complete(&self, mut spec: WindowSpec) -> WindowSpec {
         if let Some(base) = spec.window_name.as_ref().and_then(|name| self.definition(&name.value)) {
             spec.window_name = None;
@@ -311,7 +311,7 @@ impl VisitorMut for Windows<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Function(Function { over: Some(over), .. }) = expr {
             let spec = match &*over {
-                // A name that is not defined here may be a window of a query inside; DataFusion refuses one that is defined nowhere.
+                // An undefined name may be a window of an inner query; DataFusion refuses names without a definition.
                 WindowType::NamedWindow(name) => self.definition(&name.value),
                 WindowType::WindowSpec(spec) => Some(self.complete(spec.clone())),
             };

@@ -1,5 +1,5 @@
-//! Common table expressions that read themselves: a query in brackets with an alias of its own, in which names of the table are those of the rows
-//! of a recursion ([`crate::recursion`]).
+//! Recursive common table expressions: rewritten to a parenthesised query with an alias, in which names of the table refer to the rows of a recursion
+//! ([`crate::recursion`]).
 
 use datafusion::sql::sqlparser::ast::{
     Cte as Expression, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
@@ -15,10 +15,10 @@ use super::{Binder, Cte, Names, no_query};
 use crate::recursion::{KEYED, Part, marker, table_name};
 use crate::{Error, Result};
 
-/// The schema before the name of a recursive table that stands for all of its rows.
+/// The schema that qualifies a recursive table's name to mean all of its rows.
 const ALL_ROWS: &str = "recurring";
 
-/// The recursion whose rows a common table expression is while what adds rows to it is bound.
+/// The recursion that a common table expression refers to while its recursive part is bound.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     number: u64,
@@ -26,13 +26,13 @@ pub(super) struct Reading {
 
 /// A table of a recursion by its name in a statement.
 pub(super) struct StepName {
-    /// As statements name it.
+    /// Name in statements.
     pub(super) path: Vec<String>,
     pub(super) fields: Fields,
 }
 
 impl Binder<'_> {
-    /// Binds a common table expression that may read itself, and gives its columns; `None` where it is one like others.
+    /// Binds a common table expression that may be recursive. Returns its columns; `None` if it is not recursive.
     pub(super) fn recursion(
         &mut self,
         cte: &mut Expression,
@@ -113,7 +113,7 @@ impl Binder<'_> {
         Ok(Some(fields))
     }
 
-    /// The table of a recursion that `name` stands for, which gets its name in plans.
+    /// The table of a recursion that `name` refers to; replaces it by the name in plans.
     pub(super) fn step_table(&mut self, name: &mut ObjectName) -> Option<StepName> {
         let (part, table) = match name.0.as_slice() {
             [ObjectNamePart::Identifier(table)] => (Part::Last, table),
@@ -124,7 +124,7 @@ impl Binder<'_> {
             }
             _ => return None,
         };
-        // Another table of the name may be nearer.
+        // Another table of that name may be in a nearer scope.
         let is_it = |cte: &&Cte| same(&cte.name, &table.value) && (part == Part::Last || cte.reading.is_some());
         let cte = self.ctes.iter().rev().find(is_it)?;
         let number = cte.reading?.number;
@@ -136,7 +136,7 @@ impl Binder<'_> {
         Some(found)
     }
 
-    /// The rows by the key that `items` tell, of those of the recursion `number`, whose columns are `fields`.
+    /// The aggregation of rows by the key in `items`, for recursion `number` with columns `fields`.
     fn aggregation(&mut self, number: u64, items: Vec<SelectItem>, fields: &[Field]) -> Result<SetExpr> {
         let name = table_name(number, Part::Candidates);
         let mut columns = vec![Value::Last; fields.len()];
@@ -189,7 +189,7 @@ enum Value {
     Aggregate(Box<Expr>),
 }
 
-/// The column that an item of USING KEY is about, and its value.
+/// The column of an item of USING KEY, and its value.
 fn item_of(item: SelectItem, fields: &[Field]) -> Result<(usize, Value)> {
     let place = |name: &Ident| {
         let found = fields.iter().position(|field| same(&field.name, &name.value));
@@ -230,7 +230,7 @@ fn refused(what: &str, why: &str) -> Error {
     Error::Plan(format!("{what} {why}"))
 }
 
-/// A call that may be one of an aggregate.
+/// A call that may be an aggregate.
 fn aggregate(expr: &Expr) -> Option<&Function> {
     match expr {
         Expr::Function(call) if call.over.is_none() => Some(call),
@@ -246,7 +246,7 @@ fn first_argument(call: &Function) -> Option<&Expr> {
     }
 }
 
-/// Takes `query` out of the brackets that a text with USING KEY is read as, and gives what is in the key.
+/// Unwraps `query` from the parentheses that represent USING KEY. Returns the items of the key.
 fn taken_key(query: &mut Query) -> Option<Vec<SelectItem>> {
     let SetExpr::Select(select) = &mut *query.body else { return None };
     let [from] = select.from.as_mut_slice() else { return None };
@@ -260,7 +260,7 @@ fn taken_key(query: &mut Query) -> Option<Vec<SelectItem>> {
     Some(items)
 }
 
-/// `fields` under the names that are given to the first of them.
+/// `fields` with the first ones renamed by the alias.
 fn called(fields: Fields, columns: &[TableAliasColumnDef]) -> Fields {
     let mut fields = fields?;
     let given = distinct_names(columns.iter().map(|column| column.name.value.as_str()));
@@ -270,7 +270,7 @@ fn called(fields: Fields, columns: &[TableAliasColumnDef]) -> Fields {
     Some(fields)
 }
 
-/// Puts `query` in brackets with an alias, of which all columns are read.
+/// Wraps `query` in parentheses with an alias, and selects all columns.
 fn in_brackets(query: &mut Query, alias: TableAlias) -> Result<()> {
     let mut around = parsed("SELECT * FROM (SELECT 1) AS \"around\"")?;
     let select = select_of(&mut around)?;

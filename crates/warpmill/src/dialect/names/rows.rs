@@ -1,4 +1,4 @@
-//! Rows of values, `(a, b)`: compared value by value, and looked for in subqueries of several columns.
+//! Rows of values, `(a, b)`: comparison value by value, and search in subqueries with several columns.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SetExpr, TableAlias,
@@ -10,17 +10,17 @@ use super::pivot::parsed;
 use super::scope::{nested, operation, quoted};
 use crate::{Error, Result};
 
-/// The alias of a subquery that a row is looked for in.
+/// The alias of a subquery that is searched for a row.
 const ROW: &str = "__row";
 
-/// Bytes of comparisons and searches of rows that a statement may have, each counted as often as others around it repeat their values.
+/// Largest size in bytes of a statement's comparisons and searches of rows, each counted as often as surrounding ones repeat their values.
 const MOST_BYTES: usize = 1 << 17;
 
-/// The meaning of a comparison of rows, or of a search for a row in a subquery; `None`: `expr` is neither. Their bytes are added to `bytes`:
-/// values are repeated in the meaning, so that rows within rows grow with every level.
+/// The rewritten form of a comparison of rows, or of a search for a row in a subquery; `None` for other expressions. Adds its size to `bytes`: values
+/// are repeated in the result, so that nested rows grow with every level.
 ///
-/// Rows order by their first values that differ, NULL above all others and equal to NULL, as structs of DuckDB do.
-/// `IN`, and `ANY` and `ALL` of `=` and `<>`, compare value by value, so that they may be NULL.
+/// Rows are ordered by their first different values, NULL above all others and equal to NULL, as structs in DuckDB. `IN`, and `ANY` and `ALL` with
+/// `=` and `<>`, compare value by value, so that they may be NULL.
 ///
 /// # Errors
 /// [`Error::Limit`] for more than [`MOST_BYTES`].
@@ -46,7 +46,7 @@ pub(super) fn meaning(expr: &Expr, bytes: &mut usize) -> Result<Option<Expr>> {
     search.value().map(Some)
 }
 
-/// [`meaning`] where NULL is as good as FALSE: the conditions of WHERE, and the operands of AND and OR in them.
+/// [`meaning`] where NULL counts as FALSE: in the conditions of WHERE, and the operands of AND and OR in them.
 pub(super) fn in_condition(condition: &mut Expr) -> Result<()> {
     match condition {
         Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
@@ -63,7 +63,7 @@ pub(super) fn in_condition(condition: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// An error where a subquery that a row is looked for in has another number of columns, `fields`, than the row; `alias`: of the subquery.
+/// Refuses a search for a row in a subquery whose number of columns, `fields`, differs from the row's; `alias` is the subquery's.
 pub(super) fn check(alias: Option<&TableAlias>, fields: Option<usize>) -> Result<()> {
     match (alias.filter(|alias| alias.name.value == ROW), fields) {
         (Some(alias), Some(columns)) if columns != alias.columns.len() => {
@@ -105,7 +105,7 @@ fn compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> 
     })
 }
 
-/// Whether row `left` is below row `right`, or equal to it where `or_equal`.
+/// Whether row `left` is less than row `right`, or equal to it if `or_equal`.
 fn below(left: &[Expr], right: &[Expr], or_equal: bool) -> Expr {
     let ([a, left @ ..], [b, right @ ..]) = (left, right) else { unreachable!("rows have values, and as many") };
     let further = match (left.is_empty(), or_equal) {
@@ -117,7 +117,7 @@ fn below(left: &[Expr], right: &[Expr], or_equal: bool) -> Expr {
     operation(less(a, b), BinaryOperator::Or, nested(level))
 }
 
-/// Whether `a` is below `b`, NULL above all others.
+/// Whether `a` is less than `b`, with NULL above all others.
 fn less(a: &Expr, b: &Expr) -> Expr {
     let known = operation(plain(a, BinaryOperator::Lt, b), BinaryOperator::And, is_known(a));
     if is_constant(b) {
@@ -128,7 +128,7 @@ fn less(a: &Expr, b: &Expr) -> Expr {
     nested(operation(nested(known), BinaryOperator::Or, nested(above)))
 }
 
-/// Whether `a` is `b`, or both are NULL. Scans are pruned by plain comparisons.
+/// Whether `a` equals `b`, or both are NULL. Plain comparisons allow pruning of scans.
 fn same(a: &Expr, b: &Expr) -> Expr {
     let (value, constant) = if is_constant(a) { (b, a) } else { (a, b) };
     match is_constant(constant) {
@@ -149,7 +149,7 @@ fn is_known(value: &Expr) -> Expr {
     Expr::IsNotNull(Box::new(nested(value.clone())))
 }
 
-/// TRUE where `holds`, else NULL where that is `unknown`, else FALSE.
+/// TRUE if `holds`, otherwise NULL if `unknown`, otherwise FALSE.
 pub(super) fn three_valued(holds: Expr, unknown: Expr) -> Result<Expr> {
     let mut value = expression("CASE WHEN true THEN true WHEN true THEN NULL::BOOLEAN ELSE false END")?;
     if let Expr::Case { conditions, .. } = &mut value {
@@ -159,7 +159,7 @@ pub(super) fn three_valued(holds: Expr, unknown: Expr) -> Result<Expr> {
     Ok(nested(value))
 }
 
-/// A row that is compared with the rows of a subquery: whether the comparison holds for one of them.
+/// A comparison of a row with the rows of a subquery: whether it holds for one of them.
 struct Search {
     values: Vec<Expr>,
     op: BinaryOperator,
@@ -174,7 +174,7 @@ fn searched(expr: &Expr) -> Option<Search> {
             Expr::Subquery(subquery) => (left, compare_op.clone(), subquery, false),
             _ => return None,
         },
-        // It does not hold for one of them.
+        // ALL: the opposite does not hold for any of them.
         Expr::AllOp { left, compare_op, right } => match &**right {
             Expr::Subquery(subquery) => (left, opposite(compare_op)?, subquery, true),
             _ => return None,
@@ -185,7 +185,7 @@ fn searched(expr: &Expr) -> Option<Search> {
     opposite(&search.op).map(|_| search)
 }
 
-/// The comparison that holds where another one does not.
+/// The negated comparison operator.
 fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
     Some(match op {
@@ -211,7 +211,7 @@ impl Search {
             let nulls = values.map(|value| Expr::IsNull(Box::new(nested(value))));
             nested(nulls.reduce(|one, other| operation(one, BinaryOperator::Or, other)).expect("a row has values"))
         };
-        // The rows with NULLs are few, as a rule: each side is asked for its own.
+        // Rows with NULLs are usually few: each side is tested separately.
         let theirs = any_null(&mut (0..self.values.len()).map(column));
         let own = any_null(&mut self.values.iter().cloned());
         let theirs = self.exists(operation(theirs, BinaryOperator::And, unknown()))?;
@@ -234,7 +234,7 @@ impl Search {
         }
     }
 
-    /// Whether the subquery has a row for which this holds.
+    /// Whether the subquery has a row that satisfies a condition.
     fn exists(&self, condition: Expr) -> Result<Expr> {
         let names = (0..self.values.len()).map(|at| column(at).to_string()).collect::<Vec<_>>().join(", ");
         let mut query = parsed(&format!("SELECT 1 FROM (SELECT 1) AS \"{ROW}\" ({names}) WHERE true"))?;
@@ -248,7 +248,7 @@ impl Search {
     }
 }
 
-/// The name of a column of the subquery that no other column has.
+/// A unique name for a column of the subquery.
 fn column(at: usize) -> Expr {
     Expr::Identifier(quoted(&format!("__row_{at}")))
 }

@@ -1,4 +1,4 @@
-//! `TABLESAMPLE` and `USING SAMPLE`, as queries of random rows.
+//! `TABLESAMPLE` and `USING SAMPLE`, rewritten to queries of random rows.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, TableFactor, TableSample, TableSampleKind, TableSampleMethod, TableSampleUnit, Value,
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::pivot::parsed;
 use crate::{Error, Result};
 
-/// Makes a sample of a table a query: each row with a probability, or some rows in a random order.
+/// Rewrites a sample of a table to a query: each row with a probability, or some rows in a random order.
 pub(super) fn sampled(factor: &mut TableFactor) -> Result<()> {
     let (TableFactor::Table { sample, alias, .. } | TableFactor::Derived { sample, alias, .. }) = factor else {
         return Ok(());

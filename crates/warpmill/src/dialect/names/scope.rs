@@ -1,4 +1,4 @@
-//! What names mean at one place of a statement.
+//! Scopes: the meaning of names at a position of a statement.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -9,21 +9,21 @@ use super::parts::Parts;
 use crate::catalog::ROW;
 use crate::{Error, Result};
 
-/// What stands between a name and the number that tells it from others: no name of a user has it.
+/// Separates a name from the number that makes it unique: users' names do not contain it.
 const MARK: char = '\u{1f}';
 
 /// A column that a relation or a query shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
-    /// As statements name it.
+    /// Name in statements.
     pub(super) name: String,
-    /// As the plan names it.
+    /// Name in the plan.
     pub(super) column: String,
-    /// The fields of the structs in it, as far as they are known.
+    /// The fields of its structs, as far as known.
     pub(super) parts: Option<Parts>,
 }
 
-/// The columns of something; `None` where only DataFusion knows them.
+/// The columns of a relation or result; `None` if only DataFusion knows them.
 pub(super) type Fields = Option<Vec<Field>>;
 
 /// Something in a FROM clause.
@@ -31,30 +31,30 @@ pub(super) type Fields = Option<Vec<Field>>;
 pub(super) struct Relation {
     /// Its names, from the catalog to its alias.
     pub(super) path: Vec<String>,
-    /// As the plan names it.
+    /// Name in the plan.
     pub(super) qualifier: String,
     pub(super) fields: Fields,
-    /// Whether `rowid` is the number of a row in it, which `*` does not show.
+    /// Whether `rowid` refers to its row number, which `*` does not include.
     pub(super) has_rowid: bool,
 }
 
-/// A column that `*` shows, and that can be named without its relation.
+/// A column that `*` includes, and that can be named without its relation.
 #[derive(Debug, Clone)]
 pub(super) struct Visible {
     pub(super) name: String,
     pub(super) expr: Expr,
 }
 
-/// An item of a SELECT list that later ones, and other clauses, can name.
+/// An item of a SELECT list that later items, and other clauses, can refer to.
 #[derive(Debug)]
 pub(super) struct Alias {
     pub(super) name: String,
     pub(super) expr: Expr,
-    /// Its place in the list, from one.
+    /// Its position in the list, from one.
     pub(super) position: usize,
 }
 
-/// The relations of a FROM clause, or the part of it that is known so far, inside of other queries.
+/// The relations of a FROM clause, or the known part of it, nested within outer queries.
 #[derive(Debug, Default)]
 pub(super) struct Scope<'s> {
     pub(super) parent: Option<&'s Scope<'s>>,
@@ -70,12 +70,12 @@ impl<'s> Scope<'s> {
         Self { parent, ..Self::default() }
     }
 
-    /// Whether names that are not found may be those of a relation whose columns are not known.
+    /// Whether unknown names may belong to a relation with unknown columns.
     pub(super) fn is_open(&self) -> bool {
         self.relations.iter().any(|relation| relation.fields.is_none())
     }
 
-    /// The column that `parts` name, here or around; `None` where there is none, or only DataFusion can know.
+    /// The column that `parts` refer to, in this or an outer scope; `None` if there is none, or only DataFusion can know.
     pub(super) fn find(&self, parts: &[Ident]) -> Result<Option<Expr>> {
         if let Some(expr) = self.column(parts)? {
             return Ok(Some(expr));
@@ -96,7 +96,7 @@ impl<'s> Scope<'s> {
         Ok(found.map(with_calls))
     }
 
-    /// The rows of a relation of that name, here or around, as structs.
+    /// The rows of a relation of that name, in this or an outer scope, as structs.
     pub(super) fn row(&self, name: &Ident) -> Option<Expr> {
         let called = |relation: &&Relation| relation.is_called(std::slice::from_ref(name));
         if self.is_open() {
@@ -137,7 +137,7 @@ impl<'s> Scope<'s> {
         }
     }
 
-    /// The number of a row, which `rowid` names where no column is called so.
+    /// The row number that `rowid` refers to if no column has that name.
     fn rowid(&self, parts: &[Ident]) -> Result<Option<Expr>> {
         let Some((name, relation)) = parts.split_last().filter(|(name, _)| same(&name.value, "rowid")) else {
             return Ok(None);
@@ -187,7 +187,7 @@ impl<'s> Scope<'s> {
         }
     }
 
-    /// Relations of one name cannot be told apart.
+    /// Refuses relations of the same name, which cannot be distinguished.
     pub(super) fn refuse_twice(&self) -> Result<()> {
         for (at, one) in self.relations.iter().enumerate() {
             if !one.path.is_empty() && self.relations[..at].iter().any(|other| other.path == one.path) {
@@ -202,7 +202,7 @@ impl<'s> Scope<'s> {
         self.relations.iter().find(|relation| relation.is_called(parts))
     }
 
-    /// Whether the plan has a relation of this name, here or around.
+    /// Whether the plan has a relation of this name, in this or an outer scope.
     pub(super) fn has_qualifier(&self, name: &str) -> bool {
         self.relations.iter().any(|relation| relation.qualifier == name)
             || self.parent.is_some_and(|parent| parent.has_qualifier(name))
@@ -227,7 +227,7 @@ impl Relation {
         Expr::CompoundIdentifier(vec![quoted(&self.qualifier), quoted(&field.column)])
     }
 
-    /// Its columns, if they are known.
+    /// Its columns, if known.
     pub(super) fn columns(&self) -> Vec<Visible> {
         let fields = self.fields.iter().flatten();
         fields.map(|field| Visible { name: field.name.clone(), expr: self.column(field) }).collect()
@@ -241,12 +241,12 @@ fn duplicate(relation: &Relation) -> Error {
     ))
 }
 
-/// Whether two names are the same but for case.
+/// Whether two names are equal, ignoring case.
 pub(super) fn same(one: &str, other: &str) -> bool {
     one == other || one.to_lowercase() == other.to_lowercase()
 }
 
-/// `name`, to be taken as it is.
+/// `name` as a quoted identifier.
 pub(crate) fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }
@@ -262,7 +262,7 @@ pub(in crate::dialect) fn nested(expr: Expr) -> Expr {
     }
 }
 
-/// `expr`, or the field of it that `names` lead to.
+/// `expr`, or the field of it that `names` select.
 fn with_fields(expr: Expr, names: &[Ident]) -> Expr {
     match (expr, names) {
         (expr, []) => expr,
@@ -277,7 +277,7 @@ fn with_fields(expr: Expr, names: &[Ident]) -> Expr {
     }
 }
 
-/// Fields of structs as calls: of columns around a query DataFusion knows no others.
+/// Field access as calls: DataFusion supports no other form for outer columns.
 fn with_calls(expr: Expr) -> Expr {
     // A relation and a column of it come first.
     let Expr::CompoundIdentifier(mut column) = expr else { return expr };
@@ -289,7 +289,7 @@ fn with_calls(expr: Expr) -> Expr {
     fields.into_iter().fold(Expr::CompoundIdentifier(column), called)
 }
 
-/// The field of a struct that `name` names.
+/// The access to the struct field `name`.
 pub(super) fn field_access(name: &Ident) -> AccessExpr {
     AccessExpr::Dot(Expr::Value(Value::SingleQuotedString(name.value.clone()).into()))
 }
@@ -299,14 +299,14 @@ pub(super) fn marked(name: &str, number: usize) -> String {
     format!("{name}{MARK}{number}")
 }
 
-/// The name that a column of a result shows.
+/// The displayed name of a result column.
 pub(crate) fn shown(column: &str) -> &str {
     column.split(MARK).next().unwrap_or(column)
 }
 
-/// Names of which no two are the same: those that come later get numbers, as DuckDB gives them.
+/// Makes names unique: later duplicates get numbers, as in DuckDB.
 pub(crate) fn distinct_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    // How often each name was asked for, in lower case.
+    // Number of occurrences of each name, in lower case.
     let mut taken: HashMap<String, usize> = HashMap::new();
     let unique = |name: &str| {
         let own = name.to_lowercase();

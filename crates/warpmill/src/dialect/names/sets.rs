@@ -16,7 +16,7 @@ use super::{Binder, Names, assigned, no_query, query_of};
 use crate::{Error, Result};
 
 impl Binder<'_> {
-    /// Binds a set expression, and gives its columns.
+    /// Binds a set expression. Returns its columns.
     pub(super) fn set_expr(&mut self, body: &mut SetExpr, outer: Option<&Scope<'_>>, names: Names) -> Result<Fields> {
         if let SetExpr::Table(table) = body {
             *body = whole_table(table)?;
@@ -33,7 +33,7 @@ impl Binder<'_> {
                 assigned::alike(values)?;
                 for expr in values.rows.iter_mut().flat_map(|row| row.content.iter_mut()) {
                     self.expr(expr, &scope)?;
-                    // What DataFusion casts has no mark.
+                    // Values that DataFusion casts have no mark.
                     mark_cast(expr);
                 }
                 let width = values.rows.first().map_or(0, |row| row.content.len());
@@ -86,7 +86,7 @@ fn mark_cast(value: &mut Expr) {
     }
 }
 
-/// The columns of a UNION BY NAME: DataFusion tells names by case.
+/// The columns of a UNION BY NAME: DataFusion's names are case-sensitive.
 fn by_names(left: Fields, right: Fields) -> Result<Fields> {
     let (Some(mut fields), Some(right)) = (left, right) else { return Ok(None) };
     for side in [&fields, &right] {
@@ -105,7 +105,7 @@ fn by_names(left: Fields, right: Fields) -> Result<Fields> {
     Ok(Some(fields))
 }
 
-/// Refuses names in a side of a UNION BY NAME of which two are the same.
+/// Refuses duplicate names in a side of a UNION BY NAME.
 pub(super) fn each_once<'n>(names: impl Iterator<Item = &'n str>) -> Result<()> {
     let mut seen = HashSet::new();
     for name in names {
@@ -121,8 +121,7 @@ pub(super) fn each_once<'n>(names: impl Iterator<Item = &'n str>) -> Result<()> 
 
 type Side<'s> = (&'s mut Box<SetExpr>, &'s [Field]);
 
-/// INTERSECT ALL or EXCEPT ALL: the n-th row of equal ones has a partner if the other side has n of them, so that numbers
-/// make sets of both sides.
+/// INTERSECT ALL or EXCEPT ALL: the n-th of equal rows has a partner if the other side has n of them, so that row numbers turn both sides into sets.
 fn with_multiplicities(op: SetOperator, left: Side<'_>, right: Side<'_>) -> Result<SetExpr> {
     let list =
         |fields: &[Field]| fields.iter().map(|field| quoted(&field.column).to_string()).collect::<Vec<_>>().join(", ");

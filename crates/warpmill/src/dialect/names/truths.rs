@@ -1,11 +1,11 @@
-//! Numbers, texts and columns in the place of conditions: DuckDB takes them for truth values.
+//! Numbers, texts and columns as conditions: DuckDB converts them to booleans.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, Function, UnaryOperator, Value};
 
 use super::calls::cast;
 use super::scope::nested;
 
-/// Casts the conditions that `expr` has for operands, where they may be something else.
+/// Casts the operands of `expr` that are conditions, if they may not be booleans.
 pub(super) fn operands(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
@@ -21,7 +21,7 @@ pub(super) fn operands(expr: &mut Expr) {
     }
 }
 
-/// Casts a condition that may be something else; of truth values that cast is none.
+/// Casts a condition that may not be a boolean; the cast has no effect on booleans.
 pub(super) fn condition(expr: &mut Expr) {
     if may_be_other(expr) {
         let of = std::mem::replace(expr, Expr::Value(Value::Null.into()));

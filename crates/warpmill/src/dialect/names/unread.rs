@@ -1,4 +1,4 @@
-//! Parts of statements that DataFusion reads over: they are refused, as an answer without them would be another one.
+//! Parts of statements that DataFusion ignores: they are refused, since a result without them would be wrong.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, Query, Select, TableFactor,
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::windows::whole_window;
 
-/// The part of a query, outside of what it is made of, that nobody would read.
+/// The part of a query, outside of its body, that would be ignored.
 pub(super) fn unread_of_query(query: &Query) -> Option<String> {
     let found = [
         (!query.locks.is_empty(), "FOR UPDATE and FOR SHARE"),
@@ -19,7 +19,7 @@ pub(super) fn unread_of_query(query: &Query) -> Option<String> {
     first(&found)
 }
 
-/// The part of a SELECT that nobody would read.
+/// The part of a SELECT that would be ignored.
 pub(super) fn unread_of_select(select: &Select) -> Option<String> {
     let modified = match &select.group_by {
         GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) => !modifiers.is_empty(),
@@ -36,7 +36,7 @@ pub(super) fn unread_of_select(select: &Select) -> Option<String> {
     first(&found)
 }
 
-/// The part of a relation that nobody would read.
+/// The part of a relation that would be ignored.
 pub(super) fn unread_of_relation(relation: &TableFactor) -> Option<String> {
     let found = match relation {
         TableFactor::Table { version, with_ordinality, partitions, json_path, sample, index_hints, .. } => vec![
@@ -54,12 +54,12 @@ pub(super) fn unread_of_relation(relation: &TableFactor) -> Option<String> {
     first(&found)
 }
 
-/// The option of `*` that nobody would read.
+/// The option of `*` that would be ignored.
 pub(super) fn unread_of_wildcard(options: &WildcardAdditionalOptions) -> Option<String> {
     first(&[(options.opt_ilike.is_some(), "* ILIKE"), (options.opt_alias.is_some(), "an alias of *")])
 }
 
-/// The part of an expression that nobody would read.
+/// The part of an expression that would be ignored.
 pub(super) fn unread_of_expr(expr: &Expr) -> Option<String> {
     let found = match expr {
         Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => vec![(true, "LIKE ANY")],
@@ -86,7 +86,7 @@ pub(super) fn unread_of_expr(expr: &Expr) -> Option<String> {
     first(&found)
 }
 
-/// Whether a call is the value in the row where another one is least or greatest, in a part of a window.
+/// Whether a call is an `arg_min` or `arg_max` over a part of a window.
 fn is_extreme_in_order(call: &Function) -> bool {
     let names = ["arg_min", "argmin", "min_by", "arg_max", "argmax", "max_by"];
     let Some(name) = call.name.0.last().and_then(|part| part.as_ident()) else { return false };

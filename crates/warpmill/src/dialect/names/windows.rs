@@ -1,4 +1,4 @@
-//! Calls over windows that stand for something else.
+//! Calls over windows that are rewritten before names are bound.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, OrderByExpr,
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::calls::{binary, case};
 use super::scope::nested;
 
-/// The window of a call, where it is all rows of a part; `None`: it is another one, or none.
+/// The window of a call, where it has neither an order nor a frame, so that it is all rows of a partition; `None`: another window, or none.
 pub(super) fn whole_window(call: &Function) -> Option<WindowSpec> {
     match &call.over {
         Some(WindowType::WindowSpec(window))
@@ -20,7 +20,7 @@ pub(super) fn whole_window(call: &Function) -> Option<WindowSpec> {
     }
 }
 
-/// `arg_max(x, y) OVER (...)`, and `arg_min`: x in the first row by y of those where both are there.
+/// `arg_max(x, y) OVER (...)` and `arg_min`: x in the first row by y of the rows where neither is NULL.
 pub(super) fn extreme(call: &Function, descending: bool, x: &Expr, y: &Expr) -> Option<Expr> {
     let mut window = whole_window(call)?;
     let present = |x: &Expr| Expr::IsNotNull(Box::new(nested(x.clone())));
@@ -46,11 +46,11 @@ pub(super) fn extreme(call: &Function, descending: bool, x: &Expr, y: &Expr) -> 
     Some(Expr::Function(first))
 }
 
-/// The most rows of a frame whose values are listed.
+/// The largest frame, in rows, whose values are listed.
 const NARROW: u64 = 512;
 
-/// Whether a call is over a frame of few rows that rows leave: DataFusion takes them off its variances again, of which large values
-/// leave nothing but their errors.
+/// Whether a call is over a frame of few rows that slides: DataFusion subtracts the rows that leave from its variances, after which rounding errors
+/// of large values are all that is left.
 pub(super) fn has_narrow_frame(call: &Function) -> bool {
     let Some(WindowType::WindowSpec(window)) = &call.over else { return false };
     let Some(WindowFrame { units: WindowFrameUnits::Rows, start_bound, end_bound }) = &window.window_frame else {

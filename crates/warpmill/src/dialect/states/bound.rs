@@ -1,4 +1,4 @@
-//! The functions of states as expressions over the parts of states, when the types of their arguments are known.
+//! Rewrites the functions of states to expressions over the parts of states, once the types of their arguments are known.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use crate::dialect::operators::{self, Op, convert};
 use crate::dialect::types::{HUGEINT, TIMESTAMP, digits, is_decimal, is_number, is_text, type_name};
 use crate::dialect::{casts, functions, library};
 
-/// The expression that a call of a function of states means; `None`: it is another function.
+/// The expression for a call of a function of states; `None`: another function.
 ///
 /// # Errors
-/// Arguments that are no states, or states of other aggregates.
+/// Arguments that are not states, or are states of other aggregates.
 pub(in crate::dialect) fn bound(function: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
     let Some(placeholder) = function.func.inner().downcast_ref::<Placeholder>() else {
         return shown(function, schema);
@@ -55,7 +55,7 @@ pub(in crate::dialect) fn bound(function: &ScalarFunction, schema: &DFSchema) ->
     }
 }
 
-/// A call that writes values as JSON with the values that states are shown as; `None`: it is another one, or there are no states.
+/// A call that writes values as JSON, with states replaced by the values that they are shown as; `None`: another call, or no states.
 fn shown(function: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
     if function.func.name() != "to_json" {
         return Ok(None);
@@ -88,7 +88,7 @@ fn of_state(function: &str, ty: &DataType) -> Result<State> {
     }
 }
 
-/// The type of states of these constants (name, types, constant argument and order), of which the third need not be known yet.
+/// The type of states with these constants (name, types, constant argument and order); the constant argument may be unknown yet.
 pub(super) fn state_type(constants: &[Option<ScalarValue>], types: &DataType, parts: &[&DataType]) -> Result<DataType> {
     let text = |at: usize| constants.get(at).and_then(Option::as_ref).and_then(|text| text.try_as_str().flatten());
     let (Some(name), Some(order)) = (text(0), text(3)) else { return internal_err!("a state without a name") };
@@ -97,7 +97,7 @@ pub(super) fn state_type(constants: &[Option<ScalarValue>], types: &DataType, pa
     Ok(described(name, types, constant, order)?.with_parts(&parts))
 }
 
-/// The origin of a state.
+/// The origin of a state: aggregate, argument types, constant argument and order.
 fn described(name: &str, types: &DataType, constant: Option<&ScalarValue>, order: &str) -> Result<State> {
     let Some(kind) = Kind::of(name) else { return internal_err!("no states of {name}") };
     let types: Vec<DataType> = match types {
@@ -110,7 +110,7 @@ fn described(name: &str, types: &DataType, constant: Option<&ScalarValue>, order
 }
 
 impl State {
-    /// The type of such states, whose parts are results of aggregates of types `given`.
+    /// The type of such states, whose parts are the results of aggregates with the types `given`.
     pub(super) fn with_parts(&self, given: &[DataType]) -> DataType {
         self.data_type(&self.kind().parts(given))
     }
@@ -134,7 +134,7 @@ impl State {
         parts
     }
 
-    /// Whether the later one of two states of type `ty` stays: as in DuckDB, that of `last` of values that have no fixed length.
+    /// Whether combining two states of type `ty` keeps the later one: as in DuckDB, that of `last` over values of variable length.
     pub(super) fn takes_later(&self, ty: &DataType) -> bool {
         let value = self.part_types(ty);
         self.function == "last" && value.iter().any(|ty| is_text(ty) || ty.is_binary() || ty.is_nested())
@@ -169,7 +169,7 @@ fn exported(constants: [&Expr; 3], types: &Expr, parts: &[Expr], schema: &DFSche
     Ok(packed(&ty, parts.collect::<Result<_>>()?))
 }
 
-/// A result of an aggregate as a part of a state; decimals are their digits.
+/// Converts the result of an aggregate to a part of a state; decimals become their digits.
 fn as_part(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
     let from = e.get_type(schema)?;
     match is_decimal(&from) && *to == HUGEINT && digits(&from).is_some_and(|(_, scale)| scale > 0) {
@@ -178,7 +178,7 @@ fn as_part(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
     }
 }
 
-/// `e` as a literal, where it can be computed.
+/// `e` as a literal, where it can be folded.
 fn folded(e: Expr) -> Result<Expr> {
     match e {
         Expr::Literal(..) => Ok(e),
@@ -230,7 +230,7 @@ pub(super) fn finalized(state: &State, e: &Expr, ty: &DataType, schema: &DFSchem
     })
 }
 
-/// The result of an aggregate of values that are in no order yet.
+/// The result of an aggregate over a list of values in arrival order.
 fn in_given_order(state: &State, list: Expr, schema: &DFSchema) -> Result<Expr> {
     let pick = match state.function.as_str() {
         "first" | "arbitrary" => Pick::First,
@@ -316,7 +316,7 @@ fn combined(left: &Expr, right: &Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 impl State {
-    /// The part of a state that is made of the same parts of two.
+    /// Combines the same part of two states.
     fn merged(&self, left: Expr, right: Expr, ty: &DataType, schema: &DFSchema) -> Result<Expr> {
         Ok(match self.kind() {
             Kind::Least | Kind::Greatest => {
@@ -339,7 +339,7 @@ impl State {
     }
 }
 
-/// A sum, or a product, of two values as one of type `ty`.
+/// A sum or product of two values, with type `ty`.
 pub(super) fn arithmetic(op: Op, left: Expr, right: Expr, ty: &DataType, schema: &DFSchema) -> Result<Expr> {
     let plain = if op == Op::Add { Operator::Plus } else { Operator::Multiply };
     let result = match operators::bind(op, left.clone(), right.clone(), schema)? {
@@ -349,7 +349,7 @@ pub(super) fn arithmetic(op: Op, left: Expr, right: Expr, ty: &DataType, schema:
     casts::bind(result, ty, false, schema)
 }
 
-/// `to_aggregate_state`, of which `text` describes the state.
+/// `to_aggregate_state`, where `text` describes the state.
 fn named_state(value: &Expr, text: &Expr, schema: &DFSchema) -> Result<Expr> {
     let Expr::Literal(text, _) = text else { return internal_err!("a state without a description") };
     let ty = named::state_type(text, &value.get_type(schema)?)?;

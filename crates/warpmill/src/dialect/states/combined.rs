@@ -1,4 +1,4 @@
-//! `combine_aggr` as aggregates over the parts of states.
+//! Rewrites `combine_aggr` to aggregates over the parts of states.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use super::placeholders::Combined;
 use crate::dialect::operators::{Op, convert};
 use crate::dialect::{aggregates, casts, lists};
 
-/// An aggregation in which aggregates over parts of states stand for `combine_aggr`, and a projection makes states of their results.
+/// Splits an aggregation with `combine_aggr` into aggregates over parts of states, and a projection that packs their results into states.
 pub(in crate::dialect) fn split(aggregate: Aggregate) -> Result<LogicalPlan> {
     if !aggregate.aggr_expr.iter().any(is_combined) {
         return Ok(LogicalPlan::Aggregate(aggregate));
@@ -75,7 +75,7 @@ fn is_combined(e: &Expr) -> bool {
     }
 }
 
-/// The call of another aggregate over the rows of `call` of which `present` holds.
+/// The call of another aggregate over those rows of `call` for which `present` holds.
 fn over(call: &AggregateFunction, func: Arc<AggregateUDF>, args: Vec<Expr>, present: Option<Expr>) -> Expr {
     let mut params = AggregateFunctionParams { args, ..call.params.clone() };
     if let Some(present) = present {
@@ -87,7 +87,7 @@ fn over(call: &AggregateFunction, func: Arc<AggregateUDF>, args: Vec<Expr>, pres
     Expr::AggregateFunction(AggregateFunction { func, params })
 }
 
-/// The aggregates that stand for a call of `combine_aggr`.
+/// The aggregates that replace a call of `combine_aggr`.
 struct Parts {
     state: State,
     ty: DataType,
@@ -95,7 +95,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// The parts of a call over rows of `schema`.
+    /// The aggregates for a call over rows of `schema`.
     fn of(call: &AggregateFunction, schema: &DFSchema) -> Result<Self> {
         let (given, times) = match call.params.args.as_slice() {
             [state] => (state, None),
@@ -161,7 +161,7 @@ impl Parts {
 }
 
 impl State {
-    /// The aggregate that combines parts `e` of states, and its arguments.
+    /// The aggregate that combines the parts `e` of states, with its arguments.
     fn aggregate(&self, e: Expr, schema: &DFSchema) -> Result<(Arc<AggregateUDF>, Vec<Expr>)> {
         let func = match self.kind() {
             Kind::Least => min_udaf(),
@@ -183,7 +183,7 @@ impl State {
         Ok((func, args))
     }
 
-    /// A state `e` of type `ty` that counts `times` times; NULL where that is none.
+    /// A state `e` of type `ty` with weight `times`; NULL where `times` is 0.
     fn repeated(&self, e: &Expr, times: &Expr, ty: &DataType, schema: &DFSchema) -> Result<Expr> {
         let times =
             numbers::call(What::Times, &DataType::Int64, vec![convert(times.clone(), &DataType::Int64, schema)?]);

@@ -1,4 +1,4 @@
-//! Casts of states: they are cast as the structs or values that they are shown as.
+//! Casts of states: a state is cast as the struct or value that it is shown as.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, plan_err};
@@ -9,7 +9,7 @@ use super::{State, is_state, plain};
 use crate::dialect::casts;
 use crate::dialect::types::type_name;
 
-/// `e`, which is of type `from`, as `to`, where one of them is a type of states; `None`: neither is.
+/// Casts `e` from `from` to `to`, where one of them is a type of states; `None`: neither is.
 ///
 /// # Errors
 /// States of one aggregate as those of another.

@@ -18,7 +18,7 @@ use crate::dialect::names::{filtered, function, nested, renamed};
 use crate::dialect::walk;
 use crate::{Error, Result};
 
-/// The function that stands around a call whose state is exported.
+/// The function that wraps a call whose state is exported.
 pub(in crate::dialect) const WRAPPER: &str = "export$state";
 
 /// The window that `syntax` writes for EXPORT_STATE after a call.
@@ -30,7 +30,7 @@ pub(in crate::dialect) const CLAUSE: &str = "OVER \"export$state\"";
 /// Aggregates with states that are DuckDB's alone.
 const MISSING: [&str; 3] = ["approx_quantile", "lttb", "sum_no_overflow"];
 
-/// Puts calls in the window that stands for EXPORT_STATE into [`WRAPPER`].
+/// Wraps calls in the window that marks EXPORT_STATE in [`WRAPPER`].
 pub(in crate::dialect) fn marked(statement: &mut Statement) -> Result<()> {
     walk::result(walk::statement(statement, &mut Marking))
 }
@@ -52,10 +52,10 @@ impl VisitorMut for Marking {
     }
 }
 
-/// The expression that a call of [`WRAPPER`], or of `to_aggregate_state`, stands for; `None`: it is another call.
+/// The expression for a call of [`WRAPPER`] or of `to_aggregate_state`; `None`: another call.
 ///
 /// # Errors
-/// Aggregates that have no states.
+/// Aggregates without exportable states.
 pub(in crate::dialect) fn expression(expr: &Expr, names: &dyn Known) -> Result<Option<Expr>> {
     let Expr::Function(wrapper) = expr else { return Ok(None) };
     match wrapper.name.0.last().and_then(|part| part.as_ident()) {
@@ -69,7 +69,7 @@ pub(in crate::dialect) fn expression(expr: &Expr, names: &dyn Known) -> Result<O
     };
     let name = call.name.0.last().and_then(|part| part.as_ident()).map_or("", |name| &name.value);
     if !names.is_aggregate(name) {
-        // As in DuckDB, other functions have nothing to export.
+        // As in DuckDB, other functions have no state to export.
         return match MISSING.iter().any(|missing| name.eq_ignore_ascii_case(missing)) {
             true => Err(refused(name, "")),
             false => Ok(Some(args[0].clone())),
@@ -91,7 +91,7 @@ pub(in crate::dialect) trait Known {
     /// Whether it is an aggregate.
     fn is_aggregate(&self, name: &str) -> bool;
 
-    /// Whether its results may be others in every call.
+    /// Whether its results may differ from call to call.
     fn is_volatile(&self, name: &str) -> bool;
 }
 
@@ -107,7 +107,7 @@ fn refused(name: &str, what: &str) -> Error {
     Error::NotImplemented(format!("EXPORT_STATE of {name}{what}"))
 }
 
-/// `of`, or the constant that it is with the type that DuckDB gives it.
+/// `of`; an integer constant is cast to INTEGER, the type that DuckDB gives it.
 fn typed(of: &Expr) -> Expr {
     match of {
         Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if digits.parse::<i32>().is_ok()) => {
@@ -168,7 +168,7 @@ impl Export {
         }
     }
 
-    /// The keys of an order within the call.
+    /// The sort keys within the call.
     fn keys(&self) -> Vec<OrderByExpr> {
         let FunctionArguments::List(list) = &self.call.args else { return vec![] };
         let clauses = list.clauses.iter();
@@ -179,12 +179,12 @@ impl Export {
         keys.flatten().filter(|key| !matches!(key.expr, Expr::Value(_))).cloned().collect()
     }
 
-    /// The call of another aggregate over the same rows.
+    /// A call of another aggregate over the same rows.
     fn aggregate(&self, name: &str, args: Vec<Expr>) -> Expr {
         Expr::Function(renamed(&self.call, name, args))
     }
 
-    /// The same, over those of the rows where `of` is not NULL.
+    /// A call of another aggregate over those of the rows where `of` is not NULL.
     fn of_present(&self, name: &str, args: Vec<Expr>, of: &Expr) -> Expr {
         Expr::Function(filtered(renamed(&self.call, name, args), present(of)))
     }
@@ -295,7 +295,7 @@ impl Export {
         }
     }
 
-    /// The parts of a block of numbers.
+    /// The aggregates for the parts of a block of numbers.
     fn block(&self, block: Block, moments: Moments) -> Vec<Expr> {
         let pair = |name: &str| self.aggregate(name, self.args.clone());
         let (pairs, mean_x, mean_y) = (pair("regr_count"), pair("regr_avgx"), pair("regr_avgy"));
@@ -329,7 +329,7 @@ impl Export {
     }
 }
 
-/// `percentile_cont(at) WITHIN GROUP (ORDER BY x)` as a quantile of x, and its name.
+/// Rewrites `percentile_cont(at) WITHIN GROUP (ORDER BY x)` to a quantile of x, with its name.
 fn quantile(name: &str, call: &Function) -> Option<(String, Function)> {
     let [OrderByExpr { expr: x, options, .. }] = call.within_group.as_slice() else { return None };
     let [at] = arguments(call)?.try_into().ok()?;

@@ -1,4 +1,4 @@
-//! The kinds of states: which aggregates have them, what they are made of, and how their parts are called.
+//! The kinds of states: their aggregates, their parts, and the names of these.
 
 use arrow::datatypes::{DataType, Field};
 use warpmill_ir::PairFunction;
@@ -6,7 +6,7 @@ use warpmill_ir::PairFunction;
 use super::moments::{Block, Moments};
 use crate::dialect::types::{HUGEINT, is_float, is_whole, type_name};
 
-/// A way to make a state, and to combine two.
+/// A way to build a state and to combine two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Count,
@@ -24,11 +24,11 @@ pub(super) enum Kind {
     Any,
     List,
     Text,
-    /// The values of a function of their list.
+    /// The list of values; the result is the named function of it.
     Values(&'static str),
     /// A value of the first rows that come: `first`, `last`, `any_value`.
     First,
-    /// A value where another one is least or greatest.
+    /// The value of the row where another value is least or greatest.
     Extreme {
         greatest: bool,
     },
@@ -93,7 +93,7 @@ impl Kind {
         })
     }
 
-    /// The types of the parts of such states, of which `given` are those of the aggregates that they are results of.
+    /// The types of the parts of such states, from the result types `given` of their aggregates.
     pub(super) fn parts(self, given: &[DataType]) -> Vec<DataType> {
         let whole = |at: usize| match &given[at] {
             DataType::Decimal128(..) => HUGEINT,
@@ -116,7 +116,7 @@ impl Kind {
         }
     }
 
-    /// The names of the types that the aggregate's arguments have, once they are converted to what it takes.
+    /// The names of the aggregate's argument types after conversion to its parameter types.
     pub(super) fn arguments(self, function: &str, given: &[DataType]) -> Vec<String> {
         let named = |(at, ty): (usize, &DataType)| match self {
             Self::Count if function == "count" => "ANY".into(),
@@ -154,7 +154,7 @@ fn summed(kind: Kind, ty: &DataType) -> String {
     }
 }
 
-/// The type in which a function of the list of values of type `ty` takes them.
+/// The element type of the list that the function `function` takes, for values of type `ty`.
 fn value_type(function: &str, ty: &DataType) -> DataType {
     match function {
         "list_mad" if is_whole(ty) => DataType::Float64,
@@ -172,7 +172,7 @@ pub(super) enum Shape {
     Struct(&'static str, &'static [Shape]),
 }
 
-/// The fields that `shape` describes, whose parts have the next types of `parts`.
+/// The fields that `shape` describes, with types taken from `parts` in order.
 pub(super) fn fields<'t>(shape: &[Shape], parts: &mut impl Iterator<Item = &'t DataType>) -> Vec<Field> {
     let mut made = vec![];
     for field in shape {
@@ -185,7 +185,7 @@ pub(super) fn fields<'t>(shape: &[Shape], parts: &mut impl Iterator<Item = &'t D
     made
 }
 
-/// A part of the numbers of [`Moments`].
+/// A number of a block of [`Moments`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Number {
     Count,
@@ -202,7 +202,7 @@ impl Number {
 }
 
 impl Block {
-    /// The parts of the block.
+    /// The numbers of the block.
     pub(super) fn parts(self) -> Vec<Number> {
         let first =
             if matches!(self, Self::SumX | Self::SumY | Self::Carried) { Number::Double } else { Number::Count };

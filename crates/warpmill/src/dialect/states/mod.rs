@@ -1,9 +1,9 @@
-//! States of aggregates: what `agg(x) EXPORT_STATE` gives, and `finalize`, `combine` and `combine_aggr` take.
+//! States of aggregates: the results of `agg(x) EXPORT_STATE`, and the arguments of `finalize`, `combine` and `combine_aggr`.
 //!
-//! A state is a struct of the results of ordinary aggregates ([`exported`]), which is why programs compute it as they compute these. The
-//! metadata of the struct's first field says what it is a state of ([`State`]), so that a column of states stays one in tables, views and
-//! subqueries. [`bound`] makes expressions over the fields of a state of the functions of states, [`combined`] makes aggregates over them of
-//! `combine_aggr`; states whose numbers depend on each other are combined by [`moments`].
+//! A state is a struct of the results of ordinary aggregates ([`exported`]), so that programs compute it like these. The metadata of the struct's
+//! first field names the state's origin ([`State`]), so that a column of states stays one in tables, views and subqueries. [`bound`] rewrites the
+//! functions of states to expressions over the fields of states, [`combined`] rewrites `combine_aggr` to aggregates over them; [`moments`] combines
+//! states whose numbers depend on each other.
 
 mod bound;
 mod combined;
@@ -35,10 +35,10 @@ use kind::Kind;
 use order::Key;
 pub(super) use placeholders::{aggregates, functions};
 
-/// The key of the metadata that says what a struct is a state of.
+/// The metadata key for the origin of a state.
 const METADATA: &str = "warpmill.state";
 
-/// The name of the only field of a state that is a single value.
+/// The field name of a state that is a single value.
 const BARE: &str = "$ value";
 
 /// The name of the type of states.
@@ -60,7 +60,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The origin of the states that values of type `ty` are; `None`: they are no states.
+    /// The origin of values of type `ty` that are states; `None`: they are not.
     fn of(ty: &DataType) -> Option<Self> {
         let DataType::Struct(fields) = ty else { return None };
         serde_json::from_str(fields.first()?.metadata().get(METADATA)?).ok()
@@ -91,12 +91,12 @@ pub(super) fn is_state(ty: &DataType) -> bool {
     matches!(ty, DataType::Struct(fields) if fields.first().is_some_and(|field| field.metadata().contains_key(METADATA)))
 }
 
-/// Whether values of type `ty` are states that are shown as the only value that they have.
+/// Whether values of type `ty` are states with a single value, and are shown as that.
 pub(super) fn is_bare(ty: &DataType) -> bool {
     is_state(ty) && matches!(ty, DataType::Struct(fields) if fields.len() == 1 && fields[0].name() == BARE)
 }
 
-/// The type that values of type `ty` have where they are no states: the type itself, if there are none in it.
+/// The type of values of type `ty` with states replaced by plain structs, lists and values.
 pub(super) fn plain(ty: &DataType) -> DataType {
     let element = |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(plain(field.data_type())));
     match ty {
@@ -126,10 +126,10 @@ pub fn column_type(ty: &DataType) -> String {
     }
 }
 
-/// The rows of `batch` with structs, lists and plain values in the place of states.
+/// `batch` with states replaced by structs, lists and plain values.
 ///
 /// # Errors
-/// Arrays that are malformed.
+/// Malformed arrays.
 pub fn without_states(batch: RecordBatch) -> Result<RecordBatch, arrow::error::ArrowError> {
     let fields = batch.schema_ref().fields();
     if fields.iter().all(|field| plain(field.data_type()) == *field.data_type()) {
@@ -139,13 +139,13 @@ pub fn without_states(batch: RecordBatch) -> Result<RecordBatch, arrow::error::A
     RecordBatch::try_new(Arc::new(schema_without_states(batch.schema_ref())), columns)
 }
 
-/// The schema that [`without_states`] gives batches of `schema`.
+/// The schema of the batches that [`without_states`] makes of batches with `schema`.
 pub fn schema_without_states(schema: &Schema) -> Schema {
     let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_data_type(plain(field.data_type())));
     Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())
 }
 
-/// `array` with plain values in the place of states.
+/// `array` with states replaced by plain values.
 fn plain_array(array: &ArrayRef) -> ArrayRef {
     let to = plain(array.data_type());
     if to == *array.data_type() {

@@ -5,7 +5,7 @@ use warpmill_ir::pairs::Pairs;
 
 use super::kind::Shape;
 
-/// The aggregate that a state of such numbers is of.
+/// The aggregate of such a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Moments {
     Variance(Variance),
@@ -36,13 +36,13 @@ pub(super) enum Block {
     Covariance,
     /// The number of values x, their mean, the sum of squares of their deviations.
     X,
-    /// The same of y.
+    /// The number of values y, their mean, the sum of squares of their deviations.
     Y,
     /// The number of values, their mean, the sums of the second and third powers of their deviations.
     Third,
-    /// [`Block::Third`], and the sum of the fourth powers.
+    /// [`Block::Third`] and the sum of the fourth powers of the deviations.
     Fourth,
-    /// A sum, and by how much it is too large.
+    /// A sum, and its compensation: the amount by which it is too large.
     Carried,
 }
 
@@ -55,7 +55,7 @@ const SLOPE: &[Shape] = &[Shape::Struct("cov_pop", COVARIANCE), Shape::Struct("v
 const SQUARES: &[Shape] = &[Shape::Part("count"), Shape::Struct("var_pop", VARIANCE)];
 
 impl Moments {
-    /// The aggregate of this name, which is in lower case; those of pairs are found elsewhere.
+    /// The aggregate of this lower-case name; aggregates of pairs are found elsewhere.
     pub(super) fn named(function: &str) -> Option<Self> {
         Some(match function {
             "var_pop" => Self::Variance(Variance::Population),
@@ -129,7 +129,7 @@ impl Moments {
         }
     }
 
-    /// The numbers of a state of no rows; `None`: it is NULL.
+    /// The numbers of a state without rows; `None`: it is NULL.
     pub(super) fn empty(self) -> Option<Vec<f64>> {
         (self != Self::CarriedSum).then(|| self.zeros())
     }
@@ -149,7 +149,7 @@ impl Moments {
         }
     }
 
-    /// The numbers of a state that is combined with itself, so that it is there `times` times.
+    /// The numbers of a state that is combined with itself to weight `times`.
     pub(super) fn repeated(self, numbers: &[f64], times: f64) -> Vec<f64> {
         let mut repeated = numbers.to_vec();
         let mut at = 0;
@@ -176,7 +176,7 @@ impl Moments {
         }
     }
 
-    /// The pairs of which the numbers are known.
+    /// The statistics of pairs, from the numbers of a state.
     fn pairs(self, numbers: &[f64]) -> Pairs {
         let [mut count, mut mean_x, mut mean_y, mut squares_x, mut squares_y, mut products, mut sum_x, mut sum_y] =
             [0.0; 8];
@@ -223,7 +223,7 @@ impl Block {
         }
     }
 
-    /// The positions of means, which stay where all values come several times.
+    /// The positions of means, which do not change with a weight.
     fn means(self) -> &'static [usize] {
         match self {
             Self::Count | Self::SumX | Self::SumY | Self::Carried => &[],

@@ -32,7 +32,7 @@ pub(super) fn data_type(name: &str) -> PlanResult<DataType> {
     }
 }
 
-/// A constant argument of an aggregate of this kind as it is kept; `None` for NULL.
+/// A constant argument of an aggregate of this kind in the form in which states keep it; `None` for NULL.
 pub(super) fn constant(value: &ScalarValue, kind: Kind) -> Option<serde_json::Value> {
     if value.is_null() {
         return None;
@@ -47,10 +47,10 @@ pub(super) fn constant(value: &ScalarValue, kind: Kind) -> Option<serde_json::Va
     }
 }
 
-/// A call of [`NAME`] with a description in the place of its constants.
+/// Rewrites a call of [`NAME`] so that a description replaces its constants.
 ///
 /// # Errors
-/// Arguments that are no constants, or describe no state.
+/// Arguments that are not constant, or do not describe a state.
 pub(super) fn described(call: &datafusion::sql::sqlparser::ast::Function) -> Result<Option<Expr>> {
     let args = arguments(call).unwrap_or_default();
     let [value, name, types, rest @ ..] = args.as_slice() else { return Ok(None) };
@@ -90,7 +90,7 @@ fn refused(reason: &str) -> Error {
     Error::Plan(format!("{NAME}: {reason}"))
 }
 
-/// Refuses arguments of types that the aggregate does not have, or converts to others.
+/// Refuses argument types that the aggregate does not take or converts to others.
 fn check(kind: Kind, name: &str, types: &[DataType]) -> Result<()> {
     let (given, bound) = (types.iter().map(type_name).collect::<Vec<_>>(), kind.arguments(name, types));
     if !kind.counts(name).contains(&types.len()) {
@@ -102,7 +102,7 @@ fn check(kind: Kind, name: &str, types: &[DataType]) -> Result<()> {
     }
 }
 
-/// The type of an argument: of `count`, any.
+/// The type of an argument; `count` takes any.
 fn data_type_of_argument(name: &str) -> PlanResult<DataType> {
     if name.eq_ignore_ascii_case("any") { Ok(DataType::Null) } else { data_type(name) }
 }
@@ -138,7 +138,7 @@ fn elements(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// A constant as it is kept; `None` for NULL, and for what is none.
+/// A constant as JSON; `None` for NULL and for other expressions.
 fn json(expr: &Expr) -> Option<serde_json::Value> {
     match expr {
         Expr::Value(value) => match &value.value {
@@ -184,7 +184,7 @@ pub(super) fn state_type(text: &ScalarValue, of: &DataType) -> PlanResult<DataTy
     Ok(state.with_parts(&results(&state, &types)))
 }
 
-/// The list of values and keys of a state in an order, whose keys have the types of values of type `of`.
+/// The type of the list of values and sort keys of an ordered state; the keys have the types of values of type `of`.
 fn ordered(state: &State, types: Vec<DataType>, of: &DataType) -> PlanResult<DataType> {
     let given: Vec<DataType> = match of {
         DataType::List(element) => match element.data_type() {
@@ -201,7 +201,7 @@ fn ordered(state: &State, types: Vec<DataType>, of: &DataType) -> PlanResult<Dat
     Ok(DataType::new_list(DataType::Struct(fields.collect()), true))
 }
 
-/// The types of the results of the aggregates that a state is made of, for arguments of types `types`.
+/// The result types of a state's aggregates, for arguments of types `types`.
 fn results(state: &State, types: &[DataType]) -> Vec<DataType> {
     let sum = || if is_float(&types[0]) { DataType::Float64 } else { HUGEINT };
     match state.kind() {

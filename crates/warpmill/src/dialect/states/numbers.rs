@@ -27,13 +27,13 @@ pub(super) enum What {
     Combined,
     /// A state that is there several times.
     Repeated,
-    /// The average of moments: of a sum of microseconds and a count.
+    /// The average of timestamps, from a sum of microseconds and a count.
     MeanMoment,
     /// A number of times, which is not negative.
     Times,
 }
 
-/// A call of such a function, whose result is of type `to`.
+/// A call of such a function with result type `to`.
 pub(super) fn call(what: What, to: &DataType, args: Vec<Expr>) -> Expr {
     let function = Numbers { what, to: to.clone(), signature: Signature::variadic_any(Volatility::Immutable) };
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(function)), args))
@@ -176,7 +176,7 @@ pub(super) struct Combining {
 }
 
 impl Combining {
-    /// Of states of type `ty`.
+    /// The combination of states of type `ty`.
     pub(super) fn of(ty: &DataType) -> Result<Self> {
         let (_, moments) = moments_of(ty)?;
         Ok(Self { ty: ty.clone(), moments, numbers: moments.empty() })

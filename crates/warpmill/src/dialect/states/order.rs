@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A key of an order.
+/// A sort key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Key {
     /// The field of the structs that it is.
@@ -22,7 +22,7 @@ pub(super) struct Key {
     pub(super) nulls_first: bool,
 }
 
-/// The values of a list that are asked for.
+/// The selection from an ordered list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Pick {
     /// The list of all.

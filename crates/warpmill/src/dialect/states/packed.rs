@@ -1,4 +1,4 @@
-//! Functions that put the parts of states together, and take them out again.
+//! Functions that build states from their parts, and take parts out of states.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use super::kind::Shape;
 enum What {
     /// A state of its parts.
     Packed,
-    /// The part of a state at a position.
+    /// The part at a position of a state.
     Part(usize),
     /// A state without the mark that it is one.
     Plain,
-    /// A struct, or a value, with the mark.
+    /// A struct or value marked as a state.
     Marked,
-    /// The digits of a decimal with the point elsewhere.
+    /// The digits of a decimal at another scale.
     Rescaled,
 }
 
@@ -42,12 +42,12 @@ fn call(what: What, to: DataType, args: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(function)), args))
 }
 
-/// The state of type `ty` whose parts are `parts`; NULL where all of them are, but for [`super::Kind::keeps_nulls`].
+/// The state of type `ty` with the parts `parts`; NULL where all parts are, except for [`super::Kind::keeps_nulls`].
 pub(super) fn packed(ty: &DataType, parts: Vec<Expr>) -> Expr {
     call(What::Packed, ty.clone(), parts)
 }
 
-/// Part number `at` of a state, which is of type `to`.
+/// Part `at` of a state; `to` is its type.
 pub(super) fn part(state: &Expr, at: usize, to: &DataType) -> Expr {
     match packed_parts(state) {
         Some(parts) => parts[at].clone(),
@@ -60,7 +60,7 @@ pub(super) fn unmarked(state: Expr, from: &DataType) -> Expr {
     call(What::Plain, super::plain(from), vec![state])
 }
 
-/// A value as a state of type `ty`, whose fields it has.
+/// A value as a state of type `ty`, which has the same fields.
 pub(super) fn marked(value: Expr, ty: &DataType) -> Expr {
     call(What::Marked, ty.clone(), vec![value])
 }
@@ -70,7 +70,7 @@ pub(super) fn rescaled(value: Expr, to: &DataType) -> Expr {
     call(What::Rescaled, to.clone(), vec![value])
 }
 
-/// The parts of a state that is put together right here.
+/// The parts of a state that is built in the same expression.
 fn packed_parts(state: &Expr) -> Option<&[Expr]> {
     let Expr::ScalarFunction(call) = state else { return None };
     let function = call.func.inner().downcast_ref::<Function>()?;
@@ -144,7 +144,7 @@ pub(super) fn of_parts(ty: &DataType, parts: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(StructArray::try_new(fields.clone(), columns, nulls)?))
 }
 
-/// The columns that `shape` describes, of the next parts.
+/// Packs the columns that `shape` describes, taken from `parts` in order.
 fn nested(shape: &[Shape], fields: &Fields, parts: &mut impl Iterator<Item = ArrayRef>) -> Result<Vec<ArrayRef>> {
     let mut columns: Vec<ArrayRef> = vec![];
     for (field, of) in fields.iter().zip(shape) {
@@ -161,7 +161,7 @@ fn nested(shape: &[Shape], fields: &Fields, parts: &mut impl Iterator<Item = Arr
     Ok(columns)
 }
 
-/// The rows in which one of some columns is not NULL; `None`: all.
+/// The validity of rows in which any of some columns is not NULL; `None`: all are valid.
 fn any_valid(columns: &[ArrayRef], rows: usize) -> Option<NullBuffer> {
     let mut valid = BooleanBuffer::new_unset(rows);
     for column in columns {
@@ -177,7 +177,7 @@ fn part_of(states: &ArrayRef, at: usize) -> Result<ArrayRef> {
     Ok(with_nulls_of(states.as_struct(), &parts[at]))
 }
 
-/// All parts of states, of which NULLs may have any.
+/// All parts of states; parts of NULL states are arbitrary.
 pub(super) fn parts_of(state: &State, states: &StructArray) -> Vec<ArrayRef> {
     let mut parts = vec![];
     match state.kind().shape() {
@@ -206,7 +206,7 @@ pub(super) fn with_nulls_of(states: &StructArray, column: &ArrayRef) -> ArrayRef
     make_array(data.expect("the rows of a state and of its part are as many"))
 }
 
-/// Values as states of type `ty`, whose fields they have.
+/// Marks values as states of type `ty`, which has the same fields.
 fn with_mark(values: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
     let DataType::Struct(fields) = ty else { return exec_err!("no state: {ty}") };
     if super::is_bare(ty) {

@@ -1,5 +1,5 @@
-//! The functions of states as statements are planned with them: when the types of their arguments are known, expressions and aggregates take
-//! their place ([`super::bound`], [`super::combined`]).
+//! Placeholders of the functions of states for planning: once the types of their arguments are known, expressions and aggregates replace them
+//! ([`super::bound`], [`super::combined`]).
 
 use std::sync::Arc;
 
@@ -18,13 +18,14 @@ use super::named;
 use super::numbers::Combining;
 use crate::dialect::types::type_name;
 
-/// The function that makes a state of: the aggregate's name, [`TYPES`] of its arguments, its constant argument, the keys of its order, the parts.
+/// The placeholder of an exported state. Arguments: the aggregate's name, [`TYPES`] of its arguments, its constant argument, its sort keys, the
+/// parts.
 pub(super) const EXPORTED: &str = "state_of_aggregates";
 
-/// The function that makes a state of a value, and of the text that describes what it is a state of.
+/// The placeholder of a state built from a value and a text that describes the state.
 pub(super) const NAMED: &str = "state_of_description";
 
-/// The aggregate that tells the types of its arguments: a struct of them, which is NULL.
+/// The aggregate whose result type carries the types of its arguments: a NULL struct of them.
 pub(super) const TYPES: &str = "types_of_arguments";
 
 /// A function of states.
@@ -36,7 +37,7 @@ pub(super) enum Function {
     Combine,
     /// [`NAMED`].
     Named,
-    /// A value as sums of it are computed: moments are numbers.
+    /// A value in the form in which it is summed: timestamps become numbers.
     Summand,
 }
 
@@ -151,7 +152,7 @@ impl AggregateUDFImpl for Types {
     }
 }
 
-/// Nothing but NULL of a type.
+/// A NULL constant of a type.
 #[derive(Debug)]
 struct NoValue {
     ty: DataType,
@@ -179,7 +180,7 @@ impl Accumulator for NoValue {
     }
 }
 
-/// `combine_aggr(state)`, also with how often each state counts.
+/// `combine_aggr(state)`, with an optional weight per state.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Combined {
     signature: Signature,

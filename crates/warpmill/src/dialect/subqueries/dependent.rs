@@ -16,20 +16,20 @@ use super::Rewriter;
 use super::forms::outer_columns;
 use crate::recursion::Recursion;
 
-/// The outer columns that a subquery names, and the rows that they are of.
+/// The outer columns that a subquery names, and the plan that they come from.
 pub(super) struct Domain<'o> {
     pub(super) outer: &'o LogicalPlan,
     pub(super) columns: Vec<Column>,
 }
 
-/// A plan with one row, or several, for each value of a domain, and the columns that have the value.
+/// A plan with one or more rows for each value of a domain, and the columns of the value.
 pub(super) struct Dependent {
     pub(super) plan: LogicalPlan,
     pub(super) keys: Vec<Column>,
 }
 
 impl Rewriter {
-    /// The values of `domain`, once each.
+    /// The distinct values of `domain`.
     fn values(&self, domain: &Domain<'_>) -> Result<Dependent> {
         let name = self.name("outer");
         let names: Vec<_> = (0..domain.columns.len()).map(|at| format!("{name}_{at}")).collect();
@@ -99,7 +99,7 @@ impl Rewriter {
                 let plan = LogicalPlan::Window(Window::try_new(parts, Arc::new(plan))?);
                 Ok(Dependent { plan, keys })
             }
-            // LATERAL, or a function in FROM that names columns around.
+            // LATERAL, or a function in FROM with outer columns.
             LogicalPlan::Subquery(subquery) => self.dependent(Arc::unwrap_or_clone(subquery.subquery), domain),
             LogicalPlan::Unnest(unnest) => {
                 let Dependent { plan, keys } = self.dependent(Arc::unwrap_or_clone(unnest.input), domain)?;
@@ -123,12 +123,12 @@ impl Rewriter {
         }
     }
 
-    /// Whether `plan` names a column of `domain`, or has values of one.
+    /// Whether `plan` names a column of `domain`, or reads a recursion over its values.
     fn depends(&self, plan: &LogicalPlan, domain: &Domain<'_>) -> Result<bool> {
         Ok(names_any(plan, domain)? || self.reads_values(plan)?)
     }
 
-    /// LIMIT and OFFSET count the rows of each value.
+    /// LIMIT and OFFSET per value of the domain.
     fn dependent_limit(&self, limit: Limit, domain: &Domain<'_>) -> Result<Dependent> {
         let (SkipType::Literal(skip), FetchType::Literal(fetch)) = (limit.get_skip_type()?, limit.get_fetch_type()?)
         else {
@@ -136,7 +136,7 @@ impl Rewriter {
         };
         let Limit { skip: skipped, fetch: fetched, input } = limit;
         match Arc::unwrap_or_clone(input) {
-            // A computation of the rows does not change which they are; the columns that order them may be left out.
+            // A projection does not change which rows are first; it may drop the columns that order them.
             LogicalPlan::Projection(projection) => {
                 let rows = Limit { skip: skipped, fetch: fetched, input: projection.input };
                 let Dependent { plan, keys } = self.dependent(LogicalPlan::Limit(rows), domain)?;
@@ -157,7 +157,7 @@ impl Rewriter {
         }
     }
 
-    /// Some rows of each value, by their numbers in an order.
+    /// Selects rows of each value by their row numbers in an order.
     fn first_rows(
         &self,
         rows: Dependent,
@@ -231,7 +231,7 @@ impl Rewriter {
         let (in_left, in_right) = (self.depends(&left, domain)?, self.depends(&right, domain)?);
         let on_domain = join.filter.iter().any(Expr::contains_outer)
             || join.on.iter().any(|(left, right)| left.contains_outer() || right.contains_outer());
-        // The side whose rows are all kept, or are what is left, has the values.
+        // The side whose rows are all preserved or returned carries the values.
         let (left_has, right_has) = match join.join_type {
             Inner => (in_left || !in_right, in_right),
             Left | LeftSemi | LeftAnti | LeftMark => (true, in_right),
@@ -299,7 +299,7 @@ fn names_any(plan: &LogicalPlan, domain: &Domain<'_>) -> Result<bool> {
     Ok(outer_columns(plan)?.iter().any(|column| domain.columns.contains(column)))
 }
 
-/// `expr` with `keys` in the place of a domain's columns.
+/// `expr` with the domain's columns replaced by `keys`.
 fn bound(expr: Expr, domain: &Domain<'_>, keys: &[Column]) -> Result<Expr> {
     let key = |column: &Column| {
         let at = domain.columns.iter().position(|other| other == column)?;
@@ -315,7 +315,7 @@ fn bound(expr: Expr, domain: &Domain<'_>, keys: &[Column]) -> Result<Expr> {
     Ok(bound.data)
 }
 
-/// [`bound`] for expressions whose names are those of columns.
+/// [`bound`] for expressions, which keep their column names.
 fn all_bound(exprs: Vec<Expr>, domain: &Domain<'_>, keys: &[Column]) -> Result<Vec<Expr>> {
     let names = NamePreserver::new_for_projection();
     let bound = exprs.into_iter().map(|expr| {
@@ -329,7 +329,7 @@ fn bound_sort(order: Vec<SortExpr>, domain: &Domain<'_>, keys: &[Column]) -> Res
     order.into_iter().map(|key| Ok(SortExpr { expr: bound(key.expr, domain, keys)?, ..key })).collect()
 }
 
-/// Joins rows whose keys are the same, NULLs too.
+/// Joins rows with equal keys; NULLs are equal.
 pub(super) fn same_keys(
     left: LogicalPlan,
     join_type: JoinType,

@@ -10,14 +10,14 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Distinct, Expr, JoinType, Logic
 
 use super::subquery_of;
 
-/// The place where an expression is evaluated.
+/// The place of a subquery in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// A condition of WHERE or HAVING that is EXISTS, its negation, or IN.
     Condition,
     /// A condition that is NOT IN. DataFusion's join for it knows no further conditions.
     NotIn,
-    /// A condition in which subqueries are operands of AND and OR only: FALSE and NULL are the same.
+    /// A condition with subqueries only as operands of AND and OR, where NULL counts as FALSE.
     AndOr,
     /// Another condition.
     Filter,
@@ -54,13 +54,13 @@ impl Place {
     }
 }
 
-/// Whether DataFusion plans `expr`, a subquery over the rows of `input`, as SQL means it.
+/// Whether DataFusion plans `expr`, a subquery over the rows of `input`, correctly.
 pub(super) fn is_datafusions(expr: &Expr, input: &LogicalPlan, place: Place) -> Result<bool> {
     let Some(subquery) = subquery_of(expr) else { return Ok(true) };
     let plan = &*subquery.subquery;
     let outer = outer_columns(plan)?;
     if !outer.iter().all(|column| input.schema().has_column(column)) {
-        // It names a query further out.
+        // It names columns of a query further out.
         return Ok(false);
     }
     Ok(match (expr, place) {
@@ -70,13 +70,13 @@ pub(super) fn is_datafusions(expr: &Expr, input: &LogicalPlan, place: Place) -> 
         | (Expr::InSubquery(_), Place::Condition | Place::AndOr) => {
             outer.is_empty() || is_simple(plan)? && has_names(plan)?
         }
-        // Of a constant DataFusion's join knows no columns to compare.
+        // With a constant, DataFusion's join has no columns to compare.
         (Expr::InSubquery(list), Place::NotIn) => outer.is_empty() && list.expr.any_column_refs(),
         _ => false,
     })
 }
 
-/// The outer columns that a plan names, those of queries in it included.
+/// The outer columns that a plan names, including those in nested subqueries.
 pub(super) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<Column>> {
     let mut found = Vec::new();
     plan.apply_with_subqueries(|node| {
@@ -94,8 +94,7 @@ pub(super) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<Column>> {
     Ok(found)
 }
 
-/// Whether a subquery without outer columns has a row whatever tables hold: otherwise its value may be NULL, whatever its
-/// column says.
+/// Whether a subquery without outer columns always has a row: otherwise its value may be NULL even if its column is not nullable.
 pub(super) fn has_a_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => has_a_row(&projection.input),
@@ -113,7 +112,7 @@ pub(super) fn is_bound(plan: &LogicalPlan) -> Result<bool> {
     Ok(!plan.exists(|node| Ok(node.contains_outer_reference()))?)
 }
 
-/// Whether `expr`, its subqueries included, names columns of `plan` and no others.
+/// Whether `expr`, its subqueries included, names only columns of `plan`.
 pub(super) fn is_about(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
     let mut columns: Vec<_> = expr.column_refs().into_iter().cloned().collect();
     expr.apply(|expr| {
@@ -125,7 +124,7 @@ pub(super) fn is_about(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
     Ok(columns.iter().all(|column| plan.schema().has_column(column)))
 }
 
-/// Rows that do not depend on outer columns, filtered by conditions that may name them: what can be joined as it is.
+/// Whether a plan has rows that do not depend on outer columns, filtered by conditions that may: such a plan is joined as it is.
 fn is_simple(plan: &LogicalPlan) -> Result<bool> {
     Ok(match plan {
         plan if outer_columns(plan)?.is_empty() => true,
@@ -146,8 +145,7 @@ fn is_simple(plan: &LogicalPlan) -> Result<bool> {
     })
 }
 
-/// Whether the columns that are compared with outer ones, and those of the result, have names of their own: DataFusion forgets which tables they
-/// are of.
+/// Whether the result columns and those compared with outer ones have distinct names: DataFusion drops their qualifiers.
 fn has_names(plan: &LogicalPlan) -> Result<bool> {
     let mut columns: HashSet<Column> = plan.schema().columns().into_iter().collect();
     plan.apply(|node| {

@@ -1,9 +1,9 @@
-//! Subqueries that DataFusion does not plan, or not as SQL means them.
+//! Subqueries that DataFusion does not plan, or plans incorrectly.
 //!
-//! DataFusion makes joins of the common forms: EXISTS and IN as conditions of their own, scalar aggregates compared by equal
-//! columns. All others become joins here: the values of the outer columns that a subquery names, its *domain*, are joined into
-//! it where it names them ([`dependent`]), so that it has the rows for every value at once; those are joined to the outer rows
-//! ([`value`]). NULLs are told from FALSE wherever that can be seen.
+//! DataFusion makes joins of the common forms: EXISTS and IN as conditions, and scalar aggregates compared by equal columns. All other forms become
+//! joins here: the distinct values of the outer columns that a subquery names, its *domain*, are joined into the subquery ([`dependent`]), so that it
+//! computes the rows for all values at once; these are then joined to the outer rows ([`value`]). NULL and FALSE are distinguished wherever the query
+//! can tell them apart.
 
 mod checked;
 mod dependent;
@@ -73,7 +73,7 @@ fn subquery_of(expr: &Expr) -> Option<&Subquery> {
     }
 }
 
-/// Refuses aggregates of nothing but outer columns: SQL means those of the query around the subquery, which is one group then.
+/// Refuses aggregates over outer columns only: SQL assigns them to the outer query, which then has one group.
 fn refuse_outer_aggregates(plan: &LogicalPlan) -> Result<()> {
     plan.apply(|node| {
         let LogicalPlan::Aggregate(aggregate) = node else { return Ok(TreeNodeRecursion::Continue) };
@@ -98,7 +98,7 @@ fn refuse_outer_aggregates(plan: &LogicalPlan) -> Result<()> {
 struct Rewriter {
     /// Names that were made up.
     names: Cell<usize>,
-    /// Recursions that are being made of those that name outer columns.
+    /// Recursions over outer columns that are being rewritten.
     recursions: RefCell<recursive::Recursions>,
 }
 
@@ -198,7 +198,7 @@ impl Rewriter {
         LogicalPlanBuilder::from(sorted).project(columns.into_iter().map(Expr::Column))?.build()
     }
 
-    /// Any node whose expressions are evaluated over the rows of its only input.
+    /// Any node that evaluates its expressions over the rows of its only input.
     fn expressions(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let mut found = false;
         plan.apply_expressions(|expr| {
@@ -229,7 +229,7 @@ impl Rewriter {
         LogicalPlanBuilder::from(plan).project(columns.into_iter().map(Expr::Column))?.build()
     }
 
-    /// A join whose condition has subqueries: they are evaluated on the side that they are about, or after an inner join.
+    /// A join whose condition has subqueries: they are evaluated on the side whose columns they name, or above an inner join.
     fn join(&self, join: Join) -> Result<LogicalPlan> {
         let Some(filter) = join.filter.clone() else { return Ok(LogicalPlan::Join(join)) };
         if !contains_subquery(&filter)? {
@@ -272,7 +272,7 @@ impl Rewriter {
         plan.project(columns.into_iter().map(Expr::Column))?.build()
     }
 
-    /// `expr` with columns that `input` gets in the place of subqueries.
+    /// `expr` with its subqueries replaced by columns that are added to `input`.
     fn replaced(&self, expr: Expr, input: &mut LogicalPlan, place: Place) -> Result<Expr> {
         let replaced = expr.transform_down(|expr| {
             if subquery_of(&expr).is_none() || forms::is_datafusions(&expr, input, place)? {

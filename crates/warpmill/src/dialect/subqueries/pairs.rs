@@ -1,7 +1,7 @@
-//! Outer joins whose condition has a subquery about both sides.
+//! Outer joins whose condition has a subquery over columns of both sides.
 //!
-//! The rows of both sides get numbers, the pairs that meet the condition are those of an inner join, where the subquery is one of a filter, and the
-//! outer join is one by these pairs of numbers. Both sides run once, see [`Once`].
+//! The rows of both sides get numbers. An inner join with the subquery in a filter finds the pairs of rows that meet the condition, and the outer
+//! join matches these pairs by number. Both sides run once, see [`Once`].
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::dialect::windows::window;
 use crate::once::Once;
 
 impl Rewriter {
-    /// A join of which `conditions` have subqueries about both sides, and `others` are the rest of those that are no equalities.
+    /// Plans a join: `conditions` have subqueries over both sides, `others` are the remaining conditions that are not equalities.
     pub(super) fn by_pairs(&self, join: Join, conditions: Vec<Expr>, others: Vec<Expr>) -> Result<LogicalPlan> {
         use JoinType::{Full, Inner, Left, LeftAnti, LeftSemi, Right};
         if !matches!(join.join_type, Left | Right | Full | LeftSemi | LeftAnti) {
@@ -62,7 +62,7 @@ impl Rewriter {
         joined.project(columns.into_iter().map(Expr::Column))?.build()
     }
 
-    /// The rows of a plan with their numbers, in a column of this name.
+    /// A plan with its rows numbered in a new column, and the name of that.
     fn numbered(&self, plan: LogicalPlan) -> Result<(LogicalPlan, String)> {
         let name = self.name("row");
         let columns = plan.schema().columns();

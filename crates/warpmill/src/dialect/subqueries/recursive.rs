@@ -1,4 +1,4 @@
-//! Recursive queries that name outer columns: one recursion has the rows of all values, each with its value.
+//! Recursive queries that name outer columns: one recursion computes the rows of all values, each row with its value.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::Rewriter;
 use super::dependent::{Dependent, Domain};
 use crate::recursion::{Added, Part, Queries, Recursion, StepTable, nullable, result_fields};
 
-/// The tables of a recursion with the values that its rows are of.
+/// A recursion's tables extended by the domain's values.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WithValues {
     /// The names of the columns that have the values.
@@ -21,7 +21,7 @@ pub(super) struct WithValues {
     tables: Vec<(Part, SchemaRef)>,
 }
 
-/// Such recursions by their numbers.
+/// Such recursions by number.
 pub(super) type Recursions = HashMap<u64, WithValues>;
 
 impl Rewriter {
@@ -51,7 +51,7 @@ impl Rewriter {
         Ok(Dependent { plan, keys: names.into_iter().map(Column::new_unqualified).collect() })
     }
 
-    /// The rows of `plan` for each value of `domain`, which is in columns of these names behind the others.
+    /// The rows of `plan` for each value of `domain`, which is appended in columns with these names.
     fn with_values(&self, plan: &LogicalPlan, domain: &Domain<'_>, names: &[String]) -> Result<LogicalPlan> {
         let columns = plan.schema().columns();
         let Dependent { plan, keys } = self.dependent(plan.clone(), domain)?;
@@ -60,7 +60,7 @@ impl Rewriter {
         LogicalPlanBuilder::from(plan).project(exprs)?.build()
     }
 
-    /// The scan of a recursion's table with the values that its rows are of; `None` where it has none.
+    /// The scan of a recursion's table with the domain's values; `None` where the table has none.
     pub(super) fn dependent_scan(&self, scan: &TableScan) -> Result<Option<Dependent>> {
         let Some(table) = StepTable::of(scan) else { return Ok(None) };
         let recursions = self.recursions.borrow();
@@ -68,7 +68,7 @@ impl Rewriter {
         let Some((_, whole)) = with_values.tables.iter().find(|(part, _)| *part == table.part()) else {
             return Ok(None);
         };
-        // The columns of the table as it was planned: those of the whole query may allow NULL where these do not.
+        // The columns of the planned table: columns of the whole query may be nullable where these are not.
         let own = table.columns();
         let values = whole.fields()[own.fields().len()..].iter().cloned();
         let fields: Vec<Arc<Field>> = own.fields().iter().cloned().chain(values).collect();
@@ -86,7 +86,7 @@ impl Rewriter {
         Ok(Some(Dependent { plan, keys }))
     }
 
-    /// Whether `plan` reads rows of a recursion that have values.
+    /// Whether `plan` reads a recursion's table with domain values.
     pub(super) fn reads_values(&self, plan: &LogicalPlan) -> Result<bool> {
         let recursions = self.recursions.borrow();
         if recursions.is_empty() {

@@ -1,4 +1,4 @@
-//! The value of a subquery in the expression that it is in: a column, or an expression of columns.
+//! The value of a subquery in its expression: a column, or an expression of columns.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::dependent::{Dependent, Domain, same_keys};
 use super::forms::outer_columns;
 
 impl Rewriter {
-    /// The value of subquery `expr` for the rows of `input`, which gets the columns that the value is of.
+    /// The value of subquery `expr` for the rows of `input`, to which its columns are added.
     pub(super) fn value(&self, expr: Expr, input: &mut LogicalPlan) -> Result<Expr> {
         match expr {
             Expr::ScalarSubquery(subquery) => self.scalar(Arc::unwrap_or_clone(subquery.subquery), input),
@@ -57,7 +57,7 @@ impl Rewriter {
     fn scalar(&self, plan: LogicalPlan, input: &mut LogicalPlan) -> Result<Expr> {
         let domain = self.domain(&plan, input)?;
         if domain.columns.is_empty() && outer_columns(&plan)?.is_empty() {
-            // DataFusion runs it, and takes its value for one that is never NULL: that of this function may be.
+            // DataFusion runs the subquery but takes its value for never NULL; the result of this function is nullable.
             let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns: vec![], spans: Spans::new() };
             return Ok(ScalarUDF::from(OnlyRow::default()).call(vec![Expr::ScalarSubquery(subquery), lit(1i64)]));
         }
@@ -102,7 +102,7 @@ impl Rewriter {
         Ok(unqualified(name).is_not_null())
     }
 
-    /// Whether `compared op value` is true of any row's value: NULL if it is not, but NULL for some.
+    /// Whether `compared op value` is true for any row: otherwise NULL if it is NULL for some row.
     fn is_any(&self, compared: Expr, op: Operator, plan: LogicalPlan, input: &mut LogicalPlan) -> Result<Expr> {
         // The compared value is a column of the input: the rows are joined by it.
         let left = self.name("compared");
@@ -159,7 +159,7 @@ impl Rewriter {
                 ],
             )?
             .build()?;
-        // Keys of the same name come from both sides of the join otherwise.
+        // Without new names, keys of the same name would come from both sides of the join.
         let own: Vec<_> = keys.iter().map(|_| self.name("key")).collect();
         let renamed = keys.iter().zip(&own).map(|(key, own)| Expr::Column(key.clone()).alias(own));
         let counts = LogicalPlanBuilder::from(counts)
@@ -217,7 +217,7 @@ fn unqualified(name: String) -> Expr {
     Expr::Column(Column::new_unqualified(name))
 }
 
-/// Whether a subquery has at most one row for each value of what it names.
+/// Whether a subquery has at most one row for each value of its outer columns.
 fn has_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => has_one_row(&projection.input),

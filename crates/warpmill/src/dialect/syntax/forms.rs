@@ -5,7 +5,7 @@ use crate::catalog::statement_name;
 use crate::dialect::states;
 use crate::pieces::Piece;
 
-/// Writes the form that `rest` begins with, and says how many tokens it has; `None`: it is none of these.
+/// Rewrites the form at the beginning of `rest`, and returns its number of tokens; `None`: none of these forms.
 pub(super) fn form(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     named(rest, before, out)
         .or_else(|| in_list(rest, before, out))
@@ -28,7 +28,7 @@ pub(super) fn form(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -
         .or_else(|| exported_state(rest, before, out))
 }
 
-/// `agg(x) EXPORT_STATE` as a call in a window that stands for it.
+/// Rewrites `agg(x) EXPORT_STATE` to a call over the window that marks it.
 fn exported_state(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     (rest[0].is("export_state") && ends_call(before)).then(|| {
         out.push_str(states::CLAUSE);
@@ -36,7 +36,7 @@ fn exported_state(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) ->
     })
 }
 
-/// Whether a call of a function ends here: its arguments, a filter or an order after them.
+/// Whether a function call ends here: with its arguments, a filter or an order.
 fn ends_call(before: &[Token<'_>]) -> bool {
     const OTHERS: [&str; 10] = ["in", "values", "as", "over", "using", "exists", "any", "all", "by", "where"];
     let Some(close) = before.iter().rposition(|token| !token.is_blank()) else { return false };
@@ -60,7 +60,7 @@ fn all_keys(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Optio
     })
 }
 
-/// GROUPING SETS within GROUPING SETS, which are sets among those around them.
+/// Merges GROUPING SETS within GROUPING SETS into the outer ones.
 fn nested_sets(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     let (open, end) = grouping_sets(rest)?;
     let (around, _) = open_bracket(before)?;
@@ -72,14 +72,14 @@ fn nested_sets(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Op
     Some(end)
 }
 
-/// The positions of the bracket that opens GROUPING SETS, and after the one that closes them.
+/// The positions of the bracket that opens GROUPING SETS, and after the closing one.
 fn grouping_sets(rest: &[Token<'_>]) -> Option<(usize, usize)> {
     let sets = next(rest, 1).filter(|&sets| rest[0].is("grouping") && rest[sets].is("sets"))?;
     let open = next(rest, sets + 1).filter(|&open| rest[open].text == "(")?;
     Some((open, closed(rest, open)?))
 }
 
-/// Writes sets, without the brackets of GROUPING SETS among them.
+/// Writes sets, with nested GROUPING SETS flattened.
 fn write_sets(sets: &[Token<'_>], out: &mut String) {
     let mut at = 0;
     while at < sets.len() {
@@ -93,7 +93,7 @@ fn write_sets(sets: &[Token<'_>], out: &mut String) {
     }
 }
 
-/// `INSERT INTO t (VALUES ...)` without the brackets, which the parser takes for those of columns.
+/// Drops the brackets of `INSERT INTO t (VALUES ...)`, which the parser takes for a column list.
 fn inserted_list(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     let values = next(rest, 1).filter(|&values| rest[0].text == "(" && rest[values].is("values"))?;
     let mut words = before.iter().rev().filter(|token| !token.is_blank());
@@ -110,7 +110,7 @@ fn inserted_list(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> 
     Some(end)
 }
 
-/// A column called `key` in CREATE TABLE, where the parser looks for an index.
+/// Quotes a column called `key` in CREATE TABLE, where the parser expects an index.
 fn key_column(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     let begins = rest[0].is("key") && matches!(last(before)?.text, "(" | ",");
     let is_type = next(rest, 1).is_some_and(|ty| rest[ty].piece == Piece::Word);
@@ -134,7 +134,7 @@ fn is_name(token: &Token<'_>) -> bool {
     }
 }
 
-/// The bracket that is open at the end of `tokens`, and its position.
+/// The innermost open bracket at the end of `tokens`, with its position.
 fn open_bracket<'a>(tokens: &[Token<'a>]) -> Option<(usize, &'a str)> {
     let mut depth = 0usize;
     for (at, token) in tokens.iter().enumerate().rev() {
@@ -166,7 +166,7 @@ pub(super) fn closed(tokens: &[Token<'_>], open: usize) -> Option<usize> {
     None
 }
 
-/// Whether the innermost open bracket is of VALUES, so that what follows a comma would be a row.
+/// Whether the innermost open bracket belongs to VALUES, so that a row would follow a comma.
 pub(super) fn ends_rows(before: &[Token<'_>]) -> bool {
     open_bracket(before)
         .and_then(|(at, _)| next(before, at + 1).map(|first| before[first].is("values")))
@@ -197,7 +197,7 @@ fn named(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<u
                 break;
             }
             ")" | "]" | "}" => depth -= 1,
-            // `IS DISTINCT FROM` goes on.
+            // `IS DISTINCT FROM` does not end the expression.
             _ if depth == 0
                 && ends.iter().any(|word| token.is(word))
                 && !last(&rest[..at]).is_some_and(|token| token.is("distinct")) =>
@@ -231,7 +231,7 @@ fn in_select_list(before: &[Token<'_>]) -> bool {
     false
 }
 
-/// `x IN l` of a list `l` as a comparison with any of its elements.
+/// Rewrites `x IN l` of a list `l` to a comparison with any of its elements.
 fn in_list(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     if !rest[0].is("in") || !last(before).is_some_and(|token| token.is("not") || is_operand_end(before)) {
         return None;
@@ -269,7 +269,7 @@ fn in_list(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option
     Some(end)
 }
 
-/// `* LIKE 'pattern'` and its kin as `COLUMNS('regular expression')`.
+/// Rewrites `* LIKE 'pattern'` and similar forms to `COLUMNS('regular expression')`.
 fn like_columns(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     let previous = last(before)?;
     let begins = matches!(previous.text, "," | "(") || ["select", "distinct", "all"].iter().any(|w| previous.is(w));
@@ -374,7 +374,7 @@ fn empty_width(rest: &[Token<'_>], out: &mut String) -> Option<usize> {
     Some(close + 1)
 }
 
-/// `[::step]`, of which the parser takes the colons for a cast.
+/// Rewrites `[::step]`, whose colons the parser takes for a cast.
 fn whole_slice(rest: &[Token<'_>], out: &mut String) -> Option<usize> {
     let [open, first, second, step, ..] = rest else { return None };
     if (open.text, first.text, second.text) != ("[", ":", ":") {
@@ -384,7 +384,7 @@ fn whole_slice(rest: &[Token<'_>], out: &mut String) -> Option<usize> {
     Some(3)
 }
 
-/// `INTERVAL 2 DECADES` and its kin, whose units the parser knows in the singular.
+/// Rewrites `INTERVAL 2 DECADES` and similar forms: the parser knows these units in the singular only.
 fn long_unit(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     let units = [("decades", "DECADE"), ("centuries", "CENTURY"), ("millennia", "MILLENNIUM")];
     let (_, unit) = units.into_iter().find(|(word, _)| rest[0].is(word))?;
@@ -411,7 +411,7 @@ fn function(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Optio
     Some(1)
 }
 
-/// `FROM t USING SAMPLE 10%` and `10 ROWS` of one relation as `TABLESAMPLE`, and `TABLESAMPLE 10%`.
+/// Rewrites `FROM t USING SAMPLE 10%` or `10 ROWS` of one relation, and `TABLESAMPLE 10%`, to `TABLESAMPLE`.
 fn sample(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     let mut at = match () {
         () if rest[0].is("tablesample") => next(rest, 1)?,
@@ -449,7 +449,7 @@ fn sample(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<
     Some(end)
 }
 
-/// `FROM t WHERE c` without SELECT, at the beginning of a query.
+/// Rewrites `FROM t WHERE c` without SELECT, at the beginning of a query.
 fn from_alone(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     let begins = match last(before) {
         None => true,
@@ -468,7 +468,7 @@ fn from_alone(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Opt
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" | ";" if depth == 0 => break,
             ")" | "]" | "}" => depth -= 1,
-            // What follows is another query.
+            // The next query of a set operation.
             _ if depth == 0 && ["union", "except", "intersect"].iter().any(|word| token.is(word)) => break,
             _ if depth == 0 && token.is("select") => return None,
             _ => {}
@@ -498,7 +498,7 @@ fn is_one_relation(before: &[Token<'_>]) -> bool {
     false
 }
 
-/// The query of what DESCRIBE or SUMMARIZE says.
+/// The query for the result of a DESCRIBE or SUMMARIZE statement.
 pub(crate) fn answer(sql: &str) -> String {
     let name = statement_name(sql).replace('"', "\"\"");
     let summary = sql.get(..9).is_some_and(|word| word.eq_ignore_ascii_case("summarize"));
@@ -508,7 +508,7 @@ pub(crate) fn answer(sql: &str) -> String {
     }
 }
 
-/// `(DESCRIBE ...)` and `(SUMMARIZE ...)` as a query of what they say.
+/// Rewrites `(DESCRIBE ...)` and `(SUMMARIZE ...)` to a query of their result.
 fn statement(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     if !(rest[0].is("describe") || rest[0].is("summarize")) || last(before).is_none_or(|token| token.text != "(") {
         return None;

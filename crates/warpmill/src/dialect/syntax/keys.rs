@@ -1,10 +1,10 @@
-//! `t(a, b) USING KEY (a, max(b)) AS (...)`: a query in brackets with an alias of its own, of which the key is selected.
+//! Rewrites `t(a, b) USING KEY (a, max(b)) AS (...)` to a query in brackets with an alias, with the key in its SELECT list.
 
 use super::forms::closed;
 use super::{Token, next, write};
 use crate::recursion::KEYED;
 
-/// Writes `USING KEY (...) AS (...)`, and says how many tokens that is.
+/// Rewrites `USING KEY (...) AS (...)`, and returns its number of tokens.
 pub(super) fn using_key(rest: &[Token<'_>], out: &mut String) -> Option<usize> {
     let key = next(rest, 1).filter(|&key| rest[0].is("using") && rest[key].is("key"))?;
     let open = next(rest, key + 1).filter(|&open| rest[open].text == "(")?;

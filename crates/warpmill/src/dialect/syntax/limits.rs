@@ -1,4 +1,4 @@
-//! `LIMIT 20 %` and `LIMIT e PERCENT`, as calls of a function that the plan of the limit looks for.
+//! Rewrites `LIMIT 20 %` and `LIMIT e PERCENT` to calls of a function that the planner of limits recognizes.
 
 use super::forms::closed;
 use super::{Token, next, write};
@@ -7,7 +7,7 @@ use crate::dialect::limits::PERCENT;
 /// Words that may follow a limit.
 const AFTER: [&str; 4] = ["offset", "union", "except", "intersect"];
 
-/// Writes the limit that `rest` begins with, and says how many tokens it has.
+/// Rewrites the limit at the beginning of `rest`, and returns its number of tokens.
 pub(super) fn percent(rest: &[Token<'_>], out: &mut String) -> Option<usize> {
     if !rest[0].is("limit") {
         return None;

@@ -1,4 +1,4 @@
-//! Forms of DuckDB's SQL that the parser does not read, as forms that it does: before a text is parsed.
+//! Rewrites SQL forms of DuckDB that the parser does not read to forms that it does, before parsing.
 
 mod forms;
 mod keys;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use crate::pieces::{Piece, pieces, push_parameter};
 
-/// A piece of a text.
+/// A token of a text, or the space between tokens.
 #[derive(Debug, Clone, Copy)]
 struct Token<'a> {
     piece: Piece,
@@ -28,7 +28,7 @@ impl Token<'_> {
     }
 }
 
-/// `sql` in forms that the parser reads:
+/// `sql` rewritten to forms that the parser reads:
 /// `STRUCT(x INTEGER)` as a type, `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, `ASOF LEFT JOIN r ON c`,
 /// commas after the last item or row, `?` (numbered), `PIVOT` and `UNPIVOT` as statements, and those of [`forms`].
 pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
@@ -39,7 +39,7 @@ pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     let tokens: Vec<Token<'_>> = pieces(&numbered).map(|(piece, text)| Token { piece, text }).collect();
     let mut out = String::with_capacity(sql.len() + 16);
     write(&tokens, &mut out);
-    // Columns of a list have other names than DataFusion's; one that is ordered stays.
+    // DataFusion names the columns of VALUES differently: the list becomes a derived table, unless it is ordered.
     let ordered =
         tokens.iter().any(|token| ["order", "limit", "union", "except", "intersect"].iter().any(|word| token.is(word)));
     if next(&tokens, 0).is_some_and(|first| tokens[first].is("values")) && !ordered {
@@ -48,7 +48,7 @@ pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `sql` whose parameters `?` have numbers, as each is one of its own; those of other names stay.
+/// `sql` with numbers for its parameters `?`, each a parameter of its own; named parameters are unchanged.
 fn numbered(sql: &str) -> Cow<'_, str> {
     if !sql.contains('?') {
         return Cow::Borrowed(sql);
@@ -138,7 +138,7 @@ fn write(tokens: &[Token<'_>], out: &mut String) {
     }
 }
 
-/// Writes what `rest` begins with, and says how many tokens that is.
+/// Rewrites the beginning of `rest`, and returns its number of tokens.
 fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     let first = rest[0];
     if first.is("lambda")
@@ -174,7 +174,7 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
         && before.iter().rev().find(|token| !token.is_blank()).is_some_and(|token| token.is("as") || token.is("not"))
     {
         if before.iter().rev().find(|token| !token.is_blank()).is_some_and(|token| token.is("not")) {
-            // NOT is written already.
+            // NOT is written already; it is removed here.
             let end = out.trim_end().len() - "not".len();
             out.truncate(end);
         }
@@ -203,7 +203,7 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
         && let Some((count, length)) = bracketed_number(rest)
         && next(rest, length).is_some_and(|unit| rest[unit].piece == Piece::Word)
     {
-        // The parser takes one number in brackets for the precision of a type.
+        // The parser takes a number in single brackets for a precision.
         out.push_str(&format!("INTERVAL (({count}))"));
         return length;
     }
@@ -225,7 +225,7 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     1
 }
 
-/// Writes the type `STRUCT(name type, ...)`, or `ROW`, that `tokens` begin with as `STRUCT<name type, ...>`, and says how many tokens that is.
+/// Rewrites the type `STRUCT(name type, ...)` or `ROW` at the beginning of `tokens` to `STRUCT<name type, ...>`, and returns its number of tokens.
 fn struct_type(tokens: &[Token<'_>], out: &mut String) -> Option<usize> {
     let open = next(tokens, 1).filter(|&open| tokens[open].text == "(")?;
     let name = next(tokens, open + 1)?;
@@ -255,7 +255,7 @@ fn struct_type(tokens: &[Token<'_>], out: &mut String) -> Option<usize> {
     Some(open + 2 + length)
 }
 
-/// Writes `name type, ...`, with names in quotes: they keep their case.
+/// Writes `name type, ...` with quoted names, which keep their case.
 fn write_fields(tokens: &[Token<'_>], out: &mut String) {
     let mut depth = 0usize;
     let fields = tokens.split(|token| {
@@ -277,7 +277,7 @@ fn write_fields(tokens: &[Token<'_>], out: &mut String) {
     }
 }
 
-/// The whole number that stands in brackets of its own after the first token, and how many tokens that is.
+/// The integer in brackets after the first token, and the number of tokens up to the closing bracket.
 fn bracketed_number<'a>(tokens: &[Token<'a>]) -> Option<(&'a str, usize)> {
     let open = next(tokens, 1).filter(|&open| tokens[open].text == "(")?;
     let number = next(tokens, open + 1)?;
@@ -286,8 +286,8 @@ fn bracketed_number<'a>(tokens: &[Token<'a>]) -> Option<(&'a str, usize)> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then_some((text, close + 1))
 }
 
-/// `ASOF [LEFT] JOIN r` at the beginning of `tokens`, up to its ON or USING, with a MATCH_CONDITION that says what kind it is; and how
-/// many tokens that is. One that has a MATCH_CONDITION stays.
+/// Rewrites `ASOF [LEFT] JOIN r` at the beginning of `tokens`, up to ON or USING, adding a MATCH_CONDITION that names the join's kind; also returns
+/// the number of tokens. A join with a MATCH_CONDITION is left unchanged.
 fn asof(tokens: &[Token<'_>]) -> Option<(String, usize)> {
     let word = |at: usize| next(tokens, at);
     let mut at = word(1)?;
@@ -325,7 +325,7 @@ fn asof(tokens: &[Token<'_>]) -> Option<(String, usize)> {
     Some((out, end))
 }
 
-/// The end of what a lambda computes: the comma or bracket after it.
+/// The end of a lambda's body: the comma or bracket after it.
 fn body_end(tokens: &[Token<'_>]) -> usize {
     let mut depth = 0usize;
     for (at, token) in tokens.iter().enumerate() {
@@ -353,7 +353,7 @@ fn is_operand_end(before: &[Token<'_>]) -> bool {
     })
 }
 
-/// The name or string before `GLOB`, and the length of the text without it; longer expressions are not found.
+/// The name or string before `GLOB`, and the length of the text without it; longer expressions are not supported.
 fn subject<'a>(before: &[Token<'a>], out: &str) -> Option<(&'a str, usize)> {
     let at = before.iter().rposition(|token| !token.is_blank())?;
     let token = before[at];
@@ -363,7 +363,7 @@ fn subject<'a>(before: &[Token<'a>], out: &str) -> Option<(&'a str, usize)> {
     (single && trimmed.ends_with(token.text)).then(|| (token.text, trimmed.len() - token.text.len()))
 }
 
-/// The names before the colon of `lambda x, y: e`, and how many tokens they are with it.
+/// The parameter names of `lambda x, y: e`, and the number of tokens up to and including the colon.
 fn parameters<'a>(tokens: &[Token<'a>]) -> Option<(Vec<&'a str>, usize)> {
     let mut names = vec![];
     let mut at = next(tokens, 0)?;
@@ -385,12 +385,12 @@ fn parameters<'a>(tokens: &[Token<'a>]) -> Option<(Vec<&'a str>, usize)> {
     }
 }
 
-/// `[e FOR x IN l IF c]` at the beginning of `tokens` as functions, and how many tokens that is.
+/// Rewrites `[e FOR x IN l IF c]` at the beginning of `tokens` to function calls; also returns its number of tokens.
 fn comprehension(tokens: &[Token<'_>]) -> Option<(String, usize)> {
     let mut depth = 0usize;
     let (mut for_at, mut in_at, mut if_at) = (None, None, None);
     let mut end = None;
-    // CASE has words of its own.
+    // CASE contains the same keywords.
     let mut cases = 0usize;
     for (at, token) in tokens.iter().enumerate() {
         match token.text {
@@ -409,7 +409,7 @@ fn comprehension(tokens: &[Token<'_>]) -> Option<(String, usize)> {
             _ if token.is("for") && for_at.is_none() => for_at = Some(at),
             _ if token.is("in") && for_at.is_some() && in_at.is_none() => in_at = Some(at),
             _ if token.is("if") && in_at.is_some() && if_at.is_none() => {
-                // The function `if` has its arguments right after it, and an operator or a comma before.
+                // The function `if` is followed by its arguments, and preceded by an operator or a comma.
                 if_at = Some(at);
             }
             _ => {}

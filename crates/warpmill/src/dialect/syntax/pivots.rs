@@ -4,10 +4,10 @@ use super::{Token, next};
 
 /// A call of this name among the aggregates has the columns that PIVOT groups by.
 pub(crate) const GROUPS: &str = "__pivot_groups";
-/// A call of this name has a column that PIVOT is on, and its values.
+/// A call of this name holds a pivoted column and its values.
 pub(crate) const VALUES: &str = "__pivot_values";
 
-/// Writes the statement that `rest` begins with, and says how many tokens it has; `None`: it is no such statement.
+/// Rewrites the statement at the beginning of `rest`, and returns its number of tokens; `None`: no such statement.
 pub(super) fn pivot(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
     let turns = rest[0].is("pivot") || rest[0].is("pivot_wider");
     if !turns && !rest[0].is("unpivot") && !rest[0].is("pivot_longer") {
@@ -16,7 +16,7 @@ pub(super) fn pivot(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) 
     let begins = match before.iter().rev().find(|token| !token.is_blank()) {
         None => true,
         Some(token) if token.text == ")" => next(rest, 1).is_some_and(|first| rest[first].text != "("),
-        // An alias may be called so; a statement that makes a table or a view of it has no query before.
+        // An alias may have this name; in CREATE TABLE or VIEW ... AS no query precedes it.
         Some(token) if token.is("as") => !before.iter().any(|token| token.is("select") || token.is("from")),
         Some(token) => matches!(token.text, "(" | ";") || ["explain", "analyze"].iter().any(|word| token.is(word)),
     };
@@ -27,7 +27,7 @@ pub(super) fn pivot(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) 
     if turns { pivoted(&clause, out) } else { unpivoted(&clause, out) }
 }
 
-/// The parts of a statement.
+/// The clauses of a statement.
 struct Clauses<'t, 'a> {
     tokens: &'t [Token<'a>],
     /// The positions of words outside of brackets, up to the end of the statement.
@@ -55,7 +55,7 @@ impl<'t, 'a> Clauses<'t, 'a> {
         Self { tokens, words, end }
     }
 
-    /// The first of these words from `from` on, or the end.
+    /// The position of the first of these keywords from `from` on, or the end.
     fn find(&self, from: usize, words: &[&str]) -> usize {
         let found = self.words.iter().find(|&&at| at >= from && words.iter().any(|word| self.tokens[at].is(word)));
         found.copied().unwrap_or(self.end)
@@ -92,7 +92,7 @@ impl<'t, 'a> Clauses<'t, 'a> {
     }
 }
 
-/// Words of what follows the statement.
+/// Keywords of clauses after the statement.
 const LATER: [&str; 6] = ["order", "limit", "offset", "union", "except", "intersect"];
 
 fn pivoted(clauses: &Clauses<'_, '_>, out: &mut String) -> Option<usize> {

@@ -22,10 +22,10 @@ use warpmill_format::guard::caught;
 use super::dictionary_bytes;
 use super::input::{Input, has_room};
 
-/// Rows that are made room for at a time, where a file has fewer bytes than its table.
+/// Rows that are converted at a time, where a file lacks columns of its table.
 const ROWS_AT_ONCE: usize = 8192;
 
-/// A file that is being read: its columns, and its batches one after the other.
+/// A file that is being read: its columns, and its batches in order.
 pub(super) struct Batches {
     input: Input,
     /// Its columns.
@@ -36,17 +36,17 @@ pub(super) struct Batches {
     memory: Memory,
 }
 
-/// The messages that are left.
+/// The remaining messages.
 enum Messages {
-    /// Of a file, by its footer: dictionaries first.
+    /// The blocks of a file, from its footer: dictionaries first.
     Listed(VecDeque<(Kind, Block)>),
-    /// Of a stream, from here on.
+    /// The messages of a stream from this offset on.
     From(u64),
 }
 
-/// A message: what it says, and its data.
+/// A message: its metadata, and its body.
 struct Found {
-    /// What it has to be; `None`: either.
+    /// The kind that the file's footer promises; `None`: either.
     kind: Option<Kind>,
     metadata: Vec<u8>,
     body: Buffer,
@@ -55,9 +55,9 @@ struct Found {
 /// The session's memory that a file takes.
 struct Memory {
     reserved: MemoryReservation,
-    /// Bytes of a stream that was brought here.
+    /// Bytes of a stream that was read into memory.
     whole: u64,
-    /// Bytes of dictionaries, by their numbers.
+    /// Bytes of dictionaries, by dictionary number.
     dictionaries: HashMap<i64, u64>,
 }
 
@@ -72,17 +72,17 @@ impl Memory {
         self.dictionaries.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes))
     }
 
-    /// Reserves `bytes` besides what stays until the end, instead of those before.
+    /// Reserves `bytes` in addition to what stays until the end, replacing the previous reservation.
     fn hold(&self, bytes: u64) -> Result<()> {
         let all = self.of_dictionaries().saturating_add(self.whole).saturating_add(bytes);
-        // More than any machine has: pools add such numbers up.
+        // More than any machine has, but small enough that the sums of memory pools do not overflow.
         self.reserved.try_resize(all.min(1 << 48) as usize)
     }
 }
 
 impl Batches {
-    /// Reads what `input` says of its columns. Of `range`, only batches that begin in it are read; a stream is read by
-    /// whoever has its beginning. `pool` is the session's memory.
+    /// Reads the schema of `input`. Of `range`, only batches that begin in it are read; a stream is read by the scan whose range includes its
+    /// beginning. `pool` is the session's memory.
     pub async fn open(input: Input, pool: &Arc<dyn MemoryPool>, range: Option<FileRange>) -> Result<Self> {
         let memory = Memory::of(pool);
         let head = input.read(0..input.size.min(arrow_ipc::MAGIC.len() as u64)).await?;
@@ -141,7 +141,7 @@ impl Batches {
         loop {
             self.memory.hold(0)?;
             let Some(found) = self.next_message().await? else { return Ok(None) };
-            // There may be many before a batch, or of batches without rows.
+            // Many messages may precede a batch with rows.
             tokio::task::yield_now().await;
             if let Some((metadata, body)) = self.take(found)? {
                 let rows = caught(|| self.decode(&metadata, body, wanted));
@@ -173,16 +173,16 @@ impl Batches {
         }
     }
 
-    /// The message in `block`, which is to be of this kind.
+    /// The message in `block`, expected to be of this kind.
     async fn at(&self, kind: Kind, block: Block) -> Result<Found> {
         self.memory.hold(block.body().end - block.offset)?;
-        // Elsewhere each time takes long.
+        // One read for both parts: each request to a remote store is slow.
         let bytes = self.input.read(block.offset..block.body().end).await?;
-        // It is shorter than what has been read.
+        // The metadata is shorter than the bytes that were read.
         let until = block.metadata_bytes as usize;
         let part = arrow_ipc::metadata_length(&bytes[..until]).and_then(|length| {
             let (length, used) = length.ok_or("a block without a message")?;
-            // At an address of its own.
+            // Copied, so that the metadata are aligned.
             bytes[..until]
                 .get(used..)
                 .and_then(|rest| rest.get(..length))
@@ -193,7 +193,7 @@ impl Batches {
         Ok(Found { kind: Some(kind), metadata, body: Buffer::from_vec(bytes).slice(until) })
     }
 
-    /// Checks a message. One of a dictionary is decoded; that of a batch is returned with its data.
+    /// Checks a message. A dictionary is decoded; a batch is returned with its body.
     fn take(&mut self, found: Found) -> Result<Option<(Vec<u8>, Buffer)>> {
         let Found { kind: wanted, metadata, body } = found;
         let (kind, claimed) = self.check(&metadata, &body).map_err(|detail| self.input.damage(detail))?;
@@ -201,7 +201,7 @@ impl Batches {
             return Err(self.input.damage("a dictionary among batches, or a batch among dictionaries".into()));
         }
         has_room(claimed, body.len())?;
-        // What is not compressed is not copied.
+        // Uncompressed data are not copied.
         let there = body.len() as u64;
         let bytes = if claimed > there { claimed.saturating_add(there) } else { there };
         if kind == Kind::Batch {
@@ -212,7 +212,7 @@ impl Batches {
         let dictionary = message.header_as_dictionary_batch().expect("it was checked");
         dictionary_bytes(&mut self.memory.dictionaries, &dictionary, bytes);
         has_room(self.memory.of_dictionaries(), body.len())?;
-        // A part is put behind the others in new memory.
+        // A delta dictionary is concatenated with the earlier parts in new memory.
         self.memory.hold(if dictionary.isDelta() { self.memory.dictionaries[&dictionary.id()] } else { 0 })?;
         let (schema, dictionaries) = (&self.schema, &mut self.dictionaries);
         let read = caught(|| read_dictionary(&body, dictionary, schema, dictionaries, &message.version()));
@@ -221,10 +221,10 @@ impl Batches {
         Ok(None)
     }
 
-    /// The kind of a message, and the bytes that its data claim to be.
+    /// The kind of a message, and the decompressed bytes that it declares.
     fn check(&self, metadata: &[u8], body: &[u8]) -> Result<(Kind, u64), String> {
         let message = arrow_ipc::message(metadata, body.len() as u64)?;
-        // Files of the first version say nothing of it.
+        // Messages of files of the first version do not record it.
         let versions = self.version.filter(|version| *version != MetadataVersion::V1);
         if versions.is_some_and(|version| version != message.version()) {
             return Err("a message of another version than the file".into());
@@ -268,7 +268,7 @@ async fn footer(input: &Input) -> Result<Footer> {
     arrow_ipc::read_footer(&bytes, start).map_err(|detail| input.damage(detail))
 }
 
-/// What the message of a stream at `at` says, and the place of its data, behind which the next one is; `None`: the end.
+/// The metadata of the message of a stream at `at`, and the range of its body; the next message follows it. `None`: the end.
 async fn message_at(input: &Input, at: u64) -> Result<Option<(Vec<u8>, Range<u64>)>> {
     let prefix = input.read(at..input.size.min(at + arrow_ipc::PREFIX_BYTES as u64)).await?;
     let length = arrow_ipc::metadata_length(&prefix).map_err(|detail| input.damage(detail))?;
@@ -283,11 +283,11 @@ async fn message_at(input: &Input, at: u64) -> Result<Option<(Vec<u8>, Range<u64
     Ok(Some((metadata, end..end + bytes)))
 }
 
-/// The rows of a file as those of its table.
+/// The rows of a file, with the columns of its table.
 struct Rows {
     batches: Batches,
     projection: Projection,
-    /// Of the last batch.
+    /// The rest of the last batch.
     left: Option<RecordBatch>,
 }
 
@@ -310,17 +310,17 @@ impl Rows {
 /// Columns of a table that are read from a file.
 struct Projection {
     schema: SchemaRef,
-    /// The positions of those that the file has.
+    /// The positions of the columns that the file has.
     read: Vec<usize>,
-    /// For each column of the table: which of them it is; `None`: the file does not have it.
+    /// For each column of the table, its index in `read`; `None`: the file does not have it.
     from: Vec<Option<usize>>,
-    /// Rows that are made ready at a time.
+    /// Rows that are converted at a time.
     at_once: usize,
 }
 
 impl Projection {
-    /// The columns of `schema` in a file with the columns `found`, by their names. One of another type becomes that of
-    /// the table: another file has more of it, or it was declared.
+    /// The columns of `schema` in a file with the columns `found`, matched by name. Columns are converted to the table's types, which come from
+    /// another file or a declaration.
     fn new(found: &SchemaRef, schema: SchemaRef) -> Result<Self, String> {
         let (mut read, mut from, mut at_once) = (vec![], vec![], usize::MAX);
         for field in schema.fields() {

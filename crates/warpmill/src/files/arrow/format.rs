@@ -21,7 +21,7 @@ use super::input::Input;
 use super::source::ArrowFiles;
 use crate::dialect::received_schema;
 
-/// Makes [`CheckedArrow`] of what another factory makes.
+/// Wraps the formats of another factory in [`CheckedArrow`].
 #[derive(Debug)]
 pub(crate) struct CheckedArrowFactory(pub Arc<dyn FileFormatFactory>);
 

@@ -1,4 +1,4 @@
-//! The bytes of a file: no more are made room for than there are.
+//! The bytes of a file: buffers are never larger than the file.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -33,7 +33,7 @@ enum Source {
 }
 
 impl Input {
-    /// Opens the file of `store` that `object` is about.
+    /// Opens the object `object` of `store`.
     pub async fn open(store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<Self> {
         let base = base_of(store);
         let path = path_of(&base, object.location.as_ref());
@@ -50,10 +50,10 @@ impl Input {
         Ok(Self { bytes, size, path })
     }
 
-    /// The bytes of a range, at an address that Arrow's numbers can be at.
+    /// The bytes of a range, aligned for Arrow's numbers.
     ///
     /// # Errors
-    /// A range that is not inside of the file, a file that has become shorter, no memory.
+    /// A range outside of the file, a file that has become shorter, no memory.
     pub async fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
         if range.start > range.end || range.end > self.size {
             return Err(self.damage(format!("bytes {}..{} of {}", range.start, range.end, self.size)));
@@ -87,12 +87,12 @@ impl Input {
         }
     }
 
-    /// Whether it is elsewhere.
+    /// Whether the file is in a remote store.
     pub fn is_remote(&self) -> bool {
         matches!(self.bytes, Source::Remote(_))
     }
 
-    /// Has all of it in memory from now on: what is read in small parts, one after the other.
+    /// Reads the whole file into memory, for files that are read in many small parts.
     pub async fn bring(&mut self) -> Result<()> {
         self.bytes = Source::Whole(self.read(0..self.size).await?.into());
         Ok(())
@@ -103,14 +103,13 @@ impl Input {
         Error::Plan(format!("{}: {detail}", self.path.display())).into()
     }
 
-    /// The error of a file that is not what it says.
+    /// The error of a damaged file.
     pub fn damage(&self, detail: String) -> datafusion::common::DataFusionError {
         damaged(FormatError::Corrupt { path: self.path.clone(), segment: None, detail })
     }
 }
 
-/// Whether there is room for the `claimed` bytes that `there` bytes of a batch are to become. What is not compressed
-/// shares those.
+/// Whether there is memory for the `claimed` decompressed bytes of a batch of `there` bytes. Uncompressed data share the batch's memory.
 pub(super) fn has_room(claimed: u64, there: usize) -> crate::Result<()> {
     match claimed > there as u64 && free_memory().is_some_and(|free| claimed > free as u64 / 2) {
         true => Err(no_room(claimed)),

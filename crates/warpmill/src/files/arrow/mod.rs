@@ -1,7 +1,7 @@
-//! Arrow IPC files and streams, which have no checksums: what they claim is held against the bytes that there are, and
-//! only then decoded.
+//! Arrow IPC files and streams, which have no checksums: their declared sizes and offsets are checked against the actual bytes before anything is
+//! decoded.
 //!
-//! - `input`: their bytes, of this machine or of a store;
+//! - `input`: bytes of local or remote files;
 //! - `batches`: messages, checked and decoded one by one;
 //! - `source`: scans;
 //! - `format`: schemas and plans.
@@ -20,12 +20,11 @@ pub(crate) use format::CheckedArrowFactory;
 
 use crate::{Error, Result};
 
-/// Checks a message of Arrow's stream that somebody has sent, before it is decoded: its metadata, and its data. Keeps
-/// the bytes of the stream's `dictionaries`, by their numbers.
+/// Checks the metadata and data of a message of a received Arrow stream before it is decoded. Adds up the bytes of the stream's `dictionaries`, by
+/// dictionary number.
 ///
 /// # Errors
-/// [`Error::Execution`] where it claims what it does not have, [`Error::OutOfMemory`] where there is no room for what
-/// it becomes.
+/// [`Error::Execution`] where the message is malformed, [`Error::OutOfMemory`] where there is no memory for its decompressed data.
 pub fn check_message(metadata: &[u8], data: &[u8], dictionaries: &mut HashMap<i64, u64>) -> Result<u64> {
     let claimed = arrow_ipc::message(metadata, data.len() as u64).and_then(|message| {
         if let Some(schema) = message.header_as_schema() {
@@ -45,7 +44,7 @@ pub fn check_message(metadata: &[u8], data: &[u8], dictionaries: &mut HashMap<i6
     Ok(claimed)
 }
 
-/// Counts the `bytes` of a dictionary, which takes the place of the one before or is a part more.
+/// Counts the `bytes` of a dictionary, which replaces the one before or is appended to it (delta).
 fn dictionary_bytes(all: &mut HashMap<i64, u64>, dictionary: &DictionaryBatch<'_>, bytes: u64) {
     let before = all.entry(dictionary.id()).or_default();
     *before = if dictionary.isDelta() { before.saturating_add(bytes) } else { bytes };
@@ -108,7 +107,7 @@ mod tests {
         let stream = stream(Arc::new(column));
         let (metadata, data) = messages(&stream)[1];
         let mut dictionaries = HashMap::new();
-        // It takes the place of itself.
+        // A dictionary that replaces itself counts once.
         for _ in 0..2 {
             check_message(metadata, data, &mut dictionaries).unwrap();
             assert_eq!(dictionaries.values().copied().collect::<Vec<_>>(), [data.len() as u64]);

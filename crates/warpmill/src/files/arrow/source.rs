@@ -18,7 +18,7 @@ use object_store::ObjectStore;
 use super::batches::Batches;
 use super::input::Input;
 
-/// Files of Arrow, and the columns that are read of them.
+/// Arrow files, and the columns that are read from them.
 #[derive(Clone)]
 pub(super) struct ArrowFiles {
     metrics: ExecutionPlanMetricsSet,
@@ -35,7 +35,7 @@ impl ArrowFiles {
         Self { metrics: ExecutionPlanMetricsSet::new(), projection, schema, memory }
     }
 
-    /// The same, whose batches take the memory of a session.
+    /// The same source with batches accounted to a session's memory.
     pub fn with_memory(self, memory: &Arc<dyn MemoryPool>) -> Self {
         Self { memory: Arc::clone(memory), ..self }
     }

@@ -131,7 +131,7 @@ async fn outer_joins_below_keys_of_their_columns_become_inner() {
     assert_eq!(db.order(&grouped).await, "(reason (returns sales))");
     let semi = format!("SELECT s_item {outer} WHERE r_reason IN (SELECT x_key FROM reason)");
     assert_eq!(db.order(&semi).await, "(reason RightSemi (returns sales))");
-    // Keys of the other side, and joins that keep rows without a partner, say nothing.
+    // Keys of the other side, and joins that keep rows without a partner, allow no change.
     for rest in [
         ", reason WHERE s_day = x_key",
         "LEFT JOIN reason ON r_reason = x_key",

@@ -1,4 +1,4 @@
-//! The number of readings of common table expressions once each stands where it is named: the planner copies them.
+//! The number of copies of common table expressions after the planner has copied each to every place that names it.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -9,8 +9,7 @@ use datafusion::sql::sqlparser::ast::{self, ObjectNamePart, Query, Visitor, visi
 use super::{MAX_NODES, visit};
 use crate::{Error, Result};
 
-/// Refuses a statement whose common table expressions read each other too often. Takes time in the text, in its levels
-/// of queries.
+/// Refuses a statement whose common table expressions read each other too often. Takes time linear in the text and in its levels of queries.
 pub(crate) fn check_ctes(statement: &Statement) -> Result<()> {
     match visit(statement, &mut Readings) {
         ControlFlow::Continue(()) => Ok(()),

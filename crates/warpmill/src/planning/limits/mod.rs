@@ -1,7 +1,6 @@
-//! The limits of a statement: measured on its text, before anything recurses, and on its plan, before anything is
-//! copied.
+//! The limits of a statement: checked on its text, before anything recurses, and on its plan, before anything is copied.
 //!
-//! docs/limits.md tells users of these numbers.
+//! docs/limits.md documents these numbers.
 
 mod ctes;
 mod plan;
@@ -21,26 +20,25 @@ use datafusion::sql::sqlparser::ast::{Visit, Visitor};
 
 use crate::{Error, Result};
 
-/// Operators that follow each other without parentheses, and levels of nesting, together.
+/// Consecutive operators without parentheses plus levels of nesting.
 const MAX_DEPTH: usize = 2500;
 /// Function calls and lists inside each other: DataFusion names every call by its whole text.
 const MAX_CALLS: usize = 128;
-/// Arithmetic inside arithmetic, where it is no row of operators: the same.
+/// The same for nested arithmetic that is not a chain of operators.
 const MAX_NESTING: usize = 250;
 /// Columns of a SELECT list: DataFusion compares each with each.
 const MAX_COLUMNS: usize = 10_000;
 /// Tables, subqueries and joins in one text.
 const MAX_RELATIONS: usize = 1500;
-/// Nodes of a plan with all views and common table expressions in place, as often as they are named.
+/// Nodes of a plan with all views and common table expressions expanded at each use.
 const MAX_NODES: u64 = 10_000;
 /// Subqueries inside expressions of each other: DataFusion checks each twice as often as the one around it.
 const MAX_SUBQUERIES: usize = 16;
-/// Different windows (partitions and orders) above each other: each has all columns of those below, and DataFusion's
-/// rules look at all.
+/// Different windows (partitions and orders) above each other: each has all columns of those below, and DataFusion's rules process all of them.
 const MAX_WINDOWS: usize = 500;
-/// Operators of a plan node's expressions, with those of columns in place as often as they are named.
+/// Operators of a plan node's expressions, with column definitions expanded at each use.
 const MAX_EXPRESSIONS: usize = 200_000;
-/// Views that are planned for one statement, each as often as it is named.
+/// Views that are planned for one statement, counted at each use.
 const MAX_VIEWS: usize = 1000;
 
 thread_local! {
@@ -52,7 +50,7 @@ pub(super) fn begin() {
     VIEWS.set(0);
 }
 
-/// Visits what a statement is about, those inside of EXPLAIN and COPY too.
+/// Visits the inner statement, also within EXPLAIN and COPY.
 fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> ControlFlow<V::Break> {
     match statement {
         Statement::Statement(statement) => statement.visit(visitor),
@@ -76,7 +74,7 @@ pub(crate) fn check_nesting(levels: usize) -> datafusion::common::Result<()> {
     }
 }
 
-/// Refuses a SELECT list of so many columns.
+/// Refuses a SELECT list of too many columns.
 pub(crate) fn check_columns(count: usize) -> Result<()> {
     match count > MAX_COLUMNS {
         true => Err(Error::Limit(format!("a SELECT list has {count} columns; {MAX_COLUMNS} are the limit"))),

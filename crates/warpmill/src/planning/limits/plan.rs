@@ -1,4 +1,4 @@
-//! The size of a plan as a tree: common table expressions and views stand in it as often as they are named.
+//! The size of a plan as a tree: common table expressions and views count at each use.
 
 use std::collections::HashMap;
 
@@ -11,22 +11,22 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use super::{MAX_DEPTH, MAX_EXPRESSIONS, MAX_NODES, MAX_SUBQUERIES, MAX_WINDOWS, windows};
 use crate::{Error, Result};
 
-/// Bytes that planning takes at most for an operator of a plan, for a level of it, for an operator of its expressions,
-/// and for a value or a column in them: measured on the plans of `tests/attack`, rounded up.
+/// Upper bounds of the bytes that planning takes per operator of a plan, per level, per operator of its expressions, and per value or column in them:
+/// measured on the plans of `tests/attack`, rounded up.
 const NODE_BYTES: u64 = 64 << 10;
 const LEVEL_BYTES: u64 = 64 << 10;
 const EXPRESSION_BYTES: u64 = 4 << 10;
 const LEAF_BYTES: u64 = 512;
 
-/// Refuses a plan that is too large or too deep for the optimizer. Takes time in the plan's parts, each counted once.
+/// Refuses a plan that is too large or too deep for the optimizer. Takes time linear in the plan's parts, each counted once.
 pub(crate) fn check_plan(plan: &LogicalPlan) -> Result<()> {
     checked(plan).map(drop)
 }
 
-/// [`check_plan`], and the memory that planning takes from then on, which is the session's until the guard is dropped.
+/// [`check_plan`], with a reservation of the memory for planning, held until the guard is dropped.
 ///
 /// # Errors
-/// [`Error::OutOfMemory`] where the session has not got it.
+/// [`Error::OutOfMemory`] where the session's memory does not suffice.
 pub(crate) fn reserve(plan: &LogicalPlan, runtime: &RuntimeEnv) -> Result<MemoryReservation> {
     let memory = MemoryConsumer::new("planning").register(&runtime.memory_pool);
     memory.try_grow(usize::try_from(checked(plan)?.bytes()).unwrap_or(usize::MAX))?;
@@ -72,12 +72,12 @@ pub(crate) fn check_expressions(plan: &LogicalPlan) -> DataFusionResult<()> {
     }
 }
 
-/// Whether an expression is none but a value or a column.
+/// Whether an expression is only a value or a column.
 fn is_leaf(expr: &Expr) -> bool {
     matches!(expr, Expr::Column(_) | Expr::Literal(..))
 }
 
-/// Of a plan as a tree.
+/// The size of a plan as a tree.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     nodes: u64,
@@ -92,7 +92,7 @@ struct Size {
     leaves: u64,
 }
 
-/// The sizes of all parts that were seen, by their place in memory.
+/// The sizes of all visited parts, by their address.
 #[derive(Default)]
 struct Sizes(HashMap<*const LogicalPlan, Size>);
 

@@ -1,4 +1,4 @@
-//! The depth of a statement, from its tokens: linear in the text, without recursion, never too little.
+//! The depth of a statement, estimated from its tokens: linear in the text, without recursion, and never too low.
 
 use datafusion::common::config::Dialect;
 use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 /// Refuses a text that nests too deeply, or names too many tables, for the parser and the planner.
 pub(crate) fn check_text(sql: &str, dialect: &Dialect) -> Result<()> {
-    // Every call needs two characters at least; no other limit is lower.
+    // Every call takes two characters at least, and no other limit is lower.
     if sql.len() < 2 * MAX_CALLS {
         return Ok(());
     }
@@ -43,7 +43,7 @@ struct Frame {
     part: usize,
     /// The deepest part between commas and clauses.
     deepest: usize,
-    /// Set operations, and statements about statements.
+    /// Set operations, and nested statements.
     sets: usize,
     /// Whether a comma is between two tables.
     from: bool,
@@ -61,7 +61,7 @@ impl Frame {
         self.deepest = self.deepest.max(std::mem::take(&mut self.connectives) + std::mem::take(&mut self.part));
     }
 
-    /// The depth of all of it.
+    /// Closes the frame, and returns its depth.
     fn ended(&mut self) -> usize {
         self.end_segment();
         self.deepest + self.sets
@@ -73,22 +73,22 @@ impl Frame {
 struct Measure {
     outermost: Frame,
     frames: Vec<Frame>,
-    /// Calls that are not closed yet, and the most of them at a time.
+    /// Open calls, and the maximum of them.
     open_calls: usize,
     calls: usize,
     relations: usize,
     last: Last,
-    /// Names joined by periods up to here.
+    /// Period-separated name parts so far.
     path: usize,
 }
 
 /// The token before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Last {
-    /// None, or an operator, a comma, an opening bracket, a word that an expression follows.
+    /// The beginning, or after an operator, a comma, an opening bracket, or a keyword before an expression.
     #[default]
     Start,
-    /// A word that may be a function's name.
+    /// A word that may be the name of a function.
     Name,
     /// A literal.
     Value,
@@ -186,7 +186,7 @@ impl Measure {
         }
     }
 
-    /// Begins a clause. A word where an operand should be is the name of a column, whatever it means elsewhere.
+    /// Begins a clause. A word in the place of an operand is the name of a column, even if it is a keyword.
     fn clause(&mut self, after_operand: bool) {
         match after_operand {
             true => self.frame().end_segment(),
@@ -248,7 +248,7 @@ fn is_value(token: &Token) -> bool {
     )
 }
 
-/// Words that end an expression and are followed by another, or by names.
+/// Keywords that end an expression and begin another one, or names.
 fn is_clause(word: Keyword) -> bool {
     matches!(
         word,
@@ -268,7 +268,7 @@ fn is_clause(word: Keyword) -> bool {
     )
 }
 
-/// Words that join operands, or change one.
+/// Keywords that are operators.
 fn is_operator(word: Keyword) -> bool {
     matches!(
         word,

@@ -1,4 +1,4 @@
-//! The number of different windows of a SELECT: the planner puts one above the other.
+//! The number of different windows of a SELECT: the planner stacks them.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Query, Select, Visitor, WindowType};
 use super::{MAX_WINDOWS, visit};
 use crate::{Error, Result};
 
-/// Refuses a statement with a SELECT of more windows than there may be. Takes time in the text.
+/// Refuses a statement with a SELECT of too many windows. Takes time linear in the text.
 pub(crate) fn check_windows(statement: &Statement) -> Result<()> {
     match visit(statement, &mut Windows(vec![HashSet::new()])) {
         ControlFlow::Continue(()) => Ok(()),
@@ -25,7 +25,7 @@ pub(super) fn refusal() -> Error {
     ))
 }
 
-/// Those of the queries (their ORDER BY) and SELECTs that are being visited, each inside of the one before.
+/// The windows of the queries (their ORDER BY) and SELECTs that are being visited, the innermost last.
 struct Windows(Vec<HashSet<WindowType>>);
 
 impl Visitor for Windows {
@@ -80,7 +80,7 @@ mod tests {
         assert!(check(&over(0..MAX_WINDOWS)).is_ok());
         assert!(check(&over(0..MAX_WINDOWS + 1)).is_err());
         assert!(check(&format!("SELECT * FROM ({}) AS s", over(0..MAX_WINDOWS + 1))).is_err());
-        // The same one counts once, and each branch has its own.
+        // Equal windows count once, and each branch is counted separately.
         assert!(check(&over((0..4 * MAX_WINDOWS).map(|k| k % 7))).is_ok());
         let (one, other) = (over(0..400), over(400..800));
         assert!(check(&format!("{one} UNION ALL {other}")).is_ok());

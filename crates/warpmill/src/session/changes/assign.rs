@@ -9,10 +9,10 @@ use crate::catalog::same;
 use crate::session::ddl::default_of;
 use crate::{Error, Result};
 
-/// The columns that get other values, and the text of these.
+/// The columns that an UPDATE sets, and the SQL of their values.
 ///
 /// # Errors
-/// A column that is not there, or gets two values.
+/// A column that does not exist, or is set twice.
 pub(super) fn assignments(set: &[Assignment], base: &TableSnapshot, target: &Target) -> Result<Vec<(usize, String)>> {
     let mut all: Vec<(usize, String)> = Vec::new();
     let mut add = |name: &ObjectName, value: &Expr| {
@@ -45,7 +45,7 @@ pub(super) fn column_of(name: &ObjectName, base: &TableSnapshot, target: &Target
     found.ok_or_else(|| Error::Plan(format!("table {} has no column {column}", target.reference)))
 }
 
-/// The text of a value for a column.
+/// The SQL of a column's value.
 pub(super) fn value_of(value: &Expr, column: &Field) -> String {
     match value {
         Expr::Identifier(name) if name.quote_style.is_none() && same(&name.value, "default") => {

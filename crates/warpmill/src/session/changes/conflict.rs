@@ -1,4 +1,4 @@
-//! INSERT with ON CONFLICT, as MERGE: columns that the clause names, or keys that the table declares, say which rows are the same one.
+//! INSERT with ON CONFLICT, as MERGE: rows match by the columns that the clause names, or by keys that the table declares.
 
 use std::ops::ControlFlow;
 
@@ -18,15 +18,15 @@ use crate::session::running::Query;
 use crate::session::statements::Taken;
 use crate::{Error, Result, ScalarValue};
 
-/// The name of the source's rows in the clause, as PostgreSQL and DuckDB have it.
+/// The name of the source's rows in the clause, as in PostgreSQL and DuckDB.
 const EXCLUDED: &str = "excluded";
-/// The column of the source that counts rows with one key.
+/// The column of the source that numbers the rows of one key.
 const NUMBER: &str = "\"\u{1}number\"";
-/// The column of the source that counts all rows.
+/// The column of the source that numbers all rows.
 const PLACE: &str = "\"\u{1}place\"";
 
 impl Session {
-    /// Runs `INSERT INTO ... ON CONFLICT (columns) DO ...`, of which `returning` is said to be returned.
+    /// Runs `INSERT INTO ... ON CONFLICT (columns) DO ...`; `returning` is its RETURNING clause.
     pub(in crate::session) async fn insert_with_conflicts(
         &self,
         insert: &Insert,
@@ -46,7 +46,7 @@ impl Session {
 }
 
 impl Session {
-    /// The conflict clause that INSERT OR REPLACE (`replace`: rows that are there get the new values) or INSERT OR IGNORE stands for.
+    /// The conflict clause for INSERT OR REPLACE (`replace`: existing rows get the new values) or INSERT OR IGNORE.
     pub(in crate::session) fn conflict_of(&self, insert: &Insert, replace: bool) -> Result<OnInsert> {
         let table = self.changed_table(&target_of(insert)?)?.snapshot()?;
         let keys = declared_keys(table.constraints());
@@ -58,7 +58,7 @@ impl Session {
             let [key] = &keys[..] else { return Err(several_keys()) };
             let mut names = columns_of(insert, table.schema())?;
             let is_key = |name: &&str| key.iter().any(|column| table.schema().field(*column).name() == name);
-            // A row that is given its key again counts.
+            // If all columns are key columns, they are set to themselves, so that existing rows count as updated.
             if !names.iter().all(is_key) {
                 names.retain(|name| !is_key(name));
             }
@@ -77,7 +77,7 @@ impl Session {
     }
 }
 
-/// The columns of the keys of a table, each once.
+/// The column sets of the keys of a table, without duplicates.
 fn declared_keys(constraints: &[Constraint]) -> Vec<Vec<usize>> {
     let mut keys: Vec<Vec<usize>> = vec![];
     for key in constraints.iter().filter_map(Constraint::key) {
@@ -121,13 +121,13 @@ fn target_of(insert: &Insert) -> Result<Target> {
 /// An INSERT with ON CONFLICT.
 struct Upsert<'a> {
     source: String,
-    /// Columns that get values, by their names in the table.
+    /// Columns that the INSERT sets, by their names in the table.
     columns: Vec<&'a str>,
-    /// Columns that say which rows are the same, and their types in SQL.
+    /// The key columns by which rows match, with their SQL types.
     keys: Vec<Key<'a>>,
-    /// Further keys that rows must not share with others, where those that do are left out.
+    /// Further keys: new rows that share one with another row are skipped.
     others: Vec<Vec<Key<'a>>>,
-    /// The changes of a row that is there; `None`: there are none.
+    /// The update of existing rows; `None`: they are unchanged.
     update: Option<&'a DoUpdate>,
     schema: &'a SchemaRef,
 }
@@ -185,7 +185,7 @@ impl<'a> Upsert<'a> {
         ))
     }
 
-    /// The source's rows, one of each key: DO NOTHING takes the first, and DO UPDATE refuses a second. NULL is no key.
+    /// The source's rows, one per key: DO NOTHING takes the first, and DO UPDATE refuses a second. Keys with NULL match no row.
     fn rows(&self, target: &Target) -> String {
         if !self.others.is_empty() {
             return self.rows_of_several_keys(target);
@@ -222,7 +222,7 @@ impl<'a> Upsert<'a> {
         format!("SELECT {typed} FROM ({}) AS \"\u{1}rows\"({})", self.source, list(&self.columns))
     }
 
-    /// The first row of each key, for one key after the other, without those that share another key than the first with a row of the table.
+    /// The first row of each key, for several keys in turn, without rows that share a key other than the first with a row of the table.
     fn rows_of_several_keys(&self, target: &Target) -> String {
         const NEW: &str = "\"\u{1}new\"";
         let mut rows = format!("SELECT *, row_number() OVER () AS {PLACE} FROM ({})", self.typed_rows());
@@ -258,7 +258,7 @@ impl<'a> Upsert<'a> {
         Ok(format!(" WHEN MATCHED{condition} THEN UPDATE SET {}", set.join(", ")))
     }
 
-    /// An expression whose names without a table are the target's columns. Subqueries keep theirs.
+    /// An expression with unqualified names resolved to columns of the target. Subqueries are unchanged.
     fn qualified(&self, expr: &Expr, target: &Target) -> String {
         let mut expr = expr.clone();
         let is_query = |expr: &Expr| matches!(expr, Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. });
@@ -300,10 +300,10 @@ fn column_of<'a>(name: &Ident, schema: &'a SchemaRef) -> Result<&'a str> {
     found.ok_or_else(|| Error::Plan(format!("INSERT with ON CONFLICT: there is no column {name}")))
 }
 
-/// The declared keys that new rows with these columns may have: one without a value, and without a default, is NULL.
+/// The declared keys that new rows with these columns may have: a column without a value and a default is NULL.
 ///
 /// # Errors
-/// There is none.
+/// There is no such key.
 fn given_keys<'a>(schema: &'a SchemaRef, constraints: &[Constraint], columns: &[&str]) -> Result<Vec<Vec<Key<'a>>>> {
     let keys = declared_keys(constraints);
     if keys.is_empty() {

@@ -1,5 +1,5 @@
-//! Changes among the CTEs of a statement, as `WITH new AS (INSERT INTO t ... RETURNING id) SELECT ... FROM new`: they run one after the other, each seeing
-//! what those before it have done, then the statement after them. CTEs that changes use are computed once. All of it is one transaction.
+//! Changes among the CTEs of a statement, as in `WITH new AS (INSERT INTO t ... RETURNING id) SELECT ... FROM new`: they run in order, each seeing
+//! the effects of those before it, then the statement after them. CTEs that changes read are computed once. All of it is one transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ impl Drop for Rows<'_> {
 }
 
 impl Rows<'_> {
-    /// Puts the rows of `result` in the place of what `cte` computes.
+    /// Replaces the query of `cte` by the rows of `result`.
     fn keep(&mut self, mut cte: Cte, result: QueryResult) -> Result<Cte> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let name = format!("{} {}", cte.alias.name.value, MADE.fetch_add(1, Ordering::Relaxed));
@@ -46,7 +46,7 @@ impl Rows<'_> {
     }
 }
 
-/// A transaction of one statement, which is rolled back when this is dropped.
+/// A transaction for one statement, rolled back when dropped before its commit.
 struct OwnTransaction<'a>(&'a Catalog);
 
 impl Drop for OwnTransaction<'_> {
@@ -104,7 +104,7 @@ impl Session {
             };
             let text = text_of(change, &with_own(&before, &cte)?)?;
             let result = self.run_part(&text, params).await?;
-            // Without RETURNING, it has no columns that anybody could name.
+            // Without RETURNING, it has no columns that a query could name.
             if returning::split(&change.to_string()).1.is_some() {
                 before.cte_tables.push(rows.keep(cte, result)?);
             }
@@ -136,7 +136,7 @@ fn change_of(cte: &Cte) -> Option<&Statement> {
     }
 }
 
-/// Whether each CTE may be read by changes after it, or by CTEs that these read: by their texts.
+/// For each CTE, whether changes after it may read it, directly or through other CTEs: judged by their texts.
 fn used_by_changes(ctes: &[Cte]) -> Vec<bool> {
     let texts: Vec<String> = ctes.iter().map(|cte| cte.query.to_string().to_lowercase()).collect();
     let mut used = vec![false; ctes.len()];
@@ -154,10 +154,10 @@ fn with_one_more(before: &With, cte: &Cte) -> With {
     with
 }
 
-/// The CTEs before a change, with those that it has itself.
+/// The CTEs visible to a change: those before it, and its own.
 ///
 /// # Errors
-/// One has the name of another; what is after it.
+/// A CTE name that is used twice; ORDER BY or LIMIT after the change.
 fn with_own(before: &With, cte: &Cte) -> Result<With> {
     let query = &cte.query;
     if query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some() {
@@ -174,7 +174,7 @@ fn with_own(before: &With, cte: &Cte) -> Result<With> {
     Ok(with)
 }
 
-/// The text of a change with these CTEs before it.
+/// The text of a change with these CTEs put before it.
 fn text_of(change: &Statement, with: &With) -> Result<String> {
     match change {
         _ if with.cte_tables.is_empty() => Ok(change.to_string()),
@@ -183,7 +183,7 @@ fn text_of(change: &Statement, with: &With) -> Result<String> {
     }
 }
 
-/// The text of an INSERT whose query has these CTEs, and its own, which hide them.
+/// The text of an INSERT whose query gets these CTEs; its own CTEs hide those of the same name.
 fn with_ctes(mut insert: Insert, before: &With) -> Result<String> {
     let Some(source) = &mut insert.source else {
         return Err(Error::NotImplemented(format!("CTEs before {insert}")));

@@ -1,4 +1,4 @@
-//! MERGE INTO: each row of the join of source and table has the first clause that fits, and does what it says.
+//! MERGE INTO: the first matching clause is applied to each row of the join of source and table.
 
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// The column of the source that is NULL where only the table has a row.
 const HERE: &str = "\u{1}here";
-/// What a source without a name is called.
+/// The name of a source without a name.
 const SOURCE: &str = "\u{1}source";
 
 pub(super) fn edit(merge: &Merge, target: &Target, base: &TableSnapshot) -> Result<Edit> {
@@ -101,7 +101,7 @@ fn condition(clause: &MergeClause, target: &Target, here: &str) -> String {
     clause.predicate.as_ref().map_or_else(|| kind.clone(), |predicate| format!("{kind} AND ({predicate})"))
 }
 
-/// What the columns of the source are qualified with, in quotes.
+/// The quoted qualifier of the source's columns.
 fn source_name(source: &TableFactor) -> Result<String> {
     let alias = match source {
         TableFactor::Table { alias, .. }
@@ -114,7 +114,7 @@ fn source_name(source: &TableFactor) -> Result<String> {
         (None, TableFactor::Table { name, args: None, .. }) => {
             name.0.last().and_then(|part| Some(part.as_ident()?.value.clone()))
         }
-        // Its columns are named without it.
+        // A derived table without an alias: its columns are named without a qualifier.
         (None, TableFactor::Derived { .. }) => Some(SOURCE.to_string()),
         _ => None,
     };
@@ -122,7 +122,7 @@ fn source_name(source: &TableFactor) -> Result<String> {
         .ok_or_else(|| Error::NotImplemented(format!("MERGE with USING {source}: give the source a name (AS s)")))
 }
 
-/// By column, the text of its value in a new row.
+/// For each column, the SQL of its value in a new row.
 fn inserted(insert: &MergeInsertExpr, base: &TableSnapshot, target: &Target) -> Result<Vec<Option<String>>> {
     refuse("MERGE", insert.insert_predicate.is_some(), "WHERE in INSERT")?;
     let all = base.schema().fields().len();

@@ -1,7 +1,7 @@
 //! Statements that change rows of Warpmill's tables: DELETE, UPDATE, MERGE and TRUNCATE.
 //!
-//! Each is a query over its table with the numbers of its rows, which says which rows go and which get what values. It is planned and run
-//! while the table's lock is held: what it reads is the newest version for as long, and no other writer's rows are lost.
+//! Each is a query over its table with row numbers, which finds the rows to delete or update and their new values. It is planned and run with the
+//! table's lock held, so that it reads the newest version, and no other writer's rows are lost.
 
 mod assign;
 mod conflict;
@@ -39,20 +39,20 @@ use target::{Target, quoted};
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Action {
     Delete,
-    /// The columns of the query's rows, from here on, are the new values of [`Edit::columns`].
+    /// The columns of the query's rows from this position on are the new values of [`Edit::columns`].
     Update(usize),
-    /// The columns of the query's rows, from here on, are a new row.
+    /// The columns of the query's rows from this position on are a new row.
     Insert(usize),
 }
 
-/// A statement as a query over its table: a row number, with several actions which of them, and their columns.
+/// A statement as a query over its table. Its columns: the row number, the number of the action if there are several, and the actions' values.
 struct Edit {
     /// The query's text up to FROM.
     select: String,
-    /// The rest of it.
+    /// The query's text from FROM on.
     from: String,
     actions: Vec<Action>,
-    /// Columns of the table that get other values.
+    /// The positions of the table's columns that are set.
     columns: Vec<usize>,
     /// The types of the query's columns.
     types: Vec<DataType>,
@@ -60,7 +60,7 @@ struct Edit {
     repeats: bool,
     /// Whether rows have the number of their action.
     chosen: bool,
-    /// By action, the columns of the query's rows that are a whole row of the table, as RETURNING has it; `None`: there is no RETURNING.
+    /// For each action, the query columns that make up a row of the table for RETURNING; `None`: no RETURNING.
     returned: Option<Vec<Vec<usize>>>,
     /// The word of the statement.
     word: &'static str,
@@ -72,13 +72,13 @@ struct Change<'a> {
     /// The CTEs before it.
     with: &'a str,
     target: &'a Target,
-    /// What is in its RETURNING.
+    /// The expressions of its RETURNING clause.
     returning: Option<&'a str>,
     params: &'a [ScalarValue],
 }
 
 impl Session {
-    /// Takes a statement that changes rows, or explains one; `None`: it is none.
+    /// Runs or explains a statement that changes rows; `None`: another statement.
     pub(in crate::session) async fn change_statement(
         &self,
         sql: &str,
@@ -146,7 +146,7 @@ impl Session {
         })
     }
 
-    /// Changes rows and commits; gives the number of rows that were changed, or what RETURNING makes of them.
+    /// Changes rows and commits; returns the number of changed rows, or the rows of RETURNING.
     async fn change(&self, table: &Arc<Table>, change: &Change<'_>, query: &Query) -> Result<QueryResult> {
         let options = self.options();
         let gate = query.handle.commit.clone();
@@ -285,7 +285,7 @@ struct Found<'a> {
     base: Arc<TableSnapshot>,
     changes: Changes,
     inserted: Vec<RecordBatch>,
-    /// Rows of the table, for RETURNING.
+    /// Rows for RETURNING.
     returned: Vec<RecordBatch>,
     count: u64,
     bytes: usize,
@@ -360,7 +360,7 @@ impl<'a> Found<'a> {
 }
 
 impl Found<'_> {
-    /// Keeps the rows of the table that are in `batch`, of action `number`, if they are returned.
+    /// Keeps the rows of action `number` in `batch` for RETURNING.
     fn give_back(&mut self, batch: &RecordBatch, number: usize) -> Result<()> {
         let Some(columns) = self.edit.returned.as_ref().map(|all| &all[number]) else { return Ok(()) };
         let schema = self.base.schema();
@@ -372,7 +372,7 @@ impl Found<'_> {
     }
 }
 
-/// Commits what a statement has found, if that is anything.
+/// Commits the changes that a statement has found, if any.
 async fn finish(mut writer: TableWriter, changes: Changes, inserted: Vec<RecordBatch>, count: u64) -> Result<u64> {
     blocking(move || {
         if changes.is_empty() && inserted.is_empty() {
@@ -403,7 +403,7 @@ fn chosen(batch: &RecordBatch, number: usize) -> Result<BooleanArray> {
     Ok(actions.iter().map(|action| Some(action == Some(number as i64))).collect())
 }
 
-/// The answer of a statement that has changed so many rows.
+/// The result of a statement that has changed this many rows.
 fn counted(rows: u64) -> QueryResult {
     let schema = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
     let rows: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));

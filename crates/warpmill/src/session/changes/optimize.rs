@@ -9,7 +9,7 @@ use crate::session::{QueryResult, Session};
 use crate::{Error, Result};
 
 impl Session {
-    /// `OPTIMIZE [TABLE] t`: writes row segments that are next to each other and at most half full as one.
+    /// `OPTIMIZE [TABLE] t`: merges adjacent row segments that are at most half full.
     pub(super) async fn optimize_statement(&self, sql: &str, query: &Query) -> Result<QueryResult> {
         let rest = sql.get("optimize ".len()..).unwrap_or_default();
         let name = match rest.get(..6) {

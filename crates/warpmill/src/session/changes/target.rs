@@ -7,7 +7,7 @@ use crate::catalog::{NUMBERED, ROW};
 use crate::session::statements::reference;
 use crate::{Error, Result};
 
-/// A table, and what the statement calls it.
+/// A table, and its alias in the statement.
 pub(super) struct Target {
     pub reference: TableReference,
     alias: String,
@@ -50,12 +50,12 @@ impl Target {
         Ok(Self { reference, alias })
     }
 
-    /// What its columns are qualified with.
+    /// The quoted qualifier of its columns.
     pub fn alias(&self) -> String {
         quoted(&self.alias)
     }
 
-    /// That name without quotes.
+    /// The alias without quotes.
     pub fn name(&self) -> &str {
         &self.alias
     }
@@ -65,7 +65,7 @@ impl Target {
         format!("{}.{}", self.alias(), quoted(ROW))
     }
 
-    /// The table with these, in FROM.
+    /// The table with row numbers, for FROM.
     pub fn numbered(&self) -> String {
         self.called(&format!("{NUMBERED}{}", self.reference.table()))
     }

@@ -17,13 +17,13 @@ use crate::{Error, Result};
 /// A change of one column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::session) enum Moved<'a> {
-    /// The column at this position goes.
+    /// The column at this position is dropped.
     Dropped(usize),
-    /// It gets another name.
+    /// It is renamed.
     Renamed(usize, &'a str),
-    /// Its values get another type.
+    /// Its type changes.
     Retyped(usize),
-    /// It may be NULL.
+    /// It becomes nullable.
     Nullable(usize),
 }
 
@@ -31,7 +31,7 @@ impl Moved<'_> {
     /// The constraints of a table after the change.
     ///
     /// # Errors
-    /// A constraint depends on the column as it is.
+    /// A constraint that depends on the changed column.
     pub(in crate::session) fn constraints(self, old: &[Constraint], schema: &Schema) -> Result<Vec<Constraint>> {
         let mut new = vec![];
         for constraint in old {
@@ -47,7 +47,7 @@ impl Moved<'_> {
             key => key.key().unwrap_or_default().to_vec(),
         };
         match (self, &mut constraint) {
-            // A condition of that column only goes with it.
+            // A condition on this column alone is dropped with it.
             (Moved::Dropped(at), Constraint::Check(_)) if columns == [at] => return Ok(None),
             (Moved::Dropped(at), of) if columns.contains(&at) => {
                 let (name, kind) = (name(at), kind(of));
@@ -75,7 +75,7 @@ impl Moved<'_> {
     }
 }
 
-/// The words of a kind of constraint.
+/// The SQL name of a kind of constraint.
 fn kind(constraint: &Constraint) -> &'static str {
     match constraint {
         Constraint::PrimaryKey(_) => "PRIMARY KEY",
@@ -114,7 +114,7 @@ impl Session {
         self.declare(table, name, &old, constraints, query).await
     }
 
-    /// Gives a table other constraints than those of `old`, if it has these still.
+    /// Replaces the constraints `old` of a table, if they have not changed since.
     pub(super) async fn declare(
         &self,
         table: &Arc<Table>,

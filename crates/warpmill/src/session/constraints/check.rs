@@ -23,7 +23,7 @@ pub(crate) struct Checks {
     table: String,
     /// Columns of the table that are read.
     columns: Vec<usize>,
-    /// These columns as the conditions read them.
+    /// The schema of these columns in the conditions.
     schema: SchemaRef,
     conditions: Vec<Condition>,
 }
@@ -45,7 +45,7 @@ impl Checks {
     /// The conditions among the constraints of a table; `None`: there are none.
     ///
     /// # Errors
-    /// A text that is no condition of one row: names that are not there, subqueries, aggregates.
+    /// A text that is not a condition on a single row: unknown names, subqueries, aggregates.
     pub(crate) async fn planned(
         state: &Arc<SessionState>,
         schema: &Schema,
@@ -80,7 +80,7 @@ impl Checks {
         checks.await.map(Arc::new).map(Some)
     }
 
-    /// The conditions that the columns of a plan are.
+    /// The conditions among the columns of a plan.
     fn of(
         state: &SessionState,
         plan: &LogicalPlan,

@@ -9,10 +9,10 @@ use super::Declared;
 use crate::catalog::same;
 use crate::{Error, Result};
 
-/// Takes constraints out of a table's declaration; columns of its primary key become NOT NULL. What is declared only is among the notices.
+/// Takes constraints out of a table's declaration; columns of its primary key become NOT NULL. Constraints that are not enforced give notices.
 ///
 /// # Errors
-/// A constraint that names a column that is not there, or a column twice; two primary keys.
+/// A constraint on an unknown column, or on one column twice; two primary keys.
 pub(in crate::session) fn take_constraints(table: &mut CreateTable) -> Result<Declared> {
     let mut declared = Declared::default();
     for (at, column) in table.columns.iter_mut().enumerate() {
@@ -75,10 +75,10 @@ fn take_one(table: &CreateTable, constraint: TableConstraint, declared: &mut Dec
     Ok(())
 }
 
-/// The key that a table's constraint is, with columns by their positions; `None`: it is no key.
+/// A table constraint as a key, with columns by position; `None`: it is not a key.
 ///
 /// # Errors
-/// The errors of `position`; a key of expressions, or that has a column twice.
+/// Errors of `position`; a key over expressions, or with one column twice.
 pub(super) fn key_of(
     constraint: &TableConstraint,
     position: impl Fn(&Ident) -> Result<usize>,
@@ -119,10 +119,10 @@ pub(super) fn positions(
     Ok(found)
 }
 
-/// Takes the keys out of the declaration of a column that becomes column `at` of a table.
+/// Takes the keys out of the declaration of a column that is added as column `at` of a table.
 ///
 /// # Errors
-/// Constraints that columns cannot be added with.
+/// Constraints that an added column cannot have.
 pub(in crate::session) fn added_column(column: &mut ColumnDef, at: usize) -> Result<Vec<Constraint>> {
     let mut constraints = vec![];
     let mut refused = None;

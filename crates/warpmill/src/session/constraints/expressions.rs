@@ -11,7 +11,7 @@ use crate::catalog::same;
 use crate::dialect::{optionally_quoted, plain};
 use crate::{Error, Result};
 
-/// Levels of an expression that the parser reads.
+/// The parser's limit on expression levels.
 const MOST_LEVELS: usize = 10_000;
 
 /// The expression that a text is.
@@ -23,7 +23,7 @@ pub(in crate::session) fn parsed(text: &str) -> Result<Expr> {
     parser.map_err(failed)?.parse_expr().map_err(failed)
 }
 
-/// The part of a name that is the column.
+/// The part of a compound name that names a column, with its position.
 fn column_in<'a>(schema: &Schema, parts: &'a mut [Ident]) -> Option<(usize, &'a mut Ident)> {
     // `column`, `column.field`, `table.column`.
     parts.iter_mut().take(2).find_map(|part| {
@@ -64,7 +64,7 @@ pub(crate) fn columns(text: &str, schema: &Schema) -> Result<Vec<usize>> {
     Ok(found)
 }
 
-/// A text in which a column of `schema` has another name.
+/// The text of an expression with a column of `schema` renamed.
 pub(super) fn renamed(text: &str, schema: &Schema, column: usize, name: &str) -> Result<String> {
     let mut expr = parsed(text)?;
     let is_plain = optionally_quoted(name) == name;

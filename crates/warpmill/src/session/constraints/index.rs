@@ -1,4 +1,4 @@
-//! Indexes: unique ones are keys of their tables, others are declared only.
+//! Indexes: unique ones are keys of their tables; others are accepted without effect.
 
 use std::sync::Arc;
 
@@ -93,10 +93,10 @@ fn is_index(constraint: &Constraint, name: &str) -> bool {
     matches!(constraint, Constraint::Unique { index: Some(index), .. } if same(index, name))
 }
 
-/// The table of a schema that has a unique index of this name, and what it is called.
+/// The table of a schema with a unique index of this name, and its name.
 fn find(schema: &Schema, name: &str) -> Result<Option<(String, Arc<Table>)>> {
     for table_name in schema.names()? {
-        // One that is damaged has none that anybody could drop.
+        // A damaged table has no indexes to drop.
         let Ok(Some(table)) = schema.warpmill_table(&table_name) else { continue };
         let Ok(snapshot) = table.snapshot() else { continue };
         if snapshot.constraints().iter().any(|constraint| is_index(constraint, name)) {

@@ -1,6 +1,6 @@
-//! Constraints of tables: what a declaration says, CHECK conditions as expressions, and all of them in DuckDB's words.
+//! Constraints of tables: declarations, CHECK conditions as expressions, and their display in DuckDB's syntax.
 //!
-//! Keys are looked after where rows are written (`warpmill_format::table`); conditions are planned here, and evaluated there.
+//! Keys are checked where rows are written (`warpmill_format::table`); conditions are planned here, and evaluated there.
 
 mod alter;
 mod check;
@@ -28,15 +28,15 @@ pub(super) use expressions::parsed;
 /// The parts of a table's declaration besides names and types of columns.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Declared {
-    /// Columns with the SQL of what they get where an INSERT does not say.
+    /// Columns with the SQL of their defaults.
     pub defaults: Vec<(String, String)>,
     /// Conditions that are enforced.
     pub constraints: Vec<Constraint>,
-    /// Conditions that are declared only, for a notice.
+    /// Constraints that are not enforced, for a notice.
     pub notices: Vec<String>,
 }
 
-/// The constraints of the table of Warpmill whose rows, as they are, a plan reads; none where it is of something else.
+/// The constraints of the table whose rows a plan reads unchanged; none for other plans.
 pub(crate) fn of_plan(plan: &LogicalPlan) -> Result<Arc<[Constraint]>> {
     let scan = match plan {
         LogicalPlan::Projection(projection) => &*projection.input,

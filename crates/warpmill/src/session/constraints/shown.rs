@@ -1,4 +1,4 @@
-//! Constraints in DuckDB's words: `PRIMARY KEY(a, b)`, `CHECK((a > 0))`, and their names.
+//! Constraints in DuckDB's syntax: `PRIMARY KEY(a, b)`, `CHECK((a > 0))`, and their names.
 
 use std::ops::ControlFlow;
 
@@ -9,12 +9,12 @@ use warpmill_format::table::Constraint;
 use super::expressions;
 use crate::dialect::optionally_quoted;
 
-/// A constraint of a table as DuckDB tells it.
+/// A constraint of a table as DuckDB shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// `PRIMARY KEY`, `UNIQUE`, `CHECK` or `NOT NULL`.
     pub kind: &'static str,
-    /// The whole of it.
+    /// The constraint's full text.
     pub text: String,
     /// The condition of CHECK.
     pub expression: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) struct Shown {
     pub name: String,
 }
 
-/// The constraints of a table, those of NOT NULL behind the others. Unique indexes are none.
+/// The constraints of a table, NOT NULL last. Unique indexes are not included.
 pub(crate) fn all(table: &str, schema: &Schema, constraints: &[Constraint]) -> Vec<Shown> {
     let declared = constraints.iter().filter(|constraint| !is_index(constraint));
     let declared = declared.map(|constraint| one(table, schema, constraint));
@@ -90,7 +90,7 @@ fn list(names: &[String]) -> String {
     names.iter().map(|name| optionally_quoted(name)).collect::<Vec<_>>().join(", ")
 }
 
-/// By column, `PRI` where it is part of the primary key, else `UNI` where it is part of another.
+/// For each column, `PRI` where it is part of the primary key, else `UNI` where it is part of another key.
 pub(crate) fn keys(schema: &Schema, constraints: &[Constraint]) -> Vec<Option<&'static str>> {
     let of = |column: usize| {
         let is_in = |constraint: &&Constraint| constraint.key().is_some_and(|columns| columns.contains(&column));

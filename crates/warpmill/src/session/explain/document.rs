@@ -1,4 +1,4 @@
-//! What EXPLAIN tells of a statement, in one structure that all formats show.
+//! The contents of EXPLAIN in one structure, which all formats show.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use super::{ExplainFormat, Parts, html, mermaid, text};
 use crate::offload::{Fallback, WarpmillExec};
 use crate::{Error, QueryProfile, Result};
 
-/// The way a statement is run.
+/// The contents of EXPLAIN for a statement.
 pub(super) struct Document {
-    /// With VERBOSE.
+    /// The logical plan, with VERBOSE.
     pub logical_plan: Option<String>,
     pub plan: PlanNode,
     /// Outermost first.
     pub programs: Vec<Arc<Program>>,
-    /// The place of each; empty where a profile says it.
+    /// The place of each program; empty with a profile, which has the actual places.
     pub placed: Vec<Placed>,
     pub pruned: Vec<Pruned>,
     pub fallbacks: Vec<Fallback>,
-    /// Of a session with workers: its stages, or why there are none, by titles.
+    /// The stages over workers, or the reason why there are none, as titles and texts.
     pub distribution: Vec<(String, String)>,
-    /// Files that the CPU decodes although a device was asked for, and why.
+    /// Files that the CPU decodes although a device was requested, with reasons.
     pub notes: Vec<String>,
-    /// With ANALYZE.
+    /// The profile, with ANALYZE.
     pub profile: Option<Arc<QueryProfile>>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct PlanNode {
     pub program: Option<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<PlanNode>,
-    /// The whole tree, indented; of the root only.
+    /// The whole tree, indented; set for the root only.
     #[serde(skip)]
     pub indented: String,
 }
@@ -56,7 +56,7 @@ impl PlanNode {
         Self { indented, ..Self::node(plan, &mut 0) }
     }
 
-    /// Numbers programs as they are collected: outermost first.
+    /// Numbers programs in the order of `programs`: outermost first.
     fn node(plan: &Arc<dyn ExecutionPlan>, programs: &mut usize) -> Self {
         let (operator, text) = (plan.name().to_string(), displayable(plan.as_ref()).one_line().to_string());
         let node = Self {
@@ -85,13 +85,13 @@ pub(super) struct Placed {
     pub text: String,
     /// The sites that were considered.
     pub decisions: Vec<SiteDecision>,
-    /// The reason why the device that was asked for does not run it.
+    /// The reason why the requested device does not run it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_on_device: Option<String>,
-    /// The reason why sites do not share it, where that was asked for.
+    /// The reason why sites do not share it, where sharing was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_shared: Option<String>,
-    /// The way it is made to fit the device.
+    /// The strategy for fitting it into device memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
     /// The way data passes through device memory, and predicted times.
@@ -100,10 +100,10 @@ pub(super) struct Placed {
     /// Pipelines that the CPU runs although a device runs the program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pipelines_on_cpu: Vec<usize>,
-    /// The pipeline that the CPU and devices run together, and its row segments.
+    /// The pipeline that CPU and devices share, and its row segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared: Option<Shared>,
-    /// The parts of several devices.
+    /// The parts that run on several devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<String>,
 }
@@ -137,7 +137,7 @@ impl From<Placement> for Placed {
     }
 }
 
-/// What metadata rules out of a scan.
+/// The row segments, zones or partitions of a scan that metadata prune.
 #[derive(Debug, Serialize)]
 pub(super) struct Pruned {
     #[serde(skip)]
@@ -147,7 +147,7 @@ pub(super) struct Pruned {
     pub report: PruningReport,
 }
 
-/// A program as it is shown: with its place, and what its operators did.
+/// A program as shown: with its place, and the measurements of its operators.
 #[derive(Debug, Serialize)]
 pub(super) struct ShownProgram<'a> {
     pub program: usize,
@@ -158,7 +158,7 @@ pub(super) struct ShownProgram<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pruning: Vec<&'a Pruned>,
     pub pipelines: Vec<ShownPipeline>,
-    /// Its number in `profile.programs`.
+    /// Its index in `profile.programs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<usize>,
 }
@@ -275,7 +275,7 @@ impl Document {
         serde_json::to_string_pretty(&json).map_err(|error| Error::Internal(error.to_string()))
     }
 
-    /// The programs with their places and what was measured of them.
+    /// The programs with their places and measurements.
     pub fn shown_programs(&self) -> Vec<ShownProgram<'_>> {
         let runs = self.profile.as_ref().map_or(&[][..], |profile| &profile.programs);
         let mut free: Vec<usize> = (0..runs.len()).collect();
@@ -304,12 +304,12 @@ impl Document {
     }
 }
 
-/// The stages that a profile has for the steps of a pipeline: without those that put small chunks together.
+/// The measured stages that correspond to a pipeline's steps: without those that combine small chunks.
 fn stages(profile: &PipelineProfile) -> impl Iterator<Item = &OperatorProfile> {
     profile.operators.iter().filter(|operator| !operator.name.starts_with("Compaction"))
 }
 
-/// Whether `run` may be that of a program with these pipelines.
+/// Whether `run` may belong to a program with these pipelines.
 fn fits(program: &[Described], run: &[PipelineProfile]) -> bool {
     let fits = |described: &Described, profile: &PipelineProfile| {
         let (mut stages, steps) = (stages(profile), described.steps.len());

@@ -19,7 +19,7 @@ impl ExplainFormat {
     /// All formats.
     pub const ALL: [Self; 4] = [Self::Text, Self::Json, Self::Mermaid, Self::Html];
 
-    /// As SQL names it.
+    /// The name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -29,10 +29,10 @@ impl ExplainFormat {
         }
     }
 
-    /// The format called `name`, in any case of letters.
+    /// The format called `name`, in any case.
     ///
     /// # Errors
-    /// There is none.
+    /// No such format.
     pub fn named(name: &str) -> Result<Self> {
         let name = name.trim_matches('\'');
         let found = Self::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name));
@@ -51,11 +51,11 @@ pub(super) struct Explain<'a> {
 }
 
 impl<'a> Explain<'a> {
-    /// `EXPLAIN [ANALYZE] [VERBOSE] (options) query` and `EXPLAIN [ANALYZE] FORMAT name query`; `None` for other statements, those without a
-    /// format or options in brackets among them. `sql` is without comments and double spaces.
+    /// Parses `EXPLAIN [ANALYZE] [VERBOSE] (options) query` and `EXPLAIN [ANALYZE] FORMAT name query`; `None` for other statements, including EXPLAIN
+    /// without format and options. `sql` has no comments and single spaces.
     ///
     /// # Errors
-    /// An option or a format that does not exist, no statement.
+    /// An unknown option or format, or no statement.
     pub(super) fn parse(sql: &'a str) -> Result<Option<Self>> {
         let Some(mut rest) = after_word(sql, "explain") else { return Ok(None) };
         let mut found = Self { format: ExplainFormat::Text, analyze: false, verbose: false, query: "" };
@@ -70,7 +70,7 @@ impl<'a> Explain<'a> {
         }
         if let Some(next) = after_word(rest, "format") {
             let (name, query) = next.split_once(' ').unwrap_or((next, ""));
-            // Other formats are DataFusion's.
+            // Other formats are left to DataFusion.
             let Ok(format) = ExplainFormat::named(name) else { return Ok(None) };
             (found.format, found.query) = (format, query);
         } else if let Some((options, query)) = options(rest) {
@@ -105,17 +105,17 @@ impl<'a> Explain<'a> {
     }
 }
 
-/// The rest of `sql` behind `word` and a blank or a bracket.
+/// The rest of `sql` after `word` and a space or a bracket.
 fn after_word<'a>(sql: &'a str, word: &str) -> Option<&'a str> {
     let (first, rest) = sql.split_at_checked(word.len())?;
     (first.eq_ignore_ascii_case(word) && rest.starts_with([' ', '('])).then(|| rest.trim_start())
 }
 
-/// The options in brackets that `sql` begins with, and the rest; `None` where the brackets hold a query.
+/// The options in brackets at the beginning of `sql`, and the rest; `None` where the brackets contain a query.
 fn options(sql: &str) -> Option<(&str, &str)> {
     let (inside, rest) = sql.strip_prefix('(')?.split_once(')')?;
     let word = inside.trim_start().split([' ', '=', ',', '(']).next()?;
-    // What begins a query is no option, and a misspelled option is no query.
+    // Keywords that begin a query: other words in brackets are options, so that misspelled ones are reported.
     let queries =
         ["select", "with", "from", "values", "table", "pivot", "unpivot", "describe", "show", "summarize", ""];
     let is_query = queries.iter().any(|query| word.eq_ignore_ascii_case(query));

@@ -31,7 +31,7 @@ pub(super) fn page(document: &Document) -> String {
     html
 }
 
-/// A node of DataFusion's plan, or the program that it is.
+/// Writes a node of DataFusion's plan, or the program that it runs.
 fn node(html: &mut String, plan: &PlanNode, programs: &[ShownProgram<'_>]) {
     let Some(program) = plan.program.and_then(|number| programs.get(number)) else {
         add(
@@ -54,7 +54,7 @@ fn node(html: &mut String, plan: &PlanNode, programs: &[ShownProgram<'_>]) {
     html.push_str("</ul></li>\n");
 }
 
-/// The text of a node behind its name.
+/// The text of a node after its name.
 fn rest(plan: &PlanNode) -> String {
     escaped(plan.text.strip_prefix(&plan.operator).unwrap_or(&plan.text).trim_start_matches(':').trim_start())
 }
@@ -71,7 +71,7 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// The steps of a pipeline, the last first, each with the pipelines that it reads.
+    /// Writes the steps of a pipeline, the last first, each with the pipelines that it reads.
     fn pipeline(&mut self, html: &mut String, pipeline: &ShownPipeline) {
         if !self.shown.insert(pipeline.pipeline) {
             add(html, format_args!("<li><span class=\"again\">pipeline {}, as above</span></li>\n", pipeline.pipeline));
@@ -129,7 +129,7 @@ fn label(pipeline: &ShownPipeline) -> String {
     }
 }
 
-/// The places, what metadata rules out, and what stays with DataFusion, with reasons.
+/// Writes places, pruning and fallbacks, with reasons.
 fn notes(html: &mut String, document: &Document, programs: &[ShownProgram<'_>]) {
     let mut notes = Vec::new();
     for program in programs {

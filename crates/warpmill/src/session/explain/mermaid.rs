@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::document::{Document, PlanNode, ShownPipeline, ShownProgram, ShownStep};
 
-/// Characters of a node's text.
+/// The most characters of a node's label.
 const MOST: usize = 100;
 
 /// Rows flow upwards: sources are at the bottom, the result is at the top.
@@ -53,7 +53,7 @@ fn subgraph(chart: &mut String, program: &ShownProgram<'_>) {
     line(chart, format_args!("  end"));
 }
 
-/// The nodes of DataFusion's plan; gives the name of the node of `plan`.
+/// Writes the nodes of DataFusion's plan; returns the name of `plan`'s node.
 fn tree(chart: &mut String, plan: &PlanNode, next: &mut usize, programs: &[ShownProgram<'_>]) -> Option<String> {
     let inputs: Vec<_> = plan.inputs.iter().filter_map(|input| tree(chart, input, next, programs)).collect();
     if let Some(program) = plan.program.and_then(|number| programs.get(number)) {
@@ -88,7 +88,7 @@ fn label(step: &ShownStep) -> String {
     }
 }
 
-/// A text within the quotes of a label.
+/// Escapes text within a quoted label.
 fn escaped(text: &str) -> String {
     let mut short: String = text.chars().take(MOST).collect();
     if text.chars().count() > MOST {

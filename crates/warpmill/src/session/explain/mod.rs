@@ -35,7 +35,7 @@ use crate::{Result, ScalarValue};
 /// Titles and texts.
 type Parts = Vec<(String, String)>;
 
-/// The query of `EXPLAIN KERNELS query`, which DataFusion's parser does not know. `sql` is without comments.
+/// The query of `EXPLAIN KERNELS query`, which DataFusion's parser does not support. `sql` has no comments.
 pub(super) fn kernels_statement(sql: &str) -> Option<&str> {
     let (explain, rest) = sql.split_once(' ')?;
     let (kernels, query) = rest.split_once(' ')?;
@@ -43,7 +43,7 @@ pub(super) fn kernels_statement(sql: &str) -> Option<&str> {
 }
 
 impl Session {
-    /// The way `sql` is run, in each of `formats`.
+    /// Explains `sql` in each of `formats`.
     pub(super) async fn explain_in_formats(
         &self,
         sql: &str,
@@ -61,7 +61,7 @@ impl Session {
         Box::pin(self.document(plan, false, analyze, query)).await?.shown(ExplainFormat::Text)
     }
 
-    /// `EXPLAIN (FORMAT json, ANALYZE) query`, which DataFusion's parser does not know; `sql` is without comments.
+    /// `EXPLAIN (FORMAT json, ANALYZE) query`, which DataFusion's parser does not support; `sql` has no comments.
     pub(super) async fn explain_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
         let Some(Explain { format, analyze, verbose, query: text }) = Explain::parse(sql)? else {
             return Ok(Taken::No);
@@ -134,7 +134,7 @@ impl Session {
         })
     }
 
-    /// The place where each program will run, and why.
+    /// The place where each program would run, with reasons.
     async fn placed(&self, programs: Vec<Shown>, query: &Query) -> Result<Vec<Placed>> {
         let context = self.options().execution(query.handle.cancel.clone());
         let place =
@@ -142,7 +142,7 @@ impl Session {
         blocking(move || programs.iter().map(place).collect()).await
     }
 
-    /// The programs of a plan, as the session's device runs them. Reads footers of files.
+    /// The programs of a plan in the form that the session's device would run. Reads footers of files.
     async fn programs(&self, prepared: &Arc<Prepared>, query: &Query) -> Result<Programs> {
         let (prepared, options, runtime) = (Arc::clone(prepared), self.options(), self.inner.context.runtime_env());
         let cancel = query.handle.cancel.clone();
@@ -231,7 +231,7 @@ fn rows(parts: Parts) -> Result<QueryResult> {
     Ok(QueryResult { schema, batches: vec![batch], ..QueryResult::empty() })
 }
 
-/// A program, and the rows that its inputs are expected to have.
+/// A program, and the expected rows of its inputs.
 type Shown = (Arc<Program>, Vec<u64>);
 
 /// The programs of a plan.
@@ -239,9 +239,9 @@ type Shown = (Arc<Program>, Vec<u64>);
 struct Programs {
     /// Outermost first.
     programs: Vec<Shown>,
-    /// Files that the CPU decodes although a device was asked for, and why.
+    /// Files that the CPU decodes although a device was requested, with reasons.
     notes: Vec<String>,
-    /// The parts of remote files that programs read.
+    /// The cached parts of remote files that programs read.
     held: Vec<Held>,
 }
 

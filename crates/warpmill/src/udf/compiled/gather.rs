@@ -1,6 +1,6 @@
-//! Rows of groups next to each other, as compiled code reads them.
+//! Gathers rows by group into contiguous columns for compiled code.
 //!
-//! Groups are found by counting, not by sorting: rows go straight to their places, in the order in which they came.
+//! Counting sort: rows are copied directly to their places, in arrival order within a group.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::CastOptions;
@@ -40,14 +40,14 @@ impl Values {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) values: Values,
-    /// 1 where a row is not NULL; none where no row is.
+    /// 1 where a row is not NULL, else 0; `None` without NULLs.
     pub(super) present: Option<Vec<u8>>,
 }
 
-/// The place of a row that is left out.
+/// The place of a row that is skipped.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// The column that `batches` have at some number, with each row at its place among `rows` rows.
+/// A column of `batches`, with each row at its place among `rows` rows.
 pub(super) fn column<'b>(
     kind: ColumnKind,
     batches: impl Iterator<Item = (&'b ArrayRef, &'b [u32])>,
@@ -72,7 +72,7 @@ pub(super) fn column<'b>(
     Ok(column)
 }
 
-/// A column as compiled code has it.
+/// A column in the representation of compiled code.
 fn converted(kind: ColumnKind, array: &ArrayRef) -> Result<ArrayRef> {
     let ty = kind.arrow();
     if *array.data_type() == ty {

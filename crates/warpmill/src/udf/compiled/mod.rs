@@ -1,8 +1,8 @@
-//! Functions of groups and of rows as machine code: the host's language translates them to C++ for the types of a call, the C++ compiler makes
-//! code of that, and threads run it over rows that were gathered by group.
+//! Functions of groups and of rows as machine code: a translator of the host's language produces C++ for the argument types of a call, the C++
+//! compiler compiles it, and threads run it over rows that were gathered by group.
 //!
-//! Compiled code has the meaning of the host's language or gives a group up (a NULL in arithmetic, a whole number beyond 64 bits, a
-//! division by zero, ...). The host's code is called for such groups; where there is none, they are an error.
+//! Compiled code behaves as the host's language, or gives a group up (a NULL in arithmetic, an integer beyond 64 bits, a division by zero, ...). The
+//! host's code is called for such groups; without host code, they are an error.
 
 mod gather;
 mod reasons;
@@ -27,14 +27,14 @@ use crate::{Error, Result};
 pub enum ColumnKind {
     /// Truth values.
     Bool,
-    /// Whole numbers of 64 bits.
+    /// 64-bit integers.
     Int,
     /// Floating-point numbers of 64 bits.
     Float,
 }
 
 impl ColumnKind {
-    /// The kind that columns of type `ty` have: whole numbers have 64 bits, other numbers are floats.
+    /// The kind of columns of type `ty`: integers have 64 bits, other numbers are 64-bit floats.
     pub(super) fn of(ty: &DataType) -> Option<Self> {
         Some(match ty {
             DataType::Boolean => Self::Bool,
@@ -45,7 +45,7 @@ impl ColumnKind {
         })
     }
 
-    /// The Arrow type of such columns.
+    /// The Arrow type of columns of this kind.
     pub(super) fn arrow(self) -> DataType {
         match self {
             Self::Bool => DataType::Boolean,
@@ -58,20 +58,20 @@ impl ColumnKind {
 /// A function as C++, for columns of some types.
 #[derive(Debug, Clone)]
 pub struct Translation {
-    /// The text (`warpmill_gpu::kernels::functions`). It depends on the function's code and the types only: constants from outside of the
-    /// function are parameters.
+    /// The text (`warpmill_gpu::kernels::functions`). It depends on the function's code and the types only: constants from outside of the function
+    /// are parameters.
     pub text: String,
-    /// Constants that are whole numbers or truth values, by their numbers in the text.
+    /// Integer and boolean constants, by their numbers in the text.
     pub whole: Vec<i64>,
     /// Constants that are floats.
     pub floats: Vec<f64>,
-    /// The line of each place that may give a group up, from place 1 on.
+    /// The line of each place that may give a group up, starting with place 1.
     pub lines: Vec<u32>,
 }
 
 /// A translator of functions of groups, or of rows, to C++.
 pub trait Translator: fmt::Debug + Send + Sync {
-    /// The translation for columns of these types, or the reason why there is none.
+    /// Translates the function for columns of these types, or returns the reason why it cannot.
     fn translate(&self, columns: &[ColumnKind]) -> Result<Result<Translation, String>>;
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Native {
 }
 
 impl Native {
-    /// The same for devices; `name` is what it is called by.
+    /// The function for devices, under the name `name`.
     pub(super) fn group_function(&self, name: &str) -> GroupFunction {
         let Translation { text, whole, floats, .. } = &self.translation;
         let (name, text) = (name.to_string(), text.as_str().into());
@@ -130,7 +130,7 @@ impl Compiler {
         if let Some(known) = self.known.lock().get(types) {
             return Ok(known.clone());
         }
-        // The lock is not held meanwhile: the translation waits for the interpreter's lock, whose holder may wait for this one.
+        // Translation runs without this lock: it waits for the interpreter's lock, whose holder may wait for this one.
         let found = self.translated(types)?;
         Ok(self.known.lock().entry(types.to_vec()).or_insert(found).clone())
     }
@@ -151,7 +151,7 @@ impl Compiler {
     }
 }
 
-/// The compiled functions of a session that run now, and the threads that they may have.
+/// The running compiled functions of a session, and their number of threads.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     threads: AtomicUsize,
@@ -159,7 +159,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Compiled functions run on so many threads from now on.
+    /// Sets the number of threads of compiled functions.
     pub(crate) fn set_threads(&self, threads: usize) {
         self.threads.store(threads, Ordering::Relaxed);
     }
@@ -175,7 +175,7 @@ impl Runs {
         }
     }
 
-    /// A flag that stops a run, for as long as it is held.
+    /// A flag that stops a run, registered while it is held.
     fn flag(&self) -> Arc<AtomicI32> {
         let flag = Arc::new(AtomicI32::new(0));
         let mut flags = self.flags.lock();

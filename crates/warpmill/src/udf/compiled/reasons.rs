@@ -1,16 +1,16 @@
-//! Why compiled code gives a group up.
+//! The reasons for which compiled code gives a group up.
 
 /// Status of a group: `place * WHY + reason` (`kernels/udf/value.cuh`).
 const WHY: i32 = 16;
 
-/// The reason of a run that was stopped.
+/// The status of a run that was stopped.
 const STOPPED: i32 = 9;
 
 pub(super) fn is_stopped(status: i32) -> bool {
     status % WHY == STOPPED
 }
 
-/// The reason of a failure in words, with its line among `lines`.
+/// The reason of a failure as text, with its line from `lines`.
 pub(super) fn reason(status: i32, lines: &[u32]) -> String {
     let why = match status % WHY {
         1 => "an operator of None (NULL)",

@@ -1,4 +1,4 @@
-//! Compiled functions over the groups of a query.
+//! Runs compiled functions over the groups of a query.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use super::reasons::{is_stopped, reason};
 use super::{Native, Runs};
 use crate::{Error, Result};
 
-/// Rows that are worth a thread of their own.
+/// Rows per thread, at least.
 const ROWS_PER_THREAD: usize = 16 << 10;
 
-/// Pieces of work for each thread: groups of many rows are not all at one of them.
+/// Pieces of work per thread, so that large groups do not all fall to one thread.
 const PIECES_PER_THREAD: usize = 16;
 
 /// The results of a run.
 #[derive(Debug)]
 pub(in crate::udf) struct Outcome {
-    /// One result for each group; NULL for those that were given up.
+    /// One result per group; NULL for groups that were given up.
     pub(in crate::udf) results: ArrayRef,
-    /// Groups that were given up, and why.
+    /// Groups that were given up, with reasons.
     pub(in crate::udf) given_up: Vec<(usize, String)>,
 }
 
@@ -35,7 +35,7 @@ pub(in crate::udf) type Batch<'b> = (&'b [ArrayRef], &'b [usize]);
 /// The results of groups `0..count` of the rows in `batches`, of type `returns`.
 ///
 /// # Errors
-/// [`Error::Cancelled`] when [`Runs::stop`] was called meanwhile.
+/// [`Error::Cancelled`] if [`Runs::stop`] is called during the run.
 pub(in crate::udf) fn run(
     native: &Native,
     runs: &Runs,
@@ -43,7 +43,7 @@ pub(in crate::udf) fn run(
     count: usize,
     returns: &DataType,
 ) -> Result<Outcome> {
-    // From here on an interrupt is heard.
+    // From here on the run can be interrupted.
     let flag = runs.flag();
     let function = match native.function() {
         Ok(function) => function,
@@ -58,7 +58,7 @@ pub(in crate::udf) fn run(
 }
 
 impl Outcome {
-    /// All groups given up, for the compiler did not do its work: it is not there any more, or its objects cannot be loaded.
+    /// The outcome of a failed compilation: the compiler is missing, or its output cannot be loaded; all groups are given up.
     fn not_compiled(count: usize, returns: &DataType, error: &Error) -> Self {
         tracing::warn!(%error, "a function is called that was to be compiled");
         let reason = error.to_string();
@@ -69,10 +69,10 @@ impl Outcome {
     }
 }
 
-/// The results of a function of rows for all rows of `columns`, of type `returns`; rows are groups of the outcome.
+/// The results of a function of rows for all rows of `columns`, of type `returns`; each row is a group of the outcome.
 ///
 /// # Errors
-/// As of [`run`].
+/// As for [`run`].
 pub(in crate::udf) fn run_rows(
     native: &Native,
     runs: &Runs,
@@ -103,7 +103,7 @@ fn over(
     Ok(Outcome { results: made.array(returns), given_up })
 }
 
-/// The place of each row, batch by batch, and where the rows of each group begin.
+/// The place of each row, by batch, and the first place of each group.
 fn placed(batches: &[Batch<'_>], count: usize) -> Result<(Vec<Vec<u32>>, Vec<i64>)> {
     let mut offsets = vec![0i64; count + 1];
     for group in batches.iter().flat_map(|(_, groups)| *groups).filter(|group| **group < count) {
@@ -160,7 +160,7 @@ fn gathered(
     Ok(columns)
 }
 
-/// The columns that compiled code writes, with a value for each group.
+/// The output columns of compiled code, with one value per group.
 struct Results {
     /// The bits of f64 or i64.
     values: Vec<u64>,
@@ -229,7 +229,7 @@ fn work(
     });
 }
 
-/// Where pieces of about as many rows begin, and the number of groups.
+/// The first groups of pieces with about equal numbers of rows, followed by the number of groups.
 fn pieces(offsets: &[i64], threads: usize) -> Vec<usize> {
     let groups = offsets.len() - 1;
     let rows = offsets[groups] / (threads * PIECES_PER_THREAD) as i64 + 1;

@@ -10,10 +10,10 @@ use super::super::Misfit;
 use super::{Op, Operator, Type};
 use crate::dialect::{Arithmetic, arithmetic, cast};
 
-/// Nodes of an operand that is written more than once.
+/// Nodes of an operand that may be repeated, at most.
 const MOST_REPEATED: usize = 400;
 
-/// Nodes of an operand that is no trouble to write twice: a column, or little more.
+/// Nodes of an operand that is cheap to repeat: a column, or little more.
 const PLAIN: usize = 5;
 
 /// An expression and its type.
@@ -23,7 +23,7 @@ pub(super) struct Typed {
     pub(super) ty: Type,
 }
 
-/// What `op` means for values of these types.
+/// The SQL expression of `op` for operands of these types.
 pub(super) fn lower(op: Op, args: Vec<Typed>, schema: &DFSchema) -> Result<Typed> {
     let types: Vec<Type> = args.iter().map(|arg| arg.ty.clone()).collect();
     let ty = op.result(&types)?;
@@ -110,7 +110,7 @@ pub(super) fn lower(op: Op, args: Vec<Typed>, schema: &DFSchema) -> Result<Typed
         Op::Ceil => expr_fn::ceil(float(next()?)?),
         Op::Trunc => expr_fn::trunc(vec![float(next()?)?]),
         Op::First => next()?.expr,
-        // What is no number is NULL.
+        // NaN becomes NULL.
         Op::ReturnDouble => {
             let value = next()?;
             let may_be_nan = value.ty == Type::Float;
@@ -125,7 +125,7 @@ pub(super) fn lower(op: Op, args: Vec<Typed>, schema: &DFSchema) -> Result<Typed
     Ok(Typed { expr, ty })
 }
 
-/// A sum, which is NULL of no rows, as a whole number of 64 bits or a floating-point number.
+/// Converts a sum to a 64-bit integer or a floating-point number; NULL, the sum of no rows, becomes 0.
 pub(super) fn total(sum: Expr, schema: &DFSchema) -> Result<Expr> {
     let ty = sum.get_type(schema)?;
     let is_whole = ty.is_integer() || matches!(ty, DataType::Decimal128(38, 0));
@@ -134,7 +134,7 @@ pub(super) fn total(sum: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(expr_fn::coalesce(vec![sum, zero]))
 }
 
-/// A value as one of type `ty`, which holds it.
+/// A value converted to type `ty`, which holds it.
 fn converted(value: Typed, ty: &Type, schema: &DFSchema) -> Result<Expr> {
     let to = ty.data_type();
     match value.expr {
@@ -169,7 +169,7 @@ fn nodes(e: &Expr) -> Result<usize> {
     Ok(nodes)
 }
 
-/// An operand that may be written more than once.
+/// An operand that may be repeated.
 fn small(e: Expr) -> Result<Expr> {
     match nodes(&e)? > MOST_REPEATED {
         true => Err(Misfit::error("an operand that is needed more than once is too large")),
@@ -177,13 +177,13 @@ fn small(e: Expr) -> Result<Expr> {
     }
 }
 
-/// A floating-point number, or NULL where it is NaN: NaN is greater than all numbers, or less, by its sign, or not comparable.
+/// A floating-point number, or NULL where it is NaN: NaN compares as greater or less than all numbers, by its sign, or as unordered.
 fn present(value: Expr) -> Result<Expr> {
     match &value {
         Expr::Literal(ScalarValue::Float64(Some(number)), _) if number.is_nan() => Ok(lit(ScalarValue::Float64(None))),
         Expr::Literal(..) => Ok(value),
         _ if nodes(&value)? <= PLAIN => Ok(when(expr_fn::abs(value.clone()).lt_eq(lit(f64::INFINITY)), value)),
-        // Written once. Of what has been computed, NaN has these two forms.
+        // Uses the operand once. Computed NaNs have one of these two bit patterns.
         _ => Ok(expr_fn::nullif(expr_fn::nullif(value, lit(f64::NAN)), lit(-f64::NAN))),
     }
 }
@@ -199,7 +199,7 @@ fn arithmetic_of(op: Op, left: Expr, right: Expr, schema: &DFSchema) -> Result<E
     arithmetic(of, left, right, schema)?.ok_or_else(|| Misfit::error("arithmetic of other values than numbers"))
 }
 
-/// The quotient of whole numbers by a positive constant, rounded down, or its remainder.
+/// The floor quotient or the remainder of integers by a positive constant.
 fn divided_by_literal(op: Op, left: &Expr, right: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let Expr::Literal(ScalarValue::Int64(Some(1..)), _) = right else { return Ok(None) };
     if small(left.clone()).is_err() {
@@ -226,7 +226,7 @@ fn power(base: Typed, exponent: Typed, ty: &Type, schema: &DFSchema) -> Result<E
         },
         _ => None,
     };
-    // Of a missing value, too, it is one.
+    // In Python, anything to the power of zero is 1, even a missing value.
     if constant == Some(0) {
         return Err(Misfit::error("a power of zero"));
     }
@@ -270,7 +270,7 @@ fn compared(op: Op, left: Typed, right: Typed, schema: &DFSchema) -> Result<Expr
             numeric(&left.ty).both(&numeric(&right.ty)).ok_or_else(|| Misfit::error("values that do not compare"))?
         }
     };
-    // Of values both of which are floating-point numbers, either may be NaN.
+    // Where both operands are floating-point numbers, either may be NaN.
     let sides = [(&left.ty, &left.expr), (&right.ty, &right.expr)];
     let is_doubtful = sides.map(|(ty, expr)| *ty == Type::Float && !matches!(expr, Expr::Literal(..)));
     let (left, right) = (converted(left, &ty, schema)?, converted(right, &ty, schema)?);
@@ -290,7 +290,7 @@ fn compared(op: Op, left: Typed, right: Typed, schema: &DFSchema) -> Result<Expr
     })
 }
 
-/// The truth of a value: what is missing is neither zero nor empty.
+/// The truth of a value: a missing value is true, as it is neither zero nor empty.
 fn truth(value: Expr, ty: &Type) -> Expr {
     let falsehood = match ty {
         Type::Bool => return branch(value, lit(true), lit(false)),

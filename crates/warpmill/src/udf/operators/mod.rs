@@ -1,9 +1,9 @@
-//! Operators of Python on SQL's values: functions `__py_...` in expressions of functions, which [`lower()`] makes expressions of
-//! when the types are known.
+//! Python's operators on SQL values: functions `__py_...` in the expressions of functions, which [`lower()`] rewrites to SQL expressions when the
+//! types are known.
 //!
-//! There are whole numbers of 64 bits, floating-point numbers, truth values, texts, dates and timestamps; other numbers become floating-point ones.
-//! A value is missing where it is NULL or NaN. Comparisons with missing values are false (`!=`: true), as in pandas; whatever else is
-//! made of one is missing. Divisions by zero are infinite, of floating-point numbers, or missing.
+//! Types are 64-bit integers, floating-point numbers, truth values, texts, dates and timestamps; other numbers become floating-point ones. A value is
+//! missing where it is NULL or NaN. Comparisons with missing values are false (`!=`: true), as in pandas; all other results of missing values are
+//! missing. Floating-point divisions by zero are infinite, others missing.
 
 mod lowered;
 mod python;
@@ -29,11 +29,11 @@ const PREFIX: &str = "__py_";
 /// An operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Op {
-    /// A value for sums and the like: a number, or nothing where it is missing.
+    /// An argument of sums and similar aggregates: a number, NULL where missing.
     Number,
-    /// A value for extremes: of any type, or nothing where it is missing.
+    /// An argument of MIN and MAX: of any type, NULL where missing.
     Value,
-    /// A sum, or zero of no rows.
+    /// A sum; zero for no rows.
     Total,
     Add,
     Sub,
@@ -54,7 +54,7 @@ enum Op {
     Or,
     /// The truth of a value.
     Truth,
-    /// The second argument where the first is true, or else the third.
+    /// The second argument where the first is true, else the third.
     If,
     IsMissing,
     Abs,
@@ -79,7 +79,7 @@ enum Op {
     ReturnTimestamp,
 }
 
-/// All operators, their names after [`PREFIX`], and how many arguments they have.
+/// All operators, with their names after [`PREFIX`] and numbers of arguments.
 const OPERATORS: [(Op, &str, usize); 41] = [
     (Op::Number, "number", 1),
     (Op::Value, "value", 1),
@@ -133,7 +133,7 @@ static FUNCTIONS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
     OPERATORS.into_iter().map(function).collect()
 });
 
-/// The operator called `name`, as a function for SQL's planner.
+/// The operator called `name`, as a function for the SQL planner.
 pub(crate) fn operator(name: &str) -> Option<Arc<ScalarUDF>> {
     if !name.starts_with(PREFIX) {
         return None;
@@ -141,17 +141,17 @@ pub(crate) fn operator(name: &str) -> Option<Arc<ScalarUDF>> {
     FUNCTIONS.get(name).cloned()
 }
 
-/// Whether a call in an expression of a function is that of an aggregate function: whatever is no operator.
+/// Whether a call in an expression of a function is an aggregate: all calls that are not operators.
 pub(super) fn is_aggregate(call: &Call) -> bool {
     let name = call.name.0.last().and_then(|name| name.as_ident());
     name.is_some_and(|name| !name.value.starts_with(PREFIX))
 }
 
-/// The expression that the call of an operator means; `None` for other functions.
+/// The expression of an operator's call; `None` for other functions.
 pub(crate) fn lower(function: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
     let Some(Operator { op, .. }) = function.func.inner().downcast_ref::<Operator>() else { return Ok(None) };
     let typed = |e: &Expr| Ok(lowered::Typed { ty: Type::of(&e.get_type(schema)?)?, expr: e.clone() });
-    // A sum of whole numbers has 128 bits here.
+    // A sum of integers has 128 bits here.
     if *op == Op::Total {
         return lowered::total(function.args[0].clone(), schema).map(Some);
     }
@@ -159,10 +159,10 @@ pub(crate) fn lower(function: &ScalarFunction, schema: &DFSchema) -> Result<Opti
     lowered::lower(*op, args, schema).map(|typed| Some(typed.expr))
 }
 
-/// The types that operators know.
+/// The types of operands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Type {
-    /// Of NULL.
+    /// The type of NULL.
     Nothing,
     Int,
     Float,
@@ -252,7 +252,7 @@ impl Op {
         };
         Ok(match self {
             Op::Number | Op::Neg | Op::Abs | Op::Total => match number(0)? {
-                // In numpy these are truth values, or errors.
+                // In numpy these are truth values or errors.
                 _ if is_bool(0) && matches!(self, Op::Neg | Op::Abs) => return Err(misfit()),
                 ty => ty,
             },
@@ -305,7 +305,7 @@ impl Op {
     }
 }
 
-/// An operator as a function. It is gone when a plan is bound, but for those that only [`python`] computes.
+/// An operator as a function. Binding removes it from plans, except for the operators that only [`python`] computes.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Operator {
     op: Op,

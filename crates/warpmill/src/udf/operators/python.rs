@@ -1,4 +1,4 @@
-//! Operators that SQL has not, computed here: quotients and remainders of Python, which go down.
+//! Python operators without an SQL equivalent, computed here: floor division and remainder.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
 use super::Op;
 
-/// The results of a call whose arguments are both whole numbers of 64 bits, or both floating-point numbers of 64.
+/// The results of a call whose arguments are both 64-bit integers, or both 64-bit floats.
 pub(super) fn computed(op: Op, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
     let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
     let rows = if constant { 1 } else { args.number_rows };
@@ -39,7 +39,7 @@ pub(super) fn computed(op: Op, args: &ScalarFunctionArgs) -> Result<ColumnarValu
     })
 }
 
-/// Of whole numbers; missing, by zero.
+/// The result for integers; missing for division by zero.
 fn whole(op: Op, a: i64, b: i64) -> Result<Option<i64>> {
     if b == 0 {
         return Ok(None);
@@ -55,7 +55,7 @@ fn whole(op: Op, a: i64, b: i64) -> Result<Option<i64>> {
     }
 }
 
-/// Of floating-point numbers, as numpy has them: by zero, quotients are infinite or NaN and remainders NaN.
+/// The result for floats, as in numpy: for division by zero, quotients are infinite or NaN and remainders NaN.
 fn float(op: Op, a: f64, b: f64) -> f64 {
     let mut rest = a % b;
     if b == 0.0 {

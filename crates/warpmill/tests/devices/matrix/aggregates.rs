@@ -69,7 +69,7 @@ fn every_type_without_groups_and_in_every_kind_of_table() {
     }
 }
 
-/// Records at their keys' places, where no aggregate says which of them have a row.
+/// Dense group tables in which no aggregate shows which groups have rows.
 #[test]
 fn dense_groups_without_a_count_of_their_rows() {
     for nulls in [Nulls::Some, Nulls::None, Nulls::All] {

@@ -1,5 +1,5 @@
-//! Statements that differ in constants: what they share of the kernels of those before is made anew here, too, and compared (`device` of this
-//! test), and their rows are those of the CPU.
+//! Statements that differ in constants: kernels shared with earlier statements are also built anew here and compared (`device` of this test), and
+//! their rows are those of the CPU.
 
 use warpmill::Session;
 
@@ -77,7 +77,7 @@ fn data_that_passes_through_and_parts() {
 fn a_statement_with_other_constants_finds_its_kernels() {
     let session = tables(Nulls::None);
     session.set("warpmill.device", &device()).unwrap();
-    // Kernels depend on about how many rows pass: of one code as many as of another.
+    // Kernels depend on the approximate number of rows that pass, which is equal for all codes.
     for number in 0..3 {
         let sql = format!("SELECT grp, sum(i) FROM a WHERE code = 'kind {number}' GROUP BY grp");
         let profile = session.execute(&sql, &[]).unwrap().profile.unwrap();
@@ -92,7 +92,7 @@ fn a_statement_with_other_constants_begins_with_the_sizes_that_were_learnt() {
     session.set("warpmill.device", &device()).unwrap();
     session.set("warpmill.gpu_memory_limit", "8MB").unwrap();
     let runs = |number: u32| {
-        // Conditions on groups are expected to pick a few: there is room for 2048 rows at first.
+        // Conditions on groups are expected to select few: there is room for 2048 rows at first.
         let sql =
             format!("SELECT id, count(*) FROM a WHERE id > -{number} GROUP BY id HAVING count(*) > 0 ORDER BY id");
         let profile = session.execute(&sql, &[]).unwrap().profile.unwrap();

@@ -17,8 +17,8 @@ pub enum Nulls {
 
 pub const NULLS: [Nulls; 3] = [Nulls::None, Nulls::Some, Nulls::All];
 
-/// The columns, beside `id`, which numbers the rows: a truth value, integers of a narrow and of a wide range, decimals of 64
-/// and of 128 bits, floats, a float that can be anything, times, strings with a dictionary and (in large tables) without.
+/// The columns, besides `id`, the row number: a truth value, integers of a narrow and of a wide range, decimals of 64 and of 128 bits, floats, a
+/// float with special values, times, strings with a dictionary and (in large tables) without.
 pub const COLUMNS: [&str; 12] = ["b", "i", "l", "d", "w", "f", "x", "y", "day", "ts", "code", "name"];
 
 pub struct Random(pub u64);
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// `rows` rows. All values are drawn from `values` different ones per type, the same whatever the seed.
+/// `rows` rows. All values come from sets of `values` distinct ones per type, the same for all seeds.
 pub fn table(seed: u64, rows: usize, values: u64, nulls: Nulls) -> RecordBatch {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut picks = || -> Vec<Option<u64>> {
@@ -50,7 +50,7 @@ pub fn table(seed: u64, rows: usize, values: u64, nulls: Nulls) -> RecordBatch {
         };
         (0..rows).map(&mut pick).collect()
     };
-    // Well mixed, but the same for the same pick.
+    // A hash: well mixed, but deterministic.
     let mixed = |pick: u64| Random(pick.wrapping_mul(0xD6E8_FEB8_6659_FD93) | 1).next();
     let wide = |pick: u64| {
         let sign = if pick.is_multiple_of(2) { 1 } else { -1 };
@@ -97,7 +97,7 @@ fn anything(pick: u64) -> f64 {
     }
 }
 
-/// Strings that share long beginnings, prefixes of each other, beyond ASCII, and the empty one.
+/// Strings with long common prefixes, prefixes of each other, non-ASCII characters, and the empty string.
 fn text(pick: u64) -> String {
     let start = ["", "Customer#0000000", "\u{e9}t\u{e9} ", "http://example.com/a/rather/long/path/"][pick as usize % 4];
     match pick {

@@ -3,7 +3,7 @@
 use super::data::{COLUMNS, NULLS, Nulls, table};
 use super::{check, session};
 
-/// Expressions, by what they are of.
+/// Expressions, grouped by type.
 fn expressions() -> Vec<Vec<String>> {
     let numbers = ["i", "l", "d", "w", "f", "x"];
     let mut lists: Vec<Vec<String>> = vec![];

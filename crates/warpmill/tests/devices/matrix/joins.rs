@@ -22,7 +22,7 @@ const KINDS: [&str; 14] = [
     "SELECT a.id, b.id FROM a JOIN b ON (a.# IS NOT DISTINCT FROM b.#) AND a.id % 8 = b.id % 8",
 ];
 
-/// Keys: every type, several, and strings that the device makes.
+/// Join keys: every type, several columns, and strings computed on the device.
 fn keys() -> Vec<String> {
     COLUMNS.iter().map(|column| column.to_string()).collect()
 }

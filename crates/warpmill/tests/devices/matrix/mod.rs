@@ -1,7 +1,7 @@
-//! Every operator on every type, with no NULLs, some, and only NULLs, over no row, one and many: on the simulated device, which
-//! must run all of it (`device_fallback = 'error'`), against the CPU back end.
+//! Every operator on every type, with no NULLs, some, and only NULLs, over zero, one and many rows: on the simulated device, which must run all of it
+//! (`device_fallback = 'error'`), against the CPU back end.
 //!
-//! The refusals that a device may give are listed in [`refusals`]: nothing else, and all of that.
+//! [`refusals`] lists the refusals that a device may give; the tests expect exactly these.
 
 mod aggregates;
 mod constants;
@@ -17,7 +17,7 @@ use warpmill::{QueryResult, Session};
 
 use crate::device;
 
-/// A session with the given tables, which refuses to run anything elsewhere.
+/// A session with the given tables that refuses to run anything off the device.
 fn session(tables: Vec<(&str, RecordBatch)>) -> Session {
     let session = Session::builder().set("warpmill.device_fallback", "error").build().unwrap();
     session.set("warpmill.device", "cpu").unwrap();
@@ -41,7 +41,7 @@ fn rows(result: &QueryResult) -> Vec<Vec<String>> {
     rows
 }
 
-/// Equal texts, or floats that differ by their last digits only: sums depend on the order of rows.
+/// Whether texts are equal, or are floats that differ in their last digits only: sums depend on the order of rows.
 fn alike(a: &str, b: &str) -> bool {
     match (a.parse::<f64>(), b.parse::<f64>()) {
         _ if a == b => true,
@@ -52,7 +52,7 @@ fn alike(a: &str, b: &str) -> bool {
     }
 }
 
-/// A text by which rows that are alike are sorted to the same place.
+/// A sort key that is equal for rows that are `alike`.
 fn sort_key(row: &[String]) -> Vec<String> {
     let rounded = |text: &String| match text.parse::<f64>() {
         // 0 and -0 are equal.
@@ -62,7 +62,7 @@ fn sort_key(row: &[String]) -> Vec<String> {
     row.iter().map(rounded).collect()
 }
 
-/// Runs `sql` on both; says what differs. `ordered`: the order of rows matters.
+/// Runs `sql` on both sites; returns the difference. `ordered`: the order of rows matters.
 fn difference(session: &Session, sql: &str, ordered: bool) -> Option<String> {
     session.set("warpmill.device", "cpu").unwrap();
     let expected = session.execute(sql, &[]).map(|result| rows(&result));

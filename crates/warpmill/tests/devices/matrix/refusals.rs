@@ -1,4 +1,4 @@
-//! The refusals of a device, and why.
+//! The refusals of a device, with reasons.
 
 use super::data::{Nulls, table};
 use super::session;

@@ -1,4 +1,4 @@
-//! Sorts: of few rows, which the host sorts, and of many, which the device sorts.
+//! Sorts of few rows, which the host sorts, and of many, which the device sorts.
 
 use warpmill::Session;
 
@@ -16,7 +16,7 @@ fn sorted_by_device(session: &Session, sql: &str) -> (bool, u32) {
     (profile.kernels.iter().any(|kernel| kernel.label.contains(": sort: ")), profile.runs)
 }
 
-/// More rows than the host sorts.
+/// More rows than the host's limit for sorts.
 const MANY: usize = 20_000;
 
 #[test]
@@ -89,7 +89,7 @@ fn few_rows_no_row_and_no_value() {
             .map(|(n, column)| format!("SELECT * FROM t ORDER BY {column} {}, id LIMIT 200", ORDERS[n % 4]))
             .collect();
         check(&session, &queries, true);
-        // The device sorts what it goes on with.
+        // The device sorts rows that later operators of it read.
         let sql = "SELECT t.id, v.id FROM t JOIN (SELECT id FROM t ORDER BY name, w, id LIMIT 20) AS v ON t.id = v.id ORDER BY 1";
         check(&session, &[sql.into()], true);
     }

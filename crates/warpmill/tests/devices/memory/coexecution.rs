@@ -1,4 +1,4 @@
-//! Joins larger than device memory that are left to the CPU, with what is above them: the device runs what is below.
+//! Joins larger than device memory: the CPU runs them and the operators above them, the device those below.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::hybrid::{difference, large_tables, limit, session};
 use super::parts::{filled, joins, tables};
 use crate::{device, reasons, size_factor};
 
-/// The profiles of programs that were split, with the rows that their CPU part went through.
+/// The profiles of split programs, with the rows that their CPU part read.
 fn plans(profile: &QueryProfile) -> Vec<String> {
     let on_device = profile.programs.iter().filter_map(|program| program.on_device.as_ref());
     on_device.filter_map(|on_device| on_device.join.as_ref()).map(ToString::to_string).collect()
 }
 
-/// The answers are right, and as many programs as expected are split as `strategy` says.
+/// Checks the answers, and that at least the expected number of programs is split by `strategy`.
 fn check(session: &Session, queries: &[String], strategy: &str, least: usize) {
     session.set("warpmill.device_join", strategy).unwrap();
     let (mut failures, mut split) = (vec![], 0);
@@ -72,7 +72,7 @@ fn joins_of_every_kind() {
         .map(String::from),
     );
     session.set("warpmill.gpu_memory_limit", "613MB").unwrap();
-    // The part below a cut may be made in parts.
+    // The part below a cut may itself run in parts.
     for (strategy, parts, count) in
         [("fallback", "1", queries.len()), ("naive", "1", queries.len()), ("fallback", "3", 10)]
     {
@@ -93,14 +93,14 @@ fn builds_that_fit_are_made_where_they_are_needed() {
         // Above the cut.
         "SELECT f.text, count(*), sum(w.a % 1009), sum(w.b % 1009), max(w.note) FROM few f
          JOIN (SELECT w.*, p.id FROM wide w JOIN probes p ON p.k = w.k) w ON f.f = w.id % 50 GROUP BY f.text",
-        // Below it, with rows that no partner was found for, on the probe's side and on the build's.
+        // Operators below the join, with unmatched rows on the probe side and on the build side.
         "SELECT x.f, x.text, w.a, w.b, w.c, w.d, w.note FROM wide w
          RIGHT JOIN (SELECT f.f, f.text, p.k FROM few f FULL JOIN probes p ON f.f * 31 = p.id) x ON w.k = coalesce(x.k, x.f)
          WHERE coalesce(x.k, x.f) % 7 = 1",
         "SELECT p.id, x.f, x.text, x.a, x.b, x.c, x.d FROM
          (SELECT w.*, f.f, f.text FROM few f FULL JOIN wide w ON f.f * 1000 = w.k + 20) x JOIN probes p ON coalesce(x.k, x.f) = p.k
          WHERE p.id % 11 = 3",
-        // Groups below it, and above.
+        // Aggregation below the join, and above it.
         "SELECT g.c, count(*), sum(w.a % 1009), sum(w.b % 1009), sum(w.d % 1009), min(w.note) FROM wide w
          JOIN (SELECT k, count(*) AS c FROM probes WHERE id % 3 < 2 GROUP BY k) g ON g.k = w.k GROUP BY g.c",
         // Two that do not fit, one over the other.
@@ -131,20 +131,20 @@ fn who_runs_what_is_explained() {
         assert_eq!(failure, None);
         let text = profile.to_string();
         assert!(text.contains(&said) && text.contains(sides), "{text}");
-        // Rows that come back are as wide as what is read of them: three numbers of 8 bytes and a key, or just a key.
+        // Returned rows have the width of the columns that are read: three numbers of 8 bytes and a key, or just a key.
         let on_device = profile.programs[0].on_device.as_ref().unwrap();
         let back = on_device.transfers.iter().find(|transfer| transfer.what == "rows to the host").unwrap();
         assert!(back.bytes > 0, "{text}");
         let rows: Vec<u64> = profile.programs[0].pipelines.iter().map(|pipeline| pipeline.workers as u64).collect();
         assert!(rows.iter().all(|workers| *workers > 0), "{text}");
-        // It is run so again without finding out that it has to be.
+        // The second run is split from the start.
         assert_eq!(difference(&session, sql).0, None);
     }
 }
 
 #[test]
 fn the_fastest_is_predicted() {
-    // Elsewhere rates are the machine's.
+    // On other devices the rates are measured.
     if device() != "sim" {
         return;
     }
@@ -176,7 +176,7 @@ fn errors_and_limits_are_those_of_other_programs() {
     limit(&session, 211);
     session.set("warpmill.device", &device()).unwrap();
     session.set("warpmill.device_join", "fallback").unwrap();
-    // Values that raise errors, below the join and above it.
+    // Expressions that raise errors, below the join and above it.
     for sql in [
         "SELECT sum(w.a), sum(w.b), sum(w.d), sum(9223372036854775807 + w.a) FROM wide w JOIN probes p ON p.k = w.k",
         "SELECT w.a, w.b, w.c, w.d, w.note FROM wide w JOIN probes p ON p.k = w.k WHERE 9223372036854775807 + p.id > 0",
@@ -186,7 +186,7 @@ fn errors_and_limits_are_those_of_other_programs() {
         session.set("warpmill.device", &device()).unwrap();
         assert_eq!(session.execute(sql, &[]).unwrap_err().to_string(), expected, "{sql}");
     }
-    // More rows than the CPU may hold: it runs all of the program, and puts aside what does not fit.
+    // More rows than the CPU's memory limit: the CPU runs the whole program and spills.
     let sql =
         "SELECT sum(p.id), count(*), sum(w.a % 7), sum(w.b % 7), min(w.note) FROM wide w JOIN probes p ON p.k = w.k";
     session.set("warpmill.memory_limit", &format!("{}kB", 300 * size_factor())).unwrap();
@@ -196,7 +196,7 @@ fn errors_and_limits_are_those_of_other_programs() {
     let (failure, profile) = difference(&session, sql);
     assert_eq!(failure, None);
     assert!(reasons(&profile)[0].contains("rows for the CPU back end"), "{profile}");
-    // Where there is room for them, what follows spills, or has room, too.
+    // Where they fit, later operators spill, or fit, too.
     let mut spilled = vec![];
     for kilobytes in [1500, 2000, 9000] {
         session.set("warpmill.memory_limit", &format!("{}kB", kilobytes * size_factor())).unwrap();
@@ -245,7 +245,7 @@ fn a_split_program_is_cancelled() {
     let (handle, done) = (session.cancel_handle(), Arc::new(AtomicBool::new(false)));
     let stop = done.clone();
     let other = std::thread::spawn(move || {
-        // At any time of a run.
+        // At varying times of a run.
         for micros in (0..).step_by(700).take_while(|_| !stop.load(Ordering::Relaxed)) {
             std::thread::sleep(Duration::from_micros(micros % 20_000));
             handle.cancel();

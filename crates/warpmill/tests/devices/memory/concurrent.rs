@@ -30,9 +30,9 @@ fn fill(session: &Session) {
 #[derive(Default)]
 struct Tally {
     ran: usize,
-    /// That copied data to the device: the first ones to read it, and those after it was dropped.
+    /// Queries that copied data to the device: the first readers, and those after an eviction.
     loaded: usize,
-    /// That waited for others.
+    /// Queries that waited for others.
     waited: usize,
     elsewhere: Vec<String>,
 }
@@ -80,12 +80,12 @@ fn many_threads_share_a_device_of_any_size() {
     let expected: BTreeMap<&str, Vec<String>> =
         queries.iter().map(|(name, sql)| (*name, sorted_rows(&session.execute(sql, &[]).unwrap()))).collect();
     session.set("warpmill.device", &device()).unwrap();
-    // Room for all of them at once.
+    // Memory for all of them at once.
     session.set("warpmill.gpu_memory_limit", "256MB").unwrap();
     let tally = run_at_once(&session, &queries, &expected);
     assert_eq!(tally.ran, 8 * 2 * queries.len(), "not on the device: {:?}", tally.elsewhere);
     assert!(tally.loaded <= queries.len(), "{} copied data", tally.loaded);
-    // Less than all their data needs: it is dropped when nobody runs, and copied again; one query's tables never fit.
+    // Less than the data of all: data are evicted while no query runs, and copied again; the tables of one query never fit.
     session.set("warpmill.gpu_memory_limit", "1.2MB").unwrap();
     let tally = run_at_once(&session, &queries, &expected);
     assert!(tally.ran > tally.elsewhere.len(), "not on the device: {:?}", tally.elsewhere);

@@ -1,4 +1,4 @@
-//! Joins whose hash builds do not fit the device: in parts, with their rows on the host, or on the CPU.
+//! Joins whose hash builds exceed device memory: in parts, with rows in host memory, or on the CPU.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ pub(super) fn session() -> Session {
     session
 }
 
-/// Bytes of page-locked memory for rows of hash builds, and the strategies of programs with such as do not fit.
+/// Bytes of page-locked memory for rows of hash builds, and the strategies of programs whose builds do not fit.
 pub(super) fn on_host(profile: &QueryProfile) -> (u64, Vec<&'static str>) {
     let on_device = || profile.programs.iter().filter_map(|program| program.on_device.as_ref());
     let strategies = on_device().filter_map(|on_device| on_device.join.as_ref()).map(|plan| plan.strategy.name());
     (on_device().map(|on_device| on_device.mapped_bytes).sum(), strategies.collect())
 }
 
-/// The difference in the device's answer; how it came about.
+/// The difference of the device's answer, and the strategies that were used.
 pub(super) fn difference(session: &Session, sql: &str) -> (Option<String>, Arc<QueryProfile>) {
     session.set("warpmill.device", "cpu").unwrap();
     let expected = sorted_rows(&session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")));
@@ -44,12 +44,12 @@ pub(super) fn difference(session: &Session, sql: &str) -> (Option<String>, Arc<Q
     )
 }
 
-/// Lets the device have so many kB of memory; no other test has as much, so that none has the same device.
+/// Limits the device to `memory` kB; no other test uses the same limit, so that none shares the device.
 pub(super) fn limit(session: &Session, memory: u64) {
     session.set("warpmill.gpu_memory_limit", &format!("{}kB", memory * size_factor())).unwrap();
 }
 
-/// A build side of so many wide rows, with strings and NULLs, and what looks for partners there.
+/// A build side of `rows` wide rows, with strings and NULLs, and a probe side.
 pub(super) fn large_tables(session: &Session, rows: u64) {
     let rows = rows * size_factor();
     let sql = |text: String| drop(session.execute(&text, &[]).unwrap());
@@ -122,7 +122,7 @@ fn every_strategy_gives_the_same_answers() {
     ] {
         for strategy in cases(["hybrid", "partitioned", "fallback", "cpu", "auto", "naive"], 2) {
             session.set("warpmill.device_join", strategy).unwrap();
-            // A run's lessons about sizes are kept for the next.
+            // The sizes found in one run are kept for the next.
             for _ in 0..if ["hybrid", "fallback"].contains(&strategy) { 2 } else { 1 } {
                 let (failure, profile) = difference(&session, sql);
                 assert_eq!(failure, None, "{strategy}");
@@ -144,7 +144,7 @@ fn every_strategy_gives_the_same_answers() {
 
 #[test]
 fn the_predicted_times_decide() {
-    // Elsewhere rates are the machine's.
+    // On other devices the rates are measured.
     if device() != "sim" {
         return;
     }
@@ -170,7 +170,7 @@ fn the_predicted_times_decide() {
         assert_eq!(failure, None);
         assert_eq!(on_host(&profile).1, [expected], "{sql}");
     }
-    // The CPU is chosen where it is predicted to be faster, and may run the program: with very many threads.
+    // The CPU is chosen where predicted to be faster, for which it needs very many threads.
     session.set("warpmill.device_fallback", "allow").unwrap();
     session.set("warpmill.threads", "2").unwrap();
     assert!(session.explain(all_partners, false).unwrap().contains("joins partitioned"));
@@ -194,7 +194,7 @@ fn page_locked_memory_is_bounded() {
     session.set("warpmill.pinned_memory_limit", "100kB").unwrap();
     let error = session.execute(query, &[]).unwrap_err().to_string();
     assert!(error.contains("page-locked memory") && error.contains("warpmill.pinned_memory_limit"), "{error}");
-    // A strategy that is not there is not chosen.
+    // A strategy that does not apply is not chosen.
     session.set("warpmill.device_join", "auto").unwrap();
     let (failure, profile) = difference(&session, query);
     assert_eq!((failure, on_host(&profile)), (None, (0, vec!["partitioned"])));
@@ -202,7 +202,7 @@ fn page_locked_memory_is_bounded() {
     session.set("warpmill.pinned_memory_limit", &format!("{}MB", 40 * size_factor())).unwrap();
     let (failure, profile) = difference(&session, query);
     assert_eq!((failure, on_host(&profile).1), (None, vec!["hybrid"]));
-    // It is no part of the device's memory.
+    // Page-locked memory does not count as device memory.
     let on_device = profile.programs[0].on_device.as_ref().unwrap();
     let memory = (409 << 10) * size_factor();
     assert!(on_device.mapped_bytes > memory && on_device.processing_bytes < memory, "{on_device:?}");

@@ -1,4 +1,4 @@
-//! Data that passes through device memory, of which a part stays.
+//! Data streamed through device memory, part of which stays there.
 
 use warpmill::{QueryProfile, Session};
 
@@ -28,20 +28,20 @@ fn session() -> Session {
     session
 }
 
-/// On the device, which has so many kB of memory; no other test has as much, so that none has the same device.
+/// Selects a device with `memory` kB; no other test uses the same limit, so that none shares the device.
 fn on_device(session: &Session, memory: u64) {
     session.set("warpmill.device", &device()).unwrap();
     session.set("warpmill.device_fallback", "error").unwrap();
     session.set("warpmill.gpu_memory_limit", &format!("{}kB", memory * size_factor())).unwrap();
 }
 
-/// Whether bytes are as expected: kernels of a GPU take 16 MB and more, whatever the data, which leaves less room than the same share of the
-/// simulated device's memory.
+/// Whether to check byte counts: kernels of a GPU take 16 MB and more for any data, which leaves less memory than the same fraction of the simulated
+/// device's.
 fn counts_bytes() -> bool {
     device() == "sim"
 }
 
-/// Bytes that travelled, that were there, and that stay from now on.
+/// Bytes that were copied, that were resident, and that stay.
 fn bytes(profile: &QueryProfile) -> [u64; 3] {
     let on_device = profile.programs[0].on_device.as_ref().unwrap();
     let passed = on_device.transfers.iter().filter(|transfer| transfer.what == "segments from host memory");
@@ -98,20 +98,20 @@ fn the_next_run_copies_the_rest() {
         return;
     }
     assert!(found == 0 && kept > all / 10 && kept < all, "{all} bytes, {kept} of them stay");
-    // A chunk that stayed once stays, and nothing else finds room.
+    // Resident chunks stay, and others find no room.
     let [rest, found, more] = run();
     assert_eq!([rest, found, more], [all - kept, kept, 0]);
     assert_eq!(run(), [rest, found, 0]);
     assert!(explained().contains(&format!("but for {kept} bytes in the caching region")), "{}", explained());
     let analyzed = session.explain(sql, true).unwrap();
     assert!(analyzed.contains(&format!("{kept} bytes were in the caching region")), "{analyzed}");
-    // Data that is to be copied for every run is, and what stayed is not looked at.
+    // Data that are configured to be copied for each run are copied, ignoring resident chunks.
     session.set("warpmill.device_data", "host").unwrap();
     assert_eq!(run(), [all, 0, 0]);
     assert_eq!(run(), [all, 0, 0]);
     session.set("warpmill.device_data", "cache").unwrap();
     assert_eq!(run(), [rest, found, 0]);
-    // In parts, too: what a run keeps, it finds itself when it reads the data once more.
+    // In parts, too: a run reuses chunks that it kept in an earlier part.
     session.set("warpmill.device_partitions", "3").unwrap();
     let parts = "SELECT id, note FROM big JOIN (SELECT b, max(c) AS c FROM other GROUP BY b) o ON o.b = big.a";
     let result = session.execute(parts, &[]).unwrap();
@@ -137,14 +137,14 @@ fn queries_that_take_turns_settle() {
         }
         rounds.push(round);
     }
-    // Nothing is kept any more, and as much is there in every round.
+    // Nothing more is kept, and every round finds the same bytes.
     let settled = rounds[3..].iter().all(|round| *round == rounds[5]) && rounds[5][1] > 0 && rounds[5][2] == 0;
     assert!(settled || !counts_bytes(), "{rounds:?}");
 }
 
 #[test]
 fn every_form_stays() {
-    // Of what the host decompresses, numbers stay.
+    // Of columns that the host decompresses, numbers stay.
     let numbers = ["SELECT sum(id), min(far), max(far), count(far), max(a) FROM big"];
     let forms = [
         ("lz4", "heavy", 3400, &QUERIES[..3]),
@@ -195,13 +195,13 @@ fn sessions_share_what_stays() {
             });
         }
     });
-    // While four ran at once, there may have been no room for anything to stay; what one leaves another finds.
+    // With four running at once, there may have been no room to keep anything; a later run finds room.
     let mut saved = 0;
     for sql in QUERIES.iter().chain(&QUERIES) {
         saved += bytes(session.execute(sql, &[]).unwrap().profile.as_ref().unwrap())[1];
     }
     assert!(saved > 0);
-    // Another version of a table shares the segments that are still there; what is new travels.
+    // Another version of a table shares unchanged segments; only new ones are copied.
     session.execute("INSERT INTO big SELECT * FROM big WHERE id < 5000", &[]).unwrap();
     let on_device = QUERIES.map(|sql| sorted_rows(&session.execute(sql, &[]).unwrap()));
     session.set("warpmill.device", "cpu").unwrap();

@@ -1,4 +1,4 @@
-//! Queries of many threads at once on one simulated device with little memory, and data that passes through it.
+//! Queries of many threads on one simulated device with little memory, and data streamed through it.
 
 mod coexecution;
 mod concurrent;

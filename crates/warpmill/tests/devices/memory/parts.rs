@@ -1,4 +1,4 @@
-//! Programs whose tables do not fit the device: they are made in parts.
+//! Programs whose hash tables exceed device memory: they are built in parts.
 
 use proptest::prelude::*;
 use warpmill::{QueryProfile, Session};
@@ -34,7 +34,7 @@ fn difference(session: &Session, sql: &str, count: &str) -> (Option<String>, u64
     ((!reasons.is_empty()).then(|| format!("{}: {sql}", reasons.join("; "))), parts(&profile))
 }
 
-/// The answers to `queries` are right in `count` parts, and most of them have parts: tables of few groups do not.
+/// Checks the answers to `queries` in `count` parts, and that most have several parts: tables of few groups do not.
 fn check(session: &Session, queries: &[String], count: &str) {
     let (mut failures, mut divided) = (vec![], 0);
     for sql in queries {
@@ -58,7 +58,7 @@ pub(super) fn session() -> Session {
     builder.build().unwrap()
 }
 
-/// Two tables whose keys repeat, some more than others; some are NULL; some have no partner.
+/// Two tables with repeating keys of varying frequency; some keys are NULL, some have no partner.
 pub(super) fn tables(session: &Session, [big, small]: [usize; 2], [keys, heavy]: [usize; 2]) {
     let sql = |text: String| drop(session.execute(&text, &[]).unwrap());
     sql(format!(
@@ -95,7 +95,7 @@ fn joins_of_every_kind() {
     let session = session();
     tables(&session, [3000, 400], [1500, 5]);
     check(&session, &joins(), "3");
-    // Of `IN`, the parts must know of NULLs and rows in all others.
+    // For `IN`, each part must know about NULLs and rows in all others.
     let mut queries = vec![];
     for not in ["", "NOT "] {
         for list in ["v < 100", "v < 100 AND k IS NOT NULL", "v < 0"] {
@@ -119,7 +119,7 @@ fn groups_of_every_kind() {
         "SELECT k * 1000000007, count(*), max(note) FROM small GROUP BY 1",
         "SELECT c, count(*) FROM (SELECT k, count(*) AS c FROM big GROUP BY k) GROUP BY c",
         "SELECT k, count(*) FROM big GROUP BY k HAVING count(*) > 2 ORDER BY 2 DESC, 1 LIMIT 7",
-        // A table of groups is joined, and rows of a join are grouped.
+        // A group table is joined, and joined rows are grouped.
         "SELECT v, c FROM small JOIN (SELECT k, count(*) AS c FROM big GROUP BY k) AS t ON small.k = t.k",
         "SELECT big.k, count(*), sum(v) FROM big JOIN small ON big.s = small.s GROUP BY big.k",
         "SELECT small.s, count(*), sum(big.id) FROM big FULL JOIN small ON big.k = small.k GROUP BY small.s",
@@ -172,7 +172,7 @@ fn a_join_groups_and_rows_larger_than_the_device() {
     );
     sql("CREATE TABLE sorted AS SELECT value // 3 AS k, value % 100 AS x FROM range(30000) AS r(value)");
     for (query, expectation) in [
-        // The build side holds numbers and a string for each of 12,000 rows, and a table to find them: more than 400 kB.
+        // The build side holds numbers and a string for each of 12,000 rows, and a hash table: more than 400 kB.
         (
             "SELECT count(*), sum(x), sum(a), sum(b), min(c) FROM facts JOIN others ON facts.k = others.k",
             "hash build #",
@@ -193,7 +193,7 @@ fn a_join_groups_and_rows_larger_than_the_device() {
         let strategy =
             explained.lines().find(|line| line.starts_with(&format!("program 0: {}", device()))).unwrap_or_default();
         assert!(strategy.contains(expectation) && strategy.contains("pass through"), "{query}: {explained}");
-        // A run's lessons about the sizes of parts are kept for the next.
+        // The part sizes found in one run are kept for the next.
         for _ in 0..if query.contains("sum(b)") { 2 } else { 1 } {
             let result = session.execute(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}"));
             assert!(sorted_rows(&result) == expected, "{query}");
@@ -201,7 +201,7 @@ fn a_join_groups_and_rows_larger_than_the_device() {
             let on_device = profile.programs[0].on_device.as_ref().unwrap();
             assert!(parts(&profile) >= 4 || on_device.flushed_rows > 0, "{query}: {:?}", on_device.parts);
             if query.contains("sorted") {
-                // In the order of the keys: most row segments have rows of few parts only.
+                // Sorted by key: most row segments have rows of few parts only.
                 let read = on_device.kernels[0].bytes;
                 let first = read - on_device.bytes_again;
                 assert!(read * 2 < first * parts(&profile), "{read} bytes of {first}: {:?}", on_device.parts);
@@ -215,7 +215,7 @@ fn parts_of_joins_on_the_same_key_are_not_multiplied() {
     let session = session();
     let rows = 12_000 * size_factor();
     let sql = |text: &str| drop(session.execute(&text.replace("12000", &rows.to_string()), &[]).unwrap());
-    // Keys below, among and above those of the others, and none.
+    // Keys below, among and above the other table's keys, and none.
     sql(
         "CREATE TABLE facts AS SELECT value AS id, CASE WHEN value % 13 = 0 THEN NULL ELSE value * 7919 % 12007 - 40 END AS k FROM range(12000) AS r(value)",
     );
@@ -232,7 +232,7 @@ fn parts_of_joins_on_the_same_key_are_not_multiplied() {
              AND EXISTS (SELECT 1 FROM more WHERE more.k = facts.k AND more.a <> facts.id)",
             true,
         ),
-        // Other keys: every part of one with every part of the other.
+        // Different keys: every part of one with every part of the other.
         ("SELECT count(*), sum(a), sum(c) FROM facts JOIN more ON facts.k = more.k JOIN others ON facts.id = others.k", false),
         ("SELECT facts.k, count(*), sum(id), min(a), sum(b) FROM facts JOIN more USING (k) GROUP BY facts.k", true),
     ] {
@@ -252,7 +252,7 @@ fn parts_of_joins_on_the_same_key_are_not_multiplied() {
     }
 }
 
-/// Columns that depend on each other have fewer groups than estimates say: what was counted makes fewer parts.
+/// Correlated columns have fewer groups than estimated: the counted number leads to fewer parts.
 #[test]
 fn fewer_groups_than_expected_are_made_in_fewer_parts() {
     let session = session();
@@ -261,9 +261,9 @@ fn fewer_groups_than_expected_are_made_in_fewer_parts() {
         'c ' || (value % 90 // 3) AS c, 'a longer text of ' || (value * 7919 % 20011) AS text FROM range(20000) AS r(value)";
     session.execute(&table.replace("20000", &rows.to_string()), &[]).unwrap();
     for (query, at_once) in [
-        // Values of packed keys: all parts have to be seen.
+        // Packed keys: all parts have to be run.
         ("SELECT a, b, c, count(*), sum(id) FROM facts GROUP BY a, b, c", false),
-        // Hashes: one part tells of the others.
+        // Hashes: one part is representative of the others.
         ("SELECT substr(text, 1, 18) AS t, count(*), sum(id) FROM facts GROUP BY 1", true),
         (
             "SELECT count(*), max(n) FROM (SELECT substr(text, 12, 7) AS t, a, count(*) AS n, min(c) FROM facts GROUP BY 1, 2)",
@@ -284,7 +284,7 @@ fn fewer_groups_than_expected_are_made_in_fewer_parts() {
             cut = device.parts.iter().map(|part| part.cut).sum();
         }
         let (first, last) = (seen[0], seen[3]);
-        // On a GPU threads lose numbers of groups to each other, now more, now fewer: so little memory may not do for one part, which is cut.
+        // GPU threads waste group numbers when they race, a varying number: one part may exceed this little memory, and is cut.
         assert!(last.1 == 1 && (last == seen[2] || cut > 0), "{query}: {seen:?}, {cut} cut");
         if device() == "sim" {
             assert_eq!(cut, 0, "{query}");
@@ -294,8 +294,7 @@ fn fewer_groups_than_expected_are_made_in_fewer_parts() {
     }
 }
 
-/// Rows beyond a part of their pipeline's sink are not left out where something else would miss them: flags of rows that found a partner, and
-/// NULLs in lists of `NOT IN`.
+/// Rows outside of a part of their pipeline's sink are kept where something else needs them: match flags of rows, and NULLs in lists of `NOT IN`.
 #[test]
 fn rows_beyond_a_part_are_not_missed() {
     let session = session();

@@ -32,12 +32,12 @@ const QUERIES: [&str; 2] = [
     "SELECT id, a, text FROM t WHERE a = 111 AND text LIKE '%1%' ORDER BY id",
 ];
 
-/// The way the data of the only program passed through, as JSON.
+/// The streaming path of the only program's data, as JSON.
 fn path(profile: &QueryProfile) -> serde_json::Value {
     serde_json::to_value(profile.programs[0].on_device.as_ref().unwrap().path.as_ref().unwrap()).unwrap()
 }
 
-/// Whether the file system lets data be read past the page cache (those of some containers do not).
+/// Whether the file system supports direct reads (some in containers do not).
 fn reads_directly(profile: &QueryProfile) -> bool {
     !reasons(profile).iter().any(|reason| reason.contains("read directly"))
 }
@@ -69,7 +69,7 @@ fn every_form_from_every_place_gives_the_same_rows() {
                         assert_eq!(path["reason"], "forced");
                         assert!(columns.iter().all(|column| column["form"] == form), "{path}");
                     }
-                    // The chunks that the profile counts as passed did pass.
+                    // The chunks that the profile counts as streamed were streamed.
                     let sum = |what: &str| columns.iter().map(|column| column[what].as_u64().unwrap()).sum::<u64>();
                     let on_device = profile.programs[0].on_device.as_ref().unwrap();
                     let copied = on_device.transfers.iter().find(|it| it.what.starts_with("segments from")).unwrap();
@@ -77,7 +77,7 @@ fn every_form_from_every_place_gives_the_same_rows() {
                     assert!(
                         path["measured"]["total"].as_f64().unwrap() >= path["measured"]["kernels"].as_f64().unwrap()
                     );
-                    // The host undoes codecs that the device cannot, for a reason.
+                    // The host decompresses codecs that the device does not support, with a reason.
                     let library = path["no_library"].is_null();
                     for column in
                         columns.iter().filter(|column| column["codec"] == "zstd" || column["codec"] == "deflate")
@@ -111,7 +111,7 @@ fn the_choice_settles_and_explain_tells_it() {
     session.set("warpmill.device", &device()).unwrap();
     session.set("warpmill.device_data", "host").unwrap();
     let (mut forms, mut reasons) = (vec![], vec![]);
-    // A busy machine measures other times: then something else is tried once more.
+    // On a busy machine the measured times vary; then another form is tried.
     while reasons.len() < 10 || reasons.len() < 40 && !reasons[reasons.len() - 4..].iter().all(|it| it == "measured") {
         let path = path(&session.execute(QUERIES[0], &[]).unwrap().profile.unwrap());
         let columns = path["columns"].as_array().unwrap();
@@ -121,7 +121,7 @@ fn the_choice_settles_and_explain_tells_it() {
     }
     assert_eq!(reasons[0], "predicted");
     assert!(reasons[reasons.len() - 4..].iter().all(|reason| reason == "measured"), "{reasons:?}");
-    // No more is tried than is bounded.
+    // The number of tried forms is bounded.
     assert!(forms.iter().collect::<HashSet<_>>().len() <= 6, "{forms:?}");
     let text = |sql: &str| sorted_rows(&session.execute(sql, &[]).unwrap()).join("\n");
     let told = text(&format!("EXPLAIN {}", QUERIES[0]));
@@ -135,14 +135,14 @@ fn damage_of_a_form_is_named_when_it_is_read() {
     ["lz4", "zstd", "gdeflate"].into_iter().for_each(check_damage);
 }
 
-/// A flipped bit in the compressed form of a column.
+/// Flips a bit in the compressed form of a column.
 fn check_damage(codec: &str) {
     let folder = tempfile::tempdir().unwrap();
     session(folder.path(), codec, true);
     let table = folder.path().join("t");
     let manifest = std::fs::read_to_string(table.join("0000000000000001.manifest")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(manifest.lines().nth(1).unwrap()).unwrap();
-    // The codes' column, of the third row segment.
+    // The code column of the third row segment.
     let heavy = &manifest["segments"][2]["columns"][2]["heavy"];
     let at = heavy["offset"].as_u64().unwrap() + heavy["bytes"].as_u64().unwrap() / 2;
     let file = table.join("0000000000000001-0000.data");

@@ -12,7 +12,7 @@ fn data_comes_from_where_the_setting_says() {
     ["none", "lz4", "snappy", "zstd"].into_iter().for_each(check_sources);
 }
 
-/// Queries of a table on disk that is written with `codec`, from every place that data can come from.
+/// Queries of a table on disk that is written with `codec`, for every data source.
 fn check_sources(codec: &str) {
     let folder = tempfile::tempdir().unwrap();
     let session = Session::builder()
@@ -49,7 +49,7 @@ fn check_sources(codec: &str) {
             let profile = second.profile.unwrap();
             let reasons = reasons(&profile);
             if reasons.iter().any(|reason| reason.contains("read directly")) {
-                // Some file systems (of containers) have no direct reads: then the CPU runs the query, and says so.
+                // Some file systems (in containers) do not support direct reads: then the CPU runs the query, with a reason.
                 eprintln!("{}", reasons.join("; "));
                 continue;
             }
@@ -78,7 +78,7 @@ fn check_sources(codec: &str) {
     assert!(copied_bytes == 0 || expected.contains(&copied_bytes), "{codec}: {copied_bytes} bytes");
 }
 
-/// Data of a megabyte or two: unique strings, which stay strings, and numbers.
+/// A megabyte or two of data: unique strings, without a dictionary, and numbers.
 fn unique_strings(session: &Session) {
     let sql = |text: &str| session.execute(text, &[]).unwrap();
     sql("CREATE TABLE big AS SELECT value AS id, value * 7919 % 1000 AS g, value // 300 AS run,
@@ -87,7 +87,7 @@ fn unique_strings(session: &Session) {
     sql("CREATE TABLE small AS SELECT value * 50 AS id, 'partner ' || value AS partner FROM range(1200) AS r(value)");
 }
 
-/// The same, in row segments of so many rows, copied from page-locked memory for every run.
+/// The same in row segments of `segment_rows` rows, copied from page-locked memory for each run.
 fn pinned(segment_rows: &str) -> Session {
     let session = Session::builder()
         .set("warpmill.device", "cpu")
@@ -107,10 +107,10 @@ fn data_that_does_not_fit_passes_through() {
     session.set("warpmill.fallback", "error").unwrap();
     let queries = [
         "SELECT g, count(*), sum(id) FROM big GROUP BY g",
-        // Deltas and runs, which are expanded when they have arrived.
+        // Deltas and runs, which are decoded on arrival.
         "SELECT run % 13, sum(id), min(far), max(far), count(far), min(day) FROM big WHERE name LIKE '%7' GROUP BY 1",
         "SELECT day, sum(run), count(*) FROM big WHERE id % 3 = 1 AND note IS NOT NULL GROUP BY day",
-        // Strings that outlive the batch that they came with: in a hash build, as rows, as keys, as extremes, in a sort.
+        // Strings that outlive their batch: in a hash build, as rows, as keys, as extremes, in a sort.
         "SELECT small.partner, big.name FROM small JOIN big ON small.id = big.id WHERE big.note LIKE '%x1%'",
         "SELECT big.name, small.partner FROM big JOIN small ON small.id = big.id AND big.g > 500",
         "SELECT name, note FROM big WHERE g = 17",
@@ -159,7 +159,7 @@ fn segments_without_a_partner_are_not_copied() {
     }
 }
 
-/// Row segments of very different sizes, of which keys rule out the large ones: many more small ones fit into a slot than were planned.
+/// Row segments of very different sizes, with the large ones pruned by keys: many more small ones fit into a slot than planned.
 #[test]
 fn small_segments_between_large_ones_travel_together() {
     let folder = tempfile::tempdir().unwrap();
@@ -204,7 +204,7 @@ fn small_segments_between_large_ones_travel_together() {
     }
 }
 
-/// However many batches are on their way, and whether they wait for kernels or not.
+/// Any number of batches in flight, whether they overlap with kernels or not.
 #[test]
 fn pipelines_are_as_many_as_somebody_asks_for() {
     let session = pinned("1024");
@@ -256,7 +256,7 @@ fn pinned_copies_keep_to_their_limit() {
     let expected = sorted_rows(&session.execute(sql, &[]).unwrap());
     session.set("warpmill.device", &device()).unwrap();
     session.set("warpmill.device_fallback", "error").unwrap();
-    // Tests share the device, and so the copies: the limit is one that these alone exceed, or none. Copies that are there stay.
+    // Tests share the device and its copies: the limit is one that these alone exceed, or none. Existing copies stay.
     for (limit, all_staged) in [("1kB", true), ("unlimited", false), ("1kB", false)] {
         session.set("warpmill.pinned_memory_limit", limit).unwrap();
         for _ in 0..2 {
@@ -286,7 +286,7 @@ fn compressed_codes_follow_their_dictionary() {
         |text: &str| format!("SELECT value AS a, '{text}' || (value * 7 % 50) AS name FROM range(9000) AS r(value)");
     session.execute(&format!("CREATE TABLE t AS {}", insert("m")), &[]).unwrap();
     let query = "SELECT name, count(*), sum(a) FROM t WHERE name > 'b3' GROUP BY name ORDER BY name";
-    // Each insert brings strings before those that are there: all codes change.
+    // Each insert adds strings that sort before the existing ones: all codes change.
     for more in ["c", "b", "a"] {
         session.set("warpmill.device", "cpu").unwrap();
         let expected = sorted_rows(&session.execute(query, &[]).unwrap());
@@ -298,11 +298,10 @@ fn compressed_codes_follow_their_dictionary() {
     }
 }
 
-/// Chunks of a column lie next to each other: they are read, and copied, together, whichever of them are left out, in whichever of
-/// several files they are.
+/// Adjacent chunks of a column are read and copied together, whichever of them are pruned, and across files.
 #[test]
 fn neighbours_on_disk_travel_together() {
-    // As they are stored, decompressed by the device, by the host.
+    // Uncompressed, decompressed by the device, by the host.
     ["none", "lz4", "zstd"].into_iter().for_each(check_neighbours);
 }
 
@@ -315,10 +314,10 @@ fn check_neighbours(codec: &str) {
          CASE WHEN value % 9 = 0 THEN NULL ELSE value * 104729 % 65537 END AS d FROM range(200000) AS r(value)");
     sql("INSERT INTO t SELECT a + 200000, b, c, name, d FROM t WHERE a < 30000");
     let queries = [
-        // All chunks, and those in the middle: a few runs of each column.
+        // All chunks, and a middle range: a few runs of each column.
         ("SELECT sum(b), count(d), max(name) FROM t", 8),
         ("SELECT sum(b), count(d), max(name) FROM t WHERE a BETWEEN 50000 AND 150000", 4),
-        // One here and there, of three columns: they are read together, but what is between does not travel.
+        // Scattered chunks of three columns: they are read together, but the gaps are not copied.
         ("SELECT sum(b), count(d) FROM t WHERE a IN (1, 3000, 5000, 7000, 9000, 11000, 220000, 222500)", 24),
         // Three runs of four columns.
         (
@@ -347,7 +346,7 @@ fn check_neighbours(codec: &str) {
     }
 }
 
-/// More files than are kept open, all of them in one batch.
+/// More files in one batch than are kept open.
 #[test]
 fn tables_of_many_files_are_read_from_disk() {
     let folder = tempfile::tempdir().unwrap();
@@ -373,7 +372,7 @@ fn tables_of_many_files_are_read_from_disk() {
     }
 }
 
-/// The files of a table that was dropped and made again, while who reads the one before still has that mapped.
+/// The files of a table that was dropped and created again, while a reader of the old one still maps it.
 #[test]
 fn files_of_another_table_are_not_read() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,8 +8,8 @@ use crate::{device, reasons};
 
 const ROWS: usize = 45_000;
 
-/// Two tables with a column of every type, beside them deltas, runs, values with patches and long strings, of which some are NULL or
-/// none: `fine` has small zones, `coarse` larger ones. Row segments are larger than both.
+/// Two tables with a column of every type, and also deltas, runs, patched values and long strings, with some or no NULLs: `fine` has small zones,
+/// `coarse` larger ones. Row segments are larger than both.
 fn tables(database: &std::path::Path) -> Session {
     let mut session = Session::builder().database(database);
     for (key, value) in [("device", "cpu"), ("segment_rows", "16384"), ("pruning_metadata", "all")] {
@@ -31,7 +31,7 @@ fn tables(database: &std::path::Path) -> Session {
     session
 }
 
-/// Bytes of what kernels that scan `table` went through.
+/// Bytes that kernels scanning `table` read.
 fn bytes_of(profile: &QueryProfile, table: &str) -> u64 {
     let kernels = profile.programs.iter().filter_map(|program| program.on_device.as_ref()).flat_map(|run| &run.kernels);
     kernels.filter(|kernel| kernel.label.ends_with(&format!("scan {table}"))).map(|kernel| kernel.bytes).sum()
@@ -41,13 +41,13 @@ fn bytes_of(profile: &QueryProfile, table: &str) -> u64 {
 fn kernels_do_not_look_at_zones_that_are_ruled_out() {
     let folder = tempfile::tempdir().unwrap();
     let session = tables(folder.path());
-    // The part of the rows that are in zones of 1024 rows that are left, and in zones of 4096.
+    // The fraction of rows in remaining zones of 1024 rows, and of 4096.
     let conditions = [
         // One zone within a row segment.
         ("id BETWEEN 3000 AND 3010", [0.023, 0.10]),
         // The end of one row segment and the beginning of the next.
         ("id BETWEEN 15000 AND 17000", [0.07, 0.19]),
-        // Several, far apart, the last of them incomplete.
+        // Several, far apart, the last one incomplete.
         ("id IN (0, 5000, 5001, 20000, 33000, 44999)", [0.115, 0.46]),
         // More than a row segment, but for its beginning.
         ("id > 5000 AND id < 40000", [0.83, 0.83]),
@@ -100,7 +100,7 @@ fn kernels_do_not_look_at_zones_that_are_ruled_out() {
     assert!(pruned > 60, "{pruned}");
 }
 
-/// Build sides, joins, sorts and sinks that are made in parts go through what is left, too.
+/// Build sides, joins, sorts and partitioned sinks scan only the remaining zones, too.
 #[test]
 fn joins_and_parts_go_through_what_is_left() {
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +130,7 @@ fn joins_and_parts_go_through_what_is_left() {
     }
 }
 
-/// Every append has metadata of its own: where histograms are no longer asked, bounds still are.
+/// Every append has its own metadata: bounds are tested even where histograms are not.
 #[test]
 fn bounds_of_all_appends_are_asked() {
     let mut builder = Session::builder().set("warpmill.device", "cpu").set("warpmill.fallback", "error");

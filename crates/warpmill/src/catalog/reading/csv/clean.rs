@@ -1,4 +1,4 @@
-//! The bytes of CSV files without what is no record: lines before the first one, comments, records of other numbers of fields.
+//! Cleans the bytes of CSV files: removes lines before the first record, comments, and records with a wrong number of fields.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -7,18 +7,18 @@ use super::super::compressed::Compression;
 use super::options::Options;
 use crate::{Error, Result};
 
-/// The first bytes of a file, by which it is told what ends its lines.
+/// Number of bytes of a file that are read to detect its line ending.
 const LOOKED_AT: usize = 1 << 16;
 const BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// The treatment of records with fewer or more fields than the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Uneven {
-    /// They stay as they are, for readers to refuse.
+    /// Keeps them, for the reader to refuse.
     Kept,
-    /// They get empty fields, up to so many; the first one gets names where it is a header.
+    /// Pads them with empty fields up to `width`; the first one with names if it is a header.
     Padded { width: usize, header: bool },
-    /// They are left out.
+    /// Drops them.
     LeftOut { width: usize },
 }
 
@@ -47,7 +47,7 @@ impl Cleaning {
         }
     }
 
-    /// Whether the bytes of `path` are read as they are.
+    /// Whether the bytes of `path` need no cleaning.
     pub(super) fn is_plain(&self, path: &Path) -> bool {
         self.skip == 0
             && self.comment.is_none()
@@ -66,7 +66,7 @@ impl Cleaning {
         }
     }
 
-    /// The most fields that a record of `path` has, and those of its first record.
+    /// The largest number of fields of a record of `path`, and that of its first record.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -114,12 +114,12 @@ enum Place {
 struct Records {
     reader: BufReader<Box<dyn Read + Send>>,
     rules: Cleaning,
-    /// The last byte of a line.
+    /// Last byte of a line ending.
     ending: u8,
 }
 
 impl Records {
-    /// Puts the next record that is not blank into `record`, with the end of its line; gives the number of its fields.
+    /// Reads the next non-blank record into `record`, with its line ending. Returns its number of fields.
     fn next(&mut self, record: &mut Vec<u8>) -> std::io::Result<Option<usize>> {
         loop {
             record.clear();
@@ -153,14 +153,14 @@ impl Records {
     }
 }
 
-/// The length of a line without its end.
+/// The length of a line without its line ending.
 fn content(line: &[u8]) -> usize {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line).len()
 }
 
 impl Cleaning {
-    /// Goes through a line that begins at `place`: the place at its end, and where a comment begins. Counts the fields that begin in it.
+    /// Scans a line that begins in state `place`. Returns the state at its end, and the start of a comment. Counts the fields that begin in it.
     fn line(&self, line: &[u8], mut place: Place, fields: &mut usize) -> (Place, Option<usize>) {
         let mut escaped = false;
         for (at, byte) in line.iter().copied().enumerate() {
@@ -201,7 +201,7 @@ struct Cleaned {
 }
 
 impl Cleaned {
-    /// Takes the next record that stays; `false`: there is none.
+    /// Moves to the next record to keep; returns false at the end.
     fn advance(&mut self) -> std::io::Result<bool> {
         loop {
             self.at = 0;

@@ -1,6 +1,6 @@
-//! CSV files: what is not said of them is found in them.
+//! CSV files; unspecified options are detected.
 //!
-//! Files whose bytes are plain records are DataFusion's to read; others are cleaned while they are read.
+//! DataFusion reads files of plain records; others are cleaned while they are read.
 
 mod clean;
 mod options;
@@ -34,7 +34,7 @@ use sniff::Found;
 
 pub(crate) use options::{Declared, Options};
 
-/// The name of a column that has none, of `width` columns.
+/// The name of an unnamed column among `width` columns.
 fn numbered(at: usize, width: usize) -> String {
     let digits = width.saturating_sub(1).to_string().len();
     format!("column{at:0digits$}")
@@ -43,7 +43,7 @@ fn numbered(at: usize, width: usize) -> String {
 /// The rows of CSV files.
 ///
 /// # Errors
-/// Files that are no CSV, or whose columns are not those of the first.
+/// Files that are not CSV, or whose columns differ from the first one's.
 pub(crate) async fn table(
     state: &SessionState,
     files: Vec<String>,
@@ -95,12 +95,12 @@ impl Format for Cleaned {
     }
 }
 
-/// CSV files, and what is known of them.
+/// CSV files with their detected properties.
 struct Csv<'a> {
     state: &'a SessionState,
     options: &'a Options,
     found: &'a Found,
-    /// By column, the type that texts become by casts; `None`: the reader makes it.
+    /// By column, the type to which texts are cast; `None`: the reader parses it.
     types: Vec<Option<DataType>>,
 }
 
@@ -109,12 +109,12 @@ impl Csv<'_> {
         files.iter().all(|file| self.found.cleaning.is_plain(Path::new(file)))
     }
 
-    /// The position of a column among those of all files.
+    /// The position of a column in the union of all files' columns.
     fn column(&self, name: &str) -> Option<usize> {
         self.found.schema.fields().iter().position(|field| same(field.name(), name))
     }
 
-    /// The columns of a file as the reader makes them: what is declared is read as text, and what it means is for casts to say.
+    /// The columns of a file for the reader: declared columns are read as text, and cast later.
     fn read(&self, schema: &SchemaRef) -> SchemaRef {
         let fields = schema.fields().iter().map(|field| {
             let place = self.column(field.name());
@@ -160,7 +160,7 @@ impl Csv<'_> {
         Ok(Arc::new(ListingTable::try_new(config.with_listing_options(listed).with_schema(Arc::clone(read)))?))
     }
 
-    /// The rows of files that have the columns `schema`, with the columns of all files and those of file `at` alone.
+    /// The rows of files with the columns `schema`, extended to the columns of all files and the file columns of file `at`.
     fn rows(&self, files: &[String], schema: &SchemaRef, own: &OwnColumns, at: usize) -> Result<LogicalPlan> {
         let read = self.read(schema);
         let rows = LogicalPlanBuilder::scan("rows", provider_as_source(self.source(files, &read)?), None)?.build()?;
@@ -193,7 +193,7 @@ impl Csv<'_> {
         Ok(rows.project(own.with(columns, at))?.build()?)
     }
 
-    /// The value of type `ty` that `text` is; NULL where it is none and errors are ignored.
+    /// `text` as a value of type `ty`; NULL for invalid texts if errors are ignored.
     fn value(&self, text: Expr, ty: &DataType, rows: &LogicalPlan) -> Result<Expr> {
         let is_number = matches!(ty, DataType::Float32 | DataType::Float64 | DataType::Decimal128(..));
         let written = match ty {
@@ -218,14 +218,14 @@ impl Csv<'_> {
     }
 }
 
-/// A text that has been read, or NULL where it is one of `nulls`. An empty field, which is read as NULL, is a text then.
+/// A text, or NULL if it is one of `nulls`. An empty field, which is read as NULL, becomes an empty text then.
 fn with_nulls(value: Expr, nulls: &[String]) -> Expr {
     let text = coalesce(vec![value, lit("")]);
     let listed = text.clone().in_list(nulls.iter().map(|null| lit(null.as_str())).collect(), false);
     Expr::Case(Case::new(None, vec![(Box::new(listed), Box::new(lit(ScalarValue::Utf8(None))))], Some(Box::new(text))))
 }
 
-/// By column, the type that casts make of its texts; `None` where the reader makes it.
+/// By column, the type to which its texts are cast; `None` if the reader parses it.
 async fn declared(state: &SessionState, found: &Schema, options: &Options) -> Result<Vec<Option<DataType>>> {
     let is_written = |ty: &DataType| match ty {
         DataType::Date32 => options.date_format.is_some(),
@@ -233,7 +233,7 @@ async fn declared(state: &SessionState, found: &Schema, options: &Options) -> Re
         DataType::Float64 | DataType::Decimal128(..) => options.decimal_comma,
         _ => false,
     };
-    // Where texts mean NULL, all is read as text.
+    // If some texts represent NULL, all columns are read as text.
     let own = |field: &Arc<Field>| options.nulls.is_some() || is_written(field.data_type());
     let types = found.fields().iter().map(|field| own(field).then(|| field.data_type().clone()));
     let mut types: Vec<Option<DataType>> = types.collect();

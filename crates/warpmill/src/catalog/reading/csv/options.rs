@@ -1,4 +1,4 @@
-//! What is said of CSV files.
+//! Options of CSV files.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::super::{Call, Compression, Given};
 use super::clean::Cleaning;
 use crate::{Error, Result};
 
-/// The names of options, as errors list them.
+/// The names of options, for errors.
 const KNOWN: [&str; 34] = [
     "delim",
     "sep",
@@ -50,52 +50,52 @@ const KNOWN: [&str; 34] = [
 /// A type that a column is declared to have.
 #[derive(Debug, Clone)]
 pub(crate) enum Declared {
-    /// As SQL writes it.
+    /// A type in SQL notation.
     Sql(String),
-    /// That of a column of a table.
+    /// The type of a table's column.
     Known(DataType),
 }
 
-/// What is said of CSV files.
+/// Options of CSV files.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     /// Between fields.
     pub delimiter: Option<u8>,
-    /// The path, folder or pattern that the files are of: those that are there when they are read.
+    /// The path, folder or pattern of the files, evaluated when they are read.
     pub place: Option<String>,
     pub header: Option<bool>,
-    /// Around fields; `None`: nothing is.
+    /// Quote character of fields; `None`: no quoting.
     pub quote: Option<u8>,
     pub escape: Option<u8>,
-    /// Begins what is left out up to the end of the line.
+    /// Begins a comment up to the end of the line.
     pub comment: Option<u8>,
     /// Lines before the first record.
     pub skip: usize,
     /// All columns with their types.
     pub columns: Option<Vec<(String, Declared)>>,
-    /// Types by column; those of the first columns have no name.
+    /// Types by column name; without a name, of the first columns in order.
     pub types: Vec<(Option<String>, Declared)>,
     pub names: Vec<String>,
     pub all_text: bool,
     /// Fields that mean NULL.
     pub nulls: Option<Vec<String>>,
-    /// The format of DATE columns, as `strptime` takes it.
+    /// The format of DATE columns, in `strptime` notation.
     pub date_format: Option<String>,
     /// The format of TIMESTAMP columns.
     pub timestamp_format: Option<String>,
     /// Whether a comma is before the fractions of numbers.
     pub decimal_comma: bool,
-    /// Whether records with other numbers of fields, and rows with values that are not of their types, are left out.
+    /// Whether to drop records with another number of fields, and rows with invalid values.
     pub ignore_errors: bool,
-    /// Whether records with too few fields get NULLs.
+    /// Whether to pad records with too few fields with NULLs.
     pub null_padding: bool,
-    /// `None`: names of files tell.
+    /// The compression; `None`: by file extension.
     pub(in crate::catalog) compression: Option<Compression>,
     /// The column of paths.
     pub filename: Option<String>,
     pub union_by_name: bool,
     pub hive: Option<bool>,
-    /// Whether files are looked at before they are read. If not, `columns` and `header` are given.
+    /// Whether to inspect files before reading. If not, `columns` and `header` are given.
     pub sniffs: bool,
 }
 
@@ -129,15 +129,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Files of which no more is said than what is between their fields.
+    /// Options of files of which only the delimiter is given.
     pub(in crate::catalog) fn delimited(delimiter: Option<u8>, place: &str) -> Self {
         Self { delimiter, place: Some(place.to_string()), ..Self::default() }
     }
 
-    /// The options of a call.
+    /// Parses the options of a call.
     ///
     /// # Errors
-    /// Options and values that are not known, by name.
+    /// Unknown options and values, by name.
     pub(crate) fn of(call: &Call) -> Result<Self> {
         let mut own = Self::default();
         for (option, given) in &call.options {
@@ -213,14 +213,14 @@ impl Options {
             ("auto_detect", given) => call.truth(option, given).map(|_| ())?,
             ("store_rejects" | "normalize_names" | "force_not_null", given)
                 if call.truth(option, given).is_ok_and(|wanted| !wanted) => {}
-            // All rows are looked at, and read as they are; every end of a line is one.
+            // All rows are always inspected, and any line ending is accepted.
             ("sample_size" | "parallel" | "buffer_size" | "max_line_size" | "maximum_line_size" | "new_line", _) => {}
             _ => return Err(call.unknown(option, &KNOWN)),
         }
         Ok(())
     }
 
-    /// The first line of a file that is none of those left out.
+    /// The first line of a file after those that are skipped.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -232,17 +232,17 @@ impl Options {
         Ok(String::from_utf8_lossy(&line).trim_start_matches('\u{feff}').to_string())
     }
 
-    /// Whether an empty field is a text of its own.
+    /// Whether an empty field is an empty text instead of NULL.
     pub(super) fn keeps_empty(&self) -> bool {
         self.nulls.as_ref().is_some_and(|nulls| !nulls.iter().any(String::is_empty))
     }
 
-    /// The byte around fields; one that is in no text where there is none.
+    /// The quote byte; one that no text contains if there is none.
     pub(super) fn quote_byte(&self) -> u8 {
         self.quote.unwrap_or(0)
     }
 
-    /// The byte before an ordinary quote within quotes, where that is not the quote itself.
+    /// The byte that escapes a quote within quotes, if it is not the quote itself.
     pub(super) fn escape_byte(&self) -> Option<u8> {
         self.escape.filter(|escape| Some(*escape) != self.quote)
     }

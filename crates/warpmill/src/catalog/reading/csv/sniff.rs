@@ -1,4 +1,4 @@
-//! What is not said of CSV files is found in them.
+//! Detection of unspecified properties of CSV files.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -15,25 +15,25 @@ use super::{numbered, survey};
 use crate::catalog::files::looks_like_data;
 use crate::{Error, Result};
 
-/// Between fields, in the order in which they are tried.
+/// Candidates for the delimiter, in order of preference.
 const DELIMITERS: [u8; 4] = [b',', b'|', b';', b'\t'];
 /// Records that are looked at for the delimiter.
 const SNIFFED: usize = 100;
 
-/// What has been found in CSV files.
+/// The detected properties of CSV files.
 pub(super) struct Found {
     pub delimiter: u8,
     pub header: bool,
     pub multi_line: bool,
     /// The columns of all files.
     pub schema: SchemaRef,
-    /// The columns of each file, where these differ.
+    /// The columns of each file, if they differ.
     pub own: Option<Vec<SchemaRef>>,
     pub cleaning: Cleaning,
 }
 
 impl Found {
-    /// The way records are read.
+    /// How records are read.
     pub(super) fn format(&self, options: &Options) -> Format {
         format(options, self.delimiter).with_header(self.header)
     }
@@ -47,7 +47,7 @@ fn format(options: &Options, delimiter: u8) -> Format {
     }
 }
 
-/// What is said of files that are not looked at.
+/// The properties of files that are not inspected.
 pub(super) fn said(options: &Options) -> Found {
     let names = options.columns.iter().flatten().map(|(name, _)| Field::new(name, DataType::Utf8, true));
     let schema = Arc::new(Schema::new(names.collect::<Vec<_>>()));
@@ -65,10 +65,10 @@ fn uneven(options: &Options, width: usize, header: bool) -> Uneven {
     }
 }
 
-/// The columns of `files`.
+/// Detects the columns of `files`.
 ///
 /// # Errors
-/// Files that are no CSV, or whose columns are not those of the first.
+/// Files that are not CSV, or whose columns differ from the first one's.
 pub(super) fn sniff(files: &[PathBuf], options: &Options) -> Result<Found> {
     let Some(first) = files.first() else { return Err(Error::Io("no CSV file is there".into())) };
     let delimiter = match options.delimiter {
@@ -123,7 +123,7 @@ fn fields_of(schema: &Schema) -> Vec<Field> {
     schema.fields().iter().map(|field| field.as_ref().clone()).collect()
 }
 
-/// Columns with the names that options give them.
+/// Columns renamed as in the options.
 fn named(mut fields: Vec<Field>, options: &Options, first: &Path) -> Result<Vec<Field>> {
     let given: Vec<&String> = match &options.columns {
         Some(columns) => columns.iter().map(|(name, _)| name).collect(),
@@ -139,7 +139,7 @@ fn named(mut fields: Vec<Field>, options: &Options, first: &Path) -> Result<Vec<
     Ok(fields)
 }
 
-/// The columns of all files, in the order in which they are met, with types that have the values of all.
+/// The columns of all files, in order of appearance, with types that fit the values of all files.
 fn by_name(own: &[SchemaRef]) -> Vec<Field> {
     let mut all: Vec<Field> = vec![];
     for field in own.iter().flat_map(|schema| schema.fields()) {
@@ -166,11 +166,11 @@ fn common(a: &DataType, b: &DataType) -> DataType {
     }
 }
 
-/// Columns as they are found.
+/// Detected columns.
 struct Columns {
     schema: SchemaRef,
     multi_line: bool,
-    /// The columns of each file, where these are joined by their names.
+    /// The columns of each file, if files are combined by column name.
     own: Option<Vec<SchemaRef>>,
 }
 
@@ -183,7 +183,7 @@ struct Looking<'a> {
 }
 
 impl Looking<'_> {
-    /// The columns, and whether the first record has their names.
+    /// The columns, and whether the first record is a header.
     fn with_header(&mut self) -> Result<(Columns, bool)> {
         if let Some(header) = self.options.header {
             return Ok((self.columns(self.read(header)?, header)?, header));
@@ -191,7 +191,7 @@ impl Looking<'_> {
         self.expect_header(true);
         let found = match self.columns(self.read(true)?, true) {
             Ok(found) => found,
-            // A name that is there twice may be a value.
+            // A duplicate name may be a value.
             Err(error) => {
                 self.expect_header(false);
                 let found = self.columns(self.read(false)?, false)?;
@@ -212,7 +212,7 @@ impl Looking<'_> {
         }
     }
 
-    /// What is in the files: all together, or each for itself where columns are joined by their names.
+    /// Reads the files: all together, or each separately if they are combined by column name.
     fn read(&self, header: bool) -> Result<Vec<CsvColumns>> {
         let csv = CsvOptions {
             delimiter: self.delimiter,
@@ -262,7 +262,7 @@ impl Looking<'_> {
     }
 }
 
-/// Columns with numbers for names where they have none, or where there is no header.
+/// Columns with numbered names where they have none, or if there is no header.
 fn with_all_names(schema: SchemaRef, header: bool) -> SchemaRef {
     let width = schema.fields().len();
     let fields = schema.fields().iter().enumerate().map(|(at, field)| match header && !field.name().is_empty() {
@@ -272,7 +272,7 @@ fn with_all_names(schema: SchemaRef, header: bool) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// What is between the fields of a file: of the candidates that each record has as often, the one that makes most columns.
+/// Detects the delimiter of a file: the candidate, among those that occur equally often in each record, that makes most columns.
 fn delimiter_of(path: &Path, options: &Options) -> Result<u8> {
     let extension = path.to_string_lossy().to_ascii_lowercase();
     let mut order = DELIMITERS;

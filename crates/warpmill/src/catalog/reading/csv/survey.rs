@@ -13,7 +13,7 @@ use super::clean::Cleaning;
 use super::options::Options;
 use crate::{Error, Result, dialect};
 
-/// The values of a column so far.
+/// Properties of a column's values so far.
 #[derive(Debug, Clone)]
 struct Values {
     any: bool,
@@ -26,7 +26,7 @@ struct Values {
     points: bool,
 }
 
-/// Whether types depend on more than the values that CSV's own rules know.
+/// Whether options affect types beyond CSV's own rules.
 pub(super) fn is_needed(options: &Options) -> bool {
     options.keeps_empty()
         || options.date_format.is_some()
@@ -34,10 +34,10 @@ pub(super) fn is_needed(options: &Options) -> bool {
         || options.decimal_comma
 }
 
-/// Gives `fields`, whose types are those of the plain rules, the types that the options give their values.
+/// Replaces the types of `fields`, found by the plain rules, by those that the options imply.
 ///
 /// # Errors
-/// Formats of dates that are none.
+/// Invalid date formats.
 pub(super) fn retype(
     files: &[PathBuf],
     fields: &mut [Field],
@@ -92,7 +92,7 @@ impl Values {
         Ok(())
     }
 
-    /// The type of the column, which is `plain` by CSV's own rules; `None`: that.
+    /// The type of the column, which is `plain` by CSV's own rules; `None`: unchanged.
     fn data_type(&self, plain: &DataType, options: &Options) -> Option<DataType> {
         let is_written = matches!(plain, DataType::Utf8 | DataType::Date32 | DataType::Timestamp(_, None));
         if !self.any {
@@ -107,7 +107,7 @@ impl Values {
         if *plain == DataType::Utf8 && self.numbers && options.decimal_comma {
             return Some(DataType::Float64);
         }
-        // A date in ISO's form, where dates have another one.
+        // A date in ISO format although another format is given.
         if *plain == DataType::Date32 && options.date_format.is_some() {
             return Some(DataType::Timestamp(TimeUnit::Microsecond, None));
         }
@@ -117,7 +117,7 @@ impl Values {
     }
 }
 
-/// Whether a text is a number with a comma before its fraction, and no name that begins with a zero.
+/// Whether a text is a number with a decimal comma and without leading zeros.
 fn is_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let named = digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit();

@@ -1,7 +1,7 @@
-//! Upper bounds of bins of one width: of whole numbers, floats and moments.
+//! Upper bounds of bins of equal width, for integers, floats and timestamps.
 //!
-//! Bounds are counted down from the greatest. Round ones are multiples of the width, which is 1, 2, 5 or 10 of the digit before its last ones,
-//! or of a unit of the calendar; then the greatest is above the greatest value, and the number of bins is about what is asked for.
+//! Bounds are computed downward from the greatest. With `nice` rounding they are multiples of the width, which is 1, 2, 5 or 10 times a power of ten,
+//! or a unit of the calendar; the greatest bound is then above the greatest value, and the number of bins is approximate.
 
 use datafusion::common::{Result, exec_err};
 use warpmill_ir::scalar::civil::days_from_civil;
@@ -17,10 +17,10 @@ pub(super) struct Asked {
     pub(super) nice: bool,
 }
 
-/// Parts of whole numbers that bounds are computed with, so that widths have three digits after the point.
+/// Fixed-point scale for bounds of integers, so that widths have three decimal digits.
 const PARTS: i128 = 1000;
 
-/// The bounds between two whole numbers, of which `high` is greater.
+/// The bounds between two integers; `high` is greater.
 pub(super) fn of_integers(low: i64, high: i64, asked: Asked) -> Vec<i64> {
     let (start, mut end) = (i128::from(low) * PARTS, i128::from(high) * PARTS);
     let mut step = (end - start) / asked.count as i128;
@@ -38,7 +38,7 @@ pub(super) fn of_integers(low: i64, high: i64, asked: Asked) -> Vec<i64> {
     if step / PARTS > i128::from(i64::MAX) {
         return vec![high];
     }
-    // Bounds that are no whole numbers of their own are one.
+    // Bounds that round to equal integers are merged.
     let step = step.max(1);
     let mut bounds: Vec<i64> = vec![];
     let mut at = end;
@@ -54,7 +54,7 @@ pub(super) fn of_integers(low: i64, high: i64, asked: Asked) -> Vec<i64> {
     ascending(bounds, high)
 }
 
-/// The bounds from the least on, the greatest of which is at least `high`.
+/// The ascending bounds; the greatest is at least `high`.
 fn ascending<T: PartialOrd>(mut bounds: Vec<T>, high: T) -> Vec<T> {
     match bounds.first_mut() {
         Some(greatest) if *greatest < high => *greatest = high,
@@ -65,7 +65,7 @@ fn ascending<T: PartialOrd>(mut bounds: Vec<T>, high: T) -> Vec<T> {
     bounds
 }
 
-/// The round width that is nearest to another one; `None` of one that has too few digits.
+/// The round width nearest to `width`; `None` if it has too few digits.
 fn round_width(width: i128) -> Option<i128> {
     let mut above = 1;
     while above < width {
@@ -79,10 +79,10 @@ fn round_width(width: i128) -> Option<i128> {
     Some(if (width - by_two).abs() < (width - by_five).abs() { by_two } else { by_five })
 }
 
-/// The bounds between two floats, of which `high` is greater.
+/// The bounds between two floats; `high` is greater.
 ///
 /// # Errors
-/// Ends that are no finite numbers.
+/// Ends that are not finite.
 pub(super) fn of_floats(low: f64, high: f64, asked: Asked) -> Result<Vec<f64>> {
     if !low.is_finite() || !high.is_finite() {
         return exec_err!("equi_width_bucket does not support infinite or nan as min/max value");
@@ -110,7 +110,7 @@ pub(super) fn of_floats(low: f64, high: f64, asked: Asked) -> Result<Vec<f64>> {
             bounds.push(bound);
         }
         let next = at - step;
-        // A width that is lost beside such numbers makes no more bins.
+        // A width that is too small to change such numbers makes no more bins.
         if next >= at || next.is_nan() {
             break;
         }
@@ -134,13 +134,13 @@ fn digit_below(width: f64) -> f64 {
     digit / 10.0
 }
 
-/// The multiple of a number that is near a value; the value itself where there is none.
+/// The rounded multiple of `of` near a value; the value itself if there is none.
 fn multiple(value: f64, of: f64, rounded: fn(f64) -> f64) -> f64 {
     let found = rounded(value / of) * of;
     if found.is_finite() { found } else { value }
 }
 
-/// The round width that is nearest to another one with a power of ten below it.
+/// The round width nearest to `width`, whose power of ten is `digit`.
 fn round_float_width(width: f64, digit: f64) -> f64 {
     let two = if digit * 3.0 <= width { digit * 2.0 * 5.0 } else { digit * 2.0 };
     let five = if digit * 2.0 <= width { digit * 5.0 } else { digit };
@@ -152,10 +152,10 @@ const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 
-/// The bounds between two moments, of which `high` is later; round ones are as far apart as their parts say.
+/// The bounds between two timestamps; `high` is later. Round widths depend on the parts of the difference.
 ///
 /// # Errors
-/// Infinite moments, and bounds that are beyond what there is.
+/// Infinite timestamps, and bounds out of range.
 pub(super) fn of_moments(low: i64, high: i64, asked: Asked) -> Result<Vec<i64>> {
     if [low, high].iter().any(|moment| moment.unsigned_abs() >= i64::MAX as u64) {
         return exec_err!("equi_width_bucket does not support infinite or nan as min/max value");
@@ -188,12 +188,12 @@ struct Width {
 }
 
 impl Width {
-    /// A part of the difference of two moments; what is left of months is in days, and what is left of days in microseconds.
+    /// The difference of two timestamps divided by `count`; the remainder of months is in days, the remainder of days in microseconds.
     fn of(low: &Civil, high: &Civil, count: f64) -> Self {
         let months = (high.months() - low.months()) as f64 / count;
         let mut days = (i64::from(high.day) - i64::from(low.day)) as f64 / count;
         let mut micros = (high.time() - low.time()) as f64 / count;
-        // Rounded once, as DuckDB's compiler has it.
+        // Rounded once, as in DuckDB.
         if months > 0.0 {
             days = months.fract().mul_add(30.0, days);
         }
@@ -203,7 +203,7 @@ impl Width {
         Self { months: months as i64, days: days as i64, micros: micros as i64 }
     }
 
-    /// A width without what is small beside it.
+    /// The width rounded to its largest part.
     fn round(self) -> Self {
         let Self { months, days, micros } = self;
         if months >= 6 {
@@ -224,13 +224,13 @@ impl Width {
         Self { micros: (micros + unit / 2) / unit * unit, ..self }
     }
 
-    /// The width, or a microsecond.
+    /// The width, at least a microsecond.
     fn at_least_one(self) -> Self {
         let some = self.months > 0 || self.days > 0 || self.micros > 0;
         if some { self } else { Self { months: 0, days: 0, micros: 1 } }
     }
 
-    /// The next moment that is round for such a width, a round moment itself; `None` beyond what there is.
+    /// The next timestamp that is round for such a width, possibly the same; `None` if out of range.
     fn rounded_up(self, moment: i64) -> Option<i64> {
         let unit = match self {
             Self { months: 12.., .. } => {
@@ -249,7 +249,7 @@ impl Width {
         moment.checked_add((-moment).rem_euclid(unit))
     }
 
-    /// The moment that is this much before another one; `None` beyond what there is.
+    /// The timestamp that is this much before another one; `None` if out of range.
     fn before(self, moment: i64) -> Option<i64> {
         let year = (Civil::of(moment).months() - self.months).div_euclid(12);
         let months_before = if self.months == 0 { moment } else { add_months(moment, -self.months) };
@@ -308,7 +308,7 @@ mod tests {
         let half_past_four = 4 * HOUR + HOUR / 2;
         assert_eq!(nice(low, high, 4), [low + half_past_four, day(2024, 6, 22), high - half_past_four, high]);
         assert_eq!(nice(0, 2, 10), [0, 1, 2]);
-        // A seventh of three months has a fraction of a day, as has a seventh of the days: both together are whole days.
+        // A seventh of three months has a fraction of a day, as has a seventh of the days: together they are whole days.
         let spread = nice(day(1969, 11, 12), day(1970, 2, 27) + 7 * HOUR, 7);
         assert_eq!(spread, [-32, -17, -2, 13, 28, 43, 58].map(|days| days * DAY));
         assert!(of_moments(0, i64::MAX, asked(2, true)).is_err());

@@ -1,4 +1,4 @@
-//! `equi_width_bins`: upper bounds of bins of one width between two values; and the bin of a histogram that has what is in no other.
+//! `equi_width_bins`: upper bounds of bins of equal width between two values; and the histogram bin for values outside of all others.
 
 mod bounds;
 mod other;
@@ -27,10 +27,10 @@ pub(super) fn functions() -> Vec<Own> {
     ]
 }
 
-/// Bins that a call may ask for.
+/// Largest number of bins of a call.
 const MOST_BINS: i64 = 1_000_000;
 
-/// The least and the greatest value keep their types: bounds are of that of the greatest.
+/// The least and the greatest value keep their types: bounds have the greatest value's.
 fn types(types: &[DataType]) -> Option<Typed> {
     let [low, high, count, nice] = types else { return None };
     let (rest, _) = typed(&[count.clone(), nice.clone()], &[Is::Whole, Is::Bool], DataType::Null)?;
@@ -42,7 +42,7 @@ fn types(types: &[DataType]) -> Option<Typed> {
     Some(([low.clone(), high.clone()].into_iter().chain(rest).collect(), to))
 }
 
-/// The type that bounds are computed in; `None` where there are none of a type.
+/// The type for computing bounds; `None` for unsupported types.
 fn computed_in(ends: [&DataType; 2]) -> Option<DataType> {
     let all = |kind: fn(&DataType) -> bool| ends.iter().all(|ty| ty.is_null() || kind(ty));
     if all(|ty| ty.is_integer() && *ty != DataType::UInt64) {
@@ -78,7 +78,7 @@ fn bins(call: &Call) -> Result<ArrayRef> {
     )?))
 }
 
-/// The bounds that `of` gives between the two values of each row.
+/// The bounds that `of` computes between the two values of each row.
 fn each<T: ArrowPrimitiveType>(
     call: &Call,
     low: &ArrayRef,
@@ -113,7 +113,7 @@ fn each<T: ArrowPrimitiveType>(
     Ok(ListArray::try_new(field, offsets, Arc::new(values), Some(NullBuffer::from(there)))?)
 }
 
-/// A number of bins that a call may ask for.
+/// Checks the number of bins of a call.
 fn number_of_bins(count: i64) -> Result<usize> {
     match count {
         ..=0 => exec_err!("Invalid input for bin function - there must be > 0 bins"),
@@ -122,7 +122,7 @@ fn number_of_bins(count: i64) -> Result<usize> {
     }
 }
 
-/// Bounds as values of a type: whole ones are the nearest, days those that moments are on.
+/// Bounds as values of a type: integers are rounded to the nearest, timestamps truncated to dates.
 fn values_of_type(values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match values.data_type() {
         from if is_float(from) && is_whole(to) => {

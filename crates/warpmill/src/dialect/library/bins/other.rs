@@ -1,4 +1,4 @@
-//! The bin of a histogram that has what is in no other.
+//! The histogram bin for values outside of all others.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::dialect::library::own::{Call, Typed};
 use crate::dialect::library::parts::DAY;
 use crate::dialect::lists::keys;
 
-/// The value that stands for that bin: the greatest of the type, an infinite one, an empty text or list, or a struct of NULLs; `None` of
-/// types of which histograms leave the bin out.
+/// The value that represents that bin: the greatest of the type, infinity, an empty text or list, or a struct of NULLs; `None` for types whose
+/// histograms omit the bin.
 pub(in crate::dialect) fn other_bin(ty: &DataType) -> Option<ScalarValue> {
     Some(match ty {
         DataType::Int8 => i8::MAX.into(),
@@ -66,7 +66,7 @@ pub(super) fn types(types: &[DataType]) -> Option<Typed> {
     (types.len() == 1).then(|| (types.to_vec(), DataType::Boolean))
 }
 
-/// `is_histogram_other_bin(x)`: whether values stand for that bin.
+/// `is_histogram_other_bin(x)`: whether values represent that bin.
 pub(super) fn is_other_bin(call: &Call) -> Result<ArrayRef> {
     let values = &call.args[0];
     let is_it: Box<dyn Fn(usize) -> bool + '_> = match values.data_type() {

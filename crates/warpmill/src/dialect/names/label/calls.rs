@@ -1,4 +1,4 @@
-//! Calls of functions, also over windows.
+//! Labels of function calls, including windows.
 
 use datafusion::sql::sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
@@ -38,7 +38,7 @@ impl Writer<'_> {
         text
     }
 
-    /// The name of a function, in lower case but for those that are words of the grammar.
+    /// The name of a function, in lower case except for words of the grammar.
     fn name(self, function: &Function) -> String {
         let is_value = matches!(function.args, FunctionArguments::None);
         let plain = |part: &ObjectNamePart| part.as_ident().map_or_else(|| part.to_string(), |name| name.value.clone());
@@ -52,7 +52,7 @@ impl Writer<'_> {
             ("columns", _) => "COLUMNS".to_string(),
             ("percentile_cont", _) if is_quantile(function) => "quantile_cont".to_string(),
             ("percentile_disc", _) if is_quantile(function) => "quantile_disc".to_string(),
-            // Windows' names are written as they are.
+            // Window functions' names are written as in the text.
             (name, in_window) if is_value || in_window => name.to_string(),
             (name, _) => optionally_quoted(name),
         };
@@ -92,7 +92,7 @@ impl Writer<'_> {
         format!("{name}({distinct}{args}{sorting}{nulls})")
     }
 
-    /// The ORDER BY within the parentheses of a call, with a space before it.
+    /// The ORDER BY within the parentheses of a call, preceded by a space.
     fn sorting(self, list: &FunctionArgumentList) -> String {
         let keys = list.clauses.iter().find_map(|clause| match clause {
             FunctionArgumentClause::OrderBy(keys) => Some(self.sort_keys(keys)),

@@ -23,7 +23,7 @@ pub(crate) fn label(expr: &Expr, sql: &str) -> String {
     }
 }
 
-/// Writes expressions of a statement.
+/// Writes labels of a statement's expressions.
 #[derive(Clone, Copy)]
 struct Writer<'t> {
     /// The statement's text, which says how its types are spelled.
@@ -156,13 +156,13 @@ impl Writer<'_> {
             NotEq => format!("({left} != {right})"),
             PGRegexMatch => format!("regexp_matches({left}, {right})"),
             PGRegexNotMatch => format!("(NOT regexp_matches({left}, {right}))"),
-            // Both are spelled `^` for the parser.
+            // The parser reads both as `^`.
             BitwiseXor if self.sql.contains("**") => format!("({left} ** {right})"),
             op => format!("({left} {op} {right})"),
         }
     }
 
-    /// Adds the operands of a chain of AND or OR.
+    /// Collects the operands of a chain of AND or OR.
     fn operands(self, expr: &Expr, op: &BinaryOperator, operands: &mut Vec<String>) {
         let mut expr = expr;
         while let Expr::Nested(inner) = expr {
@@ -199,7 +199,7 @@ fn negation(negated: bool, text: String) -> String {
     if negated { format!("(NOT {text})") } else { text }
 }
 
-/// The parameters of a lambda, in brackets; `None`: an expression.
+/// The parameters of a lambda in parentheses; `None` for an expression.
 fn parameters(expr: &Expr) -> Option<Vec<&Ident>> {
     let several = match expr {
         Expr::Nested(one) => std::slice::from_ref(&**one),
@@ -218,7 +218,7 @@ fn path(parts: &[Ident]) -> String {
     parts.iter().map(|part| optionally_quoted(&part.value)).collect::<Vec<_>>().join(".")
 }
 
-/// The name of an object, with points between its parts.
+/// The name of an object, with its parts separated by points.
 fn object(name: &ObjectName) -> String {
     let parts: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).cloned().collect();
     path(&parts)
@@ -235,7 +235,7 @@ fn constant(value: &ValueWithSpan) -> String {
     }
 }
 
-/// Whether an expression is a number, with signs before it or in brackets.
+/// Whether an expression is a number, possibly with signs or in parentheses.
 fn is_number(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => is_number(inner),

@@ -10,7 +10,7 @@ use super::{Writer, elements, negation, object};
 use crate::dialect::types::optionally_quoted;
 
 impl Writer<'_> {
-    /// EXISTS, IN, ANY, ALL, and queries that are values.
+    /// Labels of EXISTS, IN, ANY, ALL, and scalar queries.
     pub(super) fn subquery(self, expr: &Expr) -> String {
         match expr {
             Expr::Exists { subquery, negated } => negation(*negated, format!("EXISTS({})", self.query(subquery))),
@@ -30,7 +30,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The query that ANY and ALL compare with, or the elements of a list as one.
+    /// The query of ANY and ALL, or the elements of a list as one.
     fn rows(self, right: &Expr) -> String {
         match right {
             Expr::Nested(inner) => self.rows(inner),
@@ -83,7 +83,7 @@ impl Writer<'_> {
                 };
                 let mut operands = vec![self.body(right)];
                 let mut first = &**left;
-                // Unions of one kind are one.
+                // Unions of one kind are combined.
                 while let SetExpr::SetOperation { op: SetOperator::Union, set_quantifier: inner, left, right } = first
                     && (op, inner) == (&SetOperator::Union, set_quantifier)
                 {

@@ -1,4 +1,4 @@
-//! Expressions of their own syntax that are calls of functions to DuckDB.
+//! Labels of expressions with special syntax that are function calls in DuckDB.
 
 use datafusion::sql::sqlparser::ast::{DateTimeField, Expr, Interval, TrimWhereField, ValueWithSpan};
 
@@ -110,7 +110,7 @@ struct Pattern<'e> {
     escape: Option<&'e ValueWithSpan>,
 }
 
-/// The part that EXTRACT takes: the words of DuckDB's grammar under one name, others as they are.
+/// The part of EXTRACT: words of DuckDB's grammar under one name, others as in the text.
 fn part(field: &DateTimeField) -> String {
     let written = match field {
         DateTimeField::Custom(name) if name.quote_style.is_some() => return name.value.clone(),

@@ -1,4 +1,4 @@
-//! Types as DuckDB writes them: those of its grammar under one name, all others as they are spelled.
+//! Labels of types in DuckDB's notation: those of its grammar under one name, all others as in the text.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, EnumMember, ExactNumberInfo, ObjectNamePart, StructField, TimezoneInfo,
@@ -82,7 +82,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A word as the statement spells it where it is a type: after `AS` or `::`, or before a string.
+    /// The spelling in the statement of a word that is a type: after `AS` or `::`, or before a string.
     fn spelled(self, word: &str) -> String {
         let mut first = None;
         let mut before: [&str; 2] = ["", ""];
