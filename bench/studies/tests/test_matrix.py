@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from extension import packages
 
+from suites import job
 from warpmill import _warpmill
 from warpmill_bench import suites
 from warpmill_bench.maxbench.observations import observe
@@ -214,15 +215,20 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
     "name",
     [
         "job26",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("clickbench", "h2o", "taxi", "qj", "ssb", "tpcds")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("clickbench", "h2o", "taxi", "qj", "ssb", "tpcds", "job")
+        ),
     ],
 )
 @pytest.mark.long
 def test_all_queries_of_a_suite_have_duckdbs_rows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "tpcds":
         monkeypatch.setenv(tpcds.VARIABLE, str(packages()))
+    if name == "job":
+        job.texts()
     suite = suites.suite(name)
-    size = {"job26": 1500, "h2o": 5000, "clickbench": 20_000, "tpcds": 0.02}.get(name, 0.005)
+    size = {"job26": 1500, "job": 1500, "h2o": 5000, "clickbench": 20_000, "tpcds": 0.02}.get(name, 0.005)
     asked = ["matrix", "--suites", name, "--sizes", size, "--device", "cpu", "--peers", "duckdb", "--sources", "tables"]
     more = ["--states", "repeated", "--runs", 1, "--threads", 2, "--out", tmp_path, "--data", tmp_path / "data"]
     done = command(*asked, *more, "--discard")

@@ -17,6 +17,8 @@ from warpmill.cli.doctor import cores
 from warpmill.cli.options import pair
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from warpmill_bench.maxbench.cells import Cell
     from warpmill_bench.maxbench.session import Report
 
@@ -163,17 +165,18 @@ def _names(
 
 def _absent(names: tuple[str, ...], named: bool) -> dict[str, str]:
     """The suites whose tables and queries cannot be had here, with the reason; `named`: that is an error."""
-    from warpmill_bench.suites import TpcdsUnavailableError, tpcds
+    from warpmill_bench.suites import JobUnavailableError, TpcdsUnavailableError, job, tpcds
 
-    if "tpcds" not in names:
-        return {}
-    try:
-        tpcds.packages()
-    except TpcdsUnavailableError as error:
-        if named:
-            raise
-        return {"tpcds": str(error)}
-    return {}
+    needed: dict[str, Callable[[], object]] = {"job": job.texts, "tpcds": tpcds.packages}
+    absent = {}
+    for name in (name for name in names if name in needed):
+        try:
+            needed[name]()
+        except (JobUnavailableError, TpcdsUnavailableError) as error:
+            if named:
+                raise
+            absent[name] = str(error)
+    return absent
 
 
 def _sizes(text: str | None) -> tuple[float, ...] | None:

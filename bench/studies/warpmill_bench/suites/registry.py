@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from warpmill.bench import literals
 from warpmill.bench.queries import Query, texts
 from warpmill_bench import golap, qj
-from warpmill_bench.suites import tpcds
+from warpmill_bench.suites import job, tpcds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,12 +194,18 @@ SUITES = (
         quick=(1500, 3000, 6000),
         sizes=(30_000, 100_000, 300_000),
         data="job26",
-        tables=(
-            *("aka_name", "aka_title", "cast_info", "char_name", "comp_cast_type", "company_name", "company_type"),
-            *("complete_cast", "info_type", "keyword", "kind_type", "link_type", "movie_companies", "movie_info"),
-            *("movie_info_idx", "movie_keyword", "movie_link", "name", "person_info", "role_type", "title"),
-        ),
+        tables=job.TABLES,
         few=("1a", "2a"),
+    ),
+    Suite(
+        "job",
+        "Join Order Benchmark (113 queries of a folder), on generated IMDB-like tables",
+        "movies",
+        quick=(1500, 3000, 6000),
+        sizes=(30_000, 100_000, 300_000),
+        data="job26",
+        tables=job.TABLES,
+        few=("1a", "2a", "13d", "29c"),
     ),
     Suite(
         "tpcds",
@@ -233,7 +239,8 @@ def queries(name: str, size: float, wanted: tuple[str, ...] | None = None, new_s
     """The queries of a suite at a size, each with up to so many texts with other literals.
 
     A query without literals has fewer of these, or none. A `ValueError` names a wanted query that the suite has not.
-    Raises `TpcdsUnavailableError` where the texts of TPC-DS are not there.
+    Raises `TpcdsUnavailableError` and `JobUnavailableError` where the texts of TPC-DS and of the Join Order Benchmark
+    are not there.
     """
     known = _texts(name, size)
     if unknown := [query for query in wanted or () if query not in known]:
@@ -254,6 +261,8 @@ def _texts(name: str, size: float) -> dict[str, str]:
         return {str(joins): qj.query(joins, QJ_SELECTIVITY) for joins in range(len(qj.DIMENSIONS) + 1)}
     if name == "tpcds":
         return tpcds.texts()
+    if name == "job":
+        return job.texts()
     suite(name)
     paths = sorted((QUERIES / _FOLDERS[name]).glob("q*.sql"))
     return {path.stem[2:] if path.stem[1] == "0" else path.stem[1:]: _text(path) for path in paths}
@@ -274,6 +283,8 @@ def _others(name: str, query: str, sql: str) -> Iterator[str]:
             yield sql.replace(f"> {found[1]}", f"> {float(found[1]) + more / 100:.2f}") if found else sql
     elif name == "tpcds":
         yield from tpcds.others(sql)
+    elif name in ("job", "job26"):
+        yield from job.others(sql)
     elif name == "clickbench" and (limit := re.search(r"\bLIMIT (\d+)", sql)):
         # A LIMIT of one row more or fewer: the earlier rows of the sorted result are the same.
         for more in range(1, 1000):
