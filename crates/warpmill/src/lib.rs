@@ -59,7 +59,7 @@ pub use remote::{RemoteError, RemoteReason};
 pub use session::duckdb_settings::our_name as our_setting;
 pub use session::{
     CancelHandle, Description, ExplainFormat, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream,
-    RowStream, Session, SessionBuilder,
+    RowStream, Session, SessionBuilder, column_default, duckdb_type,
 };
 pub use settings::{FallbackMode, ProgressMode, WarpmillOptions, WorkerOptions};
 pub use warpmill_engine::{DeviceChoice, Ordinals};

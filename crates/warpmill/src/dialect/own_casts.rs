@@ -61,14 +61,14 @@ fn any(ty: &DataType, holds: &dyn Fn(&DataType) -> bool) -> bool {
     }
 }
 
-/// `batch` with texts converted to the ENUMs of `schema`; columns are matched by position.
+/// `batch` with texts converted to the ENUMs and UUIDs of `schema`; columns are matched by position.
 ///
 /// # Errors
-/// A text that is not a member.
+/// A text that is not a member, or not a UUID.
 pub(crate) fn as_members(batch: &RecordBatch, schema: &Schema) -> Result<RecordBatch> {
     let (mut fields, mut columns) = (vec![], vec![]);
     for (at, (field, column)) in batch.schema_ref().fields().iter().zip(batch.columns()).enumerate() {
-        let to = schema.fields().get(at).map(|field| field.data_type()).filter(|ty| has_enums(ty));
+        let to = schema.fields().get(at).map(|field| field.data_type()).filter(|ty| is_within(ty));
         let column = to.map_or_else(|| Ok(Arc::clone(column)), |to| cast(column, to, false))?;
         fields.push(field.as_ref().clone().with_data_type(column.data_type().clone()));
         columns.push(column);

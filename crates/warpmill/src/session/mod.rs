@@ -29,6 +29,7 @@ mod returning;
 mod running;
 mod sequences;
 mod statements;
+mod stored;
 mod suggestions;
 mod tables;
 mod transactions;
@@ -55,6 +56,7 @@ pub use explain::ExplainFormat;
 pub use logical::Description;
 pub use plan::{PlannedStatement, RowStream};
 pub use running::CancelHandle;
+pub use stored::{column_default, duckdb_type};
 pub use tables::{Progress, ProgressFn};
 
 use crate::bounded::SessionPool;
