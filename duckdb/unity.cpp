@@ -1,4 +1,7 @@
 // The shim as one translation unit: DuckDB's headers are most of what the compiler reads.
+#include "src/attached.cpp"
+#include "src/attached_append.cpp"
+#include "src/attached_scan.cpp"
 #include "src/encode.cpp"
 #include "src/expressions.cpp"
 #include "src/functions.cpp"

@@ -115,6 +115,22 @@ inline Windowed CallOf(const BoundWindowExpression &expr) {
 	}
 	return call;
 }
+// Calls `take` with the comparisons of two values that are as a whole what a condition says.
+template <class F>
+inline void ForComparisons(const Expression &expr, F take) {
+	if (expr.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION || !BoundComparisonExpression::IsComparison(expr)) {
+		return;
+	}
+	auto &function = expr.Cast<BoundFunctionExpression>();
+	if (expr.GetExpressionType() != ExpressionType::COMPARE_BETWEEN) {
+		take(expr.GetExpressionType(), BoundComparisonExpression::Left(function),
+		     BoundComparisonExpression::Right(function));
+		return;
+	}
+	auto &input = BoundBetweenExpression::Input(function);
+	take(BoundBetweenExpression::LowerComparisonType(function), input, BoundBetweenExpression::LowerBound(function));
+	take(BoundBetweenExpression::UpperComparisonType(function), input, BoundBetweenExpression::UpperBound(function));
+}
 inline bool IsTableScan(const LogicalGet &get) {
 	return Text(get.function.GetName()) == "seq_scan";
 }
@@ -213,6 +229,19 @@ inline Windowed CallOf(const BoundWindowExpression &expr) {
 		}
 	}
 	return call;
+}
+template <class F>
+inline void ForComparisons(const Expression &expr, F take) {
+	if (expr.GetExpressionClass() == ExpressionClass::BOUND_COMPARISON) {
+		auto &compare = expr.Cast<BoundComparisonExpression>();
+		take(expr.GetExpressionType(), *compare.left, *compare.right);
+	} else if (expr.GetExpressionClass() == ExpressionClass::BOUND_BETWEEN) {
+		auto &between = expr.Cast<BoundBetweenExpression>();
+		take(between.lower_inclusive ? ExpressionType::COMPARE_GREATERTHANOREQUALTO : ExpressionType::COMPARE_GREATERTHAN,
+		     *between.input, *between.lower);
+		take(between.upper_inclusive ? ExpressionType::COMPARE_LESSTHANOREQUALTO : ExpressionType::COMPARE_LESSTHAN,
+		     *between.input, *between.upper);
+	}
 }
 inline bool IsTableScan(const LogicalGet &get) {
 	return get.function.name == "seq_scan";

@@ -12,6 +12,9 @@ bool IsReadable(const LogicalGet &get) {
 		auto table = get.GetTable();
 		return table && table->IsDuckTable();
 	}
+	if (GetFunctionName(get) == OWN_SCAN) {
+		return true;
+	}
 	// Functions whose input can be bound and read twice. An Arrow stream may have no rows left the second time, and does not always say so.
 	static const char *const FUNCTIONS[] = {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json",
 	                                        "read_json_auto", "read_ndjson", "read_ndjson_auto", "pandas_scan"};
@@ -30,7 +33,8 @@ string Encoder::Encode(LogicalOperator &root, const vector<LogicalType> &types) 
 	json.Key("inputs").Open('[');
 	for (auto &input : inputs) {
 		json.Open('{').Key("name").String(input.table ? Text(input.table->name) : GetFunctionName(*input.get));
-		json.Key("stored").Bool(input.table != nullptr).Key("columns").Open('[');
+		json.Key("stored").Bool(input.table != nullptr).Key("own").Bool(input.own != nullptr);
+		json.Key("columns").Open('[');
 		for (auto column : input.columns) {
 			json.Open('[').Number(column).String(Text(input.get->names[column]));
 			ColumnType(input.get->returned_types[column]);
@@ -192,9 +196,12 @@ void Encoder::Get(LogicalGet &get) {
 	    get.extra_info.sample_options || get.ordinality_idx.IsValid() || IsOfAnotherTime(get)) {
 		throw Refused {"a scan that does more than read columns"};
 	}
-	auto entry = std::find_if(inputs.begin(), inputs.end(), [&](const Input &input) { return table && input.table == table; });
+	auto own = GetFunctionName(get) == OWN_SCAN ? OwnTableOf(*get.bind_data) : nullptr;
+	auto entry = std::find_if(inputs.begin(), inputs.end(), [&](const Input &input) {
+		return (table && input.table == table) || (own && input.own == own);
+	});
 	if (entry == inputs.end()) {
-		inputs.push_back(Input {table, &get, {}});
+		inputs.push_back(Input {table, own, &get, {}});
 		entry = inputs.end() - 1;
 	}
 	Node("get").Key("table").Number(Index(get.table_index)).Key("input").Number(entry - inputs.begin());

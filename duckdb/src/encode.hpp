@@ -5,7 +5,7 @@
 // contents of tables. Column references are (table index, column) pairs, as the binder made them.
 #pragma once
 
-#include "compat.hpp"
+#include "attached.hpp"
 #include "json.hpp"
 
 namespace warpmill {
@@ -15,13 +15,15 @@ struct Refused {
 	string reason;
 };
 
-// Whether a scan's rows can come in: those of DuckDB's tables, files and pandas' frames.
+// Whether a scan's rows can come in: those of DuckDB's tables, of Warpmill's own, of files and of pandas' frames.
 bool IsReadable(const LogicalGet &get);
 
 // Rows that the plan reads; several scans of one table are one input.
 struct Input {
-	// Null for what is not a table: nothing is known of its versions.
+	// Null for what is not a table of DuckDB's: nothing is known of its versions.
 	TableCatalogEntry *table;
+	// A table of Warpmill's own, of this version; null for all others.
+	shared_ptr<OwnTable> own;
 	LogicalGet *get;
 	// Positions in the table of the columns that the plan may read; the engine refers to them by their index here.
 	vector<idx_t> columns;

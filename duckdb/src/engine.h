@@ -52,6 +52,50 @@ struct wm_door_request {
 	bool ieee;
 };
 
+// Warpmill's own databases (crates/warpmill-duckdb/src/attached). One ATTACH; shared between threads.
+struct wm_database;
+// One transaction of DuckDB's; shared between threads, but for its end. Nothing that is made of it outlives it, tables excepted.
+struct wm_transaction;
+// One version of a table. Immutable, shared between threads.
+struct wm_table;
+// A scan of a table; shared between threads.
+struct wm_scan;
+// Rows that are written to a table; shared between threads.
+struct wm_append;
+struct wm_texts;
+// Of Arrow's C data interface, as DuckDB declares them.
+struct ArrowSchema;
+struct ArrowArray;
+
+// An error, written by functions that give null, false or -1. The text is freed by text_free.
+// Kinds: 1 invalid input, 2 catalog, 3 constraint, 4 files, 5 memory, 6 interrupted, 7 another writer, 8 not implemented, 9 internal.
+struct wm_failure {
+	int32_t kind;
+	char *text;
+};
+
+// A column of a table: its name, DuckDB's name of its type, the SQL of its default (null: none).
+struct wm_column_info {
+	const char *name;
+	const char *type;
+	const char *default_sql;
+	bool nullable;
+};
+
+// A condition that all rows fulfil which the host needs.
+// Comparisons of the column with the value: 0 =, 1 <, 2 <=, 3 >, 4 >=; 5 IS NULL, 6 IS NOT NULL.
+// Kinds of values: 0 none, 1 whole numbers, as they are stored, in 128 bits, 2 floating-point numbers, 3 texts.
+struct wm_bound {
+	uint32_t column;
+	uint32_t comparison;
+	uint32_t kind;
+	int64_t high;
+	uint64_t low;
+	double number;
+	const char *text;
+	size_t length;
+};
+
 // Gives true when the host wants the query to stop.
 typedef bool (*wm_interrupted)(void *context);
 
@@ -115,6 +159,45 @@ struct wm_engine {
 	bool (*answer_column)(const wm_answer *answer, uint64_t column, wm_column *place); // decimals: 128 bits
 	const char *(*answer_profile)(const wm_answer *answer);
 	void (*answer_free)(wm_answer *answer);
+
+	// Warpmill's own databases.
+	wm_database *(*database_open)(const char *path, bool read_only, wm_failure *failure);
+	void (*database_free)(wm_database *database); // transactions and tables keep what they need of it
+	wm_transaction *(*transaction_begin)(const wm_database *database, wm_failure *failure);
+	// Both end it; it is freed.
+	bool (*transaction_commit)(wm_transaction *transaction, wm_failure *failure);
+	void (*transaction_rollback)(wm_transaction *transaction);
+	wm_texts *(*transaction_schemas)(const wm_transaction *transaction, wm_failure *failure);
+	wm_texts *(*transaction_tables)(const wm_transaction *transaction, const char *schema, wm_failure *failure);
+	// Runs a statement without rows. `outside`: one that no transaction takes back, in one that has done nothing else.
+	bool (*transaction_execute)(const wm_transaction *transaction, const char *sql, bool outside, wm_failure *failure);
+	size_t (*texts_count)(const wm_texts *texts);
+	const char *(*texts_get)(const wm_texts *texts, size_t index);
+	void (*texts_free)(wm_texts *texts);
+	// Null without a failure, whose kind stays as it is: there is no such table.
+	wm_table *(*table_open)(const wm_transaction *transaction, const char *schema, const char *name, wm_failure *failure);
+	size_t (*table_columns)(const wm_table *table);
+	void (*table_column)(const wm_table *table, size_t index, wm_column_info *place);
+	uint64_t (*table_rows)(const wm_table *table);
+	void (*table_free)(wm_table *table);
+	// Columns by their positions. Row segments that have no row within the bounds are left out.
+	wm_scan *(*scan_new)(const wm_table *table, const uint32_t *columns, size_t count, const wm_bound *bounds,
+	                     size_t bound_count, wm_failure *failure);
+	bool (*scan_schema)(const wm_scan *scan, ArrowSchema *schema, wm_failure *failure);
+	// The number of row segments, and of those that have been read.
+	uint64_t (*scan_segments)(const wm_scan *scan, uint64_t *finished);
+	// The next row segment, which is the caller's, its place, and the number of its first row in the table. 1: there is one, 0: there is
+	// none, -1: failed.
+	int32_t (*scan_next)(const wm_scan *scan, ArrowArray *rows, uint64_t *place, uint64_t *first, wm_failure *failure);
+	void (*scan_free)(wm_scan *scan);
+	// Appends to the table that SQL calls `name`. Columns are matched by position.
+	wm_append *(*append_new)(const wm_transaction *transaction, const char *name, const ArrowSchema *schema,
+	                         wm_failure *failure);
+	bool (*append_push)(const wm_append *append, ArrowArray *rows, wm_failure *failure); // the rows are handed over
+	bool (*append_finish)(const wm_append *append, uint64_t *rows, wm_failure *failure);
+	void (*append_free)(wm_append *append); // without append_finish nothing is written
+	// An input of an execution that is read where it is: nothing of it is missing.
+	wm_input *(*input_of_table)(const wm_plan *plan, size_t input, const wm_table *table);
 };
 
 // The only symbol that is looked up by name.

@@ -89,7 +89,8 @@ static unique_ptr<FunctionData> BindStats(ClientContext &context, TableFunctionB
 	                                        row("queries_left_to_duckdb", database->Queries(Ending::LEFT)),
 	                                        row("queries_failed_at_run_time", database->Queries(Ending::FAILED)),
 	                                        row("inputs_scanned", database->inputs_scanned),
-	                                        row("inputs_from_cache", database->inputs_from_cache)});
+	                                        row("inputs_from_cache", database->inputs_from_cache),
+	                                        row("inputs_own", database->inputs_own)});
 }
 
 // warpmill_status(): what became of the queries over tables of this database since it was opened, and why.

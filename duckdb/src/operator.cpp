@@ -36,6 +36,9 @@ public:
 	    : engine(query.database->engine),
 	      input(engine.input_new(query.plan, index, key.empty() ? nullptr : key.c_str())) {
 	}
+	InputState(const Query &query, idx_t index, const OwnTable &own)
+	    : engine(query.database->engine), input(engine.input_of_table(query.plan, index, own.Get())) {
+	}
 	~InputState() override {
 		engine.input_free(input);
 	}
@@ -120,10 +123,11 @@ class PhysicalInput : public PhysicalOperator {
 public:
 	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
 
-	PhysicalInput(PhysicalPlan &plan, shared_ptr<Query> query, idx_t index, TableCatalogEntry *table,
-	              PhysicalOperator &scan, PartialScan partial)
+	PhysicalInput(PhysicalPlan &plan, shared_ptr<Query> query, idx_t index, Scanned scanned, PhysicalOperator &scan,
+	              PartialScan partial)
 	    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, {LogicalType::BIGINT}, scan.estimated_cardinality),
-	      query(std::move(query)), index(index), table(table), partial(std::move(partial)),
+	      query(std::move(query)), index(index), table(scanned.table), own(std::move(scanned.own)),
+	      partial(std::move(partial)),
 	      in_order(table && scan.type == PhysicalOperatorType::TABLE_SCAN &&
 	               scan.SupportsPartitioning(OperatorPartitionInfo::BatchIndex())) {
 		children.push_back(scan);
@@ -169,6 +173,11 @@ public:
 	// Finds out what the engine has not got yet. Gives the scan of it; null: it has all.
 	PhysicalOperator *Start(ClientContext &context) {
 		sink_state.reset();
+		if (own) {
+			sink_state = make_uniq<InputState>(*query, index, *own);
+			query->database->inputs_own++;
+			return nullptr;
+		}
 		auto key = table ? query->database->VersionKey(context, *table) : string();
 		auto state = make_uniq<InputState>(*query, index, key);
 		auto missing = state->Missing();
@@ -189,8 +198,10 @@ public:
 
 	shared_ptr<Query> query;
 	const idx_t index;
-	// Null for what is not a table.
+	// Null for what is not a table of DuckDB's.
 	TableCatalogEntry *const table;
+	// A table of Warpmill's own: nothing is scanned.
+	const shared_ptr<OwnTable> own;
 
 private:
 	void Push(DataChunk &chunk, InputState &state, InputLocalState &local) const {
@@ -392,9 +403,8 @@ private:
 	string failure;
 };
 
-LogicalWarpmill::LogicalWarpmill(TableIndexType table_index, shared_ptr<Query> query,
-                                 vector<TableCatalogEntry *> tables)
-    : table_index(table_index), query(std::move(query)), tables(std::move(tables)) {
+LogicalWarpmill::LogicalWarpmill(TableIndexType table_index, shared_ptr<Query> query, vector<Scanned> scanned)
+    : table_index(table_index), query(std::move(query)), scanned(std::move(scanned)) {
 }
 
 vector<ColumnBinding> LogicalWarpmill::GetColumnBindings() {
@@ -477,9 +487,9 @@ PhysicalOperator &LogicalWarpmill::CreatePlan(ClientContext &context, PhysicalPl
 PhysicalOperator &LogicalWarpmill::PlanScans(ClientContext &context, PhysicalPlanGenerator &planner) {
 	auto &result = planner.Make<PhysicalWarpmill>(query, estimated_cardinality);
 	for (idx_t i = 0; i < children.size(); i++) {
-		auto partial = ScanMissing(context, planner, *query, i, tables[i], *children[i]);
+		auto partial = ScanMissing(context, planner, *query, i, scanned[i].table, *children[i]);
 		auto &scan = planner.CreatePlan(*children[i]);
-		result.children.push_back(planner.Make<PhysicalInput>(query, i, tables[i], scan, std::move(partial)));
+		result.children.push_back(planner.Make<PhysicalInput>(query, i, scanned[i], scan, std::move(partial)));
 	}
 	return result;
 }

@@ -5,6 +5,7 @@
 #include "duckdb/execution/physical_plan_generator.hpp"
 #include "duckdb/planner/binder.hpp"
 #include "duckdb/planner/operator/logical_extension_operator.hpp"
+#include "attached.hpp"
 #include "state.hpp"
 
 namespace warpmill {
@@ -43,8 +44,16 @@ private:
 	unique_ptr<PhysicalPlan> kept_physical;
 };
 
+// The table that a child of the operator scans.
+struct Scanned {
+	// Null for what is not a table of DuckDB's.
+	TableCatalogEntry *table;
+	// A table of Warpmill's own, which the engine reads where it is; null for all others.
+	shared_ptr<OwnTable> own;
+};
+
 struct LogicalWarpmill : public LogicalExtensionOperator {
-	LogicalWarpmill(TableIndexType table_index, shared_ptr<Query> query, vector<TableCatalogEntry *> tables);
+	LogicalWarpmill(TableIndexType table_index, shared_ptr<Query> query, vector<Scanned> scanned);
 
 	vector<ColumnBinding> GetColumnBindings() override;
 	PhysicalOperator &CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) override;
@@ -59,8 +68,8 @@ struct LogicalWarpmill : public LogicalExtensionOperator {
 
 	TableIndexType table_index;
 	shared_ptr<Query> query;
-	// The table of each child; null for what is not a table.
-	vector<TableCatalogEntry *> tables;
+	// Of each child.
+	vector<Scanned> scanned;
 
 protected:
 	void ResolveTypes() override {

@@ -129,7 +129,7 @@ static unique_ptr<LogicalOperator> Scan(ClientContext &context, Binder &binder, 
                                         const wm_plan *plan, const Input &input, idx_t index) {
 	auto &get = *input.get;
 	auto function = get.function;
-	auto data = input.table ? get.bind_data->Copy() : BindAgain(context, binder, get, function);
+	auto data = input.table || input.own ? get.bind_data->Copy() : BindAgain(context, binder, get, function);
 	auto scan = make_uniq<LogicalGet>(NewTableIndex(binder), std::move(function), std::move(data), get.returned_types,
 	                                  get.names, get.virtual_columns);
 	const uint32_t *columns;
@@ -154,13 +154,13 @@ static void Replace(PlannerExtensionInput &input, const shared_ptr<DatabaseState
                     unique_ptr<LogicalOperator> &slot, const vector<LogicalType> &types, Accepted &accepted) {
 	auto &binder = input.binder;
 	vector<unique_ptr<LogicalOperator>> scans;
-	vector<TableCatalogEntry *> tables;
+	vector<Scanned> scanned;
 	for (idx_t i = 0; i < accepted.inputs.size(); i++) {
 		scans.push_back(Scan(input.context, binder, database->engine, accepted.plan, accepted.inputs[i], i));
-		tables.push_back(accepted.inputs[i].table);
+		scanned.push_back(Scanned {accepted.inputs[i].table, accepted.inputs[i].own});
 	}
 	auto query = make_shared_ptr<Query>(database, binder.shared_from_this(), types);
-	auto root = make_uniq<LogicalWarpmill>(NewTableIndex(binder), query, std::move(tables));
+	auto root = make_uniq<LogicalWarpmill>(NewTableIndex(binder), query, std::move(scanned));
 	root->children = std::move(scans);
 	// From here on nothing fails.
 	query->plan = accepted.plan;

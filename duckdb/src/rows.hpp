@@ -12,4 +12,14 @@ void CopyColumn(const wm_column &column, idx_t from, idx_t count, Vector &target
 
 void SetRows(DataChunk &chunk, idx_t count);
 
+// The values of a flat vector, to be written.
+template <class T>
+inline T *MutableValues(Vector &vector) {
+#if WARPMILL_DUCKDB >= 20000
+	return FlatVector::GetDataMutable<T>(vector);
+#else
+	return FlatVector::GetData<T>(vector);
+#endif
+}
+
 } // namespace warpmill

@@ -4,6 +4,7 @@
 #include "duckdb/main/capi/capi_internal.hpp"
 #include "duckdb/main/connection_manager.hpp"
 #include "duckdb/planner/extension_callback.hpp"
+#include "attached.hpp"
 #include "functions.hpp"
 #include "plan.hpp"
 
@@ -44,6 +45,7 @@ static void Load(DatabaseInstance &db, const wm_engine &engine) {
 		context->registered_state->Insert(ConnectionState::NAME, make_shared_ptr<ConnectionState>(database, true));
 	}
 	RegisterFunctions(db, database);
+	RegisterStorage(config, engine);
 	PlannerExtension extension;
 	extension.post_bind_function = AfterBind;
 	extension.planner_info = make_shared_ptr<PlannerInfo>(database);

@@ -43,6 +43,8 @@ public:
 	const string identity;
 	std::atomic<uint64_t> inputs_scanned {0};
 	std::atomic<uint64_t> inputs_from_cache {0};
+	// Tables of Warpmill's own, read where they are.
+	std::atomic<uint64_t> inputs_own {0};
 
 	void Count(Ending ending, const string &reason);
 	// Queries of an ending.

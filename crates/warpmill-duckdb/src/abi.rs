@@ -5,7 +5,14 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
+use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+
 use crate::Refused;
+use crate::attached::abi as attached;
+use crate::attached::database::Database;
+use crate::attached::scan::Scan;
+use crate::attached::table::OwnTable;
+use crate::attached::transaction::Transaction;
 use crate::cache;
 use crate::door::abi as door;
 use crate::door::rows::SourceView;
@@ -33,6 +40,11 @@ pub struct InputHandle {
 }
 
 impl InputHandle {
+    /// An input, or why there is none.
+    pub(crate) fn of(made: Result<Input, Refused>) -> Self {
+        Self { input: made.map_err(|refused| refused.reason), error: OnceLock::new() }
+    }
+
     /// Notes why rows are refused.
     fn fail(&self, reason: String) {
         if let Ok(input) = &self.input {
@@ -100,6 +112,49 @@ pub struct Engine {
     pub answer_column: unsafe extern "C" fn(*const door::AnswerHandle, u64, *mut ColumnView) -> bool,
     pub answer_profile: unsafe extern "C" fn(*const door::AnswerHandle) -> *const c_char,
     pub answer_free: unsafe extern "C" fn(*mut door::AnswerHandle),
+    pub database_open: unsafe extern "C" fn(*const c_char, bool, *mut attached::Failure) -> *mut Arc<Database>,
+    pub database_free: unsafe extern "C" fn(*mut Arc<Database>),
+    pub transaction_begin: unsafe extern "C" fn(*const Arc<Database>, *mut attached::Failure) -> *mut Transaction,
+    pub transaction_commit: unsafe extern "C" fn(*mut Transaction, *mut attached::Failure) -> bool,
+    pub transaction_rollback: unsafe extern "C" fn(*mut Transaction),
+    pub transaction_schemas: unsafe extern "C" fn(*const Transaction, *mut attached::Failure) -> *mut attached::Texts,
+    pub transaction_tables:
+        unsafe extern "C" fn(*const Transaction, *const c_char, *mut attached::Failure) -> *mut attached::Texts,
+    pub transaction_execute:
+        unsafe extern "C" fn(*const Transaction, *const c_char, bool, *mut attached::Failure) -> bool,
+    pub texts_count: unsafe extern "C" fn(*const attached::Texts) -> usize,
+    pub texts_get: unsafe extern "C" fn(*const attached::Texts, usize) -> *const c_char,
+    pub texts_free: unsafe extern "C" fn(*mut attached::Texts),
+    pub table_open:
+        unsafe extern "C" fn(*const Transaction, *const c_char, *const c_char, *mut attached::Failure) -> *mut OwnTable,
+    pub table_columns: unsafe extern "C" fn(*const OwnTable) -> usize,
+    pub table_column: unsafe extern "C" fn(*const OwnTable, usize, *mut attached::ColumnInfo),
+    pub table_rows: unsafe extern "C" fn(*const OwnTable) -> u64,
+    pub table_free: unsafe extern "C" fn(*mut OwnTable),
+    pub scan_new: unsafe extern "C" fn(
+        *const OwnTable,
+        *const u32,
+        usize,
+        *const attached::BoundView,
+        usize,
+        *mut attached::Failure,
+    ) -> *mut Scan,
+    pub scan_schema: unsafe extern "C" fn(*const Scan, *mut FFI_ArrowSchema, *mut attached::Failure) -> bool,
+    pub scan_segments: unsafe extern "C" fn(*const Scan, *mut u64) -> u64,
+    pub scan_next:
+        unsafe extern "C" fn(*const Scan, *mut FFI_ArrowArray, *mut u64, *mut u64, *mut attached::Failure) -> i32,
+    pub scan_free: unsafe extern "C" fn(*mut Scan),
+    pub append_new: unsafe extern "C" fn(
+        *const Transaction,
+        *const c_char,
+        *const FFI_ArrowSchema,
+        *mut attached::Failure,
+    ) -> *mut attached::AppendHandle,
+    pub append_push:
+        unsafe extern "C" fn(*const attached::AppendHandle, *mut FFI_ArrowArray, *mut attached::Failure) -> bool,
+    pub append_finish: unsafe extern "C" fn(*const attached::AppendHandle, *mut u64, *mut attached::Failure) -> bool,
+    pub append_free: unsafe extern "C" fn(*mut attached::AppendHandle),
+    pub input_of_table: unsafe extern "C" fn(*const PlanHandle, usize, *const OwnTable) -> *mut InputHandle,
 }
 
 static ENGINE: Engine = Engine {
@@ -141,6 +196,32 @@ static ENGINE: Engine = Engine {
     answer_column: door::answer_column,
     answer_profile: door::answer_profile,
     answer_free: door::answer_free,
+    database_open: attached::database_open,
+    database_free: attached::database_free,
+    transaction_begin: attached::transaction_begin,
+    transaction_commit: attached::transaction_commit,
+    transaction_rollback: attached::transaction_rollback,
+    transaction_schemas: attached::transaction_schemas,
+    transaction_tables: attached::transaction_tables,
+    transaction_execute: attached::transaction_execute,
+    texts_count: attached::texts_count,
+    texts_get: attached::texts_get,
+    texts_free: attached::texts_free,
+    table_open: attached::table_open,
+    table_columns: attached::table_columns,
+    table_column: attached::table_column,
+    table_rows: attached::table_rows,
+    table_free: attached::table_free,
+    scan_new: attached::scan_new,
+    scan_schema: attached::scan_schema,
+    scan_segments: attached::scan_segments,
+    scan_next: attached::scan_next,
+    scan_free: attached::scan_free,
+    append_new: attached::append_new,
+    append_push: attached::append_push,
+    append_finish: attached::append_finish,
+    append_free: attached::append_free,
+    input_of_table: attached::input_of_table,
 };
 
 /// The interface: the only symbol that is looked up by name.
@@ -221,7 +302,7 @@ unsafe extern "C" fn plan_free(plan: *mut PlanHandle) {
 /// The plan of a handle, which the shim uses only when it is not refused.
 ///
 /// SAFETY: see `plan_refusal`.
-unsafe fn accepted(plan: *const PlanHandle) -> Arc<Plan> {
+pub(crate) unsafe fn accepted(plan: *const PlanHandle) -> Arc<Plan> {
     // SAFETY: see `plan_refusal`.
     let plan = unsafe { &*plan }.plan.as_ref();
     Arc::clone(plan.expect("only plans that are not refused are run"))
@@ -235,8 +316,7 @@ unsafe extern "C" fn input_new(plan: *const PlanHandle, input: usize, key: *cons
         open_device();
         Ok(Input::new(plan, input, key))
     });
-    let input = made.map_err(|refused| refused.reason);
-    Box::into_raw(Box::new(InputHandle { input, error: Default::default() }))
+    Box::into_raw(Box::new(InputHandle::of(made)))
 }
 
 unsafe extern "C" fn input_missing(input: *const InputHandle, columns: *mut *const u32) -> usize {

@@ -37,6 +37,9 @@ pub struct InputTable {
     /// Whether it is a table of DuckDB's, and not a file or a frame.
     #[serde(default = "yes")]
     pub stored: bool,
+    /// Whether it is a table of Warpmill's own: columns are those of the table, by position.
+    #[serde(default)]
+    pub own: bool,
     /// The columns that may be read: their positions in the table, names and types.
     pub columns: Vec<(u32, String, String)>,
 }

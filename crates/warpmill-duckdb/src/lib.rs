@@ -8,8 +8,11 @@
 //!
 //! A plan is translated into a DataFusion plan with DuckDB's meaning ([`translate`]): what differs is computed differently
 //! or refused. The table of these cases is in docs/duckdb.md.
+//!
+//! Databases of Warpmill's own are attached to DuckDB by [`attached`].
 
 pub mod abi;
+pub mod attached;
 mod depth;
 pub mod door;
 pub mod encoding;

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use warpmill::offload::{self, UnprovenSums, WarpmillExec};
 use warpmill::{Session, WarpmillOptions, WarpmillTable};
-use warpmill_format::Table;
+use warpmill_format::{Table, TableSnapshot};
 
 use crate::encoding::{Statement, VERSION};
 use crate::execute::POLL;
@@ -49,7 +49,8 @@ pub struct Plan {
 
 #[derive(Debug)]
 struct Prepared {
-    tables: Vec<Arc<Table>>,
+    /// The versions of the tables.
+    versions: Vec<Arc<TableSnapshot>>,
     threads: usize,
     plan: Arc<dyn ExecutionPlan>,
 }
@@ -158,8 +159,9 @@ impl Plan {
         threads: usize,
         interrupted: impl Fn() -> bool,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>, Refused> {
+        let versions = tables.iter().map(|table| table.snapshot()).collect::<Result<Vec<_>, _>>()?;
         let same = |prepared: &Prepared| {
-            prepared.threads == threads && prepared.tables.iter().zip(tables).all(|(a, b)| Arc::ptr_eq(a, b))
+            prepared.threads == threads && prepared.versions.iter().zip(&versions).all(|(a, b)| Arc::ptr_eq(a, b))
         };
         if let Some(prepared) = self.prepared.lock().as_ref().filter(|prepared| same(prepared)) {
             return Ok(Some(Arc::clone(&prepared.plan)));
@@ -173,9 +175,14 @@ impl Plan {
             let mut columns = vec![None; input.columns.len()];
             let snapshot = table.snapshot()?;
             for (&column, &position) in needed.columns.iter().zip(&needed.positions) {
-                // A cached table may have more columns than this plan reads.
-                let found = snapshot.schema().index_of(&column_name(position));
-                columns[column as usize] = Some(found.map_err(|error| Refused::new(error.to_string()))?);
+                columns[column as usize] = Some(match input.own {
+                    true => position as usize,
+                    // A cached table may have more columns than this plan reads.
+                    false => {
+                        let found = snapshot.schema().index_of(&column_name(position));
+                        found.map_err(|error| Refused::new(error.to_string()))?
+                    }
+                });
             }
             let provider = WarpmillTable::open(input.name.as_str(), Arc::clone(table))?;
             Ok(Source { provider: Arc::new(provider), columns })
@@ -185,7 +192,8 @@ impl Plan {
         let session = session(threads)?;
         let state = session.context().state();
         let plan = physical(&session, &state, &state.optimize(&logical)?).await?;
-        let prepared = Prepared { tables, threads, plan: Arc::clone(&plan) };
+        let versions = tables.iter().map(|table| table.snapshot()).collect::<Result<Vec<_>, _>>()?;
+        let prepared = Prepared { versions, threads, plan: Arc::clone(&plan) };
         *self.prepared.lock() = Some(prepared);
         Ok(plan)
     }
@@ -231,7 +239,7 @@ fn add_programs(plan: &Arc<dyn ExecutionPlan>, text: &mut String) {
 }
 
 /// Forgets physical plans, which hold the tables that they were made for.
-fn forget_tables() {
+pub(crate) fn forget_tables() {
     for plan in KNOWN.lock().verdicts.values().flatten() {
         *plan.prepared.lock() = None;
     }

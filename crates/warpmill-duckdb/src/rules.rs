@@ -57,7 +57,7 @@ fn is_known(node: &Node, statement: &Statement) -> bool {
             is_known(child, statement)
         }
         Node::Aggregate { groups, aggs, child, .. } if groups.is_empty() => {
-            let Some(input) = scanned(child) else { return false };
+            let Some(input) = scanned(child).filter(|&input| !statement.inputs[input].own) else { return false };
             aggs.iter().all(|call| is_statistic(call, statement.inputs[input].stored))
         }
         _ => false,

@@ -20,6 +20,7 @@ pub(crate) use part::entry;
 pub use part::{Part, VectorView};
 
 use crate::Refused;
+use crate::attached::table::OwnTable;
 use crate::cache;
 use crate::plan::{Needed, Plan};
 
@@ -56,6 +57,8 @@ pub struct Input {
     missing: Vec<u32>,
     /// Makes these; `None`: they cannot be stored, or all is finished.
     encoder: Option<Encoder>,
+    /// A table of Warpmill's own, of which nothing has to come.
+    own: Option<Arc<Table>>,
     error: OnceLock<String>,
     since: Instant,
     /// Known when it is finished.
@@ -77,7 +80,18 @@ impl Input {
         let encoder = Encoder::new(missing.iter().map(|&i| Arc::clone(&fields[i as usize])), types);
         let error = encoder.as_ref().err().map_or_else(OnceLock::new, |refused| refused.to_string().into());
         let (encoder, since, reading) = (encoder.ok(), Instant::now(), Reading::default());
-        Self { plan, index, key, known, missing, encoder, error, since, reading }
+        Self { plan, index, key, known, missing, encoder, own: None, error, since, reading }
+    }
+
+    /// Input `index` of `plan`: a table of Warpmill's own, which is read where it is.
+    ///
+    /// # Errors
+    /// A column that is not what the plan takes it for.
+    pub fn of_table(plan: Arc<Plan>, index: usize, table: &OwnTable) -> Result<Self, Refused> {
+        let own = Some(table.for_plan(&plan.inputs[index])?);
+        let (known, missing, since) = (vec![], vec![], Instant::now());
+        let (error, reading) = (OnceLock::new(), Reading::default());
+        Ok(Self { plan, index, key: None, known, missing, encoder: None, own, error, since, reading })
     }
 
     fn needed(&self) -> &Needed {
@@ -122,6 +136,9 @@ impl Input {
     pub fn finish(&mut self, threads: usize) -> Result<Arc<Table>, Refused> {
         if let Some(error) = self.error() {
             return Err(Refused::new(error));
+        }
+        if let Some(own) = self.own.take() {
+            return Ok(own);
         }
         let encoder = self.encoder.take().ok_or_else(|| Refused::new("rows that have been used already"))?;
         let read = self.since.elapsed();

@@ -1,0 +1,85 @@
+//! Versions of tables, as DuckDB's transactions see them.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use warpmill_format::{Table, TableSnapshot};
+
+use super::Failed;
+use crate::Refused;
+use crate::abi::c_text;
+use crate::plan::Needed;
+use crate::types::Type;
+
+/// One version of a table.
+pub struct OwnTable {
+    /// The table with this version only, whatever is written meanwhile.
+    table: Arc<Table>,
+    snapshot: Arc<TableSnapshot>,
+    columns: Vec<Column>,
+}
+
+/// A column, in DuckDB's words.
+pub struct Column {
+    /// Its name.
+    pub name: CString,
+    /// Its type.
+    pub ty: CString,
+    /// Whether it takes NULLs.
+    pub nullable: bool,
+    /// The SQL of its default.
+    pub default: Option<CString>,
+}
+
+impl OwnTable {
+    /// The newest version of `table`.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn of(table: &Arc<Table>) -> Result<Self, Failed> {
+        let table = table.fork()?;
+        let snapshot = table.snapshot()?;
+        let columns = snapshot.schema().fields().iter().map(|field| Column {
+            name: c_text(field.name()),
+            ty: c_text(&warpmill::duckdb_type(field.data_type())),
+            nullable: field.is_nullable(),
+            default: warpmill::column_default(field).map(c_text),
+        });
+        let columns = columns.collect();
+        Ok(Self { table, snapshot, columns })
+    }
+
+    /// The version.
+    pub fn snapshot(&self) -> &Arc<TableSnapshot> {
+        &self.snapshot
+    }
+
+    /// Its columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The table for a plan that reads the columns `needed` of it.
+    ///
+    /// # Errors
+    /// A column whose type is another one to the engine, or which may have values that are none to it.
+    pub fn for_plan(&self, needed: &Needed) -> Result<Arc<Table>, Refused> {
+        for (&position, &ty) in needed.positions.iter().zip(&needed.types) {
+            let field = self.snapshot.schema().fields().get(position as usize);
+            let field = field.ok_or_else(|| Refused::new(format!("column {position} of a table that has fewer")))?;
+            if *field.data_type() != ty.arrow() {
+                let text = format!("column {:?}, which is stored as {}", field.name(), field.data_type());
+                return Err(Refused::new(text));
+            }
+            self.check_limits(position as usize, ty)?;
+        }
+        Ok(Arc::clone(&self.table))
+    }
+
+    fn check_limits(&self, position: usize, ty: Type) -> Result<(), Refused> {
+        let (Some(limits), stats) = (ty.limits(), self.snapshot.column_stats(position)) else { return Ok(()) };
+        let known = stats.rows == stats.nulls
+            || stats.int_range().is_some_and(|(least, most)| limits.contains(&least) && limits.contains(&most));
+        if known { Ok(()) } else { Err(ty.beyond_limits()) }
+    }
+}

@@ -1,0 +1,85 @@
+//! Attached databases without DuckDB.
+
+use std::sync::Arc;
+
+use arrow::array::{Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use warpmill_format::StatValue;
+use warpmill_format::stats::ColumnStats;
+
+use super::Kind;
+use super::append::Append;
+use super::database::Database;
+use super::scan::{Bound, Comparison, Scan};
+use super::transaction::Transaction;
+
+fn batch(rows: std::ops::Range<i64>) -> RecordBatch {
+    let schema = Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, true)]));
+    RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from_iter_values(rows))]).unwrap()
+}
+
+fn rows(transaction: &Transaction, bounds: &[Bound]) -> usize {
+    let table = transaction.table("main", "t").unwrap().unwrap();
+    let scan = Scan::new(&table, vec![0], bounds).unwrap();
+    std::iter::from_fn(|| scan.next_rows().unwrap()).map(|rows| rows.batch.num_rows()).sum()
+}
+
+#[test]
+fn transactions_are_warpmills() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let database = Arc::new(Database::open(path.to_str().unwrap(), false).unwrap());
+    let begin = || Transaction::begin(&database).unwrap();
+    let one = begin();
+    one.execute("CREATE TABLE t (x BIGINT)").unwrap();
+    let append = Append::new(&one, "\"main\".\"t\"".into(), &batch(0..0).schema()).unwrap();
+    append.push(batch(0..5)).unwrap();
+    assert_eq!(append.finish(), Ok(5));
+    assert_eq!(rows(&one, &[]), 5);
+    assert!(begin().table("main", "t").unwrap().is_none());
+    one.commit().unwrap();
+    let other = begin();
+    assert_eq!((rows(&other, &[]), other.tables("main").unwrap()), (5, vec!["t".to_string()]));
+    let above = Bound { column: 0, comparison: Comparison::Greater(StatValue::Int(4)) };
+    assert_eq!(rows(&other, &[above]), 0);
+    // Dropped before it is finished.
+    let append = Append::new(&other, "\"main\".\"t\"".into(), &batch(0..0).schema()).unwrap();
+    append.push(batch(5..9)).unwrap();
+    drop(append);
+    assert_eq!(rows(&other, &[]), 5);
+    drop(other);
+    assert_eq!(rows(&begin(), &[]), 5);
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    std::fs::write(path("file"), "x").unwrap();
+    for (name, read_only) in [("file", false), ("none", true), ("none/deeper", false)] {
+        assert_eq!(Database::open(&path(name), read_only).unwrap_err().kind, Kind::Io, "{name}");
+    }
+}
+
+#[test]
+fn statistics_leave_out_what_cannot_match() {
+    let int = StatValue::Int;
+    let stats = |nulls| ColumnStats { rows: 10, nulls, min: Some(int(3)), max: Some(int(7)), ..ColumnStats::default() };
+    for (comparison, may_hold) in [
+        (Comparison::Equal(int(2)), false),
+        (Comparison::Equal(int(3)), true),
+        (Comparison::Less(int(3)), false),
+        (Comparison::LessOrEqual(int(3)), true),
+        (Comparison::Greater(int(7)), false),
+        (Comparison::GreaterOrEqual(int(7)), true),
+        (Comparison::Equal(StatValue::Str("a".into())), true),
+        (Comparison::IsNull, false),
+        (Comparison::IsNotNull, true),
+    ] {
+        assert_eq!(comparison.may_hold(&stats(0)), may_hold, "{comparison:?}");
+    }
+    assert!(Comparison::IsNull.may_hold(&stats(1)) && !Comparison::IsNotNull.may_hold(&stats(10)));
+    // Nothing is known of a column with NaN.
+    let unknown = ColumnStats { rows: 10, ..ColumnStats::default() };
+    assert!(Comparison::Less(StatValue::Float(0.0)).may_hold(&unknown));
+}
