@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import warpmill.duckdb
 
 TEXT = (Path(__file__).parents[3] / "docs" / "duckdb.md").read_text()
@@ -22,7 +24,8 @@ def test_python_blocks() -> None:
     assert con.execute("FROM warpmill_last()").fetchall()[0][0]  # type: ignore[attr-defined]
 
 
-def test_sql_blocks() -> None:
+def test_sql_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     con = warpmill.duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT i AS a, i % 10 AS g FROM range(1000) r(i)")
     statements = [text for block in blocks("sql") for text in re.sub(r"--[^\n]*", "", block).split(";") if text.strip()]

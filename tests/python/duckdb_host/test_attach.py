@@ -1,0 +1,555 @@
+"""Warpmill's own tables inside DuckDB: `ATTACH 'db' AS w (TYPE warpmill)`."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+import warpmill
+import warpmill._warpmill as native
+import warpmill.duckdb
+from warpmill.bench.verify import difference
+
+from .clients import TPCH, tpch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Types that both systems have, and values of each in SQL: the least and the greatest, and what is easily mistaken.
+TYPES = {
+    "BOOLEAN": ["true", "false"],
+    "TINYINT": ["-128", "127", "0"],
+    "SMALLINT": ["-32768", "32767"],
+    "INTEGER": ["-2147483648", "2147483647"],
+    "BIGINT": ["-9223372036854775808", "9223372036854775807"],
+    "UTINYINT": ["0", "255"],
+    "USMALLINT": ["0", "65535"],
+    "UINTEGER": ["0", "4294967295"],
+    "UBIGINT": ["0", "18446744073709551615"],
+    "HUGEINT": ["-99999999999999999999999999999999999999", "99999999999999999999999999999999999999", "1"],
+    "FLOAT": ["'nan'", "'inf'", "'-inf'", "3.4028235e38", "1.401298464324817e-45", "0.1"],
+    "DOUBLE": ["'nan'", "'inf'", "'-inf'", "1.7976931348623157e308", "5e-324", "-0.1"],
+    "DECIMAL(4,1)": ["-999.9", "999.9", "0.1"],
+    "DECIMAL(9,4)": ["-99999.9999", "99999.9999"],
+    "DECIMAL(18,0)": ["-999999999999999999", "999999999999999999"],
+    "DECIMAL(38,10)": ["-9999999999999999999999999999.9999999999", "9999999999999999999999999999.9999999999"],
+    "VARCHAR": ["''", "'a'", "'ä€😀'", "repeat('lång ', 3000)", "'twelve bytes'"],
+    "BLOB": ["'\\x00\\xFF'::BLOB", "''::BLOB", "'only text'::BLOB"],
+    "DATE": ["'0001-01-01'", "'9999-12-31'", "'1970-01-01'", "'2024-02-29'"],
+    "TIME": ["'00:00:00'", "'23:59:59.999999'"],
+    "TIMESTAMP": ["'0001-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'"],
+    "TIMESTAMP_S": ["'1969-12-31 23:59:59'", "'9999-12-31 23:59:59'"],
+    "TIMESTAMP_MS": ["'1969-12-31 23:59:59.999'", "'9999-12-31 23:59:59.999'"],
+    "TIMESTAMP_NS": ["'1969-12-31 23:59:59.999999999'", "'2262-04-11 23:47:16.854775806'"],
+    "TIMESTAMPTZ": ["'2024-01-01 12:00:00+00'", "'1969-12-31 23:59:59.999999+00'"],
+    "INTERVAL": ["'13 months 5 days 3.000001 seconds'", "'-1 month'", "'-2 days'", "'0 days'"],
+    "UUID": [
+        "'00000000-0000-0000-0000-000000000000'",
+        "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+        "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",
+    ],
+    "ENUM('sad', 'ok', 'happy')": ["'sad'", "'happy'", "'ok'"],
+    "INTEGER[]": ["[]", "[1, NULL, 3]", "[NULL]", "range(3000)::INTEGER[]"],
+    "VARCHAR[][]": ["[['a', NULL], [], NULL]", "[]"],
+    "INTEGER[2]": ["[1, 2]", "[NULL, 4]"],
+    "STRUCT(a INTEGER, b VARCHAR)": ["{'a': 1, 'b': 'x'}", "{'a': NULL, 'b': NULL}"],
+    "STRUCT(u UUID, e ENUM('p', 'q'))[]": ["[{'u': 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 'e': 'q'}, NULL]", "[]"],
+    "MAP(VARCHAR, HUGEINT)": ["MAP {'a': 1, 'b': NULL}", "MAP {}"],
+}
+
+#: Rows in several row segments.
+MANY = 300_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "db"
+
+
+@pytest.fixture
+def own(folder: Path) -> Iterator[warpmill.Connection]:
+    """Warpmill's own connection."""
+    with warpmill.connect(folder) as connection:
+        yield connection
+
+
+@pytest.fixture
+def con(folder: Path) -> Iterator[Any]:
+    """A connection of DuckDB's with the database attached as `w`."""
+    connection = warpmill.duckdb.connect()
+    connection.execute(f"ATTACH '{folder}' AS w (TYPE warpmill)")
+    yield connection
+    connection.close()
+
+
+def rows(con: Any, sql: str) -> list[Any]:
+    return list(con.execute(sql).fetchall())
+
+
+def assert_equal(con: Any, left: str, right: str) -> None:
+    """Assert that two tables have the same columns, types and rows, by DuckDB's own comparison: NaN equals itself."""
+    described = [rows(con, f"SELECT column_name, column_type FROM (DESCRIBE FROM {table})") for table in (left, right)]
+    assert described[0] == described[1]
+    counts = rows(con, f"SELECT (SELECT count(*) FROM {left}), (SELECT count(*) FROM {right})")
+    assert counts[0][0] == counts[0][1]
+    for one, other in ((left, right), (right, left)):
+        assert rows(con, f"SELECT count(*) FROM (FROM {one} EXCEPT ALL FROM {other})") == [(0,)], (one, other)
+
+
+def values_of(ty: str) -> str:
+    return ", ".join(f"({at}, ({value})::{ty})" for at, value in enumerate([*TYPES[ty], "NULL"]))
+
+
+@pytest.mark.parametrize("ty", TYPES)
+def test_types_are_read(own: warpmill.Connection, con: Any, ty: str) -> None:
+    for connection, name in ((own, "t"), (con, "t")):
+        connection.execute(f"CREATE TABLE {name} (i INTEGER, v {ty})")
+        connection.execute(f"INSERT INTO {name} VALUES {values_of(ty)}")
+    assert_equal(con, "w.t", "t")
+
+
+@pytest.mark.parametrize("ty", TYPES)
+def test_types_are_written(own: warpmill.Connection, con: Any, ty: str) -> None:
+    con.execute(f"CREATE TABLE t (i INTEGER, v {ty})")
+    con.execute(f"INSERT INTO t VALUES {values_of(ty)}")
+    con.execute("CREATE TABLE w.made AS FROM t")
+    con.execute(f"CREATE TABLE w.declared (i INTEGER, v {ty})")
+    con.execute("INSERT INTO w.declared FROM t")
+    for table in ("w.made", "w.declared"):
+        assert_equal(con, table, "t")
+    # Warpmill reads what it would have written itself.
+    own.execute(f"CREATE TABLE same (i INTEGER, v {ty})")
+    own.execute(f"INSERT INTO same VALUES {values_of(ty)}")
+    [[same]] = own.sql(
+        "SELECT count(*) FROM (SELECT i, v::VARCHAR AS v FROM made EXCEPT SELECT i, v::VARCHAR FROM same)"
+    ).fetchall()
+    assert same == 0
+    assert own.sql("SELECT count(*) FROM made WHERE v IS NULL").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("value", "ty", "error"),
+    [
+        ("'infinity'", "DATE", "infinite"),
+        ("'-infinity'", "TIMESTAMP", "infinite"),
+        ("['infinity'::TIMESTAMPTZ]", "TIMESTAMPTZ[]", "infinite"),
+        ("170141183460469231731687303715884105727", "HUGEINT", "170141183460469231731687303715884105727"),
+        ("INTERVAL '2147483647 hours'", "INTERVAL", "nanoseconds"),
+        ("1", "UHUGEINT", "UHUGEINT"),
+        ("'101'", "BIT", "BIT"),
+    ],
+)
+def test_values_and_types_that_warpmill_has_not(con: Any, value: str, ty: str, error: str) -> None:
+    with pytest.raises(duckdb.Error, match=error):
+        con.execute(f"CREATE TABLE w.t AS SELECT ({value})::{ty} AS v")
+    assert rows(con, "SHOW TABLES FROM w") == []
+
+
+def test_an_empty_table(own: warpmill.Connection, con: Any) -> None:
+    own.execute("CREATE TABLE t (a INTEGER, b VARCHAR)")
+    assert rows(con, "FROM w.t") == []
+    assert rows(con, "SELECT count(*), sum(a), max(b) FROM w.t") == [(0, None, None)]
+    con.execute("INSERT INTO w.t SELECT 1, 'a' WHERE false")
+    con.execute("CREATE TABLE w.u AS FROM w.t")
+    assert rows(con, "FROM w.u") == []
+
+
+def test_columns_filters_and_joins(own: warpmill.Connection, con: Any) -> None:
+    own.execute("SET warpmill.segment_rows = 65536")
+    sql = f"""
+        SELECT i AS a, i % 7 AS b, 's' || (i // 100) AS s, (i * 3)::DECIMAL(12,2) AS d,
+            CASE WHEN i < 1000 THEN NULL ELSE i::DOUBLE END AS f, DATE '2020-01-01' + (i // 1000)::INTEGER AS day
+        FROM range({MANY}) r(i)"""
+    own.execute(f"CREATE TABLE t AS {sql}")
+    con.execute("CREATE TABLE t AS FROM w.t")
+    con.execute("CREATE TABLE small AS SELECT i AS b, 'name ' || i AS name FROM range(5) r(i)")
+    for query in (
+        "SELECT * FROM {t}",
+        "SELECT s, a FROM {t} WHERE a BETWEEN 70000 AND 70010",
+        "SELECT count(*) FROM {t} WHERE 200000 < a",
+        "SELECT a FROM {t} WHERE a = 5 OR a = 299999",
+        "SELECT a, s FROM {t} WHERE s = 's2999'",
+        "SELECT a FROM {t} WHERE d >= 899990",
+        "SELECT count(*) FROM {t} WHERE f IS NULL",
+        "SELECT count(*) FROM {t} WHERE f IS NOT NULL AND a < 2000",
+        "SELECT min(a), max(a) FROM {t} WHERE day = '2020-05-01'",
+        "SELECT name, sum(d) FROM {t} JOIN small USING (b) GROUP BY name",
+        "SELECT a FROM {t} SEMI JOIN small USING (b) WHERE a < 20",
+        "SELECT x.a FROM {t} x, {t} y WHERE x.a = y.a + 299990",
+        "SELECT a, row_number() OVER (ORDER BY a DESC) FROM {t} QUALIFY row_number() OVER (ORDER BY a DESC) < 5",
+        "SELECT * FROM {t} ORDER BY a DESC LIMIT 3",
+        "SELECT count(*) FROM {t}",
+    ):
+        for enabled in ("true", "false"):
+            con.execute(f"SET warpmill_enabled = {enabled}")
+            found, expected = (rows(con, query.format(t=table)) for table in ("w.t", "t"))
+            assert sorted(found, key=repr) == sorted(expected, key=repr), (query, enabled)
+    # The order of rows is that in which they were inserted.
+    assert rows(con, "SELECT a FROM w.t") == [(i,) for i in range(MANY)]
+    assert rows(con, "SELECT a, rowid FROM w.t LIMIT 3 OFFSET 250000") == [(i, i) for i in range(250_000, 250_003)]
+
+
+def test_row_segments_are_left_out(own: warpmill.Connection, con: Any) -> None:
+    """Damage of a row segment is not found by a query whose bounds leave it out."""
+    own.execute("SET warpmill.segment_rows = 65536")
+    own.execute(f"CREATE TABLE t AS SELECT i AS a FROM range({MANY}) r(i)")
+    con.execute("SET warpmill_enabled = false")
+    plan = rows(con, "EXPLAIN ANALYZE SELECT count(*) FROM w.t WHERE a < 10")[0][1]
+    assert "65,536" in plan or "65536" in plan
+    plan = rows(con, "EXPLAIN ANALYZE SELECT count(*) FROM w.t WHERE a % 300000 < 10")[0][1]
+    assert f"{MANY:,}" in plan or f"{MANY}" in plan
+
+
+def test_names(own: warpmill.Connection, con: Any) -> None:
+    own.execute('CREATE SCHEMA "Shop"; CREATE TABLE "Shop"."a ""b" ("x y" INTEGER, "select" INTEGER)')
+    own.execute("""INSERT INTO "Shop"."a ""b" VALUES (1, 2)""")
+    own.execute("CREATE VIEW v AS SELECT 1 AS one; CREATE TABLE T1 AS SELECT 1::INTEGER AS a")
+    assert rows(con, """SELECT "X Y", "select" FROM w.shop."A ""B" """) == [(1, 2)]
+    assert sorted(rows(con, "SHOW TABLES FROM w")) == [("T1",), ('a "b',)]
+    assert rows(con, "SHOW TABLES FROM w.main") == [("T1",)]
+    listed = (
+        "SELECT schema_name, table_name, estimated_size, column_count FROM duckdb_tables() WHERE database_name = 'w'"
+    )
+    assert sorted(rows(con, listed)) == [("Shop", 'a "b', 1, 2), ("main", "T1", 1, 1)]
+    columns = "SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns"
+    columns += " WHERE table_catalog = 'w'"
+    assert ("main", "T1", "a", "INTEGER") in rows(con, columns)
+    assert [name for (name,) in rows(con, "SELECT schema_name FROM duckdb_schemas() WHERE database_name = 'w'")] == [
+        "main",
+        "Shop",
+    ]
+    con.execute("USE w")
+    assert rows(con, "FROM t1") == [(1,)]
+    con.execute("USE memory")
+    for query, error in (
+        ("FROM w.none", "none"),
+        ("FROM w.none.t", "none"),
+        ("FROM w.v", "v"),
+        ("SELECT b FROM w.t1", '"b"'),
+        ("DROP TABLE w.none", "none"),
+        ("CREATE TABLE w.t1 (a INTEGER)", "(?i)t1.*already exists"),
+        ("CREATE TABLE w.none.t (a INTEGER)", "none"),
+    ):
+        with pytest.raises((duckdb.CatalogException, duckdb.BinderException), match=error):
+            con.execute(query)
+    con.execute("CREATE TABLE IF NOT EXISTS w.t1 (b INTEGER); DROP TABLE IF EXISTS w.none")
+    con.execute("CREATE OR REPLACE TABLE w.t1 AS SELECT 'new' AS b")
+    assert own.sql("FROM t1").fetchall() == [("new",)]
+    con.execute("CREATE SCHEMA w.more; CREATE SCHEMA IF NOT EXISTS w.more; CREATE TABLE w.more.t AS SELECT 3 AS c")
+    assert own.sql("FROM more.t").fetchall() == [(3,)]
+    with pytest.raises(duckdb.Error, match="more"):
+        con.execute("DROP SCHEMA w.more")
+    con.execute("DROP SCHEMA w.more CASCADE")
+    assert "more" not in [
+        name for (name,) in rows(con, "SELECT schema_name FROM duckdb_schemas() WHERE database_name = 'w'")
+    ]
+
+
+def test_constraints_and_defaults(own: warpmill.Connection, con: Any) -> None:
+    con.execute(
+        "CREATE TABLE w.t (id INTEGER PRIMARY KEY, a INTEGER DEFAULT 7 CHECK (a > 0), s VARCHAR NOT NULL DEFAULT 'x')"
+    )
+    con.execute("INSERT INTO w.t (id) VALUES (1)")
+    con.execute("INSERT INTO w.t BY NAME SELECT 2 AS id, 3 AS a")
+    for values, error in (("(1, 1, 'd')", "Duplicate key"), ("(3, -1, 'c')", "CHECK"), ("(4, 1, NULL)", "NOT NULL")):
+        with pytest.raises(duckdb.ConstraintException, match=error):
+            con.execute(f"INSERT INTO w.t VALUES (9, 9, 'fine'), {values}")
+    assert rows(con, "FROM w.t ORDER BY id") == own.sql("FROM t ORDER BY id").fetchall() == [(1, 7, "x"), (2, 3, "x")]
+    own.execute("CREATE SEQUENCE s; CREATE TABLE n (id INTEGER DEFAULT nextval('s'), a INTEGER)")
+    con.execute("INSERT INTO w.n VALUES (5, 6)")
+    with pytest.raises(duckdb.Error, match="nextval"):
+        con.execute("INSERT INTO w.n (a) VALUES (6)")
+    for key in ("REFERENCES t (id)", "REFERENCES f (b), b INTEGER UNIQUE"):
+        with pytest.raises((duckdb.NotImplementedException, duckdb.BinderException), match=r"(?i)foreign key"):
+            con.execute(f"CREATE TABLE w.f (a INTEGER {key})")
+
+
+def test_writes_are_seen_at_once(own: warpmill.Connection, con: Any) -> None:
+    con.execute("CREATE TABLE w.t (a INTEGER)")
+    assert rows(con, "INSERT INTO w.t SELECT i FROM range(10) r(i)") == [(10,)]
+    assert own.sql("SELECT sum(a) FROM t").fetchall() == [(45,)]
+    con.execute("PREPARE q AS SELECT sum(a) FROM w.t")
+    for expected, enabled in ((145, "true"), (245, "false")):
+        con.execute(f"SET warpmill_enabled = {enabled}")
+        own.execute("INSERT INTO t VALUES (100)")
+        assert rows(con, "SELECT sum(a) FROM w.t") == rows(con, "EXECUTE q") == [(expected,)]
+    own.execute("ALTER TABLE t ADD COLUMN b VARCHAR DEFAULT 'n'")
+    assert rows(con, "SELECT DISTINCT b FROM w.t") == [("n",)]
+    own.execute("DROP TABLE t")
+    with pytest.raises(duckdb.CatalogException, match="t"):
+        con.execute("FROM w.t")
+    con.execute("COPY (SELECT 1 AS a, 'x' AS b) TO '/dev/null'")
+    con.execute("CREATE TABLE w.t AS SELECT 1 AS a")
+    con.execute("INSERT INTO w.t SELECT a + 1 FROM w.t; INSERT INTO w.t SELECT a + 2 FROM w.t")
+    assert sorted(own.sql("FROM t").fetchall()) == [(1,), (2,), (3,), (4,)]
+
+
+def test_failing_statements_leave_nothing(own: warpmill.Connection, con: Any, folder: Path) -> None:
+    con.execute("CREATE TABLE w.t AS SELECT 1 AS a")
+    fails = f"SELECT CASE WHEN i = {MANY - 1} THEN error('here') ELSE i END FROM range({MANY}) r(i)"
+    for statement in (
+        f"INSERT INTO w.t {fails}",
+        f"CREATE TABLE w.u AS {fails}",
+        f"CREATE OR REPLACE TABLE w.t AS {fails}",
+    ):
+        with pytest.raises(duckdb.InvalidInputException, match="here"):
+            con.execute(statement)
+    assert rows(con, "FROM w.t") == own.sql("FROM t").fetchall() == [(1,)]
+    assert [name for (name,) in rows(con, "SHOW TABLES FROM w")] == ["t"]
+    con.execute("INSERT INTO w.t VALUES (2)")
+    own.execute("INSERT INTO t VALUES (3)")
+    assert sorted(rows(con, "FROM w.t")) == [(1,), (2,), (3,)]
+    assert not [path.name for path in folder.iterdir() if path.name.startswith(".") and path.is_dir()]
+
+
+def test_cancelled_statements_leave_nothing(own: warpmill.Connection, con: Any) -> None:
+    con.execute("CREATE TABLE w.t AS SELECT 1 AS a")
+    for statement in ("INSERT INTO w.t", "CREATE TABLE w.u AS"):
+        timer = threading.Timer(0.5, con.interrupt)
+        timer.start()
+        with pytest.raises(duckdb.InterruptException):
+            con.execute(f"{statement} SELECT a.i + b.i FROM range(100000) a(i), range(1000000) b(i)")
+        timer.join()
+    assert own.sql("SHOW TABLES").fetchall() == [("t",)]
+    assert rows(con, "FROM w.t") == [(1,)]
+    con.execute("INSERT INTO w.t VALUES (2)")
+    assert own.sql("SELECT count(*) FROM t").fetchall() == [(2,)]
+
+
+def test_transactions(own: warpmill.Connection, con: Any) -> None:
+    con.execute("CREATE TABLE w.t AS SELECT 1 AS a")
+    con.execute("BEGIN")
+    con.execute("INSERT INTO w.t VALUES (2)")
+    con.execute("CREATE TABLE w.u AS SELECT sum(a) AS s FROM w.t")
+    assert rows(con, "SELECT (SELECT sum(a) FROM w.t), s FROM w.u") == [(3, 3)]
+    assert own.sql("SELECT sum(a) FROM t").fetchall() == [(1,)]
+    assert own.sql("SHOW TABLES").fetchall() == [("t",)]
+    with pytest.raises(warpmill.ConflictError):
+        own.execute("INSERT INTO t VALUES (9)")
+    con.execute("COMMIT")
+    assert own.sql("SELECT sum(a) FROM t").fetchall() == own.sql("FROM u").fetchall() == [(3,)]
+    con.execute("BEGIN; INSERT INTO w.t VALUES (3); DROP TABLE w.u; CREATE TABLE w.x (a INTEGER); ROLLBACK")
+    assert own.sql("SELECT sum(a) FROM t").fetchall() == own.sql("FROM u").fetchall() == [(3,)]
+    # A transaction reads a table as it was when it first named it.
+    con.execute("BEGIN")
+    assert rows(con, "SELECT sum(a) FROM w.t") == [(3,)]
+    own.execute("INSERT INTO t VALUES (10)")
+    assert rows(con, "SELECT sum(a) FROM w.t") == [(3,)]
+    with pytest.raises(duckdb.TransactionException, match="changed by another writer"):
+        con.execute("INSERT INTO w.t VALUES (4)")
+    with pytest.raises(duckdb.Error, match="aborted"):
+        con.execute("FROM w.t")
+    con.execute("ROLLBACK")
+    assert rows(con, "SELECT sum(a) FROM w.t") == [(13,)]
+    con.execute("CREATE TABLE d (a INTEGER); BEGIN; INSERT INTO w.t VALUES (4)")
+    with pytest.raises(duckdb.TransactionException, match="single"):
+        con.execute("INSERT INTO d VALUES (1)")
+    con.execute("ROLLBACK; BEGIN")
+    with pytest.raises(duckdb.TransactionException, match="CREATE SCHEMA"):
+        con.execute("CREATE SCHEMA w.s")
+    con.execute("ROLLBACK")
+
+
+def test_two_writers(own: warpmill.Connection, con: Any) -> None:
+    con.execute("CREATE TABLE w.t AS SELECT 1 AS a")
+    own.execute("BEGIN")
+    own.execute("INSERT INTO t VALUES (2)")
+    with pytest.raises(duckdb.TransactionException, match="written by another writer"):
+        con.execute("INSERT INTO w.t VALUES (3)")
+    with pytest.raises(duckdb.TransactionException, match="written by another writer"):
+        con.execute("DROP TABLE w.t")
+    own.execute("COMMIT")
+    con.execute("INSERT INTO w.t VALUES (3)")
+    other = con.cursor()
+    con.execute("BEGIN; INSERT INTO w.t VALUES (4)")
+    assert rows(other, "SELECT count(*) FROM w.t") == [(3,)]
+    with pytest.raises(duckdb.TransactionException, match="written by another writer"):
+        other.execute("INSERT INTO w.t VALUES (5)")
+    con.execute("COMMIT")
+    other.execute("INSERT INTO w.t VALUES (5)")
+    assert own.sql("SELECT sum(a) FROM t").fetchall() == [(15,)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        ("UPDATE w.t SET a = 2", "UPDATE"),
+        ("DELETE FROM w.t", "DELETE"),
+        ("DELETE FROM w.t WHERE a = 1", "DELETE"),
+        ("MERGE INTO w.t USING (SELECT 1 AS a) s ON t.a = s.a WHEN MATCHED THEN DELETE", "MERGE"),
+        ("ALTER TABLE w.t ADD COLUMN b INTEGER", "ALTER"),
+        ("ALTER TABLE w.t RENAME TO u", "ALTER"),
+        ("CREATE INDEX i ON w.t (a)", "CREATE INDEX"),
+        ("CREATE VIEW w.v AS SELECT 1", "CREATE VIEW"),
+        ("CREATE SEQUENCE w.s", "CREATE SEQUENCE"),
+        ("CREATE TYPE w.e AS ENUM ('a')", "CREATE TYPE"),
+        ("CREATE MACRO w.m(x) AS x + 1", "CREATE MACRO"),
+        ("INSERT INTO w.t VALUES (1) RETURNING a", "RETURNING"),
+        ("INSERT INTO w.t VALUES (1) ON CONFLICT DO NOTHING", "ON CONFLICT"),
+    ],
+)
+def test_statements_of_warpmill_only(con: Any, statement: str, what: str) -> None:
+    con.execute("CREATE TABLE w.t AS SELECT 1 AS a")
+    with pytest.raises((duckdb.NotImplementedException, duckdb.BinderException), match=f"(?is){what}"):
+        con.execute(statement)
+    assert rows(con, "FROM w.t") == [(1,)]
+
+
+def test_read_only(own: warpmill.Connection, folder: Path) -> None:
+    own.execute("CREATE TABLE t AS SELECT 1 AS a")
+    with warpmill.duckdb.connect() as con:
+        con.execute(f"ATTACH '{folder}' AS w (TYPE warpmill, READ_ONLY)")
+        assert rows(con, "FROM w.t") == [(1,)]
+        for statement in (
+            "INSERT INTO w.t VALUES (2)",
+            "CREATE TABLE w.u (a INTEGER)",
+            "DROP TABLE w.t",
+            "CREATE SCHEMA w.s",
+        ):
+            with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+                con.execute(statement)
+    assert own.sql("FROM t").fetchall() == [(1,)]
+
+
+def test_what_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    with warpmill.duckdb.connect() as con:
+        for path, options, error in (
+            ("file", "", "not a directory"),
+            ("none", ", READ_ONLY", "READ_ONLY"),
+            ("none/deeper", "", "cannot be made"),
+        ):
+            with pytest.raises(duckdb.IOException, match=error):
+                con.execute(f"ATTACH '{tmp_path / path}' AS w (TYPE warpmill{options})")
+        with pytest.raises(duckdb.BinderException, match=r"(?i)color"):
+            con.execute(f"ATTACH '{tmp_path / 'none'}' AS w (TYPE warpmill, COLOR 'red')")
+        assert not (tmp_path / "none").exists()
+        con.execute(f"ATTACH '{tmp_path / 'none'}' AS w (TYPE warpmill)")
+        assert rows(con, "SHOW TABLES FROM w") == []
+        con.execute("CREATE TABLE w.t AS SELECT 1 AS a")
+    with warpmill.connect(tmp_path / "none") as own:
+        assert own.sql("FROM t").fetchall() == [(1,)]
+    with warpmill.duckdb.connect() as con:
+        con.execute("SET enable_external_access = false")
+        with pytest.raises(duckdb.Error, match=r"(?i)disabled"):
+            con.execute(f"ATTACH '{tmp_path / 'none'}' AS w (TYPE warpmill)")
+
+
+def test_damage(own: warpmill.Connection, con: Any, folder: Path) -> None:
+    own.execute("CREATE TABLE good AS SELECT 1 AS a")
+    for name in ("bad", "torn"):
+        own.execute(f"CREATE TABLE {name} AS SELECT i AS a FROM range(10000) r(i)")
+    for manifest in (folder / "bad").glob("*manifest*"):
+        manifest.write_bytes(b"none")
+    with warpmill.duckdb.connect() as con:
+        con.execute(f"ATTACH '{folder}' AS w (TYPE warpmill)")
+        assert [name for (name,) in rows(con, "SHOW TABLES FROM w")] == ["good", "torn"]
+        assert rows(con, "FROM w.good") == [(1,)]
+        with pytest.raises(duckdb.IOException, match="bad"):
+            con.execute("FROM w.bad")
+        for data in (folder / "torn").glob("*.data"):
+            content = bytearray(data.read_bytes())
+            content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+            data.write_bytes(content)
+        for query in ("SELECT a FROM w.torn", "SELECT sum(a) FROM w.torn"):
+            with pytest.raises(duckdb.IOException, match="torn"):
+                con.execute(query).fetchall()
+        assert rows(con, "FROM w.good") == [(1,)]
+
+
+def test_threads(own: warpmill.Connection, con: Any) -> None:
+    own.execute("SET warpmill.segment_rows = 65536")
+    own.execute(f"CREATE TABLE t AS SELECT i AS a, i % 10 AS g, 's' || i AS s FROM range({MANY}) r(i)")
+    con.execute("SET threads = 4")
+    expected = rows(con, "SELECT g, sum(a), max(s) FROM w.t GROUP BY g ORDER BY g")
+    failures: list[Any] = []
+
+    def read(enabled: str) -> None:
+        try:
+            with con.cursor() as cursor:
+                for _ in range(5):
+                    cursor.execute(f"SET warpmill_enabled = {enabled}")
+                    if rows(cursor, "SELECT g, sum(a), max(s) FROM w.t GROUP BY g ORDER BY g") != expected:
+                        failures.append("another answer")
+                    if rows(cursor, "SELECT count(*) FROM w.t WHERE a > 290000") != [(MANY - 290_001,)]:
+                        failures.append("another count")
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=read, args=[enabled]) for enabled in ("true", "false", "true", "false")]
+    for thread in threads:
+        thread.start()
+    for number in range(5):
+        con.execute(f"CREATE TABLE w.other{number} AS FROM w.t LIMIT 1000")
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_detach_frees(own: warpmill.Connection, folder: Path) -> None:
+    own.execute(f"CREATE TABLE t AS SELECT i AS a, 's' || i AS s FROM range({MANY}) r(i)")
+    own.close()
+
+    def mapped() -> int:
+        return sum(str(folder) in line for line in Path("/proc/self/maps").read_text().splitlines()) + sum(
+            str(folder) in str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()
+        )
+
+    before = mapped()
+    with warpmill.duckdb.connect() as con:
+        con.execute(f"ATTACH '{folder}' AS w (TYPE warpmill)")
+        assert rows(con, "SELECT count(DISTINCT s), sum(a) FROM w.t") == [(MANY, MANY * (MANY - 1) // 2)]
+        con.execute("SET warpmill_enabled = false")
+        assert rows(con, "SELECT sum(a) FROM w.t") == [(MANY * (MANY - 1) // 2,)]
+        con.execute("DETACH w")
+        with pytest.raises(duckdb.Error, match="w"):
+            con.execute("FROM w.t")
+        for _ in range(50):
+            if mapped() <= before:
+                break
+            time.sleep(0.1)
+        assert mapped() <= before
+        shutil.rmtree(folder)
+        con.execute(f"ATTACH '{folder}' AS w (TYPE warpmill)")
+        assert rows(con, "SHOW TABLES FROM w") == []
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """TPC-H in DuckDB's tables, and in Warpmill's of the same names in `w`, which are used by default."""
+    con = warpmill.duckdb.connect()
+    folder = tpch(tmp_path_factory.mktemp("attached"))
+    con.execute(f"ATTACH '{folder / 'db'}' AS w (TYPE warpmill)")
+    for table in native.tables("tpch"):
+        con.execute(f"CREATE TABLE memory.{table} AS FROM read_parquet('{folder / table}.parquet')")
+        con.execute(f"CREATE TABLE w.{table} AS FROM memory.{table}")
+        assert_equal(con, f"w.{table}", f"memory.{table}")
+    yield con
+    con.close()
+
+
+@pytest.mark.parametrize("query", sorted(TPCH))
+def test_tpch(both: Any, query: str) -> None:
+    sql = TPCH[query]
+    answers = {}
+    for database, enabled in (("memory", "false"), ("w", "false"), ("w", "true")):
+        both.execute(f"USE {database}; SET warpmill_enabled = {enabled}")
+        both.execute(f"SET warpmill_fallback = '{'error' if enabled == 'true' else 'allow'}'")
+        before = dict(rows(both, "FROM warpmill_stats()"))
+        result = both.execute(sql)
+        columns = [(column[0], str(column[1])) for column in result.description]
+        answers[database, enabled] = columns, result.fetchall()
+        after = dict(rows(both, "FROM warpmill_stats()"))
+        own = after["inputs_own"] - before["inputs_own"]
+        assert (own > 0) == (enabled == "true")
+        assert after["inputs_scanned"] == before["inputs_scanned"]
+    expected = answers.pop(("memory", "false"))
+    for columns, found in answers.values():
+        assert columns == expected[0]
+        assert difference(found, expected[1], [name for name, _ in columns], sql) is None
