@@ -1,5 +1,6 @@
 //! Segments as Arrow arrays.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringBuilder};
@@ -17,15 +18,24 @@ const MOST_TEXT: usize = i32::MAX as usize;
 /// # Errors
 /// [`FormatError::Schema`] (without the column's name) for more data than one array holds, damage of nested values.
 pub(crate) fn array(segment: &Segment, data_type: &DataType) -> Result<ArrayRef> {
-    let nulls = nulls(segment);
+    range(segment, data_type, 0..segment.rows())
+}
+
+/// Some rows of `segment`, of which the first is the first of a vector. Of nested values all are decoded.
+///
+/// # Errors
+/// As [`array`].
+pub(crate) fn range(segment: &Segment, data_type: &DataType, rows: Range<usize>) -> Result<ArrayRef> {
     if let Values::Nested(values) = &segment.values {
-        return values.array(data_type, segment.rows(), nulls);
+        let all = values.array(data_type, segment.rows(), nulls(segment, 0..segment.rows()))?;
+        return Ok(all.slice(rows.start, rows.len()));
     }
+    let nulls = nulls(segment, rows.clone());
     macro_rules! integers {
         ($($pattern:pat => $t:ty, $decode:ident, $wide:ty);* $(;)?) => {
             match data_type {
                 $($pattern => {
-                    let values = decode(segment.rows(), |start, out: &mut [$wide]| segment.$decode(start, out));
+                    let values = decode(rows, |start, out: &mut [$wide]| segment.$decode(start, out));
                     let values: Vec<<$t as ArrowPrimitiveType>::Native> = values.into_iter().map(|v| v as _).collect();
                     let array = PrimitiveArray::<$t>::new(values.into(), nulls);
                     Ok(Arc::new(array.with_data_type(data_type.clone())))
@@ -36,18 +46,18 @@ pub(crate) fn array(segment: &Segment, data_type: &DataType) -> Result<ArrayRef>
     }
     match data_type {
         DataType::Boolean => {
-            let values = decode(segment.rows(), |start, out: &mut [bool]| segment.decode_bool(start, out));
+            let values = decode(rows, |start, out: &mut [bool]| segment.decode_bool(start, out));
             Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)))
         }
         DataType::Float32 => {
-            let values = decode(segment.rows(), |start, out: &mut [f32]| segment.decode_f32(start, out));
+            let values = decode(rows, |start, out: &mut [f32]| segment.decode_f32(start, out));
             Ok(Arc::new(PrimitiveArray::<Float32Type>::new(values.into(), nulls)))
         }
         DataType::Float64 => {
-            let values = decode(segment.rows(), |start, out: &mut [f64]| segment.decode_f64(start, out));
+            let values = decode(rows, |start, out: &mut [f64]| segment.decode_f64(start, out));
             Ok(Arc::new(PrimitiveArray::<Float64Type>::new(values.into(), nulls)))
         }
-        DataType::Utf8 => strings(segment, nulls),
+        DataType::Utf8 => strings(segment, rows, nulls),
         _ => integers! {
             DataType::Int8 => Int8Type, decode_i64, i64;
             DataType::Int16 => Int16Type, decode_i64, i64;
@@ -76,28 +86,28 @@ pub(crate) fn array(segment: &Segment, data_type: &DataType) -> Result<ArrayRef>
     }
 }
 
-/// The rows of `segment` that are null.
-pub(crate) fn nulls(segment: &Segment) -> Option<NullBuffer> {
-    let valid = segment.validity(0, segment.rows())?;
+/// Those of some rows of `segment` that are null.
+pub(crate) fn nulls(segment: &Segment, rows: Range<usize>) -> Option<NullBuffer> {
+    let valid = segment.validity(rows.start, rows.len())?;
     Some(NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(valid.words().to_vec()), 0, valid.len())))
 }
 
-/// All values; `read` decodes a vector from a row on.
-pub(crate) fn decode<T: Copy + Default>(rows: usize, mut read: impl FnMut(usize, &mut [T])) -> Vec<T> {
-    let mut values = vec![T::default(); rows];
+/// The values of `rows`; `read` decodes a vector from a row on.
+pub(crate) fn decode<T: Copy + Default>(rows: Range<usize>, mut read: impl FnMut(usize, &mut [T])) -> Vec<T> {
+    let mut values = vec![T::default(); rows.len()];
     for (vector, out) in values.chunks_mut(VECTOR_ROWS).enumerate() {
-        read(vector * VECTOR_ROWS, out);
+        read(rows.start + vector * VECTOR_ROWS, out);
     }
     values
 }
 
 /// Strings that are no codes.
-fn strings(segment: &Segment, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-    let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-    let (mut strings, mut text) = (Strings::new(segment.rows()), Vec::new());
-    for start in (0..segment.rows()).step_by(VECTOR_ROWS) {
+fn strings(segment: &Segment, rows: Range<usize>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row - rows.start));
+    let (mut strings, mut text) = (Strings::new(rows.len()), Vec::new());
+    for start in rows.clone().step_by(VECTOR_ROWS) {
         let mut views = [StrView::default(); VECTOR_ROWS];
-        let views = &mut views[..VECTOR_ROWS.min(segment.rows() - start)];
+        let views = &mut views[..VECTOR_ROWS.min(rows.end - start)];
         segment.decode_str(start, &mut text, views);
         for (row, view) in (start..).zip(&*views) {
             strings.append(valid(row).then(|| view.as_str()))?;

@@ -261,6 +261,11 @@ impl Segment {
         }
     }
 
+    /// Whether values of a type are stored in parts, each of which is a segment: those of nested types, bytes, intervals and UUIDs.
+    pub fn has_parts(data_type: &DataType) -> bool {
+        is_nested(data_type)
+    }
+
     /// Whether the values are dictionary codes.
     pub fn is_dictionary(&self) -> bool {
         matches!(self.values, Values::Codes(_))

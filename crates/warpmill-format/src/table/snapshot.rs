@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::chunk::{Chunk, Source};
 use super::constraints::Constraint;
 use super::data_file::DataFile;
-use super::decode::column_array;
+use super::decode::{column_array, column_rows};
 use super::parts::WithParts;
 use super::pruning::ZoneMap;
 use super::sample::TextSample;
@@ -400,7 +400,16 @@ impl TableSnapshot {
         column_array(self, segment, column)
     }
 
-    /// Pruning metadata, in the order of row segments; some row segments may have none.
+    /// Some rows of a column of a row segment that [`TableSnapshot::segment`] has opened, as [`TableSnapshot::array`] gives all of them. The
+    /// first is a multiple of [`crate::VECTOR_ROWS`]. Of nested values all are decoded.
+    ///
+    /// # Errors
+    /// As [`TableSnapshot::array`].
+    pub fn array_rows(&self, opened: &Segment, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
+        column_rows(self, opened, column, rows)
+    }
+
+    /// Metadata by which scans skip rows, in the order of its row segments; of some there may be none.
     pub fn zone_maps(&self) -> &[ZoneMap] {
         &self.version.pruning
     }
