@@ -5,6 +5,7 @@
 #include "duckdb/common/types.hpp"
 #include "duckdb/main/attached_database.hpp"
 #include "duckdb/parser/constraints/not_null_constraint.hpp"
+#include "duckdb/parser/constraints/unique_constraint.hpp"
 #include "duckdb/parser/parsed_data/attach_info.hpp"
 #include "duckdb/parser/parsed_data/create_schema_info.hpp"
 #include "duckdb/parser/parsed_data/create_table_info.hpp"
@@ -62,8 +63,7 @@ string Qualified(const string &schema, const string &name) {
 	return Quoted(schema) + "." + Quoted(name);
 }
 
-// The error of statements that are Warpmill's own only.
-[[noreturn]] static void NotHere(const char *what) {
+void NotHere(const char *what) {
 	throw NotImplementedException("%s in a database of Warpmill is not run by DuckDB: open the folder with "
 	                              "warpmill.connect()",
 	                              what);
@@ -236,8 +236,7 @@ optional_ptr<CatalogEntry> OwnSchema::LookupEntry(CatalogTransaction transaction
 		return nullptr;
 	}
 	if (lookup.GetAtClause()) {
-		throw NotImplementedException("AT of a table of Warpmill is not run by DuckDB: open the folder with "
-		                              "warpmill.connect()");
+		NotHere("AT");
 	}
 	auto &context = transaction.GetContext();
 	return OwnTransaction::Get(context, catalog).Table(context, *this, lookup.GetEntryName());
@@ -371,6 +370,19 @@ unique_ptr<OwnTableEntry> OwnTableEntry::Make(ClientContext &context, OwnSchema 
 			info.constraints.push_back(make_uniq<NotNullConstraint>(LogicalIndex(i)));
 		}
 	}
+	const uint32_t *columns;
+	bool is_primary;
+	for (idx_t key = 0; auto count = engine.table_key(table->Get(), key, &columns, &is_primary); key++) {
+		if (count == 1) {
+			info.constraints.push_back(make_uniq<UniqueConstraint>(LogicalIndex(columns[0]), is_primary));
+			continue;
+		}
+		vector<warpmill::Name> names;
+		for (idx_t i = 0; i < count; i++) {
+			names.push_back(info.columns.GetColumn(LogicalIndex(columns[i])).Name());
+		}
+		info.constraints.push_back(make_uniq<UniqueConstraint>(std::move(names), is_primary));
+	}
 	return make_uniq<OwnTableEntry>(schema.ParentCatalog(), schema, info, std::move(table));
 }
 
@@ -428,10 +440,14 @@ optional_ptr<CatalogEntry> OwnCatalog::CreateSchema(CatalogTransaction transacti
 	if (info.on_conflict == OnCreateConflict::REPLACE_ON_CONFLICT) {
 		NotHere("CREATE OR REPLACE SCHEMA");
 	}
-	auto lenient = info.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT;
-	auto sql = (lenient ? "CREATE SCHEMA IF NOT EXISTS " : "CREATE SCHEMA ") + Quoted(name);
 	auto &context = transaction.GetContext();
-	OwnTransaction::Get(context, *this).ExecuteAlone(context, "CREATE SCHEMA", sql);
+	auto &own = OwnTransaction::Get(context, *this);
+	auto lenient = info.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT;
+	auto known = own.Schemas();
+	auto is_there = std::any_of(known.begin(), known.end(), [&](const string &other) { return StringUtil::CIEquals(other, name); });
+	if (!lenient || !is_there) {
+		own.ExecuteAlone(context, "CREATE SCHEMA", (lenient ? "CREATE SCHEMA IF NOT EXISTS " : "CREATE SCHEMA ") + Quoted(name));
+	}
 	return &Schema(name);
 }
 

@@ -19,6 +19,8 @@ namespace warpmill {
 
 // Throws the failure of a function of the engine's.
 [[noreturn]] void Throw(const wm_engine &engine, wm_failure &failure);
+// Refuses what Warpmill alone does with its databases.
+[[noreturn]] void NotHere(const char *what);
 
 // A name in SQL texts for the engine.
 string Quoted(const string &name);

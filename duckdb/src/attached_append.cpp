@@ -317,19 +317,14 @@ private:
 
 PhysicalOperator &OwnCatalog::PlanInsert(ClientContext &context, PhysicalPlanGenerator &planner, LogicalInsert &op,
                                          optional_ptr<PhysicalOperator> plan) {
-	auto refuse = [](const char *what) {
-		throw NotImplementedException("%s in a database of Warpmill is not run by DuckDB: open the folder with "
-		                              "warpmill.connect()",
-		                              what);
-	};
 	if (op.return_chunk) {
-		refuse("INSERT ... RETURNING");
+		NotHere("INSERT ... RETURNING");
 	}
 	if (op.on_conflict_info.action_type != OnConflictAction::THROW) {
-		refuse("INSERT ... ON CONFLICT");
+		NotHere("INSERT ... ON CONFLICT");
 	}
 	if (!plan) {
-		refuse("INSERT without rows");
+		NotHere("INSERT without rows");
 	}
 	auto &rows = op.column_index_map.empty() ? *plan : planner.ResolveDefaultsProjection(op, *plan);
 	Target target {*this, Text(op.table.ParentSchema().name), Text(op.table.name), string(), {}};

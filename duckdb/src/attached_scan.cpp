@@ -10,7 +10,7 @@
 
 namespace warpmill {
 
-// A condition by which row segments are left out.
+// A condition by which rows are left out without being read.
 struct OwnBound {
 	wm_bound bound;
 	string text;
@@ -52,7 +52,7 @@ public:
 	}
 	idx_t MaxThreads() const override {
 		uint64_t finished;
-		return MaxValue<idx_t>(1, engine.scan_segments(scan, &finished));
+		return MaxValue<idx_t>(1, engine.scan_parts(scan, &finished));
 	}
 
 	const shared_ptr<OwnTable> table;
@@ -101,7 +101,7 @@ OwnScanState::OwnScanState(ClientContext &context, const ScanData &data, const v
 	}
 }
 
-// The row segment that a thread reads.
+// The part that a thread reads.
 class OwnScanLocalState : public LocalTableFunctionState {
 public:
 	unique_ptr<ArrowScanLocalState> rows;
@@ -126,8 +126,8 @@ static unique_ptr<LocalTableFunctionState> StartScanHere(ExecutionContext &conte
 	return std::move(local);
 }
 
-// Takes the next row segment that has rows. False: there is none.
-static bool NextSegment(ClientContext &context, OwnScanState &state, OwnScanLocalState &local) {
+// Takes the next part that has rows. False: there is none.
+static bool NextPart(ClientContext &context, OwnScanState &state, OwnScanLocalState &local) {
 	while (local.position == local.count) {
 		auto taken = make_uniq<ArrowArrayWrapper>();
 		wm_failure failure {};
@@ -152,7 +152,7 @@ static bool NextSegment(ClientContext &context, OwnScanState &state, OwnScanLoca
 static void NextOwnRows(ClientContext &context, TableFunctionInput &input, DataChunk &output) {
 	auto &state = input.global_state->Cast<OwnScanState>();
 	auto &local = input.local_state->Cast<OwnScanLocalState>();
-	if (!NextSegment(context, state, local)) {
+	if (!NextPart(context, state, local)) {
 		return;
 	}
 	auto count = MinValue<idx_t>(STANDARD_VECTOR_SIZE, local.count - local.position);
@@ -194,7 +194,7 @@ static unique_ptr<NodeStatistics> CountRows(ClientContext &context, const Functi
 static double Progress(ClientContext &context, const FunctionData *data, const GlobalTableFunctionState *global) {
 	auto &state = global->Cast<OwnScanState>();
 	uint64_t finished;
-	auto all = state.engine.scan_segments(state.scan, &finished);
+	auto all = state.engine.scan_parts(state.scan, &finished);
 	return all ? 100.0 * static_cast<double>(finished) / static_cast<double>(all) : 100.0;
 }
 
@@ -341,12 +341,41 @@ static void AddComparison(const LogicalGet &get, ScanData &data, ExpressionType 
 	}
 }
 
-// Notes conditions by which row segments can be left out. All of them are evaluated by DuckDB, too.
+// Adds the least and the greatest value of a list of constants.
+static void AddList(const LogicalGet &get, ScanData &data, const vector<unique_ptr<Expression>> &parts) {
+	const Expression *least = nullptr, *greatest = nullptr;
+	for (idx_t i = 1; i < parts.size(); i++) {
+		if (parts[i]->GetExpressionClass() != ExpressionClass::BOUND_CONSTANT) {
+			return;
+		}
+		auto &value = ValueOf(parts[i]->Cast<BoundConstantExpression>());
+		if (value.IsNull()) {
+			// Equal to nothing.
+			continue;
+		}
+		if (!least || value < ValueOf(least->Cast<BoundConstantExpression>())) {
+			least = parts[i].get();
+		}
+		if (!greatest || value > ValueOf(greatest->Cast<BoundConstantExpression>())) {
+			greatest = parts[i].get();
+		}
+	}
+	if (least) {
+		AddComparison(get, data, ExpressionType::COMPARE_GREATERTHANOREQUALTO, *parts[0], *least);
+		AddComparison(get, data, ExpressionType::COMPARE_LESSTHANOREQUALTO, *parts[0], *greatest);
+	}
+}
+
+// Notes conditions by which rows can be left out without being read. All of them are evaluated by DuckDB, too.
 static void Pushdown(ClientContext &context, LogicalGet &get, FunctionData *data_p,
                      vector<unique_ptr<Expression>> &filters) {
 	auto &data = data_p->Cast<ScanData>();
 	for (auto &filter : filters) {
 		auto type = filter->GetExpressionType();
+		if (type == ExpressionType::COMPARE_IN && filter->GetExpressionClass() == ExpressionClass::BOUND_OPERATOR) {
+			AddList(get, data, Children(filter->Cast<BoundOperatorExpression>()));
+			continue;
+		}
 		if (filter->GetExpressionClass() == ExpressionClass::BOUND_OPERATOR) {
 			if (type != ExpressionType::OPERATOR_IS_NULL && type != ExpressionType::OPERATOR_IS_NOT_NULL) {
 				continue;

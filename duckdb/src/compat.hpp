@@ -118,13 +118,15 @@ inline Windowed CallOf(const BoundWindowExpression &expr) {
 // Calls `take` with the comparisons of two values that are as a whole what a condition says.
 template <class F>
 inline void ForComparisons(const Expression &expr, F take) {
-	if (expr.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION || !BoundComparisonExpression::IsComparison(expr)) {
+	if (expr.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION) {
 		return;
 	}
 	auto &function = expr.Cast<BoundFunctionExpression>();
 	if (expr.GetExpressionType() != ExpressionType::COMPARE_BETWEEN) {
-		take(expr.GetExpressionType(), BoundComparisonExpression::Left(function),
-		     BoundComparisonExpression::Right(function));
+		if (BoundComparisonExpression::IsComparison(expr)) {
+			take(expr.GetExpressionType(), BoundComparisonExpression::Left(function),
+			     BoundComparisonExpression::Right(function));
+		}
 		return;
 	}
 	auto &input = BoundBetweenExpression::Input(function);

@@ -178,16 +178,18 @@ struct wm_engine {
 	wm_table *(*table_open)(const wm_transaction *transaction, const char *schema, const char *name, wm_failure *failure);
 	size_t (*table_columns)(const wm_table *table);
 	void (*table_column)(const wm_table *table, size_t index, wm_column_info *place);
+	// The columns of a key, of which there are that many; 0: there are no more keys.
+	size_t (*table_key)(const wm_table *table, size_t index, const uint32_t **columns, bool *is_primary);
 	uint64_t (*table_rows)(const wm_table *table);
 	void (*table_free)(wm_table *table);
-	// Columns by their positions. Row segments that have no row within the bounds are left out.
+	// Columns by their positions. Row segments and zones that have no row within the bounds are left out.
 	wm_scan *(*scan_new)(const wm_table *table, const uint32_t *columns, size_t count, const wm_bound *bounds,
 	                     size_t bound_count, wm_failure *failure);
 	bool (*scan_schema)(const wm_scan *scan, ArrowSchema *schema, wm_failure *failure);
-	// The number of row segments, and of those that have been read.
-	uint64_t (*scan_segments)(const wm_scan *scan, uint64_t *finished);
-	// The next row segment, which is the caller's, its place, and the number of its first row in the table. 1: there is one, 0: there is
-	// none, -1: failed.
+	// The number of parts that threads take one by one, and of those that have been read.
+	uint64_t (*scan_parts)(const wm_scan *scan, uint64_t *finished);
+	// The rows of the next part, which are the caller's, its place, and the number of its first row in the table. 1: there is one, 0: there
+	// is none, -1: failed.
 	int32_t (*scan_next)(const wm_scan *scan, ArrowArray *rows, uint64_t *place, uint64_t *first, wm_failure *failure);
 	void (*scan_free)(wm_scan *scan);
 	// Appends to the table that SQL calls `name`. Columns are matched by position.

@@ -9,8 +9,9 @@ use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use warpmill_format::StatValue;
 
 use super::append::Append;
+use super::bounds::{Bound, Comparison};
 use super::database::Database;
-use super::scan::{Bound, Comparison, Scan};
+use super::scan::Scan;
 use super::table::OwnTable;
 use super::transaction::Transaction;
 use super::{Failed, Kind, guarded};
@@ -198,6 +199,21 @@ pub(crate) unsafe extern "C" fn table_column(table: *const OwnTable, index: usiz
     }
 }
 
+pub(crate) unsafe extern "C" fn table_key(
+    table: *const OwnTable,
+    index: usize,
+    columns: *mut *const u32,
+    is_primary: *mut bool,
+) -> usize {
+    // SAFETY: see `told`; the others are places for what is told of a key.
+    unsafe {
+        let Some(key) = (&*table).keys().get(index) else { return 0 };
+        columns.write(key.columns.as_ptr());
+        is_primary.write(key.is_primary);
+        key.columns.len()
+    }
+}
+
 pub(crate) unsafe extern "C" fn table_rows(table: *const OwnTable) -> u64 {
     // SAFETY: see `told`.
     unsafe { &*table }.snapshot().num_rows()
@@ -271,11 +287,11 @@ pub(crate) unsafe extern "C" fn scan_schema(
     }
 }
 
-pub(crate) unsafe extern "C" fn scan_segments(scan: *const Scan, finished: *mut u64) -> u64 {
+pub(crate) unsafe extern "C" fn scan_parts(scan: *const Scan, finished: *mut u64) -> u64 {
     // SAFETY: see `told`; `finished` is a place for a number.
     unsafe {
         finished.write((*scan).finished() as u64);
-        (*scan).segments() as u64
+        (*scan).parts() as u64
     }
 }
 

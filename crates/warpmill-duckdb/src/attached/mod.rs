@@ -6,6 +6,7 @@
 
 pub mod abi;
 pub mod append;
+pub mod bounds;
 pub mod database;
 pub mod scan;
 pub mod table;

@@ -1,84 +1,93 @@
 //! Rows of tables on their way to DuckDB.
 
-use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering as Order};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
-use warpmill_format::stats::ColumnStats;
-use warpmill_format::{StatValue, TableSnapshot};
+use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
+use warpmill_format::{Segment, TableSnapshot};
 
 use super::Failed;
+use super::bounds::{Bound, kept_rows};
 use super::table::OwnTable;
 
-/// A condition that all rows fulfil which are of any use: what row segments are left out by.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Bound {
-    /// The position of the column in the table.
-    pub column: usize,
-    /// The comparison of the column with the value.
-    pub comparison: Comparison,
-}
+/// Rows that a thread takes at once, at most: several times those of a vector, of which there are enough in a row segment for some threads.
+const UNIT_ROWS: usize = 1 << 17;
 
-/// A comparison with a value, or with NULL.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "SQL's names")]
-pub enum Comparison {
-    Equal(StatValue),
-    Less(StatValue),
-    LessOrEqual(StatValue),
-    Greater(StatValue),
-    GreaterOrEqual(StatValue),
-    IsNull,
-    IsNotNull,
-}
-
-/// The rows of a row segment.
+/// Rows that follow each other.
 pub struct Rows {
-    /// The place of the row segment among those that are read.
+    /// Their place among what is read.
     pub place: usize,
-    /// The number of its first row in the table.
+    /// The number of the first one in the table.
     pub first: u64,
     /// The rows.
     pub batch: RecordBatch,
 }
 
-/// A scan of some columns, shared by threads: each takes the next row segment.
+/// A scan of some columns, shared by threads: each takes the next rows.
 pub struct Scan {
     table: Arc<TableSnapshot>,
     columns: Vec<usize>,
     /// The columns as they are stored, and as they are given away.
     stored: SchemaRef,
     given: SchemaRef,
-    /// Row segments that are read, and the numbers of their first rows.
-    segments: Vec<(usize, u64)>,
+    sources: Vec<Source>,
+    units: Vec<Unit>,
     next: AtomicUsize,
     finished: AtomicUsize,
 }
 
+/// A row segment that is read.
+struct Source {
+    segment: usize,
+    /// The number of its first row in the table.
+    first: u64,
+    /// Units of it that have not been read yet.
+    left: AtomicUsize,
+    /// Its columns, while it is read: some are decompressed.
+    opened: Mutex<Option<Arc<[Arc<Segment>]>>>,
+}
+
+/// Rows that a thread takes at once.
+struct Unit {
+    source: usize,
+    rows: Range<usize>,
+}
+
 impl Scan {
-    /// A scan of the columns at these positions, of row segments that may have rows within `bounds`.
+    /// A scan of the columns at these positions, of rows that may be within `bounds`.
     ///
     /// # Errors
-    /// A position beyond the table's columns.
+    /// A position beyond the table's columns, damage.
     pub fn new(table: &OwnTable, columns: Vec<usize>, bounds: &[Bound]) -> Result<Self, Failed> {
         let table = Arc::clone(table.snapshot());
         let stored: SchemaRef = Arc::new(table.schema().project(&columns)?);
         let given = warpmill::given_schema(&stored, warpmill::Form::Extension);
-        let bounds: Vec<&Bound> = bounds.iter().filter(|bound| has_bounds(&table, bound.column)).collect();
-        let may_have = |&segment: &usize| {
-            bounds.iter().all(|bound| bound.comparison.may_hold(table.segment_stats(segment, bound.column)))
-        };
-        let mut first = 0;
-        let numbered = (0..table.num_segments()).map(|segment| {
-            let numbered = (segment, first);
+        // Values in parts are decoded by row segments.
+        let is_divided = !stored.fields().iter().any(|field| Segment::has_parts(field.data_type()));
+        let (mut sources, mut units, mut first) = (vec![], vec![], 0);
+        for (segment, kept) in kept_rows(&table, bounds)?.into_iter().enumerate() {
+            let begun = units.len();
+            let kept = match is_divided {
+                true => kept,
+                false => kept.first().map(|_| 0..table.segment_rows(segment)).into_iter().collect(),
+            };
+            for rows in kept {
+                let most = if is_divided { UNIT_ROWS } else { rows.len().max(1) };
+                let starts = rows.clone().step_by(most);
+                let source = sources.len();
+                units.extend(starts.map(|start| Unit { source, rows: start..(start + most).min(rows.end) }));
+            }
+            if units.len() > begun {
+                let left = AtomicUsize::new(units.len() - begun);
+                sources.push(Source { segment, first, left, opened: Mutex::default() });
+            }
             first += table.segment_rows(segment) as u64;
-            numbered
-        });
-        let segments = numbered.filter(|(segment, _)| may_have(segment)).collect();
+        }
         let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Ok(Self { table, columns, stored, given, segments, next, finished })
+        Ok(Self { table, columns, stored, given, sources, units, next, finished })
     }
 
     /// The schema of batches.
@@ -86,72 +95,48 @@ impl Scan {
         &self.given
     }
 
-    /// Row segments that are read.
-    pub fn segments(&self) -> usize {
-        self.segments.len()
+    /// The parts that threads take one by one.
+    pub fn parts(&self) -> usize {
+        self.units.len()
     }
 
-    /// Row segments that have been read.
+    /// Those that have been read.
     pub fn finished(&self) -> usize {
-        self.finished.load(Order::Relaxed)
+        self.finished.load(Ordering::Relaxed)
     }
 
-    /// The rows of the next row segment.
+    /// The next rows.
     ///
     /// # Errors
     /// Damage.
     pub fn next_rows(&self) -> Result<Option<Rows>, Failed> {
-        let place = self.next.fetch_add(1, Order::Relaxed);
-        let Some(&(segment, first)) = self.segments.get(place) else { return Ok(None) };
-        let columns = self.columns.iter().map(|&column| self.table.array(segment, column));
+        let place = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(Unit { source, rows }) = self.units.get(place) else { return Ok(None) };
+        let source = &self.sources[*source];
+        let opened = self.open(source)?;
+        let columns = self.columns.iter().zip(&*opened);
+        let columns = columns.map(|(&column, opened)| self.table.array_rows(opened, column, rows.clone()));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(self.table.segment_rows(segment)));
+        if source.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            *source.opened.lock() = None;
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.stored), columns, &options)?;
         let batch = warpmill::with_schema(batch, &self.given)?;
-        if self.finished.fetch_add(1, Order::AcqRel) + 1 == self.segments.len() {
+        if self.finished.fetch_add(1, Ordering::AcqRel) + 1 == self.units.len() {
             self.table.check_files()?;
         }
-        Ok(Some(Rows { place, first, batch }))
+        Ok(Some(Rows { place, first: source.first + rows.start as u64, batch }))
     }
-}
 
-/// Whether bounds of a column mean what DuckDB's values mean: moments with a zone are microseconds there.
-fn has_bounds(table: &TableSnapshot, column: usize) -> bool {
-    let field = table.schema().fields().get(column);
-    field.is_some_and(|field| match field.data_type() {
-        DataType::Timestamp(unit, Some(_)) => *unit == TimeUnit::Microsecond,
-        ty => !ty.is_nested(),
-    })
-}
-
-impl Comparison {
-    /// Whether a row segment with these statistics may have a row for which it holds.
-    pub fn may_hold(&self, stats: &ColumnStats) -> bool {
-        use Ordering::{Equal, Greater, Less};
-        let least = |value: &StatValue| compare(stats.min.as_ref(), value);
-        let most = |value: &StatValue| compare(stats.max.as_ref(), value);
-        match self {
-            Self::IsNull => return stats.nulls > 0,
-            _ if stats.nulls == stats.rows => return false,
-            _ => {}
+    fn open(&self, source: &Source) -> Result<Arc<[Arc<Segment>]>, Failed> {
+        let mut opened = source.opened.lock();
+        if let Some(opened) = &*opened {
+            return Ok(Arc::clone(opened));
         }
-        match self {
-            Self::IsNull | Self::IsNotNull => true,
-            Self::Equal(value) => least(value) != Some(Greater) && most(value) != Some(Less),
-            Self::Less(value) => !matches!(least(value), Some(Greater | Equal)),
-            Self::LessOrEqual(value) => least(value) != Some(Greater),
-            Self::Greater(value) => !matches!(most(value), Some(Less | Equal)),
-            Self::GreaterOrEqual(value) => most(value) != Some(Less),
-        }
-    }
-}
-
-/// The order of a bound and a value; `None` where nothing follows from it.
-fn compare(bound: Option<&StatValue>, value: &StatValue) -> Option<Ordering> {
-    match (bound?, value) {
-        (StatValue::Int(a), StatValue::Int(b)) => Some(a.cmp(b)),
-        (StatValue::Float(a), StatValue::Float(b)) => a.partial_cmp(b),
-        (StatValue::Str(a), StatValue::Str(b)) => Some(a.cmp(b)),
-        _ => None,
+        let columns = self.columns.iter().map(|&column| self.table.segment(source.segment, column));
+        let columns: Arc<[Arc<Segment>]> = columns.collect::<Result<_, _>>()?;
+        *opened = Some(Arc::clone(&columns));
+        Ok(columns)
     }
 }

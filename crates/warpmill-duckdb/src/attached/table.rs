@@ -17,6 +17,15 @@ pub struct OwnTable {
     table: Arc<Table>,
     snapshot: Arc<TableSnapshot>,
     columns: Vec<Column>,
+    keys: Vec<Key>,
+}
+
+/// A key that the table declares: by which Warpmill refuses rows.
+pub struct Key {
+    /// The positions of its columns.
+    pub columns: Vec<u32>,
+    /// Whether it is PRIMARY KEY, not UNIQUE.
+    pub is_primary: bool,
 }
 
 /// A column, in DuckDB's words.
@@ -46,7 +55,12 @@ impl OwnTable {
             default: warpmill::column_default(field).map(c_text),
         });
         let columns = columns.collect();
-        Ok(Self { table, snapshot, columns })
+        let keys = snapshot.constraints().iter().filter_map(|constraint| {
+            let columns = constraint.key()?.iter().map(|&column| column as u32).collect();
+            Some(Key { columns, is_primary: constraint.is_primary() })
+        });
+        let keys = keys.collect();
+        Ok(Self { table, snapshot, columns, keys })
     }
 
     /// The version.
@@ -57,6 +71,11 @@ impl OwnTable {
     /// Its columns.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// Its keys.
+    pub fn keys(&self) -> &[Key] {
+        &self.keys
     }
 
     /// The table for a plan that reads the columns `needed` of it.

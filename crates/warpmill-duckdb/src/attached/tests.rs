@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
-use warpmill_format::StatValue;
-use warpmill_format::stats::ColumnStats;
+use warpmill_format::{ColumnStats, StatValue};
 
 use super::Kind;
 use super::append::Append;
+use super::bounds::{Bound, Comparison};
 use super::database::Database;
-use super::scan::{Bound, Comparison, Scan};
+use super::scan::Scan;
 use super::transaction::Transaction;
 
 fn batch(rows: std::ops::Range<i64>) -> RecordBatch {
@@ -82,4 +82,38 @@ fn statistics_leave_out_what_cannot_match() {
     // Nothing is known of a column with NaN.
     let unknown = ColumnStats { rows: 10, ..ColumnStats::default() };
     assert!(Comparison::Less(StatValue::Float(0.0)).may_hold(&unknown));
+}
+
+#[test]
+fn zones_leave_out_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let database = Arc::new(Database::open(path.to_str().unwrap(), false).unwrap());
+    let transaction = Transaction::begin(&database).unwrap();
+    for setting in ["segment_rows = 8192", "zone_rows = 1024", "pruning_metadata = 'minmax'"] {
+        transaction.execute(&format!("SET warpmill.{setting}")).unwrap();
+    }
+    let sql =
+        "CREATE TABLE t AS SELECT i AS x, CASE WHEN i % 10000 >= 5 THEN i::DOUBLE END AS f FROM range(20000) r(i)";
+    transaction.execute(sql).unwrap();
+    let read = |column: usize, comparison: Comparison| rows(&transaction, &[Bound { column, comparison }]);
+    let int = StatValue::Int;
+    assert_eq!(read(0, Comparison::Equal(int(5000))), 1024);
+    assert_eq!(read(0, Comparison::Equal(int(-1))), 0);
+    assert_eq!(read(0, Comparison::GreaterOrEqual(int(19_999))), 20_000 - 19 * 1024);
+    assert_eq!(read(0, Comparison::Less(int(1024))), 2 * 1024);
+    assert_eq!(read(1, Comparison::IsNull), 2 * 1024);
+    assert_eq!(read(1, Comparison::Greater(StatValue::Float(19_998.5))), 20_000 - 19 * 1024);
+    assert_eq!(read(1, Comparison::IsNotNull), 20_000);
+    let table = transaction.table("main", "t").unwrap().unwrap();
+    let bounds = [
+        Bound { column: 0, comparison: Comparison::GreaterOrEqual(int(8100)) },
+        Bound { column: 0, comparison: Comparison::LessOrEqual(int(8200)) },
+    ];
+    let scan = Scan::new(&table, vec![0], &bounds).unwrap();
+    let parts: Vec<(usize, u64, usize)> = std::iter::from_fn(|| scan.next_rows().unwrap())
+        .map(|rows| (rows.place, rows.first, rows.batch.num_rows()))
+        .collect();
+    assert_eq!(parts, [(0, 7168, 1024), (1, 8192, 1024)]);
+    assert_eq!((scan.parts(), scan.finished()), (2, 2));
 }
