@@ -33,7 +33,7 @@ PRINTED = {
         "1  Rome  5.50",
     ],
     "docs/start/gpu.md": ["pu\n", "program 0"],
-    "docs/start/duckdb.md": ["[(0, 499950000), (1,", "[(True, None)]"],
+    "docs/start/duckdb.md": ["[(0, 499950000), (1,", "[(True, None)]", "[(100000,)] [(100000,)]"],
     "docs/start/server.md": ["[('Rome',)]"],
 }
 

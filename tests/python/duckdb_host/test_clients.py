@@ -22,7 +22,7 @@ JDBC = Path(__file__).parents[2] / "jvm" / "duckdb.sh"
 
 #: The tests of this folder that the other Python package runs: both doors, and of the behaviours a selection.
 BEHAVIOURS = "group or types or parameter or rollback or attach or temp or error or prepare or own"
-OF_1_5_6 = f"(tpch or door or extension or staleness or (behaviours and ({BEHAVIOURS})))"
+OF_1_5_6 = f"(tpch or door or extension or staleness or test_attach or (behaviours and ({BEHAVIOURS})))"
 
 
 def run_with(version: str, selection: str, least: int) -> None:
@@ -43,7 +43,7 @@ def run_with(version: str, selection: str, least: int) -> None:
 
 @pytest.mark.slow
 def test_duckdb_1_5_6() -> None:
-    run_with("1.5.6", OF_1_5_6, 120)
+    run_with("1.5.6", OF_1_5_6, 240)
 
 
 @pytest.mark.slow

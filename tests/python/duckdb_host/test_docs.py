@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 import warpmill.duckdb
+
+if TYPE_CHECKING:
+    import pytest
 
 TEXT = (Path(__file__).parents[3] / "docs" / "duckdb.md").read_text()
 
