@@ -97,7 +97,12 @@ impl HashTable {
         self.spilled.is_some()
     }
 
-    /// Blocks of rows in spill files.
+    /// Whether there is no row that could match.
+    pub fn is_without_keys(&self) -> bool {
+        self.keyed == 0 && !self.has_spilled()
+    }
+
+    /// Blocks of rows in files.
     pub fn spilled_blocks(&self) -> Vec<SpilledBlock> {
         let blocks = self.spilled.iter().flat_map(|spilled| spilled.blocks());
         blocks.map(|(partition, block, first)| SpilledBlock { partition, block, first }).collect()

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use warpmill_eval::queue::SharedScan;
-use warpmill_ir::{Operator as PlanOperator, Phys, Pipeline, Scan, Sink as PlanSink, Source};
+use warpmill_ir::{JoinKind, Operator as PlanOperator, Pipeline, Scan, Sink as PlanSink, Source};
 
 use super::Run;
 use super::worker::Chain;
 use crate::aggregate::AggregateSink;
 use crate::collect::CollectSink;
-use crate::compaction::CompactionOperator;
+use crate::compaction::{Compaction, CompactionOperator};
 use crate::context::{ExecError, Result, Settings};
 use crate::expr::PreparedExpr;
 use crate::functions::FunctionsSink;
@@ -96,10 +96,31 @@ fn prunes(run: &Run<'_>, scan: &Scan) -> Result<Vec<KeyPrune>> {
         .collect()
 }
 
-/// The executable form of a pipeline's operators, with compaction after operators that leave few rows per chunk.
+/// Whether no row gets to the sink of `pipeline`, and none is needed on the way: an inner or a semi join has nothing to match, and no
+/// probe before it sets match flags.
+pub fn is_barren(run: &Run<'_>, pipeline: &Pipeline) -> Result<bool> {
+    for operator in &pipeline.operators {
+        let PlanOperator::Probe(probe) = operator else { continue };
+        match probe.kind {
+            JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly => return Ok(false),
+            JoinKind::Inner | JoinKind::ProbeSemi if run.hash(probe.build)?.is_without_keys() => return Ok(true),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+/// The executable form of a pipeline's operators, with compaction after those that leave few rows per chunk.
 pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
     let done = Arc::new(AtomicBool::new(false));
-    let strategy = run.query.settings.compaction;
+    let serial = pipeline.operators.iter().any(|operator| matches!(operator, PlanOperator::Limit { .. }));
+    // A limit sees rows as they come: there may be no end of those that are waited for.
+    let at_once = serial && matches!(pipeline.source, Source::Input { .. });
+    let strategy = match run.query.settings.compaction {
+        Compaction::Full | Compaction::Binary | Compaction::Learning if at_once => Compaction::None,
+        Compaction::Smart if at_once => Compaction::Logical,
+        strategy => strategy,
+    };
     let ordered = super::is_ordered(run.program, &pipeline.source);
     let mut operators: Vec<Box<dyn Operator>> = Vec::new();
     let mut fields = pipeline.source.fields().to_vec();
@@ -138,15 +159,10 @@ pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
             }
         }
     }
-    let serial = pipeline.operators.iter().any(|operator| matches!(operator, PlanOperator::Limit { .. }));
     Ok(Chain { operators, serial, done })
 }
 
-fn compaction(
-    strategy: crate::compaction::Compaction,
-    fields: &[warpmill_ir::Field],
-    ordered: bool,
-) -> Option<Box<dyn Operator>> {
+fn compaction(strategy: Compaction, fields: &[warpmill_ir::Field], ordered: bool) -> Option<Box<dyn Operator>> {
     CompactionOperator::for_strategy(strategy, fields, ordered).map(|operator| Box::new(operator) as Box<dyn Operator>)
 }
 

@@ -4,6 +4,7 @@ mod build;
 mod worker;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use warpmill_eval::progress::ScanProgress;
@@ -117,6 +118,10 @@ impl<'a> Run<'a> {
         let pipeline = &self.program.pipelines[index];
         let source = build::source(self, &pipeline.source, shared)?;
         let chain = build::chain(self, pipeline)?;
+        if build::is_barren(self, pipeline)? {
+            // The source, which may have no end, is not read.
+            chain.done.store(true, Ordering::Relaxed);
+        }
         self.run(index, source.as_ref(), chain, pool)
     }
 
