@@ -10,8 +10,8 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
 use datafusion::prelude::col;
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 
 use super::ddl::default_of;
 use super::running::Query;
@@ -42,7 +42,8 @@ pub(super) struct CopyFrom {
 /// # Errors
 /// Unknown options.
 pub(super) fn parse(sql: &str) -> Result<Option<Copy>> {
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
+    // What is written again keeps its quotes.
+    let tokens = Tokenizer::new(&DuckDbDialect, sql).with_unescape(false).tokenize();
     let tokens = tokens.map_err(|error| Error::Parse(error.to_string()))?;
     let mut depth = 0;
     let direction = tokens.iter().position(|token| {
@@ -57,11 +58,11 @@ pub(super) fn parse(sql: &str) -> Result<Option<Copy>> {
     let (source, rest) = (&tokens[1..at], &tokens[at + 1..]);
     let mut rest = rest.iter().filter(|token| !matches!(token, Token::Whitespace(_))).cloned().peekable();
     let from = is_word(&tokens[at], "from");
-    let Some(Token::SingleQuotedString(path)) = rest.next() else {
+    let Some(Token::SingleQuotedString(path)) = rest.next().map(unescaped) else {
         return if from { Err(Error::Parse("COPY ... FROM takes a path in quotes".into())) } else { Ok(None) };
     };
     rest.next_if(|token| is_word(token, "with"));
-    let rest: Vec<Token> = rest.collect();
+    let rest: Vec<Token> = rest.map(unescaped).collect();
     let options = match &rest[..] {
         [] => vec![],
         [Token::LParen, inner @ .., Token::RParen] => options(inner)?,
@@ -78,6 +79,17 @@ pub(super) fn parse(sql: &str) -> Result<Option<Copy>> {
     to_datafusion(&text(source), &path, &options).map(|text| Some(Copy::To(text)))
 }
 
+/// A token whose text is what it means, not how it is written.
+fn unescaped(token: Token) -> Token {
+    match token {
+        Token::SingleQuotedString(text) => Token::SingleQuotedString(text.replace("''", "'")),
+        Token::Word(word) if word.quote_style == Some('"') => {
+            Token::Word(Word { value: word.value.replace("\"\"", "\""), ..word })
+        }
+        token => token,
+    }
+}
+
 fn is_word(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
@@ -91,7 +103,10 @@ fn target(tokens: &[Token]) -> Result<(String, Vec<String>)> {
     let open = tokens.iter().position(|token| *token == Token::LParen);
     let Some(open) = open else { return Ok((text(tokens), vec![])) };
     let columns = tokens[open..].iter().filter_map(|token| match token {
-        Token::Word(word) => Some(word.value.clone()),
+        Token::Word(_) => match unescaped(token.clone()) {
+            Token::Word(word) => Some(word.value),
+            _ => None,
+        },
         _ => None,
     });
     match text(&tokens[..open]) {
@@ -101,7 +116,7 @@ fn target(tokens: &[Token]) -> Result<(String, Vec<String>)> {
 }
 
 /// `NAME [value], ...`, names in lower case.
-fn options(tokens: &[Token]) -> Result<Vec<(String, String)>> {
+pub(super) fn options(tokens: &[Token]) -> Result<Vec<(String, String)>> {
     let mut depth = 0;
     let parts = tokens.split(|token| {
         match token {
@@ -154,7 +169,7 @@ fn to_datafusion(source: &str, path: &str, options: &[(String, String)]) -> Resu
                 continue;
             }
             "header" => ("has_header", is_true(name, value)?.to_string()),
-            "delimiter" | "delim" | "sep" => ("delimiter", value.clone()),
+            "delimiter" | "delim" | "sep" => ("delimiter", if value == "\\t" { "\t".into() } else { value.clone() }),
             "quote" => ("quote", value.clone()),
             "escape" => {
                 // Quotes are doubled if the escape character is the quote itself.
@@ -246,6 +261,11 @@ fn positions(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
 }
 
 impl CopyFrom {
+    /// The path of the file.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// The call that reads the columns of Parquet files.
     fn parquet(&self) -> reading::Call {
         let options = vec![("hive_partitioning".to_string(), reading::Given::One("false".to_string()))];
@@ -273,7 +293,14 @@ impl CopyFrom {
         let mut given = vec![];
         for (name, value) in self.options.iter().filter(|(name, _)| name != "format") {
             let value = if value.is_empty() && is_flag(name) { "true" } else { value };
-            given.push((name.clone(), reading::Given::One(value.to_string())));
+            let value = match name.as_str() {
+                "force_not_null" => {
+                    let columns = value.trim_matches(['(', ')']).split(',');
+                    reading::Given::List(columns.map(|column| column.trim().to_string()).collect())
+                }
+                _ => reading::Given::One(value.to_string()),
+            };
+            given.push((name.clone(), value));
         }
         let call = reading::Call { function: "COPY".to_string(), paths: vec![self.path.clone()], options: given };
         let mut options = reading::CsvGiven::of(&call)?;
@@ -338,6 +365,10 @@ mod tests {
         for same in ["COPY t TO 'x.csv'", "COPY t TO 'x' STORED AS CSV", "COPY t TO 'x' OPTIONS ('a' 'b')"] {
             assert!(parse(same).unwrap().is_none(), "{same}");
         }
+        assert_eq!(
+            to("COPY (SELECT 'it''s' AS \"a\"\"b\") TO 'x.csv' (HEADER)"),
+            "COPY (SELECT 'it''s' AS \"a\"\"b\") TO 'x.csv' OPTIONS ('format.has_header' 'true')"
+        );
         assert!(parse("COPY t TO 'x.csv' (ROW_GROUP_SIZE 3)").is_err());
     }
 

@@ -2,9 +2,10 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::super::compressed::Compression;
-use super::options::Options;
+use super::options::{Options, UNQUOTED};
 use crate::{Error, Result};
 
 /// Number of bytes of a file that are read to detect its line ending.
@@ -32,6 +33,25 @@ pub(super) struct Cleaning {
     quote: Option<u8>,
     escape: Option<u8>,
     pub(super) uneven: Uneven,
+    unquoted: Option<Arc<Unquoted>>,
+}
+
+/// Fields that mean NULL where they are without quotes, which get a text of their own.
+#[derive(Debug)]
+struct Unquoted {
+    nulls: Vec<Vec<u8>>,
+    /// Whether the first record is names.
+    header: bool,
+    /// Whether there is one column, so that a blank line is a record.
+    is_single: bool,
+}
+
+impl Unquoted {
+    fn of(options: &Options) -> Option<Arc<Self>> {
+        let nulls = options.unquoted.as_ref()?.iter().map(|null| null.as_bytes().to_vec()).collect();
+        let is_single = options.columns.as_ref().is_some_and(|columns| columns.len() == 1);
+        Some(Arc::new(Self { nulls, header: options.header.unwrap_or(false), is_single }))
+    }
 }
 
 impl Cleaning {
@@ -44,6 +64,7 @@ impl Cleaning {
             quote: options.quote,
             escape: options.escape_byte(),
             uneven: Uneven::Kept,
+            unquoted: Unquoted::of(options),
         }
     }
 
@@ -52,6 +73,7 @@ impl Cleaning {
         self.skip == 0
             && self.comment.is_none()
             && self.uneven == Uneven::Kept
+            && self.unquoted.is_none()
             && Compression::of(self.compression, path) == Compression::None
     }
 
@@ -146,7 +168,7 @@ impl Records {
                 record.pop();
                 record.push(b'\n');
             }
-            if content(record) > 0 {
+            if content(record) > 0 || self.rules.unquoted.as_ref().is_some_and(|unquoted| unquoted.is_single) {
                 return Ok(Some(fields));
             }
         }
@@ -190,6 +212,52 @@ impl Cleaning {
     }
 }
 
+impl Cleaning {
+    /// A record with [`UNQUOTED`] in the place of fields without quotes that are one of `nulls`.
+    fn marked(&self, record: &[u8], nulls: &[Vec<u8>]) -> Vec<u8> {
+        let (mut rest, ending) = record.split_at(content(record));
+        let mut out = Vec::with_capacity(record.len() + UNQUOTED.len());
+        loop {
+            let (field, after) = rest.split_at(self.field_end(rest));
+            let is_quoted = self.quote.is_some_and(|quote| field.first() == Some(&quote));
+            match !is_quoted && nulls.iter().any(|null| null == field) {
+                true => out.extend_from_slice(UNQUOTED.as_bytes()),
+                false => out.extend_from_slice(field),
+            }
+            let Some((delimiter, next)) = after.split_first() else { break };
+            out.push(*delimiter);
+            rest = next;
+        }
+        out.extend_from_slice(ending);
+        out
+    }
+
+    /// The end of the field that `rest` begins with.
+    fn field_end(&self, rest: &[u8]) -> usize {
+        let (mut place, mut escaped) = (Place::Start, false);
+        for (at, byte) in rest.iter().copied().enumerate() {
+            if std::mem::take(&mut escaped) {
+                continue;
+            }
+            if place == Place::Quoted {
+                escaped = Some(byte) == self.escape;
+                if Some(byte) == self.quote {
+                    place = Place::Closing;
+                }
+                continue;
+            }
+            if byte == self.delimiter {
+                return at;
+            }
+            place = match place {
+                Place::Start | Place::Closing if Some(byte) == self.quote => Place::Quoted,
+                _ => Place::Plain,
+            };
+        }
+        rest.len()
+    }
+}
+
 /// Records as bytes.
 struct Cleaned {
     records: Records,
@@ -221,6 +289,11 @@ impl Cleaned {
                     self.record.extend(ending);
                 }
                 Uneven::Kept | Uneven::LeftOut { .. } | Uneven::Padded { .. } => {}
+            }
+            if let Some(unquoted) = &self.records.rules.unquoted
+                && !(first && unquoted.header)
+            {
+                self.record = self.records.rules.marked(&self.record, &unquoted.nulls);
             }
             return Ok(true);
         }
@@ -279,6 +352,21 @@ mod tests {
         assert_eq!(cleaned("1\r\n", padded(false)), "1,,\r\n");
         let left_out = |rules: &mut Cleaning| rules.uneven = Uneven::LeftOut { width: 2 };
         assert_eq!(cleaned("a,b\n1\n\"x,\"\"y\",2\n1,2,3\n4,5", left_out), "a,b\n\"x,\"\"y\",2\n4,5");
+    }
+
+    #[test]
+    fn nulls_without_quotes_get_a_text() {
+        let with = |is_single| {
+            move |rules: &mut Cleaning| {
+                let nulls = vec![b"".to_vec(), b"NA".to_vec()];
+                rules.unquoted = Some(Arc::new(Unquoted { nulls, header: true, is_single }));
+            }
+        };
+        assert_eq!(
+            cleaned("a,,c\n\"\",,NA\r\n\"NA\",\"x,\"\"\n\",\n\n1,2,3", with(false)),
+            "a,,c\n\"\",\u{1}null,\u{1}null\r\n\"NA\",\"x,\"\"\n\",\u{1}null\n1,2,3"
+        );
+        assert_eq!(cleaned("a\n\n\"\"\nx\n", with(true)), "a\n\u{1}null\n\"\"\nx\n");
     }
 
     #[test]

@@ -175,7 +175,13 @@ impl Csv<'_> {
             let text = Expr::Column(Column::new(Some("rows"), there.name()));
             let value = match ty {
                 Some(ty) => {
-                    let text = self.options.nulls.as_ref().map_or(text.clone(), |nulls| with_nulls(text, nulls));
+                    let not_null = self.options.not_null.iter().any(|name| same(name, field.name()));
+                    let null = ScalarValue::Utf8(not_null.then(String::new));
+                    let text = match &self.options.nulls {
+                        Some(nulls) => with_nulls(text, nulls, null),
+                        None if not_null => coalesce(vec![text, lit("")]),
+                        None => text,
+                    };
                     let value = self.value(text.clone(), ty, &rows)?;
                     if self.options.ignore_errors && *ty != DataType::Utf8 {
                         fit.push(text.is_null().or(value.clone().is_not_null()));
@@ -218,11 +224,11 @@ impl Csv<'_> {
     }
 }
 
-/// A text, or NULL if it is one of `nulls`. An empty field, which is read as NULL, becomes an empty text then.
-fn with_nulls(value: Expr, nulls: &[String]) -> Expr {
+/// A text that has been read, or `null` where it is one of `nulls`. An empty field, which is read as NULL, is a text then.
+fn with_nulls(value: Expr, nulls: &[String], null: ScalarValue) -> Expr {
     let text = coalesce(vec![value, lit("")]);
     let listed = text.clone().in_list(nulls.iter().map(|null| lit(null.as_str())).collect(), false);
-    Expr::Case(Case::new(None, vec![(Box::new(listed), Box::new(lit(ScalarValue::Utf8(None))))], Some(Box::new(text))))
+    Expr::Case(Case::new(None, vec![(Box::new(listed), Box::new(lit(null)))], Some(Box::new(text))))
 }
 
 /// By column, the type to which its texts are cast; `None` if the reader parses it.
@@ -233,8 +239,9 @@ async fn declared(state: &SessionState, found: &Schema, options: &Options) -> Re
         DataType::Float64 | DataType::Decimal128(..) => options.decimal_comma,
         _ => false,
     };
-    // If some texts represent NULL, all columns are read as text.
-    let own = |field: &Arc<Field>| options.nulls.is_some() || is_written(field.data_type());
+    // Where texts mean NULL, all is read as text.
+    let reads_texts = options.nulls.is_some() || !options.not_null.is_empty();
+    let own = |field: &Arc<Field>| reads_texts || is_written(field.data_type());
     let types = found.fields().iter().map(|field| own(field).then(|| field.data_type().clone()));
     let mut types: Vec<Option<DataType>> = types.collect();
     if options.all_text {

@@ -9,8 +9,8 @@ use super::super::{Call, Compression, Given};
 use super::clean::Cleaning;
 use crate::{Error, Result};
 
-/// The names of options, for errors.
-const KNOWN: [&str; 34] = [
+/// The names of options, as errors list them.
+const KNOWN: [&str; 36] = [
     "delim",
     "sep",
     "delimiter",
@@ -28,6 +28,8 @@ const KNOWN: [&str; 34] = [
     "all_varchar",
     "nullstr",
     "null",
+    "allow_quoted_nulls",
+    "force_not_null",
     "dateformat",
     "date_format",
     "timestampformat",
@@ -46,6 +48,9 @@ const KNOWN: [&str; 34] = [
     "parallel",
     "buffer_size",
 ];
+
+/// The text in records of a field that means NULL because it is without quotes.
+pub(super) const UNQUOTED: &str = "\u{1}null";
 
 /// A type that a column is declared to have.
 #[derive(Debug, Clone)]
@@ -79,7 +84,11 @@ pub(crate) struct Options {
     pub all_text: bool,
     /// Fields that mean NULL.
     pub nulls: Option<Vec<String>>,
-    /// The format of DATE columns, in `strptime` notation.
+    /// Fields that mean NULL without quotes only: `nulls` is then what records have in their place ([`UNQUOTED`]).
+    pub(super) unquoted: Option<Vec<String>>,
+    /// Columns in which such fields are empty texts.
+    pub not_null: Vec<String>,
+    /// The format of DATE columns, as `strptime` takes it.
     pub date_format: Option<String>,
     /// The format of TIMESTAMP columns.
     pub timestamp_format: Option<String>,
@@ -114,6 +123,8 @@ impl Default for Options {
             names: vec![],
             all_text: false,
             nulls: None,
+            unquoted: None,
+            not_null: vec![],
             date_format: None,
             timestamp_format: None,
             decimal_comma: false,
@@ -152,6 +163,13 @@ impl Options {
             }
             own.header = Some(own.header.unwrap_or(false));
             own.delimiter = Some(own.delimiter.unwrap_or(b','));
+        }
+        let quoted = call.options.iter().find(|(option, _)| option == "allow_quoted_nulls");
+        if let Some((option, given)) = quoted
+            && !call.truth(option, given)?
+        {
+            own.unquoted = Some(own.nulls.take().unwrap_or_else(|| vec![String::new()]));
+            own.nulls = Some(vec![UNQUOTED.to_string()]);
         }
         if own.ignore_errors && own.null_padding {
             return Err(call.refused("ignore_errors and null_padding at once"));
@@ -211,6 +229,9 @@ impl Options {
             ("union_by_name", given) => self.union_by_name = call.truth(option, given)?,
             ("hive_partitioning", given) => self.hive = Some(call.truth(option, given)?),
             ("auto_detect", given) => call.truth(option, given).map(|_| ())?,
+            // Understood when all options are known.
+            ("allow_quoted_nulls", given) => call.truth(option, given).map(|_| ())?,
+            ("force_not_null", Given::List(columns)) => self.not_null.clone_from(columns),
             ("store_rejects" | "normalize_names" | "force_not_null", given)
                 if call.truth(option, given).is_ok_and(|wanted| !wanted) => {}
             // All rows are always inspected, and any line ending is accepted.
