@@ -33,6 +33,8 @@ pub(super) enum Step {
     Made { from: String, table: String },
     /// The table is dropped, if it has that identity.
     Dropped { table: String, identity: Option<Identity> },
+    /// The file has this text; `None`: there is none.
+    File { file: String, text: Option<String> },
 }
 
 impl Step {
@@ -63,6 +65,19 @@ impl Step {
                     let folder = directory.parent().unwrap_or(database);
                     fs.sync_dir(folder).map_err(FormatError::io("cannot sync", folder))?;
                     return Ok(Some(aside));
+                }
+            }
+            Self::File { file, text } => {
+                let path = inside(database, file)?;
+                match text {
+                    Some(text) => leftovers::write_file_of_holder(&path, text.as_bytes())?,
+                    None => match fs.remove_file(&path) {
+                        Err(error) if error.kind() == ErrorKind::NotFound => {}
+                        removed => {
+                            removed.map_err(FormatError::io("cannot remove", &path))?;
+                            leftovers::sync_folder_of(&path)?;
+                        }
+                    },
                 }
             }
         }

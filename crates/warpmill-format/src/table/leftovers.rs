@@ -99,8 +99,13 @@ pub(crate) fn create_folder(fs: &dyn FileSystem, path: &Path) -> Result<(PathBuf
 
 /// Writes file `path` atomically: readers see either the old content or all of `bytes`.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    use std::io::Write;
     let _names = hold_names(folder_of(path))?;
+    write_file_of_holder(path, bytes)
+}
+
+/// [`write_file`] by who may hold the folder.
+pub(super) fn write_file_of_holder(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write;
     let (hidden, mut file) = create_file(path)?;
     let written =
         file.write_all(bytes).and_then(|()| file.sync_all()).map_err(FormatError::io("cannot write", &hidden));

@@ -1,11 +1,11 @@
 //! Commits a transaction's changes to several tables: all of them, or none.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::directory::{self, Stamp};
 use super::fork::Fork;
-use super::fs::FileSystem;
+use super::fs::{FileSystem, SystemFs};
 use super::journal::{self, Journal, Step};
 use super::leftovers::FolderLock;
 use super::{Home, Table, Version, leftovers};
@@ -22,7 +22,16 @@ pub enum Change {
     Dropped(Arc<Table>),
 }
 
-/// A step of a commit that is durable except for its names.
+/// A small file of the database that a transaction writes or removes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// What is in it; `None`: there is none any more.
+    pub text: Option<String>,
+}
+
+/// A step of a commit that is durable but for its names.
 struct Ready {
     step: Step,
     table: Arc<Table>,
@@ -30,12 +39,17 @@ struct Ready {
     version: Option<(Version, Stamp)>,
 }
 
-/// Commits the changes of a transaction to tables of `database`, or in memory: they become visible and durable together, or nothing changes.
-/// `may_commit` is called when only the renames are left. The forks are unusable afterwards.
+/// Commits the changes of a transaction to tables of `database`, or in memory, and to files of the database: they are visible and durable together, or nothing has changed.
+/// `may_commit` is asked when there is nothing left to do but to give them their names. The forks are of no use afterwards.
 ///
-/// Errors: those of [`super::TableWriter::commit`], with the same exception for the last step; [`FormatError::Replaced`] if the name of a new table
-/// is in use; [`FormatError::Catalog`] for a stored table that is not in the database; [`FormatError::Cancelled`] if it may not commit.
-pub fn commit(database: Option<&Path>, changes: &[Change], may_commit: impl FnOnce() -> bool) -> Result<()> {
+/// Errors: as those of [`super::TableWriter::commit`], of whose last step the same holds; [`FormatError::Replaced`] where the name of a new
+/// table is taken; [`FormatError::Catalog`] for a stored table that is not in the database; [`FormatError::Cancelled`] where it may not commit.
+pub fn commit(
+    database: Option<&Path>,
+    changes: &[Change],
+    files: &[FileChange],
+    may_commit: impl FnOnce() -> bool,
+) -> Result<()> {
     let ended = Ended(changes);
     let stored = |change: &&Change| matches!(change.table().home, Home::Directory { .. });
     // Tables that are dropped come first: new ones may have their names.
@@ -44,7 +58,12 @@ pub fn commit(database: Option<&Path>, changes: &[Change], may_commit: impl FnOn
     let database = database.unwrap_or(Path::new(""));
     let ready = dropped.into_iter().chain(others).filter_map(|change| change.ready(database).transpose());
     let ready = ready.collect::<Result<Vec<Ready>>>()?;
-    place(database, &ready, may_commit)?;
+    let file = |change: &FileChange| {
+        let file = relative(&change.path, database)?;
+        Ok(Step::File { file, text: change.text.clone() })
+    };
+    let files = files.iter().map(file).collect::<Result<Vec<Step>>>()?;
+    place(database, &ready, files, may_commit)?;
     for Ready { table, version, .. } in ready {
         if let (Some((version, stamp)), Some((of, _))) = (version, &table.own_fork()?.of) {
             of.publish(version, Some(stamp));
@@ -81,13 +100,7 @@ impl Change {
         let (fs, path) = table.directory();
         let fork = table.own_fork()?;
         let folder = path.parent().unwrap_or(path);
-        let relative = |path: &Path| {
-            // Without a database, no path is in it.
-            let inside = path.strip_prefix(database).ok().filter(|relative| relative.is_relative());
-            let relative = inside.and_then(Path::to_str).map(str::to_owned);
-            let database = database.display();
-            relative.ok_or_else(|| FormatError::Catalog(format!("{} is no name in {database}", path.display())))
-        };
+        let relative = |path: &Path| relative(path, database);
         let state = fork.state.lock();
         if let Some(lock) = &state.lock
             && !lock.holds()
@@ -144,8 +157,17 @@ fn staged(fs: &dyn FileSystem, table: &Table, fork: &Fork, directory: &Path) -> 
     Ok((version, stamp))
 }
 
-/// Renames everything to its name.
-fn place(database: &Path, ready: &[Ready], may_commit: impl FnOnce() -> bool) -> Result<()> {
+/// The path within the database.
+fn relative(path: &Path, database: &Path) -> Result<String> {
+    // Without a database, no path is in it.
+    let inside = path.strip_prefix(database).ok().filter(|relative| relative.is_relative());
+    let relative = inside.and_then(Path::to_str).map(str::to_owned);
+    let database = database.display();
+    relative.ok_or_else(|| FormatError::Catalog(format!("{} is no name in {database}", path.display())))
+}
+
+/// Gives everything its names; `files` are steps of files.
+fn place(database: &Path, ready: &[Ready], files: Vec<Step>, may_commit: impl FnOnce() -> bool) -> Result<()> {
     let committing = || {
         if !may_commit() {
             return Err(FormatError::Cancelled);
@@ -158,21 +180,21 @@ fn place(database: &Path, ready: &[Ready], may_commit: impl FnOnce() -> bool) ->
         }
         Ok(())
     };
-    let Some(Ready { table, .. }) = ready.first() else { return committing() };
-    let fs = table.directory().0;
+    let steps: Vec<Step> = ready.iter().map(|one| one.step.clone()).chain(files).collect();
+    let fs: &dyn FileSystem = ready.first().map_or(&SystemFs, |one| &**one.table.directory().0);
     let _names = hold_names_of(database, ready)?;
-    match ready {
+    match &steps[..] {
+        [] => committing(),
         [one] => {
             committing()?;
-            let aside = one.step.apply(&**fs, database)?;
+            let aside = one.apply(fs, database)?;
             aside.iter().for_each(|path| leftovers::remove(path));
             Ok(())
         }
-        _ => {
-            let steps: Vec<Step> = ready.iter().map(|one| one.step.clone()).collect();
-            let journal = Journal::commit(&**fs, database, &steps, committing)?;
+        steps => {
+            let journal = Journal::commit(fs, database, steps, committing)?;
             // It is committed: steps that fail now are done by the next statement that looks for commits.
-            journal.finish(&**fs, database, &steps).unwrap_or_else(|error| {
+            journal.finish(fs, database, steps).unwrap_or_else(|error| {
                 tracing::warn!(%error, "a commit of several tables is left for the next statement to finish");
             });
             Ok(())

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use warpmill_format::FormatError;
 use warpmill_format::table::leftovers;
 
+use super::redefined::{Meaning, Sort};
 use super::{Schema, create_directory, entries, plain};
 use crate::{Error, Result};
 
@@ -49,19 +50,25 @@ struct Stored {
     sql: String,
 }
 
+/// A definition as its file has it.
+pub(super) fn stored_text(of: Defined, sql: &str) -> Result<String> {
+    let stored = Stored { format: of.format(), version: VERSION, sql: sql.to_string() };
+    serde_json::to_string_pretty(&stored).map_err(|error| Error::Internal(error.to_string()))
+}
+
 impl Schema {
     /// Adds or replaces a definition: stored if there is a database, unless it is `temporary`.
     pub(crate) fn put_definition(&self, of: Defined, name: &str, sql: &str, temporary: bool) -> Result<()> {
-        self.shared.check_no_transaction(&format!("CREATE {}", of.word().to_uppercase()))?;
         let name = name.to_lowercase();
+        if self.redefine(Sort::Defined(of), &name, Some(Meaning::Text(sql.to_string())), temporary)? {
+            return Ok(());
+        }
         match self.folder.as_ref().filter(|_| !temporary) {
             Some(folder) => {
                 let file = folder.join(format!("{}{}", plain(&name)?, of.suffix()));
                 create_directory(folder)?;
                 leftovers::clean(folder)?;
-                let stored = Stored { format: of.format(), version: VERSION, sql: sql.to_string() };
-                let bytes = serde_json::to_vec_pretty(&stored).map_err(|error| Error::Internal(error.to_string()))?;
-                leftovers::write_file(&file, &bytes)?;
+                leftovers::write_file(&file, stored_text(of, sql)?.as_bytes())?;
                 self.definitions.write().remove(&(of, name));
             }
             None => drop(self.definitions.write().insert((of, name), sql.to_string())),
@@ -80,17 +87,33 @@ impl Schema {
             let stored = entries(folder)?.into_iter().filter(|name| !name.starts_with('.'));
             names.extend(stored.filter_map(|name| name.strip_suffix(of.suffix()).map(str::to_lowercase)));
         }
+        self.defined_in_transaction(of, &mut names);
         names.sort();
         names.dedup();
         Ok(names)
     }
 
-    /// The text of CREATE for the macro, or type, `name`.
+    /// The names of those that are stored, in lower case; of a schema in memory, of all.
+    pub(crate) fn stored_definitions(&self, of: Defined) -> Result<Vec<String>> {
+        let mut names = self.defined_names(of)?;
+        if self.folder.is_some() {
+            let own = self.definitions.read();
+            names.retain(|name| !own.contains_key(&(of, name.clone())));
+        }
+        Ok(names)
+    }
+
+    /// The text of CREATE of the macro, or of the type, called `name`.
     ///
     /// # Errors
     /// Its file cannot be read, or is not a definition.
     pub(crate) fn definition(&self, of: Defined, name: &str) -> Result<Option<String>> {
         let name = name.to_lowercase();
+        match self.redefined(Sort::Defined(of), &name) {
+            Some(Some(Meaning::Text(sql))) => return Ok(Some(sql)),
+            Some(_) => return Ok(None),
+            None => {}
+        }
         if let Some(sql) = self.definitions.read().get(&(of, name.clone())) {
             return Ok(Some(sql.clone()));
         }
@@ -116,8 +139,12 @@ impl Schema {
 
     /// Removes a macro, or a type; `false`: there is none of that name.
     pub(crate) fn remove_definition(&self, of: Defined, name: &str) -> Result<bool> {
-        self.shared.check_no_transaction(&format!("DROP {}", of.word().to_uppercase()))?;
         let name = name.to_lowercase();
+        if self.shared.is_in_transaction() {
+            let there = self.defined_names(of)?.contains(&name);
+            let temporary = self.has_own(Sort::Defined(of), &name);
+            return Ok(there && self.redefine(Sort::Defined(of), &name, None, temporary)?);
+        }
         let mut removed = self.definitions.write().remove(&(of, name.clone())).is_some();
         if !removed && let Some(folder) = self.folder.as_ref().filter(|_| plain(&name).is_ok()) {
             let path = folder.join(format!("{name}{}", of.suffix()));

@@ -12,6 +12,7 @@ pub(crate) mod hive;
 mod listing;
 mod provider;
 pub(crate) mod reading;
+mod redefined;
 mod removal;
 mod rename;
 mod schema;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use warpmill_format::table::leftovers;
 use warpmill_format::{FormatError, Table};
 
+use super::redefined::Sort;
 use super::schema::{Entry, Found, wrong_kind};
 use super::{Defined, Kind, Schema, entries, io_error, same, sequences, view};
 use crate::{Error, Result};
@@ -18,6 +19,16 @@ impl Schema {
     pub(crate) fn remove(&self, name: &str, kind: Kind) -> Result<bool> {
         let Some(found) = self.find(name)? else { return Ok(false) };
         let is_own = matches!(&found, Found::Session(_, Entry::Warpmill(_)));
+        if found.kind() == Kind::View && kind == Kind::View && self.shared.is_in_transaction() {
+            let known = match &found {
+                Found::Session(_, Entry::Foreign(_)) => None,
+                Found::Session(known, _) | Found::View(known) => Some(known),
+                Found::Table(_) => None,
+            };
+            if let Some(known) = known {
+                return self.redefine(Sort::View, known, None, self.has_own(Sort::View, known));
+            }
+        }
         if !is_own {
             self.shared.check_no_transaction("DROP of what is no table of Warpmill")?;
         }

@@ -16,10 +16,12 @@ use warpmill_format::table::leftovers;
 use warpmill_format::{FormatError, Table, TableWriter};
 
 use super::reading::Call;
+use super::redefined::{Meaning, Sort};
 use super::sequences::Sequence;
 use super::view::{self, View};
 use super::{
-    Defined, Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same, special, summary,
+    Defined, Shared, TableInfo, WarpmillTable, create_directory, described, entries, files, plain, same, special,
+    summary,
 };
 use crate::session::constraints::shown;
 use crate::{Error, Result, WriteOptions};
@@ -224,7 +226,7 @@ impl Schema {
         self.put(name, Entry::Foreign(provider));
     }
 
-    fn put(&self, name: &str, entry: Entry) {
+    pub(super) fn put(&self, name: &str, entry: Entry) {
         let mut tables = self.session_tables.write();
         tables.retain(|known, _| !same(known, name));
         tables.insert(name.to_string(), entry);
@@ -261,7 +263,13 @@ impl Schema {
 
     /// Adds or replaces a view: stored if there is a database, unless it is `temporary`.
     pub(crate) fn put_view(&self, name: &str, view: View, temporary: bool) -> Result<()> {
-        self.shared.check_no_transaction("CREATE VIEW")?;
+        let spelled = match self.find(name)? {
+            Some(Found::View(known) | Found::Session(known, Entry::View(_))) => known,
+            _ => name.to_string(),
+        };
+        if self.redefine(Sort::View, &spelled, Some(Meaning::View(view.clone())), temporary)? {
+            return Ok(());
+        }
         let Some(folder) = self.folder.as_ref().filter(|_| !temporary) else {
             self.put(name, Entry::View(view));
             return Ok(());

@@ -1,7 +1,7 @@
 //! The transaction of a session: the tables that its statements have used, created and dropped since BEGIN.
 //!
-//! Each table is forked when a statement first names it: from then on the transaction sees that version, and its own writes. Views, macros,
-//! sequences, schemas and names of tables are not transactional: statements that change them are refused in a transaction.
+//! Each table is forked when a statement first names it: from then on the transaction reads that version, and what it writes itself. Views, macros
+//! and types are in [`super::redefined`]. Sequences, schemas and names of tables are not part of it: statements that change them are refused meanwhile.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use warpmill_format::table::journal;
 use warpmill_format::table::transaction::{Change, commit, end};
 use warpmill_format::{FormatError, Table};
 
+use super::redefined::{Redefined, files, take_committed, view_of, views_of};
 use super::schema::{Entry, Found, Schema};
 use super::{Catalog, Shared, same};
 use crate::{Error, Result};
@@ -52,7 +53,9 @@ impl Known {
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     known: Vec<Known>,
-    /// Whether a statement of it has failed: its changes are undone, and it waits for its end.
+    /// Views, macros and types that it has made or removed.
+    pub(super) redefined: Vec<Redefined>,
+    /// Whether a statement of it has failed: nothing of it is left, and it waits for its end.
     aborted: bool,
 }
 
@@ -61,8 +64,8 @@ impl Transaction {
         self.known.iter_mut().find(|known| known.schema == schema && known.name == name)
     }
 
-    /// Fails if the transaction is aborted.
-    fn check(&self) -> Result<()> {
+    /// Refuses whatever needs it, once it is aborted.
+    pub(super) fn check(&self) -> Result<()> {
         match self.aborted {
             true => Err(Error::Execution("the transaction was aborted by the error of a statement: ROLLBACK".into())),
             false => Ok(()),
@@ -110,6 +113,9 @@ impl Schema {
         };
         if let Some(made) = transaction.made(self.name(), name) {
             return Ok(own(made));
+        }
+        if let Some(view) = view_of(&transaction.redefined, self.name(), name) {
+            return Ok(view);
         }
         let found = self.find_committed(name)?;
         let (spelled, table) = match &found {
@@ -189,11 +195,16 @@ impl Schema {
         let transaction = self.shared.transaction.lock();
         let Some(transaction) = transaction.as_ref() else { return names };
         let own = || transaction.known.iter().filter(|known| known.schema == self.name());
-        let is_gone = |name: &String| own().any(|known| known.name == *name && known.now.is_none());
+        let views = || views_of(&transaction.redefined, self.name());
+        let is_gone = |name: &String| {
+            own().any(|known| known.name == *name && known.now.is_none())
+                || views().any(|(view, made)| view == name && !made)
+        };
         let mut seen: Vec<String> = names.into_iter().filter(|name| !is_gone(name)).collect();
-        for known in own().filter(|known| known.is_made()) {
-            if !seen.iter().any(|name| same(name, &known.name)) {
-                seen.push(known.name.clone());
+        let tables = own().filter(|known| known.is_made()).map(|known| known.name.as_str());
+        for made in tables.chain(views().filter(|(_, made)| *made).map(|(view, _)| view)) {
+            if !seen.iter().any(|name| same(name, made)) {
+                seen.push(made.to_string());
             }
         }
         seen
@@ -249,6 +260,7 @@ impl Catalog {
         let mut transaction = self.shared.transaction.lock();
         if let Some(transaction) = transaction.as_mut() {
             end(transaction.known.drain(..).flat_map(|known| known.tables().collect::<Vec<_>>()));
+            transaction.redefined.clear();
             transaction.aborted = true;
             self.shared.changed();
         }
@@ -272,8 +284,16 @@ impl Catalog {
         let changes: Vec<Change> = ending.known.iter().flat_map(Known::changes).collect();
         let database = self.shared.database.as_deref().map(std::path::absolute).transpose();
         let database = database.map_err(|error| Error::Io(error.to_string()))?;
-        let committed = commit(database.as_deref(), &changes, may_commit);
+        // The tables end with an error of files, too.
+        let committed = match files(&ending.redefined, self) {
+            Ok(files) => commit(database.as_deref(), &changes, &files, may_commit),
+            Err(error) => {
+                end(ending.known.iter().flat_map(Known::tables));
+                return Err(error);
+            }
+        };
         if committed.is_ok() {
+            take_committed(ending.redefined, self);
             for known in &ending.known {
                 // Tables of a schema that was dropped meanwhile have no names.
                 if let Ok(Some(schema)) = self.find_schema(&known.schema) {

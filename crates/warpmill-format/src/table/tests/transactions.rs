@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::faulty_fs::{Fault, FaultyFs};
 use super::processes::kill_a_child;
 use super::*;
-use crate::table::transaction::{Change, commit, end};
+use crate::table::transaction::{Change, FileChange, commit, end};
 
 fn make(path: &Path, batch: &RecordBatch) {
     let mut writer = Table::build(path, batch.schema(), small()).unwrap();
@@ -55,7 +55,7 @@ fn statements_see_each_other_and_others_see_the_commit() {
     assert_holds(&own.snapshot().unwrap(), std::slice::from_ref(&expected));
     assert_holds(&table.snapshot().unwrap(), &[rows(0, 1000)]);
     assert!(matches!(append(&table, &rows(0, 1)), Err(FormatError::Locked { .. })));
-    commit(Some(dir.path()), &[Change::Written(own.clone())], || true).unwrap();
+    commit(Some(dir.path()), &[Change::Written(own.clone())], &[], || true).unwrap();
     for table in [table, Table::open(&path).unwrap()] {
         let snapshot = table.snapshot().unwrap();
         assert_eq!(snapshot.version(), 2);
@@ -84,7 +84,7 @@ fn what_is_given_up_leaves_nothing() {
     assert_holds(&append(&made, &rows(1100, 100)).unwrap(), &[rows(0, 1200)]);
     // One that may not commit is rolled back, too.
     let changes = [Change::Written(own), Change::Made(made)];
-    assert!(matches!(commit(Some(dir.path()), &changes, || false), Err(FormatError::Cancelled)));
+    assert!(matches!(commit(Some(dir.path()), &changes, &[], || false), Err(FormatError::Cancelled)));
     assert_eq!(files(dir.path()), before);
     let left: Vec<String> = files(&path).into_iter().filter(|name| !name.ends_with(".tmp")).collect();
     assert_eq!(left, inside);
@@ -104,7 +104,7 @@ fn another_writer_is_met() {
     let (one, other) = (table.fork().unwrap(), table.fork().unwrap());
     append(&one, &rows(1000, 10)).unwrap();
     assert!(matches!(append(&other, &rows(1000, 20)), Err(FormatError::Locked { .. })));
-    commit(Some(dir.path()), &[Change::Written(one)], || true).unwrap();
+    commit(Some(dir.path()), &[Change::Written(one)], &[], || true).unwrap();
     assert!(matches!(append(&other, &rows(1000, 20)), Err(FormatError::Changed { .. })));
     // Its reads do not change as long as it lasts.
     assert_holds(&other.snapshot().unwrap(), &[rows(0, 1000)]);
@@ -122,7 +122,7 @@ fn tables_in_memory_take_part() {
     dropped.hold_fork().unwrap();
     assert!(matches!(append(&gone, &rows(0, 1)), Err(FormatError::Locked { .. })));
     assert_eq!(table.snapshot().unwrap().num_rows(), 10);
-    commit(None, &[Change::Written(own), Change::Dropped(dropped)], || true).unwrap();
+    commit(None, &[Change::Written(own), Change::Dropped(dropped)], &[], || true).unwrap();
     assert_holds(&table.snapshot().unwrap(), &[rows(0, 20)]);
     assert!(matches!(append(&gone, &rows(0, 1)), Err(FormatError::Replaced { .. })));
     assert_eq!(append(&table, &rows(20, 1)).unwrap().version(), table.snapshot().unwrap().version());
@@ -138,7 +138,7 @@ fn a_name_that_is_taken_keeps_all_from_being_committed() {
         let writer = Table::build_in_transaction(&dir.path().join("new"), rows(0, 0).schema(), small()).unwrap();
         let made = writer.table().clone();
         writer.commit().unwrap();
-        commit(Some(dir.path()), &[Change::Written(own), Change::Made(made)], || true)
+        commit(Some(dir.path()), &[Change::Written(own), Change::Made(made)], &[], || true)
     };
     std::fs::create_dir(dir.path().join("new")).unwrap();
     assert!(matches!(change(), Err(FormatError::Replaced { .. })));
@@ -156,7 +156,7 @@ fn tables_of_elsewhere_are_refused() {
     for database in [None, Some(other.path())] {
         let own = Table::open(&path).unwrap().fork().unwrap();
         append(&own, &rows(100, 10)).unwrap();
-        assert!(matches!(commit(database, &[Change::Written(own)], || true), Err(FormatError::Catalog(_))));
+        assert!(matches!(commit(database, &[Change::Written(own)], &[], || true), Err(FormatError::Catalog(_))));
         assert_eq!(found(dir.path())["a"], 100);
     }
 }
@@ -211,7 +211,7 @@ fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
         Ok(())
     })();
     match made {
-        Ok(()) => commit(Some(folder), &changes, || true),
+        Ok(()) => commit(Some(folder), &changes, &[], || true),
         Err(error) => given_up(&changes, error),
     }
 }
@@ -271,7 +271,7 @@ fn append_to_both_forever() {
         for fork in &forks {
             append(fork, &rows(0, 1000)).unwrap();
         }
-        commit(Some(folder), &forks.map(Change::Written), || true).unwrap();
+        commit(Some(folder), &forks.map(Change::Written), &[], || true).unwrap();
     }
 }
 
@@ -289,4 +289,27 @@ fn killed_transactions_leave_whole_commits() {
     }
     tally("transacting processes killed", "whole commits", 12);
     assert!(last > 0, "no child came to commit anything");
+}
+
+#[test]
+fn files_are_written_with_the_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let (view, gone) = (dir.path().join("v.view"), dir.path().join("old.view"));
+    std::fs::write(&gone, "old").unwrap();
+    let text = |text: &str| Some(text.to_string());
+    let files = [
+        FileChange { path: view.clone(), text: text("a view") },
+        FileChange { path: gone.clone(), text: None },
+        FileChange { path: dir.path().join("never.view"), text: None },
+    ];
+    assert!(matches!(commit(Some(dir.path()), &[], &files, || false), Err(FormatError::Cancelled)));
+    assert!(!view.exists() && gone.exists());
+    commit(Some(dir.path()), &[], &files, || true).unwrap();
+    assert_eq!(std::fs::read_to_string(&view).unwrap(), "a view");
+    assert!(!gone.exists());
+    commit(Some(dir.path()), &[], &[FileChange { path: view.clone(), text: text("another") }], || true).unwrap();
+    assert_eq!(std::fs::read_to_string(&view).unwrap(), "another");
+    let outside = [FileChange { path: dir.path().join("../x.view"), text: text("x") }];
+    let other = tempfile::tempdir().unwrap();
+    assert!(matches!(commit(Some(other.path()), &[], &outside, || true), Err(FormatError::Catalog(_))));
 }

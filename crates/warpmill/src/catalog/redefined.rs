@@ -1,0 +1,184 @@
+//! Views, macros and types that a transaction has made or removed: it sees them so, and others when it is committed.
+
+use std::path::PathBuf;
+
+use warpmill_format::table::transaction::FileChange;
+
+use super::definitions::stored_text;
+use super::schema::{Entry, Found, Schema};
+use super::{Catalog, Defined, View, create_directory, plain, same, view};
+use crate::{Error, Result};
+
+/// What has a name of its own beside tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    View,
+    Defined(Defined),
+}
+
+impl Sort {
+    fn word(self) -> &'static str {
+        match self {
+            Self::View => "view",
+            Self::Defined(of) => of.word(),
+        }
+    }
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::View => view::SUFFIX,
+            Self::Defined(of) => of.suffix(),
+        }
+    }
+}
+
+/// What a name means.
+#[derive(Debug, Clone)]
+pub(super) enum Meaning {
+    View(View),
+    /// The text of a definition.
+    Text(String),
+}
+
+/// A change of a transaction.
+#[derive(Debug, Clone)]
+pub(super) struct Redefined {
+    schema: String,
+    sort: Sort,
+    /// As it is spelled; of macros and types in lower case.
+    name: String,
+    /// Whether it is the session's, not the database's.
+    temporary: bool,
+    /// `None`: it is gone.
+    now: Option<Meaning>,
+}
+
+impl Redefined {
+    fn is(&self, schema: &str, sort: Sort, name: &str) -> bool {
+        self.schema == schema && self.sort == sort && same(&self.name, name)
+    }
+}
+
+impl Schema {
+    /// Records a change of the session's transaction; `false`: there is none.
+    ///
+    /// # Errors
+    /// The transaction was aborted; a change of one of two that have the name.
+    pub(super) fn redefine(&self, sort: Sort, name: &str, now: Option<Meaning>, temporary: bool) -> Result<bool> {
+        let mut transaction = self.shared.transaction.lock();
+        let Some(transaction) = transaction.as_mut() else { return Ok(false) };
+        transaction.check()?;
+        let is_own = self.folder.is_none() || temporary;
+        let has_other = if is_own { self.has_stored(sort, name) } else { self.has_own(sort, name) };
+        if self.folder.is_some() && has_other {
+            let word = sort.word();
+            let text = format!("{word} '{name}', of which there is a temporary and a stored one, in a transaction");
+            return Err(Error::NotImplemented(text));
+        }
+        if self.folder.is_some() && !is_own {
+            plain(name)?;
+        }
+        transaction.redefined.retain(|known| !known.is(self.name(), sort, name));
+        let (schema, name) = (self.name().to_string(), name.to_string());
+        transaction.redefined.push(Redefined { schema, sort, name, temporary: is_own, now });
+        self.shared.changed();
+        Ok(true)
+    }
+
+    /// Whether the session has one of its own of that name.
+    pub(super) fn has_own(&self, sort: Sort, name: &str) -> bool {
+        match sort {
+            Sort::View => {
+                let tables = self.session_tables.read();
+                tables.iter().any(|(known, entry)| same(known, name) && matches!(entry, Entry::View(_)))
+            }
+            Sort::Defined(of) => self.definitions.read().contains_key(&(of, name.to_lowercase())),
+        }
+    }
+
+    fn has_stored(&self, sort: Sort, name: &str) -> bool {
+        self.file_of(sort, name).is_some_and(|path| path.is_file())
+    }
+
+    fn file_of(&self, sort: Sort, name: &str) -> Option<PathBuf> {
+        let folder = self.folder.as_ref().filter(|_| plain(name).is_ok())?;
+        Some(folder.join(format!("{name}{}", sort.suffix())))
+    }
+
+    /// What the session's transaction has made of a name; `None`: nothing.
+    pub(super) fn redefined(&self, sort: Sort, name: &str) -> Option<Option<Meaning>> {
+        let transaction = self.shared.transaction.lock();
+        let found = transaction.as_ref()?.redefined.iter().find(|known| known.is(self.name(), sort, name))?;
+        Some(found.now.clone())
+    }
+
+    /// Whether what the session's transaction has made of a name is the session's; `None`: nothing.
+    pub(super) fn redefined_as(&self, sort: Sort, name: &str) -> Option<bool> {
+        let transaction = self.shared.transaction.lock();
+        let found = transaction.as_ref()?.redefined.iter().find(|known| known.is(self.name(), sort, name))?;
+        found.now.as_ref().map(|_| found.temporary)
+    }
+
+    /// The names of a list of macros or types as the session's transaction sees them.
+    pub(super) fn defined_in_transaction(&self, of: Defined, names: &mut Vec<String>) {
+        let transaction = self.shared.transaction.lock();
+        let Some(transaction) = transaction.as_ref() else { return };
+        for known in transaction.redefined.iter().filter(|known| known.schema == self.name()) {
+            if known.sort == Sort::Defined(of) {
+                names.retain(|name| *name != known.name);
+                names.extend(known.now.is_some().then(|| known.name.clone()));
+            }
+        }
+    }
+}
+
+/// The view that a transaction sees under a name; `None`: it has not changed it.
+pub(super) fn view_of(all: &[Redefined], schema: &str, name: &str) -> Option<Option<Found>> {
+    let found = all.iter().find(|known| known.is(schema, Sort::View, name))?;
+    Some(match &found.now {
+        Some(Meaning::View(view)) => Some(Found::Session(found.name.clone(), Entry::View(view.clone()))),
+        _ => None,
+    })
+}
+
+/// The names of views that a transaction has made (`true`) and removed in a schema.
+pub(super) fn views_of<'a>(all: &'a [Redefined], schema: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
+    let own = all.iter().filter(move |known| known.schema == schema && known.sort == Sort::View);
+    own.map(|known| (known.name.as_str(), known.now.is_some()))
+}
+
+/// The files that a transaction changes so, in folders that are there.
+pub(super) fn files(all: &[Redefined], catalog: &Catalog) -> Result<Vec<FileChange>> {
+    let mut files = vec![];
+    for known in all.iter().filter(|known| !known.temporary) {
+        let schema = catalog.schema_called(&known.schema)?;
+        let Some(path) = schema.file_of(known.sort, &known.name) else { continue };
+        if let Some(folder) = path.parent() {
+            create_directory(folder)?;
+        }
+        let path = std::path::absolute(&path).map_err(|error| super::io_error("cannot resolve", &path, &error))?;
+        let text = match (&known.now, known.sort) {
+            (None, _) => None,
+            (Some(Meaning::View(view)), _) => Some(String::from_utf8_lossy(&view.to_bytes()).into_owned()),
+            (Some(Meaning::Text(sql)), Sort::Defined(of)) => Some(stored_text(of, sql)?),
+            (Some(Meaning::Text(_)), Sort::View) => continue,
+        };
+        files.push(FileChange { path, text });
+    }
+    Ok(files)
+}
+
+/// Takes what a transaction has committed into the session's own names.
+pub(super) fn take_committed(all: Vec<Redefined>, catalog: &Catalog) {
+    for known in all.into_iter().filter(|known| known.temporary) {
+        let Ok(Some(schema)) = catalog.find_schema(&known.schema) else { continue };
+        match (known.sort, known.now) {
+            (Sort::View, Some(Meaning::View(view))) => schema.put(&known.name, Entry::View(view)),
+            (Sort::View, _) => drop(schema.take(&known.name)),
+            (Sort::Defined(of), Some(Meaning::Text(sql))) => {
+                schema.definitions.write().insert((of, known.name), sql);
+            }
+            (Sort::Defined(of), _) => drop(schema.definitions.write().remove(&(of, known.name))),
+        }
+    }
+}
