@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Schema, SchemaRef, TimeUnit};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics, internal_err};
@@ -46,7 +46,8 @@ impl WarpmillScanExec {
     /// A scan of columns `projection` (indices into the table's schema; all if `None`) of `table`, called `name` in plans.
     pub fn try_new(table: Arc<TableSnapshot>, name: impl Into<String>, projection: Option<Vec<usize>>) -> Result<Self> {
         let projection = projection.unwrap_or_else(|| (0..table.schema().fields().len()).collect());
-        let schema: SchemaRef = Arc::new(table.schema().project(&projection)?);
+        // What is said of the table as a whole is not said of its rows.
+        let schema: SchemaRef = Arc::new(Schema::new(table.schema().project(&projection)?.fields));
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(1),

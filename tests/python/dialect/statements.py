@@ -190,6 +190,46 @@ CASES = (
         setup=(T,),
     ),
     Case("`PRAGMA table_info`", "PRAGMA table_info('t')", setup=(T,)),
+    Case("`pragma_table_info`", "SELECT name, type, pk FROM pragma_table_info('t') i WHERE cid > 0", setup=(T,)),
+    Case("`duckdb_tables()` has the text that makes a table", "SELECT sql FROM duckdb_tables()", setup=(T,)),
+    Case(
+        "`duckdb_functions()`",
+        "SELECT function_name, function_type, parameters FROM duckdb_functions() WHERE NOT internal",
+        setup=("CREATE MACRO f(x, y := 2) AS x + y",),
+    ),
+    Case(
+        "`duckdb_settings()`",
+        "SELECT name, value FROM duckdb_settings() WHERE name = 'default_null_order'",
+        setup=("SET default_null_order = 'nulls_first'",),
+    ),
+    Case(
+        "`sqlite_master`",
+        "SELECT type, name, tbl_name FROM sqlite_master ORDER BY ALL",
+        setup=(T, "CREATE VIEW v AS FROM t"),
+    ),
+    Case(
+        "`COMMENT ON`",
+        "SELECT column_name, comment FROM duckdb_columns() WHERE comment IS NOT NULL",
+        setup=(T, "COMMENT ON COLUMN t.id IS 'the key'"),
+        reopened=True,
+    ),
+    Case(
+        "`PREPARE` of changes",
+        "SELECT count(*) AS n FROM t",
+        setup=(T, R, "PREPARE p AS DELETE FROM t WHERE id = $1", "EXECUTE p(1)", "DEALLOCATE p"),
+    ),
+    Case("`CREATE TABLE` with names of columns", "SELECT a, b FROM x", setup=("CREATE TABLE x(a, b) AS SELECT 1, 'y'",)),
+    Case(
+        "`CREATE RECURSIVE VIEW`",
+        "FROM v",
+        setup=("CREATE RECURSIVE VIEW v(n) AS VALUES (1) UNION ALL SELECT n + 1 FROM v WHERE n < 3",),
+    ),
+    Case(
+        "views, macros and types in transactions",
+        "SELECT f(x) AS y FROM v",
+        setup=("BEGIN", "CREATE MACRO f(x) AS x + 1", "CREATE VIEW v AS SELECT 1 AS x", "COMMIT"),
+        reopened=True,
+    ),
     Case("`current_schema()`", "SELECT current_schema() AS s", setup=("CREATE SCHEMA x", "USE x")),
     Case(
         "transactions",

@@ -1,5 +1,6 @@
 //! Writes a new version: divides rows into row segments, encodes them in the background, commits.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -261,7 +262,21 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Makes [`TableWriter::commit`] call `may_commit` when only the rename of the new version is left. If it returns false, the commit fails with
+    /// Gives the schema and its fields other metadata, before any row is written. To write on rows afterwards takes another writer.
+    ///
+    /// # Errors
+    /// [`FormatError::Schema`]: the schema differs in more than that.
+    pub fn annotate(&mut self, schema: &Schema) -> Result<()> {
+        let plain = |field: &Field| field.clone().with_metadata(HashMap::new());
+        let (old, new) = (self.schema.fields(), schema.fields());
+        if old.len() != new.len() || old.iter().zip(new).any(|(old, new)| plain(old) != plain(new)) {
+            return Err(FormatError::schema(&self.name, "other metadata come with other columns"));
+        }
+        (self.schema, self.identity) = (Arc::new(schema.clone()), Identity::new());
+        Ok(())
+    }
+
+    /// Lets [`TableWriter::commit`] ask when there is nothing left to do but to give the new version its name. If it may not, it gives
     /// [`FormatError::Cancelled`], and nothing has changed.
     pub fn commit_only_if(&mut self, may_commit: impl FnOnce() -> bool + Send + 'static) {
         self.may_commit = Box::new(may_commit);

@@ -12,11 +12,11 @@ use super::described::Described;
 use super::{CATALOG, Catalog, DUCKDB_MAIN, MAIN, Shared};
 
 /// The schema of that name.
-pub(super) fn information_schema(catalog: &Arc<Catalog>, shared: &Shared) -> Arc<dyn SchemaProvider> {
+pub(super) fn information_schema(catalog: &Arc<Catalog>, shared: &Arc<Shared>) -> Arc<dyn SchemaProvider> {
     let provider = InformationSchemaProvider::new(Arc::new(Listed(Arc::clone(catalog))));
     let functions = shared.state().map(|state| state.table_functions().clone()).unwrap_or_default();
     let inner = provider.with_table_functions(functions);
-    Arc::new(Described { inner, catalog: Arc::clone(catalog) })
+    Arc::new(Described { inner, catalog: Arc::clone(catalog), shared: Arc::clone(shared) })
 }
 
 /// A catalog in which damaged tables and broken views have no columns, instead of failing every query of columns.

@@ -3,7 +3,8 @@
 //! The main schema, `public` or `main`, is the database directory itself; another schema `s` is its sub-directory `s.schema`. Names match
 //! case-insensitively, and keep the spelling of their creation.
 
-mod constraints;
+mod comments;
+pub(crate) mod creating;
 mod definitions;
 mod described;
 pub(crate) mod file_statistics;
@@ -21,7 +22,6 @@ mod sink;
 mod special;
 mod summary;
 mod transaction;
-mod types;
 mod view;
 
 use std::collections::BTreeMap;
@@ -36,12 +36,14 @@ use parking_lot::{Mutex, RwLock};
 use warpmill_format::FileAccess;
 use warpmill_format::table::leftovers;
 
+pub(crate) use comments::{comment_of, with_comment};
 pub(crate) use definitions::Defined;
+pub(crate) use described::is_told;
 pub use provider::WarpmillTable;
 pub(crate) use schema::{Existing, Kind, Schema};
 pub(crate) use sequences::{Sequence, SequenceOptions};
 pub(crate) use sink::{guarded, segment_bytes, write_options, write_stream};
-pub(crate) use special::{NUMBERED, ROW, statement_name, version_name};
+pub(crate) use special::{NUMBERED, ROW, named_statement, statement_name, version_name};
 pub(crate) use summary::is_query;
 pub(crate) use view::View;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Result, Statistics, not_impl_err};
@@ -82,7 +82,12 @@ impl WarpmillTable {
 #[async_trait]
 impl TableProvider for WarpmillTable {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(self.snapshot.schema())
+        let schema = self.snapshot.schema();
+        match schema.metadata().is_empty() {
+            true => Arc::clone(schema),
+            // What is said of the table as a whole is not said of its rows.
+            false => Arc::new(Schema::new(schema.fields().clone())),
+        }
     }
 
     fn table_type(&self) -> TableType {

@@ -202,7 +202,24 @@ impl Schema {
         }
     }
 
-    /// The kind of `name`; `None` if it does not exist.
+    /// The view called `name`, if there is one.
+    pub(crate) fn view(&self, name: &str) -> Result<Option<View>> {
+        match self.find(name)? {
+            Some(Found::Session(_, Entry::View(view))) => Ok(Some(view)),
+            Some(Found::View(name)) => View::read(&self.view_path(&name)).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether `name` is one of the session's that has stored ones beside it.
+    pub(crate) fn is_temporary(&self, name: &str) -> Result<bool> {
+        match self.redefined_as(Sort::View, name) {
+            Some(temporary) => Ok(self.folder.is_some() && temporary),
+            None => Ok(self.folder.is_some() && self.session_kind(name)?.is_some()),
+        }
+    }
+
+    /// The kind of `name`; `None`: nothing.
     pub(crate) fn kind(&self, name: &str) -> Result<Option<Kind>> {
         Ok(self.find(name)?.map(|found| found.kind()))
     }
@@ -495,6 +512,9 @@ impl SchemaProvider for Schema {
         }
         if name.starts_with('\u{1}') {
             return Ok(self.special(name)?.map(|table| Arc::new(table) as _));
+        }
+        if let Some(told) = described::unqualified(name, &self.shared).await? {
+            return Ok(Some(told));
         }
         match self.shared.remote.named(name).await? {
             None if self.shared.remote.allowed() => files::named(&self.shared.state()?, name).await,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use warpmill_format::FormatError;
 use warpmill_format::table::leftovers;
 
-use super::{Schema, create_directory, io_error, plain};
+use super::{Schema, create_directory, creating, entries, io_error, plain};
 use crate::{Error, Result};
 
 /// Suffix of a sequence's file.
@@ -66,7 +66,50 @@ impl Sequence {
         Ok(Self { format, version, increment, min, max, cycle, start, next: Some(start) })
     }
 
-    /// Takes the next `count` numbers.
+    /// The first number.
+    pub(crate) fn start(&self) -> i64 {
+        self.start
+    }
+
+    /// The least number.
+    pub(crate) fn min(&self) -> i64 {
+        self.min
+    }
+
+    /// The greatest number.
+    pub(crate) fn max(&self) -> i64 {
+        self.max
+    }
+
+    /// The distance of a number from the one before.
+    pub(crate) fn increment(&self) -> i64 {
+        self.increment
+    }
+
+    /// Whether it begins again at its end.
+    pub(crate) fn cycles(&self) -> bool {
+        self.cycle
+    }
+
+    /// The number that was given last; `None`: none was, or the sequence has begun again since.
+    pub(crate) fn last(&self) -> Option<i64> {
+        match self.next {
+            Some(next) if next == self.start => None,
+            Some(next) => next.checked_sub(self.increment).filter(|last| (self.min..=self.max).contains(last)),
+            None if self.increment > 0 => Some(self.max - (self.max - self.start) % self.increment),
+            None => Some(self.min + (self.start - self.min) % self.increment.abs()),
+        }
+    }
+
+    /// The text that makes a sequence which gives the numbers that this one has left.
+    pub(crate) fn creating(&self, schema: &str, name: &str) -> String {
+        let Self { increment, min, max, start, .. } = self;
+        let (start, name) = (self.next.unwrap_or(*start), creating::qualified(schema, name));
+        let cycle = if self.cycle { "CYCLE" } else { "NO CYCLE" };
+        format!("CREATE SEQUENCE {name} INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START {start} {cycle};")
+    }
+
+    /// The next `count` numbers.
     fn advance(&mut self, name: &str, count: usize) -> Result<Vec<i64>> {
         let first = if self.increment > 0 { self.min } else { self.max };
         let mut given = Vec::with_capacity(count);
@@ -101,7 +144,27 @@ impl Schema {
         Ok(())
     }
 
-    /// Whether the sequence exists.
+    /// All sequences, with their names, and whether they are the session's beside stored ones.
+    pub(crate) fn all_sequences(&self) -> Result<Vec<(String, Sequence, bool)>> {
+        let own = self.sequences.lock().clone();
+        let temporary = self.folder.is_some();
+        let mut all: Vec<_> = own.into_iter().map(|(name, sequence)| (name, sequence, temporary)).collect();
+        if let Some(folder) = &self.folder {
+            for file in entries(folder)?.iter().filter(|file| !file.starts_with('.')) {
+                let Some(name) = file.strip_suffix(SUFFIX) else { continue };
+                if all.iter().any(|(known, ..)| known == name) {
+                    continue;
+                }
+                if let Some(sequence) = SequenceFile::hold(folder, name)?.read()? {
+                    all.push((name.to_string(), sequence, false));
+                }
+            }
+        }
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(all)
+    }
+
+    /// Whether there is a sequence of that name.
     pub(crate) fn has_sequence(&self, name: &str) -> bool {
         let name = name.to_lowercase();
         self.sequences.lock().contains_key(&name) || self.sequence_path(&name).is_some_and(|path| path.exists())

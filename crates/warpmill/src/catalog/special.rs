@@ -15,16 +15,16 @@ pub(crate) fn version_name(name: &str, version: u64) -> String {
     format!("{VERSION}{version} {name}")
 }
 
-/// Prefix of the name for the result of DESCRIBE or SUMMARIZE, followed by the statement's text.
+/// The beginning of a name for the answer of DESCRIBE, SUMMARIZE or PRAGMA table_info, whose text follows.
 const STATEMENT: &str = "\u{1}answer of ";
 
-/// The name of the table that is the answer of DESCRIBE or SUMMARIZE.
+/// The name of the table that is the answer of DESCRIBE, SUMMARIZE or PRAGMA table_info.
 pub(crate) fn statement_name(sql: &str) -> String {
     format!("{STATEMENT}{sql}")
 }
 
 /// The statement that `name` is the answer of.
-pub(super) fn named_statement(name: &str) -> Option<&str> {
+pub(crate) fn named_statement(name: &str) -> Option<&str> {
     name.strip_prefix(STATEMENT)
 }
 

@@ -1,4 +1,4 @@
-//! The answers of DESCRIBE and SUMMARIZE as tables.
+//! The answers of DESCRIBE, SUMMARIZE and PRAGMA table_info as tables.
 
 use std::sync::Arc;
 
@@ -9,41 +9,52 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 
 use warpmill_format::enums;
+use warpmill_format::table::Constraint;
 
 use super::view::coerced;
 use crate::dialect::{shown, type_name};
 use crate::planning;
 use crate::session::constraints::of_plan;
 use crate::session::describe::describe;
+use crate::session::pragma::table_info;
 use crate::{Error, Result};
 
-/// The answer of `DESCRIBE ...` or `SUMMARIZE ...`.
+/// The answer of `DESCRIBE ...`, `SUMMARIZE ...` or `table_info ...`.
 pub(super) async fn answer(sql: &str, state: SessionState) -> Result<Arc<dyn TableProvider>> {
     let Some((word, source)) = sql.split_once(char::is_whitespace) else {
         return Err(Error::Parse(format!("{sql} of what?")));
     };
     let query = query_of(source.trim());
     let state = Arc::new(state);
-    let plan = bound(&state, &query).await?;
+    let (plan, mut constraints) = bound(&state, &query).await?;
     if word.eq_ignore_ascii_case("summarize") {
         let text = summary(&query, plan.schema().as_arrow());
-        let plan = bound(&state, &text).await?;
+        let (plan, _) = bound(&state, &text).await?;
         return Ok(Arc::new(ViewTable::new(plan, None)));
     }
-    let (mut schema, mut constraints) = (plan.schema().as_arrow().clone(), of_plan(&plan)?);
+    let mut schema = plan.schema().as_arrow().clone();
     if is_query(source.trim()) {
         // No column is declared NOT NULL.
         let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         schema = Schema::new(fields.collect::<Vec<_>>());
         constraints = Arc::default();
     }
-    let rows = describe(&schema, &constraints)?;
+    let rows = match word.eq_ignore_ascii_case("table_info") {
+        true => table_info(&schema, &constraints)?,
+        false => describe(&schema, &constraints)?,
+    };
     Ok(Arc::new(MemTable::try_new(rows.schema, vec![rows.batches])?))
 }
 
-async fn bound(state: &Arc<SessionState>, sql: &str) -> Result<LogicalPlan> {
+/// The plan of a query, and the constraints of the table that it is.
+async fn bound(state: &Arc<SessionState>, sql: &str) -> Result<(LogicalPlan, Arc<[Constraint]>)> {
     let (own, sql) = (Arc::clone(state), sql.to_string());
-    planning::run(async move { coerced(planning::bound(&own, &sql, &[]).await?, &own) }).await
+    planning::run(async move {
+        let plan = planning::bound(&own, &sql, &[]).await?;
+        let constraints = of_plan(&plan)?;
+        Ok((coerced(plan, &own)?, constraints))
+    })
+    .await
 }
 
 /// The query for the rows of a DESCRIBE or SUMMARIZE source: a query, or the name of a table.

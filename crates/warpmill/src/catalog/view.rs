@@ -1,5 +1,6 @@
 //! Views: texts of CREATE VIEW, planned each time that they are used.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use serde::{Deserialize, Serialize};
 use warpmill_format::FormatError;
 
+use super::same;
 use crate::dialect::Subqueries;
 use crate::{Error, Result, planning};
 
@@ -29,6 +31,11 @@ pub(crate) struct View {
     default_schema: String,
     /// The text of CREATE VIEW.
     sql: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    comment: Option<String>,
+    /// Comments on columns, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    column_comments: BTreeMap<String, String>,
 }
 
 tokio::task_local! {
@@ -40,7 +47,42 @@ impl View {
     /// The view that `sql` creates.
     pub(crate) fn new(sql: &str, default_schema: &str) -> Self {
         let (sql, default_schema) = (sql.to_string(), default_schema.to_string());
-        Self { format: FORMAT.into(), version: VERSION, default_schema, sql }
+        let (comment, column_comments) = (None, BTreeMap::new());
+        Self { format: FORMAT.into(), version: VERSION, default_schema, sql, comment, column_comments }
+    }
+
+    /// The schema of names without one.
+    pub(crate) fn default_schema(&self) -> &str {
+        &self.default_schema
+    }
+
+    /// The text of CREATE VIEW.
+    pub(crate) fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// The comment on the view.
+    pub(crate) fn comment(&self) -> Option<&str> {
+        self.comment.as_deref()
+    }
+
+    /// The comment on a column.
+    pub(crate) fn column_comment(&self, column: &str) -> Option<&str> {
+        let found = self.column_comments.iter().find(|(name, _)| same(name, column));
+        found.map(|(_, comment)| comment.as_str())
+    }
+
+    /// The comments on columns, by their names.
+    pub(crate) fn column_comments(&self) -> &BTreeMap<String, String> {
+        &self.column_comments
+    }
+
+    /// The same view with another comment, or none, on it or on one of its columns.
+    pub(crate) fn with_comment(mut self, column: Option<&str>, comment: Option<String>) -> Self {
+        let Some(column) = column else { return Self { comment, ..self } };
+        self.column_comments.retain(|name, _| !same(name, column));
+        self.column_comments.extend(comment.map(|comment| (column.to_string(), comment)));
+        self
     }
 
     /// The bytes of its file.

@@ -69,6 +69,12 @@ pub(crate) fn check(sql: &str, state: &SessionState) -> Result<()> {
     }
 }
 
+/// The names of the parameters of the macro that `sql` defines.
+pub(crate) fn parameters_of(sql: &str, state: &SessionState) -> Result<Vec<String>> {
+    let found = definition(sql, state)?;
+    Ok(found.parameters.into_iter().map(|parameter| parameter.name.value).collect())
+}
+
 /// Replaces the calls of macros in `statement`.
 pub(super) fn expand(statement: &mut AnyStatement, state: &SessionState) -> Result<()> {
     let Some(catalog) = state.catalog_list().catalog(CATALOG) else { return Ok(()) };

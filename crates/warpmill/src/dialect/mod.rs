@@ -65,7 +65,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 pub(crate) use custom_types::{casts_to, is_type, type_of};
 pub use field_names::is_row;
-pub(crate) use macros::check as check_macro;
+pub(crate) use macros::{check as check_macro, parameters_of as macro_parameters};
 pub(crate) use names::{arguments, distinct_names, query_of, shown};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
 pub use outside::{Form, given_schema, received_schema, with_schema, with_texts};
@@ -165,7 +165,17 @@ pub(crate) fn called_names() -> impl Iterator<Item = &'static str> {
     names::called_parts().chain(names::calls_for_others())
 }
 
-/// The name of an unnamed column of a SELECT list, as an alias.
+/// Names of scalar functions that stand for others, each with the name that it stands for.
+pub(crate) fn scalar_aliases() -> impl Iterator<Item = (&'static str, &'static str)> {
+    library::scalar_aliases()
+}
+
+/// Names of aggregates that are not registered: they stand for others, or are made of others.
+pub(crate) fn aggregate_names() -> impl Iterator<Item = &'static str> {
+    library::aggregate_names()
+}
+
+/// The name of a column that a SELECT list has without one, as an alias.
 pub(crate) fn alias_of(expr: &SqlExpr) -> Ident {
     names::quoted(&names::label(expr, ""))
 }

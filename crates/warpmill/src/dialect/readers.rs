@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::walk;
 use crate::catalog::reading::{Call, Given};
+use crate::catalog::{is_told, statement_name};
 use crate::{Error, Result};
 
 /// Replaces the functions that read files in `statement`.
@@ -31,21 +32,24 @@ impl VisitorMut for Readers {
         let Some(function) = part.as_ident().map(|ident| ident.value.to_lowercase()) else {
             return ControlFlow::Continue(());
         };
-        // DuckDB's metadata functions.
-        let tells = matches!(
-            function.as_str(),
-            "duckdb_tables"
-                | "duckdb_views"
-                | "duckdb_columns"
-                | "duckdb_constraints"
-                | "duckdb_indexes"
-                | "duckdb_types"
-        );
-        if tells && given.args.is_empty() {
+        if is_told(&function) && given.args.is_empty() {
             let parts = ["information_schema", function.as_str()].map(|part| Ident::with_quote('"', part));
             *name = ObjectName::from(parts.to_vec());
             *args = None;
             return ControlFlow::Continue(());
+        }
+        if function == "pragma_table_info" {
+            return match one_text(&given.args) {
+                Some(table) => {
+                    let called = Ident::with_quote('"', function);
+                    alias.get_or_insert(TableAlias { explicit: true, name: called, columns: vec![], at: None });
+                    *name =
+                        ObjectName::from(vec![Ident::with_quote('"', statement_name(&format!("table_info {table}")))]);
+                    *args = None;
+                    ControlFlow::Continue(())
+                }
+                None => ControlFlow::Break(Box::new(Error::Plan("pragma_table_info takes the name of a table".into()))),
+            };
         }
         if !is_reader(&function) {
             return ControlFlow::Continue(());
@@ -62,6 +66,15 @@ impl VisitorMut for Readers {
             }
             Err(error) => ControlFlow::Break(Box::new(error)),
         }
+    }
+}
+
+/// The text that is the only argument.
+fn one_text(args: &[FunctionArg]) -> Option<String> {
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))] = args else { return None };
+    match &value.value {
+        Value::SingleQuotedString(text) => Some(text.clone()),
+        _ => None,
     }
 }
 

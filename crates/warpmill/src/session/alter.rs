@@ -16,7 +16,7 @@ use warpmill_format::{Table, TableSnapshot};
 use super::constraints::{Checks, Moved, added_column};
 use super::ddl::with_default;
 use super::running::Query;
-use super::statements::{Taken, reference};
+use super::statements::{Taken, reference, without_brackets};
 use super::{QueryResult, Session};
 use crate::catalog::{Kind, guarded, same, write_options, write_stream};
 use crate::commit::GivenUp;
@@ -153,8 +153,9 @@ impl Session {
                     }
                     AlterColumnOperation::SetDefault { value } => {
                         let ty = field.data_type().clone();
-                        self.check_default(&column_name.value, &value.to_string(), &ty).await?;
-                        columns[at].field = with_default(field, Some(value.to_string()));
+                        let value = without_brackets(value).to_string();
+                        self.check_default(&column_name.value, &value, &ty).await?;
+                        columns[at].field = with_default(field, Some(value));
                     }
                     AlterColumnOperation::DropDefault => columns[at].field = with_default(field, None),
                     other => return Err(Error::NotImplemented(format!("ALTER COLUMN {column_name} {other}"))),
@@ -171,7 +172,7 @@ impl Session {
         let mut default = None;
         for option in &column.options {
             match &option.option {
-                ColumnOption::Default(value) => default = Some(value.to_string()),
+                ColumnOption::Default(value) => default = Some(without_brackets(value).to_string()),
                 ColumnOption::Null => {}
                 other => return Err(Error::NotImplemented(format!("ADD COLUMN {} {other}", column.name))),
             }
@@ -203,7 +204,7 @@ impl Session {
         let options = self.options();
         let layout = self.layout(table_name, write_options(&options))?;
         let fields: Vec<Field> = columns.iter().map(|column| column.field.clone()).collect();
-        let schema = Arc::new(Schema::new(fields));
+        let schema = Arc::new(Schema::new_with_metadata(fields, old.schema().metadata().clone()));
         let state = Arc::new(self.inner.context.state());
         let checks = Checks::planned(&state, &schema, &constraints, table_name).await?;
         let gate = query.handle.commit.clone();

@@ -13,15 +13,24 @@ use super::constraints::shown::keys;
 use super::ddl::default_of;
 use super::statements::Taken;
 use super::{QueryResult, Session};
-use crate::dialect::{shown, type_name};
+use crate::catalog::{CATALOG, is_query};
+use crate::dialect::{answer, shown, type_name};
 use crate::planning::bound;
 use crate::{Error, Result};
 
+/// The query of `SHOW ALL TABLES`.
+const ALL_TABLES: &str = "SELECT c.database_name AS \"database\", c.schema_name AS \"schema\", c.table_name AS \"name\", \
+    list(c.column_name ORDER BY c.column_index) AS column_names, list(c.data_type ORDER BY c.column_index) AS column_types, \
+    bool_or(t.temporary) AS \"temporary\" FROM duckdb_columns() c JOIN (SELECT schema_name, table_name, temporary FROM duckdb_tables() \
+    UNION ALL SELECT schema_name, view_name, temporary FROM duckdb_views()) t \
+    ON c.schema_name = t.schema_name AND c.table_name = t.table_name GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
+
 impl Session {
-    /// `SHOW TABLES [FROM schema]`, `SHOW ALL TABLES`, `SHOW SCHEMAS`; `None`: left to DataFusion.
-    pub(super) fn show(&self, sql: &str, words: &[&str]) -> Result<Option<QueryResult>> {
+    /// `SHOW TABLES [FROM schema]`, `SHOW SCHEMAS`, `SHOW DATABASES`; `None`: it is another one.
+    pub(super) fn show(&self, sql: &str) -> Result<Option<QueryResult>> {
         let catalog = &self.inner.catalog;
-        match words {
+        let lower = sql.to_ascii_lowercase();
+        match &lower.split(' ').collect::<Vec<_>>()[..] {
             ["show", "tables"] => {
                 let schema = catalog.schema_called(&self.default_schema())?;
                 texts(&["name"], vec![schema.names()?.into_iter().map(Some).collect()]).map(Some)
@@ -31,21 +40,38 @@ impl Session {
                 let schema = catalog.schema_called(name)?;
                 texts(&["name"], vec![schema.names()?.into_iter().map(Some).collect()]).map(Some)
             }
-            ["show", "schemas" | "databases"] => {
+            ["show", "schemas"] => {
                 texts(&["name"], vec![catalog.all_schemas()?.into_iter().map(Some).collect()]).map(Some)
             }
-            ["show", "all", "tables"] => {
-                let infos = catalog.infos()?;
-                let of =
-                    |value: fn(&crate::TableInfo) -> &str| infos.iter().map(|i| Some(value(i).to_string())).collect();
-                let columns = vec![of(|info| &info.schema), of(|info| &info.name), of(|info| &info.kind)];
-                texts(&["schema", "name", "kind"], columns).map(Some)
-            }
+            ["show", "databases"] => texts(&["database_name"], vec![vec![Some(CATALOG.to_string())]]).map(Some),
             _ => Ok(None),
         }
     }
 
-    /// `DESCRIBE name` of a table of Warpmill with constraints; others are left to DataFusion.
+    /// `SHOW name` and `SHOW query`, which are DESCRIBE, `SHOW` and `SHOW ALL TABLES`, `SHOW VARIABLES`.
+    pub(super) async fn show_other(&self, sql: &str) -> Result<Taken> {
+        let what = sql.get("show".len()..).unwrap_or_default().trim();
+        match what.to_ascii_lowercase().as_str() {
+            "" | "all tables" => return Ok(Taken::Instead(ALL_TABLES.into())),
+            "variables" => return Ok(Taken::Instead("FROM duckdb_variables()".into())),
+            _ => {}
+        }
+        let described = format!("DESCRIBE {what}");
+        if is_query(what) {
+            return Ok(Taken::Instead(answer(&described)));
+        }
+        // Names of settings are DataFusion's.
+        let state = Arc::new(self.inner.context.state());
+        if what.contains(' ') || bound(&state, &format!("FROM {what}"), &[]).await.is_err() {
+            return Ok(Taken::No);
+        }
+        match self.describe_table(&described).await? {
+            Taken::No => Ok(Taken::Instead(described)),
+            taken => Ok(taken),
+        }
+    }
+
+    /// `DESCRIBE name`, of a table of Warpmill with constraints; others are DataFusion's.
     pub(super) async fn describe_table(&self, sql: &str) -> Result<Taken> {
         let name = sql.split_once(' ').map(|(_, name)| name.trim_end_matches([';', ' '])).unwrap_or_default();
         let plan = bound(&Arc::new(self.inner.context.state()), &format!("FROM {name}"), &[]).await;

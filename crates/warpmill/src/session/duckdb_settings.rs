@@ -3,6 +3,7 @@
 use datafusion::config::{ConfigEntry, ConfigOptions, ExtensionOptions};
 
 use super::{QueryResult, Session};
+use crate::catalog::{DUCKDB_MAIN, is_main};
 use crate::settings::WarpmillOptions;
 use crate::{Error, Result};
 
@@ -16,7 +17,23 @@ const RENAMED: &[(&str, &str)] = &[
     ("max_temp_directory_size", "temp_directory_limit"),
 ];
 
-/// Settings whose other values would change results, with the supported values.
+/// Settings of DuckDB's that have a meaning here and are none of ours, with what they are about.
+pub(crate) const DUCKDBS: &[(&str, &str)] = &[
+    ("default_null_order", "NULLS_LAST or NULLS_FIRST: the place of NULLs where ORDER BY does not say it"),
+    ("schema", "The schema of names that say none"),
+    ("search_path", "The schema of names that say none"),
+    ("TimeZone", "The time zone of TIMESTAMPTZ: UTC"),
+    ("default_order", "The direction of ORDER BY: ascending"),
+    ("default_collation", "The order of texts: that of their bytes"),
+    ("integer_division", "Whether / of integers is an integer: it is not"),
+    ("ieee_floating_point_ops", "Whether floating-point numbers are divided by zero as IEEE 754 says: they are"),
+    ("preserve_identifier_case", "Whether names keep their spelling: they do"),
+    ("scalar_subquery_error_on_multiple_rows", "Whether a scalar subquery of several rows is an error: it is"),
+    ("enable_external_access", "Whether statements read and write files; a server refuses them whatever this says"),
+    ("lock_configuration", "Whether settings are locked: they are not"),
+];
+
+/// Settings whose other values change answers: the one value that holds here.
 const FIXED: &[(&str, &[&str])] = &[
     ("default_order", &["asc", "ascending"]),
     ("default_collation", &["", "binary"]),
@@ -191,7 +208,13 @@ pub fn our_name(name: &str) -> &str {
     RENAMED.iter().find(|(theirs, _)| name.eq_ignore_ascii_case(theirs)).map_or(name, |(_, ours)| ours)
 }
 
-/// The default of a setting of Warpmill, named without its prefix.
+/// Other names of a setting.
+pub(crate) fn aliases_of(name: &str) -> impl Iterator<Item = &'static str> {
+    let null_order = (name == "default_null_order").then_some("null_order");
+    RENAMED.iter().filter(move |(_, ours)| *ours == name).map(|(theirs, _)| *theirs).chain(null_order)
+}
+
+/// The default of a setting of ours, without its prefix.
 pub(super) fn default_of_ours(name: &str) -> Option<String> {
     let entries = WarpmillOptions::default().entries();
     let key = |entry: &ConfigEntry| entry.key.strip_prefix("warpmill.").unwrap_or(&entry.key) == name;
@@ -225,7 +248,10 @@ pub(crate) fn setting_called(name: &str, options: &ConfigOptions) -> Option<Stri
             "nulls_max" => "NULLS_LAST_ON_ASC_FIRST_ON_DESC".to_string(),
             order => order.to_uppercase(),
         }),
-        "schema" | "search_path" => value("datafusion.catalog.default_schema"),
+        "schema" | "search_path" => {
+            let schema = value("datafusion.catalog.default_schema");
+            schema.map(|schema| if is_main(&schema) { DUCKDB_MAIN.to_string() } else { schema })
+        }
         "timezone" => Some("UTC".to_string()),
         "standard_vector_size" => Some(WarpmillOptions::of(options).chunk_rows.to_string()),
         name => match FIXED.iter().find(|(theirs, _)| *theirs == name) {

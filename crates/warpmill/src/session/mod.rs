@@ -3,6 +3,7 @@
 mod alter;
 pub(crate) mod builder;
 mod changes;
+mod comments;
 pub(crate) mod constraints;
 mod copy;
 pub(crate) mod ddl;
@@ -23,7 +24,7 @@ mod names;
 mod pivots;
 mod plan;
 mod planned;
-mod pragma;
+pub(crate) mod pragma;
 mod query;
 mod returning;
 mod running;

@@ -6,7 +6,9 @@ use arrow::datatypes::DataType;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{ColumnOption, CreateTable, Insert, ObjectName, SchemaName, Statement, Use};
+use datafusion::sql::sqlparser::ast::{
+    ColumnOption, CreateTable, Expr as SqlExpr, Insert, ObjectName, SchemaName, Statement, Use,
+};
 
 use super::constraints::take_constraints;
 use super::ddl::Making;
@@ -57,10 +59,13 @@ impl Session {
             }
         }
         match &words[..] {
-            ["show", "tables" | "schemas" | "all" | "databases", ..] => self.show(sql, &words).map(|done| match done {
-                Some(done) => Taken::Done(done),
-                None => Taken::No,
-            }),
+            ["show" | "show;", ..] => {
+                let said = sql.trim_end_matches([';', ' ']);
+                match self.show(said)? {
+                    Some(done) => Ok(Taken::Done(done)),
+                    None => Box::pin(self.show_other(said)).await,
+                }
+            }
             [explain, ..] if explain.starts_with("explain") => {
                 Box::pin(self.explain_statement(sql, params, query)).await
             }
@@ -72,6 +77,9 @@ impl Session {
                 self.transaction_statement(sql, query).await
             }
             ["set", ..] if let Some(done) = set_without_effect(&words) => Ok(Taken::Done(done)),
+            ["set", scope @ ("session" | "local" | "global"), name, ..] if *name != "variable" => {
+                Ok(Taken::Instead(format!("SET {}", &sql["set ".len() + scope.len() + 1..])))
+            }
             ["set", "variable", ..] => self.set_variable(sql, params, query).await,
             ["reset", "variable", ..] => self.reset_variable(sql),
             ["reset", name] => self.reset(name.trim_end_matches(';')),
@@ -82,6 +90,7 @@ impl Session {
             }
             ["vacuum" | "vacuum;" | "analyze" | "analyze;", ..] => self.vacuum(sql),
             ["install" | "load", _] => self.load_extension(sql),
+            ["comment", "on", ..] => self.comment_statement(sql, query).await,
             ["table", _] => Ok(Taken::Instead(format!("SELECT * FROM {}", &sql["table ".len()..]))),
             ["use", ..] => self.use_statement(sql),
             ["create", rest @ ..] => match object(rest) {
@@ -279,13 +288,21 @@ fn take_defaults(table: &mut CreateTable) -> Vec<(String, String)> {
     for column in &mut table.columns {
         column.options.retain(|option| match &option.option {
             ColumnOption::Default(value) => {
-                defaults.push((column.name.value.clone(), value.to_string()));
+                defaults.push((column.name.value.clone(), without_brackets(value).to_string()));
                 false
             }
             _ => true,
         });
     }
     defaults
+}
+
+/// An expression without brackets around all of it.
+pub(super) fn without_brackets(mut expr: &SqlExpr) -> &SqlExpr {
+    while let SqlExpr::Nested(inner) = expr {
+        expr = inner;
+    }
+    expr
 }
 
 /// The target and the query of `INSERT INTO target BY NAME query`.

@@ -20,7 +20,32 @@ use crate::{Error, Result, ScalarValue};
 #[derive(Debug, Default)]
 pub(crate) struct Variables(RwLock<HashMap<String, String>>);
 
+/// A variable as `duckdb_variables()` tells it.
+#[derive(Debug)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) value: Option<String>,
+    pub(crate) ty: String,
+}
+
 impl Variables {
+    /// All variables, by name.
+    pub(crate) fn all(&self) -> Vec<Variable> {
+        let mut names: Vec<String> = self.0.read().keys().cloned().collect();
+        names.sort();
+        let told = |name: String| match self.get(&name)? {
+            Expr::Cast { expr, data_type, .. } => {
+                let value = match *expr {
+                    Expr::Value(value) => value.value.into_string(),
+                    _ => None,
+                };
+                Some(Variable { name, value, ty: data_type.to_string() })
+            }
+            _ => Some(Variable { name, value: None, ty: "\"NULL\"".to_string() }),
+        };
+        names.into_iter().filter_map(told).collect()
+    }
+
     /// The value of a variable.
     pub(crate) fn get(&self, name: &str) -> Option<Expr> {
         let sql = self.0.read().get(&name.to_lowercase()).cloned()?;

@@ -212,6 +212,11 @@ impl Functions {
         &self.runs
     }
 
+    /// The names of all functions, in lower case.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.all.read().keys().cloned().collect()
+    }
+
     /// Forgets a function; whether there was one.
     pub(crate) fn remove(&self, name: &str) -> bool {
         let mut all = self.all.write();

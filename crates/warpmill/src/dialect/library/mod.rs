@@ -63,82 +63,103 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     own.into_iter().flatten().map(|function| Arc::new(ScalarUDF::from(function))).collect()
 });
 
-/// A call of a library function.
+/// Defines a function that gives the name which stands for another one, and the list of all of these.
+macro_rules! names {
+    (#[doc = $doc:literal] $function:ident, $all:ident; $($($other:literal)|+ => $name:literal,)*) => {
+        #[doc = $doc]
+        pub(super) fn $function(name: &str) -> &str {
+            match name {
+                $($($other)|+ => $name,)*
+                name => name,
+            }
+        }
+
+        /// Those other names, each with the name that it stands for.
+        const $all: &[(&str, &str)] = &[$($(($other, $name),)+)*];
+    };
+}
+
+/// A call of one of the library's functions.
 pub(super) fn call(name: &str, args: Vec<Expr>) -> Option<Expr> {
     let function = ALL.iter().find(|function| function.name() == name)?;
     Some(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args)))
 }
 
-/// The canonical name of the function alias `name`.
-pub(super) fn scalar(name: &str) -> &str {
-    match name {
-        "upper" | "ucase" => "simple_upper",
-        "lower" | "lcase" => "simple_lower",
-        "len" => "length",
-        "prefix" => "starts_with",
-        "suffix" => "ends_with",
-        "str_split" | "split" | "string_to_array" => "string_split",
-        "regexp_split_to_array" | "str_split_regex" => "string_split_regex",
-        "editdist3" => "levenshtein",
-        "mismatches" => "hamming",
-        "to_base64" => "base64",
-        "to_hex" => "hex",
-        "from_hex" => "unhex",
-        "to_binary" => "bin",
-        "from_binary" => "unbin",
-        "formatreadablesize" => "format_bytes",
-        "datediff" => "date_diff",
-        "datesub" => "date_sub",
-        "datepart" => "date_part",
-        "datetrunc" => "date_trunc",
-        "ceiling" => "ceil",
-        "list_value" | "list_pack" | "array_value" => "make_array",
-        "list_element" | "list_extract" => "array_extract",
-        "array_slice" => "list_slice",
-        "list_has" | "array_contains" | "array_has" => "list_contains",
-        "list_indexof" | "array_indexof" | "array_position" => "list_position",
-        "array_sort" => "list_sort",
-        "array_reverse_sort" => "list_reverse_sort",
-        "array_reverse" => "list_reverse",
-        "array_distinct" => "list_distinct",
-        "array_unique" => "list_unique",
-        "array_select" => "list_select",
-        "array_where" => "list_where",
-        "array_grade_up" | "grade_up" => "list_grade_up",
-        "list_cat" | "list_concat" | "array_cat" => "array_concat",
-        "list_variance" => "list_var_samp",
-        "list_stddev" => "list_stddev_samp",
-        "gen_random_uuid" | "uuidv4" => "uuid",
-        "json_extract_path" => "json_extract",
-        "json_extract_path_text" => "json_extract_string",
-        "array_to_json" | "row_to_json" => "to_json",
-        "struct_extract" => "get_field",
-        "substr" | "substring" => "substr",
-        name => name,
-    }
+names! {
+    /// The name of a function that is called `name`, too.
+    scalar, SCALARS;
+    "upper" | "ucase" => "simple_upper",
+    "lower" | "lcase" => "simple_lower",
+    "len" => "length",
+    "prefix" => "starts_with",
+    "suffix" => "ends_with",
+    "str_split" | "split" | "string_to_array" => "string_split",
+    "regexp_split_to_array" | "str_split_regex" => "string_split_regex",
+    "editdist3" => "levenshtein",
+    "mismatches" => "hamming",
+    "to_base64" => "base64",
+    "to_hex" => "hex",
+    "from_hex" => "unhex",
+    "to_binary" => "bin",
+    "from_binary" => "unbin",
+    "formatreadablesize" => "format_bytes",
+    "datediff" => "date_diff",
+    "datesub" => "date_sub",
+    "datepart" => "date_part",
+    "datetrunc" => "date_trunc",
+    "ceiling" => "ceil",
+    "list_value" | "list_pack" | "array_value" => "make_array",
+    "list_element" | "list_extract" => "array_extract",
+    "array_slice" => "list_slice",
+    "list_has" | "array_contains" | "array_has" => "list_contains",
+    "list_indexof" | "array_indexof" | "array_position" => "list_position",
+    "array_sort" => "list_sort",
+    "array_reverse_sort" => "list_reverse_sort",
+    "array_reverse" => "list_reverse",
+    "array_distinct" => "list_distinct",
+    "array_unique" => "list_unique",
+    "array_select" => "list_select",
+    "array_where" => "list_where",
+    "array_grade_up" | "grade_up" => "list_grade_up",
+    "list_cat" | "list_concat" | "array_cat" => "array_concat",
+    "list_variance" => "list_var_samp",
+    "list_stddev" => "list_stddev_samp",
+    "gen_random_uuid" | "uuidv4" => "uuid",
+    "json_extract_path" => "json_extract",
+    "json_extract_path_text" => "json_extract_string",
+    "array_to_json" | "row_to_json" => "to_json",
+    "struct_extract" => "get_field",
+    "substr" | "substring" => "substr",
 }
 
-/// The canonical name of the lambda function alias `name`.
-pub(super) fn with_lambda(name: &str) -> &str {
-    match name {
-        "list_apply" | "apply" | "array_apply" => "array_transform",
-        "filter" => "array_filter",
-        name => name,
-    }
+names! {
+    /// The name of a function with a lambda that is called `name`, too.
+    with_lambda, WITH_LAMBDAS;
+    "list_apply" | "apply" | "array_apply" => "array_transform",
+    "filter" => "array_filter",
 }
 
-/// The canonical name of the aggregate alias `name`.
-pub(super) fn aggregate(name: &str) -> &str {
-    match name {
-        "list" => "array_agg",
-        "first" | "arbitrary" => "first_value",
-        "last" => "last_value",
-        "any_value" => "any_value",
-        "mean" => "avg",
-        "variance" => "var_samp",
-        "grouping_id" => "grouping",
-        name => name,
-    }
+names! {
+    /// The name of an aggregate that is called `name`, too.
+    aggregate, AGGREGATES;
+    "list" => "array_agg",
+    "first" | "arbitrary" => "first_value",
+    "last" => "last_value",
+    "any_value" => "any_value",
+    "mean" => "avg",
+    "variance" => "var_samp",
+    "grouping_id" => "grouping",
+}
+
+/// Names that stand for others, each with the name that it stands for: of scalar functions.
+pub(super) fn scalar_aliases() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SCALARS.iter().chain(WITH_LAMBDAS).copied()
+}
+
+/// Names of aggregates that are not registered.
+pub(super) fn aggregate_names() -> impl Iterator<Item = &'static str> {
+    let aliases = AGGREGATES.iter().map(|(name, _)| *name);
+    aliases.chain(COMPOSED).chain(OF_LISTS.iter().map(|(name, _)| *name))
 }
 
 /// Whether a name is an alias of a function, or an aggregate that is rewritten to other functions.
@@ -146,33 +167,34 @@ pub(super) fn is_taken(name: &str) -> bool {
     scalar(name) != name || with_lambda(name) != name || aggregate(name) != name || is_composed(name)
 }
 
-/// Whether a name is an aggregate of rows that is rewritten to other functions.
+/// Aggregates of rows that become other functions, besides those of lists ([`composed_of_list`]).
+const COMPOSED: [&str; 21] = [
+    "count_if",
+    "countif",
+    "arg_min",
+    "argmin",
+    "min_by",
+    "arg_max",
+    "argmax",
+    "max_by",
+    "arg_min_null",
+    "arg_max_null",
+    "group_concat",
+    "listagg",
+    "fsum",
+    "sumkahan",
+    "kahan_sum",
+    "favg",
+    "approx_count_distinct",
+    "json_group_array",
+    "json_group_object",
+    "percentile_cont",
+    "percentile_disc",
+];
+
+/// Whether a name is that of an aggregate of rows that becomes other functions.
 pub(super) fn is_composed(name: &str) -> bool {
-    composed_of_list(name).is_some()
-        || matches!(
-            name,
-            "count_if"
-                | "countif"
-                | "arg_min"
-                | "argmin"
-                | "min_by"
-                | "arg_max"
-                | "argmax"
-                | "max_by"
-                | "arg_min_null"
-                | "arg_max_null"
-                | "group_concat"
-                | "listagg"
-                | "fsum"
-                | "sumkahan"
-                | "kahan_sum"
-                | "favg"
-                | "approx_count_distinct"
-                | "json_group_array"
-                | "json_group_object"
-                | "percentile_cont"
-                | "percentile_disc"
-        )
+    composed_of_list(name).is_some() || COMPOSED.contains(&name)
 }
 
 /// The list function that computes a variance of its elements.
@@ -186,23 +208,27 @@ pub(super) fn variance_of_list(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The list function that computes an aggregate of its elements.
+/// Aggregates that are functions of lists, with these functions.
+const OF_LISTS: [(&str, &str); 16] = [
+    ("product", "list_product"),
+    ("mode", "list_mode"),
+    ("quantile_cont", "list_quantile_cont"),
+    ("quantile_disc", "list_quantile_disc"),
+    ("quantile", "list_quantile_disc"),
+    ("median", "list_median"),
+    ("mad", "list_mad"),
+    ("histogram", "list_histogram"),
+    ("approx_top_k", "list_top_k"),
+    ("entropy", "list_entropy"),
+    ("skewness", "list_skewness"),
+    ("kurtosis", "list_kurtosis"),
+    ("kurtosis_pop", "list_kurtosis_pop"),
+    ("sem", "list_sem"),
+    ("geomean", "list_geomean"),
+    ("geometric_mean", "list_geomean"),
+];
+
+/// The function of a list that computes an aggregate of its elements.
 pub(super) fn composed_of_list(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "product" => "list_product",
-        "mode" => "list_mode",
-        "quantile_cont" => "list_quantile_cont",
-        "quantile_disc" | "quantile" => "list_quantile_disc",
-        "median" => "list_median",
-        "mad" => "list_mad",
-        "histogram" => "list_histogram",
-        "approx_top_k" => "list_top_k",
-        "entropy" => "list_entropy",
-        "skewness" => "list_skewness",
-        "kurtosis" => "list_kurtosis",
-        "kurtosis_pop" => "list_kurtosis_pop",
-        "sem" => "list_sem",
-        "geomean" | "geometric_mean" => "list_geomean",
-        _ => return None,
-    })
+    OF_LISTS.iter().find(|(known, _)| *known == name).map(|(_, of_list)| *of_list)
 }

@@ -42,6 +42,11 @@ pub(crate) fn of_plan(plan: &LogicalPlan) -> Result<Arc<[Constraint]>> {
         LogicalPlan::Projection(projection) => &*projection.input,
         plan => plan,
     };
+    // Of a name with a schema.
+    let scan = match scan {
+        LogicalPlan::SubqueryAlias(alias) => &*alias.input,
+        plan => plan,
+    };
     let LogicalPlan::TableScan(scan) = scan else { return Ok(Arc::default()) };
     let provider = source_as_provider(&scan.source)?;
     let table = provider.downcast_ref::<WarpmillTable>();

@@ -10,13 +10,10 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use warpmill_format::table::Constraint;
 
-use super::described::{shown_schema, table};
-use super::{CATALOG, Catalog};
+use super::{shown_schema, table};
 use crate::Result;
+use crate::catalog::{CATALOG, Catalog, creating};
 use crate::session::constraints::shown::{self, Shown};
-
-/// Tables of constraints, by their names in `information_schema`.
-pub(super) const NAMES: [&str; 4] = ["duckdb_constraints", "duckdb_indexes", "table_constraints", "key_column_usage"];
 
 /// A table with its constraints.
 struct Constrained {
@@ -34,7 +31,7 @@ struct One {
     shown: Shown,
 }
 
-/// The table `name`, one of [`NAMES`]; `None` for other names.
+/// The table of constraints called `name`; `None`: there is none.
 pub(super) fn named(catalog: &Catalog, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
     Ok(Some(match name {
         "duckdb_constraints" => duckdb_constraints(&constraints(catalog)?)?,
@@ -140,36 +137,41 @@ fn key_column_usage(all: &[One]) -> Result<Arc<dyn TableProvider>> {
     ])
 }
 
+/// A unique index.
+struct Index {
+    schema: String,
+    table: String,
+    name: String,
+    columns: String,
+    sql: String,
+}
+
 fn duckdb_indexes(all: &[Constrained]) -> Result<Arc<dyn TableProvider>> {
-    let of = |of: &Constrained| -> Vec<(String, String, String, String)> {
+    let of = |of: &Constrained| -> Vec<Index> {
         let index = |constraint: &Constraint| match constraint {
             Constraint::Unique { index: Some(name), .. } => {
                 let columns = shown::columns(&of.fields, constraint);
-                Some((of.schema.clone(), of.table.clone(), name.clone(), columns))
+                let sql = creating::index(&creating::qualified(&of.schema, &of.table), &of.fields, constraint)?;
+                Some(Index { schema: of.schema.clone(), table: of.table.clone(), name: name.clone(), columns, sql })
             }
             _ => None,
         };
         of.constraints.iter().filter_map(index).collect()
     };
-    let all: Vec<_> = all.iter().flat_map(of).collect();
+    let all: Vec<Index> = all.iter().flat_map(of).collect();
     let truths = |truth: bool| -> ArrayRef { Arc::new(all.iter().map(|_| Some(truth)).collect::<BooleanArray>()) };
-    let sql: ArrayRef = Arc::new(
-        all.iter()
-            .map(|(_, table, name, columns)| Some(format!("CREATE UNIQUE INDEX {name} ON {table}({columns});")))
-            .collect::<StringArray>(),
-    );
     let expressions: ArrayRef =
-        Arc::new(all.iter().map(|(.., columns)| Some(format!("[{columns}]"))).collect::<StringArray>());
+        Arc::new(all.iter().map(|index| Some(format!("[{}]", index.columns))).collect::<StringArray>());
     table(vec![
         ("database_name", texts(&all, |_| Some(CATALOG))),
-        ("schema_name", texts(&all, |(schema, ..)| Some(schema))),
-        ("index_name", texts(&all, |(_, _, name, _)| Some(name))),
-        ("table_name", texts(&all, |(_, table, ..)| Some(table))),
+        ("schema_name", texts(&all, |index| Some(&index.schema))),
+        ("index_name", texts(&all, |index| Some(&index.name))),
+        ("table_name", texts(&all, |index| Some(&index.table))),
         ("comment", texts(&all, |_| None)),
         ("is_unique", truths(true)),
         ("is_primary", truths(false)),
         ("expressions", expressions),
-        ("sql", sql),
+        ("sql", texts(&all, |index| Some(&index.sql))),
     ])
 }
 
