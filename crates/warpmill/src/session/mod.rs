@@ -25,6 +25,7 @@ mod pivots;
 mod plan;
 mod planned;
 pub(crate) mod pragma;
+mod prepared;
 mod query;
 mod returning;
 mod running;
@@ -71,6 +72,7 @@ use crate::templates::Templates;
 use crate::udf::Functions;
 use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo, caught};
 use functions::PreparedStatement;
+use prepared::PreparedChange;
 use running::Running;
 use turns::Turns;
 
@@ -97,6 +99,8 @@ struct Inner {
     functions: Arc<Functions>,
     /// Prepared statements, by name.
     prepared: Mutex<HashMap<String, PreparedStatement>>,
+    /// Prepared statements that change rows, by their names in lower case.
+    prepared_changes: Mutex<HashMap<String, PreparedChange>>,
     turns: Turns,
 }
 
@@ -115,6 +119,7 @@ impl Inner {
             settings_changes: AtomicU64::new(0),
             functions,
             prepared: Mutex::default(),
+            prepared_changes: Mutex::default(),
             turns: Turns::default(),
         }
     }

@@ -66,7 +66,7 @@ pub(super) enum Planned {
 impl Session {
     /// Runs a top-level statement. If it fails or its future is dropped, the surrounding transaction is aborted.
     pub(super) async fn run_in_turn(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
-        let _turn = self.inner.turns.take(is_alone(sql)).await?;
+        let _turn = self.inner.turns.take(is_alone(sql) || self.executes_alone(sql)).await?;
         let aborting = Aborting(Some(&self.inner.catalog));
         let result = self.run_statement(sql, params, query).await?;
         aborting.done();
@@ -80,7 +80,7 @@ impl Session {
         params: &[ScalarValue],
         query: &Query,
     ) -> Result<SendableRecordBatchStream> {
-        let _turn = self.inner.turns.take(is_alone(sql)).await?;
+        let _turn = self.inner.turns.take(is_alone(sql) || self.executes_alone(sql)).await?;
         let aborting = Aborting(Some(&self.inner.catalog));
         let rows = self.stream_statement(sql, params, query).await?;
         aborting.done();
@@ -212,6 +212,9 @@ impl Session {
         // PREPARE and DEALLOCATE change the meaning of EXECUTE.
         let executes = matches!(plan, LogicalPlan::Statement(Statement::Execute(_)));
         if let LogicalPlan::Statement(Statement::Execute(execute)) = &plan {
+            if let Some((text, values)) = self.executed_change(execute)? {
+                return Ok(Planned::Done(Box::pin(self.run_statement(&text, &values, query)).await?));
+            }
             self.prepare_anew(&execute.name).await?;
         }
         let plan = match plan {
@@ -228,6 +231,7 @@ impl Session {
         }
         if let Some(result) = self.run_command(&plan, query).await? {
             if let LogicalPlan::Statement(Statement::Prepare(prepare)) = &plan {
+                self.forget_change(&prepare.name);
                 self.note_prepared(&prepare.name, sql)?;
             }
             return Ok(Planned::Done(result));

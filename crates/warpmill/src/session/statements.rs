@@ -91,6 +91,8 @@ impl Session {
             ["vacuum" | "vacuum;" | "analyze" | "analyze;", ..] => self.vacuum(sql),
             ["install" | "load", _] => self.load_extension(sql),
             ["comment", "on", ..] => self.comment_statement(sql, query).await,
+            ["prepare", ..] => self.prepare_statement(sql).await,
+            ["deallocate", ..] => Ok(self.deallocate(sql)),
             ["table", _] => Ok(Taken::Instead(format!("SELECT * FROM {}", &sql["table ".len()..]))),
             ["use", ..] => self.use_statement(sql),
             ["create", rest @ ..] => match object(rest) {
