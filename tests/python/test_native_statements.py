@@ -35,6 +35,40 @@ QUERIES = (
     "SELECT * FROM RANGE(3)",
     "SELECT count(*) AS n FROM Generate_Series(1, 4)",
     "SELECT coalesce(error(NULL), 1) AS x",
+    "SELECT v FROM t EXCEPT TABLE empty ORDER BY 1",
+    "SELECT * FROM ((VALUES (1), (2), (42)) EXCEPT TABLE empty) q(x) ORDER BY 1",
+    "WITH a AS (TABLE named), b AS (SELECT x + 1 AS y, x FROM a) TABLE b UNION ALL TABLE a ORDER BY ALL",
+    "SELECT count(*) AS n FROM (TABLE t) x",
+    "WITH c AS (SELECT 42::INTEGER AS a, 'x' AS b) FROM (DESCRIBE TABLE c)",
+    "WITH c AS (SELECT 42 AS a), d AS (SELECT a, a + 1 AS e FROM c) SELECT column_name FROM (DESCRIBE d)",
+    "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 3) SELECT column_name FROM (DESCRIBE r)",
+    "WITH c AS (SELECT * FROM range(3) r(i)) SELECT column_name, min, max FROM (SUMMARIZE TABLE c)",
+    "SELECT column_name FROM (DESCRIBE TABLE t)",
+    "WITH c AS (SELECT k AS j FROM t) SELECT DISTINCT j FROM c WHERE j = "
+    "(WITH c AS (SELECT max(j) AS j FROM c) SELECT j FROM c)",
+    "WITH c AS (SELECT 1 AS j) SELECT (WITH c AS (SELECT j + 1 AS j FROM c) SELECT max(c.j) FROM c) AS x, c.j FROM c",
+    "WITH c AS (SELECT 1 AS j) SELECT * FROM c, (WITH c AS (SELECT c.j + 1 AS i FROM c) SELECT c.i, d.i AS e FROM c, c d) q",
+    "SELECT count(*) AS n FROM range(100) USING SAMPLE 100% (bernoulli)",
+    "SELECT count(*) AS n FROM t USING SAMPLE 5 ROWS (reservoir)",
+    # The end of these is not that of their longest relation.
+    "SELECT count(*) AS n FROM range(9223372036854775807) r(i), empty",
+    "SELECT count(*) AS n FROM range(9223372036854775807) r(i) JOIN empty e ON e.i = r.i",
+    "SELECT count(*) AS n FROM range(9223372036854775807) r(i) WHERE i IN (SELECT i FROM empty)",
+    "WITH c AS MATERIALIZED (SELECT r.i FROM range(9223372036854775807) r(i), empty e) "
+    "SELECT (SELECT count(*) FROM c JOIN c d USING (i)) AS n",
+    "WITH RECURSIVE r(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM r) SELECT i FROM r WHERE i % 50 = 0 LIMIT 4",
+)
+
+#: Statements, and a query of what they have done.
+DONE = (
+    ("CREATE TABLE made(a, \"B c\") AS SELECT k, v FROM t WHERE v < 3", "SELECT a, \"B c\" FROM made ORDER BY ALL"),
+    ("CREATE TABLE fewer(a) AS SELECT 1, 2 AS b", "SELECT * FROM fewer"),
+    ("CREATE RECURSIVE VIEW numbers(n) AS VALUES (1) UNION ALL SELECT n + 1 FROM numbers WHERE n < 4", "FROM numbers"),
+    ("CREATE OR REPLACE RECURSIVE VIEW numbers(m) AS SELECT 5 UNION ALL SELECT m + 1 FROM numbers WHERE m < 7", "FROM numbers"),
+    ("WITH x AS (SELECT 7 AS i) INSERT INTO empty SELECT i FROM x", "FROM empty"),
+    ("WITH RECURSIVE x(i) AS (SELECT 8 UNION ALL SELECT i + 1 FROM x WHERE i < 9) INSERT INTO empty (FROM x)", "FROM empty"),
+    ("EXPLAIN ANALYZE CREATE TABLE analyzed AS SELECT k, count(*) AS n FROM t GROUP BY k", "FROM analyzed ORDER BY k"),
+    ("EXPLAIN CREATE TABLE explained AS SELECT 1 AS x", "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'explained'"),
 )
 
 REFUSED = (
@@ -47,6 +81,13 @@ REFUSED = (
     "WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r WHERE x < 3 LIMIT 2) SELECT * FROM r",
     "SELECT * FROM t JOIN t a USING (t.v)",
     "SELECT error('no ' || 'good')",
+    "CREATE TABLE more(a, b, c) AS SELECT 1, 2",
+    "CREATE TABLE twice(a, a) AS SELECT 1, 2",
+    "CREATE RECURSIVE VIEW numbers AS VALUES (1) UNION ALL SELECT n + 1 FROM numbers",
+    "EXPLAIN ANALYZE CREATE TABLE t AS SELECT 1 AS x",
+    "WITH c AS (SELECT 1 AS x), c AS (SELECT 2 AS x) FROM c",
+    "(DESCRIBE TABLE nothing)",
+    "WITH c AS (SELECT 1 AS x) (DESCRIBE TABLE c)",
 )
 
 
@@ -91,3 +132,26 @@ def test_aggregates_of_outer_columns_are_refused(query: str) -> None:
         con.execute(TABLES[0])
         with pytest.raises(warpmill.NotSupportedError, match="query around it"):
             con.execute(query)
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["memory", "folder"])
+def test_done_as_duckdb(folder: bool, tmp_path: Path) -> None:
+    with duckdb.connect() as theirs, warpmill.connect(tmp_path / "db" if folder else None) as ours:
+        for statement in TABLES:
+            theirs.execute(statement)
+            ours.execute(statement)
+        for statement, query in DONE:
+            rows = []
+            for con in (ours, theirs):
+                con.execute(statement).fetchall()
+                rows.append(con.execute(query).fetchall())
+            assert rows[0] == rows[1], statement
+
+
+def test_an_analyzed_table_has_a_profile() -> None:
+    with warpmill.connect() as con:
+        con.execute("CREATE TABLE t AS SELECT i, i % 10 AS k FROM range(1000) r(i)")
+        rows = dict(con.execute("EXPLAIN ANALYZE CREATE TABLE made AS SELECT k, sum(i) AS s FROM t GROUP BY k").fetchall())
+        assert "aggregate" in str(rows).lower()
+        assert any("rows" in text for text in rows.values())
+        assert con.execute("SELECT count(*) FROM made").fetchall() == [(10,)]

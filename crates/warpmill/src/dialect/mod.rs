@@ -11,6 +11,7 @@ mod casts;
 mod copied;
 mod custom_types;
 mod dates;
+mod described_ctes;
 mod enums;
 mod epoch;
 mod extremes;
@@ -90,6 +91,9 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
         state.sql_to_statement(&literals::plain_numbers(&syntax::plain(&versions::named(sql))), &dialect)?;
     macros::expand(&mut statement, state)?;
     readers::rewrite(&mut statement)?;
+    if sql_describes(sql) {
+        described_ctes::rewrite(&mut statement)?;
+    }
     let Some(functions) = state.config().get_extension::<Functions>() else {
         return planned(state, statement, sql, params).await;
     };
@@ -112,7 +116,13 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     }
 }
 
-/// The plan of a statement parsed from `sql`.
+/// Whether a text may describe something within a query.
+fn sql_describes(sql: &str) -> bool {
+    let lower = sql.to_ascii_lowercase();
+    lower.contains("with") && (lower.contains("describe") || lower.contains("summarize"))
+}
+
+/// The plan of a statement that was read from the text `sql`.
 async fn planned(
     state: &SessionState,
     mut statement: Statement,

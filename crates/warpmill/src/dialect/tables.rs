@@ -273,7 +273,7 @@ impl Names for Tables<'_> {
 }
 
 /// Whether an expression of a plan differs from run to run.
-fn has_volatile(plan: &LogicalPlan) -> bool {
+pub(super) fn has_volatile(plan: &LogicalPlan) -> bool {
     let mut found = false;
     let walked = plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {

@@ -12,6 +12,7 @@ use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::{Existing, Kind, View, guarded, no_schema, same, write_options, write_stream};
 use crate::commit::GivenUp;
+use crate::plan_cache::Prepared;
 use crate::planning::bound;
 use crate::{Error, Result, dialect};
 
@@ -82,6 +83,18 @@ impl Session {
         declared: &Declared,
         query: &Query,
     ) -> Result<QueryResult> {
+        self.create_table_from(command, None, temporary, declared, query).await
+    }
+
+    /// [`Session::create_table_as`] of rows whose plan may be there.
+    pub(super) async fn create_table_from(
+        &self,
+        command: CreateMemoryTable,
+        planned: Option<Arc<Prepared>>,
+        temporary: bool,
+        declared: &Declared,
+        query: &Query,
+    ) -> Result<QueryResult> {
         let CreateMemoryTable { name, input, if_not_exists, or_replace, column_defaults, constraints, .. } = command;
         let defaults = &declared.defaults;
         if !constraints.is_empty() {
@@ -98,8 +111,11 @@ impl Session {
         }
         let state = Arc::new(self.inner.context.state());
         let options = self.options();
-        let (prepared, _) = self.prepare(&state, Arc::clone(&input), &options).await?;
-        // Columns of a query are nullable in the table even if the query's rows are not; a column list is taken as declared.
+        let prepared = match planned {
+            Some(prepared) => prepared,
+            None => self.prepare(&state, Arc::clone(&input), &options).await?.0,
+        };
+        // Columns of a query may get NULLs later, whatever its own rows are; those of a list are what it says.
         let is_list = matches!(&*input, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row);
         let schema = match is_list {
             true => with_defaults(&table_schema(input.schema().inner()), defaults),

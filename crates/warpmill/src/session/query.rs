@@ -146,22 +146,27 @@ impl Session {
         // Cancelling a statement that may take long has to return to its caller at once.
         let is_short = (1..SHORT_NANOS).contains(&prepared.last_nanos.load(Ordering::Relaxed));
         query.handle.polled_alone.store(one_program && query.waited_for && is_short, Ordering::Relaxed);
-        let profiled = WarpmillOptions::of(context.session_config().options()).profile > ProfileMode::Off;
         let batches = collect(plan, context).await?;
         let batches: Vec<_> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
         prepared.last_nanos.store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        let profile = profiled.then(|| {
-            let programs = std::mem::take(&mut *query.handle.profiles.lock());
-            Arc::new(QueryProfile {
-                bytes_read: programs.iter().map(|program| program.bytes_read).sum(),
-                programs,
-                widened: query.handle.widened.load(Ordering::Relaxed),
-                fallbacks: prepared.fallbacks.iter().map(ToString::to_string).collect(),
-                execution_nanos: start.elapsed().as_nanos() as u64,
-                ..QueryProfile::default()
-            })
-        });
+        let profile = self.profile_of(prepared, start, query);
         Ok(QueryResult { schema: prepared.plan.schema(), batches, profile, notices: vec![] })
+    }
+
+    /// The profile of a plan that has run since `start`; `None`: profiles are off.
+    pub(super) fn profile_of(&self, prepared: &Prepared, start: Instant, query: &Query) -> Option<Arc<QueryProfile>> {
+        if self.options().profile == ProfileMode::Off {
+            return None;
+        }
+        let programs = std::mem::take(&mut *query.handle.profiles.lock());
+        Some(Arc::new(QueryProfile {
+            bytes_read: programs.iter().map(|program| program.bytes_read).sum(),
+            programs,
+            widened: query.handle.widened.load(Ordering::Relaxed),
+            fallbacks: prepared.fallbacks.iter().map(ToString::to_string).collect(),
+            execution_nanos: start.elapsed().as_nanos() as u64,
+            ..QueryProfile::default()
+        }))
     }
 
     /// The session and the statement as operators see them.

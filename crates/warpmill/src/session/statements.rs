@@ -15,7 +15,7 @@ use super::ddl::Making;
 use super::duckdb_settings::{default_of_ours, our_name, set_without_effect};
 use super::running::Query;
 use super::{QueryResult, Session, copy, returning};
-use crate::catalog::{CATALOG, is_query, same};
+use crate::catalog::{CATALOG, creating, is_query, same};
 use crate::dialect::{answer, plain, shown, with_versions};
 use crate::planning::bound;
 use crate::{Error, Result, ScalarValue};
@@ -96,6 +96,10 @@ impl Session {
             ["table", _] => Ok(Taken::Instead(format!("SELECT * FROM {}", &sql["table ".len()..]))),
             ["use", ..] => self.use_statement(sql),
             ["create", rest @ ..] => match object(rest) {
+                Some("recursive") => self.create_view_statement(&creating::recursive_view(sql)?).await,
+                Some("table") if let Some(named) = creating::with_named_columns(sql)? => {
+                    self.create_table_statement(&named, params, query).await
+                }
                 Some("table") => self.create_table_statement(sql, params, query).await,
                 Some("view") => self.create_view_statement(sql).await,
                 Some("schema") => self.create_schema_statement(sql),

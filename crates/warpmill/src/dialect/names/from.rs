@@ -271,10 +271,10 @@ impl Binder<'_> {
         if let [ObjectNamePart::Identifier(only)] = name.0.as_mut_slice()
             && let Some(cte) = self.ctes.iter().rev().find(|cte| same(&cte.name, &only.value))
         {
-            *only = quoted(&cte.name);
+            *only = quoted(&cte.plan_name);
             return Unnamed {
                 path: vec![cte.name.clone()],
-                qualifier: Some(cte.name.clone()),
+                qualifier: Some(cte.plan_name.clone()),
                 fields: cte.fields.clone(),
                 ..Unnamed::default()
             };

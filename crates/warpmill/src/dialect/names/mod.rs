@@ -70,6 +70,8 @@ enum Names {
 /// A common table expression in sight.
 struct Cte {
     name: String,
+    /// Its name in plans, where one around it has the same.
+    plan_name: String,
     fields: Fields,
     /// The recursion whose rows it reads, within its recursive part.
     reading: Option<recursive::Reading>,

@@ -46,7 +46,7 @@ impl Binder<'_> {
     }
 
     pub(super) fn with(&mut self, with: &mut With, outer: Option<&Scope<'_>>) -> Result<()> {
-        let recursive = with.recursive;
+        let (recursive, around) = (with.recursive, self.ctes.len());
         for cte in &mut with.cte_tables {
             let name = cte.alias.name.value.clone();
             let given = distinct_names(cte.alias.columns.iter().map(|column| column.name.value.as_str()));
@@ -72,8 +72,13 @@ impl Binder<'_> {
             for (column, name) in columns.iter_mut().zip(&given) {
                 column.name = quoted(name);
             }
-            cte.alias.name = quoted(&name);
-            self.ctes.push(Cte { name, fields, reading: None });
+            // A plan has each name once: within one that is around it, another means something else.
+            let plan_name = match self.ctes[..around].iter().any(|outer| same(&outer.name, &name)) {
+                true => format!("{name} {around}"),
+                false => name.clone(),
+            };
+            cte.alias.name = quoted(&plan_name);
+            self.ctes.push(Cte { name, plan_name, fields, reading: None });
         }
         Ok(())
     }

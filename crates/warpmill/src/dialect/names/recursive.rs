@@ -86,7 +86,8 @@ impl Binder<'_> {
         };
         self.recursions += 1;
         let number = self.recursions;
-        self.ctes.push(Cte { name: name.clone(), fields: fields.clone(), reading: Some(Reading { number }) });
+        let (plan_name, reading) = (name.clone(), Some(Reading { number }));
+        self.ctes.push(Cte { name: name.clone(), plan_name, fields: fields.clone(), reading });
         self.set_expr(right, outer, Names::Own)?;
         self.ctes.truncate(around);
         if !self.read.remove(&number) && key.is_none() {
@@ -172,7 +173,8 @@ impl Binder<'_> {
         };
         select.projection = fields.iter().zip(columns).map(item).collect();
         let around = self.ctes.len();
-        self.ctes.push(Cte { name, fields: Some(fields.to_vec()), reading: None });
+        let plan_name = name.clone();
+        self.ctes.push(Cte { name, plan_name, fields: Some(fields.to_vec()), reading: None });
         let bound = self.set_expr(&mut query.body, None, Names::Own);
         self.ctes.truncate(around);
         bound?;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, Result, not_impl_err};
 use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::utils::conjunction;
@@ -13,8 +14,23 @@ use datafusion::logical_expr::{
 };
 
 use super::{Rewriter, forms};
+use crate::dialect::tables::has_volatile;
 use crate::dialect::windows::window;
 use crate::once::Once;
+
+/// Whether an expression, or a subquery in it, gives another value each time.
+fn is_volatile(expr: &Expr) -> bool {
+    let found = expr.exists(|part| {
+        Ok(part.is_volatile_node()
+            || match part {
+                Expr::Exists(exists) => has_volatile(&exists.subquery.subquery),
+                Expr::InSubquery(within) => has_volatile(&within.subquery.subquery),
+                Expr::ScalarSubquery(subquery) => has_volatile(&subquery.subquery),
+                _ => false,
+            })
+    });
+    found.unwrap_or(true)
+}
 
 impl Rewriter {
     /// Plans a join: `conditions` have subqueries over both sides, `others` are the remaining conditions that are not equalities.
@@ -27,6 +43,11 @@ impl Rewriter {
             if !forms::outer_columns(side)?.is_empty() {
                 return not_impl_err!("a subquery about both sides in ON of an outer join of what names outer columns");
             }
+        }
+        if conditions.iter().any(is_volatile) {
+            return not_impl_err!(
+                "a volatile function in a subquery in ON of an outer join, which is of pairs of rows"
+            );
         }
         let columns = join.schema.columns();
         let (left, left_row) = self.numbered(Arc::unwrap_or_clone(join.left))?;

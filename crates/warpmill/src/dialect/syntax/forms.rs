@@ -15,6 +15,7 @@ pub(super) fn form(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -
         .or_else(|| function(rest, before, out))
         .or_else(|| statement(rest, before, out))
         .or_else(|| sample(rest, before, out))
+        .or_else(|| table_alone(rest, before, out))
         .or_else(|| from_alone(rest, before, out))
         .or_else(|| null_test(rest, before, out))
         .or_else(|| long_unit(rest, before, out))
@@ -441,12 +442,44 @@ fn sample(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<
         Some(unit) if is("rows") => ("ROWS", unit + 1),
         _ => ("ROWS", at + 1),
     };
-    // A method after the size, or a seed.
-    if next(rest, end).is_some_and(|next| rest[next].text == "(") {
+    let (method, end) = match next(rest, end).filter(|&open| rest[open].text == "(") {
+        Some(open) => sample_method(rest, open)?,
+        None => ("", end),
+    };
+    out.push_str(&format!("TABLESAMPLE {method}({number} {unit})"));
+    Some(end)
+}
+
+/// The method that is in brackets after the size of a sample, which may not have a seed; and the position after it.
+fn sample_method(rest: &[Token<'_>], open: usize) -> Option<(&'static str, usize)> {
+    let name = next(rest, open + 1)?;
+    let close = next(rest, name + 1).filter(|&close| rest[close].text == ")")?;
+    let method = match () {
+        () if rest[name].is("bernoulli") => "BERNOULLI ",
+        () if rest[name].is("system") => "SYSTEM ",
+        () if rest[name].is("reservoir") => "",
+        () => return None,
+    };
+    Some((method, close + 1))
+}
+
+/// `TABLE t` in the place of a query.
+fn table_alone(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let name = next(rest, 1).filter(|&name| rest[0].is("table") && name > 1 && is_name(&rest[name]))?;
+    let previous = last(before)?;
+    let begins = match previous.text {
+        "(" => true,
+        // Of WITH.
+        ")" => next(before, 0)
+            .is_some_and(|first| ["with", "explain", "prepare"].iter().any(|word| before[first].is(word))),
+        _ => ["union", "except", "intersect", "all", "name"].iter().any(|word| previous.is(word)),
+    };
+    let is_call = next(rest, name + 1).is_some_and(|after| rest[after].text == "(");
+    if !begins || is_call {
         return None;
     }
-    out.push_str(&format!("TABLESAMPLE ({number} {unit})"));
-    Some(end)
+    out.push_str("SELECT * FROM");
+    Some(1)
 }
 
 /// Rewrites `FROM t WHERE c` without SELECT, at the beginning of a query.
@@ -510,7 +543,12 @@ pub(crate) fn answer(sql: &str) -> String {
 
 /// Rewrites `(DESCRIBE ...)` and `(SUMMARIZE ...)` to a query of their result.
 fn statement(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
-    if !(rest[0].is("describe") || rest[0].is("summarize")) || last(before).is_none_or(|token| token.text != "(") {
+    let is_show = rest[0].is("show")
+        && next(rest, 1)
+            .is_some_and(|first| ["select", "from", "with", "values"].iter().any(|word| rest[first].is(word)));
+    if !(rest[0].is("describe") || rest[0].is("summarize") || is_show)
+        || last(before).is_none_or(|token| token.text != "(")
+    {
         return None;
     }
     // A name or a query follows.
@@ -531,7 +569,10 @@ fn statement(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Opti
         }
         _ => false,
     })?;
-    let text: String = rest[..end].iter().map(|token| token.text).collect();
-    out.push_str(&answer(text.trim()));
+    // `DESCRIBE TABLE t`.
+    let named = next(rest, first + 1).filter(|&name| rest[first].is("table") && name < end && is_name(&rest[name]));
+    let source: String = rest[named.unwrap_or(first)..end].iter().map(|token| token.text).collect();
+    let word = if is_show { "DESCRIBE" } else { rest[0].text };
+    out.push_str(&answer(&format!("{word} {}", source.trim())));
     Some(end)
 }

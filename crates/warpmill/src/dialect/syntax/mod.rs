@@ -69,7 +69,7 @@ fn numbered(sql: &str) -> Cow<'_, str> {
 }
 
 /// The words of forms that the parser does not read.
-const WORDS: [&str; 31] = [
+const WORDS: [&str; 33] = [
     "asof",
     "lambda",
     "for",
@@ -83,6 +83,7 @@ const WORDS: [&str; 31] = [
     "function",
     "(describe",
     "(summarize",
+    "(show",
     "similar",
     "sample",
     "(from",
@@ -101,6 +102,7 @@ const WORDS: [&str; 31] = [
     "percent",
     "using key",
     "export_state",
+    "table",
 ];
 
 /// Whether a colon that is not doubled, `@(`, `@-`, `!` or a comma before a bracket is there.
@@ -500,6 +502,11 @@ mod tests {
                 "SELECT avg(x) FILTER (WHERE y) OVER \"export$state\", (a) export_state FROM f(x) export_state",
             ),
             ("SELECT s GLOB 'a*'", "SELECT glob_matches(s, 'a*')"),
+            (
+                "WITH t AS (TABLE u) TABLE t UNION ALL\nTABLE t ORDER BY 1",
+                "WITH t AS (SELECT * FROM u) SELECT * FROM t UNION ALL\nSELECT * FROM t ORDER BY 1",
+            ),
+            ("FROM t USING SAMPLE 5% (bernoulli)", "SELECT * FROM t TABLESAMPLE BERNOULLI (5 PERCENT)"),
         ] {
             assert_eq!(plain(sql), plain_sql);
         }
@@ -515,6 +522,9 @@ mod tests {
             "SELECT filter(l, x)",
             "SELECT x FROM materialized (1)",
             "SELECT ?, $1",
+            "CREATE TABLE t (table_name INTEGER)",
+            "CREATE MACRO f(a) AS TABLE SELECT a",
+            "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES table_of(b)",
         ] {
             assert_eq!(plain(same), same);
         }

@@ -46,8 +46,15 @@ impl Rows<'_> {
     }
 }
 
-/// A transaction for one statement, rolled back when dropped before its commit.
-struct OwnTransaction<'a>(&'a Catalog);
+/// A transaction of one statement, which is rolled back when this is dropped.
+pub(in crate::session) struct OwnTransaction<'a>(&'a Catalog);
+
+impl<'a> OwnTransaction<'a> {
+    /// The transaction that a catalog has.
+    pub(in crate::session) fn of(catalog: &'a Catalog) -> Self {
+        Self(catalog)
+    }
+}
 
 impl Drop for OwnTransaction<'_> {
     fn drop(&mut self) {
@@ -69,6 +76,11 @@ impl Session {
             return Ok(None);
         }
         let Some(Statement::Query(mut statement)) = self.parsed(sql)? else { return Ok(None) };
+        let has_changes = statement.with.iter().flat_map(|with| &with.cte_tables).any(|cte| change_of(cte).is_some());
+        if let (SetExpr::Insert(change), Some(with), false) = (&*statement.body, &statement.with, has_changes) {
+            let text = text_of(change, with)?;
+            return self.run_part(&text, params).await.map(Some);
+        }
         let Some(with) = statement.with.take_if(|with| with.cte_tables.iter().any(|cte| change_of(cte).is_some()))
         else {
             return Ok(None);
@@ -80,7 +92,7 @@ impl Session {
             return self.run_parts(*statement, with, params).await.map(Some);
         }
         self.begin_now()?;
-        let _own = OwnTransaction(&self.inner.catalog);
+        let _own = OwnTransaction::of(&self.inner.catalog);
         let result = self.run_parts(*statement, with, params).await?;
         self.commit_for(&self.inner.running.start()).await?;
         Ok(Some(result))
@@ -194,6 +206,7 @@ fn with_ctes(mut insert: Insert, before: &With) -> Result<String> {
         Some(own) => {
             let shown: Vec<Cte> = before.cte_tables.iter().filter(|cte| !is_hidden(cte, own)).cloned().collect();
             own.cte_tables.splice(0..0, shown);
+            own.recursive |= before.recursive;
         }
         none => *none = Some(before.clone()),
     }

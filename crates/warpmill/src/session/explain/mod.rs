@@ -14,7 +14,7 @@ use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use warpmill_ir::Program;
 
@@ -22,6 +22,7 @@ use document::{Document, Placed, PlanNode, Pruned};
 use format::Explain;
 pub use format::ExplainFormat;
 
+use super::constraints::Declared;
 use super::query::Way;
 use super::running::Query;
 use super::statements::Taken;
@@ -30,7 +31,7 @@ use crate::join_order::{ProviderStatistics, with_estimates};
 use crate::offload::{ForDevices, Held, WarpmillExec};
 use crate::plan_cache::Prepared;
 use crate::planning::bound;
-use crate::{Result, ScalarValue};
+use crate::{QueryProfile, Result, ScalarValue};
 
 /// Titles and texts.
 type Parts = Vec<(String, String)>;
@@ -98,6 +99,8 @@ impl Session {
 
     async fn document(&self, plan: Arc<LogicalPlan>, verbose: bool, analyze: bool, query: &Query) -> Result<Document> {
         let state = Arc::new(self.inner.context.state());
+        let made = made_table(&plan);
+        let plan = made.as_ref().map_or(plan, |command| Arc::clone(&command.input));
         let mut logical_plan = None;
         if verbose {
             let optimized = self.optimized(&state, Arc::clone(&plan)).await?;
@@ -109,7 +112,11 @@ impl Session {
         let planning_nanos = start.elapsed().as_nanos() as u64;
         query.handle.time_kernels.store(analyze, Ordering::Relaxed);
         // The programs are shown as they ran in the end.
-        let mut profile = if analyze { self.run_prepared(&prepared, query).await?.profile } else { None };
+        let mut profile = match (analyze, made) {
+            (true, Some(command)) => self.run_making(command, &prepared, query).await?,
+            (true, None) => self.run_prepared(&prepared, query).await?.profile,
+            (false, _) => None,
+        };
         if let Some(profile) = profile.as_mut().and_then(Arc::get_mut) {
             profile.planning_nanos = planning_nanos;
         }
@@ -134,7 +141,20 @@ impl Session {
         })
     }
 
-    /// The place where each program would run, with reasons.
+    /// Makes the table of `CREATE TABLE ... AS` of rows whose plan is there.
+    async fn run_making(
+        &self,
+        command: CreateMemoryTable,
+        prepared: &Arc<Prepared>,
+        query: &Query,
+    ) -> Result<Option<Arc<QueryProfile>>> {
+        let (start, temporary) = (Instant::now(), command.temporary);
+        let planned = Some(Arc::clone(prepared));
+        Box::pin(self.create_table_from(command, planned, temporary, &Declared::default(), query)).await?;
+        Ok(self.profile_of(prepared, start, query))
+    }
+
+    /// The place where each program will run, and why.
     async fn placed(&self, programs: Vec<Shown>, query: &Query) -> Result<Vec<Placed>> {
         let context = self.options().execution(query.handle.cancel.clone());
         let place =
@@ -200,6 +220,14 @@ async fn pruned(programs: Vec<Shown>) -> Result<Vec<Pruned>> {
 /// Opens devices and compiles kernels off the threads that run asynchronous work.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     Ok(tokio::task::spawn_blocking(work).await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?)
+}
+
+/// The table that a plan makes of a query, if it is `CREATE TABLE ... AS`.
+fn made_table(plan: &LogicalPlan) -> Option<CreateMemoryTable> {
+    match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(command)) => Some(command.clone()),
+        _ => None,
+    }
 }
 
 /// The plan below EXPLAIN.
