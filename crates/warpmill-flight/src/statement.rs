@@ -76,13 +76,9 @@ pub(crate) async fn read(session: &warpmill::Session, sql: &str, policy: &Policy
     }
     let numbered = placeholders::number(sql).map_err(Status::invalid_argument)?;
     let statement = |kind| Statement { sql: numbered.sql.clone(), parameters: numbered.names.clone(), kind };
-    // The engine's own syntax, which DataFusion's parser does not support.
-    let mut words = sql.split_whitespace().map(str::to_ascii_lowercase);
-    if (words.next().as_deref(), words.next().as_deref()) == (Some("explain"), Some("kernels")) {
-        return Ok(Read { statement: statement(Kind::Explain), setting: None });
-    }
-    if sql.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("optimize")) {
-        return Ok(Read { statement: statement(Kind::Command), setting: None });
+    // The engine's own form, which DataFusion's parser does not know.
+    if let Some(kind) = unparsed(sql, policy)? {
+        return Ok(Read { statement: statement(kind), setting: None });
     }
     let policy = policy.clone();
     let read = session
@@ -91,7 +87,23 @@ pub(crate) async fn read(session: &warpmill::Session, sql: &str, policy: &Policy
     Ok(Read { statement: statement(kind), setting })
 }
 
-/// The kind of a statement, and the setting and value that it changes; checks that the change is permitted.
+/// The kind of a statement that DataFusion's parser does not know; `None`: it is none of these.
+fn unparsed(sql: &str, policy: &Policy) -> Result<Option<Kind>, Status> {
+    let words: Vec<String> = sql.split_whitespace().take(2).map(str::to_ascii_lowercase).collect();
+    Ok(match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["explain", "kernels"] => Some(Kind::Explain),
+        ["export" | "import", "database"] if !policy.files => {
+            return Err(Status::permission_denied(
+                "EXPORT DATABASE and IMPORT DATABASE use files of the server's machine: it was not started with --allow-files",
+            ));
+        }
+        ["export" | "import", "database"] | ["comment", "on"] | ["create", "recursive"] => Some(Kind::Command),
+        ["optimize", ..] => Some(Kind::Command),
+        _ => None,
+    })
+}
+
+/// The kind of a statement, and the setting that it changes to which value, after the checks that it may.
 async fn setting(
     parsed: Parsed,
     state: &SessionState,
@@ -146,6 +158,14 @@ fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
             | ast::Statement::ShowFunctions { .. }
             | ast::Statement::Execute { .. } => Kind::Query,
             ast::Statement::Insert(_) => Kind::Change,
+            ast::Statement::Prepare { statement, .. } => match kind(&Parsed::Statement(statement.clone()), policy)? {
+                Kind::Edit => {
+                    return Err(Status::unimplemented(
+                        "PREPARE of changes: clients prepare statements through Flight SQL",
+                    ));
+                }
+                _ => Kind::Command,
+            },
             ast::Statement::Pragma { is_eq: true, .. } => {
                 return Err(Status::permission_denied("PRAGMA name = value: clients SET what is theirs"));
             }

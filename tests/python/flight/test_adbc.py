@@ -164,6 +164,11 @@ def test_ingested_rows_fulfil_constraints(con: Any) -> None:
                 cursor.adbc_ingest("keyed", pa.table({"a": rows}), mode="append")
         cursor.execute("SELECT count(*) FROM keyed")
         assert cursor.fetchone() == (2,)
+        cursor.execute("COMMENT ON TABLE keyed IS 'with a key'")
+        cursor.execute("SELECT comment FROM duckdb_tables() WHERE table_name = 'keyed'")
+        assert cursor.fetchone() == ("with a key",)
+        cursor.execute("SELECT path FROM duckdb_databases()")
+        assert cursor.fetchone() == (None,)
         cursor.execute("DROP TABLE keyed")
 
 
@@ -172,8 +177,15 @@ def test_errors_have_their_class(con: Any) -> None:
         for sql in ("SELEC", "SELECT nope FROM (SELECT 1 AS a)", "SELECT * FROM '/etc/passwd'"):
             with pytest.raises(ProgrammingError):
                 cursor.execute(sql)
-        with pytest.raises(Error, match="allow-files"):
-            cursor.execute("COPY (SELECT 1) TO '/tmp/x.csv'")
+        for sql in (
+            "COPY (SELECT 1) TO '/tmp/x.csv'",
+            "EXPORT DATABASE '/tmp/x'",
+            "import  database '/tmp/x'",
+        ):
+            with pytest.raises(Error, match="allow-files"):
+                cursor.execute(sql)
+        with pytest.raises(Error, match="Flight SQL"):
+            cursor.execute("PREPARE p AS DELETE FROM sales")
         cursor.execute("SELECT 1")
         assert cursor.fetchone() == (1,)
 

@@ -10,6 +10,7 @@ pub(crate) mod ddl;
 pub(crate) mod describe;
 pub(crate) mod duckdb_settings;
 mod explain;
+mod export;
 mod filters;
 mod functions;
 mod grouping_sets;

@@ -90,6 +90,8 @@ impl Session {
             }
             ["vacuum" | "vacuum;" | "analyze" | "analyze;", ..] => self.vacuum(sql),
             ["install" | "load", _] => self.load_extension(sql),
+            ["export", "database", ..] => self.export_database(sql, query).await,
+            ["import", "database", ..] => self.import_database(sql, query).await,
             ["comment", "on", ..] => self.comment_statement(sql, query).await,
             ["prepare", ..] => self.prepare_statement(sql).await,
             ["deallocate", ..] => Ok(self.deallocate(sql)),

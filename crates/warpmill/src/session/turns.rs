@@ -18,7 +18,12 @@ const CHANGES: [&str; 4] = ["insert", "update", "delete", "merge"];
 
 /// Whether a statement has to run alone: it begins or ends a transaction, possibly its own for changes among its CTEs.
 pub(super) fn is_alone(sql: &str) -> bool {
-    is_order(sql) || may_have_changes(sql)
+    is_order(sql) || may_have_changes(sql) || begins_with(sql, "export")
+}
+
+/// Whether a text begins with a word.
+fn begins_with(sql: &str, word: &str) -> bool {
+    sql.trim_start().get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word))
 }
 
 /// Whether changes may be among the CTEs of a statement.

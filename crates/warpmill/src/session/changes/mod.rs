@@ -33,6 +33,7 @@ use crate::catalog::{ROW, WarpmillTable, guarded, write_options};
 use crate::commit::GivenUp;
 use crate::planning::{self, bound};
 use crate::{Error, Result, ScalarValue, dialect};
+pub(super) use in_ctes::OwnTransaction;
 use target::{Target, quoted};
 
 /// The change of a row.
