@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use warpmill_eval::queue::SharedScan;
-use warpmill_ir::{JoinKind, Operator as PlanOperator, Pipeline, Scan, Sink as PlanSink, Source};
+use warpmill_ir::{JoinKind, Operator as PlanOperator, Phys, Pipeline, Scan, Sink as PlanSink, Source};
 
 use super::Run;
 use super::worker::Chain;
