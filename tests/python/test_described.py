@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
-from beside import assert_both_refuse, pair_with
 
 import warpmill
+from beside import assert_both_refuse, pair_with
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +18,8 @@ CREATE SCHEMA shop;
 CREATE TYPE mood AS ENUM ('sad', 'ok');
 CREATE SEQUENCE numbers START 5;
 CREATE SEQUENCE down INCREMENT -2 MINVALUE -9 MAXVALUE 3 CYCLE;
-CREATE TABLE shop.items (id INTEGER PRIMARY KEY, name VARCHAR DEFAULT 'x' NOT NULL, price DECIMAL(9, 2) CHECK (price > 0),
-    m mood, "E f" STRUCT(x INTEGER, y VARCHAR)[], UNIQUE (name, price));
+CREATE TABLE shop.items (id INTEGER PRIMARY KEY, name VARCHAR DEFAULT 'x' NOT NULL,
+    price DECIMAL(9, 2) CHECK (price > 0), m mood, "E f" STRUCT(x INTEGER, y VARCHAR)[], UNIQUE (name, price));
 CREATE TABLE plain (i BIGINT UNIQUE, d DATE DEFAULT '2024-01-01', t TIMESTAMP, l INTEGER[], m MAP(VARCHAR, INTEGER));
 CREATE TABLE empty (b BLOB);
 CREATE UNIQUE INDEX by_price ON shop.items (price);
@@ -48,8 +48,8 @@ QUERIES = (
     "SELECT schema_name, table_name, column_name, column_index, comment, column_default, is_nullable, data_type "
     "FROM duckdb_columns() WHERE NOT internal",
     "SELECT schema_name, index_name, table_name, is_unique, is_primary, sql FROM duckdb_indexes()",
-    "SELECT schema_name, sequence_name, temporary, start_value, min_value, max_value, increment_by, cycle, last_value, sql "
-    "FROM duckdb_sequences()",
+    "SELECT schema_name, sequence_name, temporary, start_value, min_value, max_value, increment_by, cycle, last_value, "
+    "sql FROM duckdb_sequences()",
     "SELECT DISTINCT schema_name FROM duckdb_schemas() WHERE NOT internal",
     "SELECT schema_name FROM duckdb_schemas() WHERE schema_name = 'main' LIMIT 1",
     "SELECT count(*) FROM duckdb_databases() WHERE NOT internal AND NOT readonly",
@@ -147,14 +147,13 @@ def test_own_tables_hide_those_that_tell() -> None:
 
 def test_texts_make_the_same_tables(pair: tuple[Any, Any]) -> None:
     ours, _ = pair
-    told = "SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns() ORDER BY table_name, column_index"
+    columns = "SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns()"
     with warpmill.connect() as con:
         con.execute("CREATE SCHEMA shop")
         for (sql,) in ours.execute("SELECT sql FROM duckdb_tables()").fetchall():
             con.execute(sql)
-        columns = "SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns()"
         tables = " WHERE table_name IN (SELECT table_name FROM duckdb_tables()) ORDER BY table_name, column_index"
-        assert con.execute(told).fetchall() == ours.execute(columns + tables).fetchall()
+        assert con.execute(columns + tables).fetchall() == ours.execute(columns + tables).fetchall()
 
 
 CHANGES = (
@@ -198,7 +197,9 @@ def test_comments_are_part_of_a_transaction() -> None:
     comment = "SELECT comment FROM duckdb_tables()"
     with warpmill.connect() as ours, duckdb.connect() as theirs:
         for con in (ours, theirs):
-            con.execute("CREATE TABLE t (a INTEGER); COMMENT ON TABLE t IS 'before'; BEGIN; COMMENT ON TABLE t IS 'within'")
+            con.execute(
+                "CREATE TABLE t (a INTEGER); COMMENT ON TABLE t IS 'before'; BEGIN; COMMENT ON TABLE t IS 'within'"
+            )
             assert con.execute(comment).fetchall() == [("within",)]
             con.execute("ROLLBACK")
             assert con.execute(comment).fetchall() == [("before",)]
@@ -214,6 +215,12 @@ def test_comments_change_no_plan() -> None:
         query = "SELECT g, count(*), max(a.i) FROM t a JOIN t b USING (g) GROUP BY g ORDER BY g"
         assert con.execute(query).fetchall() == [(0, 1156, 99), (1, 1089, 97), (2, 1089, 98)]
         con.execute("CREATE TABLE u AS FROM t UNION ALL FROM t")
-        assert con.execute("SELECT comment FROM duckdb_columns() WHERE table_name = 'u'").fetchall() == [(None,), (None,)]
+        assert con.execute("SELECT comment FROM duckdb_columns() WHERE table_name = 'u'").fetchall() == [
+            (None,),
+            (None,),
+        ]
         con.execute("CREATE VIEW v AS FROM t")
-        assert con.execute("SELECT comment FROM duckdb_columns() WHERE table_name = 'v'").fetchall() == [(None,), (None,)]
+        assert con.execute("SELECT comment FROM duckdb_columns() WHERE table_name = 'v'").fetchall() == [
+            (None,),
+            (None,),
+        ]

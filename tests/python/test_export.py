@@ -20,8 +20,8 @@ CREATE SCHEMA shop;
 CREATE SCHEMA "odd schema";
 CREATE TYPE mood AS ENUM ('sad', 'it''s ok');
 CREATE SEQUENCE numbers START 5;
-CREATE TABLE shop.items (id INTEGER PRIMARY KEY, name VARCHAR DEFAULT 'x' NOT NULL, price DECIMAL(9, 2) CHECK (price > 0),
-    m mood, UNIQUE (name, price));
+CREATE TABLE shop.items (id INTEGER PRIMARY KEY, name VARCHAR DEFAULT 'x' NOT NULL,
+    price DECIMAL(9, 2) CHECK (price > 0), m mood, UNIQUE (name, price));
 CREATE TABLE texts (i INTEGER, "a ""text"" of it" VARCHAR);
 CREATE TABLE single (x VARCHAR);
 CREATE TABLE one_number (x INTEGER);
@@ -44,15 +44,32 @@ COMMENT ON TABLE texts IS 'it''s all';
 COMMENT ON COLUMN texts.i IS 'a number';
 COMMENT ON VIEW zz IS 'names';
 """
-TABLES = ("shop.items", "texts", "single", "one_number", '"odd schema"."odd d-x"', "shop_items", "empty", "zz", "a_view")
+TABLES = (
+    "shop.items",
+    "texts",
+    "single",
+    "one_number",
+    '"odd schema"."odd d-x"',
+    "shop_items",
+    "empty",
+    "zz",
+    "a_view",
+)
 TOLD = (
     "SELECT table_name, sql FROM duckdb_tables()",
     "SELECT sql FROM duckdb_indexes()",
-    "SELECT schema_name, table_name, column_name, data_type, is_nullable FROM duckdb_columns() WHERE table_name NOT IN ('zz', 'a_view') AND NOT internal",
+    "SELECT schema_name, table_name, column_name, data_type, is_nullable FROM duckdb_columns() "
+    "WHERE table_name NOT IN ('zz', 'a_view') AND NOT internal",
     "SELECT type_name, labels FROM duckdb_types() WHERE type_name = 'mood'",
     "FROM twice(add_two(1))",
 )
-OPTIONS = ("", " (FORMAT csv)", " (FORMAT csv, DELIMITER '|')", " (FORMAT parquet)", " (FORMAT parquet, COMPRESSION zstd)")
+OPTIONS = (
+    "",
+    " (FORMAT csv)",
+    " (FORMAT csv, DELIMITER '|')",
+    " (FORMAT parquet)",
+    " (FORMAT parquet, COMPRESSION zstd)",
+)
 
 
 def contents(con: Any) -> dict[str, list[Any]]:
@@ -80,7 +97,9 @@ def test_there_and_back(options: str, stored: bool, tmp_path: Path) -> None:
         theirs.execute(f"IMPORT DATABASE '{tmp_path}/out'")
         assert contents(theirs) == before
         assert theirs.execute("SELECT nextval('numbers')").fetchall() == [(6,)]
-        assert theirs.execute("SELECT comment FROM duckdb_tables() WHERE table_name = 'texts'").fetchall() == [("it's all",)]
+        assert theirs.execute("SELECT comment FROM duckdb_tables() WHERE table_name = 'texts'").fetchall() == [
+            ("it's all",)
+        ]
     for folder in ("out", "theirs"):
         where = [str(tmp_path / f"again {folder}")] if stored else []
         with warpmill.connect(*where) as con:
@@ -221,7 +240,8 @@ def test_structs_and_maps_are_read_from_parquet(tmp_path: Path) -> None:
         con.execute("CREATE TABLE t AS SELECT [1, NULL] AS l, {'a': 1, 'b': 'x'} AS s, MAP {'k': [1, NULL]} AS m")
         before = con.execute("FROM t").fetchall()
         con.execute(f"EXPORT DATABASE '{tmp_path}/out' (FORMAT parquet)")
-    for con in (warpmill.connect(), duckdb.connect()):
-        con.execute(f"IMPORT DATABASE '{tmp_path}/out'")
-        assert con.execute("FROM t").fetchall() == before
-        con.close()
+    engines: tuple[Any, Any] = (warpmill.connect(), duckdb.connect())
+    for engine in engines:
+        engine.execute(f"IMPORT DATABASE '{tmp_path}/out'")
+        assert engine.execute("FROM t").fetchall() == before
+        engine.close()

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 import warpmill
+from simulated import needs_sim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,8 @@ QUERIES = (
     "WITH c AS (SELECT k AS j FROM t) SELECT DISTINCT j FROM c WHERE j = "
     "(WITH c AS (SELECT max(j) AS j FROM c) SELECT j FROM c)",
     "WITH c AS (SELECT 1 AS j) SELECT (WITH c AS (SELECT j + 1 AS j FROM c) SELECT max(c.j) FROM c) AS x, c.j FROM c",
-    "WITH c AS (SELECT 1 AS j) SELECT * FROM c, (WITH c AS (SELECT c.j + 1 AS i FROM c) SELECT c.i, d.i AS e FROM c, c d) q",
+    "WITH c AS (SELECT 1 AS j) SELECT * FROM c, "
+    "(WITH c AS (SELECT c.j + 1 AS i FROM c) SELECT c.i, d.i AS e FROM c, c d) q",
     "SELECT count(*) AS n FROM range(100) USING SAMPLE 100% (bernoulli)",
     "SELECT count(*) AS n FROM t USING SAMPLE 5 ROWS (reservoir)",
     # The end of these is not that of their longest relation.
@@ -61,14 +63,23 @@ QUERIES = (
 
 #: Statements, and a query of what they have done.
 DONE = (
-    ("CREATE TABLE made(a, \"B c\") AS SELECT k, v FROM t WHERE v < 3", "SELECT a, \"B c\" FROM made ORDER BY ALL"),
+    ('CREATE TABLE made(a, "B c") AS SELECT k, v FROM t WHERE v < 3', 'SELECT a, "B c" FROM made ORDER BY ALL'),
     ("CREATE TABLE fewer(a) AS SELECT 1, 2 AS b", "SELECT * FROM fewer"),
     ("CREATE RECURSIVE VIEW numbers(n) AS VALUES (1) UNION ALL SELECT n + 1 FROM numbers WHERE n < 4", "FROM numbers"),
-    ("CREATE OR REPLACE RECURSIVE VIEW numbers(m) AS SELECT 5 UNION ALL SELECT m + 1 FROM numbers WHERE m < 7", "FROM numbers"),
+    (
+        "CREATE OR REPLACE RECURSIVE VIEW numbers(m) AS SELECT 5 UNION ALL SELECT m + 1 FROM numbers WHERE m < 7",
+        "FROM numbers",
+    ),
     ("WITH x AS (SELECT 7 AS i) INSERT INTO empty SELECT i FROM x", "FROM empty"),
-    ("WITH RECURSIVE x(i) AS (SELECT 8 UNION ALL SELECT i + 1 FROM x WHERE i < 9) INSERT INTO empty (FROM x)", "FROM empty"),
+    (
+        "WITH RECURSIVE x(i) AS (SELECT 8 UNION ALL SELECT i + 1 FROM x WHERE i < 9) INSERT INTO empty (FROM x)",
+        "FROM empty",
+    ),
     ("EXPLAIN ANALYZE CREATE TABLE analyzed AS SELECT k, count(*) AS n FROM t GROUP BY k", "FROM analyzed ORDER BY k"),
-    ("EXPLAIN CREATE TABLE explained AS SELECT 1 AS x", "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'explained'"),
+    (
+        "EXPLAIN CREATE TABLE explained AS SELECT 1 AS x",
+        "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'explained'",
+    ),
 )
 
 REFUSED = (
@@ -151,7 +162,20 @@ def test_done_as_duckdb(folder: bool, tmp_path: Path) -> None:
 def test_an_analyzed_table_has_a_profile() -> None:
     with warpmill.connect() as con:
         con.execute("CREATE TABLE t AS SELECT i, i % 10 AS k FROM range(1000) r(i)")
-        rows = dict(con.execute("EXPLAIN ANALYZE CREATE TABLE made AS SELECT k, sum(i) AS s FROM t GROUP BY k").fetchall())
+        rows = dict(
+            con.execute("EXPLAIN ANALYZE CREATE TABLE made AS SELECT k, sum(i) AS s FROM t GROUP BY k").fetchall()
+        )
         assert "aggregate" in str(rows).lower()
         assert any("rows" in text for text in rows.values())
         assert con.execute("SELECT count(*) FROM made").fetchall() == [(10,)]
+
+
+@needs_sim
+def test_a_device_reads_no_input_that_gets_nowhere() -> None:
+    with warpmill.connect(device="sim") as con:
+        con.execute("CREATE TABLE empty (i INTEGER); CREATE TABLE t AS SELECT 1 AS i; SET device_fallback = 'error'")
+        for query in (
+            "SELECT count(*) FROM range(9223372036854775807) r(i), empty",
+            "SELECT count(*) FROM range(9223372036854775807) r(i) JOIN empty e ON e.i = r.i JOIN t ON t.i = r.i",
+        ):
+            assert con.execute(query).fetchall() == [(0,)]

@@ -20,7 +20,8 @@ CHANGES = {
     "INSERT INTO k VALUES ($1, 'q') ON CONFLICT (i) DO UPDATE SET s = $2": ["(1, 'w')", "(5, 'w')"],
     "DELETE FROM t WHERE i IN (SELECT i FROM k) RETURNING v": ["", ""],
     "WITH ins AS (INSERT INTO t VALUES ($1, $2) RETURNING i) SELECT * FROM ins": ["(7, 77)", "(8, NULL)"],
-    "WITH gone AS (DELETE FROM t WHERE i = $1 RETURNING v), new AS (INSERT INTO k SELECT 40 + v, 'n' FROM gone RETURNING i) "
+    "WITH gone AS (DELETE FROM t WHERE i = $1 RETURNING v), "
+    "new AS (INSERT INTO k SELECT 40 + v, 'n' FROM gone RETURNING i) "
     "SELECT * FROM new UNION ALL SELECT v FROM gone ORDER BY 1": ["(1)", "(1)"],
     "WITH x(i) AS (VALUES ($1)) DELETE FROM t WHERE i IN (FROM x)": ["(2)"],
     "WITH x AS (SELECT $1 AS i, $2 AS v) INSERT INTO t SELECT * FROM x": ["(20, 21)"],
@@ -119,7 +120,7 @@ def test_changes_among_ctes_run_alone() -> None:
                 for at in range(10):
                     cursor.execute(f"EXECUTE p({number * 10 + at})").fetchall()
                     cursor.execute("SELECT count(*) FROM t").fetchall()
-            except BaseException as error:  # noqa: BLE001
+            except BaseException as error:
                 failed.append(error)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
@@ -135,8 +136,8 @@ def test_merge_is_prepared_too() -> None:
     with warpmill.connect() as con:
         con.execute("CREATE TABLE t AS SELECT * FROM (VALUES (1, 10), (2, 20)) r(i, v)")
         con.execute(
-            "PREPARE p AS MERGE INTO t USING (SELECT $1 AS i, $2 AS v) n ON t.i = n.i WHEN MATCHED THEN UPDATE SET v = n.v "
-            "WHEN NOT MATCHED THEN INSERT VALUES (n.i, n.v)"
+            "PREPARE p AS MERGE INTO t USING (SELECT $1 AS i, $2 AS v) n ON t.i = n.i "
+            "WHEN MATCHED THEN UPDATE SET v = n.v WHEN NOT MATCHED THEN INSERT VALUES (n.i, n.v)"
         )
         assert con.execute("EXECUTE p(1, 100)").fetchall() == [(1,)]
         assert con.execute("EXECUTE p(9, 90)").fetchall() == [(1,)]

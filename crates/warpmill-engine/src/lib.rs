@@ -1,6 +1,7 @@
 //! Runs programs: chooses the back end, provides workers and memory, converts rows to Arrow batches, and reports a profile.
 
 mod background;
+mod barren;
 mod device;
 mod exchange;
 mod execute;

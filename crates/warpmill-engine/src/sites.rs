@@ -17,6 +17,7 @@ use warpmill_place::{
 };
 
 use crate::background;
+use crate::barren::unread_inputs;
 use crate::device::{self, DeviceKey};
 use crate::exchange;
 use crate::execute::{Attempt, DeviceProgram, EngineError, ExecutionContext, Parts};
@@ -287,10 +288,11 @@ pub(crate) fn on_device(
         Err(reason) => return miss(reason, false),
     };
     let wanted: Vec<usize> = for_devices.map_or_else(|| (0..inputs.len()).collect(), |other| other.inputs.clone());
+    let unread = unread_inputs(program);
     let collect = |input: Option<InputStream>| input.into_iter().flatten().collect::<Result<_, _>>();
     let batches: Vec<Vec<RecordBatch>> = wanted
         .iter()
-        .map(|&input| collect(inputs[input].take()))
+        .map(|&input| collect(inputs[input].take().filter(|_| !unread.contains(&input))))
         .collect::<Result<_, _>>()
         .map_err(ExecError::Input)?;
     let for_device = for_devices.map_or(program, |other| &other.program);

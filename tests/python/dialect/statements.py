@@ -218,7 +218,9 @@ CASES = (
         "SELECT count(*) AS n FROM t",
         setup=(T, R, "PREPARE p AS DELETE FROM t WHERE id = $1", "EXECUTE p(1)", "DEALLOCATE p"),
     ),
-    Case("`CREATE TABLE` with names of columns", "SELECT a, b FROM x", setup=("CREATE TABLE x(a, b) AS SELECT 1, 'y'",)),
+    Case(
+        "`CREATE TABLE` with names of columns", "SELECT a, b FROM x", setup=("CREATE TABLE x(a, b) AS SELECT 1, 'y'",)
+    ),
     Case(
         "`CREATE RECURSIVE VIEW`",
         "FROM v",

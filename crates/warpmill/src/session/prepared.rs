@@ -9,8 +9,9 @@ use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::statements::Taken;
-use super::turns::may_have_changes;
+use super::turns::{begins_with, may_have_changes};
 use super::{QueryResult, Session, returning};
+use crate::plan_cache::normalized;
 use crate::{Error, Result, ScalarValue};
 
 /// A prepared statement that changes rows.
@@ -78,11 +79,11 @@ impl Session {
 
     /// Whether a text executes a statement that has to run alone.
     pub(super) fn executes_alone(&self, sql: &str) -> bool {
-        let text = sql.trim_start();
-        if !text.get(.."execute ".len()).is_some_and(|word| word.eq_ignore_ascii_case("execute ")) {
+        if !begins_with(sql, "execute") {
             return false;
         }
-        let name = text["execute ".len()..].trim_start().split(['(', ';', ' ', '\n']).next().unwrap_or_default();
+        let text = normalized(sql);
+        let name = text.split(' ').nth(1).and_then(|rest| rest.split(['(', ';']).next()).unwrap_or_default();
         let prepared = self.inner.prepared_changes.lock();
         prepared.get(&name.trim_matches('"').to_lowercase()).is_some_and(|change| may_have_changes(&change.sql))
     }

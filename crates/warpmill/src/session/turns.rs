@@ -21,9 +21,11 @@ pub(super) fn is_alone(sql: &str) -> bool {
     is_order(sql) || may_have_changes(sql) || begins_with(sql, "export")
 }
 
-/// Whether a text begins with a word.
-fn begins_with(sql: &str, word: &str) -> bool {
-    sql.trim_start().get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word))
+/// Whether a text begins with a word, behind comments.
+pub(super) fn begins_with(sql: &str, word: &str) -> bool {
+    let begins = |text: &str| text.get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word));
+    let text = sql.trim_start();
+    if text.starts_with("--") || text.starts_with("/*") { begins(&normalized(text)) } else { begins(text) }
 }
 
 /// Whether changes may be among the CTEs of a statement.
@@ -144,6 +146,8 @@ mod tests {
             " commit;",
             "-- c\nWITH a AS (DELETE FROM t) SELECT 1",
             "with a as (select 1) insert into t from a",
+            "EXPORT DATABASE 'x'",
+            "/* c */ -- d\n export database 'x'",
         ] {
             assert!(is_alone(sql), "{sql}");
         }

@@ -112,13 +112,17 @@ CASES = (
     Everyday("PRAGMA table_info('t')", setup=(_T,)),
     Everyday("SELECT name, type FROM pragma_table_info('t')", setup=(_T,)),
     Everyday("SELECT sql FROM duckdb_tables()", setup=(_T,)),
-    Everyday("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal", setup=(_T, "CREATE VIEW v AS SELECT 1 AS x")),
+    Everyday(
+        "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal", setup=(_T, "CREATE VIEW v AS SELECT 1 AS x")
+    ),
     Everyday("SELECT count(*) > 5 AS n FROM duckdb_functions() WHERE function_name LIKE 'regexp%'"),
     Everyday("SELECT name, tbl_name FROM sqlite_master", setup=(_T,)),
     Everyday(
         "SELECT value FROM duckdb_settings() WHERE name = 'default_null_order'",
     ),
-    Everyday("SELECT count(*) AS n FROM t", setup=(_T, "PREPARE gone AS DELETE FROM t WHERE id = $1", "EXECUTE gone(1)")),
+    Everyday(
+        "SELECT count(*) AS n FROM t", setup=(_T, "PREPARE gone AS DELETE FROM t WHERE id = $1", "EXECUTE gone(1)")
+    ),
     Everyday("FROM made", setup=("CREATE TABLE made(a, b) AS SELECT 1, 'x'",)),
     Everyday("FROM v", setup=("BEGIN", "CREATE VIEW v AS SELECT 1 AS x", "COMMIT")),
     Everyday(
