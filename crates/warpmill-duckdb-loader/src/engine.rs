@@ -1,4 +1,4 @@
-//! The engine's C interface, as far as the loader uses it (`duckdb/src/engine.h`).
+//! The part of the engine's C interface (`duckdb/src/engine.h`) that the loader uses.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::OnceLock;
@@ -36,7 +36,7 @@ pub struct Request {
     pub ieee: bool,
 }
 
-/// The functions; what the shim alone uses has no type here.
+/// The functions; those that only the shim uses are untyped.
 #[repr(C)]
 pub struct Engine {
     pub abi: u32,
@@ -70,11 +70,11 @@ unsafe impl Sync for Engine {}
 
 static ENGINE: OnceLock<&'static Engine> = OnceLock::new();
 
-/// Makes `engine` the one of this process.
+/// Sets the engine of this process.
 ///
-/// SAFETY: it is what the engine's library gave, which stays loaded.
+/// SAFETY: the pointer comes from the engine's library, which stays loaded.
 pub unsafe fn set(engine: *const c_void) -> Result<(), String> {
-    // SAFETY: the first field is the interface's version in all of them.
+    // SAFETY: in every version, the first field is the version number of the interface.
     let engine: &'static Engine = unsafe { &*engine.cast() };
     if engine.abi != ABI {
         return Err(format!("the engine has interface {}, and {ABI} is needed", engine.abi));
@@ -88,7 +88,7 @@ pub fn engine() -> &'static Engine {
     ENGINE.get().expect("functions are registered after the engine has been found")
 }
 
-/// A text that the engine hands over.
+/// A text whose ownership the engine passes to the caller.
 ///
 /// SAFETY: it is one, or null.
 pub unsafe fn owned(text: *mut c_char) -> Option<String> {
@@ -103,7 +103,7 @@ pub unsafe fn owned(text: *mut c_char) -> Option<String> {
     }
 }
 
-/// A text that the engine keeps.
+/// A text that the engine owns.
 ///
 /// SAFETY: it is one, or null.
 pub unsafe fn borrowed(text: *const c_char) -> Option<String> {
@@ -111,7 +111,7 @@ pub unsafe fn borrowed(text: *const c_char) -> Option<String> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// Text for C, without zero bytes.
+/// A text for C, without zero bytes.
 pub fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }

@@ -1,9 +1,8 @@
-//! The first stage of the DuckDB extension: loads in every DuckDB version through the stable C interface and brings in the rest.
+//! The first stage of the DuckDB extension: loads in every DuckDB version through the stable C interface, and loads the other parts.
 //!
-//! `LOAD warpmill` calls [`warpmill_init_c_api`]. It finds three things: the library that DuckDB itself is in, whose C++
-//! symbols the shim needs; the shim that was compiled for exactly this DuckDB version, beside this file; and the library
-//! that holds the engine. With a shim plain SELECTs are accelerated. The explicit door (`door`) works in every DuckDB.
-//! Without the engine `LOAD` is an error, and DuckDB runs on as before.
+//! `LOAD warpmill` calls [`warpmill_init_c_api`]. It looks for three libraries: the one that contains DuckDB itself, whose C++ symbols the shim
+//! needs; the shim that was compiled for exactly this DuckDB version, beside this file; and the one with the engine. With a shim, plain SELECTs are
+//! accelerated. The explicit door (`door`) works in every DuckDB. Without the engine `LOAD` is an error, and DuckDB continues without acceleration.
 
 mod door;
 mod engine;
@@ -15,7 +14,7 @@ use std::path::{Path, PathBuf};
 use libduckdb_sys as ffi;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW, Symbol};
 
-/// The version of DuckDB's C interface that is asked for: the first stable one.
+/// The required version of DuckDB's C interface: the first stable one.
 const C_API: &str = "v1.2.0";
 /// Find a library only if it is loaded already (`dlfcn.h`, Linux).
 const RTLD_NOLOAD: c_int = 4;
@@ -67,7 +66,7 @@ unsafe fn load(info: ffi::duckdb_extension_info, access: *const ffi::duckdb_exte
     }
 }
 
-/// Loads the shim for this DuckDB. False: there is none, or DuckDB's C++ symbols are hidden; the explicit door is all there is.
+/// Loads the shim for this DuckDB version. False: there is no shim, or DuckDB's C++ symbols are hidden; only the explicit door is available.
 ///
 /// SAFETY: the database and a function are DuckDB's.
 unsafe fn transparent(
@@ -98,19 +97,19 @@ unsafe fn transparent(
     Ok(true)
 }
 
-/// Makes the symbols of the library that DuckDB is in visible to the shim: Python loads it for itself alone.
+/// Makes the symbols of the library that contains DuckDB visible to the shim: Python loads it with local symbols.
 fn export_symbols(inside: *const c_void) -> Result<(), String> {
     let host = path_of(inside).ok_or("the library that DuckDB is in is not known")?;
     // SAFETY: the library is loaded already; nothing is initialized.
     let opened = unsafe { Library::open(Some(&host), RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) };
-    // A program itself cannot be opened, and exports what it exports.
+    // A program itself cannot be opened; its exported symbols are visible already.
     if let Ok(library) = opened {
         std::mem::forget(library);
     }
     Ok(())
 }
 
-/// The engine's interface, from the first library that has it.
+/// The engine's interface, from the first library that provides it.
 fn engine(folder: &Path) -> Result<*const c_void, String> {
     let mut candidates: Vec<PathBuf> = std::env::var_os("WARPMILL_ENGINE").map(PathBuf::from).into_iter().collect();
     for folder in [Some(folder), folder.parent(), folder.parent().and_then(Path::parent)].into_iter().flatten() {
@@ -130,10 +129,10 @@ fn engine(folder: &Path) -> Result<*const c_void, String> {
 }
 
 fn open_engine(path: &Path, folder: &Path) -> Result<*const c_void, String> {
-    // The engine's library is a Python module: in other programs, the names of Python's that it refers to have to be there all
-    // the same. A small library has them, for the engine alone, which it depends on: Python may be loaded later.
+    // The engine's library is a Python module: in other programs the Python symbols that it refers to must exist, too. A small library provides them
+    // for the engine alone, which depends on it: Python may be loaded later.
     let python = Library::this();
-    // SAFETY: only whether the symbol is there is asked.
+    // SAFETY: only the existence of the symbol is tested.
     let in_python = unsafe { python.get::<*const c_void>(b"Py_GetVersion\0") }.is_ok();
     let (bound, names) = (folder.join("warpmill_nopython.so"), folder.join("warpmill_nopython_names.so"));
     // SAFETY: loading runs the initializers of our own library, which do not depend on the order.
@@ -143,7 +142,7 @@ fn open_engine(path: &Path, folder: &Path) -> Result<*const c_void, String> {
         } else if std::env::var_os("WARPMILL_ENGINE").is_none() && bound.exists() {
             Library::open(Some(&bound), RTLD_NOW | RTLD_LOCAL)
         } else {
-            // An engine from elsewhere finds the names only where everybody does.
+            // An engine from another folder finds the symbols only if they are global.
             Library::open(Some(&names), RTLD_NOW | RTLD_GLOBAL).and_then(|names| {
                 std::mem::forget(names);
                 Library::open(Some(path), RTLD_NOW | RTLD_LOCAL)

@@ -94,7 +94,7 @@ pub(crate) fn reads(
     (0..devices.len()).map(of_device).collect()
 }
 
-/// Whether so many devices may exchange rows within a query.
+/// Whether `devices` devices may exchange rows within a query.
 pub(crate) fn may_send(context: &ExecutionContext, devices: usize) -> bool {
     match context.device_exchange {
         DeviceExchange::Off => false,

@@ -136,7 +136,7 @@ impl std::fmt::Display for Placement {
     }
 }
 
-/// The expected placement of `program`, with inputs of so many rows, under `context`. Reads no data and compiles nothing.
+/// The expected placement of `program`, for these input row counts, under `context`. Reads no data and compiles nothing.
 pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Placement {
     let mut none = Placement {
         device: "cpu",
@@ -208,7 +208,7 @@ fn decided(decision: &Decision, context: &ExecutionContext) -> SiteDecision {
     SiteDecision { site, chosen: decision.reason.is_chosen(), reason: decision.reason.to_string() }
 }
 
-/// Whether the device of `context` is expected to run `program`, with inputs of so many rows; otherwise the reason. Reads no data and compiles
+/// Whether the device of `context` is expected to run `program` for these input row counts; otherwise the reason. Reads no data and compiles
 /// nothing.
 ///
 /// # Errors

@@ -242,7 +242,7 @@ fn expected(share: &Share, program: &Program, threads: usize) -> Pace {
     Pace { begin, segment: time_to_read(bytes(share.pipeline) / share.segments.max(1) as u64, threads) }
 }
 
-/// The time for the CPU to process so many bytes of plain values.
+/// The time for the CPU to process `bytes` bytes of plain values.
 pub(crate) fn time_to_read(bytes: u64, threads: usize) -> Duration {
     Duration::from_secs_f64(bytes as f64 / (warpmill_machine::current().cpu.plain_bytes() * threads.max(1) as f64))
 }

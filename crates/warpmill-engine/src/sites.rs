@@ -107,7 +107,7 @@ fn with_other_sites(for_devices: Option<&DeviceProgram>, context: &ExecutionCont
     Ok(())
 }
 
-/// The partitioning of a program for so many devices, if the context permits it.
+/// The partitioning of a program for a number of devices, if the context permits it.
 fn partition(
     program: &Arc<Program>,
     for_devices: Option<&DeviceProgram>,

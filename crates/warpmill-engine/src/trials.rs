@@ -116,7 +116,7 @@ impl Trials {
 mod tests {
     use super::*;
 
-    /// The ways of so many runs that take these milliseconds.
+    /// The ways chosen in `runs` runs, with the milliseconds that each way takes.
     fn ways(trials: &Trials, runs: usize, shared: u64, alone: u64) -> Vec<Way> {
         let run = |_| {
             let way = trials.next();

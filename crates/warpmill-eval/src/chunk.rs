@@ -78,9 +78,9 @@ impl std::fmt::Debug for LazyColumn {
     }
 }
 
-/// Below one row in this many, values are extracted one by one; above, the whole run is decoded.
+/// The least number of rows per needed row at which values are extracted one by one; otherwise the whole run is decoded.
 pub const SPARSE: usize = 8;
-/// The same for strings that are decoded, of which each row costs about the same either way.
+/// The same for encoded strings, whose cost per row is about the same either way.
 const SPARSE_STRINGS: usize = 2;
 
 impl LazyColumn {

@@ -206,7 +206,7 @@ impl std::fmt::Debug for Exchange {
 const CANCEL_POLL: Duration = Duration::from_millis(10);
 
 impl Exchange {
-    /// An exchange for so many parties.
+    /// An exchange for `parties` parties.
     pub fn new(parties: usize) -> Self {
         Self { arrived: Mutex::new((0..parties).map(|_| None).collect()), changed: Condvar::new() }
     }

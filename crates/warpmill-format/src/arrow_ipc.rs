@@ -35,7 +35,7 @@ const ZSTD_RATIO: u64 = 32 << 10;
 const RATIO_SLACK: u64 = 128 << 10;
 /// The magic number of an LZ4 frame.
 const LZ4_MAGIC: u32 = 0x184D_2204;
-/// Bytes of a frame's largest block: a buffer may exceed its claim by so many before decoding fails.
+/// Bytes of a frame's largest block: a buffer may exceed its claim by this much before decoding fails.
 const LZ4_BLOCK: u64 = 4 << 20;
 
 /// The footer of a file.

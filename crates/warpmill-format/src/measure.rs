@@ -113,7 +113,7 @@ fn forget(file: &File) -> io::Result<bool> {
 /// Smallest duration of a measurement.
 const LONG: Duration = Duration::from_millis(100);
 
-/// Bytes per second that so many threads together copy from memory to memory.
+/// Bytes per second that `threads` threads together copy from memory to memory.
 pub fn copying(threads: usize) -> f64 {
     const BYTES: usize = 32 << 20;
     let copied = |_: usize| {

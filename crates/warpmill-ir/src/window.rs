@@ -32,9 +32,9 @@ pub enum WindowFunction {
     PercentRank,
     /// The share of rows that come before the row or are its peers.
     CumeDist,
-    /// The index of the row's tile, among so many tiles of nearly equal size, larger ones first.
+    /// The index of the row's tile, among this many tiles of nearly equal size, larger ones first.
     Ntile(u64),
-    /// The argument so many rows before (after, if negative) in the partition.
+    /// The argument `back` rows before (after, if negative) in the partition.
     Shift {
         /// The number of rows.
         back: i64,

@@ -92,7 +92,7 @@ impl CpuRates {
         self.values * PLAIN_VALUE
     }
 
-    /// Bytes per second that so many threads copy.
+    /// Bytes per second that `threads` threads copy.
     pub fn copying(&self, threads: usize) -> f64 {
         (self.copy * threads.max(1) as f64).min(self.copy_limit)
     }

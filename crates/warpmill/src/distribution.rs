@@ -49,7 +49,7 @@ pub trait Workers: Send + Sync + fmt::Debug {
     ) -> Result<Distribution>;
 }
 
-/// The way a plan is run.
+/// The processes that run a plan.
 #[derive(Debug)]
 pub enum Distribution {
     /// Over workers.

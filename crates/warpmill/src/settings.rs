@@ -158,7 +158,7 @@ impl CodecSettings {
 /// The profile that results carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProfileMode {
-    /// Nothing.
+    /// No profile.
     Off,
     /// Times of the host, rows, bytes, transfers.
     On,

@@ -44,7 +44,7 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
     of: Domain = "values" if not function.is_aggregate else "columns" if columns is None else "group"
     translator, uncompiled = _translator(function, parameters if columns is not None else own, returns, of)
     if of == "values" and expression is not None:
-        # Where the expression does not support the types of a call, the function is called with whole columns.
+        # If the expression does not support the types of a call, the function is called with whole columns.
         translator = None
     if function.mode in ("symbolic", "compiled"):
         code = None

@@ -40,7 +40,7 @@ pub struct Workload {
     tables: Vec<Arc<HashTable>>,
 }
 
-/// R's payload repeats after so many rows: larger than caches, and small enough for long tuples.
+/// Rows after which R's payload repeats: larger than caches, and small enough for long tuples.
 const PADDING_ROWS: usize = 1 << 16;
 
 /// A bijection that scatters keys over all of 64 bits (splitmix64's finalizer).

@@ -15,7 +15,7 @@ const LIKE_ROWS: &str = include_str!("../../kernels/measure/like_rows.cuh");
 
 const ROWS: u64 = 64_000_000;
 const ROW_BYTES: u32 = 50;
-/// One row in so many contains the pieces.
+/// One in this many rows contains the pieces.
 const PLANT: u32 = 8;
 
 /// The input of a search: strings in device memory, two consecutive pieces at `needles`, a result bit per row.

@@ -11,7 +11,7 @@
 //! - **Rewards are relative.** The paper's confidence bounds suit rewards from 2 to 20 (latencies of 50 to 500 microseconds); here the best arm's
 //!   reward counts as [`BEST`] whatever the latency.
 
-/// The thresholds: chunks of at most so many rows are copied together.
+/// The thresholds: chunks of at most this many rows are copied together.
 pub const THRESHOLDS: [usize; 9] = [0, 32, 64, 128, 256, 384, 512, 768, 1024];
 
 const ARMS: usize = THRESHOLDS.len();
@@ -26,9 +26,9 @@ const CHECK_CHUNKS: u64 = 1024;
 const ANOMALY: f64 = 2.0;
 /// Largest share of the time that exploration may cost.
 const BUDGET: f64 = 0.01;
-/// An arm that takes so many times as long as the best rules out all arms that copy more.
+/// The ratio to the best arm's time from which on an arm rules out all arms that copy more.
 const HOPELESS: f64 = 1.5;
-/// A new arm is abandoned when it takes so many times as long as the best.
+/// The ratio to the best arm's time at which a new arm is abandoned.
 const PATIENCE: f64 = 2.0;
 /// Upper bounds of the speed of gathering values from vectors: into a buffer that fits caches, and into a larger one.
 const COPY_BYTES_PER_NANO: [f64; 2] = [16.0, 4.0];

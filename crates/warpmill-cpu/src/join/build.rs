@@ -197,7 +197,7 @@ impl Sink for HashBuildSink {
     }
 }
 
-/// Whether a table of so many rows, which take `bytes`, does not fit.
+/// Whether a table of `rows` rows, which take `bytes` bytes, does not fit.
 fn too_large(bytes: usize, rows: usize, query: &QueryContext) -> bool {
     let more = bytes + Slots::bytes(rows) + query.settings.memory_limit / 8;
     query.spills() && more > query.room() && bytes + Slots::bytes(rows) > query.working_memory()

@@ -83,7 +83,7 @@ enum Job {
 }
 
 impl Aside {
-    /// For a probe of `build`, which uses input columns `used`.
+    /// A new instance for a probe of `build`, which uses input columns `used`.
     pub fn new(
         build: Arc<SpilledBuild>,
         exprs: Arc<Exprs>,

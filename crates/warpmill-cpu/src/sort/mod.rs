@@ -33,7 +33,7 @@ use texts::Texts;
 const OUTPUT_ROWS: usize = 1 << 16;
 /// Largest limit for which workers drop rows that cannot be in the result.
 const MOST_TOP: usize = 1 << 16;
-/// A worker's rows are cut to the limit once there are so many times as many.
+/// A worker's rows are cut to the limit when they exceed this multiple of it.
 const TOP_SLACK: usize = 4;
 /// Smallest number of rows at which a worker's rows are cut.
 const TOP_ROWS: usize = 1 << 13;

@@ -71,7 +71,7 @@ impl SortedRun {
     }
 }
 
-/// Writes the first `limit` rows of `batches`, in order, to `file`. Also returns the prefix of row `limit` if there are so many rows.
+/// Writes the first `limit` rows of `batches`, in order, to `file`. Also returns the last row's prefix if there are `limit` rows.
 pub(super) fn write<P: Prefix>(
     batches: &[SortBatch<P>],
     shared: &Shared,

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 /// Aimed number of entries of a bucket.
 const BUCKET: usize = 1 << 12;
-/// Largest number of buckets: so many output streams are written at once.
+/// Largest number of buckets, which is the number of output streams that are written at once.
 const MOST_BUCKETS: usize = 1 << 11;
 /// A bucket with more entries is sorted by all threads.
 const LARGE: usize = 1 << 17;

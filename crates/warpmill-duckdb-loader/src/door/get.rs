@@ -1,4 +1,4 @@
-//! `warpmill_get_TYPE(answer, row, column)`: the values of a result. Decimals are whole numbers of 128 bits.
+//! `warpmill_get_TYPE(answer, row, column)`: a value of a result. Decimals are 128-bit integers.
 
 use libduckdb_sys as ffi;
 
@@ -60,9 +60,9 @@ unsafe extern "C" fn varchar(
     }
 }
 
-/// Gives `f` the column, the row in it, and the row of the chunk, for each value that is not NULL.
+/// Calls `f` with the column, the row in the result, and the row of the chunk, for each non-NULL value.
 ///
-/// SAFETY: a call of one of these functions.
+/// SAFETY: called from one of these functions.
 unsafe fn each(
     info: ffi::duckdb_function_info,
     input: ffi::duckdb_data_chunk,

@@ -14,11 +14,11 @@ use libduckdb_sys as ffi;
 
 use crate::engine::c_text;
 
-/// The way functions are registered: the database's connection, and what it is for.
+/// The registration of functions: the database's connection, and the mode.
 pub struct Registration {
-    /// A connection that is closed afterwards: one that stays would keep the database open.
+    /// A temporary connection: a permanent one would keep the database open.
     connection: ffi::duckdb_connection,
-    /// Whether the shim is there, too, which has the functions that look at the caller's connection.
+    /// Whether the shim is loaded, which provides the functions that use the caller's connection.
     transparent: bool,
 }
 
@@ -43,7 +43,7 @@ pub unsafe fn register(database: ffi::duckdb_database, transparent: bool) -> Res
     }
 }
 
-/// A type of DuckDB's, freed when it goes.
+/// A DuckDB type, destroyed on drop.
 struct Type(ffi::duckdb_logical_type);
 
 impl Type {
@@ -74,7 +74,7 @@ struct Scalar {
     parameters: &'static [ffi::DUCKDB_TYPE],
     more: Option<ffi::DUCKDB_TYPE>,
     result: ffi::DUCKDB_TYPE,
-    /// It does something, once for each row, and takes NULLs.
+    /// It has effects, runs once for each row, and takes NULLs.
     volatile: bool,
     call: ScalarCallback,
 }
@@ -104,10 +104,10 @@ impl Registration {
         }
     }
 
-    /// Runs a statement in a connection of its own.
+    /// Runs a statement in a separate connection.
     fn run(&self, sql: &str) -> Result<(), String> {
         let text: CString = c_text(sql);
-        // SAFETY: the result is destroyed whatever became of it.
+        // SAFETY: the result is destroyed in every case.
         unsafe {
             let mut result = std::mem::zeroed();
             let state = ffi::duckdb_query(self.connection, text.as_ptr(), &raw mut result);
@@ -117,7 +117,7 @@ impl Registration {
         }
     }
 
-    /// The text in the first row of a query, if there is one.
+    /// The text in the first row of a query, if any.
     fn first(&self, sql: &str) -> Option<String> {
         let text: CString = c_text(sql);
         // SAFETY: see `run`; the text is freed by the interface's own function.
@@ -148,7 +148,7 @@ unsafe fn vector(chunk: ffi::duckdb_data_chunk, column: u64) -> ffi::duckdb_vect
 
 /// The values of a flat vector.
 ///
-/// SAFETY: it holds values of this type.
+/// SAFETY: the vector has values of this type.
 unsafe fn data<T>(vector: ffi::duckdb_vector) -> *mut T {
     // SAFETY: the caller's promise.
     unsafe { ffi::duckdb_vector_get_data(vector) }.cast()
@@ -200,7 +200,7 @@ unsafe fn set_text(vector: ffi::duckdb_vector, row: u64, text: &[u8]) {
     unsafe { ffi::duckdb_vector_assign_string_element_len(vector, row, text.as_ptr().cast(), text.len() as u64) };
 }
 
-/// Ends the query with an error.
+/// Fails the query with an error.
 ///
 /// SAFETY: `info` is that of a scalar function's call.
 unsafe fn fail(info: ffi::duckdb_function_info, message: &str) {
@@ -208,7 +208,7 @@ unsafe fn fail(info: ffi::duckdb_function_info, message: &str) {
     unsafe { ffi::duckdb_scalar_function_set_error(info, c_text(message).as_ptr()) };
 }
 
-/// Frees what a callback's data was made of.
+/// Frees the data of a callback.
 unsafe extern "C" fn drop_box<T>(data: *mut std::ffi::c_void) {
     // SAFETY: it was made by `Box::into_raw` of this type.
     drop(unsafe { Box::from_raw(data.cast::<T>()) });

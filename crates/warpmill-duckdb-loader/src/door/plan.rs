@@ -1,4 +1,4 @@
-//! `warpmill_sql`, `warpmill_explain_sql` and `warpmill_plan`: the texts that stand for a query.
+//! `warpmill_sql`, `warpmill_explain_sql` and `warpmill_plan`: the texts that replace a query.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use super::registry::{COUNTERS, Outcome, report};
 use super::{Registration, Scalar, VARCHAR, fail, set_text, string, vector};
 use crate::engine::{Request, c_text, engine, owned};
 
-/// SQL for the setting where there is none of the shim's.
+/// SQL for the fallback setting without the shim, which has its own.
 const VARIABLE: &str = "coalesce(CAST(getvariable('warpmill_fallback') AS VARCHAR), 'allow')";
 
 /// Whether the shim is there, too.
@@ -27,7 +27,7 @@ unsafe extern "C" fn sql(_info: ffi::duckdb_function_info, input: ffi::duckdb_da
     // SAFETY: DuckDB's call of this function.
     unsafe {
         if TRANSPARENT.load(Ordering::Relaxed) {
-            // The shim's own function knows how to leave the statement alone.
+            // The shim's own function decides whether to leave the statement unchanged.
             each(input, output, |query| format!("FROM warpmill('{}')", query.replace('\'', "''")));
         } else {
             each(input, output, |query| first(query, VARIABLE));
@@ -44,9 +44,9 @@ unsafe extern "C" fn explain_sql(
     unsafe { each(input, output, |query| first(query, "'explain'")) };
 }
 
-/// SAFETY: a call of a function of one text.
+/// SAFETY: called from a function with one text argument.
 unsafe fn each(input: ffi::duckdb_data_chunk, output: ffi::duckdb_vector, f: impl Fn(&str) -> String) {
-    // SAFETY: the caller's promise; NULLs are not given to us, and what is in their place is some text.
+    // SAFETY: the caller's promise; NULLs are not passed, and rows of NULLs contain valid texts.
     unsafe {
         for row in 0..ffi::duckdb_data_chunk_get_size(input) {
             if super::is_valid(vector(input, 0), row) {

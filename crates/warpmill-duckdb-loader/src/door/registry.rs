@@ -1,4 +1,4 @@
-//! The state between the functions of one statement: collected rows, results, and how the last query went.
+//! The state between the functions of one statement: collected rows, results, and the outcome of the last query.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::engine;
 
-/// Rows that nobody takes are those of a statement that failed half-way: they are dropped after this time.
+/// Unclaimed rows belong to a statement that failed midway: they are dropped after this time.
 const UNCLAIMED: Duration = Duration::from_secs(3600);
 
 /// Rows of one table, freed unless they are handed over.
@@ -18,7 +18,7 @@ pub struct Rows(*mut c_void);
 unsafe impl Send for Rows {}
 
 impl Rows {
-    /// SAFETY: rows of the engine's, or null, that nobody else has.
+    /// SAFETY: rows of the engine with no other owner, or null.
     pub unsafe fn new(rows: *mut c_void) -> Self {
         Self(rows)
     }
@@ -53,7 +53,7 @@ impl Drop for Answer {
     }
 }
 
-/// The way the last query through the door was run.
+/// The outcome of the last query through the door.
 #[derive(Clone, Default)]
 pub struct Outcome {
     pub accelerated: bool,
@@ -105,7 +105,7 @@ pub fn take_rows(key: u64) -> Option<Rows> {
     registry().rows.remove(&key).map(|(rows, _)| rows)
 }
 
-/// A statement begins to run: its results live until [`close_scope`].
+/// Begins a statement: its results live until [`close_scope`].
 pub fn open_scope() -> u64 {
     let scope = next();
     registry().scopes.insert(scope, vec![]);
@@ -120,7 +120,7 @@ pub fn close_scope(scope: u64) {
     drop(gone);
 }
 
-/// Keeps a result as long as its statement runs; `None`: it does not run any more.
+/// Keeps a result while its statement runs; `None`: it has ended.
 pub fn put_answer(scope: u64, answer: Answer) -> Option<u64> {
     let key = next();
     let mut registry = registry();

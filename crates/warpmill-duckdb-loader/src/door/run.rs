@@ -1,4 +1,4 @@
-//! `warpmill_run(plan, threads, scope, keys...)`: runs a plan over rows that have been collected, and `warpmill_rows(answer)`.
+//! `warpmill_run(plan, threads, scope, keys...)`, which runs a plan over collected rows, and `warpmill_rows(answer)`.
 
 use std::sync::atomic::Ordering;
 
@@ -27,14 +27,14 @@ pub fn register(registration: &Registration) -> Result<(), String> {
     })
 }
 
-/// The error of a query that failed while it ran.
+/// The error of a query that failed during execution.
 pub fn not_finished(error: &str) -> String {
     format!(
         "Warpmill could not finish this query: {error}. The query itself, without warpmill('...'), is run by DuckDB"
     )
 }
 
-/// Counts a query that failed while it ran, and keeps why.
+/// Counts a query that failed during execution, and records the reason.
 pub fn failed(error: &str) {
     COUNTERS.failed.fetch_add(1, Ordering::Relaxed);
     report(Outcome { reason: Some(format!("failed while it ran: {error}")), ..Outcome::default() });

@@ -1,4 +1,4 @@
-//! Table functions: the scope of a statement's results, and where there is no shim, what Warpmill did and its cache.
+//! Table functions: the scope of a statement's results, and, without the shim, statistics and the cache.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -59,7 +59,7 @@ fn function(
     }
 }
 
-/// The macros of the door, where they are no part of anybody's file: in a database in memory.
+/// Creates the macros of the door in a database in memory, where they do not end up in a user's file.
 fn macros(registration: &Registration) {
     let memory = "SELECT database_name FROM duckdb_databases() \
         WHERE database_name = current_database() AND path IS NULL AND NOT internal";
@@ -67,7 +67,7 @@ fn macros(registration: &Registration) {
     for (function, text) in [("warpmill", "warpmill_sql"), ("warpmill_explain", "warpmill_explain_sql")] {
         let name = name.replace('"', "\"\"");
         let sql = format!("CREATE MACRO IF NOT EXISTS \"{name}\".main.{function}(q) AS TABLE FROM query({text}(q))");
-        // Where the database does not take it, what is registered above says what to do.
+        // If the database refuses the macro, the functions registered above report an error with advice.
         drop(registration.run(&sql));
     }
 }
@@ -91,7 +91,7 @@ unsafe extern "C" fn bind_scope(info: ffi::duckdb_bind_info) {
     }
 }
 
-/// A scope lives as long as DuckDB keeps the scan of it, which is until its statement ends.
+/// A scope lives until DuckDB drops its scan, at the end of the statement.
 unsafe extern "C" fn init_scope(info: ffi::duckdb_init_info) {
     let scope = Box::new(Scope { id: open_scope(), given: AtomicUsize::new(0) });
     // SAFETY: DuckDB's call; the box is freed by DuckDB.
@@ -99,7 +99,7 @@ unsafe extern "C" fn init_scope(info: ffi::duckdb_init_info) {
 }
 
 unsafe extern "C" fn scope(info: ffi::duckdb_function_info, output: ffi::duckdb_data_chunk) {
-    // SAFETY: DuckDB's call, with what `init_scope` has made.
+    // SAFETY: DuckDB's call, with the data that `init_scope` made.
     unsafe {
         let scope = &*ffi::duckdb_function_get_init_data(info).cast::<Scope>();
         let first = scope.given.fetch_add(1, Ordering::Relaxed) == 0;
@@ -110,7 +110,7 @@ unsafe extern "C" fn scope(info: ffi::duckdb_function_info, output: ffi::duckdb_
     }
 }
 
-/// A value of these functions.
+/// A value in the result of these functions.
 enum Cell {
     Truth(bool),
     Number(u64),
@@ -186,7 +186,7 @@ unsafe extern "C" fn init_rows(info: ffi::duckdb_init_info) {
 }
 
 unsafe extern "C" fn next_rows(info: ffi::duckdb_function_info, output: ffi::duckdb_data_chunk) {
-    // SAFETY: DuckDB's call, with what the bind and init functions have made; there are fewer rows than fit a chunk.
+    // SAFETY: DuckDB's call, with the data that the bind and init functions made; there are fewer rows than fit a chunk.
     unsafe {
         let table = &*ffi::duckdb_function_get_bind_data(info).cast::<Table>();
         let position = &*ffi::duckdb_function_get_init_data(info).cast::<AtomicUsize>();

@@ -8,7 +8,7 @@ use super::registry::{Rows, put_rows};
 use super::{Registration, Type, UBIGINT, VARCHAR, data, registered, set_null, string, vector};
 use crate::engine::{Source, borrowed, c_text, engine};
 
-/// Columns that it can have: there is an overload for each number.
+/// The most columns of a table: there is an overload for each number.
 const MOST_COLUMNS: usize = 64;
 
 /// A state holds the engine's rows, or null before the first.
@@ -93,15 +93,15 @@ unsafe fn fail(info: ffi::duckdb_function_info, message: &str) {
     unsafe { ffi::duckdb_aggregate_function_set_error(info, c_text(message).as_ptr()) };
 }
 
-/// Lines of a name and a type. The types are those of the vectors that have come, whoever wrote the call.
+/// Lines with a name and a type. The types are those of the vectors, whatever the caller declared.
 ///
-/// SAFETY: the first column has a text with the names of the others.
+/// SAFETY: the first column is a text with the names of the others.
 unsafe fn schema(input: ffi::duckdb_data_chunk, columns: u64) -> String {
     // SAFETY: the caller's promise.
     let names = unsafe { string(vector(input, 0), 0) };
     let mut names = names.split(' ');
     let lines = (1..columns).map(|column| {
-        // SAFETY: see above; the type is freed when it goes.
+        // SAFETY: see above; the type is destroyed on drop.
         let ty = Type(unsafe { ffi::duckdb_vector_get_column_type(vector(input, column)) });
         format!("{} {}", names.next().unwrap_or("?"), name_of(&ty))
     });

@@ -52,7 +52,7 @@ pub(crate) enum Work {
 #[derive(Clone)]
 pub(crate) enum Item {
     Prepared(Arc<Prepared>),
-    /// Taken by whoever reads it first.
+    /// Taken by its first reader.
     Ticket(Arc<Mutex<Option<Ticket>>>),
 }
 

@@ -20,7 +20,7 @@ const BLOCK_ALIGN: usize = 16;
 /// Headers that claim more are refused.
 pub(crate) const MAX_CHUNK_BYTES: u64 = 8 << 30;
 
-/// A compressed form is stored only if it saves at least one byte in so many.
+/// A compressed form is stored only if it saves at least one byte in this many.
 const LEAST_SAVING: usize = 32;
 
 /// Compresses `bytes`; `None` if the result would not be noticeably smaller. Blocks are compressed in parallel on the current pool.
@@ -79,7 +79,7 @@ pub struct CompressedChunk {
 }
 
 impl CompressedChunk {
-    /// Smallest size of a chunk with so many blocks: its header and its table.
+    /// Smallest size of a chunk with `blocks` blocks: its header and its table.
     pub(crate) fn least_bytes(blocks: u64) -> u64 {
         HEADER_BYTES as u64 + ENTRY_BYTES as u64 * blocks
     }

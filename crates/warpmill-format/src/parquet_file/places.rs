@@ -51,7 +51,7 @@ pub(super) fn chunk_layout(column: &ParquetColumn) -> SegmentLayout {
 /// Largest padding of a position, in bytes.
 const PAD: u64 = 15;
 
-/// Upper bound of the image size of a column with so many pages, stored bytes and decompressed bytes.
+/// Upper bound of the image size of a column, from its numbers of pages, stored bytes and decompressed bytes.
 pub(super) fn most_image_bytes(
     (codec, codecs): (PageCodec, PageCodecs),
     (stored, uncompressed): (u64, u64),

@@ -105,7 +105,7 @@ pub struct WriteOptions {
     pub direct_io: bool,
     /// Number of versions that stay readable, including the new one (1: only the newest, and the one before until the next write).
     pub keep_versions: usize,
-    /// Small chunks of a column are stored contiguously until they have so many bytes: the size that a disk reads at full speed.
+    /// Bytes of small chunks of a column that are stored contiguously, at least: the size that a disk reads at full speed.
     pub extent_bytes: usize,
     /// Limit in bytes for the keys of new rows in memory, for tables with keys.
     pub key_bytes: usize,

@@ -122,7 +122,7 @@ pub fn first_arena(limits: Limits) -> u64 {
 }
 
 impl MemoryPlan {
-    /// For a lowered program with `constants` bytes of constants.
+    /// The plan of a lowered program with `constants` bytes of constants.
     pub fn new(
         program: &Program,
         layouts: &[SinkLayout],

@@ -105,7 +105,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// For a device of these rates, on which nothing has run.
+    /// The paths of a device with these rates, without measurements yet.
     pub fn new(kind: DeviceKind, device: &DeviceRates) -> Self {
         let rates = Rates::new(&warpmill_machine::current(), device, rayon::current_num_threads());
         let name = (kind == DeviceKind::Cuda).then(|| device.name.clone());

@@ -7,7 +7,7 @@ use super::bound::{Bound, Verdict};
 /// Cost of testing a range against a zone, in nanoseconds.
 const TEST_NANOS: u64 = 40;
 
-/// Tests may take as long as reading so many bytes, even for small tables.
+/// Tests may take as long as reading this many bytes, even for small tables.
 const LEAST_BYTES: u64 = 80_000;
 
 /// Number of zones left by bounds that justify a thread: waking one takes as long as some hundred tests.

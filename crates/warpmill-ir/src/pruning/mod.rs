@@ -115,7 +115,7 @@ impl PruningReport {
         self.nanos += left_out.nanos;
     }
 
-    /// Records that the keys of a hash build rule out the rest of a row segment: so many zones and rows.
+    /// Records that the keys of a hash build rule out the rest of a row segment, with its numbers of zones and rows.
     pub fn segment_ruled_out_by_keys(&mut self, (zones, rows): (u64, u64)) {
         self.segments_pruned += 1;
         self.by_keys += zones;

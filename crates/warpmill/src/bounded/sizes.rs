@@ -64,11 +64,11 @@ pub(super) fn is_exact(name: &str) -> bool {
 
 /// The sizes of a function's results, by row.
 pub(super) enum Sizes<'a> {
-    /// The concatenation of all arguments, repeated so many times.
+    /// The total length of all arguments, repeated this many times.
     Sum(Vec<Lengths>, usize),
     /// The first as often as the second says.
     Times(Lengths, Numbers<'a>),
-    /// So many pieces of a given size.
+    /// A number of pieces of a given size.
     Pieces(Numbers<'a>, Lengths, usize),
     /// The first argument, with each of its bytes replaced by the third.
     Replaced(Lengths, Lengths),

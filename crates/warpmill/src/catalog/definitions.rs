@@ -137,7 +137,7 @@ impl Schema {
         }
     }
 
-    /// Removes a macro, or a type; `false`: there is none of that name.
+    /// Removes a macro or a type; returns `false` if none has the name.
     pub(crate) fn remove_definition(&self, of: Defined, name: &str) -> Result<bool> {
         let name = name.to_lowercase();
         if self.shared.is_in_transaction() {

@@ -246,7 +246,7 @@ fn alike(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Result<(
     }
 }
 
-/// One expression whose parts are bound.
+/// Binds one expression whose operands are bound.
 fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
     match e {
         Expr::Literal(ScalarValue::Decimal256(..), _) => not_impl_err!("a number of more than 38 digits"),
@@ -347,7 +347,7 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema) -> Result<Expr> {
     Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
 }
 
-/// Both sides of a comparison, converted.
+/// Converts both sides of a comparison to a common type.
 pub(super) fn comparable(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Result<(Expr, Expr)> {
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
     match (&lt, &rt) {

@@ -48,7 +48,7 @@ pub(super) fn sorted(mut key: Sort, schema: &DFSchema) -> Result<Sort> {
     Ok(key)
 }
 
-/// One expression whose parts are bound.
+/// Rewrites one expression whose operands are bound.
 pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
     let is = |e: &Expr| e.get_type(schema).map(|ty| is_interval(&ty));
     match e {

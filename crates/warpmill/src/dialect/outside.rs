@@ -24,7 +24,7 @@ pub enum Form {
     Texts,
     /// UUIDs of Arrow's extension type, and texts in dictionaries.
     Extension,
-    /// UUIDs as they are, and texts in dictionaries.
+    /// UUIDs unchanged, and texts in dictionaries.
     Values,
     /// UUIDs of Arrow's extension type, ENUMs unchanged: [`received_schema`] restores the same schema.
     Exact,

@@ -81,7 +81,7 @@ pub(crate) fn as_members(batch: &RecordBatch, schema: &Schema) -> Result<RecordB
 /// Casts `array` to type `to`, where one of the types is or contains a UUID or an ENUM.
 ///
 /// # Errors
-/// Values that are none of the type, unless `try_cast` makes them NULL; types of which none is made of the other.
+/// Values that the type does not have, unless `try_cast` makes them NULL; types without a cast between them.
 pub(super) fn cast(array: &ArrayRef, to: &DataType, try_cast: bool) -> Result<ArrayRef> {
     use DataType::{FixedSizeBinary, FixedSizeList, List, Map, Null, Struct};
     let from = array.data_type();

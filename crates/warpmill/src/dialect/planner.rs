@@ -145,7 +145,7 @@ fn key_of(entries: &Field, key: Expr) -> Result<Expr> {
 /// An operation with a UUID or an ENUM value, with operands that DataFusion supports: text for `||`, UUIDs or text for comparisons.
 fn with_uuids(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr> {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq, StringConcat};
-    // Rows of `||` are texts, and as deep as they are long.
+    // Chains of `||` are texts, and nest once per operand.
     let is_row = |e: &Expr| matches!(e, Expr::BinaryExpr(BinaryExpr { op: Operator::StringConcat, .. }));
     let type_of = |e: &Expr| if is_row(e) { DataType::Utf8 } else { e.get_type(schema).unwrap_or(DataType::Null) };
     let is_uuid = |e: &Expr| type_of(e) == UUID;

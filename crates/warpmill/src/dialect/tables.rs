@@ -208,7 +208,7 @@ impl<'a> Tables<'a> {
         simplifier.simplify(simplifier.coerce(expr, &DFSchema::empty())?)
     }
 
-    /// The way the session reads SQL.
+    /// The options of the session's SQL parser.
     pub(super) fn parser_options(&self) -> ParserOptions {
         let options = &self.state.config_options().sql_parser;
         ParserOptions {

@@ -17,7 +17,7 @@ use parquet::file::statistics::{Statistics as ChunkStatistics, ValueStatistics};
 /// `metadata` without unreliable bounds of floating-point columns: upper bounds, and bounds of pages.
 ///
 /// # Errors
-/// None of a footer that was read.
+/// None, for a footer that was read before.
 pub(super) fn reliable(metadata: &Arc<ParquetMetaData>) -> Result<Arc<ParquetMetaData>> {
     let leaves = metadata.file_metadata().schema_descr().columns();
     let floats: Vec<usize> = (0..leaves.len()).filter(|&leaf| is_float(metadata, leaf)).collect();

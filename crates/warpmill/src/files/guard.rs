@@ -1,4 +1,4 @@
-//! Scans of files whose decoders may fail on what is in them.
+//! Scans of files whose decoders may fail on damaged contents.
 
 use std::error::Error as StdError;
 use std::fmt;

@@ -300,7 +300,7 @@ fn joined(join: &Join, tables: &dyn TableStatistics) -> Estimate {
         side
     };
     let anti = |side: &Estimate, own| side.clone().shrink(side.rows * (1.0 - matched(own)).max(ANTI_FLOOR));
-    // The output with columns `missing` NULL where a row of side `kept`, of so many rows, has found no partner.
+    // The output with columns `missing` NULL for rows of side `kept`, of `rows` rows, that have found no partner.
     let outer = |output: Estimate, missing: std::ops::Range<usize>, kept: usize, rows: f64| {
         let alone = rows * (1.0 - matched(kept).min(inner / rows)).max(ANTI_FLOOR);
         let found = 1.0 - (alone / output.rows.max(rows)).min(1.0);

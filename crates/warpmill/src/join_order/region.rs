@@ -26,7 +26,7 @@ pub(super) enum Predicate {
 pub(super) struct Region<'a> {
     pub leaves: Vec<&'a LogicalPlan>,
     pub predicates: Vec<Predicate>,
-    /// The joins as they are.
+    /// The joins in their original order.
     pub tree: JoinTree,
     /// Whether a filter was above a join: it then belongs into the joins, whatever their order.
     pub filter_above_join: bool,

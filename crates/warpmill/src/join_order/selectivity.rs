@@ -40,7 +40,7 @@ pub(super) struct ColumnEstimate {
 /// Finds the estimate of a column.
 pub(super) type Resolve<'a> = &'a dyn Fn(&Column) -> Option<ColumnEstimate>;
 
-/// An interval of one column: what a comparison with constants keeps.
+/// An interval of one column: the values that comparisons with constants keep.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Interval {
     pub column: Column,

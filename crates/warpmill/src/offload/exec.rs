@@ -44,7 +44,7 @@ use super::{Again, UnprovenSums, input, parquet, place_again, threads};
 use crate::settings::WarpmillOptions;
 use crate::{CommitGate, Error, caught, once};
 
-/// Batches of rows from temporary files that may wait for whoever reads them.
+/// Merged batches from temporary files that may wait for their reader.
 const BATCHES_AHEAD: usize = 1;
 
 /// The share (1/4) of the threads, and of a query's memory limit, that encoding columns of files may use.
@@ -287,7 +287,7 @@ impl Scanned {
     }
 }
 
-/// Adds what a run of the program did to the operator's metrics.
+/// Adds the measurements of a program's run to the operator's metrics.
 fn record(metrics: &ExecutionPlanMetricsSet, profile: &warpmill_engine::QueryProfile, rows: usize) {
     MetricBuilder::new(metrics).output_rows(0).add(rows);
     MetricBuilder::new(metrics).global_counter("bytes_read").add(profile.bytes_read as usize);
@@ -429,7 +429,7 @@ impl ExecutionPlan for WarpmillExec {
     }
 }
 
-/// The way a program ended.
+/// The outcome of a program.
 enum Ran {
     Done(Box<QueryOutput>),
     NeedsWideSums,

@@ -393,7 +393,7 @@ fn encode_all(request: &Request, columns: &[&(u32, FieldRef)], bounds: &Bounds<'
         return Err(None);
     }
     column_cache::table(&request.key, &positions, &made).map_err(|error| Some(error.to_string()))?;
-    // Whatever has no room is forgotten at once.
+    // Columns that do not fit are dropped at once.
     Ok(column_cache::find(&request.key, &positions).iter().all(Option::is_some))
 }
 

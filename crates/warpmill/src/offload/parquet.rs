@@ -2,7 +2,7 @@
 //!
 //! A program gets such files as an input, whose rows DataFusion decodes. For devices the same part of the plan is translated once more,
 //! with scans of the files' row groups ([`warpmill_format::parquet_file`]) in place of DataFusion's. That is done for every run: files may
-//! have changed, and what is known of them (footers, pages) is kept by the files' identity, not by plans.
+//! have changed, and their footers and pages are cached by the files' identity, not by plans.
 
 use std::collections::HashMap;
 use std::sync::Arc;

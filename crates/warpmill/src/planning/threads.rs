@@ -46,7 +46,7 @@ thread_local! {
 /// Runs `work`, a planning step, on a thread with a deep stack. Dropping the future abandons the work: it ends at its next `checkpoint`.
 ///
 /// # Errors
-/// Those of `work`, and [`Error::OutOfMemory`] where the system has no thread.
+/// Errors of `work`, and [`Error::OutOfMemory`] where the system has no thread.
 pub async fn run<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     if ABANDONED.with_borrow(Option::is_some) {
         return Box::pin(work).await;

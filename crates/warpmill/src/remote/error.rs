@@ -25,7 +25,7 @@ pub enum RemoteReason {
     /// A pattern or a folder with nothing in it.
     #[error("no object matches")]
     Nothing,
-    /// The store refused the credentials, or what they may.
+    /// The store refused the credentials, or access with them.
     #[error(
         "access was denied ({status}{}): check warpmill.s3_access_key_id, s3_secret_access_key and s3_session_token, or the \
          variables AWS_ACCESS_KEY_ID and so on; a public bucket is read with warpmill.s3_skip_signature = 'on'",

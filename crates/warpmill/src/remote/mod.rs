@@ -1,6 +1,6 @@
 //! Files in object stores (`s3://bucket/path`) and on web servers (`https://host/path`).
 //!
-//! - [`settings`]: credentials, endpoints, limits; `location`: what a URL names;
+//! - [`settings`]: credentials, endpoints, limits; `location`: locations from URLs;
 //! - `store`: the client, whose errors are [`RemoteError`]s; `fetch`: ranges of an object, joined and side by side;
 //! - `tables`: tables of URLs, for SQL, `CREATE EXTERNAL TABLE` and functions of the session;
 //! - `pinned`: scans that read one version of each file; `device`: the same files as devices read them.

@@ -57,7 +57,7 @@ pub enum UrlStyle {
 const URL_STYLES: [(&str, UrlStyle); 3] =
     [("auto", UrlStyle::Auto), ("path", UrlStyle::Path), ("vhost", UrlStyle::VirtualHost)];
 
-/// The way objects are reached. What is empty is as the environment says (`AWS_ACCESS_KEY_ID` and so on).
+/// The access to objects. Empty settings are taken from the environment (`AWS_ACCESS_KEY_ID` and so on).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteOptions {
     /// Host and port, or a URL, of a store that is not AWS.
@@ -70,7 +70,7 @@ pub struct RemoteOptions {
     pub s3_secret_access_key: Secret,
     /// The token of a key that is valid for a while.
     pub s3_session_token: Secret,
-    /// The way buckets are named.
+    /// The form of bucket names in request URLs.
     pub s3_url_style: UrlStyle,
     /// Whether an endpoint that is no URL is spoken to by TLS.
     pub s3_use_ssl: bool,

@@ -37,7 +37,7 @@ impl Session {
             return Err(Error::Plan(format!("'{name}' is no name of a function")));
         }
         let functions = Arc::clone(&self.inner.functions);
-        // On a planning thread: expressions nest as deeply as they are long.
+        // On a planning thread: expressions nest to the depth of their length.
         let replaced = self.wait(run(async move { functions.define(definition) }))?;
         // No cached plan calls a function that did not exist.
         if replaced {

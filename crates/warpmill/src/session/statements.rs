@@ -279,7 +279,7 @@ fn object<'a>(words: &[&'a str]) -> Option<&'a str> {
     words.iter().copied().find(|word| !how.contains(word))
 }
 
-/// A name as it is spelled.
+/// A name in its spelling.
 pub(super) fn reference(name: &ObjectName) -> Result<TableReference> {
     let parts: Vec<&str> = name.0.iter().filter_map(|part| Some(part.as_ident()?.value.as_str())).collect();
     match parts[..] {

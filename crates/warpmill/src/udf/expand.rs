@@ -23,7 +23,7 @@ const MOST_DEPTH: usize = 250;
 /// Whether a function may return different results for the same arguments.
 pub(crate) type Volatile<'v> = &'v (dyn Fn(&str) -> bool + Sync);
 
-/// The way calls are treated.
+/// The treatment of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expansion {
     /// Replaced by expressions, where functions have one.

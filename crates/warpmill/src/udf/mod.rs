@@ -307,7 +307,7 @@ fn in_expression(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<(Strin
 /// The prefix of EXPLAIN's text for compiled functions.
 pub(crate) const COMPILED: &str = "its code is compiled";
 
-/// The way a function is run for some argument types, in words.
+/// The execution of a function for some argument types, in words.
 fn how(
     called: &Called,
     compiler: Option<&Compiler>,

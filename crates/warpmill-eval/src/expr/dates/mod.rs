@@ -151,9 +151,9 @@ pub(super) struct Trunc {
 
 #[derive(Debug)]
 enum Granularity {
-    /// Multiples of so many units.
+    /// Multiples of a number of units.
     Units(i64),
-    /// Multiples of 1, 3 or 12 months, for a clock with so many units per day.
+    /// Multiples of 1, 3 or 12 months, with the number of clock units per day.
     Months(i64, i64),
     Week(i64),
 }

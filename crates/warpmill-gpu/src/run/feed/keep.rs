@@ -41,7 +41,7 @@ pub(super) struct Keeper<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    /// For a run of `prepared`.
+    /// A new instance for a run of `prepared`.
     pub fn new(shared: &'a Shared, prepared: &Prepared) -> Self {
         let (mut read, mut first) = (vec![], HashMap::new());
         for (position, (column, form)) in prepared.columns.iter().zip(&prepared.forms).enumerate() {

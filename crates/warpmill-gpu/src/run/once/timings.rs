@@ -19,7 +19,7 @@ struct Timed {
 }
 
 impl<'a> Timings<'a> {
-    /// Of launches on `device`.
+    /// No timings yet, for launches on `device`.
     pub fn new(device: &'a dyn Device) -> Self {
         Self { device, launches: vec![] }
     }

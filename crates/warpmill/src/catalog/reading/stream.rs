@@ -16,7 +16,7 @@ use datafusion::physical_plan::streaming::PartitionStream;
 
 use crate::{Error, Result};
 
-/// Batches that wait for whoever reads them.
+/// Batches that wait for their reader.
 const WAITING: usize = 2;
 
 /// The rows of a file.

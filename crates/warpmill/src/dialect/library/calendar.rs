@@ -249,7 +249,7 @@ fn read_all<'a>(text: &'a str, format: &str, found: &mut Found) -> Result<Option
     Ok(Some(rest))
 }
 
-/// A number of at most so many digits, within bounds.
+/// A number of at most `digits` digits, from `least` to `most`.
 fn number(text: &str, digits: usize, least: i64, most: i64) -> Option<(i64, &str)> {
     let length = text.bytes().take(digits).take_while(u8::is_ascii_digit).count();
     let value: i64 = text[..length].parse().ok()?;

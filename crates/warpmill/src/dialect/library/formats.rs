@@ -342,7 +342,7 @@ fn exponent(value: f64, digits: usize) -> String {
     format!("{mantissa}e{sign}{power:0>2}")
 }
 
-/// With so many significant digits, without trailing zeros.
+/// A number with `digits` significant digits, without trailing zeros.
 fn general(value: f64, digits: usize) -> String {
     let digits = digits.max(1);
     let text = format!("{value:.*e}", digits - 1);

@@ -181,7 +181,7 @@ fn parsed(text: &str) -> Result<Value> {
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Key(String),
-    /// From the end, if it is negative.
+    /// An index, counted from the end if negative.
     At(i64),
 }
 

@@ -66,7 +66,7 @@ impl State {
         serde_json::from_str(fields.first()?.metadata().get(METADATA)?).ok()
     }
 
-    /// The way in which such states are made and combined.
+    /// The kind of such states.
     fn kind(&self) -> Kind {
         let kind = if self.order.is_empty() { Kind::of(&self.function) } else { Some(Kind::List) };
         kind.expect("states are made of functions that have a kind")

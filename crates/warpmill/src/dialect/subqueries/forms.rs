@@ -159,7 +159,7 @@ fn has_names(plan: &LogicalPlan) -> Result<bool> {
     Ok(names.len() == columns.len())
 }
 
-/// One aggregation of rows that equal columns are compared of.
+/// Whether a plan is one aggregation of rows selected by equalities with outer columns.
 fn is_simple_aggregate(plan: &LogicalPlan) -> Result<bool> {
     match plan {
         LogicalPlan::Projection(projection) if !plan.contains_outer_reference() => {

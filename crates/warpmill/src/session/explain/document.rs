@@ -94,7 +94,7 @@ pub(super) struct Placed {
     /// The strategy for fitting it into device memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
-    /// The way data passes through device memory, and predicted times.
+    /// The streaming of data through device memory, and predicted times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
     /// Pipelines that the CPU runs although a device runs the program.

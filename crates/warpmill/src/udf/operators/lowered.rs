@@ -270,7 +270,7 @@ fn compared(op: Op, left: Typed, right: Typed, schema: &DFSchema) -> Result<Expr
             numeric(&left.ty).both(&numeric(&right.ty)).ok_or_else(|| Misfit::error("values that do not compare"))?
         }
     };
-    // Where both operands are floating-point numbers, either may be NaN.
+    // With two floating-point operands, either may be NaN.
     let sides = [(&left.ty, &left.expr), (&right.ty, &right.expr)];
     let is_doubtful = sides.map(|(ty, expr)| *ty == Type::Float && !matches!(expr, Expr::Literal(..)));
     let (left, right) = (converted(left, &ty, schema)?, converted(right, &ty, schema)?);

@@ -196,7 +196,7 @@ fn errors_and_limits_are_those_of_other_programs() {
     let (failure, profile) = difference(&session, sql);
     assert_eq!(failure, None);
     assert!(reasons(&profile)[0].contains("rows for the CPU back end"), "{profile}");
-    // Where they fit, later operators spill, or fit, too.
+    // If they fit, later operators spill, or fit, too.
     let mut spilled = vec![];
     for kilobytes in [1500, 2000, 9000] {
         session.set("warpmill.memory_limit", &format!("{}kB", kilobytes * size_factor())).unwrap();

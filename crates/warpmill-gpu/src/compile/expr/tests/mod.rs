@@ -45,7 +45,7 @@ const ARENA: usize = 4096;
 /// `QueryState` and, behind it, its arena.
 const STATE: usize = 32 + ARENA;
 
-/// The way an expression is evaluated.
+/// The method of evaluating an expression.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ask {
     Value,
