@@ -2,6 +2,7 @@
 #include "src/attached.cpp"
 #include "src/attached_append.cpp"
 #include "src/attached_scan.cpp"
+#include "src/attached_types.cpp"
 #include "src/encode.cpp"
 #include "src/expressions.cpp"
 #include "src/functions.cpp"

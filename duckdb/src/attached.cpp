@@ -242,19 +242,6 @@ optional_ptr<CatalogEntry> OwnSchema::LookupEntry(CatalogTransaction transaction
 	return OwnTransaction::Get(context, catalog).Table(context, *this, lookup.GetEntryName());
 }
 
-string CreateTableSql(const string &schema, CreateTableInfo &info) {
-	for (auto &constraint : info.constraints) {
-		if (constraint->type == ConstraintType::FOREIGN_KEY) {
-			throw NotImplementedException("FOREIGN KEY of a table of Warpmill: it would not be enforced");
-		}
-	}
-	string text = "CREATE ";
-	text += info.on_conflict == OnCreateConflict::REPLACE_ON_CONFLICT ? "OR REPLACE TABLE " : "TABLE ";
-	text += info.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT ? "IF NOT EXISTS " : "";
-	text += Qualified(schema, Text(info.GetTableName()));
-	return text + TableCatalogEntry::ColumnsToSQL(info.columns, info.constraints);
-}
-
 optional_ptr<CatalogEntry> OwnSchema::CreateTable(CatalogTransaction transaction, BoundCreateTableInfo &info) {
 	auto &context = transaction.GetContext();
 	auto &own = OwnTransaction::Get(context, catalog);

@@ -205,8 +205,12 @@ unique_ptr<FunctionData> OwnScanData(shared_ptr<OwnTable> table, optional_ptr<Ta
 // The table that a scan by OWN_SCAN reads.
 shared_ptr<OwnTable> OwnTableOf(const FunctionData &data);
 
-// CREATE TABLE in Warpmill's words.
+// CREATE TABLE in Warpmill's words. Throws where Warpmill has no column like one of these.
 string CreateTableSql(const string &schema, CreateTableInfo &info);
+// A type whose values Arrow holds as they are: HUGEINT has decimals of 38 digits, and values that do not fit fail.
+LogicalType SentAs(const LogicalType &type);
+// Throws where a value of a column is one that Warpmill has not: infinite dates and moments, intervals without end.
+void CheckValues(Vector &vector, idx_t count, const string &column);
 
 void RegisterStorage(DBConfig &config, const wm_engine &engine);
 

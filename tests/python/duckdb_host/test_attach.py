@@ -153,14 +153,30 @@ def test_types_are_written(own: warpmill.Connection, con: Any, ty: str) -> None:
         ("['infinity'::TIMESTAMPTZ]", "TIMESTAMPTZ[]", "infinite"),
         ("170141183460469231731687303715884105727", "HUGEINT", "170141183460469231731687303715884105727"),
         ("INTERVAL '2147483647 hours'", "INTERVAL", "nanoseconds"),
-        ("1", "UHUGEINT", "UHUGEINT"),
-        ("'101'", "BIT", "BIT"),
+        ("1", "UHUGEINT", '"v" has the type UHUGEINT'),
+        ("['101']", "BIT[]", r'"v" has the type BIT\[\]'),
+        ("1", "UNION(a INTEGER, b VARCHAR)", '"v" has the type UNION'),
+        ("'12:00:00+01'", "TIMETZ", '"v" has the type TIME WITH TIME ZONE'),
+        ("'{}'", "JSON", '"v" has the type JSON'),
     ],
 )
 def test_values_and_types_that_warpmill_has_not(con: Any, value: str, ty: str, error: str) -> None:
     with pytest.raises(duckdb.Error, match=error):
         con.execute(f"CREATE TABLE w.t AS SELECT ({value})::{ty} AS v")
     assert rows(con, "SHOW TABLES FROM w") == []
+
+
+def test_spelling_and_types_of_nothing(own: warpmill.Connection, con: Any) -> None:
+    con.execute(
+        """CREATE TABLE w."Mixed" (MyCol INTEGER, S STRUCT(MyField INTEGER), "order" VARCHAR, CHECK (MyCol > 0))"""
+    )
+    con.execute("""INSERT INTO w.mixed VALUES (1, {'MyField': 2}, 'o')""")
+    assert own.sql('FROM "Mixed"').columns == ["MyCol", "S", "order"]
+    assert rows(con, 'SELECT mycol, s.myfield, "ORDER" FROM w.MIXED') == [(1, 2, "o")]
+    con.execute("CREATE TABLE w.nothing AS SELECT NULL AS a, [] AS b, {'x': NULL} AS c, MAP {} AS d, 1 AS A")
+    types = ["INTEGER", "INTEGER[]", "STRUCT(x INTEGER)", "MAP(INTEGER, INTEGER)", "INTEGER"]
+    assert rows(con, "SELECT column_type FROM (DESCRIBE w.nothing)") == [(ty,) for ty in types]
+    assert rows(con, "FROM w.nothing") == [(None, [], {"x": None}, {}, 1)]
 
 
 def test_an_empty_table(own: warpmill.Connection, con: Any) -> None:
@@ -318,7 +334,7 @@ def test_whole_databases_are_copied(own: warpmill.Connection, con: Any, tmp_path
     con.execute("COPY FROM DATABASE memory TO w")
     for table in ("a", "s.b"):
         assert_equal(con, f"w.{table}", f"memory.{table}")
-    assert own.sql("DESCRIBE a").fetchall()[0][2:5] == ("NO", None, "(3)")
+    assert own.sql("DESCRIBE a").fetchall()[0][2:5] == ("NO", None, "3")
     con.execute(f"COPY w.a TO '{tmp_path / 'a.parquet'}'; COPY w.a FROM '{tmp_path / 'a.parquet'}'")
     assert own.sql("SELECT count(*), sum(i) FROM a").fetchall() == [(20, 90)]
 
@@ -538,6 +554,35 @@ def test_threads(own: warpmill.Connection, con: Any) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_readers_beside_a_writer(own: warpmill.Connection, con: Any) -> None:
+    """A statement reads one version of a table, however often it names it, while versions come and go."""
+    own.execute("CREATE TABLE t AS SELECT i AS id, 100 AS amount FROM range(1000) r(i)")
+    done = threading.Event()
+    failures: list[Any] = []
+
+    def write() -> None:
+        try:
+            for number in range(20):
+                own.execute(f"BEGIN; UPDATE t SET amount = amount - 1 WHERE id = {number}")
+                own.execute("UPDATE t SET amount = amount + 1 WHERE id = 999; COMMIT")
+        except Exception as error:
+            failures.append(error)
+        finally:
+            done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    rounds = 0
+    while not done.is_set() or rounds < 4:
+        con.execute(f"SET warpmill_enabled = {['true', 'false'][rounds % 2]}")
+        paid = "(SELECT max(amount) FROM w.t) - (SELECT sum(100 - amount) FROM w.t WHERE id < 20)"
+        assert rows(con, f"SELECT sum(amount), {paid} FROM w.t") == [(100_000, 100)]
+        rounds += 1
+    writer.join()
+    assert failures == []
+    assert rows(con, "SELECT amount FROM w.t WHERE id = 999") == [(120,)]
 
 
 def test_detach_frees(own: warpmill.Connection, folder: Path) -> None:
