@@ -193,16 +193,24 @@ Transaction &OwnTransactionManager::StartTransaction(ClientContext &context) {
 unique_ptr<OwnTransaction> OwnTransactionManager::Take(Transaction &transaction) {
 	std::lock_guard<std::mutex> guard(lock);
 	auto known = transactions.find(&transaction);
+	if (known == transactions.end()) {
+		throw InvalidInputException("a transaction that has ended");
+	}
 	auto result = std::move(known->second);
 	transactions.erase(known);
 	return result;
 }
 
 ErrorData OwnTransactionManager::CommitTransaction(ClientContext &context, Transaction &transaction) {
-	return Take(transaction)->Commit();
+	try {
+		return Take(transaction)->Commit();
+	} catch (std::exception &ex) {
+		return ErrorData(ex);
+	}
 }
 
 void OwnTransactionManager::RollbackTransaction(Transaction &transaction) {
+	// Its end rolls it back.
 	Take(transaction);
 }
 
@@ -431,7 +439,8 @@ optional_ptr<CatalogEntry> OwnCatalog::CreateSchema(CatalogTransaction transacti
 	auto &own = OwnTransaction::Get(context, *this);
 	auto lenient = info.on_conflict == OnCreateConflict::IGNORE_ON_CONFLICT;
 	auto known = own.Schemas();
-	auto is_there = std::any_of(known.begin(), known.end(), [&](const string &other) { return StringUtil::CIEquals(other, name); });
+	auto is_there = std::any_of(known.begin(), known.end(),
+	                            [&](const string &other) { return StringUtil::CIEquals(other, name); });
 	if (!lenient || !is_there) {
 		own.ExecuteAlone(context, "CREATE SCHEMA", (lenient ? "CREATE SCHEMA IF NOT EXISTS " : "CREATE SCHEMA ") + Quoted(name));
 	}

@@ -109,9 +109,11 @@ def scanned(node: Any) -> list[int]:
         return [count for child in node for count in scanned(child)]
     if not isinstance(node, dict):
         return []
-    is_scan = "TABLE_SCAN" in (node.get("type"), node.get("operator_type"))
-    own = [node.get("intermediate_rows", node.get("operator_cardinality"))] if is_scan else []
-    return own + [count for child in node.values() for count in scanned(child)]
+    counts = [count for child in node.values() for count in scanned(child)]
+    if "TABLE_SCAN" in (node.get("type"), node.get("operator_type")):
+        rows_of = "intermediate_rows" if "intermediate_rows" in node else "operator_cardinality"
+        counts.append(int(node[rows_of]))
+    return counts
 
 
 def values_of(ty: str) -> str:
