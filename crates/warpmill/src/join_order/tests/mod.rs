@@ -37,6 +37,7 @@ impl Database {
             min: Some(ScalarValue::Int64(Some(0))),
             max: Some(ScalarValue::Int64(Some(*distinct as i64))),
             nulls: Some(0.0),
+            texts: None,
         };
         let stats = TableStats { rows: rows as f64, columns: columns.iter().map(column).collect() };
         self.statistics.0.insert(name.into(), stats);
