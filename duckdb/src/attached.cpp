@@ -35,7 +35,7 @@ static ExceptionType TypeOfFailure(int32_t kind) {
 	case 8:
 		return ExceptionType::NOT_IMPLEMENTED;
 	default:
-		// Not DuckDB's own kind of internal errors, after which it closes the database.
+		// DuckDB closes a database after an internal error of its own kind.
 		return ExceptionType::INVALID_INPUT;
 	}
 }
@@ -210,7 +210,7 @@ ErrorData OwnTransactionManager::CommitTransaction(ClientContext &context, Trans
 }
 
 void OwnTransactionManager::RollbackTransaction(Transaction &transaction) {
-	// Its end rolls it back.
+	// The destructor of the transaction rolls it back.
 	Take(transaction);
 }
 
@@ -226,7 +226,7 @@ void OwnSchema::Scan(ClientContext &context, CatalogType type, const std::functi
 		} catch (InterruptException &) {
 			throw;
 		} catch (std::exception &) {
-			// A table that is damaged, or has a column of a type that DuckDB has not, hides no other.
+			// A table that is damaged, or has a column of a type that DuckDB does not have, must not hide other tables.
 			continue;
 		}
 		if (entry) {
@@ -323,7 +323,7 @@ static vector<unique_ptr<ParsedExpression>> ParseExpressions(ClientContext &cont
 #endif
 }
 
-// The default of a column as DuckDB's expression. One that is of Warpmill's dialect alone fails where it is used.
+// The default of a column as DuckDB's expression. A default that only Warpmill can compute becomes an error where it is used.
 static unique_ptr<ParsedExpression> DefaultOf(ClientContext &context, const string &column, const string &sql) {
 	if (StringUtil::Lower(sql).find("nextval") == string::npos) {
 		try {
@@ -332,7 +332,7 @@ static unique_ptr<ParsedExpression> DefaultOf(ClientContext &context, const stri
 				return std::move(expressions[0]);
 			}
 		} catch (std::exception &) {
-			// As below.
+			// The default becomes an error, see below.
 		}
 	}
 	auto text = "the DEFAULT of column " + Quoted(column) + " is computed by Warpmill only (" + sql + "): give a value, or "

@@ -1,7 +1,7 @@
 // Warpmill's own databases, attached to DuckDB: ATTACH '...' AS w (TYPE warpmill).
 //
-// A transaction of DuckDB's in such a database is one of Warpmill's. Tables are looked up in it, and the entries that stand for them are the
-// transaction's: another one may find other columns under the same name.
+// Each transaction of DuckDB in such a database is a transaction of Warpmill. It looks up tables and owns their catalog entries:
+// another transaction may find other columns under the same name.
 #pragma once
 
 #include <map>
@@ -17,16 +17,16 @@
 
 namespace warpmill {
 
-// Throws the failure of a function of the engine's.
+// Throws the exception for a failure of the engine.
 [[noreturn]] void Throw(const wm_engine &engine, wm_failure &failure);
-// Refuses what Warpmill alone does with its databases.
+// Throws for an operation that only Warpmill supports in its databases.
 [[noreturn]] void NotHere(const char *what);
 
-// A name in SQL texts for the engine.
+// A quoted name for SQL texts that the engine runs.
 string Quoted(const string &name);
 string Qualified(const string &schema, const string &name);
 
-// One version of a table. Plans hold it beyond its transaction.
+// One version of a table. Plans use it after the end of its transaction, too.
 class OwnTable {
 public:
 	OwnTable(const wm_engine &engine, wm_table *table) : engine(engine), table(table) {
@@ -56,20 +56,20 @@ public:
 
 	static OwnTransaction &Get(ClientContext &context, Catalog &catalog);
 
-	// The engine's, begun when it is first needed.
+	// The engine's transaction; begins it at the first call.
 	const wm_transaction *Begun();
-	// Ends it. Without an error it is committed.
+	// Ends the transaction: commits it, unless there is an error, which is returned.
 	ErrorData Commit();
 
 	vector<string> Schemas();
 	vector<string> Tables(const string &schema);
-	// The entry of a table; null: there is none of that name.
+	// The entry of a table; null if there is none of that name.
 	optional_ptr<CatalogEntry> Table(ClientContext &context, OwnSchema &schema, const string &name);
 	// Runs a statement that changes the catalog.
 	void Execute(const string &sql);
-	// Runs one that no transaction takes back. Throws within BEGIN.
+	// Runs a statement that cannot be rolled back. Throws within BEGIN.
 	void ExecuteAlone(ClientContext &context, const char *what, const string &sql);
-	// Forgets what is known of a table, which has been written. The entry lives on, as statements may hold it.
+	// Forgets the entry of a table that has been written. The entry remains valid, as statements may use it.
 	void Changed(const string &schema, const string &name);
 
 private:
@@ -87,7 +87,7 @@ public:
 	Transaction &StartTransaction(ClientContext &context) override;
 	ErrorData CommitTransaction(ClientContext &context, Transaction &transaction) override;
 	void RollbackTransaction(Transaction &transaction) override;
-	// Every commit is on the disk.
+	// Nothing to do: every commit is on disk.
 	void Checkpoint(ClientContext &context, bool force) override {
 	}
 
@@ -126,7 +126,7 @@ class OwnTableEntry : public TableCatalogEntry {
 public:
 	OwnTableEntry(Catalog &catalog, OwnSchema &schema, CreateTableInfo &info, shared_ptr<OwnTable> table);
 
-	// Describes a version of a table. Throws where DuckDB has no type like that of a column.
+	// Describes a version of a table. Throws if a column has a type that DuckDB does not have.
 	static unique_ptr<OwnTableEntry> Make(ClientContext &context, OwnSchema &schema, const string &name,
 	                                      shared_ptr<OwnTable> table);
 
@@ -194,22 +194,22 @@ private:
 	const string path;
 	wm_database *const database;
 	std::mutex lock;
-	// All that have been seen: statements hold them.
+	// All schemas that have been looked up; they remain valid, as statements use them.
 	std::map<string, unique_ptr<OwnSchema>> schemas;
 };
 
-// The scan of a table: named so that the encoder of plans knows it.
+// The name of the scan of a table, by which the encoder of plans recognizes it.
 static constexpr const char *OWN_SCAN = "warpmill_scan";
 TableFunction OwnScan();
 unique_ptr<FunctionData> OwnScanData(shared_ptr<OwnTable> table, optional_ptr<TableCatalogEntry> entry);
 // The table that a scan by OWN_SCAN reads.
 shared_ptr<OwnTable> OwnTableOf(const FunctionData &data);
 
-// CREATE TABLE in Warpmill's words. Throws where Warpmill has no column like one of these.
+// CREATE TABLE in Warpmill's dialect. Throws if Warpmill does not support one of the columns.
 string CreateTableSql(const string &schema, CreateTableInfo &info);
-// A type whose values Arrow holds as they are: HUGEINT has decimals of 38 digits, and values that do not fit fail.
+// The type in which values are sent through Arrow: HUGEINT becomes a decimal of 38 digits, and values that do not fit fail.
 LogicalType SentAs(const LogicalType &type);
-// Throws where a value of a column is one that Warpmill has not: infinite dates and moments, intervals without end.
+// Throws if a column has a value that Warpmill does not support: infinite dates and timestamps, infinite intervals.
 void CheckValues(Vector &vector, idx_t count, const string &column);
 
 void RegisterStorage(DBConfig &config, const wm_engine &engine);

@@ -17,7 +17,7 @@ namespace warpmill {
 struct Target {
 	OwnCatalog &catalog;
 	string schema, table;
-	// Makes the table; empty: it is there.
+	// The statement that creates the table; empty if the table exists.
 	string create;
 	vector<string> names;
 };
@@ -40,11 +40,11 @@ public:
 
 class AppendLocalState : public LocalSinkState {
 public:
-	// Columns of types that are sent as others.
+	// The rows with columns in the types in which they are sent.
 	DataChunk sent;
 };
 
-// Writes rows to a table in the transaction.
+// Appends rows to a table in the transaction.
 class PhysicalAppend : public PhysicalOperator {
 public:
 	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
@@ -132,7 +132,7 @@ public:
 	}
 
 protected:
-	// The number of rows.
+	// Returns the number of rows.
 	SourceResultType GetDataInternal(ExecutionContext &context, DataChunk &chunk,
 	                                 OperatorSourceInput &input) const override {
 		auto &state = sink_state->Cast<AppendState>();
@@ -164,7 +164,7 @@ private:
 	}
 
 	const Target target;
-	// Of each column.
+	// The type in which each column is sent.
 	vector<LogicalType> sent;
 	bool is_cast = false;
 	const bool parallel;

@@ -10,7 +10,7 @@
 
 namespace warpmill {
 
-// A condition by which rows are left out without being read.
+// A condition by which rows are left out without reading them.
 struct OwnBound {
 	wm_bound bound;
 	string text;
@@ -31,7 +31,7 @@ struct ScanData : public TableFunctionData {
 	}
 
 	const shared_ptr<OwnTable> table;
-	// Valid in the transaction that has bound the scan.
+	// The entry of the table; valid in the transaction that has bound the scan.
 	const optional_ptr<TableCatalogEntry> entry;
 	vector<OwnBound> bounds;
 };
@@ -58,7 +58,7 @@ public:
 	const shared_ptr<OwnTable> table;
 	const wm_engine &engine;
 	wm_scan *scan = nullptr;
-	// For each column of the output its place among those that are read; none: the number of the row.
+	// For each column of the output its index among the columns that are read; none for the row number.
 	vector<optional_idx> places;
 	ArrowTableSchema schema;
 	vector<LogicalType> types;
@@ -101,7 +101,7 @@ OwnScanState::OwnScanState(ClientContext &context, const ScanData &data, const v
 	}
 }
 
-// The part that a thread reads.
+// The part that a thread is reading.
 class OwnScanLocalState : public LocalTableFunctionState {
 public:
 	unique_ptr<ArrowScanLocalState> rows;
@@ -126,7 +126,7 @@ static unique_ptr<LocalTableFunctionState> StartScanHere(ExecutionContext &conte
 	return std::move(local);
 }
 
-// Takes the next part that has rows. False: there is none.
+// Takes the next part that has rows. Returns false after the last part.
 static bool NextPart(ClientContext &context, OwnScanState &state, OwnScanLocalState &local) {
 	while (local.position == local.count) {
 		auto taken = make_uniq<ArrowArrayWrapper>();
@@ -143,7 +143,7 @@ static bool NextPart(ClientContext &context, OwnScanState &state, OwnScanLocalSt
 		local.position = 0;
 		local.place = place;
 		local.first = first;
-		// A state of its own for each: what is kept of dictionaries is found by address.
+		// Each part gets a state of its own, since the state finds dictionaries by their address.
 		local.rows = make_uniq<ArrowScanLocalState>(std::move(taken), context);
 	}
 	return true;
@@ -165,7 +165,7 @@ static void NextOwnRows(ClientContext &context, TableFunctionInput &input, DataC
 	for (idx_t i = 0; i < output.ColumnCount(); i++) {
 		auto &target = output.data[i];
 		if (!state.places[i].IsValid()) {
-			// Something else stands for rows that are counted only, and is not read.
+			// Columns that only count rows may have any type, and are not read.
 			if (target.GetType().id() == LogicalTypeId::BIGINT) {
 				auto numbers = MutableValues<int64_t>(target);
 				for (idx_t row = 0; row < count; row++) {
@@ -205,7 +205,7 @@ static OperatorPartitionData Place(ClientContext &context, TableFunctionGetParti
 	return OperatorPartitionData(input.local_state->Cast<OwnScanLocalState>().place);
 }
 
-// The value of a constant as the column's bounds have it. False: not of a type with bounds, or NULL.
+// The value of a constant in the form of the column's bounds. Returns false for NULL, and for types without bounds.
 static bool ValueOfBound(const Value &value, OwnBound &bound) {
 	if (value.IsNull() || value.type().HasAlias()) {
 		return false;
@@ -287,7 +287,7 @@ static bool ValueOfBound(const Value &value, OwnBound &bound) {
 	}
 }
 
-// Comparisons by their numbers in the interface to the engine, as they are, and with their sides exchanged.
+// The number of a comparison in the interface to the engine, optionally with its sides exchanged.
 static bool Number(ExpressionType type, bool exchanged, uint32_t &number) {
 	switch (type) {
 	case ExpressionType::COMPARE_EQUAL:
@@ -310,7 +310,7 @@ static bool Number(ExpressionType type, bool exchanged, uint32_t &number) {
 	}
 }
 
-// The column of the table that an expression is.
+// The position in the table of the column that an expression consists of.
 static bool IsColumn(const LogicalGet &get, const Expression &expr, uint32_t &position) {
 	if (expr.GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF) {
 		return false;
@@ -341,7 +341,7 @@ static void AddComparison(const LogicalGet &get, ScanData &data, ExpressionType 
 	}
 }
 
-// Adds the least and the greatest value of a list of constants.
+// Adds the smallest and the greatest value of a list of constants as bounds.
 static void AddList(const LogicalGet &get, ScanData &data, const vector<unique_ptr<Expression>> &parts) {
 	const Expression *least = nullptr, *greatest = nullptr;
 	for (idx_t i = 1; i < parts.size(); i++) {
@@ -350,7 +350,7 @@ static void AddList(const LogicalGet &get, ScanData &data, const vector<unique_p
 		}
 		auto &value = ValueOf(parts[i]->Cast<BoundConstantExpression>());
 		if (value.IsNull()) {
-			// Equal to nothing.
+			// NULL is equal to no value.
 			continue;
 		}
 		if (!least || value < ValueOf(least->Cast<BoundConstantExpression>())) {
@@ -366,7 +366,7 @@ static void AddList(const LogicalGet &get, ScanData &data, const vector<unique_p
 	}
 }
 
-// Notes conditions by which rows can be left out without being read. All of them are evaluated by DuckDB, too.
+// Records conditions by which rows can be left out without reading them. DuckDB evaluates all of them, too.
 static void Pushdown(ClientContext &context, LogicalGet &get, FunctionData *data_p,
                      vector<unique_ptr<Expression>> &filters) {
 	auto &data = data_p->Cast<ScanData>();

@@ -1,4 +1,4 @@
-// Types and values of DuckDB's as Warpmill stores them.
+// Types and values of DuckDB in the form in which Warpmill stores them.
 #include "attached.hpp"
 
 #include <set>
@@ -10,7 +10,7 @@
 
 namespace warpmill {
 
-// A type in SQL, with all names in quotes: those that are not are in lower case to Warpmill. Empty: Warpmill has none like it.
+// A type in SQL with all names in quotes, since Warpmill reads unquoted names in lower case. Empty if Warpmill has no such type.
 static string TypeSql(const LogicalType &type) {
 	auto of = [](const LogicalType &part, const string &before, const string &after) {
 		auto text = TypeSql(part);
@@ -158,7 +158,7 @@ LogicalType SentAs(const LogicalType &type) {
 	}
 }
 
-// Whether values have an interval, a date or a moment in them, of which DuckDB has some that others have not.
+// Whether values contain intervals, dates or timestamps, which have special values in DuckDB only.
 static bool HasMoments(const LogicalType &type) {
 	switch (type.id()) {
 	case LogicalTypeId::INTERVAL:
@@ -236,7 +236,7 @@ static void CheckMoment(const Value &value, const string &column) {
 	}
 }
 
-// Values of one physical type, NULLs apart.
+// Whether a vector of one physical type has a value, other than NULL, that passes the test.
 template <class T, class F>
 static bool AnyOf(Vector &vector, idx_t count, F test) {
 	UnifiedVectorFormat format;
@@ -255,7 +255,7 @@ static bool AnyOf(Vector &vector, idx_t count, F test) {
 	return false;
 }
 
-// Whether a column has to be looked at value by value.
+// Whether the values of a column have to be checked one by one.
 static bool IsSuspect(Vector &vector, idx_t count) {
 	auto &type = vector.GetType();
 	if (!HasMoments(type)) {

@@ -115,7 +115,7 @@ inline Windowed CallOf(const BoundWindowExpression &expr) {
 	}
 	return call;
 }
-// Calls `take` with the comparisons of two values that are as a whole what a condition says.
+// Calls `take` for each comparison of two values; the condition is true if all of them are.
 template <class F>
 inline void ForComparisons(const Expression &expr, F take) {
 	if (expr.GetExpressionClass() != ExpressionClass::BOUND_FUNCTION) {

@@ -15,7 +15,7 @@ bool IsReadable(const LogicalGet &get) {
 	if (GetFunctionName(get) == OWN_SCAN) {
 		return true;
 	}
-	// Functions whose input can be bound and read twice. An Arrow stream may have no rows left the second time, and does not always say so.
+	// Functions whose input can be bound and read twice. An Arrow stream may be empty the second time, and does not always report it.
 	static const char *const FUNCTIONS[] = {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json",
 	                                        "read_json_auto", "read_ndjson", "read_ndjson_auto", "pandas_scan"};
 	auto &name = GetFunctionName(get);
@@ -51,7 +51,7 @@ void Encoder::Child(LogicalOperator &op, idx_t index, const char *key) {
 	Operator(*op.children[index]);
 }
 
-// Whether rows that are equal in all columns are one, and nothing else.
+// Whether DISTINCT compares all columns, and nothing else.
 static bool TakesAllColumns(LogicalDistinct &op) {
 	vector<ColumnBinding> targets;
 	for (auto &target : op.distinct_targets) {
@@ -157,7 +157,7 @@ void Encoder::Operator(LogicalOperator &op) {
 		return;
 	}
 	case LogicalOperatorType::LOGICAL_EXPRESSION_GET: {
-		// VALUES: each row is a projection of a row without columns.
+		// Each row of VALUES becomes a projection of a row without columns.
 		auto &values = op.Cast<LogicalExpressionGet>();
 		if (values.expressions.size() > 100 || values.children[0]->type != LogicalOperatorType::LOGICAL_DUMMY_SCAN) {
 			throw Refused {"VALUES with more than 100 rows, or of a LATERAL join"};
@@ -208,7 +208,7 @@ void Encoder::Get(LogicalGet &get) {
 	json.Key("columns").Open('[');
 	for (auto &column : get.GetColumnIds()) {
 		if (column.IsVirtualColumn() || column.IsRowIdColumn() || column.HasChildren()) {
-			// Something has to be scanned to count rows: no harm unless it is read.
+			// A scan that only counts rows needs a column, too; the plan must not read this one.
 			json.Null();
 			continue;
 		}

@@ -1,4 +1,4 @@
-// The encoding of a bound plan: what the engine decides on and translates (crates/warpmill-duckdb/src/plan).
+// The encoding of a bound plan, which the engine examines and translates (crates/warpmill-duckdb/src/plan).
 //
 // The plan is taken as the binder leaves it, before subqueries are flattened and before any optimizer has run: it holds the
 // fewest kinds of nodes, every expression is typed and every implicit cast is explicit, and nothing in it depends on the
@@ -15,17 +15,17 @@ struct Refused {
 	string reason;
 };
 
-// Whether a scan's rows can come in: those of DuckDB's tables, of Warpmill's own, of files and of pandas' frames.
+// Whether the rows of a scan can be read: those of DuckDB's tables, of Warpmill's own tables, of files and of pandas' frames.
 bool IsReadable(const LogicalGet &get);
 
-// Rows that the plan reads; several scans of one table are one input.
+// A table that the plan reads; several scans of one table are one input.
 struct Input {
-	// Null for what is not a table of DuckDB's: nothing is known of its versions.
+	// The table of DuckDB; null for other inputs, which have no versions.
 	TableCatalogEntry *table;
-	// A table of Warpmill's own, of this version; null for all others.
+	// A table of Warpmill's own, in this version; null for other inputs.
 	shared_ptr<OwnTable> own;
 	LogicalGet *get;
-	// Positions in the table of the columns that the plan may read; the engine refers to them by their index here.
+	// The positions in the table of the columns that the plan may read; the engine uses their index in this list.
 	vector<idx_t> columns;
 };
 
@@ -34,7 +34,7 @@ public:
 	explicit Encoder(ClientContext &context) : context(context) {
 	}
 
-	// The plan as text. Throws Refused.
+	// The plan as text. Throws Refused for unsupported plans.
 	string Encode(LogicalOperator &root, const vector<LogicalType> &types);
 
 	vector<Input> inputs;
@@ -73,7 +73,7 @@ private:
 	void Between(const Expression &input, const Expression &lower, const Expression &upper, bool lower_inclusive,
 	             bool upper_inclusive);
 	void Cast(const Expression &child, const LogicalType &type, bool try_cast);
-	// Throws Refused where the engine has none like it.
+	// Throws Refused if the engine does not support the type.
 	void Type(const LogicalType &type);
 	void ColumnType(const LogicalType &type);
 	JsonWriter &Node(const char *op) {

@@ -41,8 +41,8 @@ static bool IsGuard(const Expression &expr) {
 	return IsError(expr);
 }
 
-// The engine's name of a type, or null where it has none (crates/warpmill-duckdb/src/types.rs). A type of the user's is called
-// whatever the user likes.
+// The engine's name of a type (crates/warpmill-duckdb/src/types.rs), or null if the engine does not support it. Users can give any name
+// to types of their own.
 static const char *TypeName(const LogicalType &type) {
 	if (type.HasAlias()) {
 		return nullptr;
@@ -111,7 +111,7 @@ void Encoder::ColumnType(const LogicalType &type) {
 	if (IsKnown(type)) {
 		Type(type);
 	} else {
-		// Whether the column is read is not known yet.
+		// It is not known yet whether the plan reads the column.
 		json.String("another");
 	}
 }
@@ -146,8 +146,8 @@ void Encoder::Cast(const Expression &child, const LogicalType &type, bool try_ca
 	json.Close(']').Close('}');
 }
 
-// Constant parts are computed by DuckDB itself: whatever its functions mean, the constant is right. What has no value, like a lambda or
-// an aggregate's state, counts as constant too, and cannot be computed.
+// Encodes constant expressions as constants. DuckDB computes them itself, so that their values are right for every function. Lambdas and
+// states of aggregates also count as constant, but cannot be computed.
 bool Encoder::Folded(const Expression &expr) {
 	if (expr.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT || IsError(expr) || !expr.IsFoldable() || expr.HasSubquery() ||
 	    expr.HasParameter()) {
@@ -212,7 +212,7 @@ void Encoder::Expr(const Expression &expr) {
 	if (Folded(expr)) {
 		return;
 	}
-	// A scalar subquery's guard against a second row raises an error, which counts as volatile: the engine knows the guard.
+	// The error of a scalar subquery's guard against a second row counts as volatile, but the engine supports the guard.
 	if (expr.IsVolatile() && !IsGuard(expr)) {
 		throw Refused {"a volatile expression: " + expr.ToString()};
 	}

@@ -1,4 +1,4 @@
-// Table functions: what Warpmill did, what it would do, and its cache.
+// Table functions about Warpmill's queries, its plans, and its cache.
 #include "functions.hpp"
 
 #include "duckdb/function/table_function.hpp"
@@ -18,7 +18,7 @@ struct FunctionInfo : public TableFunctionInfo {
 	shared_ptr<DatabaseState> database;
 };
 
-// The rows of a call, made when it is bound.
+// The rows of a call; binding computes them.
 struct RowsData : public TableFunctionData {
 	explicit RowsData(vector<Row> rows) : rows(std::move(rows)) {
 	}
@@ -57,7 +57,7 @@ static void Columns(vector<LogicalType> &types, vector<Name> &names,
 	}
 }
 
-// warpmill_explain(sql): whether Warpmill runs the statement, and how or why not.
+// warpmill_explain(sql): whether Warpmill runs the statement, with the plan or the reason.
 static unique_ptr<FunctionData> BindExplain(ClientContext &context, TableFunctionBindInput &input,
                                             vector<LogicalType> &types, vector<Name> &names) {
 	Columns(types, names, {{"accelerated", LogicalType::BOOLEAN}, {"text", LogicalType::VARCHAR}});
@@ -68,7 +68,7 @@ static unique_ptr<FunctionData> BindExplain(ClientContext &context, TableFunctio
 	return make_uniq<RowsData>(vector<Row> {{Value::BOOLEAN(verdict.accelerated), Value(verdict.text)}});
 }
 
-// warpmill_last(): how this connection's last query over tables was run.
+// warpmill_last(): the way in which this connection's last query over tables was run.
 static unique_ptr<FunctionData> BindLast(ClientContext &context, TableFunctionBindInput &input,
                                          vector<LogicalType> &types, vector<Name> &names) {
 	Columns(types, names,
@@ -93,7 +93,7 @@ static unique_ptr<FunctionData> BindStats(ClientContext &context, TableFunctionB
 	                                        row("inputs_own", database->inputs_own)});
 }
 
-// warpmill_status(): what became of the queries over tables of this database since it was opened, and why.
+// warpmill_status(): the number of queries over tables since this database was opened, by outcome and reason.
 static unique_ptr<FunctionData> BindStatus(ClientContext &context, TableFunctionBindInput &input,
                                            vector<LogicalType> &types, vector<Name> &names) {
 	Columns(types, names,
@@ -127,12 +127,12 @@ static unique_ptr<FunctionData> BindClearCache(ClientContext &context, TableFunc
 	return make_uniq<RowsData>(vector<Row> {{Value::BOOLEAN(true)}});
 }
 
-// warpmill(sql): the explicit door, which the first stage has everywhere; here it needs no macro.
+// warpmill(sql): the explicit door. The first stage provides it in every process; with the shim it needs no macro.
 static unique_ptr<TableRef> ReplaceExplicit(ClientContext &context, TableFunctionBindInput &input) {
 	if (input.inputs[0].IsNull()) {
 		throw BinderException("warpmill takes the text of a SELECT, not NULL");
 	}
-	// The statements that are planned on the way are left alone.
+	// The statements that this one plans must not be taken over.
 	ConnectionState::Get(context)->is_explicit = true;
 	auto &engine = DatabaseOf(input)->engine;
 	auto fallback = "CAST(current_setting('warpmill_fallback') AS VARCHAR)";

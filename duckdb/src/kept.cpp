@@ -1,4 +1,4 @@
-// DuckDB's own plan of an accelerated query, for when the engine fails.
+// DuckDB's own plan of an accelerated query, which runs when the engine fails.
 #include "duckdb/execution/executor.hpp"
 #include "duckdb/execution/operator/helper/physical_result_collector.hpp"
 #include "duckdb/main/client_data.hpp"
@@ -23,7 +23,7 @@ public:
 	ColumnDataAppendState append;
 };
 
-// Keeps the rows of a plan, in the plan's order.
+// Collects the rows of a plan, in the plan's order.
 class RowCollector : public PhysicalResultCollector {
 public:
 	RowCollector(PhysicalPlan &plan, PreparedStatementData &data) : PhysicalResultCollector(plan, data) {
@@ -44,8 +44,8 @@ public:
 	}
 };
 
-// Gives the context another profiler: an executor makes the one that it finds forget the plan that is being profiled, whose
-// operators still report to it.
+// Gives the context another profiler for a while: an executor resets the profiler that it finds, and operators of the plan that is
+// being profiled still report to that one.
 class ProfilerAside {
 public:
 	explicit ProfilerAside(ClientContext &context) : profiler(ClientData::Get(context).profiler) {
@@ -71,7 +71,7 @@ Query::~Query() {
 	}
 }
 
-// Takes the steps of DuckDB's planner after binding.
+// Does the steps of DuckDB's planner that follow binding.
 unique_ptr<LogicalOperator> Query::TakeKept(ClientContext &context) {
 	if (!kept) {
 		throw InvalidInputException("the plan of this query has been used: prepare it again");

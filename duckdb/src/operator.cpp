@@ -26,7 +26,7 @@ bool Interrupted(void *client_context) {
 	}
 }
 
-// Rows that a thread gathers before it hands them to the engine, where the scan does not say which belong together.
+// Number of rows that a thread collects before it hands them to the engine, if the scan does not number its batches.
 static constexpr idx_t ROWS_PER_PART = 122880;
 
 // The state of an input in one execution.
@@ -43,7 +43,7 @@ public:
 		engine.input_free(input);
 	}
 
-	// Columns that the engine has not got yet, by their index among those that the plan reads.
+	// The columns that the engine has to be given, by their index among those that the plan reads.
 	vector<idx_t> Missing() const {
 		const uint32_t *columns;
 		auto count = engine.input_missing(input, &columns);
@@ -52,7 +52,7 @@ public:
 
 	const wm_engine &engine;
 	wm_input *const input;
-	// Notes why rows are refused; the first reason counts.
+	// Records the reason why rows are refused; the first reason is kept.
 	void Fail(const string &reason) {
 		std::lock_guard<std::mutex> guard(lock);
 		if (!failed) {
@@ -64,13 +64,13 @@ public:
 		std::lock_guard<std::mutex> guard(lock);
 		return failure;
 	}
-	// The same of what the engine says.
+	// Records the reason that the engine gives.
 	void FailAsEngine() {
 		auto reason = engine.input_error(input);
 		Fail(reason ? reason : "the engine refused rows");
 	}
 
-	// The positions of these columns in the scan.
+	// The positions of the missing columns in the scan.
 	vector<idx_t> columns;
 	std::atomic<bool> failed {false};
 
@@ -79,7 +79,7 @@ private:
 	string failure;
 };
 
-// Runs a step of taking rows: what fails ends the query on Warpmill, and not the query.
+// Runs a step of reading rows. Its errors end the query on Warpmill only: DuckDB's own plan then runs.
 template <class F>
 static void Guarded(InputState &state, F step) {
 	try {
@@ -91,7 +91,7 @@ static void Guarded(InputState &state, F step) {
 	}
 }
 
-// The rows that one thread gathers.
+// The rows that one thread collects.
 class InputLocalState : public LocalSinkState {
 public:
 	explicit InputLocalState(const InputState &state)
@@ -105,20 +105,20 @@ public:
 	const wm_engine &engine;
 	wm_part *const part;
 	idx_t rows = 0;
-	// Their positions among the table's.
+	// The position of the rows in the table.
 	idx_t place = WM_NO_PLACE;
 	vector<UnifiedVectorFormat> formats;
 	vector<wm_vector> vectors;
 };
 
-// A scan of some of an input's columns.
+// A scan of some of the columns of an input.
 struct PartialScan {
 	PhysicalOperator *scan = nullptr;
-	// By their index among those that the plan reads.
+	// The columns by their index among those that the plan reads.
 	vector<idx_t> columns;
 };
 
-// Takes the rows of one scan.
+// Hands the rows of a scan to the engine.
 class PhysicalInput : public PhysicalOperator {
 public:
 	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
@@ -142,7 +142,7 @@ public:
 	bool ParallelSink() const override {
 		return true;
 	}
-	// A table's scan says where its rows belong, so that columns that are read at different times fit together.
+	// A table's scan numbers its batches, so that columns that are read at different times have their rows in the same order.
 	OperatorPartitionInfo RequiredPartitionInfo() const override {
 		return in_order ? OperatorPartitionInfo::BatchIndex() : OperatorPartitionInfo::NoPartitionInfo();
 	}
@@ -170,7 +170,7 @@ public:
 		return SinkCombineResultType::FINISHED;
 	}
 
-	// Finds out what the engine has not got yet. Gives the scan of it; null: it has all.
+	// Finds the columns that the engine has to be given. Returns their scan; null if the engine has all columns.
 	PhysicalOperator *Start(ClientContext &context) {
 		sink_state.reset();
 		if (own) {
@@ -186,7 +186,7 @@ public:
 		if (partial.scan && Find(missing, state->columns)) {
 			scan = partial.scan;
 		}
-		// Here already: what is known must not change before the scan is chosen.
+		// The columns that the engine has must not change between this check and the choice of the scan.
 		sink_state = std::move(state);
 		if (missing.empty()) {
 			query->database->inputs_from_cache++;
@@ -198,9 +198,9 @@ public:
 
 	shared_ptr<Query> query;
 	const idx_t index;
-	// Null for what is not a table of DuckDB's.
+	// The table of DuckDB; null for other inputs.
 	TableCatalogEntry *const table;
-	// A table of Warpmill's own: nothing is scanned.
+	// A table of Warpmill's own, which needs no scan.
 	const shared_ptr<OwnTable> own;
 
 private:
@@ -224,7 +224,7 @@ private:
 		}
 	}
 
-	// The places of the columns in the partial scan, if all of them are there.
+	// Finds the columns in the partial scan. Returns false if one is not there.
 	bool Find(const vector<idx_t> &missing, vector<idx_t> &places) const {
 		vector<idx_t> found;
 		for (auto column : missing) {
@@ -246,7 +246,7 @@ private:
 #endif
 	}
 
-	// Hands over what has been gathered, and does some of the engine's work.
+	// Hands the collected rows over, and does a part of the engine's work.
 	static void Take(InputState &state, InputLocalState &local) {
 		if (state.failed) {
 			return;
@@ -263,7 +263,7 @@ private:
 	const bool in_order;
 };
 
-// The rows of an execution: the engine's, or those of DuckDB's own plan.
+// The result's rows: those of the engine, or those of DuckDB's own plan.
 class ResultState : public GlobalSourceState {
 public:
 	explicit ResultState(const wm_engine &engine) : engine(engine) {
@@ -277,7 +277,7 @@ public:
 	const wm_engine &engine;
 	bool started = false;
 	wm_run *run = nullptr;
-	// The batch being handed out, and how much of it is.
+	// The current batch, and the number of its rows that have been returned.
 	vector<wm_column> columns;
 	idx_t rows = 0;
 	idx_t position = 0;
@@ -316,7 +316,7 @@ public:
 				}
 			}
 		} catch (std::exception &ex) {
-			// Nothing is scanned: DuckDB's own plan runs when rows are asked for.
+			// No scan runs: DuckDB's own plan runs when rows are requested.
 			failure = ErrorData(ex).RawMessage();
 			return;
 		}
@@ -345,7 +345,7 @@ protected:
 	}
 
 private:
-	// Runs the query to its end: nothing has been emitted before it is known to have succeeded.
+	// Runs the query to its end: no row is returned before the query is known to succeed.
 	void Start(ClientContext &context, ResultState &state) const {
 		auto connection = ConnectionState::Get(context);
 		auto error = failure;
@@ -399,7 +399,7 @@ private:
 	}
 
 	shared_ptr<Query> query;
-	// The reason why nothing is scanned in this execution.
+	// The reason why no scan runs in this execution.
 	string failure;
 };
 
@@ -411,7 +411,7 @@ vector<ColumnBinding> LogicalWarpmill::GetColumnBindings() {
 	return GenerateColumnBindings(table_index, query->types.size());
 }
 
-// The plan goes away as DuckDB's own: who reads plans has no use for ours.
+// Serializes DuckDB's own plan, since readers of plans do not know this operator.
 void LogicalWarpmill::Serialize(Serializer &serializer) const {
 	if (!query->kept) {
 		throw SerializationException("the plan of a query that Warpmill runs");
@@ -426,12 +426,12 @@ InsertionOrderPreservingMap<string> LogicalWarpmill::ParamsToString() const {
 InsertionOrderPreservingMap<string> Describe(const Query &query) {
 	InsertionOrderPreservingMap<string> result;
 	string plan = query.database->engine.plan_text(query.plan);
-	// The programs that follow are for warpmill_explain.
+	// The remaining text describes programs, which only warpmill_explain shows.
 	result["Plan"] = plan.substr(0, plan.find("pipeline 0"));
 	return result;
 }
 
-// A scan of those columns of a table that the engine has not got now, if it has some of them: when the query runs, others may be missing.
+// A scan of the columns that the engine does not have now, if it has some of the others. When the query runs, others may be missing.
 static PartialScan ScanMissing(ClientContext &context, PhysicalPlanGenerator &planner, const Query &query, idx_t index,
                                TableCatalogEntry *table, LogicalOperator &scan) {
 	if (!table || scan.type != LogicalOperatorType::LOGICAL_GET) {
@@ -475,7 +475,7 @@ PhysicalOperator &LogicalWarpmill::CreatePlan(ClientContext &context, PhysicalPl
 		failure = ErrorData(ex).RawMessage();
 	}
 	ConnectionState::Get(context)->NotAccelerated(context, Ending::FAILED, "failed while it was planned: " + failure);
-	// As the planner does at the root of a plan.
+	// The same steps as at the root of a plan in DuckDB's planner.
 	auto kept = query->TakeKept(context);
 	kept->ResolveOperatorTypes();
 	ColumnBindingResolver resolver;

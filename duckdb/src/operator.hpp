@@ -1,4 +1,4 @@
-// The operator that takes the place of a SELECT: DuckDB's own scans below, rows of the engine above.
+// The operator that replaces a SELECT: its children are DuckDB's own scans, and its rows come from the engine.
 #pragma once
 
 #include "duckdb/common/types/column/column_data_collection.hpp"
@@ -10,16 +10,16 @@
 
 namespace warpmill {
 
-// Whether a client wants its query to stop: for the engine, which asks while it plans and runs.
+// Whether a client has interrupted its query. The engine asks while it plans and runs.
 bool Interrupted(void *client_context);
 
-// An accelerated query: the engine's plan, and DuckDB's own to fall back to.
+// An accelerated query: the engine's plan, and DuckDB's own plan, which runs if the engine fails.
 class Query {
 public:
 	Query(shared_ptr<DatabaseState> database, shared_ptr<Binder> binder, vector<LogicalType> types);
 	~Query();
 
-	// Whether the plan reads any column of the input: if not, its rows are counted.
+	// Whether the plan reads any column of the input; otherwise its rows are only counted.
 	bool HasColumns(idx_t input) const {
 		const uint32_t *columns;
 		return database->engine.plan_columns(plan, input, &columns) > 0;
@@ -27,14 +27,14 @@ public:
 
 	// Runs DuckDB's own plan in the caller's transaction.
 	unique_ptr<ColumnDataCollection> RunKept(ClientContext &context);
-	// Takes DuckDB's own plan, as its planner leaves it.
+	// Returns DuckDB's own plan after the steps of its planner; can be called once.
 	unique_ptr<LogicalOperator> TakeKept(ClientContext &context);
 
 	const shared_ptr<DatabaseState> database;
-	// Null until it is handed over, which nothing follows that fails.
+	// The engine's plan; null until it is handed over, which is the last step.
 	wm_plan *plan = nullptr;
 	const vector<LogicalType> types;
-	// Null once it has been taken.
+	// DuckDB's own plan; null after it has been taken.
 	unique_ptr<LogicalOperator> kept;
 
 private:
@@ -46,9 +46,9 @@ private:
 
 // The table that a child of the operator scans.
 struct Scanned {
-	// Null for what is not a table of DuckDB's.
+	// The table of DuckDB; null for other inputs.
 	TableCatalogEntry *table;
-	// A table of Warpmill's own, which the engine reads where it is; null for all others.
+	// A table of Warpmill's own, which the engine reads directly; null for other inputs.
 	shared_ptr<OwnTable> own;
 };
 
@@ -68,7 +68,7 @@ struct LogicalWarpmill : public LogicalExtensionOperator {
 
 	TableIndexType table_index;
 	shared_ptr<Query> query;
-	// Of each child.
+	// The table of each child.
 	vector<Scanned> scanned;
 
 protected:

@@ -9,8 +9,8 @@
 
 namespace warpmill {
 
-// Roots of queries. Everything else (INSERT, CREATE TABLE AS, COPY, ...) is DuckDB's, with the SELECT in it: the order of
-// the rows that it stores is part of what it promises.
+// Whether an operator is the root of a query. Other statements (INSERT, CREATE TABLE AS, COPY, ...) are left to DuckDB with the SELECT
+// in them: DuckDB guarantees the order of the rows that they store.
 static bool IsQuery(const LogicalOperator &root) {
 	switch (root.type) {
 	case LogicalOperatorType::LOGICAL_PROJECTION:
@@ -35,7 +35,7 @@ static bool IsQuery(const LogicalOperator &root) {
 
 static bool ReadsData(LogicalOperator &op);
 
-// The same of an expression: in its subqueries.
+// Whether a subquery of an expression reads data.
 static bool ReadsData(Expression &expr) {
 	if (expr.GetExpressionClass() == ExpressionClass::BOUND_SUBQUERY) {
 		auto &plan = SubqueryOf(expr.Cast<BoundSubqueryExpression>()).plan;
@@ -48,7 +48,7 @@ static bool ReadsData(Expression &expr) {
 	return reads;
 }
 
-// Whether a plan reads anything that is not computed or part of the catalog.
+// Whether a plan reads data other than computed rows and the catalog.
 static bool ReadsData(LogicalOperator &op) {
 	if (op.type == LogicalOperatorType::LOGICAL_GET) {
 		auto &get = op.Cast<LogicalGet>();
@@ -63,7 +63,7 @@ static bool ReadsData(LogicalOperator &op) {
 	return reads;
 }
 
-// A plan that Warpmill runs, and the tables of its inputs.
+// The engine's plan, and the tables of its inputs.
 struct Accepted {
 	wm_plan *plan = nullptr;
 	vector<Input> inputs;
@@ -93,7 +93,7 @@ static string Refusal(ClientContext &context, DatabaseState &database, LogicalOp
 	return string();
 }
 
-// Binds the source of a table function once more: the kept plan has its own. Throws Refused where it is not the same any more.
+// Binds the source of a table function again, since the kept plan uses the first one. Throws Refused if the result is different.
 static unique_ptr<FunctionData> BindAgain(ClientContext &context, Binder &binder, const LogicalGet &get,
                                           BoundFunction &function) {
 	auto parameters = get.parameters;
@@ -118,13 +118,13 @@ static unique_ptr<FunctionData> BindAgain(ClientContext &context, Binder &binder
 		throw Refused {"a scan by " + GetFunctionName(get) + " that cannot be bound twice"};
 	}
 	if (function.get_virtual_columns) {
-		// Asking for them is part of binding.
+		// This call is part of binding.
 		function.get_virtual_columns(context, data.get());
 	}
 	return data;
 }
 
-// The scan of an input: the columns that the engine wants, of every row that the transaction sees.
+// The scan of an input: the columns that the engine needs, for every row that the transaction sees.
 static unique_ptr<LogicalOperator> Scan(ClientContext &context, Binder &binder, const wm_engine &engine,
                                         const wm_plan *plan, const Input &input, idx_t index) {
 	auto &get = *input.get;
@@ -162,14 +162,14 @@ static void Replace(PlannerExtensionInput &input, const shared_ptr<DatabaseState
 	auto query = make_shared_ptr<Query>(database, binder.shared_from_this(), types);
 	auto root = make_uniq<LogicalWarpmill>(NewTableIndex(binder), query, std::move(scanned));
 	root->children = std::move(scans);
-	// From here on nothing fails.
+	// The following steps do not fail.
 	query->plan = accepted.plan;
 	accepted.plan = nullptr;
 	query->kept = std::move(slot);
 	slot = std::move(root);
 }
 
-// Takes over the SELECT in `slot`, or leaves it as it is. Gives why it is left. Without `types`: those that its plan says.
+// Replaces the SELECT in `slot`, or leaves it unchanged and returns the reason. Without `types`, the types of the plan are used.
 static string TakeOver(PlannerExtensionInput &input, const shared_ptr<DatabaseState> &database,
                        unique_ptr<LogicalOperator> &slot, vector<LogicalType> types) {
 	Accepted accepted;
@@ -192,7 +192,7 @@ static string TakeOver(PlannerExtensionInput &input, const shared_ptr<DatabaseSt
 		reason = "an error while it was examined: " + ErrorData(ex).RawMessage();
 	}
 	if (accepted.plan) {
-		// It has not been handed over yet.
+		// The plan has not been handed over.
 		database->engine.plan_free(accepted.plan);
 	}
 	return reason;

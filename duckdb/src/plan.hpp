@@ -1,4 +1,4 @@
-// The planner hook: which statements Warpmill takes over.
+// The planner hook, which takes over statements for Warpmill.
 #pragma once
 
 #include "duckdb/planner/planner_extension.hpp"
@@ -15,11 +15,11 @@ struct PlannerInfo : public PlannerExtensionInfo {
 // The verdict on a plan, without running it.
 struct Verdict {
 	bool accelerated;
-	// The reason why not, or the way it is.
+	// The reason against acceleration, or the description of the plan.
 	string text;
 };
 
-// Called by DuckDB after every statement that it has bound.
+// The hook that DuckDB calls after binding a statement.
 void AfterBind(PlannerExtensionInput &input, BoundStatement &statement);
 
 // The verdict on a statement's text, bound in the caller's context.

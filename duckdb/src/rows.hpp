@@ -1,4 +1,4 @@
-// Rows between DuckDB's vectors and the engine's columns.
+// Copies rows of the engine's columns to DuckDB's vectors.
 #pragma once
 
 #include "compat.hpp"
@@ -7,12 +7,12 @@
 
 namespace warpmill {
 
-// Rows [from, from + count) of a result column.
+// Copies rows [from, from + count) of a result column.
 void CopyColumn(const wm_column &column, idx_t from, idx_t count, Vector &target);
 
 void SetRows(DataChunk &chunk, idx_t count);
 
-// The values of a flat vector, to be written.
+// The values of a flat vector, for writing.
 template <class T>
 inline T *MutableValues(Vector &vector) {
 #if WARPMILL_DUCKDB >= 20000

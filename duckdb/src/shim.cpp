@@ -10,7 +10,7 @@
 
 namespace warpmill {
 
-// Watches connections that are opened after the extension has been loaded.
+// Adds the extension's state to connections that are opened after it has been loaded.
 class Connections : public ExtensionCallback {
 public:
 	explicit Connections(shared_ptr<DatabaseState> database) : database(std::move(database)) {
@@ -41,7 +41,7 @@ static void Load(DatabaseInstance &db, const wm_engine &engine) {
 	auto database = make_shared_ptr<DatabaseState>(engine);
 	ExtensionCallback::Register(config, make_shared_ptr<Connections>(database));
 	for (auto &context : ConnectionManager::Get(db).GetConnectionList()) {
-		// Nothing is known of a transaction that is open already, this LOAD's own included.
+		// Open transactions have not been observed from their beginning, including the one of this LOAD.
 		context->registered_state->Insert(ConnectionState::NAME, make_shared_ptr<ConnectionState>(database, true));
 	}
 	RegisterFunctions(db, database);
@@ -54,7 +54,7 @@ static void Load(DatabaseInstance &db, const wm_engine &engine) {
 
 } // namespace warpmill
 
-// Gives null, or why the extension cannot run here. `database` is a `duckdb_database`.
+// Returns null, or the reason why the extension cannot run here. `database` is a `duckdb_database`.
 extern "C" __attribute__((visibility("default"))) const char *warpmill_shim_load(void *database,
                                                                                   const wm_engine *engine) {
 	static std::string error;

@@ -9,14 +9,14 @@ namespace warpmill {
 
 static string NextIdentity() {
 	static std::atomic<uint64_t> next {0};
-	// The counter's own address: another DuckDB version in this process has its own shim, which stays loaded.
+	// The counter's address distinguishes shims: each DuckDB version in a process has its own, which is never unloaded.
 	return to_string(reinterpret_cast<uintptr_t>(&next)) + "." + to_string(next++);
 }
 
 DatabaseState::DatabaseState(const wm_engine &engine) : engine(engine), identity(NextIdentity()) {
 }
 
-// Reasons that are told apart; some of them have names and expressions of queries in them.
+// Largest number of reasons that are counted separately; some contain names and expressions of queries.
 static constexpr idx_t REASONS = 256;
 
 void DatabaseState::Count(Ending ending, const string &reason) {
@@ -46,7 +46,7 @@ string DatabaseState::VersionKey(ClientContext &context, TableCatalogEntry &tabl
 	if (attached.IsTemporary() || attached.IsSystem() || table.temporary || !table.IsDuckTable()) {
 		return string();
 	}
-	// Takes the snapshot of this database, if the transaction has none yet.
+	// Takes the transaction's snapshot of this database, if there is none yet.
 	Transaction::Get(context, attached);
 	auto state = ConnectionState::Get(context);
 	auto since = Versions::Get().Watch(attached);
@@ -61,7 +61,7 @@ string DatabaseState::VersionKey(ClientContext &context, TableCatalogEntry &tabl
 			}
 		}
 	}
-	// This thread's own from here on.
+	// The rest only uses the state of this thread's connection.
 	if (!state->transaction || state->transaction->ModifiedDatabase() == &attached) {
 		return string();
 	}
@@ -99,14 +99,14 @@ void ConnectionState::QueryEnd() {
 	is_explicit = false;
 }
 
-// The connection's own database is watched before anything is read of it.
+// The connection's own database is observed before anything reads it.
 static void WatchDefault(ClientContext &context) {
 	try {
 		if (auto catalog = Catalog::GetCatalogEntry(context, Name())) {
 			Versions::Get().Watch(catalog->GetAttached());
 		}
 	} catch (std::exception &) {
-		// It is detached: nothing is read.
+		// The database has been detached: nothing reads it.
 	}
 }
 

@@ -1,4 +1,4 @@
-// The extension's knowledge of a database and of its connections.
+// The extension's information about a database and its connections.
 #pragma once
 
 #include <atomic>
@@ -15,45 +15,45 @@ namespace warpmill {
 
 class ConnectionState;
 
-// The ending of a query over tables.
+// The outcome of a query over tables.
 enum class Ending : uint8_t {
 	ACCELERATED,
-	// Not taken over.
+	// Left to DuckDB.
 	LEFT,
-	// Taken over, and then run by DuckDB's own plan all the same.
+	// Taken over, but run by DuckDB's own plan after a failure.
 	FAILED
 };
 
-// The way the last query of a connection that read tables was run.
+// The way in which the last query of a connection that reads tables was run.
 struct Outcome {
 	bool accelerated = false;
-	// The reason why DuckDB ran it; empty where Warpmill did.
+	// The reason why DuckDB has run it; empty if Warpmill has.
 	string reason;
 	// The engine's profile, as JSON text.
 	string profile;
 };
 
-// One per database instance.
+// The state of a database instance.
 class DatabaseState {
 public:
 	explicit DatabaseState(const wm_engine &engine);
 
 	const wm_engine &engine;
-	// A text that no other database of this process has or will have: an address would be another one's after this one is closed.
+	// A text that identifies the database in this process forever; its address could be used again after it is closed.
 	const string identity;
 	std::atomic<uint64_t> inputs_scanned {0};
 	std::atomic<uint64_t> inputs_from_cache {0};
-	// Tables of Warpmill's own, read where they are.
+	// The number of inputs that are tables of Warpmill's own, read directly.
 	std::atomic<uint64_t> inputs_own {0};
 
 	void Count(Ending ending, const string &reason);
-	// Queries of an ending.
+	// The number of queries with an outcome.
 	uint64_t Queries(Ending ending);
-	// Queries by ending and reason.
+	// The number of queries by outcome and reason.
 	std::map<std::pair<Ending, string>, uint64_t> Status();
 
-	// The key under which the rows that this transaction sees of `table` may be kept and found again, or empty where its
-	// snapshot is not known to be a committed version that nobody is changing.
+	// The key under which the rows of `table` that this transaction sees can be kept for later executions; empty if it is not known that
+	// its snapshot is a committed version that no transaction is changing.
 	//
 	// The argument is in docs/duckdb.md, "Never stale".
 	string VersionKey(ClientContext &context, TableCatalogEntry &table);
@@ -66,7 +66,7 @@ private:
 	std::set<ConnectionState *> connections;
 };
 
-// One per connection: its transaction, and what became of its last query.
+// The state of a connection: its transaction, and the outcome of its last query.
 class ConnectionState : public ClientContextState {
 public:
 	static constexpr const char *NAME = "warpmill";
@@ -82,17 +82,17 @@ public:
 	void TransactionCommit(MetaTransaction &transaction, ClientContext &context) override;
 	void TransactionRollback(MetaTransaction &transaction, ClientContext &context) override;
 
-	// Counts a query that Warpmill has run, with the engine's profile.
+	// Counts a query that Warpmill has run, and stores the engine's profile.
 	void Accelerated(const string &profile);
 	// Counts a query that DuckDB runs. Throws in strict mode.
 	void NotAccelerated(ClientContext &context, Ending ending, const string &reason);
 	Outcome LastOutcome();
 
-	// Statements planned since the query began: a second one is planned inside of the first, for a function that looks at
-	// plans, and has to stay as it is.
+	// The number of statements planned since the query began. A second statement is planned inside of the first, for a function that
+	// examines plans, and must not be changed.
 	idx_t planned = 0;
 	bool in_query = false;
-	// The explicit door is used: what is planned until the query ends is part of it.
+	// Whether the explicit door is used: statements planned before the end of the query are parts of it.
 	bool is_explicit = false;
 
 private:
@@ -100,9 +100,9 @@ private:
 	shared_ptr<DatabaseState> database;
 	// The open transaction, under the database's lock.
 	MetaTransaction *transaction = nullptr;
-	// A transaction was open when the extension was loaded: nothing is known of it.
+	// Whether a transaction was open when the extension was loaded. Its changes are not known.
 	bool unknown_transaction;
-	// The commits that had been counted when the transaction began.
+	// The number of commits that had been counted when the transaction began.
 	uint64_t begun = 0;
 
 	void Report(Outcome outcome);
@@ -115,7 +115,7 @@ private:
 Value Setting(ClientContext &context, const char *name);
 bool IsEnabled(ClientContext &context);
 bool IsStrict(ClientContext &context);
-// Throws in strict mode: why DuckDB would run a query.
+// Throws in strict mode, with the reason why DuckDB would run a query.
 void RequireAllowed(ClientContext &context, Ending ending, const string &reason);
 
 } // namespace warpmill

@@ -23,8 +23,8 @@ static const DataTable *TableOf(const DataTable *table) {
 }
 #endif
 
-// The tables that a transaction has changed: those with appended rows that it holds itself, and those that its undo buffer has older
-// rows of. An altered table is another table.
+// The tables that a transaction has changed: tables for which it holds appended rows, and tables with older rows in its undo buffer.
+// Altering a table creates a new table object.
 static Versions::Change ChangeOf(DuckTransaction &transaction) {
 	Versions::Change change;
 	auto &local = transaction.GetLocalStorage().table_manager;
@@ -53,7 +53,7 @@ static Versions::Change ChangeOf(DuckTransaction &transaction) {
 				change.tables.insert(TableOf(reinterpret_cast<const UpdateInfo *>(at)->table));
 				break;
 			default:
-				// Catalog entries and sequences: no rows.
+				// Changes of catalog entries and sequences, which have no rows.
 				break;
 			}
 			at += length;
@@ -63,7 +63,7 @@ static Versions::Change ChangeOf(DuckTransaction &transaction) {
 	return change;
 }
 
-// DuckDB's transaction manager, which tells of its commits. It has no members of its own: an object of DuckDB's becomes one in place.
+// DuckDB's transaction manager with reports of its commits. It has no members of its own: it replaces the class of an existing object.
 class WatchedManager : public DuckTransactionManager {
 public:
 	using DuckTransactionManager::DuckTransactionManager;
@@ -119,7 +119,7 @@ optional_idx Versions::Watch(AttachedDatabase &attached) {
 }
 
 Versions &Versions::Get() {
-	// Never destroyed: databases may outlive everything else.
+	// The object is never destroyed, since databases may exist longer than all other objects.
 	static auto versions = new Versions();
 	return *versions;
 }
@@ -133,7 +133,7 @@ string Versions::Of(DataTable &table, uint64_t begun) {
 	std::lock_guard<std::mutex> guard(lock);
 	auto known = tables.find(&table);
 	if (known == tables.end()) {
-		// Whether it has been changed since that transaction began is not known.
+		// It is not known whether the table was changed after that transaction began.
 		known = tables.emplace(&table, Entry()).first;
 		known->second.changed = counted;
 	}
@@ -170,7 +170,7 @@ void Versions::End(const Change &change) {
 		entry.under_way--;
 		entry.changed = counted;
 	}
-	// An entry that nobody has asked for, or whose table is gone, starts anew when somebody asks.
+	// An entry without a user, or with a deleted table, can be created again when it is needed.
 	for (auto entry = tables.begin(); tables.size() > 1024 && entry != tables.end();) {
 		entry = entry->second.under_way || entry->second.table.lock() ? std::next(entry) : tables.erase(entry);
 	}

@@ -1,4 +1,4 @@
-"""Functions and statements that tell what there is, and comments, beside DuckDB."""
+"""Functions and statements that describe the catalog, and comments, compared with DuckDB."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_all_tables(pair: tuple[Any, Any], statement: str) -> None:
     for con in pair:
         found = con.execute(statement)
         assert found.description[0][0] == "database"
-        # Literals of views are BIGINT here.
+        # Literals in views are BIGINT in Warpmill.
         rows.append([row[1:] for row in found.fetchall() if row[2] != "names"])
     assert rows[0] == rows[1]
 

@@ -1,4 +1,4 @@
-"""EXPORT DATABASE and IMPORT DATABASE: what one package has written, the other one reads."""
+"""EXPORT DATABASE and IMPORT DATABASE: each system reads the folders that the other one has written."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ QUERIES = (
     "(WITH c AS (SELECT c.j + 1 AS i FROM c) SELECT c.i, d.i AS e FROM c, c d) q",
     "SELECT count(*) AS n FROM range(100) USING SAMPLE 100% (bernoulli)",
     "SELECT count(*) AS n FROM t USING SAMPLE 5 ROWS (reservoir)",
-    # The end of these is not that of their longest relation.
+    # The end of these queries differs from the end of their longest relation.
     "SELECT count(*) AS n FROM range(9223372036854775807) r(i), empty",
     "SELECT count(*) AS n FROM range(9223372036854775807) r(i) JOIN empty e ON e.i = r.i",
     "SELECT count(*) AS n FROM range(9223372036854775807) r(i) WHERE i IN (SELECT i FROM empty)",
@@ -61,7 +61,7 @@ QUERIES = (
     "WITH RECURSIVE r(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM r) SELECT i FROM r WHERE i % 50 = 0 LIMIT 4",
 )
 
-#: Statements, and a query of what they have done.
+#: Statements with effects, and a query that shows these.
 DONE = (
     ('CREATE TABLE made(a, "B c") AS SELECT k, v FROM t WHERE v < 3', 'SELECT a, "B c" FROM made ORDER BY ALL'),
     ("CREATE TABLE fewer(a) AS SELECT 1, 2 AS b", "SELECT * FROM fewer"),

@@ -1,4 +1,4 @@
-"""PREPARE of statements that change rows, beside DuckDB."""
+"""PREPARE of statements that change rows, compared with DuckDB."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import warpmill
 
-#: Statements to be prepared, with the values that they are executed with.
+#: Statements to prepare, with the values for EXECUTE.
 CHANGES = {
     "DELETE FROM t WHERE i = $1": ["(1)", "(7)", "(NULL)"],
     "UPDATE t SET v = v * $2 WHERE i >= $1": ["(2, 10)", "(1, -1)", "(1, 2 + 3)"],

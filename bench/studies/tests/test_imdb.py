@@ -1,4 +1,4 @@
-"""The generated tables of the Join Order Benchmark: that queries find rows, and that they are like the real ones."""
+"""The generated tables of the Join Order Benchmark: queries find rows in them, and they resemble the real tables."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_keys_are_dense_and_lead_to_rows(con: duckdb.DuckDBPyConnection, tables:
     ],
 )
 def test_few_have_many_rows(con: duckdb.DuckDBPyConnection, table: str, key: str, least: float) -> None:
-    """One of a hundred keys, at least one, has more than a part of all rows."""
+    """Assert that the top hundredth of the keys, at least one key, has more than a given part of all rows."""
     counts = f"(SELECT count(*) AS rows FROM {table} GROUP BY {key} ORDER BY rows DESC)"
     keys, rows = value(con, f"SELECT count(*), sum(rows) FROM {counts}")
     top = value(con, f"SELECT sum(rows) FROM (FROM {counts} ORDER BY rows DESC LIMIT {max(keys // 100, 1)})")
@@ -116,7 +116,7 @@ def test_columns_go_together(con: duckdb.DuckDBPyConnection) -> None:
     assert part("kind = 'movie'", f"{titles} WHERE production_year > 2000") < 0.5
     assert part("episode_nr IS NULL", f"{titles} WHERE kind <> 'episode'") == 1
 
-    # Companies and languages are those of the country.
+    # Companies and languages belong to the country.
     def facts(kind: str) -> str:
         typed = "movie_info mi JOIN info_type it ON it.id = info_type_id"
         return f"(SELECT movie_id, mi.info AS {kind} FROM {typed} WHERE it.info = '{kind}')"
@@ -126,14 +126,14 @@ def test_columns_go_together(con: duckdb.DuckDBPyConnection) -> None:
     assert part("country_code = '[de]'", f"{made} WHERE countries = 'Japan'") < 0.1
     spoken = f"{facts('countries')} JOIN {facts('languages')} USING (movie_id)"
     assert part("languages = 'Swedish'", f"{spoken} WHERE countries = 'Sweden'") > 0.7
-    # Media have their time.
+    # Each medium has its time.
     shown = "movie_companies mc JOIN title t ON t.id = mc.movie_id"
     assert part("note LIKE '%(DVD)%'", f"{shown} WHERE production_year < 1980") == 0
     assert part("note LIKE '%(DVD)%'", f"{shown} WHERE production_year > 2000") > 0.1
-    # What many have seen is better than the rest.
+    # Movies with many votes have better ratings.
     rated = f"{facts('rating')} JOIN {facts('votes')} USING (movie_id)".replace("movie_info ", "movie_info_idx ")
     assert value(con, f"SELECT corr(rating::DOUBLE, ln(votes::BIGINT)) FROM {rated}") > 0.15
-    # Rights of what is online are for the world; voices of movies from Japan are dubbed.
+    # Online movies have worldwide rights; voices of movies from Japan are dubbed.
     online = "(SELECT movie_id FROM movie_info WHERE note = '(internet)')"
     assert part("note LIKE '%(worldwide)%'", f"{shown} WHERE mc.note LIKE '(%) (%'") < 0.5 * part(
         "note LIKE '%(worldwide)%'", f"{shown} WHERE mc.note LIKE '(%) (%' AND movie_id IN {online}"
@@ -141,7 +141,7 @@ def test_columns_go_together(con: duckdb.DuckDBPyConnection) -> None:
     heard = f"{facts('countries')} JOIN cast_info ci USING (movie_id) WHERE starts_with(ci.note, '(voice')"
     dubbed = "ci.note LIKE '%English version%'"
     assert part(dubbed, f"{heard} AND countries = 'Japan'") > 2 * part(dubbed, f"{heard} AND countries = 'France'")
-    # Actresses are women; what is followed has sequels.
+    # Actresses are women; movies that follow another one have the keyword of sequels.
     acting = "cast_info ci JOIN role_type rt ON rt.id = ci.role_id JOIN name n ON n.id = ci.person_id"
     assert part("gender = 'f'", f"{acting} WHERE role = 'actress'") > 0.9
     assert part("gender = 'f'", f"{acting} WHERE role = 'actor'") < 0.1

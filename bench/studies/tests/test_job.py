@@ -1,4 +1,4 @@
-"""The Join Order Benchmark: texts of a folder, those with other literals, and what is not read."""
+"""The Join Order Benchmark: the texts of a folder, texts with other literals, and files that are not read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from warpmill.bench.queries import Query
 
-#: Ways to write a text, of which each means the same.
+#: Other spellings of a text with the same meaning.
 SPELLINGS = {
     "as it is": "{}",
     "semicolons": "{};\n",
@@ -30,7 +30,7 @@ SPELLINGS = {
 
 
 def own() -> dict[str, Query]:
-    """The queries that are in this repository."""
+    """The queries of this repository."""
     return {query.name: query for query in suites.queries("job26", 6000, None, 100)}
 
 
@@ -43,7 +43,7 @@ def written(folder: Path, texts: dict[str, str]) -> Path:
 
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
-    """A folder with the queries of this repository, and files that are none."""
+    """A folder with the queries of this repository and with files that are no queries."""
     folder = written(tmp_path / "few", {name: query.sql for name, query in own().items()})
     return written(folder, {"schema": "CREATE TABLE title (id integer);", "34a": "SELECT 1", "01a": "SELECT 1"})
 
@@ -61,7 +61,7 @@ def test_texts_are_read_as_they_are_meant(tmp_path: Path, spelling: str) -> None
     folder = written(tmp_path, {name: SPELLINGS[spelling].format(query.sql) for name, query in queries.items()})
     found = job.texts(folder, whole=False)
     assert list(found) == [name for name in job.NAMES if name in queries]
-    # No literal of ours has two spaces.
+    # No literal in the queries of this repository has two spaces.
     assert found == {name: " ".join(query.sql.split()) for name, query in queries.items()}
 
 
@@ -99,7 +99,7 @@ def test_a_folder_without_some_texts_is_refused_by_their_names(few: Path, monkey
     monkeypatch.setenv(job.VARIABLE, str(few))
     with pytest.raises(suites.JobUnavailableError, match=re.escape(f"{job.VARIABLE} names {few}, which {reason}")):
         suites.queries("job", 6000)
-    # A folder with the name of a text is none.
+    # A folder with the name of a text is no text.
     written(few, dict.fromkeys(set(job.NAMES) - set(queries) - {"33c"}, "SELECT 1"))
     (few / "33c.sql").mkdir()
     with pytest.raises(suites.JobUnavailableError, match=r"lacks 1 of the 113 texts .* \(33c.sql\)"):
@@ -168,7 +168,7 @@ def test_suites_share_their_tables() -> None:
 
 
 def joins(sql: str) -> list[str]:
-    """Equalities of columns."""
+    """The equalities of columns."""
     return re.findall(r"\w+\.\w+ = \w+\.\w+", sql)
 
 
@@ -192,7 +192,7 @@ def test_years_and_ratings_move_together() -> None:
     assert others[1] == sql.replace("2008", "2009").replace("(2006)", "(2007)").replace("2005", "2006")
     assert sql.replace("8.0", "7.9") in others
     assert len(others) == len(set(others)) == 80
-    # Years that are not of movies, votes, and ends of what there is.
+    # Years that are not those of movies, votes, and greatest or smallest values.
     assert list(job.others("SELECT 1 FROM t WHERE year > 2005 AND info > '1000' AND info = '8.0'")) == []
     assert list(job.others("SELECT 1 FROM t WHERE production_year > 2012")) == [
         f"SELECT 1 FROM t WHERE production_year > {year}" for year in (2011, 2010, 2009, 2008)

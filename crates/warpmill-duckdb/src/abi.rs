@@ -26,26 +26,26 @@ mod interface;
 
 pub use interface::ABI;
 
-/// A plan, or why it is refused.
+/// A plan, or the reason why it is refused.
 pub struct PlanHandle {
     plan: Option<Arc<Plan>>,
     refusal: Option<CString>,
     text: OnceLock<CString>,
 }
 
-/// One input of one execution, or why there is none.
+/// One input of one execution, or the reason why there is none.
 pub struct InputHandle {
     input: Result<Input, String>,
     error: OnceLock<CString>,
 }
 
 impl InputHandle {
-    /// An input, or why there is none.
+    /// Makes the handle of an input, or of the reason why there is none.
     pub(crate) fn of(made: Result<Input, Refused>) -> Self {
         Self { input: made.map_err(|refused| refused.reason), error: OnceLock::new() }
     }
 
-    /// Notes why rows are refused.
+    /// Records the reason why rows are refused.
     fn fail(&self, reason: String) {
         if let Ok(input) = &self.input {
             input.fail(reason);
@@ -69,7 +69,7 @@ pub struct RunHandle {
 
 type Interrupted = unsafe extern "C" fn(*mut c_void) -> bool;
 
-/// The functions of the interface; see the header for what each does and who owns what.
+/// The functions of the interface; the header says what each does and which side owns the values that it returns.
 #[repr(C)]
 #[allow(missing_docs, reason = "documented in the header")]
 pub struct Engine {
@@ -232,7 +232,7 @@ pub extern "C" fn warpmill_duckdb_engine() -> *const Engine {
     &ENGINE
 }
 
-/// Text without zero bytes.
+/// `text` as a C string, without its zero bytes.
 pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
@@ -242,7 +242,7 @@ pub(crate) fn guarded<T>(f: impl FnOnce() -> Result<T, Refused>) -> Result<T, Re
     warpmill::caught(f).unwrap_or_else(|panic| Err(panic.into()))
 }
 
-/// Drops what a handle holds; nobody could do anything about a panic.
+/// Frees the value of a handle. A panic while it is dropped is ignored: no caller could handle it.
 pub(crate) fn free<T>(handle: Box<T>) {
     let _ = warpmill::caught(|| drop(handle));
 }
@@ -251,7 +251,7 @@ extern "C" fn version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// SAFETY: `json` is `length` bytes; `interrupted` and `context` are the shim's own.
+/// SAFETY: `json` has `length` bytes; `interrupted` and `context` come from the shim.
 unsafe extern "C" fn plan_new(
     json: *const c_char,
     length: usize,
@@ -350,12 +350,12 @@ unsafe extern "C" fn part_push(
     let (handle, part) = unsafe { (&*input, &mut *part) };
     // SAFETY: see above.
     let columns = if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(columns, count) } };
-    // SAFETY: they are of the columns that are missing, and have this many rows.
+    // SAFETY: the vectors are those of the missing columns, and have this many rows.
     let pushed = guarded(|| unsafe { part.push(rows as usize, columns) });
     pushed.map_err(|refused| handle.fail(refused.reason)).is_ok()
 }
 
-/// `place` of all ones: none.
+/// Hands the rows of a part to its input. A `place` with all bits set means that the rows have no place.
 unsafe extern "C" fn part_take(input: *const InputHandle, part: *mut Part, place: u64, least: u64) -> bool {
     // SAFETY: see `part_push`.
     let (handle, part) = unsafe { (&*input, &mut *part) };

@@ -1,14 +1,14 @@
-//! How deep a statement becomes in DataFusion, which nests once for each AND, OR and UNION that DuckDB has in one list.
+//! The nesting depth of statements in DataFusion, which nests once for each AND, OR and UNION that DuckDB has in one list.
 
 use std::collections::HashMap;
 
 use crate::Refused;
 use crate::encoding::{Expr, Node, Statement};
 
-/// Levels that planning has the stacks for, as in SQL of Warpmill's own.
+/// Largest number of levels that the stacks of planning have room for; Warpmill's own SQL has the same limit.
 const MOST: usize = 2500;
 
-/// Refuses a statement that is too deep. Takes time in its text; recurses as deep as its JSON, which the reader bounds.
+/// Refuses a statement that is too deep. Takes time proportional to its text; recurses as deep as its JSON, which the reader bounds.
 pub fn check(statement: &Statement) -> Result<(), Refused> {
     match Depths::default().node(&statement.root) > MOST {
         true => Err(Refused::new(format!("more than {MOST} conditions and operators above each other"))),
@@ -16,12 +16,12 @@ pub fn check(statement: &Statement) -> Result<(), Refused> {
     }
 }
 
-/// The depths of common table expressions, which stand where they are read.
+/// The depths of common table expressions, by index: each reference to one counts as its copy.
 #[derive(Default)]
 struct Depths(HashMap<u64, usize>);
 
 impl Depths {
-    /// The levels of a node: those of its expressions above those of its inputs, since filters move into each other.
+    /// The number of levels of a node: those of its expressions plus those of its deepest input, since filters move into each other.
     fn node(&mut self, node: &Node) -> usize {
         if let Node::Cte { index, body, child } = node {
             let depth = self.node(body);
@@ -78,7 +78,7 @@ impl Depths {
 mod tests {
     use crate::plan::Plan;
 
-    /// SELECT count(*) FROM t WHERE `condition`, over one BIGINT.
+    /// The plan of `SELECT count(*) FROM t WHERE conditions`, over one BIGINT column.
     fn count_where(conditions: &str) -> String {
         let get = r#"{"op": "get", "table": 0, "input": 0, "columns": [0]}"#;
         let filter = format!(r#"{{"op": "filter", "exprs": [{conditions}], "child": {get}}}"#);
@@ -100,7 +100,7 @@ mod tests {
         (0..n).map(term).collect::<Vec<_>>().join(", ")
     }
 
-    /// The refusal of a plan that is made on a thread with a stack as DuckDB's.
+    /// The refusal of a plan that is made on a thread with a stack as small as DuckDB's.
     fn refusal(json: String) -> Option<String> {
         let host = std::thread::Builder::new().stack_size(1 << 20);
         let verdict = host.spawn(move || Plan::of(&json, || false).map(drop)).unwrap().join().unwrap();

@@ -1,43 +1,43 @@
 //! The shim's encoding of a bound plan: JSON, version 1.
 //!
-//! A plan is what DuckDB's binder made of a SELECT, before any rewriting (`duckdb/src/encode.cpp` writes it). Columns are
+//! A plan is the form that DuckDB's binder gives a SELECT, before any rewriting (`duckdb/src/encode.cpp` writes it). Columns are
 //! pairs of a table index and a position in that table, unique in the whole statement; types are DuckDB's own names.
 
 use serde::Deserialize;
 
-/// The version this crate reads.
+/// The version that this crate reads.
 pub const VERSION: u32 = 1;
 
 /// A column: the table index that the binder gave its node, and the position among that node's columns.
 pub type Binding = (u64, u64);
 
-/// A statement.
+/// A statement with its plan.
 #[derive(Debug, Deserialize)]
 pub struct Statement {
     /// [`VERSION`].
     pub version: u32,
     /// The DuckDB version that made the plan: 20000 for 2.0.0.
     pub duckdb: u32,
-    /// Whether the host may run what it does faster.
+    /// Whether the host may run queries that it answers faster itself.
     #[serde(default)]
     pub may_be_left: bool,
-    /// Types of the result's columns.
+    /// The types of the result's columns.
     pub types: Vec<String>,
-    /// The tables that are read; scans name them by position.
+    /// The tables that the plan reads; scans name them by position.
     pub inputs: Vec<InputTable>,
     /// The plan.
     pub root: Node,
 }
 
-/// A table that is read.
+/// A table that the plan reads.
 #[derive(Debug, Deserialize)]
 pub struct InputTable {
-    /// As the catalog calls it.
+    /// The name of the table in the catalog.
     pub name: String,
-    /// Whether it is a table of DuckDB's, and not a file or a frame.
+    /// Whether it is a table that DuckDB stores; otherwise it is a file or a frame.
     #[serde(default = "yes")]
     pub stored: bool,
-    /// Whether it is a table of Warpmill's own: columns are those of the table, by position.
+    /// Whether it is a table of Warpmill's own. Positions of columns are then those of Warpmill's table.
     #[serde(default)]
     pub own: bool,
     /// The columns that may be read: their positions in the table, names and types.
@@ -51,9 +51,9 @@ fn yes() -> bool {
 /// A key of ORDER BY.
 #[derive(Debug, Deserialize)]
 pub struct Key {
-    /// Greatest first.
+    /// Whether greater values come first.
     pub desc: bool,
-    /// NULLs before everything else, whatever `desc` is.
+    /// Whether NULLs come before all other values, independent of `desc`.
     pub nulls_first: bool,
     /// The expression to order by.
     pub e: Expr,
@@ -75,9 +75,9 @@ pub struct WindowCall {
     pub partition: Vec<Expr>,
     /// The order of a partition's rows.
     pub by: Vec<Key>,
-    /// The place where the frame begins: DuckDB's name of the boundary, and its number of rows.
+    /// The start of the frame: DuckDB's name of the boundary, and its number of rows.
     pub start: (String, Option<u64>),
-    /// The place where it ends.
+    /// The end of the frame, in the same form.
     pub end: (String, Option<u64>),
 }
 
@@ -181,7 +181,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// The nodes whose rows it reads, but for those of subqueries in its expressions.
+    /// The nodes whose rows this one reads, without those of subqueries in its expressions.
     pub fn children(&self) -> Vec<&Node> {
         match self {
             Node::Project { child, .. }

@@ -20,48 +20,47 @@ use crate::plan::{Plan, runtime, session};
 /// The interval at which the host is asked whether the query should stop.
 pub const POLL: Duration = Duration::from_millis(20);
 
-/// The way an execution ended.
+/// The outcome of an execution.
 pub enum Ended {
-    /// With rows.
+    /// The execution has finished, with these rows.
     Done(Vec<RecordBatch>, Profile),
-    /// The host wanted it to stop.
+    /// The host has stopped the execution.
     Interrupted,
 }
 
 /// The measurements of an execution.
 #[derive(Debug, Default, Serialize)]
 pub struct Profile {
-    /// Making the physical plan, or finding it.
+    /// Time to make the physical plan, or to find it.
     pub planning_ms: f64,
-    /// Running it.
+    /// Time to run the physical plan.
     pub execution_ms: f64,
-    /// Encoded bytes that scans read.
+    /// The number of encoded bytes that scans read.
     pub bytes_read: u64,
-    /// Rows of the inputs.
+    /// The number of rows of each input.
     pub input_rows: Vec<u64>,
-    /// The way the rows of the inputs came in.
+    /// The measurements of reading the inputs.
     #[serde(flatten)]
     pub reading: Reading,
-    /// The place where programs ran.
+    /// The devices on which the programs ran.
     pub devices: Vec<&'static str>,
     /// The reason why a program did not run on the GPU.
     pub not_on_device: Option<String>,
-    /// The work of devices, by program: `warpmill_gpu::DeviceProfile`.
+    /// The measurements of devices, by program: `warpmill_gpu::DeviceProfile`.
     pub on_device: Vec<serde_json::Value>,
 }
 
-/// Opens the device, on a thread of its own, before the first rows come: that takes long, and tables are read
-/// meanwhile.
+/// Opens the device on a separate thread before the first rows arrive: opening takes long, and the host reads tables meanwhile.
 pub fn open_device() {
     static OPENED: Once = Once::new();
     OPENED.call_once(|| {
         let open = || {
             let Ok(session) = session(0) else { return };
             let options = WarpmillOptions::of(session.context().copied_config().options());
-            // Who runs the plan learns why there is none.
+            // Running the plan reports the reason if there is no device.
             has_device(&options);
         };
-        // Without a thread it is opened when it is needed.
+        // If no thread can be started, the device is opened when it is needed.
         let _ = std::thread::Builder::new().name("warpmill-open".into()).spawn(open);
     });
 }
@@ -89,7 +88,7 @@ pub fn execute(
             (reset_plan_states(physical)?, Arc::new(context.with_session_config(config)))
         }
     };
-    // On a thread of its own, while this one asks the host whether to go on.
+    // The query runs on a separate thread, and this one asks the host whether to go on.
     let running = handle.start(move || runtime().block_on(collect(physical, context)))?;
     let rows = runtime().block_on(async {
         let mut running = std::pin::pin!(running);
@@ -98,7 +97,7 @@ pub fn execute(
                 Ok(joined) => return Some(joined),
                 Err(_) if interrupted() => {
                     handle.cancel.cancel();
-                    // Whatever it ends with: it has been told to stop.
+                    // The outcome does not matter: the query was told to stop.
                     drop(running.await);
                     return None;
                 }

@@ -2,12 +2,12 @@
 //!
 //! The other side is C++ (`duckdb/src`), compiled against one exact DuckDB version: it hands over the bound plan of a
 //! SELECT ([`encoding`]), learns whether Warpmill runs it (`plan::Plan::new`: every refusal has a reason), and puts an operator
-//! in its place whose children are DuckDB's own scans. When the query runs, the rows of the scans come in as DuckDB's vectors
-//! ([`input`]), of the columns that are not still known from before ([`warpmill_format::column_cache`]), and the result goes out in DuckDB's physical layout
-//! ([`output`]).
+//! in its place whose children are DuckDB's own scans. When the query runs, the scans hand over their rows as DuckDB's vectors
+//! ([`input`]), without the columns that are kept from earlier executions ([`warpmill_format::column_cache`]), and the result is
+//! returned in DuckDB's physical layout ([`output`]).
 //!
-//! A plan is translated into a DataFusion plan with DuckDB's meaning ([`translate`]): what differs is computed differently
-//! or refused. The table of these cases is in docs/duckdb.md.
+//! A plan is translated into a DataFusion plan with DuckDB's meaning ([`translate`]): operations with a different meaning in
+//! DataFusion are expressed in another way, or refused. The table of these cases is in docs/duckdb.md.
 //!
 //! Databases of Warpmill's own are attached to DuckDB by [`attached`].
 
@@ -30,7 +30,7 @@ use warpmill_format::column_cache as cache;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refused {
-    /// A phrase that names what is not run.
+    /// A phrase that names the unsupported part.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! Rows that go out, in DuckDB's physical layout.
+//! Result rows in DuckDB's physical layout.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -20,7 +20,7 @@ pub struct ColumnView {
     offsets: *const i32,
 }
 
-/// A batch whose columns lie as DuckDB wants them.
+/// A batch with columns in DuckDB's physical layout.
 pub struct Batch {
     rows: usize,
     columns: Vec<Column>,
@@ -33,7 +33,7 @@ struct Column {
 }
 
 impl Batch {
-    /// Converts a batch whose columns are of `types`, as Arrow has them.
+    /// Converts a batch with the Arrow types of `types`.
     pub fn new(batch: &RecordBatch, types: &[Type]) -> Result<Self, Refused> {
         Self::of(batch, types, false)
     }
@@ -51,12 +51,12 @@ impl Batch {
         Ok(Self { rows: batch.num_rows(), columns: columns.collect::<Result<_, _>>()? })
     }
 
-    /// Rows.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The place where the columns lie; valid as long as the batch.
+    /// Views of the columns; valid as long as the batch.
     pub fn views(&self) -> impl Iterator<Item = ColumnView> {
         self.columns.iter().map(|column| ColumnView {
             values: column.values.as_ptr().cast(),
@@ -86,7 +86,7 @@ impl Column {
     }
 }
 
-/// Refuses values that the type does not have: arithmetic may have made them.
+/// Refuses values that the type does not have; arithmetic may produce them.
 fn check_limits(array: &ArrayRef, ty: Type) -> Result<(), Refused> {
     let Some(limits) = ty.limits() else { return Ok(()) };
     let all = match ty {
@@ -101,11 +101,11 @@ fn is_within<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, limits: &RangeInc
 where
     T::Native: Into<i128>,
 {
-    // A value that is NULL may be anything.
+    // The stored value of a NULL may be any.
     array.values().iter().enumerate().all(|(row, &x)| limits.contains(&x.into()) || array.is_null(row))
 }
 
-/// The bits from the first one of a byte on.
+/// The bits in a buffer of their own, which begins with the first bit.
 fn aligned(bits: &BooleanBuffer) -> Buffer {
     bits.sliced()
 }
@@ -115,7 +115,7 @@ fn strings(array: &ArrayRef) -> (Buffer, Option<Buffer>) {
     (strings.values().clone(), Some(strings.offsets().inner().inner().clone()))
 }
 
-/// DuckDB holds decimals in the smallest integer for their width.
+/// Decimals as DuckDB holds them: in the smallest integer for their width.
 fn decimals(array: &ArrayRef, width: u8) -> Buffer {
     let values = array.as_primitive::<Decimal128Type>().values();
     match width {
@@ -150,7 +150,7 @@ fn fixed(array: &ArrayRef) -> Result<Buffer, Refused> {
     })
 }
 
-/// Batches one after the other, all of which can be handed out: what fails does so before the first row.
+/// Converted batches, in order. Errors occur before the first row is returned, when all batches are converted.
 #[derive(Default)]
 pub struct Rows {
     batches: VecDeque<Batch>,
@@ -158,13 +158,13 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows of a result with columns of `types`: all are converted before the first one goes out.
+    /// The rows of a result with columns of `types`; converts all of them.
     pub fn new(batches: Vec<RecordBatch>, types: &[Type]) -> Result<Self, Refused> {
         let batches = batches.into_iter().map(|batch| Batch::new(&batch, types));
         Ok(Self { batches: batches.collect::<Result<_, _>>()?, current: None })
     }
 
-    /// The next batch, which lives until the one after it is asked for.
+    /// The next batch, valid until the next call.
     pub fn next_batch(&mut self) -> Option<&Batch> {
         self.current = self.batches.pop_front();
         self.current.as_ref()
@@ -213,7 +213,7 @@ mod tests {
         let schema = Arc::new(Schema::new(vec![Field::new("x", good.data_type().clone(), true)]));
         let batches = [good, bad].map(|array| RecordBatch::try_new(schema.clone(), vec![Arc::new(array)]).unwrap());
         assert!(Rows::new(batches[..1].to_vec(), &[Type::Decimal(4, 1)]).is_ok());
-        // Whichever batch it is in: the first row must not go out.
+        // An error in a later batch has to occur before the first row is returned.
         assert!(Rows::new(batches.to_vec(), &[Type::Decimal(4, 1)]).is_err());
     }
 

@@ -23,13 +23,13 @@ use crate::translate::{Source, translate};
 use crate::types::Type;
 use crate::{Refused, depth, rules};
 
-/// Verdicts that are remembered, by the text of the plan.
+/// Largest number of verdicts that are remembered, by the text of the plan.
 const KNOWN_PLANS: usize = 512;
-/// Bytes of a plan's text up to which its verdict is remembered.
+/// Largest size in bytes of a plan's text whose verdict is remembered.
 const LONGEST_KNOWN: usize = 1 << 20;
 
-/// Environment variables for Warpmill's settings `device` (`auto`, `cpu`, `gpu` or `sim`) and `profile` (`kernels`: with the time of each):
-/// their names, and what they are otherwise. Read once in a process.
+/// Environment variables for Warpmill's settings `device` (`auto`, `cpu`, `gpu` or `sim`) and `profile` (`kernels`: with the time of
+/// each kernel): variable, setting, default value. Read once per process.
 const SETTINGS: [(&str, &str, &str); 2] =
     [("WARPMILL_DEVICE", "device", "auto"), ("WARPMILL_PROFILE", "profile", "on")];
 
@@ -37,19 +37,19 @@ const SETTINGS: [(&str, &str, &str); 2] =
 #[derive(Debug)]
 pub struct Plan {
     statement: Statement,
-    /// Types of the result's columns.
+    /// The types of the result's columns.
     pub types: Vec<Type>,
-    /// The columns to read of each input.
+    /// The columns to read, for each input.
     pub inputs: Vec<Needed>,
-    /// The way it is run, for EXPLAIN.
+    /// The description of the execution for EXPLAIN.
     pub text: String,
-    /// The physical plan over tables that it has last been run on: cached tables come back.
+    /// The physical plan of the last execution; it is used again for the same tables.
     prepared: Mutex<Option<Prepared>>,
 }
 
 #[derive(Debug)]
 struct Prepared {
-    /// The versions of the tables.
+    /// The versions of the tables that the plan reads.
     versions: Vec<Arc<TableSnapshot>>,
     threads: usize,
     plan: Arc<dyn ExecutionPlan>,
@@ -58,17 +58,17 @@ struct Prepared {
 /// The columns of an input that a plan reads.
 #[derive(Debug)]
 pub struct Needed {
-    /// The position among the input's columns.
+    /// The positions of the columns among those of the input.
     pub columns: Vec<u32>,
-    /// Their positions in the table.
+    /// The positions of the columns in the table.
     pub positions: Vec<u32>,
-    /// Their types.
+    /// The types of the columns.
     pub types: Vec<Type>,
-    /// Their names and types. Without columns: one that stands for the rows.
+    /// The names and types of the columns. Without columns, it has one that only counts rows.
     pub schema: SchemaRef,
 }
 
-/// A plan or the reason against it.
+/// A plan, or the reason why Warpmill does not run it.
 pub type Verdict = Result<Arc<Plan>, Refused>;
 
 #[derive(Default)]
@@ -83,10 +83,10 @@ static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(|| {
 });
 
 impl Plan {
-    /// The verdict on an encoded plan; `None`: `interrupted` before there was one.
+    /// The verdict on an encoded plan; `None` if `interrupted` returned true before.
     ///
     /// # Errors
-    /// The reason against it.
+    /// The reason why Warpmill does not run the plan.
     pub fn of(json: &str, interrupted: impl Fn() -> bool) -> Result<Option<Arc<Self>>, Refused> {
         if let Some(verdict) = KNOWN.lock().verdicts.get(json) {
             return verdict.clone().map(Some);
@@ -124,12 +124,12 @@ impl Plan {
         rules::check(&statement)?;
         depth::check(&statement)?;
         let types = statement.types.iter().map(|name| Type::parse(name)).collect::<Result<Vec<_>, _>>()?;
-        // All columns are there for the verdict: planning says which of them are needed.
+        // For the verdict all columns exist: planning tells which of them are needed.
         let empty = statement.inputs.iter().map(|input| {
             let mut columns = vec![None; input.columns.len()];
             let mut fields = Vec::new();
             for (i, (position, _, ty)) in input.columns.iter().enumerate() {
-                // Reading a column of another type is refused.
+                // Columns of other types are refused if the plan reads them.
                 if let Some(ty) = Type::of_column(ty) {
                     columns[i] = Some(fields.len());
                     fields.push(Field::new(column_name(*position), ty.arrow(), true));
@@ -149,10 +149,10 @@ impl Plan {
         Ok(Self { statement, types, inputs, text, prepared: Mutex::default() })
     }
 
-    /// The physical plan over `tables`, one for each input; `None`: `interrupted` before there was one.
+    /// The physical plan over `tables`, one for each input; `None` if `interrupted` returned true before.
     ///
     /// # Errors
-    /// The reason why there is none.
+    /// The reason why there is no physical plan.
     pub fn physical(
         self: &Arc<Self>,
         tables: &[Arc<Table>],
@@ -198,7 +198,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The way it is run: with the programs, once it has been run, for the rows that there were.
+    /// The description of the execution; after an execution with its programs for the rows of that time.
     pub fn describe(&self) -> String {
         let mut text = self.text.clone();
         if let Some(prepared) = self.prepared.lock().as_ref() {
@@ -213,8 +213,8 @@ impl Plan {
     }
 }
 
-/// The outcome of `work`, which plans, on a thread with a deep stack: those of DuckDB's threads are not. `None`: the host has `interrupted`
-/// it; the thread ends at its next step.
+/// Runs `work`, which plans, on a thread with a deep stack, which DuckDB's threads do not have. `None` if `interrupted` returned true; the
+/// thread then ends at its next step.
 fn deep<T: Send + 'static>(
     work: impl Future<Output = Result<T, Refused>> + Send + 'static,
     interrupted: impl Fn() -> bool,
@@ -250,7 +250,7 @@ fn column_name(position: u32) -> String {
     format!("c{position}")
 }
 
-/// Columns, or one that stands for rows without any.
+/// A schema of `fields`, or of one column that only counts rows if there are none.
 fn schema_of(fields: Vec<Field>) -> Schema {
     match fields.is_empty() {
         true => Schema::new(vec![Field::new("rows", Type::Boolean.arrow(), true)]),
@@ -258,7 +258,7 @@ fn schema_of(fields: Vec<Field>) -> Schema {
     }
 }
 
-/// The columns that the scans of an optimized plan still read.
+/// The columns that the scans of an optimized plan read.
 fn needed(statement: &Statement, plan: &LogicalPlan) -> Result<Vec<Needed>, Refused> {
     let mut read = vec![BTreeSet::<u32>::new(); statement.inputs.len()];
     plan.apply_with_subqueries(|node| {
@@ -288,8 +288,8 @@ fn needed(statement: &Statement, plan: &LogicalPlan) -> Result<Vec<Needed>, Refu
     needed.collect()
 }
 
-/// The physical plan with the parts that Warpmill runs. What it leaves to DataFusion may be the last steps only, over few
-/// rows, window functions, and nothing that DataFusion computes otherwise than DuckDB.
+/// The physical plan with the parts that Warpmill runs. DataFusion may run only the last steps, over few rows, and window functions,
+/// and nothing that it computes differently from DuckDB.
 async fn physical(
     session: &Session,
     state: &SessionState,
@@ -332,7 +332,7 @@ fn check_rest(plan: &Arc<dyn ExecutionPlan>, reason: Option<&str>) -> Result<(),
     plan.children().into_iter().try_for_each(|child| check_rest(child, reason))
 }
 
-/// DataFusion's integers wrap around where DuckDB's fail.
+/// Whether an expression has integer arithmetic, which wraps around in DataFusion and fails in DuckDB.
 fn has_integer_arithmetic(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     let arithmetic = expr.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
         use datafusion::logical_expr::Operator::{Minus, Multiply, Plus};
@@ -341,7 +341,7 @@ fn has_integer_arithmetic(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool
     arithmetic || expr.children().into_iter().any(|child| has_integer_arithmetic(child, schema))
 }
 
-/// The session whose settings plans for `threads` workers have (0: all cores).
+/// The session for planning with `threads` workers (0: all cores).
 pub fn session(threads: usize) -> Result<Session, Refused> {
     static SESSIONS: LazyLock<Mutex<HashMap<usize, Session>>> = LazyLock::new(Mutex::default);
     let mut sessions = SESSIONS.lock();
@@ -352,14 +352,14 @@ pub fn session(threads: usize) -> Result<Session, Refused> {
     for (variable, setting, otherwise) in SETTINGS {
         builder = builder.set(setting, &std::env::var(variable).unwrap_or_else(|_| otherwise.to_string()));
     }
-    // Unsupported parts are refused here, one by one: see `check_rest`.
+    // The verdict refuses unsupported parts one by one: see `check_rest`.
     builder = builder.set("fallback", "allow");
     let session = builder.build()?;
     sessions.insert(threads, session.clone());
     Ok(session)
 }
 
-/// The place where DataFusion's asynchronous parts run.
+/// The runtime of DataFusion's asynchronous parts.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {

@@ -4,14 +4,14 @@ use crate::Refused;
 use crate::encoding::{Expr, Node, Statement};
 use crate::types::Type;
 
-/// Refuses what is better left to DuckDB.
+/// Refuses queries that DuckDB runs better.
 pub fn check(statement: &Statement) -> Result<(), Refused> {
     check_order(&statement.root)?;
     if statement.may_be_left { check_statistics(statement) } else { Ok(()) }
 }
 
-/// DuckDB keeps the order in which rows were inserted through scans, filters, projections and UNION ALL, and people rely
-/// on it. Where nothing else is computed there is nothing to gain either.
+/// Refuses queries whose rows come in the order of a table. DuckDB keeps the order in which rows were inserted through scans, filters,
+/// projections and UNION ALL, and people rely on it. Without other operators Warpmill gains nothing either.
 fn check_order(root: &Node) -> Result<(), Refused> {
     if keeps_order(root) {
         return Err(Refused::new("rows as they come, in the order of the table"));
@@ -21,7 +21,7 @@ fn check_order(root: &Node) -> Result<(), Refused> {
 
 fn keeps_order(node: &Node) -> bool {
     match node {
-        // The rows of windows come in the order of their partitions.
+        // The rows of windows have the order of their partitions.
         Node::Get { .. } | Node::CteRef { .. } | Node::Window { .. } => true,
         Node::Project { child, .. }
         | Node::Filter { child, .. }
@@ -43,7 +43,7 @@ fn check_limits(node: &Node) -> Result<(), Refused> {
     }
 }
 
-/// DuckDB knows the least and the greatest value of a column, and the number of rows, from statistics and from the metadata of files.
+/// Refuses queries that DuckDB answers from statistics and metadata of files: minima and maxima of columns, and numbers of rows.
 fn check_statistics(statement: &Statement) -> Result<(), Refused> {
     match is_known(&statement.root, statement) {
         true => Err(Refused::new("minima, maxima and numbers of rows that DuckDB's statistics give")),
@@ -64,7 +64,7 @@ fn is_known(node: &Node, statement: &Statement) -> bool {
     }
 }
 
-/// The input whose rows a node gives, and nothing else.
+/// The input whose rows a node returns without any change.
 fn scanned(node: &Node) -> Option<usize> {
     match node {
         Node::Get { input, .. } => Some(*input),
@@ -73,7 +73,7 @@ fn scanned(node: &Node) -> Option<usize> {
     }
 }
 
-/// `stored`: of a table, whose statistics do not have texts as they are.
+/// Whether DuckDB's statistics have the value of an aggregate. Statistics of `stored` tables do not have complete texts.
 fn is_statistic(call: &Expr, stored: bool) -> bool {
     let Expr::Agg { f, distinct: false, at, a, filter: None, .. } = call else { return false };
     let is_text = || at.iter().any(|ty| Type::parse(ty) == Ok(Type::Varchar));

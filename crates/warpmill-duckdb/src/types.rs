@@ -1,15 +1,15 @@
-//! DuckDB's types: the one table of what is exact here, and of what is refused.
+//! DuckDB's types: this table tells which of them are exact here, and which are refused.
 //!
 //! | DuckDB | here | |
 //! |---|---|---|
 //! | BOOLEAN, TINYINT to BIGINT, UTINYINT to UBIGINT, FLOAT, DOUBLE, VARCHAR | the same | exact |
 //! | DECIMAL(w, s) | a decimal in 128 bits | exact: w digits |
-//! | HUGEINT, UHUGEINT | a decimal of 38 digits | exact where it has so many; a larger value ends the query here |
+//! | HUGEINT, UHUGEINT | a decimal of 38 digits | exact up to 38 digits; a larger value ends the query here |
 //! | DATE, TIMESTAMP | the same | exact; an infinite one ends the query here |
 //! | INTERVAL, NULL | constants | not in columns and results |
 //! | all others | | refused by name |
 //!
-//! Rows that come in ([`crate::input`]), constants and results ([`crate::output`]) are held to [`Type::limits`]. DuckDB runs what ends here.
+//! Input rows ([`crate::input`]), constants and results ([`crate::output`]) have to be within [`Type::limits`]. DuckDB runs queries that end here.
 
 use std::ops::RangeInclusive;
 
@@ -17,7 +17,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 
 use crate::Refused;
 
-/// A type that Warpmill and DuckDB mean alike.
+/// A type with the same meaning in Warpmill and DuckDB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "DuckDB's names")]
 pub enum Type {
@@ -38,16 +38,16 @@ pub enum Type {
     Varchar,
     Date,
     Timestamp,
-    /// Of constants only.
+    /// The type of constants only.
     Interval,
     /// The type of a bare NULL.
     Null,
 }
 
-/// The digits of what holds 128 bits.
+/// Largest number of digits of decimals in 128 bits.
 pub const DIGITS: u8 = 38;
 
-/// The first timestamp of DuckDB's; lower numbers mean none.
+/// DuckDB's smallest timestamp; smaller numbers are no timestamps.
 const FIRST_TIMESTAMP: i128 = -9_223_372_022_400_000_000;
 
 impl Type {
@@ -81,7 +81,7 @@ impl Type {
         Self::parse(name).ok().filter(|ty| ty.is_column())
     }
 
-    /// The way Arrow holds its values.
+    /// The Arrow type of its values.
     pub fn arrow(self) -> DataType {
         match self {
             Type::Boolean => DataType::Boolean,
@@ -105,14 +105,14 @@ impl Type {
         }
     }
 
-    /// The values that it has here, as the integers that hold them, where those hold more.
+    /// The supported values, as integers, if the Arrow type has others, too.
     pub fn limits(self) -> Option<RangeInclusive<i128>> {
         let digits = |digits: u8| 10i128.pow(digits.into()) - 1;
         Some(match self {
             Type::HugeInt => -digits(DIGITS)..=digits(DIGITS),
             Type::UHugeInt => 0..=digits(DIGITS),
             Type::Decimal(width, _) => -digits(width)..=digits(width),
-            // Values that are left out are infinite.
+            // The excluded values are infinite dates.
             Type::Date => i128::from(-i32::MAX) + 1..=i128::from(i32::MAX) - 1,
             Type::Timestamp => FIRST_TIMESTAMP..=i128::from(i64::MAX) - 1,
             _ => return None,
@@ -133,7 +133,7 @@ impl Type {
         self.bits().is_some()
     }
 
-    /// Width of whole numbers of at most 64 bits.
+    /// The number of bits of whole numbers of at most 64 bits.
     pub fn bits(self) -> Option<u8> {
         Some(match self {
             Type::TinyInt | Type::UTinyInt => 8,
@@ -149,7 +149,7 @@ impl Type {
         matches!(self, Type::Float | Type::Double)
     }
 
-    /// Digits after the point of exact numbers with arithmetic: UHUGEINT is compared only.
+    /// The number of digits after the point of exact numbers with arithmetic; UHUGEINT has comparisons only.
     pub fn scale(self) -> Option<i8> {
         match self {
             Type::Decimal(_, scale) => Some(scale),

@@ -1,10 +1,10 @@
-//! Inputs whose rows get nowhere, as far as tables without rows tell: they may have no end.
+//! Inputs that need not be read, because tables without rows drop all of their rows. Reading an input may never end.
 
 use warpmill_ir::{JoinKind, Operator, Pipeline, Program, Sink, SinkId, Source};
 
-/// The inputs of `program` that need not be read: each row of them meets an inner or a semi join with a build of no rows.
+/// The inputs of `program` that need not be read: each of their rows meets an inner or a semi join with an empty build.
 pub(crate) fn unread_inputs(program: &Program) -> Vec<usize> {
-    // By sink, whether a pipeline before may give it rows.
+    // For each sink, whether an earlier pipeline may give it rows.
     let mut filled = vec![false; program.sinks.len()];
     let mut unread = vec![];
     for pipeline in &program.pipelines {
@@ -18,7 +18,7 @@ pub(crate) fn unread_inputs(program: &Program) -> Vec<usize> {
     unread
 }
 
-/// Whether no row gets to the sink of `pipeline`, and none is needed on the way for match flags.
+/// Whether no row reaches the sink of `pipeline`, and no match flags depend on its rows.
 fn is_barren(pipeline: &Pipeline, is_empty: &dyn Fn(SinkId) -> bool) -> bool {
     let without_rows = match &pipeline.source {
         Source::Scan(scan) => scan.table.num_rows() == 0,
@@ -40,7 +40,7 @@ fn is_barren(pipeline: &Pipeline, is_empty: &dyn Fn(SinkId) -> bool) -> bool {
     false
 }
 
-/// Whether a sink has rows although it got none.
+/// Whether a sink returns rows although it received none.
 fn gives_without_rows(sink: &Sink) -> bool {
     matches!(sink, Sink::Aggregate { groups, .. } if groups.is_empty()) || matches!(sink, Sink::Functions { .. })
 }

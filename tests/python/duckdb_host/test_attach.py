@@ -22,7 +22,7 @@ from .clients import TPCH, tpch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Types that both systems have, and values of each in SQL: the least and the greatest, and what is easily mistaken.
+#: Types of both systems, with values of each in SQL: the smallest, the greatest, and values that are easily confused.
 TYPES = {
     "BOOLEAN": ["true", "false"],
     "TINYINT": ["-128", "127", "0"],
@@ -64,7 +64,7 @@ TYPES = {
     "MAP(VARCHAR, HUGEINT)": ["MAP {'a': 1, 'b': NULL}", "MAP {}"],
 }
 
-#: Rows in several row segments.
+#: A number of rows with several row segments.
 MANY = 300_000
 
 
@@ -104,7 +104,7 @@ def assert_equal(con: Any, left: str, right: str) -> None:
 
 
 def scanned(node: Any) -> list[int]:
-    """Give the rows that the scans of an analyzed plan have given."""
+    """The numbers of rows that the scans of an analyzed plan have returned."""
     if isinstance(node, list):
         return [count for child in node for count in scanned(child)]
     if not isinstance(node, dict):
@@ -137,7 +137,7 @@ def test_types_are_written(own: warpmill.Connection, con: Any, ty: str) -> None:
     con.execute("INSERT INTO w.declared FROM t")
     for table in ("w.made", "w.declared"):
         assert_equal(con, table, "t")
-    # Warpmill reads what it would have written itself.
+    # A table that Warpmill writes itself, for comparison.
     own.execute(f"CREATE TABLE same (i INTEGER, v {ty})")
     own.execute(f"INSERT INTO same VALUES {values_of(ty)}")
     [[same]] = own.sql(
@@ -222,13 +222,13 @@ def test_columns_filters_and_joins(own: warpmill.Connection, con: Any) -> None:
             con.execute(f"SET warpmill_enabled = {enabled}")
             found, expected = (rows(con, query.format(t=table)) for table in ("w.t", "t"))
             assert sorted(found, key=repr) == sorted(expected, key=repr), (query, enabled)
-    # The order of rows is that in which they were inserted.
+    # Rows have the order in which they were inserted.
     assert rows(con, "SELECT a FROM w.t") == [(i,) for i in range(MANY)]
     assert rows(con, "SELECT a, rowid FROM w.t LIMIT 3 OFFSET 250000") == [(i, i) for i in range(250_000, 250_003)]
 
 
 def test_rows_are_left_out(own: warpmill.Connection, con: Any) -> None:
-    """Conditions decide on what is read: row segments by statistics, parts of them by zones."""
+    """Conditions decide which rows are read: row segments by statistics, and parts of them by zones."""
     own.execute("SET warpmill.segment_rows = 131072; SET warpmill.pruning_metadata = 'minmax'")
     own.execute(f"CREATE TABLE t AS SELECT i AS a, 's' || (100000 + i) AS s FROM range({MANY}) r(i)")
     con.execute("SET warpmill_enabled = false")
@@ -398,14 +398,14 @@ def test_transactions(own: warpmill.Connection, con: Any) -> None:
         con.execute("FROM w.t")
     con.execute("ROLLBACK")
     assert rows(con, "SELECT sum(a) FROM w.t") == [(13,)]
-    # What a transaction has made does not replace what another one has made meanwhile.
+    # A table that a transaction has created does not replace one that another transaction has created meanwhile.
     con.execute("BEGIN; CREATE TABLE w.x AS SELECT 1 AS a; INSERT INTO w.t VALUES (4)")
     own.execute("CREATE TABLE x AS SELECT 2 AS b")
     with pytest.raises(duckdb.TransactionException, match="Failed to commit"):
         con.execute("COMMIT")
     assert rows(con, "FROM w.x") == [(2,)]
     assert rows(con, "SELECT sum(a) FROM w.t") == [(13,)]
-    # An error leaves nothing of a transaction. DuckDB's COMMIT of it is a ROLLBACK.
+    # After an error, nothing of a transaction remains; DuckDB's COMMIT of it is a ROLLBACK.
     con.execute("BEGIN; INSERT INTO w.t VALUES (4)")
     with pytest.raises(duckdb.CatalogException, match="already exists"):
         con.execute("CREATE TABLE w.x (a INTEGER)")
@@ -559,7 +559,7 @@ def test_threads(own: warpmill.Connection, con: Any) -> None:
 
 
 def test_readers_beside_a_writer(own: warpmill.Connection, con: Any) -> None:
-    """A statement reads one version of a table, however often it names it, while versions come and go."""
+    """A statement that names a table several times reads one version of it, while another connection writes."""
     own.execute("CREATE TABLE t AS SELECT i AS id, 100 AS amount FROM range(1000) r(i)")
     done = threading.Event()
     failures: list[Any] = []
@@ -617,7 +617,7 @@ def test_detach_frees(own: warpmill.Connection, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """TPC-H in DuckDB's tables, and in Warpmill's of the same names in `w`, which are used by default."""
+    """TPC-H in tables of DuckDB, and in tables of Warpmill with the same names in `w`, the default database."""
     con = warpmill.duckdb.connect()
     folder = tpch(tmp_path_factory.mktemp("attached"))
     con.execute(f"ATTACH '{folder / 'db'}' AS w (TYPE warpmill)")

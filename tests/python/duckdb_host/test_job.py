@@ -1,4 +1,4 @@
-"""All queries of the Join Order Benchmark through `warpmill.duckdb`, where their texts are, in strict mode."""
+"""All queries of the Join Order Benchmark through `warpmill.duckdb` in strict mode, if their texts are available."""
 
 from __future__ import annotations
 

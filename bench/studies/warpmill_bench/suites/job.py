@@ -1,4 +1,4 @@
-"""The Join Order Benchmark: 113 queries of 33 families of joins, whose texts are read from a folder of the user's.
+"""The Join Order Benchmark: 113 queries in 33 families of joins, whose texts are read from a folder of the user's.
 
 The benchmark (Leis et al., "How Good Are Query Optimizers, Really?", PVLDB 9(3), 2015) has a public repository, with a
 file for each query. The suite `job26` has 26 of them here; the others' texts are not ours to pass on.
@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: The environment variable that names the folder of the texts.
+#: The environment variable for the path of the folder with the texts.
 VARIABLE = "WARPMILL_JOB"
 
-#: Where users get the texts.
+#: The repository from which users get the texts.
 REPOSITORY = "https://github.com/gregrahn/join-order-benchmark"
 
-#: How many variants of predicates the families 1 to 33 have.
+#: The number of queries in each of the families 1 to 33, which differ in their predicates.
 VARIANTS = (4, 4, 3, 3, 3, 6, 3, 4, 4, 3, 4, 3, 4, 3, 4, 4, 6, 3, 4, 3, 3, 4, 3, 2, 3, 3, 3, 3, 3, 3, 3, 2, 3)
 
-#: The queries by family and variant: 1a to 33c.
+#: The names of the queries by family and variant: 1a to 33c.
 NAMES = tuple(f"{family}{letter}" for family, count in enumerate(VARIANTS, 1) for letter in "abcdef"[:count])
 
 TABLES = (
@@ -37,12 +37,12 @@ TABLES = (
 _QUOTED = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\""
 _GAP = re.compile(rf"({_QUOTED})|(?:\s|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
 
-#: An alias of family 15, which is a word of the grammar in DuckDB.
+#: The alias of family 15 that is a word of the grammar in DuckDB.
 _AT = re.compile(rf"(?i)({_QUOTED})|\bat\b(?!\s+time\b)")
 
 
 class JobUnavailableError(FileNotFoundError):
-    """The texts are not there, or not all of them; the message says which, and where to get them."""
+    """Some or all texts are missing; the message says which ones, and where to get them."""
 
 
 def texts(folder: str | Path | None = None, *, whole: bool = True) -> dict[str, str]:
@@ -98,13 +98,13 @@ def statement(text: str) -> str:
     return _AT.sub(lambda found: found[1] or '"at"', line)
 
 
-#: Years move together, nearest ones first, and so do tenths of ratings.
+#: Shifts of years, small ones first; ratings are shifted by as many tenths.
 SHIFTS = (0, -1, 1, -2, 2, -3, 3, -4, 4)
 
-#: The last year to which years move: there are few movies after it.
+#: The last year after shifts: there are few later movies.
 NEWEST = 2012
 
-#: Years that a text compares with, and those of notes: "production_year > 2005", "'%(2006)%'".
+#: Years that a text compares with, and years in notes: "production_year > 2005", "'%(2006)%'".
 _YEARS = re.compile(r"(?i)\bproduction_year\s*(?:between\s+\d{4}\s+and\s+\d{4}|[<>=]+\s*\d{4})\b|\(\d{4}\)")
 _YEAR = re.compile(r"\d{4}")
 
@@ -114,13 +114,13 @@ _RATING = re.compile(r"(?i)(\binfo\s*[<>]=?\s*')(\d)\.(\d)(?=')")
 
 @dataclass(frozen=True)
 class Rule:
-    """A literal that may be another one; the first group of `found` is the literal, and `values` stand in its place."""
+    """Replaces a literal: the first group of `found` matches it, and `values` are the other literals."""
 
     found: re.Pattern[str]
     values: tuple[str, ...]
 
     def others(self, sql: str) -> Iterator[str]:
-        """The query with each value that it does not have; nothing where there is no such literal."""
+        """Yield the query with each value that it does not have; nothing if it has no such literal."""
         if place := self.found.search(sql):
             for value in self.values:
                 if f"'{value}'" not in sql:
@@ -132,8 +132,8 @@ _KEYWORDS = (
     *("murder-in-title", "character-name-in-title", "female-nudity", "marvel-cinematic-universe"),
 )
 
-#: For queries with neither years nor ratings: values of the same column that the queries of `job26` have. The first
-#: rule that finds a literal counts.
+#: Rules for queries with neither years nor ratings: values of the same column in the queries of `job26`. The first
+#: rule that finds a literal is used.
 RULES = (
     Rule(re.compile(r"(?i)\bkeyword\s*(?:=|\bin\s*\()\s*'([^']+)'"), _KEYWORDS),
     Rule(re.compile(r"(?i)\bcountry_code\s*=\s*'([^']+)'"), ("[us]", "[de]", "[jp]", "[ru]", "[pl]")),
@@ -143,7 +143,7 @@ RULES = (
 
 
 def others(sql: str) -> Iterator[str]:
-    """The query with other years and ratings, or else by the first of `RULES` that applies; nothing where none does."""
+    """Yield the query with other years and ratings, or by the first of `RULES` that applies; nothing if none does."""
     years = [int(year) for found in _YEARS.findall(sql) for year in _YEAR.findall(found)]
     ratings = [int(found[1] + found[2]) for found in _RATING.findall(sql)]
     if not years and not ratings:
@@ -158,7 +158,7 @@ def others(sql: str) -> Iterator[str]:
 
 
 def _moved(sql: str, by: int, tenths: int) -> str:
-    """The query with years that are so many later, and ratings that are so many tenths better."""
+    """The query with its years and the tenths of its ratings shifted."""
 
     def later(found: re.Match[str]) -> str:
         return _YEAR.sub(lambda year: str(int(year[0]) + by), found[0])

@@ -1,4 +1,4 @@
-//! Filters made from build keys: scans drop rows with them before they decode other columns.
+//! Filters made from the keys of hash builds: scans drop rows with them before they decode other columns.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub struct KeyFilter {
 
 #[derive(Debug)]
 enum Set {
-    /// (Nearly) every value of the range is a key: only the bounds are checked.
+    /// A filter by the bounds only: (nearly) every value within them is a key.
     Range,
     /// An exact bitmap: bit `value - min`.
     Bits(Bitmap),
@@ -38,8 +38,8 @@ const MAX_BITS: u64 = 64 << 20;
 const MAX_KEYS: usize = 32 << 20;
 
 impl KeyFilter {
-    /// A filter of the first `rows` values of a key column, which lie within `range`; `None` for representations that scans do not filter by, and for
-    /// too many keys.
+    /// A filter for the first `rows` values of a key column, which lie within `range`; `None` for representations that scans cannot filter, and
+    /// for too many keys.
     pub(super) fn build(keys: &Data, rows: usize, range: (i128, i128)) -> Option<Self> {
         match keys {
             Data::I32(v) => Self::of(&v[..rows], range),
@@ -80,13 +80,13 @@ impl KeyFilter {
         Some(filter)
     }
 
-    /// The number of keys, at most: repeated ones are counted once where there is a bit for each value.
+    /// An upper bound of the number of keys: repeated keys are counted once in bitmaps.
     pub fn keys(&self) -> u64 {
         self.keys
     }
 
-    /// At most `count` ranges that contain all keys; `None` if more than `words` words of the bitmap would have to be read, or if the ranges say no
-    /// more than the bounds.
+    /// At most `count` ranges that contain all keys; `None` if more than `words` words of the bitmap would have to be read, or if the ranges are no
+    /// better than the bounds.
     pub fn ranges(&self, words: u64, count: usize) -> Option<Ranges> {
         match &self.set {
             Set::Nothing => Some(Ranges::default()),
@@ -97,9 +97,9 @@ impl KeyFilter {
         }
     }
 
-    /// Clears in `mask` (bit `i` is row `rows.start + i`, least significant first, none past the end) the rows of `rows` whose value in `segment`,
-    /// of integers of at most 64 bits or codes, is no key. NULLs are compared as whatever is stored. Gives the number of values that were
-    /// decoded.
+    /// Clears in `mask` the rows of `rows` whose value in `segment` is no key. Bit `i` of `mask` is row `rows.start + i`, least significant first,
+    /// and no bits are set past the end. The segment has integers of at most 64 bits, or codes. For NULLs the stored value is tested. Returns the
+    /// number of decoded values.
     pub fn apply(&self, segment: &Segment, rows: Range<usize>, mask: &mut [u64]) -> usize {
         let (start, len) = (rows.start, rows.len());
         let left = count_rows(mask);
@@ -133,7 +133,7 @@ pub fn count_rows(mask: &[u64]) -> usize {
     mask.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// Clears in `mask` the rows whose value does not pass `test`, as [`KeyFilter::apply`] does.
+/// Clears in `mask` the rows whose value does not pass `test`; otherwise like [`KeyFilter::apply`].
 fn each(segment: &Segment, rows: Range<usize>, mask: &mut [u64], test: impl Fn(i64) -> bool) -> usize {
     let mut left = Vec::new();
     mask_rows(mask, rows.len(), &mut left);
@@ -158,7 +158,7 @@ fn picked(segment: &Segment, start: usize, rows: &[u32]) -> Vec<i64> {
     values
 }
 
-/// The values of rows `run.start + rows[i]`, of a run that is decoded.
+/// The values of rows `run.start + rows[i]`, after decoding `run` as a whole.
 fn decoded(segment: &Segment, run: &Range<usize>, rows: &[u32]) -> Vec<i64> {
     if segment.is_dictionary() {
         let mut codes = vec![0; run.len()];

@@ -1,4 +1,4 @@
-//! Makes executable sources, operators and sinks from a program's.
+//! Makes executable sources, operators and sinks from those of a program.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -96,7 +96,7 @@ fn prunes(run: &Run<'_>, scan: &Scan) -> Result<Vec<KeyPrune>> {
         .collect()
 }
 
-/// Whether no row gets to the sink of `pipeline`, and none is needed on the way: an inner or a semi join has nothing to match, and no
+/// Whether no row reaches the sink of `pipeline`, and no match flags depend on its rows: an inner or a semi join has an empty build, and no
 /// probe before it sets match flags.
 pub fn is_barren(run: &Run<'_>, pipeline: &Pipeline) -> Result<bool> {
     for operator in &pipeline.operators {
@@ -110,11 +110,11 @@ pub fn is_barren(run: &Run<'_>, pipeline: &Pipeline) -> Result<bool> {
     Ok(false)
 }
 
-/// The executable form of a pipeline's operators, with compaction after those that leave few rows per chunk.
+/// The executable operators of a pipeline, with compaction after operators that leave few rows per chunk.
 pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
     let done = Arc::new(AtomicBool::new(false));
     let serial = pipeline.operators.iter().any(|operator| matches!(operator, PlanOperator::Limit { .. }));
-    // A limit sees rows as they come: there may be no end of those that are waited for.
+    // A limit gets each row as it arrives: an input may never end.
     let at_once = serial && matches!(pipeline.source, Source::Input { .. });
     let strategy = match run.query.settings.compaction {
         Compaction::Full | Compaction::Binary | Compaction::Learning if at_once => Compaction::None,
@@ -147,7 +147,7 @@ pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
                     return Err(run.query.out_of_memory("hash build of a join that keeps its input's order"));
                 }
                 if probe.asof.is_some() && probe.keys.is_empty() && table.has_spilled() {
-                    // All rows have one key, and no division separates them.
+                    // All rows have the same key, and cannot be partitioned.
                     return Err(run.query.out_of_memory(crate::join::ASOF));
                 }
                 operators.push(Box::new(ProbeOperator::new(probe, table)?));

@@ -21,7 +21,7 @@ use crate::source::{ChunkSource, InputStream, RowsSource};
 pub enum Output {
     /// In memory.
     Rows(Arc<RowSet>),
-    /// In temporary files, merged while they are read: these columns in this order, or all.
+    /// In temporary files, which are merged while they are read. The output has these columns in this order, or all columns.
     Spilled(Arc<dyn SpilledRows>, Option<Vec<usize>>),
 }
 
@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
         let source = build::source(self, &pipeline.source, shared)?;
         let chain = build::chain(self, pipeline)?;
         if build::is_barren(self, pipeline)? {
-            // The source, which may have no end, is not read.
+            // The source is not read; it may have no end.
             chain.done.store(true, Ordering::Relaxed);
         }
         self.run(index, source.as_ref(), chain, pool)
@@ -155,7 +155,7 @@ impl<'a> Run<'a> {
         self.run(index, &source, worker::Chain::empty(), pool)
     }
 
-    /// Runs the rest of a pipeline behind operator `done` for the rows that another back end has computed up to there.
+    /// Runs the rest of a pipeline, after operator `done`, for the rows that another back end has computed with the operators before.
     fn resumed(
         &mut self,
         index: usize,
@@ -275,7 +275,7 @@ impl<'a> Run<'a> {
         Ok(profile)
     }
 
-    /// Drops the outputs that no later pipeline reads.
+    /// Drops the outputs that no further pipeline reads.
     fn release_inputs(&mut self, index: usize) {
         let later = &self.program.pipelines[index + 1..];
         for sink in 0..self.outputs.len() - 1 {

@@ -151,7 +151,7 @@ fn run(program: &Program, pool: &rayon::ThreadPool) -> Result<String, String> {
     Ok(lines.join("\n"))
 }
 
-/// The outcomes of all programs over the table at `path`, several at a time; an error if the table cannot be opened.
+/// The results of all programs over the table at `path`, several at a time; an error if the table cannot be opened.
 fn outcomes(path: &Path, pool: &rayon::ThreadPool) -> Result<Vec<Result<String, String>>, String> {
     let table = Table::open(path).and_then(|table| table.snapshot()).map_err(|error| error.to_string())?;
     let programs = programs(&table);
@@ -189,7 +189,7 @@ fn mutated_tables_give_their_rows_or_errors_on_all_threads() {
         for _ in 0..tries / 3 {
             let (mut bytes, at) = (good.clone(), random(good.len()));
             bytes[at] ^= 1 << random(8);
-            // A new file: the one before may still be mapped.
+            // A new file, because the previous one may still be mapped.
             std::fs::remove_file(&file).unwrap();
             std::fs::write(&file, &bytes).unwrap();
             // A table that cannot be opened fails each of its programs.

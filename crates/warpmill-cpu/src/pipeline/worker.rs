@@ -63,7 +63,7 @@ pub fn run(
     Ok((locals, profile(source, chain, sink, &stages, workers)))
 }
 
-/// Merges states of `sink` on all threads; a batch is columns and a number of rows. Returns the workers' sink states.
+/// Merges states of `sink` on all threads; a batch has columns and a number of rows. Returns the workers' sink states.
 pub fn merge_states(
     sink: &dyn Sink,
     batches: &[&(Vec<Arc<Vector>>, usize)],
@@ -116,7 +116,7 @@ impl Pass<'_> {
                 rest[0] = &*resumed.operator;
                 let Stage { rows, chunks, .. } = stages[index];
                 (locals, _) = self.run(&*resumed.source, &rest, locals, &mut stages[index..])?;
-                // They were counted in the stage before when they were spilled.
+                // The stage before has counted these rows when it spilled them.
                 (stages[index].rows, stages[index].chunks) = (rows, chunks);
                 (resumed.done)();
             }

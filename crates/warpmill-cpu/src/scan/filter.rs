@@ -57,7 +57,7 @@ impl ScanFilter {
     }
 }
 
-/// A test of one column that is evaluated on encoded values.
+/// A test of one column on encoded values.
 #[derive(Debug)]
 pub struct EncodedFilter {
     /// Index of the scan's column.
@@ -153,7 +153,7 @@ fn merge(list: &mut Vec<EncodedFilter>, new: EncodedFilter) {
 }
 
 impl EncodedFilter {
-    /// Whether it reads texts, which takes longer than testing integers.
+    /// Whether it tests texts, which takes longer than testing integers.
     pub fn is_of_text(&self) -> bool {
         matches!(self.test, Test::Text(_))
     }
@@ -168,7 +168,7 @@ impl EncodedFilter {
                 passed as f64 / (max - min + 1) as f64
             }
             Test::Codes(set) => set.count_ones() as f64 / set.len().max(1) as f64,
-            // More work than the others, whatever passes: the last one.
+            // The last one, since it takes more work than the others for any result.
             Test::Text(_) => f64::INFINITY,
         }
     }
@@ -213,8 +213,8 @@ impl KeyPrune {
         tested < 32 * 1024 || self.passed.load(Ordering::Relaxed) * 4 < tested * 3
     }
 
-    /// Clears in `mask` the rows of `rows` of `segment` that are not among the build's keys, as [`KeyFilter::apply`] does, or are NULL. Gives the
-    /// number of values that were decoded.
+    /// Clears in `mask` the rows of `rows` of `segment` that are NULL or not among the build's keys; see [`KeyFilter::apply`]. Returns the number of
+    /// decoded values.
     pub fn apply(&self, filter: &KeyFilter, segment: &Segment, rows: Range<usize>, mask: &mut [u64]) -> usize {
         let tested = count_rows(mask);
         let decoded = filter.apply(segment, rows.clone(), mask);

@@ -30,7 +30,7 @@ struct Held {
     room: Option<Arc<Room>>,
 }
 
-/// Memory of such a segment, reserved until dropped.
+/// Memory of such a segment, reserved until it is dropped.
 #[derive(Debug)]
 struct Room {
     query: Arc<QueryContext>,

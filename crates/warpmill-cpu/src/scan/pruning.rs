@@ -1,4 +1,4 @@
-//! The keys of finished hash builds as ranges for pruning by a scan's metadata.
+//! The keys of finished hash builds as ranges, which prune scans by metadata.
 
 use warpmill_ir::Scan;
 use warpmill_ir::pruning::{KeyRanges, PruningMode, Ranges};
@@ -15,7 +15,7 @@ pub const BYTES_PER_NANO: u64 = 4;
 pub fn key_ranges(scan: &Scan, key: &KeyPrune) -> Option<KeyRanges> {
     let (lo, hi) = key.range?;
     let bounds = || Ranges::of(lo, hi);
-    // Reading the keys pays where they are few compared with the rows that they may rule out.
+    // Reading the keys is worth it if they are few compared with the rows that they can rule out.
     let most = scan.table.num_rows() / 256;
     let fine = scan.pruning == PruningMode::All && !scan.table.zone_maps().is_empty();
     let filter = key.filter.as_ref().filter(|_| fine);

@@ -39,9 +39,9 @@ pub struct TableSource {
     segments: Vec<RowSegment>,
     morsels: Vec<Morsel>,
     next: AtomicUsize,
-    /// Set where other sites read the same scan.
+    /// The shared morsels, if other sites read the same scan.
     shared: Option<SharedMorsels>,
-    /// Queue of the shared scan that this scan's rows are for.
+    /// The queue of the shared scan that needs the rows of this scan.
     until: Option<Arc<SegmentQueue>>,
     report: PruningReport,
     plain_bytes: u64,
@@ -49,7 +49,7 @@ pub struct TableSource {
     rows_scanned: Arc<AtomicU64>,
 }
 
-/// Position of the row segment among those that are scanned, first row, number of rows.
+/// Index of the row segment in the scan, first row, number of rows.
 type Morsel = (usize, usize, usize);
 
 /// Groups `rows` (row segment, first row and number of rows, in order) into row segments and morsels.
@@ -142,7 +142,7 @@ impl TableSource {
         self.bytes_read.fetch_add(stats.stored_bytes * rows as u64 / stats.rows.max(1), Ordering::Relaxed);
     }
 
-    /// The morsel that comes next; `None` after the last.
+    /// The next morsel; `None` after the last one.
     fn claim(&self) -> Option<usize> {
         if self.until.as_ref().is_some_and(|queue| queue.is_left_out(CPU)) {
             return None;
@@ -227,9 +227,9 @@ struct LocalScan<'a> {
     worker: Worker,
     rows: Vec<u32>,
     gathered: Gathered,
-    /// Whether strings need live only until a chunk has been emitted.
+    /// Whether strings are needed only until a chunk has been emitted.
     lends: bool,
-    /// Columns of the current chunk with such strings.
+    /// The columns of the current chunk with such strings.
     lent: Vec<Arc<LazyColumn>>,
 }
 
@@ -274,7 +274,7 @@ impl LocalSource for LocalScan<'_> {
 
     fn lend_strings(&mut self) -> bool {
         let symbols = |&column: &usize| self.scan.table.has_encoding(column, Encoding::Symbols);
-        // Copies of strings could not be spilled, decoded strings can.
+        // Strings are lent only if the query cannot spill: lent strings could not be spilled, decoded strings can.
         self.lends = !self.query.memory.spills() && self.scan.columns.iter().any(symbols);
         self.lends
     }
@@ -326,13 +326,13 @@ impl Block {
     }
 }
 
-/// Qualifying rows of blocks of a morsel that have few each: one chunk in place of many small ones, without a copy of values (chunk
+/// The qualifying rows of several blocks of a morsel that have few each, as one chunk instead of many small ones, without copying values (chunk
 /// compaction paper, section 5.1).
 #[derive(Default)]
 struct Gathered {
-    /// Rows from the first of the morsel on.
+    /// Row numbers, counted from the first row of the morsel.
     rows: Vec<u32>,
-    /// Of the first block that they are from.
+    /// The sequence number of the first block with gathered rows.
     sequence: u64,
 }
 
@@ -371,15 +371,15 @@ impl LocalScan<'_> {
         Ok(chunk.map(|chunk| (block, chunk)))
     }
 
-    /// Whether the rows of `chunk`, of a block of `rows` rows, leave the scan with those of other blocks: as few as are extracted one by
-    /// one, where joins give full chunks, too.
+    /// Whether the rows of `chunk`, which come from a block of `rows` rows, are combined with those of other blocks by logical
+    /// compaction: if they are few enough to be extracted one by one.
     fn gathers(&self, chunk: &Chunk, rows: usize) -> bool {
         matches!(self.query.settings.compaction, Compaction::Logical | Compaction::Smart)
             && !self.scan.columns.is_empty()
             && chunk.len() * SPARSE < rows
     }
 
-    /// The rows that were gathered of a morsel of `len` rows from `start` on, if there are any.
+    /// The gathered rows of a morsel of `len` rows from `start` on; `None` if there are none.
     fn take_gathered(&mut self, columns: &mut Columns<'_>, start: usize, len: usize) -> Result<Option<Chunk>> {
         let Gathered { rows, sequence } = std::mem::take(&mut self.gathered);
         if rows.is_empty() {
@@ -391,7 +391,7 @@ impl LocalScan<'_> {
         self.leave(columns, block, chunk).map(Some)
     }
 
-    /// `chunk`, whose rows leave the scan: operators may ask for any column of `block`, and keep strings for as long as the query runs.
+    /// Prepares `chunk` for leaving the scan: operators may request any column of `block`, and may keep strings until the end of the query.
     fn leave(&mut self, columns: &mut Columns<'_>, block: Block, mut chunk: Chunk) -> Result<Chunk> {
         let (scan, lazy) = (self.scan, block.columns);
         let mut owned = false;
@@ -432,8 +432,8 @@ impl LocalScan<'_> {
         Ok(Some(chunk))
     }
 
-    /// Gives how many of `rows` are not ruled out by tests on encoded values and keys of hash builds and, where these are not all, leaves them in
-    /// `self.rows`, counted from the first. Tests of texts come last.
+    /// Returns the number of `rows` that tests on encoded values and keys of hash builds do not rule out. If they are not all, their numbers,
+    /// counted from the first row, are in `self.rows`. Tests of texts run last.
     fn select_encoded(&mut self, columns: &mut Columns<'_>, rows: Range<usize>) -> Result<usize> {
         let (scan, len) = (self.scan, rows.len());
         let mut mask = [u64::MAX; crate::CHUNK_ROWS / 64];

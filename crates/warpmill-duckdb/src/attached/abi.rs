@@ -48,18 +48,18 @@ pub struct BoundView {
     length: usize,
 }
 
-/// Texts that are given away.
+/// Texts that a function returns; the caller frees them.
 pub struct Texts(Vec<CString>);
 
-/// Rows that are written.
+/// Rows that are being appended to a table.
 pub struct AppendHandle {
     append: Append,
-    /// The type of a batch.
+    /// The type of a batch: a struct of the columns.
     batch: DataType,
     schema: SchemaRef,
 }
 
-/// The value of `done`; where there is none, `failure` says why.
+/// Runs `done` and gives its value; on an error, writes the error to `failure` and gives `None`.
 ///
 /// SAFETY (here and below): `failure` is a place for an error; texts are C strings, handles come from this interface and have not been freed.
 unsafe fn told<T>(failure: *mut Failure, done: impl FnOnce() -> Result<T, Failed>) -> Option<T> {
@@ -187,7 +187,7 @@ pub(crate) unsafe extern "C" fn table_columns(table: *const OwnTable) -> usize {
 }
 
 pub(crate) unsafe extern "C" fn table_column(table: *const OwnTable, index: usize, place: *mut ColumnInfo) {
-    // SAFETY: see `told`; there is a place for what is told of a column.
+    // SAFETY: see `told`; the pointer leads to a place for the description of a column.
     unsafe {
         let column = &(&*table).columns()[index];
         place.write(ColumnInfo {
@@ -205,7 +205,7 @@ pub(crate) unsafe extern "C" fn table_key(
     columns: *mut *const u32,
     is_primary: *mut bool,
 ) -> usize {
-    // SAFETY: see `told`; the others are places for what is told of a key.
+    // SAFETY: see `told`; the other pointers are places for the description of a key.
     unsafe {
         let Some(key) = (&*table).keys().get(index) else { return 0 };
         columns.write(key.columns.as_ptr());
@@ -224,9 +224,9 @@ pub(crate) unsafe extern "C" fn table_free(table: *mut OwnTable) {
     free(unsafe { Box::from_raw(table) });
 }
 
-/// What a condition says; `None`: nothing that is known here.
+/// The bound of a condition; `None` for a comparison or a kind of value that is not known here.
 ///
-/// SAFETY: a text has `length` bytes.
+/// SAFETY: the text of the condition has `length` bytes.
 unsafe fn bound(view: &BoundView) -> Option<Bound> {
     let value = match view.kind {
         0 => None,
@@ -252,7 +252,7 @@ unsafe fn bound(view: &BoundView) -> Option<Bound> {
     Some(Bound { column: view.column as usize, comparison })
 }
 
-/// SAFETY: there are so many of `T`.
+/// SAFETY: `first` points to `count` values of `T`.
 unsafe fn many<'a, T>(first: *const T, count: usize) -> &'a [T] {
     // SAFETY: see above.
     if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(first, count) } }
@@ -280,7 +280,7 @@ pub(crate) unsafe extern "C" fn scan_schema(
     schema: *mut FFI_ArrowSchema,
     failure: *mut Failure,
 ) -> bool {
-    // SAFETY: see `told`; `schema` is a place for one.
+    // SAFETY: see `told`; `schema` points to a place for a schema.
     unsafe {
         let given = told(failure, || Ok(FFI_ArrowSchema::try_from((*scan).schema().as_ref())?));
         given.map(|given| schema.write(given)).is_some()
@@ -288,7 +288,7 @@ pub(crate) unsafe extern "C" fn scan_schema(
 }
 
 pub(crate) unsafe extern "C" fn scan_parts(scan: *const Scan, finished: *mut u64) -> u64 {
-    // SAFETY: see `told`; `finished` is a place for a number.
+    // SAFETY: see `told`; `finished` points to a place for a number.
     unsafe {
         finished.write((*scan).finished() as u64);
         (*scan).parts() as u64
@@ -302,7 +302,7 @@ pub(crate) unsafe extern "C" fn scan_next(
     first: *mut u64,
     failure: *mut Failure,
 ) -> i32 {
-    // SAFETY: see `told`; the others are places for an array and numbers.
+    // SAFETY: see `told`; the other pointers are places for an array and for numbers.
     unsafe {
         match told(failure, || (*scan).next_rows()) {
             Some(Some(next)) => {
@@ -328,7 +328,7 @@ pub(crate) unsafe extern "C" fn append_new(
     schema: *const FFI_ArrowSchema,
     failure: *mut Failure,
 ) -> *mut AppendHandle {
-    // SAFETY: see `told`; the schema stays the host's.
+    // SAFETY: see `told`; the host keeps the schema.
     let handle = unsafe {
         told(failure, || {
             let schema: SchemaRef = Arc::new(Schema::try_from(&*schema)?);
@@ -339,18 +339,18 @@ pub(crate) unsafe extern "C" fn append_new(
     boxed(handle)
 }
 
-/// The rows are handed over in any case.
+/// Appends the rows of an array. The array is taken over, also after an error.
 pub(crate) unsafe extern "C" fn append_push(
     append: *const AppendHandle,
     rows: *mut FFI_ArrowArray,
     failure: *mut Failure,
 ) -> bool {
-    // SAFETY: see `told`; the array is the host's to give.
+    // SAFETY: see `told`; the host gives the array away.
     let done = unsafe {
         let (append, rows) = (&*append, FFI_ArrowArray::from_raw(rows));
         told(failure, || {
             let mut data = from_ffi_and_data_type(rows, append.batch.clone())?;
-            // Values of 128 bits may lie at any multiple of 8 in memory of DuckDB's.
+            // DuckDB aligns values of 128 bits to multiples of 8 bytes only.
             data.align_buffers();
             let array = make_array(data);
             let columns = array.as_any().downcast_ref::<StructArray>().map(|rows| rows.columns().to_vec());
@@ -366,7 +366,7 @@ pub(crate) unsafe extern "C" fn append_finish(
     rows: *mut u64,
     failure: *mut Failure,
 ) -> bool {
-    // SAFETY: see `told`; `rows` is a place for a number.
+    // SAFETY: see `told`; `rows` points to a place for a number.
     unsafe {
         let done = told(failure, || (*append).append.finish());
         done.map(|count| rows.write(count)).is_some()

@@ -1,4 +1,4 @@
-//! Rows of DuckDB's that are written to tables.
+//! Appends rows of DuckDB's to tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use warpmill::Error;
 use super::transaction::Transaction;
 use super::{Failed, Kind};
 
-/// Batches that wait for the writer.
+/// Largest number of batches that wait for the writer.
 const WAITING: usize = 4;
 
 /// Appends rows to a table in a transaction, on a thread of its own. Dropped before [`Append::finish`] it adds nothing.
@@ -22,7 +22,7 @@ pub struct Append {
     writer: Arc<Writer>,
 }
 
-/// The thread that writes.
+/// The thread that writes the rows.
 pub(super) struct Writer {
     sender: Mutex<Option<SyncSender<RecordBatch>>>,
     work: Mutex<Work>,
@@ -34,7 +34,7 @@ enum Work {
     Done(Result<u64, Failed>),
 }
 
-/// The rows that come.
+/// The rows that the writer receives, until the sender is dropped.
 struct Rows {
     receiver: Receiver<RecordBatch>,
     given_up: Arc<AtomicBool>,
@@ -90,7 +90,7 @@ impl Append {
     /// Waits until all rows are written, and gives their number.
     ///
     /// # Errors
-    /// Nothing is written then.
+    /// The reason why the writer has failed; no row is added then.
     pub fn finish(&self) -> Result<u64, Failed> {
         self.writer.outcome()
     }
@@ -103,7 +103,7 @@ impl Drop for Append {
 }
 
 impl Writer {
-    /// What has become of the rows, once no more come.
+    /// Closes the channel of rows, waits for the writer, and gives the number of rows that it has written.
     fn outcome(&self) -> Result<u64, Failed> {
         drop(self.sender.lock().take());
         let mut work = self.work.lock();
@@ -123,7 +123,7 @@ impl Writer {
     /// Ends the writer, which adds nothing unless it has finished.
     pub(super) fn give_up(&self) {
         self.given_up.store(true, Ordering::Release);
-        // Whatever it ends with: it has been told to stop.
+        // The outcome does not matter: the writer was told to stop.
         let _ = self.outcome();
     }
 }

@@ -9,7 +9,7 @@ use warpmill_format::{ColumnStats, StatValue, TableSnapshot};
 
 use super::Failed;
 
-/// A condition that all rows fulfil which are of any use: what row segments are left out by.
+/// A condition on a column that every row of the query's result fulfils. Row segments without such a row are not read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     /// The position of the column in the table.
@@ -31,10 +31,10 @@ pub enum Comparison {
     IsNotNull,
 }
 
-/// The rows of each row segment that may fulfil all of `bounds`, ascending: by its statistics, and by zones where the table has them.
+/// The rows of each row segment that may fulfil all of `bounds`, in ascending order, by statistics and by zone maps.
 ///
 /// # Errors
-/// Damage.
+/// Damaged zone maps.
 pub fn kept_rows(table: &TableSnapshot, bounds: &[Bound]) -> Result<Vec<Vec<Range<usize>>>, Failed> {
     let bounds: Vec<&Bound> = bounds.iter().filter(|bound| has_bounds(table, bound.column)).collect();
     let may_have = |segment: usize| {
@@ -44,7 +44,7 @@ pub fn kept_rows(table: &TableSnapshot, bounds: &[Bound]) -> Result<Vec<Vec<Rang
     let mut kept: Vec<Vec<Range<usize>>> =
         (0..table.num_segments()).map(|segment| if may_have(segment) { all(segment) } else { vec![] }).collect();
     for map in table.zone_maps() {
-        // Those of row segments that are left out as a whole are not opened.
+        // Zone maps are not read when all of their row segments are left out already.
         if map.segments().all(|segment| kept[segment].is_empty()) {
             continue;
         }
@@ -86,7 +86,8 @@ fn ranges_of(out: &[bool], zone_rows: usize, rows: usize) -> Vec<Range<usize>> {
 }
 
 impl Bound {
-    /// The ranks of values that fulfil it; `None` where they are not known: of strings with a dictionary, zones are about its codes.
+    /// The ranks of the values that fulfil the condition; `None` if they are not known. Zones of strings with a dictionary are about codes,
+    /// which have no ranks.
     fn ranks(&self, table: &TableSnapshot) -> Option<Vec<(i128, i128)>> {
         let rank = |value: &StatValue| match value {
             StatValue::Int(value) => Some(*value),
@@ -94,7 +95,7 @@ impl Bound {
             StatValue::Str(_) if table.dictionary(self.column).is_some() => None,
             StatValue::Str(value) => Some(string_rank(value.as_bytes())),
         };
-        // Strings that differ may have one rank: those of a value are within the ranges of all comparisons with it.
+        // Different strings may have the same rank: each range includes the rank of the value itself.
         Some(match &self.comparison {
             Comparison::IsNull => vec![],
             Comparison::IsNotNull => vec![(i128::MIN, i128::MAX)],
@@ -105,7 +106,7 @@ impl Bound {
     }
 }
 
-/// Whether bounds of a column mean what DuckDB's values mean: moments with a zone are microseconds there.
+/// Whether bounds of a column can be compared with DuckDB's values: timestamps with a time zone have to be in microseconds, as in DuckDB.
 fn has_bounds(table: &TableSnapshot, column: usize) -> bool {
     let field = table.schema().fields().get(column);
     field.is_some_and(|field| match field.data_type() {
@@ -115,7 +116,7 @@ fn has_bounds(table: &TableSnapshot, column: usize) -> bool {
 }
 
 impl Comparison {
-    /// Whether a row segment with these statistics may have a row for which it holds.
+    /// Whether a row segment with these statistics may have a row that fulfils the comparison.
     pub fn may_hold(&self, stats: &ColumnStats) -> bool {
         use Ordering::{Equal, Greater, Less};
         let least = |value: &StatValue| compare(stats.min.as_ref(), value);
@@ -136,7 +137,7 @@ impl Comparison {
     }
 }
 
-/// The order of a bound and a value; `None` where nothing follows from it.
+/// The order of a bound and a value; `None` if it is not known.
 fn compare(bound: Option<&StatValue>, value: &StatValue) -> Option<Ordering> {
     match (bound?, value) {
         (StatValue::Int(a), StatValue::Int(b)) => Some(a.cmp(b)),

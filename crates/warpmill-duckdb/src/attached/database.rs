@@ -1,4 +1,4 @@
-//! Database directories that are attached.
+//! Database directories that are attached to DuckDB.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use warpmill::Session;
 use super::{Failed, Kind};
 use crate::plan::forget_tables;
 
-/// Sessions that wait for the next transaction: as many as there usually are at a time.
+/// Largest number of idle sessions that are kept for further transactions.
 const IDLE: usize = 8;
 
 /// A database directory, attached by one ATTACH.
@@ -18,7 +18,7 @@ pub struct Database {
     idle: Mutex<Idle>,
 }
 
-/// Sessions without a transaction. They know the tables that they have opened.
+/// Sessions without a transaction. They keep the tables that they have opened.
 #[derive(Default)]
 struct Idle(Vec<Session>);
 
@@ -29,10 +29,10 @@ impl std::fmt::Debug for Idle {
 }
 
 impl Database {
-    /// The database directory `path`. One that is not there is made by the first write, unless it is only to be read.
+    /// Opens the database directory `path`. The first write creates a missing directory, unless the database is read-only.
     ///
     /// # Errors
-    /// A path that is no directory, and whose place is none; a directory that cannot be listed.
+    /// A path that is no directory and at which none can be created; a directory that cannot be listed.
     pub fn open(path: &str, read_only: bool) -> Result<Self, Failed> {
         let path = std::path::absolute(path)
             .map_err(|error| Failed::new(Kind::Io, format!("cannot resolve {path:?}: {error}")))?;
@@ -64,7 +64,7 @@ impl Database {
         if let Some(session) = self.idle.lock().0.pop() {
             return Ok(session);
         }
-        // Expressions of constraints are all that it computes.
+        // The session computes nothing but the expressions of constraints.
         let builder = Session::builder().database(&self.path).set("device", "cpu").files_as_tables(false);
         Ok(builder.build()?)
     }
@@ -80,7 +80,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // Plans hold the tables that they were made for, and their files.
+        // Physical plans hold the tables that they were made for, and the files of these.
         forget_tables();
     }
 }

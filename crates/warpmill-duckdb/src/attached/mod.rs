@@ -23,11 +23,11 @@ use crate::Refused;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Kind {
-    /// Values, settings, and anything else.
+    /// Invalid values and settings, and all other errors.
     Invalid = 1,
     /// A name that does not exist, or exists already.
     Catalog = 2,
-    /// NOT NULL, a key, CHECK.
+    /// A violated constraint: NOT NULL, a key, or CHECK.
     Constraint = 3,
     /// Files that cannot be read or written, or are damaged.
     Io = 4,
@@ -35,9 +35,9 @@ pub enum Kind {
     Memory = 5,
     /// Cancelled by the host.
     Interrupted = 6,
-    /// Another writer.
+    /// A conflict with another writer.
     Conflict = 7,
-    /// A feature that is not there.
+    /// A feature that is not implemented.
     NotImplemented = 8,
     /// A mistake in Warpmill.
     Internal = 9,
@@ -54,7 +54,7 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// An error of a class.
+    /// An error of class `kind`.
     pub fn new(kind: Kind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }

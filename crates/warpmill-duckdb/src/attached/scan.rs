@@ -13,14 +13,14 @@ use super::Failed;
 use super::bounds::{Bound, kept_rows};
 use super::table::OwnTable;
 
-/// Rows that a thread takes at once, at most: several times those of a vector, of which there are enough in a row segment for some threads.
+/// Largest number of rows that a thread takes at once: many vectors, but few enough for several threads to share a row segment.
 const UNIT_ROWS: usize = 1 << 17;
 
-/// Rows that follow each other.
+/// Consecutive rows of a table.
 pub struct Rows {
-    /// Their place among what is read.
+    /// The position of the unit among all units of the scan.
     pub place: usize,
-    /// The number of the first one in the table.
+    /// The number of the first row in the table.
     pub first: u64,
     /// The rows.
     pub batch: RecordBatch,
@@ -30,7 +30,7 @@ pub struct Rows {
 pub struct Scan {
     table: Arc<TableSnapshot>,
     columns: Vec<usize>,
-    /// The columns as they are stored, and as they are given away.
+    /// The columns as the table stores them, and as the scan returns them.
     stored: SchemaRef,
     given: SchemaRef,
     sources: Vec<Source>,
@@ -39,14 +39,14 @@ pub struct Scan {
     finished: AtomicUsize,
 }
 
-/// A row segment that is read.
+/// A row segment that the scan reads.
 struct Source {
     segment: usize,
     /// The number of its first row in the table.
     first: u64,
-    /// Units of it that have not been read yet.
+    /// Number of its units that have not been read yet.
     left: AtomicUsize,
-    /// Its columns, while it is read: some are decompressed.
+    /// The segments of its columns while it is being read; some of them are decompressed copies.
     opened: Mutex<Option<Arc<[Arc<Segment>]>>>,
 }
 
@@ -57,15 +57,15 @@ struct Unit {
 }
 
 impl Scan {
-    /// A scan of the columns at these positions, of rows that may be within `bounds`.
+    /// A scan of the columns at these positions. It leaves out rows that cannot be within `bounds`.
     ///
     /// # Errors
-    /// A position beyond the table's columns, damage.
+    /// A position that the table does not have; damage.
     pub fn new(table: &OwnTable, columns: Vec<usize>, bounds: &[Bound]) -> Result<Self, Failed> {
         let table = Arc::clone(table.snapshot());
         let stored: SchemaRef = Arc::new(table.schema().project(&columns)?);
         let given = warpmill::given_schema(&stored, warpmill::Form::Extension);
-        // Values in parts are decoded by row segments.
+        // Columns whose values are stored in parts are decoded by whole row segments.
         let is_divided = !stored.fields().iter().any(|field| Segment::has_parts(field.data_type()));
         let (mut sources, mut units, mut first) = (vec![], vec![], 0);
         for (segment, kept) in kept_rows(&table, bounds)?.into_iter().enumerate() {
@@ -90,17 +90,17 @@ impl Scan {
         Ok(Self { table, columns, stored, given, sources, units, next, finished })
     }
 
-    /// The schema of batches.
+    /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.given
     }
 
-    /// The parts that threads take one by one.
+    /// The number of units that threads take one by one.
     pub fn parts(&self) -> usize {
         self.units.len()
     }
 
-    /// Those that have been read.
+    /// The number of units that have been read.
     pub fn finished(&self) -> usize {
         self.finished.load(Ordering::Relaxed)
     }

@@ -13,30 +13,30 @@ use crate::types::Type;
 
 /// One version of a table.
 pub struct OwnTable {
-    /// The table with this version only, whatever is written meanwhile.
+    /// The table with this version only, also after later writes.
     table: Arc<Table>,
     snapshot: Arc<TableSnapshot>,
     columns: Vec<Column>,
     keys: Vec<Key>,
 }
 
-/// A key that the table declares: by which Warpmill refuses rows.
+/// A key that the table declares. Warpmill refuses rows that violate it.
 pub struct Key {
     /// The positions of its columns.
     pub columns: Vec<u32>,
-    /// Whether it is PRIMARY KEY, not UNIQUE.
+    /// Whether the key is PRIMARY KEY; otherwise it is UNIQUE.
     pub is_primary: bool,
 }
 
-/// A column, in DuckDB's words.
+/// A column as DuckDB describes it.
 pub struct Column {
     /// Its name.
     pub name: CString,
     /// Its type.
     pub ty: CString,
-    /// Whether it takes NULLs.
+    /// Whether the column takes NULLs.
     pub nullable: bool,
-    /// The SQL of its default.
+    /// The SQL text of its default.
     pub default: Option<CString>,
 }
 
@@ -44,7 +44,7 @@ impl OwnTable {
     /// The newest version of `table`.
     ///
     /// # Errors
-    /// It is damaged.
+    /// The table is damaged.
     pub fn of(table: &Arc<Table>) -> Result<Self, Failed> {
         let table = table.fork()?;
         let snapshot = table.snapshot()?;
@@ -78,10 +78,10 @@ impl OwnTable {
         &self.keys
     }
 
-    /// The table for a plan that reads the columns `needed` of it.
+    /// The table for a plan that reads its columns `needed`.
     ///
     /// # Errors
-    /// A column whose type is another one to the engine, or which may have values that are none to it.
+    /// A column whose type differs from that of the plan, or with values that the type of the engine does not have.
     pub fn for_plan(&self, needed: &Needed) -> Result<Arc<Table>, Refused> {
         for (&position, &ty) in needed.positions.iter().zip(&needed.types) {
             let field = self.snapshot.schema().fields().get(position as usize);

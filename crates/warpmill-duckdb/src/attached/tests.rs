@@ -1,4 +1,4 @@
-//! Attached databases without DuckDB.
+//! Tests of attached databases without DuckDB.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn transactions_are_warpmills() {
     assert_eq!((rows(&other, &[]), other.tables("main").unwrap()), (5, vec!["t".to_string()]));
     let above = Bound { column: 0, comparison: Comparison::Greater(StatValue::Int(4)) };
     assert_eq!(rows(&other, &[above]), 0);
-    // Dropped before it is finished.
+    // The append is dropped before it is finished.
     let append = Append::new(&other, "\"main\".\"t\"".into(), &batch(0..0).schema()).unwrap();
     append.push(batch(5..9)).unwrap();
     drop(append);
@@ -79,7 +79,7 @@ fn statistics_leave_out_what_cannot_match() {
         assert_eq!(comparison.may_hold(&stats(0)), may_hold, "{comparison:?}");
     }
     assert!(Comparison::IsNull.may_hold(&stats(1)) && !Comparison::IsNotNull.may_hold(&stats(10)));
-    // Nothing is known of a column with NaN.
+    // A column with NaN has no bounds.
     let unknown = ColumnStats { rows: 10, ..ColumnStats::default() };
     assert!(Comparison::Less(StatValue::Float(0.0)).may_hold(&unknown));
 }

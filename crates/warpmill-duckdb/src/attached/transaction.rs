@@ -1,4 +1,4 @@
-//! Transactions of DuckDB's in an attached database.
+//! Transactions of DuckDB in an attached database.
 
 use std::sync::{Arc, Weak};
 
@@ -11,19 +11,19 @@ use super::database::Database;
 use super::table::OwnTable;
 use crate::plan::runtime;
 
-/// A transaction. Dropped without a commit it is rolled back.
+/// A transaction. It is rolled back if it is dropped without a commit.
 pub struct Transaction {
     database: Arc<Database>,
     session: Option<Session>,
-    /// Those that may still write: a transaction ends when none does.
+    /// Writers that may still be writing: the end of the transaction stops them and waits for them.
     writers: Mutex<Vec<Weak<Writer>>>,
 }
 
 impl Transaction {
-    /// Begins one.
+    /// Begins a transaction.
     ///
     /// # Errors
-    /// The system refuses what a session needs.
+    /// The system cannot provide the resources of a session.
     pub fn begin(database: &Arc<Database>) -> Result<Self, Failed> {
         let session = database.session()?;
         session.begin()?;
@@ -43,10 +43,10 @@ impl Transaction {
         writers.iter().filter_map(Weak::upgrade).for_each(|writer| writer.give_up());
     }
 
-    /// Commits all of it, or nothing.
+    /// Commits all changes of the transaction, or none.
     ///
     /// # Errors
-    /// Another writer was first, or the file system fails. The transaction is over in any case.
+    /// Another writer has committed first, or the file system fails. The transaction has ended in any case.
     pub fn commit(mut self) -> Result<(), Failed> {
         self.end_writers();
         let Some(session) = self.session.take() else { return Ok(()) };
@@ -71,27 +71,27 @@ impl Transaction {
         Ok(self.session().stored_tables(schema)?)
     }
 
-    /// A table as it is now for the transaction; `None`: there is none of that name.
+    /// A table as the transaction sees it now; `None` if no table has that name.
     ///
     /// # Errors
-    /// It is damaged.
+    /// The table is damaged.
     pub fn table(&self, schema: &str, name: &str) -> Result<Option<OwnTable>, Failed> {
         self.session().stored_table(schema, name)?.map(|table| OwnTable::of(&table)).transpose()
     }
 
-    /// Runs a statement that gives no rows.
+    /// Runs a statement that returns no rows.
     ///
     /// # Errors
-    /// Those of the statement.
+    /// The errors of the statement.
     pub fn execute(&self, sql: &str) -> Result<(), Failed> {
         runtime().block_on(self.session().execute_async(sql, &[]))?;
         Ok(())
     }
 
-    /// Runs a statement that no transaction takes back, such as CREATE SCHEMA: of a transaction that has done nothing yet.
+    /// Runs a statement that cannot be rolled back, such as CREATE SCHEMA. The transaction must not have done anything before.
     ///
     /// # Errors
-    /// Those of the statement.
+    /// The errors of the statement.
     pub fn execute_outside(&self, sql: &str) -> Result<(), Failed> {
         let session = self.session();
         session.roll_back()?;
@@ -105,7 +105,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         self.end_writers();
         if let Some(session) = self.session.take() {
-            // One that cannot be rolled back goes with its session.
+            // A session whose transaction cannot be rolled back is dropped.
             if session.roll_back().is_ok() {
                 self.database.give_back(session);
             }

@@ -8,13 +8,13 @@ use super::{Request, Rewritten, first_text, rewrite};
 use crate::abi::{c_text, free, guarded};
 use crate::output::ColumnView;
 
-/// Rows of one table, or why there are none.
+/// Rows of one table, or the reason why there are none.
 pub struct RowsHandle {
     rows: Option<Rows>,
     error: CString,
 }
 
-/// A result, or why there is none.
+/// A result, or the reason why there is none.
 pub struct AnswerHandle {
     answer: Option<Answer>,
     error: CString,
@@ -31,7 +31,7 @@ pub(crate) unsafe extern "C" fn door_first(query: *const c_char, fallback: *cons
     // SAFETY: see `text`.
     let (query, fallback) = unsafe { (text(query), text(fallback)) };
     let first = guarded(|| Ok(first_text(query, fallback)));
-    // DuckDB runs a query that cannot be taken apart.
+    // Without a first text, DuckDB gets the query itself.
     c_text(first.as_deref().unwrap_or(query)).into_raw()
 }
 
@@ -41,7 +41,7 @@ pub struct DoorRequest {
     query: *const c_char,
     plan: *const c_char,
     fallback: *const c_char,
-    /// Null: not asked for yet.
+    /// Null if the values have not been requested yet.
     values: *const c_char,
     version: u32,
     ieee: bool,
@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C" fn rows_push(rows: *mut RowsHandle, count: u64, col
     let handle = unsafe { &mut *rows };
     let Some(rows) = &mut handle.rows else { return false };
     let pushed = guarded(|| {
-        // SAFETY: a view for each column, of this many rows.
+        // SAFETY: there is a view for each column, and each has this many rows.
         unsafe {
             let columns = std::slice::from_raw_parts(columns, rows.columns());
             rows.push(usize::try_from(count).unwrap_or(0), columns)
@@ -95,7 +95,7 @@ pub(crate) unsafe extern "C" fn rows_push(rows: *mut RowsHandle, count: u64, col
 }
 
 pub(crate) unsafe extern "C" fn rows_merge(rows: *mut RowsHandle, other: *mut RowsHandle) {
-    // SAFETY: see `text`; the second one is handed over.
+    // SAFETY: see `text`; `other` is handed over.
     let (into, from) = unsafe { (&mut *rows, Box::from_raw(other)) };
     match (&mut into.rows, from.rows) {
         (Some(rows), Some(more)) => {
@@ -128,7 +128,7 @@ pub(crate) unsafe extern "C" fn answer_new(
     inputs: *const *mut RowsHandle,
     count: usize,
 ) -> *mut AnswerHandle {
-    // SAFETY: see `text`; inputs are handed over, and null where no row came.
+    // SAFETY: see `text`; inputs are handed over, and are null for tables without rows.
     let (plan, inputs) = unsafe {
         let inputs = std::slice::from_raw_parts(inputs, count).iter();
         (text(plan), inputs.map(|&rows| (!rows.is_null()).then(|| Box::from_raw(rows))).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! A query's result, whose rows are asked for by their number.
+//! The result of a query, with access to its rows by number.
 
 use arrow::compute::concat_batches;
 
@@ -34,7 +34,7 @@ impl Answer {
         });
         let tables = tables.collect::<Result<Vec<_>, Refused>>()?;
         let ended = execute(&plan, &tables, (threads, Reading::default()), || false);
-        // The rows are the caller's of now, and nobody's later.
+        // The rows belong to this call only: no later call can use the tables.
         plan.forget();
         let Ended::Done(batches, profile) = ended? else { return Err(stopped()) };
         let batch = match batches.first() {
@@ -47,12 +47,12 @@ impl Answer {
         Ok(Self { batch, profile: serde_json::to_string(&profile).unwrap_or_default() })
     }
 
-    /// Their number.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.batch.as_ref().map_or(0, Batch::rows)
     }
 
-    /// The place where column `at` lies; valid as long as the answer.
+    /// A view of column `at`; valid as long as the answer.
     pub fn column(&self, at: usize) -> Option<ColumnView> {
         self.batch.as_ref()?.views().nth(at)
     }

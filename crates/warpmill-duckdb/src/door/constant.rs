@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::serialized::{list, text, type_name};
 use crate::Refused;
 
-/// Functions that DuckDB computes when all arguments are constant: their values depend on nothing else.
+/// Functions that DuckDB computes for constant arguments: their values depend on nothing but the arguments.
 const PURE: &[&str] = &[
     "+",
     "-",
@@ -52,7 +52,7 @@ pub(super) fn encoded(constant: &Value) -> Result<Option<String>, Refused> {
     Ok(Some(match (ty.as_str(), value) {
         (_, Value::Bool(truth)) => truth.to_string(),
         ("DOUBLE" | "FLOAT", Value::Number(number)) => {
-            // JSON's digits are read with an error of one unit in the last place: whole numbers are safe.
+            // The digits of JSON numbers are read with an error of one unit in the last place: only whole numbers are exact.
             let number = number.as_f64().filter(|x| x.fract() == 0.0 && x.abs() < 1e15).ok_or_else(bad)?;
             number.to_string()
         }
@@ -87,7 +87,7 @@ fn decimal(value: i128, scale: usize) -> String {
     if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
-/// Whether an expression is computed from constants alone, by functions that always give the same.
+/// Whether an expression consists of constants and of functions whose values depend on nothing but their arguments.
 pub(super) fn is_foldable(e: &Value) -> bool {
     match text(e, "expression_class") {
         "BOUND_CONSTANT" => true,
@@ -102,8 +102,8 @@ pub(super) fn is_foldable(e: &Value) -> bool {
     }
 }
 
-/// The text that gives the value of a constant expression: `v` and the value as the plan encoding writes it, `n` for NULL, and
-/// NULL where computing it fails.
+/// The SQL expression for the value of a constant expression: `v` and the value as the plan encoding writes it, `n` for NULL, and
+/// NULL if computing the value fails.
 pub(super) fn value_text(e: &Value, ty: &str) -> Result<String, Refused> {
     let sql = sql(e)?;
     let value = match ty {
@@ -149,7 +149,7 @@ fn cast(child: &Value, ty: &Value, attempt: Option<bool>) -> Result<String, Refu
 fn literal(constant: &Value) -> Result<String, Refused> {
     let ty = type_name(&constant["type"])?;
     let Some(value) = encoded(constant)? else {
-        // A bare NULL has a type that no cast can name.
+        // The type of a bare NULL has no name for a cast.
         return Ok(if ty.contains("NULL") { "NULL".to_string() } else { format!("CAST(NULL AS {ty})") });
     };
     Ok(match ty.as_str() {
@@ -163,7 +163,7 @@ fn literal(constant: &Value) -> Result<String, Refused> {
     })
 }
 
-/// Text as a literal.
+/// `text` as an SQL literal.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -6,7 +6,7 @@ use super::constant;
 use super::serialized::{Column, Reader, list, text, type_name};
 use crate::Refused;
 
-/// The name of a function: 2.0 qualifies it.
+/// The name of a function, without the qualification that DuckDB 2.0 puts before it.
 pub(super) fn function_name(e: &Value) -> &str {
     e["name"].as_str().or_else(|| list(&e["qname"], "path").last()?.as_str()).unwrap_or("")
 }
@@ -35,7 +35,7 @@ pub(super) fn comparison(name: &str) -> Option<&'static str> {
 }
 
 impl Reader<'_> {
-    /// An expression over `input`, as the plan encoding has it.
+    /// An expression over `input` in the plan encoding.
     pub(super) fn expr(&mut self, e: &Value, input: &[Column]) -> Result<Value, Refused> {
         let class = text(e, "expression_class");
         if class == "BOUND_CONSTANT" {
@@ -162,12 +162,12 @@ impl Reader<'_> {
         Ok(json!({"k": "case", "t": type_of(e)?, "a": parts}))
     }
 
-    /// A constant expression: its value, or for now a request for it.
+    /// A constant expression: its value, or a request for the value if it is not known yet.
     fn folded(&mut self, e: &Value) -> Result<Value, Refused> {
         let ty = type_of(e)?;
         let Some(values) = self.values else {
             self.requests.push(constant::value_text(e, &ty)?);
-            // NULL of this type stands for it: nothing is made of the plan yet.
+            // A NULL of this type takes its place: this plan is not run.
             return Ok(json!({"k": "const", "t": ty, "v": null}));
         };
         let value = values.get(self.next_value).ok_or_else(|| Refused::new("fewer constants than asked for"))?;

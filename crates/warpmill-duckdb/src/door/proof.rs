@@ -1,4 +1,4 @@
-//! Proofs about a serialized plan that need no run of it.
+//! Proofs about a serialized plan that do not run it.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::expression::{comparison, function_name, type_of};
 use super::serialized::{list, text, type_name};
 use crate::Refused;
 
-/// The use that a condition makes of a mark.
+/// The value of a mark that a condition requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     True,
@@ -22,7 +22,7 @@ pub(super) type Ctes<'a> = HashMap<u64, Cte<'a>>;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cte<'a> {
     body: &'a Value,
-    /// Made by DuckDB's decorrelation, for the left side of a join.
+    /// Whether DuckDB's decorrelation has made it, for the left side of a join.
     correlated: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn reads_only(e: &Value, width: usize) -> bool {
     }
 }
 
-/// The number of columns an operator gives.
+/// The number of columns of an operator.
 fn width(op: &Value) -> usize {
     types(op).map_or(usize::MAX, |types| types.len())
 }
@@ -107,7 +107,7 @@ fn position(e: &Value) -> Option<usize> {
         .and_then(|at| at.try_into().ok())
 }
 
-/// The position in an operator's input of its column `at`, where a projection map leaves some out.
+/// The position in an operator's input of its column `at`, if a projection map leaves some columns out.
 fn through(op: &Value, map: &str, at: usize) -> Option<usize> {
     match list(op, map) {
         [] => Some(at),
@@ -115,7 +115,7 @@ fn through(op: &Value, map: &str, at: usize) -> Option<usize> {
     }
 }
 
-/// The mark join whose mark `e` is, or is the negation of, where `e` is a condition over `child`.
+/// The mark join of `e`, a condition over `child` that is a mark or the negation of a mark.
 pub(super) fn mark_of<'a>(e: &Value, child: &'a Value, ctes: &Ctes<'a>) -> Option<(&'a Value, Wanted)> {
     let negated = text(e, "type") == "OPERATOR_NOT";
     let (mark, wanted) = if negated { (list(e, "children").first()?, Wanted::False) } else { (e, Wanted::True) };
@@ -141,7 +141,7 @@ fn mark_join<'a>(op: &'a Value, at: usize, ctes: &Ctes<'a>) -> Option<&'a Value>
         "LOGICAL_FILTER" => mark_join(children.first()?, through(op, "projection_map", at)?, ctes),
         "LOGICAL_PROJECTION" => mark_join(children.first()?, position(list(op, "expressions").get(at)?)?, ctes),
         "LOGICAL_MATERIALIZED_CTE" => mark_join(children.get(1)?, at, ctes),
-        // The left side of a correlated join, which is read for that join and for its correlated values alone (2.0).
+        // The left side of a correlated join; only that join and its correlated values read it (2.0).
         "LOGICAL_CTE_REF" => {
             let cte = ctes.get(&op["cte_index"].as_u64()?)?;
             if !cte.correlated {
@@ -153,13 +153,13 @@ fn mark_join<'a>(op: &'a Value, at: usize, ctes: &Ctes<'a>) -> Option<&'a Value>
     }
 }
 
-/// Whether a mark is never NULL: all comparisons give true or false.
+/// Whether a mark is never NULL, because all comparisons give true or false.
 pub(super) fn never_unknown(conditions: &[Value]) -> bool {
     let total = ["COMPARE_NOT_DISTINCT_FROM", "COMPARE_DISTINCT_FROM"];
     conditions.iter().all(|condition| total.contains(&text(condition, "comparison")))
 }
 
-/// The simplest comparison that means what a join condition does: NULLs need no care where one side, or none, has them.
+/// The simplest comparison with the meaning of a join condition: NULLs do not matter if at least one side has none.
 pub(super) fn simplest<'v>(condition: &'v Value, left: &Value, right: &Value, ctes: &Ctes<'_>) -> &'v str {
     let safe = |side: &str, op: &Value| position(&condition[side]).is_some_and(|at| not_null(op, at, ctes));
     match text(condition, "comparison") {
@@ -169,7 +169,7 @@ pub(super) fn simplest<'v>(condition: &'v Value, left: &Value, right: &Value, ct
     }
 }
 
-/// Whether a column has no NULLs, as far as conditions tell.
+/// Whether a column has no NULLs; false if this cannot be proved.
 fn not_null(op: &Value, at: usize, ctes: &Ctes<'_>) -> bool {
     let children = list(op, "children");
     let below = |child: usize, at: usize| children.get(child).is_some_and(|child| not_null(child, at, ctes));

@@ -1,4 +1,4 @@
-//! Rows of one table that DuckDB's vectors bring.
+//! Rows of one table, copied from DuckDB's vectors.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::Refused;
 use crate::input::{Encoder, Part, VectorView};
 use crate::types::Type;
 
-/// Rows of a part: as many as a row group of DuckDB's has.
+/// Number of rows of a part: that of a row group of DuckDB.
 const PART_ROWS: usize = 122_880;
 
-/// A column of a chunk, as DuckDB's flat vectors lie; see `wm_source` in `duckdb/src/engine.h`.
+/// A column of a chunk in the layout of DuckDB's flat vectors; see `wm_source` in `duckdb/src/engine.h`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct SourceView {
@@ -22,7 +22,7 @@ pub struct SourceView {
     validity: *const u64,
 }
 
-/// Rows, in the order in which they came.
+/// Rows in the order in which they were added.
 pub struct Rows {
     schema: SchemaRef,
     types: Vec<Type>,
@@ -30,7 +30,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// No rows, of the columns in `schema`: lines of a name, a space, and a type.
+    /// An empty collection with the columns of `schema`: lines of a name, a space, and a type.
     pub fn new(schema: &str) -> Result<Self, Refused> {
         let columns = schema.lines().map(|line| {
             let (name, ty) = line.split_once(' ').ok_or_else(|| Refused::new("a column without a type"))?;
@@ -47,10 +47,10 @@ impl Rows {
         self.types.len()
     }
 
-    /// Copies `rows` rows.
+    /// Adds copies of `rows` rows.
     ///
     /// # Safety
-    /// The columns are flat vectors of DuckDB's with this many rows, of the types that these rows have.
+    /// The columns are flat vectors of DuckDB's with this many rows, and have the types of this collection.
     pub unsafe fn push(&mut self, rows: usize, columns: &[SourceView]) -> Result<(), Refused> {
         if self.parts.last().is_none_or(|part| part.rows() >= PART_ROWS) {
             let pieces = self.types.iter().map(|ty| Piece::new(&ty.arrow(), false));
@@ -62,12 +62,12 @@ impl Rows {
         unsafe { part.push(rows, &views) }
     }
 
-    /// Takes the rows of `other`, which has the same columns.
+    /// Adds the rows of `other`, which has the same columns.
     pub fn merge(&mut self, mut other: Self) {
         self.parts.append(&mut other.parts);
     }
 
-    /// All rows as a table, with the columns of `schema`; `threads` may be used.
+    /// All rows as a table with the columns of `schema`, encoded by at most `threads` threads.
     pub fn table(self, schema: &SchemaRef, threads: usize) -> Result<Arc<Table>, Refused> {
         if self.schema != *schema {
             return Err(Refused::new("rows with other columns than the plan reads"));

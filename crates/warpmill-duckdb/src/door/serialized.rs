@@ -1,6 +1,6 @@
-//! Plans as `json_serialize_plan` gives them (unoptimized), as the plan encoding ([`crate::encoding`]).
+//! Translates the unoptimized plans of `json_serialize_plan` into the plan encoding ([`crate::encoding`]).
 //!
-//! The binder's subqueries are joins there already: mark and single joins, and their correlated rows as duplicate eliminated
+//! The binder's subqueries are joins in these plans: mark and single joins, and for correlated rows duplicate eliminated
 //! joins (1.5) or materialized common table expressions (2.0). Columns are positions among those of an operator's inputs.
 
 use std::collections::HashMap;
@@ -14,9 +14,9 @@ use crate::encoding::Binding;
 /// A column of an operator's result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
-    /// The place where its values are; `None` for the mark of a join that has become a condition.
+    /// The column of the plan encoding with its values; `None` for the mark of a join that has become a condition.
     pub binding: Option<Binding>,
-    /// The value of such a mark, in all rows that are left.
+    /// The value of such a mark in all remaining rows.
     pub mark: bool,
 }
 
@@ -26,7 +26,7 @@ impl Column {
     }
 }
 
-/// A table that is read.
+/// A table that the plan reads.
 #[derive(Debug)]
 pub(super) struct InputTable {
     /// Catalog, schema and name.
@@ -35,29 +35,29 @@ pub(super) struct InputTable {
     pub columns: Vec<(u64, String, String)>,
 }
 
-/// Reads one plan.
+/// Translates one plan.
 pub(super) struct Reader<'a> {
     /// Whether divisions by zero give infinities.
     pub ieee: bool,
-    /// The values of constant expressions, in the order in which they are found; `None`: they have to be asked for.
+    /// The values of constant expressions, in the order in which they are found; `None` if they have not been requested yet.
     pub values: Option<&'a [Option<String>]>,
     pub next_value: usize,
-    /// SQL of constant expressions.
+    /// The SQL of the constant expressions whose values are needed.
     pub requests: Vec<String>,
     pub inputs: Vec<InputTable>,
-    /// The use of mark joins, by their address.
+    /// The use of mark joins, by the address of the join.
     wanted: HashMap<*const Value, Wanted>,
-    /// Conditions on the left side of duplicate eliminated joins, by their address: the rows that the right side is computed
-    /// for are few only after them.
+    /// Conditions on the left side of duplicate eliminated joins, by the address of the join. Only with them the right side is
+    /// computed for few rows.
     pushed: HashMap<*const Value, Vec<&'a Value>>,
-    /// Duplicate eliminated joins around, innermost last: the common table expression of their left sides, and its columns that
-    /// are eliminated.
+    /// The enclosing duplicate eliminated joins, innermost last: the common table expression of the left side, and its columns
+    /// without duplicates.
     delims: Vec<(u64, Vec<usize>)>,
     ctes: proof::Ctes<'a>,
     next_index: u64,
 }
 
-/// The names of joins' kinds as they are written.
+/// The names of the kinds of joins in serialized plans.
 const KINDS: &[&str] = &["INNER", "LEFT", "RIGHT", "OUTER", "FULL", "SEMI", "ANTI", "MARK", "SINGLE"];
 
 impl<'a> Reader<'a> {
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
             pushed: HashMap::new(),
             delims: vec![],
             ctes: HashMap::new(),
-            // Above every index of DuckDB's own.
+            // Larger than all indices of DuckDB's own.
             next_index: 1 << 32,
         }
     }
@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
             let position = index(column, "index")?;
             let at = usize::try_from(position).ok();
             let Some((name, ty)) = at.and_then(|at| Some((names.get(at)?.as_str()?, types.get(at)?))) else {
-                // A row identifier: something has to be scanned to count rows, no harm unless it is read.
+                // A row identifier. A scan that only counts rows needs a column; the plan must not read it.
                 columns.push(Value::Null);
                 continue;
             };
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
             let found = known.iter().position(|(known, ..)| *known == position);
             columns.push(found.unwrap_or(known.len()).into());
             if found.is_none() {
-                // A type that nobody reads may be any.
+                // The type of a column that the plan does not read may be any.
                 known.push((position, name.to_string(), type_name(ty).unwrap_or_default()));
             }
         }
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
         Ok((json!({"op": "get", "table": table, "input": input, "columns": columns}), result))
     }
 
-    /// Conditions that are a mark or its negation become the kind of the join that the mark is of.
+    /// Translates a filter. Conditions that are a mark or its negation become the kind of the mark's join.
     fn filter(&mut self, op: &'a Value, child: &'a Value) -> Result<(Value, Vec<Column>), Refused> {
         let mut conditions = Vec::new();
         for e in list(op, "expressions") {
@@ -322,7 +322,7 @@ impl<'a> Reader<'a> {
         if let Some(mark) = mark {
             node["mark"] = mark.into();
             if negated {
-                // NOT IN: the translator knows what NULLs mean there.
+                // NOT IN: the translator implements its rules about NULL.
                 let e = json!({"k": "not", "a": [{"k": "col", "b": [mark, 0], "t": "BOOLEAN"}]});
                 node = json!({"op": "filter", "exprs": [e], "child": node});
                 if let Some(last) = columns.last_mut() {
@@ -333,7 +333,7 @@ impl<'a> Reader<'a> {
         Ok((node, columns))
     }
 
-    /// Both the join and the rows that its right side is computed for come from one common table expression.
+    /// Translates a duplicate eliminated join: the join and the rows that its right side is computed for read one common table expression.
     fn delim_join(&mut self, op: &'a Value) -> Result<(Value, Vec<Column>), Refused> {
         let [left, right] = list(op, "children") else { return Err(Refused::new("a join of other than two inputs")) };
         if op["delim_flipped"].as_bool() == Some(true) {
@@ -348,7 +348,7 @@ impl<'a> Reader<'a> {
         });
         let eliminated = eliminated.collect::<Result<Vec<_>, _>>()?;
         let (cte, table, types) = (self.fresh(), self.fresh(), proof::types(left)?);
-        // Marks are not columns: the common table expression has the others, in their order.
+        // Marks are not columns of the common table expression; the other columns keep their order.
         let kept: Vec<usize> = (0..body_columns.len()).filter(|&at| body_columns[at].binding.is_some()).collect();
         let body = self.kept(body, &body_columns, &types, &kept)?;
         let place = |at: usize| kept.iter().position(|&k| k == at);
@@ -362,7 +362,7 @@ impl<'a> Reader<'a> {
         Ok((json!({"op": "cte", "index": cte, "body": body, "child": node}), columns))
     }
 
-    /// `body` with its columns at `kept`, so that their order is known.
+    /// `body` with its columns at the positions `kept`, in this order.
     fn kept(&mut self, body: Value, columns: &[Column], types: &[String], kept: &[usize]) -> Result<Value, Refused> {
         let table = self.fresh();
         let exprs = kept.iter().map(|&at| {
@@ -406,7 +406,7 @@ impl<'a> Reader<'a> {
     fn cross(&mut self, op: &'a Value) -> Result<(Value, Vec<Column>), Refused> {
         let [left, right] = list(op, "children") else { return Err(Refused::new("a join of other than two inputs")) };
         let (left, mut columns) = self.node(left)?;
-        // A scalar subquery with one row by its nature needs no guard against a second one.
+        // A scalar subquery that always has one row needs no guard against a second one.
         let (right, right_columns) = match proof::guarded(right) {
             Some(rows) => {
                 let (rows, inner) = self.node(rows)?;
@@ -440,7 +440,7 @@ fn columns_of(table: u64, count: usize) -> Vec<Column> {
     (0..count as u64).map(|at| Column::at(table, at)).collect()
 }
 
-/// The columns that a projection map keeps: an empty one keeps all.
+/// The columns that a projection map keeps; an empty map keeps all.
 fn mapped(op: &Value, map: &str, columns: Vec<Column>) -> Result<Vec<Column>, Refused> {
     let map = list(op, map);
     if map.is_empty() {
@@ -450,7 +450,7 @@ fn mapped(op: &Value, map: &str, columns: Vec<Column>) -> Result<Vec<Column>, Re
     kept.collect::<Option<_>>().ok_or_else(|| Refused::new("a projection map of columns that are not there"))
 }
 
-/// A constant bound of LIMIT.
+/// A constant bound of LIMIT or OFFSET.
 fn bound(limit: &Value) -> Result<Option<u64>, Refused> {
     match text(limit, "type") {
         "UNSET" => Ok(None),
@@ -471,7 +471,7 @@ pub(super) fn index(value: &Value, key: &str) -> Result<u64, Refused> {
     value[key].as_u64().ok_or_else(|| Refused::new(format!("a plan without {key}")))
 }
 
-/// A type as DuckDB calls it.
+/// DuckDB's name of a type.
 pub(super) fn type_name(ty: &Value) -> Result<String, Refused> {
     let (id, info) = (text(ty, "id"), &ty["type_info"]);
     let alias = text(info, "alias");

@@ -1,4 +1,4 @@
-//! The texts that stand for a query.
+//! The SQL texts that a query is replaced by.
 
 use serde_json::Value;
 
@@ -9,42 +9,42 @@ use crate::Refused;
 use crate::plan::Plan;
 use crate::types::Type;
 
-/// Columns that the aggregate `warpmill_take` can have: there is an overload for each number.
+/// Largest number of columns of the aggregate `warpmill_take`, which has an overload for each number.
 const MOST_COLUMNS: usize = 64;
 
-/// In place of the setting of fallback: how a query would be run.
+/// The value of the argument `fallback` that asks for the way in which a query would be run.
 const EXPLAIN: &str = "explain";
 
-/// The facts about a query when it is rewritten.
+/// The facts about a query that its replacement depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Its text.
+    /// The text of the query.
     pub query: &'a str,
     /// The answer of `json_serialize_plan`.
     pub plan: &'a str,
     /// The setting `ieee_floating_point_ops`.
     pub ieee: bool,
-    /// 20000 for DuckDB 2.0.0.
+    /// The version of DuckDB: 20000 for 2.0.0.
     pub version: u32,
-    /// The values of its constant expressions as a JSON list, once they have been asked for.
+    /// The values of its constant expressions as a JSON list, if they have been requested.
     pub values: Option<&'a str>,
 }
 
-/// A query in other words.
+/// The text that replaces a query.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Rewritten {
-    /// A SELECT that runs it on Warpmill, or asks for more on the way to that.
+    /// A SELECT that runs the query on Warpmill, or that requests further facts.
     Text(String),
-    /// Its own text: DuckDB runs it, for this reason, or without one if it reads no data or is wrong.
+    /// The query's own text, which DuckDB runs, and the reason; no reason if the query reads no data or is wrong.
     Left(String, Option<String>),
 }
 
-/// Without what ends a statement.
+/// `query` without blanks and semicolons at its end.
 fn trimmed(query: &str) -> &str {
     query.trim_end_matches(|c: char| c.is_whitespace() || c == ';')
 }
 
-/// The first text for a query: it asks for DuckDB's plan of it. `fallback` is SQL that gives 'allow' or 'error'.
+/// The first text for a query: a SELECT that requests DuckDB's plan of it. `fallback` is SQL that gives 'allow' or 'error'.
 pub fn first_text(query: &str, fallback: &str) -> String {
     let query = quoted(trimmed(query));
     format!(
@@ -53,14 +53,14 @@ pub fn first_text(query: &str, fallback: &str) -> String {
     )
 }
 
-/// The next text for a query. `again` is what its call has for the setting of fallback.
+/// The next text for a query. `again` is the argument `fallback` of the next call.
 pub fn rewrite(request: Request<'_>, again: &str) -> Rewritten {
     let own = || trimmed(request.query).to_string();
     let Ok(plan) = serde_json::from_str::<Value>(request.plan) else {
         return Rewritten::Left(own(), Some("a plan that is not JSON".to_string()));
     };
     if plan["error"].as_bool() != Some(false) {
-        // DuckDB itself says best where the query is wrong.
+        // DuckDB reports errors of a query best itself.
         let known =
             ["internal", "not implemented", "serialization", "invalid input"].contains(&text(&plan, "error_type"));
         let reason = format!("DuckDB does not show its plan: {}", text(&plan, "error_message"));
@@ -102,8 +102,8 @@ fn accelerated(request: Request<'_>, root: &Value, again: &str) -> Result<String
     Ok(select(request.query, &statement, &plan, &reader.inputs))
 }
 
-/// The SELECT that scans the inputs, runs the query over their rows, and gives the result's columns. The query itself comes
-/// first, for its columns' names: nothing of it is run.
+/// The SELECT that scans the inputs, runs the query over their rows, and returns the result's columns. The query itself is its
+/// first part, which gives the names of columns and is not run.
 fn select(query: &str, statement: &str, plan: &Plan, inputs: &[InputTable]) -> String {
     let takes = inputs.iter().zip(&plan.inputs).enumerate().map(|(at, (input, needed))| {
         let columns = needed.columns.iter().zip(&needed.positions).map(|(&column, position)| {
@@ -112,7 +112,7 @@ fn select(query: &str, statement: &str, plan: &Plan, inputs: &[InputTable]) -> S
         });
         let (mut names, mut columns): (Vec<String>, Vec<String>) = columns.unzip();
         if columns.is_empty() {
-            // Something that stands for the rows.
+            // A constant that only counts the rows.
             (names, columns) = (vec!["rows".to_string()], vec!["true".to_string()]);
         }
         let table: Vec<String> = input.path.iter().map(|part| identifier(part)).collect();
@@ -156,7 +156,7 @@ fn column(ty: Type, at: usize) -> String {
         Type::Varchar => "varchar",
         Type::Date => "date",
         Type::Timestamp => "timestamp",
-        // Results have neither: translation has refused them.
+        // Results have no such columns: translation has refused them.
         Type::Interval | Type::Null => "varchar",
     };
     let value = format!("warpmill_get_{name}(h, r, {at})");
@@ -164,7 +164,7 @@ fn column(ty: Type, at: usize) -> String {
         Type::UHugeInt => format!("CAST({value} AS UHUGEINT)"),
         Type::Decimal(width, 0) => format!("CAST(CAST({value} AS DECIMAL(38,0)) AS DECIMAL({width},0))"),
         Type::Decimal(width, scale) => {
-            // The digits as a whole number, moved by an exact multiplication.
+            // The digits as an integer, multiplied by an exact power of ten.
             let scale = usize::from(scale.unsigned_abs());
             let unit = format!("CAST('0.{}1' AS DECIMAL({scale},{scale}))", "0".repeat(scale - 1));
             format!("CAST(CAST({value} AS DECIMAL(38,0)) * {unit} AS DECIMAL({width},{scale}))")

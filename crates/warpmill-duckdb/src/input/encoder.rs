@@ -1,4 +1,4 @@
-//! Parts of rows into row segments, and their columns into encoded ones.
+//! Collects parts of rows into row segments, and encodes the columns of these.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -15,45 +15,45 @@ use super::Part;
 use crate::Refused;
 use crate::types::Type;
 
-/// Columns of rows that come in by parts, from any thread.
+/// Encodes the columns of rows that threads hand over in parts.
 pub struct Encoder {
     types: Vec<Type>,
     writers: Vec<ColumnWriter>,
     queue: Mutex<Queue>,
-    /// Parts whose rows are encoded: their memory is there already.
+    /// Parts whose rows have been encoded: their memory is used for further parts.
     used: Mutex<Vec<Part>>,
     nanos: AtomicU64,
 }
 
-/// Rows that have come, and are not cut into row segments yet.
+/// Rows that have arrived, but are not in a complete row segment yet.
 #[derive(Default)]
 struct Queue {
-    /// By place.
+    /// Parts by place, until all parts before them have arrived.
     waiting: BTreeMap<u64, Part>,
-    /// Places below this one have come, or will not.
+    /// All rows of lower places have been taken.
     next: u64,
-    /// In order: the rows of the next row segment.
+    /// The rows of the next row segment, in order.
     open: Rows,
     open_rows: usize,
-    /// Row segments so far.
+    /// The number of row segments so far.
     segments: usize,
-    /// The tasks to encode, by whoever has time.
+    /// Columns to be encoded, by any thread.
     tasks: VecDeque<Task>,
 }
 
-/// A column of a row segment that is to be encoded.
+/// A column of a row segment to be encoded.
 struct Task {
     segment: usize,
-    /// Of those that are read.
+    /// The position among the columns to be encoded.
     column: usize,
     rows: Arc<Rows>,
 }
 
-/// Rows of parts, one after the other.
+/// Ranges of rows of parts, in order.
 type Rows = Vec<(Arc<Part>, Range<usize>)>;
 
 impl Queue {
-    /// Takes rows with their place.
+    /// Adds the rows of a part, with their place.
     fn add(&mut self, place: Option<u64>, part: Part) -> Result<(), Refused> {
         let place = place.unwrap_or(self.next);
         if place < self.next || self.waiting.insert(place, part).is_some() {
@@ -62,7 +62,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Cuts what is known to be in order; `all`: no more rows come.
+    /// Moves rows whose order is known into row segments. `all`: no more rows follow, so that the last row segment is closed.
     fn cut(&mut self, all: bool) {
         while let Some(entry) = self.waiting.first_entry()
             && (all || *entry.key() <= self.next)
@@ -94,14 +94,14 @@ impl Queue {
 }
 
 impl Encoder {
-    /// For columns with these names and types; `types` are those of the vectors that come, none where something stands for them.
+    /// An encoder of columns with these names and types. `types` are the types of the vectors; empty if the only column just counts rows.
     pub fn new(fields: impl Iterator<Item = FieldRef>, types: Vec<Type>) -> Result<Self, Refused> {
         let writers = fields.map(ColumnWriter::new).collect::<Result<_, _>>()?;
         let (queue, used, nanos) = Default::default();
         Ok(Self { types, writers, queue, used, nanos })
     }
 
-    /// For rows.
+    /// An empty part, in the memory of a used one if there is any.
     pub fn part(&self) -> Part {
         let Some(used) = self.used.lock().pop() else {
             return Part {
@@ -114,8 +114,8 @@ impl Encoder {
         Part { pieces: pieces.collect(), rows: 0, types: used.types }
     }
 
-    /// Takes rows. They come after those of all lower places, and each place comes once; all below `least` have come, or will not. No place:
-    /// in any order.
+    /// Adds the rows of a part. Their place comes after all lower places, and each place comes once; no further rows have a place below
+    /// `least`. Without a place, rows may be in any order.
     pub fn take(&self, part: Part, place: Option<u64>, least: u64) -> Result<(), Refused> {
         self.writers.iter().zip(&part.pieces).for_each(|(writer, piece)| writer.learn(piece));
         let mut queue = self.queue.lock();
@@ -125,7 +125,7 @@ impl Encoder {
         added
     }
 
-    /// Encodes what there is to encode.
+    /// Encodes columns until no task is left.
     pub fn encode(&self) -> Result<(), Refused> {
         loop {
             let task = self.queue.lock().tasks.pop_front();
@@ -134,13 +134,13 @@ impl Encoder {
             let parts = rows.iter().map(|(part, range)| (&part.pieces[column], range.clone()));
             self.writers[column].encode(segment, &parts.collect::<Vec<(&Piece, _)>>())?;
             self.nanos.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
-            // Whoever needs them last puts them aside.
+            // The last task that uses the rows makes their memory available again.
             let parts = Arc::into_inner(rows).into_iter().flatten().filter_map(|(part, _)| Arc::into_inner(part));
             self.used.lock().extend(parts);
         }
     }
 
-    /// The same, by as many threads as there is work for.
+    /// Encodes the remaining columns, on as many threads as there are tasks, but at most `threads`.
     fn encode_rest(&self, threads: usize) -> Result<(), Refused> {
         let threads = threads.min(self.queue.lock().tasks.len());
         std::thread::scope(|scope| {
@@ -152,7 +152,7 @@ impl Encoder {
         })
     }
 
-    /// The columns, once no more rows come, and the time that encoding took, of all threads together. `threads` may be used.
+    /// The encoded columns after the last row, and the total time of encoding on all threads. At most `threads` threads are used.
     pub fn finish(self, threads: usize) -> Result<(Vec<Arc<EncodedColumn>>, Duration), Refused> {
         self.queue.lock().cut(true);
         self.encode_rest(threads)?;
@@ -175,7 +175,7 @@ mod tests {
         Part { types: vec![], pieces: vec![piece], rows }
     }
 
-    /// Rows of the parts of each row segment that is to be encoded.
+    /// The numbers of rows that each row segment to be encoded takes from parts.
     fn tasks(queue: &mut Queue) -> Vec<Vec<usize>> {
         queue.tasks.drain(..).map(|task| task.rows.iter().map(|(_, range)| range.len()).collect()).collect()
     }

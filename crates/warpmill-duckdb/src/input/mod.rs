@@ -1,8 +1,8 @@
-//! Rows that come in.
+//! Reads the rows of a plan's inputs.
 //!
-//! Threads of the host gather rows ([`Part`]) and hand them over with their place among the others: DuckDB's scans number what they
-//! give in the order of the table. As soon as it is known which rows a row segment has, the thread that made it known encodes it. So the
-//! columns of one version of a table have the same rows in the same order whenever they are read, and are kept one by one.
+//! Threads of the host collect rows ([`Part`]) and hand them over with their place: DuckDB's scans number their batches in the order of
+//! the table. A row segment is encoded as soon as its rows are known, by the thread that completes it. Therefore the columns of one
+//! version of a table have the same rows in the same order whenever they are read, and can be kept one by one.
 
 mod encoder;
 mod part;
@@ -27,16 +27,16 @@ use crate::plan::{Needed, Plan};
 /// The measurements of reading inputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Reading {
-    /// Until the last row was there, that of the input that took longest.
+    /// Time until the last row had arrived; of several inputs, the longest time.
     pub reading_ms: f64,
-    /// Encoding, of all threads together; most of it is part of the time above.
+    /// Time of encoding, summed over all threads; most of it falls into the time above.
     pub encoding_ms: f64,
-    /// The milliseconds of work that was left when all rows were there.
+    /// Time of the work that was left after the last row had arrived.
     pub finishing_ms: f64,
 }
 
 impl Reading {
-    /// Those of inputs that are read at the same time, and finished one after the other.
+    /// The measurements of two inputs that are read at the same time and finished one after the other.
     pub fn and(self, other: Self) -> Self {
         Self {
             reading_ms: self.reading_ms.max(other.reading_ms),
@@ -51,22 +51,22 @@ pub struct Input {
     plan: Arc<Plan>,
     index: usize,
     key: Option<String>,
-    /// Those that are known from before.
+    /// The columns that are kept from earlier executions.
     known: Vec<Option<Arc<EncodedColumn>>>,
-    /// The columns of the input that have to come.
+    /// The columns of the input that have to be read, by their index among the needed ones.
     missing: Vec<u32>,
-    /// Makes these; `None`: they cannot be stored, or all is finished.
+    /// Encodes the missing columns; `None` if they cannot be stored, or after the end.
     encoder: Option<Encoder>,
-    /// A table of Warpmill's own, of which nothing has to come.
+    /// A table of Warpmill's own, of which no rows have to be handed over.
     own: Option<Arc<Table>>,
     error: OnceLock<String>,
     since: Instant,
-    /// Known when it is finished.
+    /// The measurements; complete after [`Input::finish`].
     pub reading: Reading,
 }
 
 impl Input {
-    /// Input `index` of `plan`; with a key, columns may be known already and are kept.
+    /// Input `index` of `plan`. With a key, kept columns are used, and new ones are kept.
     pub fn new(plan: Arc<Plan>, index: usize, key: Option<String>) -> Self {
         let needed = &plan.inputs[index];
         let fields = needed.schema.fields();
@@ -83,10 +83,10 @@ impl Input {
         Self { plan, index, key, known, missing, encoder, own: None, error, since, reading }
     }
 
-    /// Input `index` of `plan`: a table of Warpmill's own, which is read where it is.
+    /// Input `index` of `plan`, a table of Warpmill's own that is read directly.
     ///
     /// # Errors
-    /// A column that is not what the plan takes it for.
+    /// A column that does not have the type of the plan.
     pub fn of_table(plan: Arc<Plan>, index: usize, table: &OwnTable) -> Result<Self, Refused> {
         let own = Some(table.for_plan(&plan.inputs[index])?);
         let (known, missing, since) = (vec![], vec![], Instant::now());
@@ -98,7 +98,7 @@ impl Input {
         &self.plan.inputs[self.index]
     }
 
-    /// The columns that have to come, of those that the plan reads. Of an input without columns, rows have to: the list has one entry.
+    /// The columns to read, of those that the plan reads. An input without columns has one entry: its rows have to be counted.
     pub fn missing(&self) -> &[u32] {
         &self.missing
     }
@@ -108,17 +108,17 @@ impl Input {
         self.error.get().map(String::as_str)
     }
 
-    /// For rows of the columns that have to come.
+    /// An empty part for rows of the missing columns.
     pub fn part(&self) -> Part {
         self.encoder.as_ref().map_or_else(Part::default, Encoder::part)
     }
 
-    /// Takes the rows of `part`, which is empty then. They come after those of all lower places, and each place comes once; all below
-    /// `least` have come, or will not. No place: in any order.
+    /// Takes the rows of `part`, which is empty afterwards. Their place comes after all lower places, and each place comes once; no further
+    /// rows have a place below `least`. Without a place, rows may be in any order.
     pub fn take(&self, part: &mut Part, place: Option<u64>, least: u64) -> bool {
         let Some(encoder) = &self.encoder else { return false };
         if self.needed().columns.is_empty() {
-            // One column that stands for the rows.
+            // The only column just counts the rows.
             let rows = part.rows;
             part.pieces.iter_mut().for_each(|piece| stand_in(piece, rows));
         }
@@ -127,12 +127,12 @@ impl Input {
         taken.map_err(|refused| self.fail(refused.to_string())).is_ok()
     }
 
-    /// Notes why rows are refused.
+    /// Records the reason why rows are refused; the first reason is kept.
     pub fn fail(&self, error: String) {
         let _ = self.error.set(error);
     }
 
-    /// All rows, once no more come; `threads` may be used.
+    /// All rows as a table, after the last row was handed over. At most `threads` threads are used.
     pub fn finish(&mut self, threads: usize) -> Result<Arc<Table>, Refused> {
         if let Some(error) = self.error() {
             return Err(Refused::new(error));
@@ -158,7 +158,7 @@ impl Input {
     }
 }
 
-/// Fills the column that stands for rows without columns.
+/// Adds `rows` rows to the column of an input that only counts rows.
 fn stand_in(piece: &mut Piece, rows: usize) {
     if let Values::Narrow(values) = piece.values() {
         values.resize(values.len() + rows, 0);
@@ -167,7 +167,7 @@ fn stand_in(piece: &mut Piece, rows: usize) {
 }
 
 impl Needed {
-    /// Under which numbers its columns are kept: their positions, and one of its own for what stands for rows.
+    /// The numbers under which its columns are kept: their positions, or a number of its own for the column that only counts rows.
     fn kept_as(&self) -> Vec<u32> {
         if self.positions.is_empty() { vec![u32::MAX] } else { self.positions.clone() }
     }

@@ -1,4 +1,4 @@
-//! Rows that one thread gathers.
+//! Rows that one thread collects.
 
 use std::ffi::c_void;
 use std::ops::RangeInclusive;
@@ -8,18 +8,18 @@ use warpmill_format::table::{Piece, Values};
 use crate::Refused;
 use crate::types::Type;
 
-/// A column of a chunk, as DuckDB's vectors lie; see `wm_vector` in `duckdb/src/engine.h`.
+/// A column of a chunk in the layout of DuckDB's vectors; see `wm_vector` in `duckdb/src/engine.h`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct VectorView {
     values: *const c_void,
-    /// One bit for each value; null: all are valid.
+    /// One bit per value; null if all values are valid.
     validity: *const u64,
-    /// The place of the value of each row; null: its own.
+    /// The index of the value of each row; null if it is the row itself.
     selection: *const u32,
 }
 
-/// Rows of some columns of one input, not handed over yet.
+/// Rows of some columns of one input that have not been handed over yet.
 #[derive(Default)]
 pub struct Part {
     pub(super) types: Vec<Type>,
@@ -28,17 +28,17 @@ pub struct Part {
 }
 
 impl Part {
-    /// No rows, of columns of `types`, with a piece for each.
+    /// An empty part with columns of `types`, and a piece for each.
     pub fn new(types: Vec<Type>, pieces: Vec<Piece>) -> Self {
         Self { types, pieces, rows: 0 }
     }
 
-    /// Rows.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Copies `rows` rows.
+    /// Adds copies of `rows` rows.
     ///
     /// # Safety
     /// There is a vector of DuckDB's for each column, of its type and with this many rows.
@@ -47,7 +47,7 @@ impl Part {
             // SAFETY: the caller's promise.
             unsafe { add(ty, view, rows, piece.values()) }?;
             let valid = |row: usize| {
-                // SAFETY: see above: a bit for each value that is selected.
+                // SAFETY: see above; there is a bit for each selected value.
                 unsafe { view.is_valid(view.place(row)) }
             };
             if let Some(limits) = ty.limits() {
@@ -73,28 +73,28 @@ impl Part {
 }
 
 impl VectorView {
-    /// A flat vector: a value for each row, and a bit for each; null: all are valid.
+    /// A flat vector: a value for each row, and a bit for each; `validity` is null if all are valid.
     pub fn flat(values: *const c_void, validity: *const u64) -> Self {
         Self { values, validity, selection: std::ptr::null() }
     }
 
-    /// SAFETY: `row` is one of the vector's.
+    /// SAFETY: `row` is a row of the vector.
     #[inline(always)]
     unsafe fn place(&self, row: usize) -> usize {
         // SAFETY: the caller's promise.
         if self.selection.is_null() { row } else { unsafe { *self.selection.add(row) as usize } }
     }
 
-    /// SAFETY: `place` is that of a row of the vector.
+    /// SAFETY: `place` is the index of the value of a row of the vector.
     #[inline(always)]
     unsafe fn is_valid(&self, place: usize) -> bool {
         // SAFETY: the caller's promise.
         self.validity.is_null() || unsafe { *self.validity.add(place / 64) } >> (place % 64) & 1 == 1
     }
 
-    /// Adds what `f` makes of each value.
+    /// Adds the results of `f` for the value of each row.
     ///
-    /// SAFETY: `rows` values of this type, which need not be aligned.
+    /// SAFETY: the vector has `rows` values of this type; they need not be aligned.
     unsafe fn extend<T: Copy, U>(&self, rows: usize, out: &mut Vec<U>, f: impl Fn(T) -> U) {
         let first = self.values.cast::<T>();
         if self.selection.is_null() {
@@ -132,7 +132,7 @@ unsafe fn add(ty: Type, view: &VectorView, rows: usize, values: &mut Values) -> 
         (Values::Narrow(out), Type::USmallInt) => narrow!(out, u16),
         (Values::Narrow(out), Type::UInteger) => narrow!(out, u32),
         (Values::Wide(out), Type::UBigInt) => wide!(out, u64),
-        // Unsigned ones beyond 127 bits are negative then, which is beyond the limits.
+        // Unsigned values of 128 bits become negative, and are beyond the limits.
         (Values::Wide(out), Type::Decimal(..) | Type::HugeInt | Type::UHugeInt) => wide!(out, i128),
         // SAFETY: the caller's promise.
         (Values::F32(out), Type::Float) => unsafe { view.extend::<f32, f32>(rows, out, |x| x) },
@@ -150,7 +150,7 @@ unsafe fn add(ty: Type, view: &VectorView, rows: usize, values: &mut Values) -> 
                     }
                     let entry = entries.add(place).cast::<u8>();
                     let whole = entry.cast::<u128>().read_unaligned();
-                    // Short ones have all of their text in the entry: equal entries are equal texts.
+                    // An entry holds short texts as a whole: equal entries are equal texts.
                     match whole as u32 <= INLINED {
                         true => out.push_keyed(whole, || text(entry))?,
                         false => out.push(text(entry))?,
@@ -163,7 +163,7 @@ unsafe fn add(ty: Type, view: &VectorView, rows: usize, values: &mut Values) -> 
     Ok(())
 }
 
-/// Bytes of text that lies in the entry itself.
+/// Largest number of bytes of a text that is in the entry itself.
 const INLINED: u32 = 12;
 
 /// `duckdb_string_t`: the length, then 12 bytes of text, or its first four and its address.
@@ -179,10 +179,10 @@ unsafe fn text<'a>(entry: *const u8) -> &'a [u8] {
     }
 }
 
-/// Whether all values that are valid are within `limits`.
+/// Whether all valid values are within `limits`.
 fn is_within<T: Copy + PartialOrd>(values: &[T], limits: &RangeInclusive<T>, valid: impl Fn(usize) -> bool) -> bool {
     let (least, most) = (*limits.start(), *limits.end());
-    // Without branches: nearly always all are.
+    // A loop without branches: nearly always all values are within the limits.
     if !values.iter().fold(false, |any, &x| any | (x < least) | (x > most)) {
         return true;
     }

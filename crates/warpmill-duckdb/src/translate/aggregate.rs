@@ -14,10 +14,10 @@ use crate::Refused;
 use crate::encoding::{self, Node};
 use crate::types::{DIGITS, Type};
 
-/// An aggregate of DuckDB's from aggregates of DataFusion's.
+/// An aggregate of DuckDB's, computed from aggregates of DataFusion's.
 struct Call {
     parts: Vec<Expr>,
-    /// The value from the columns of the parts.
+    /// Computes the value from the columns of the parts.
     value: fn(&[Expr], Type, &Parts<'_>) -> Result<Expr, Refused>,
     ty: Type,
     argument: Option<Type>,
@@ -34,8 +34,8 @@ impl Call {
     }
 }
 
-/// The numbers that DataFusion gives sets of keys: a bit for each key that a set has not, of the keys in the order in which they first come,
-/// the last one's the lowest; above them, how often the same set came before.
+/// The numbers of grouping sets in DataFusion: a bit for each key that a set does not have, with keys in the order of their first
+/// occurrence and the last one in the lowest bit; in the bits above, the number of equal sets before.
 fn numbers(sets: &[Vec<usize>]) -> Vec<u64> {
     let mut order: Vec<usize> = vec![];
     for &key in sets.iter().flatten() {
@@ -49,7 +49,7 @@ fn numbers(sets: &[Vec<usize>]) -> Vec<u64> {
     (0..all.len()).map(|at| all[at] | before(at).checked_shl(order.len() as u32).unwrap_or(0)).collect()
 }
 
-/// The value that `of` gives the set that a row of `plan`, an aggregation by `sets`, belongs to.
+/// The value of `of` for the grouping set of each row of `plan`, an aggregation by `sets`.
 fn by_set(sets: &[Vec<usize>], plan: &LogicalPlan, of: impl Fn(&Vec<usize>) -> i64) -> Result<Expr, Refused> {
     let number = Expr::Column(Column::new_unqualified(Aggregate::INTERNAL_GROUPING_ID));
     let ty = number.get_type(plan.schema())?;
@@ -63,7 +63,7 @@ fn by_set(sets: &[Vec<usize>], plan: &LogicalPlan, of: impl Fn(&Vec<usize>) -> i
 struct Parts<'a> {
     schema: &'a DFSchemaRef,
     argument: Option<Type>,
-    /// Whether an average is the query's result, and not made of a sum and a count by DuckDB itself.
+    /// Whether an average is a value of the query's result, and DuckDB does not compute it from a sum and a count.
     exact: bool,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Translator<'a> {
             ("stddev_pop", Some(Type::Double)) => moment(aggregates::stddev_pop(one(args)?)),
             ("var_samp" | "variance", Some(Type::Double)) => moment(aggregates::var_sample(one(args)?)),
             ("var_pop", Some(Type::Double)) => moment(aggregates::var_pop(one(args)?)),
-            // Any will do: the least.
+            // Any value is allowed: the smallest one.
             ("any_value", Some(_)) => is(aggregates::min(one(args)?)),
             ("bool_and", Some(Type::Boolean)) => is(aggregates::bool_and(one(args)?)),
             ("bool_or", Some(Type::Boolean)) => is(aggregates::bool_or(one(args)?)),
@@ -193,9 +193,9 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Whether a sum may have more digits than there are.
+/// Whether a sum may have more digits than a decimal has.
 fn is_summed_in_all_digits(ty: Type) -> bool {
-    /// As many digits more as the number of rows has.
+    /// The number of digits that the number of rows adds.
     const ROWS: u8 = 10;
     match ty {
         Type::HugeInt => true,
@@ -204,7 +204,7 @@ fn is_summed_in_all_digits(ty: Type) -> bool {
     }
 }
 
-/// A sum that has a digit to spare: others end the query on Warpmill.
+/// A sum with one digit less than a decimal has; larger sums end the query on Warpmill.
 fn checked_digits(columns: &[Expr], ty: Type, parts: &Parts<'_>) -> Result<Expr, Refused> {
     use arrow::datatypes::DataType::Decimal128;
     let scale = ty.scale().unwrap_or(0);
@@ -223,7 +223,7 @@ fn modified(part: Expr, distinct: bool, filter: Option<Expr>) -> Expr {
     }
 }
 
-/// Whether DuckDB makes an average of the sum or count of the same argument that it computes anyway.
+/// Whether DuckDB computes an average from a sum or count of the same argument that the query has, too.
 fn is_shared(average: &encoding::Expr, aggs: &[encoding::Expr]) -> bool {
     let encoding::Expr::Agg { a: argument, .. } = average else { return false };
     let argument = format!("{argument:?}");
@@ -235,7 +235,7 @@ fn is_shared(average: &encoding::Expr, aggs: &[encoding::Expr]) -> bool {
     })
 }
 
-/// A variance or its root; one that is not finite is DuckDB's error.
+/// A variance or its root. Values that are not finite are an error, as in DuckDB.
 fn finite(columns: &[Expr], _: Type, parts: &Parts<'_>) -> Result<Expr, Refused> {
     let value = columns[0].clone();
     // NaN is greater than all numbers; neither is a decimal.

@@ -1,8 +1,8 @@
 //! Floating-point results to DuckDB's last digit.
 //!
-//! DuckDB divides the exact sum of an average in 80-bit floats. That happens to few values, behind an aggregation, so that
-//! it is a function of DataFusion's here, used where the value is the query's result; inside of a query plain arithmetic
-//! does, which differs in the last bit at most. It casts large decimals in two parts.
+//! DuckDB divides the exact sum of an average in 80-bit floats. Averages are few values, after an aggregation: they are computed
+//! by a function of DataFusion's here if they are values of the query's result. Elsewhere plain arithmetic is used, which differs in
+//! the last bit at most. DuckDB casts large decimals in two parts.
 
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ pub(super) fn average(sum: Expr, count: Expr, scale: u8, sum_type: DataType) -> 
     create_udf(&name, types, DataType::Float64, Volatility::Immutable, Arc::new(divide)).call(vec![sum, count])
 }
 
-/// A decimal of `width` digits, `scale` of them after the point, as a float: where the integer is not a float, the whole and
-/// the fractional part on their own.
+/// A decimal of `width` digits, `scale` of them after the point, as a float. If the integer of all digits is not a float exactly, the
+/// whole part and the fractional part are converted separately.
 pub(super) fn decimal_to_float(value: Expr, width: u8, scale: u8) -> Expr {
-    /// Decimals of so many digits are floats times a power of ten.
+    /// Decimals of at most this many digits are exact floats, divided by a power of ten.
     const DIGITS: u8 = 15;
     let simple = cast(value.clone(), DataType::Float64);
     let Ok(digits) = i8::try_from(scale) else { return simple };
@@ -53,10 +53,10 @@ pub(super) fn decimal_to_float(value: Expr, width: u8, scale: u8) -> Expr {
     Expr::Case(Case::new(None, vec![(Box::new(exact), Box::new(simple))], Some(Box::new(parts))))
 }
 
-/// A decimal as the float of its integer over a power of ten. DuckDB makes it of 64 bits as processors do; of 128 bits (more than 18
-/// digits) it makes it of two halves, and of `-1 - x` where the upper half of a negative number has no bits.
+/// A decimal as the float of its integer, divided by a power of ten. DuckDB converts integers of 64 bits as processors do, and integers of
+/// 128 bits (more than 18 digits) in two halves; of a negative one whose upper half has no bits it converts `-1 - x`.
 fn integer_to_float(value: Expr, width: u8, digits: u8) -> Expr {
-    /// Digits of decimals in 64 bits.
+    /// Largest number of digits of decimals in 64 bits.
     const NARROW: u8 = 18;
     if width <= NARROW {
         return cast(value, DataType::Float64);
@@ -101,14 +101,14 @@ fn quotient(sum: i128, count: u128, unit: u128) -> f64 {
         0 => (digits[1] << 64 | digits[2], -128, rest != 0),
         first => (first << 64 | digits[1], -64, digits[2] != 0 || rest != 0),
     };
-    // Digits below the last one only matter as being there.
+    // Of the digits below the last one it only matters whether they are zero.
     let shift = high.leading_zeros();
     let (mantissa, more) = round(high << shift | u128::from(below), 64);
     let value = scaled(mantissa, exponent - shift as i32 + more + up - down);
     if sum < 0 { -value } else { value }
 }
 
-/// The 64 leading bits of a number, rounded to even, and how many bits it was shifted right by.
+/// The 64 leading bits of a number, rounded to even, and the number of bits by which it was shifted right.
 fn to_64_bits(value: u128) -> (u64, i32) {
     let excess = 64 - (value.leading_zeros() as i32).min(64);
     if excess <= 0 {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn averages_round_as_duckdb_does() {
-        // From TPC-H's first query in DuckDB.
+        // The values of TPC-H's first query in DuckDB.
         assert_eq!(quotient(76_525_100, 30_049, 100), 25.4667709407967);
         assert_eq!(quotient(150_038, 30_049, 100), 0.0499311125162235);
         assert_eq!(quotient(-300, 4, 100), -0.75);
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(quotient(i128::from(i64::MAX), 1, 1), i64::MAX as f64);
         assert_eq!(quotient(10i128.pow(30), 7, 1), 1.4285714285714285e29);
         assert_eq!(quotient(0, 5, 1), 0.0);
-        // Quotients that two roundings move, computed on an x87.
+        // Quotients that are different with one rounding, computed on an x87.
         assert_eq!(quotient(35_605_560_193_158_697, 17_747_281_427, 1), 2_006_254.329_127_267_5);
         assert_eq!(quotient(23_875_649_069_813_850, 23_596_696_258, 1), 1_011_821.689_306_157_6);
         assert_eq!(quotient(8_362_107_216_039_035, 33_325_651_670, 1), 250_921.041_210_025_78);
@@ -166,7 +166,7 @@ mod tests {
             let (a, b) = (next(50) as i128, u128::from(next(30) + 1));
             let exact = a as f64 / b as f64;
             let found = quotient(a, b, 1);
-            // Rounding twice moves a value that lies almost half-way by one unit, seldom.
+            // Rounding twice changes a value that lies almost half-way by one unit in the last place, which is rare.
             assert!((exact - found).abs() <= exact * f64::EPSILON, "{a} / {b}");
             equal += u32::from(exact.to_bits() == found.to_bits());
         }

@@ -22,12 +22,12 @@ impl<'a> Translator<'a> {
         Column::new_unqualified(self.name(binding))
     }
 
-    /// An expression without subqueries.
+    /// Translates an expression without subqueries.
     pub(super) fn expr(&mut self, e: &'a encoding::Expr, schema: &DFSchemaRef) -> Result<Expr, Refused> {
         self.expr_with(e, schema, Allowed::Nothing)
     }
 
-    /// A conjunct of WHERE.
+    /// Translates a conjunct of WHERE.
     pub(super) fn predicate(&mut self, e: &'a encoding::Expr, schema: &DFSchemaRef) -> Result<Expr, Refused> {
         let top = std::mem::replace(&mut self.top, false);
         let predicate = self.expr_with(e, schema, Allowed::All);
@@ -144,7 +144,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// `e`, which is only asked whether it is NULL: what may fail might not be computed then.
+/// `e` as the argument of IS NULL. Expressions that may fail are refused: DataFusion might not compute them.
 fn computed(e: Expr) -> Result<Expr, Refused> {
     let fails = e.exists(|e| Ok(matches!(e, Expr::ScalarFunction(call) if call.name() == kept::NAME)))?;
     if fails { Err(Refused::new("IS NULL of what may fail")) } else { Ok(e) }
@@ -188,7 +188,7 @@ fn compare(name: &str, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result<
     Ok(binary(left, op, right))
 }
 
-/// A date compared as a timestamp with midnight is compared as a date: statistics and encodings know dates.
+/// A comparison of a date, cast to a timestamp, with a midnight as a comparison of dates, which statistics and encodings support.
 fn compare_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchemaRef) -> Option<Expr> {
     const DAY: i64 = 86_400_000_000;
     let (Expr::Cast(date), Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), _)) = (left, right)
@@ -202,7 +202,7 @@ fn compare_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchemaRef) 
     Some(binary((*date.expr).clone(), op, lit(ScalarValue::Date32(Some(day)))))
 }
 
-/// `e` as `to`, where it is not that already.
+/// `e` cast to the type `to`, unless it has that type.
 pub(super) fn cast_to(e: Expr, to: &DataType, schema: &DFSchemaRef) -> Result<Expr, Refused> {
     if e.get_type(schema)? == *to {
         return Ok(e);
@@ -217,13 +217,13 @@ pub(super) fn cast_to(e: Expr, to: &DataType, schema: &DFSchemaRef) -> Result<Ex
     Ok(if fits { converted } else { kept::kept(converted) })
 }
 
-/// A cast of DuckDB's. Those that round or print otherwise than Arrow's are refused.
+/// A cast of DuckDB's. Casts that round or print differently in Arrow are refused.
 fn convert(value: Expr, from: Type, to: Type, schema: &DFSchemaRef) -> Result<Expr, Refused> {
     let exact = |ty: Type| ty.scale().is_some();
     let same = match (from, to) {
         (from, to) if from == to => true,
         (Type::Null, _) => true,
-        // Whole numbers are checked; fewer digits after the point round half away from zero, in both.
+        // Whole numbers are checked, and both systems round half away from zero if digits after the point are dropped.
         (from, Type::Decimal(..)) if exact(from) => true,
         (from, to) if from.scale() == Some(0) && (to.is_integer() || to == Type::HugeInt) => true,
         (from, Type::Double) if exact(from) || from == Type::Float => true,
@@ -242,7 +242,7 @@ fn convert(value: Expr, from: Type, to: Type, schema: &DFSchemaRef) -> Result<Ex
             let float = cast_to(value, &Type::Double.arrow(), schema)?;
             return cast_to(nearest(float), &to.arrow(), schema);
         }
-        // Between decimals it is rounded as DuckDB does, to integers it would be cut off.
+        // Casts between decimals round as in DuckDB; a direct cast to an integer would truncate.
         (Type::Decimal(..), to) if to.is_integer() => {
             let whole = cast_to(value, &Type::HugeInt.arrow(), schema)?;
             return cast_to(whole, &to.arrow(), schema);
@@ -255,8 +255,8 @@ fn convert(value: Expr, from: Type, to: Type, schema: &DFSchemaRef) -> Result<Ex
     }
 }
 
-/// An error of the query, where it is computed at all, in place of a value of type `to`. `always` is an integer that is not
-/// constant, at least 0.
+/// An expression of type `to` that fails the query if it is computed. `always` is an integer expression that is not constant and at
+/// least 0.
 pub(super) fn failure(always: Expr, to: &DataType) -> Expr {
     let large = binary(cast(always, DataType::Int64), Operator::Plus, lit(1i64 << 40));
     let fails = cast(large, DataType::Int8);
@@ -267,7 +267,7 @@ pub(super) fn failure(always: Expr, to: &DataType) -> Expr {
     }
 }
 
-/// The nearest whole number, the even one of two; it is cast to integers then, which finds what is not finite.
+/// The nearest whole number, or the even one of two. The following cast to an integer fails for values that are not finite.
 fn nearest(x: Expr) -> Expr {
     let below = functions::floor(x.clone());
     let above = binary(below.clone(), Operator::Plus, lit(1.0));
@@ -319,7 +319,7 @@ fn constant(ty: Type, value: Option<&str>) -> Result<Expr, Refused> {
     has.then(|| lit(scalar)).ok_or_else(bad)
 }
 
-/// The integer of a decimal's digits, as DuckDB prints it.
+/// The integer of all digits of a decimal in DuckDB's notation.
 fn unscaled(text: &str, scale: i8) -> Option<i128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if fraction.len() != usize::try_from(scale).ok()? {

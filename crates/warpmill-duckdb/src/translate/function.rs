@@ -1,4 +1,4 @@
-//! Scalar functions: which are of texts or dates, and those of numbers.
+//! Scalar functions: those of numbers; functions of texts and dates are in their own modules.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchemaRef, ScalarValue};
@@ -14,7 +14,7 @@ use crate::encoding;
 use crate::types::Type;
 
 impl<'a> Translator<'a> {
-    /// A call of DuckDB's function `name` with arguments of the types `at`.
+    /// A call of DuckDB's function `name` with arguments of types `at`.
     pub(super) fn function(
         &mut self,
         name: &str,
@@ -71,14 +71,14 @@ fn numbers(
     }
     Ok(Some(match (name, lt, rt) {
         ("/", Type::Double, Type::Double) => binary(l, Operator::Divide, r),
-        // A zero ends the query on Warpmill: what it means is a setting of DuckDB's.
+        // A division by zero ends the query on Warpmill: its result depends on a setting of DuckDB's.
         ("//", lt, rt) if lt.is_integer() && rt.is_integer() => binary(l, Operator::Divide, r),
         ("%", lt, rt) if lt.is_integer() && rt.is_integer() => binary(l, Operator::Modulo, r),
         ("round", Type::Double, Type::Integer) => match places(right) {
             Some(places) => rounded(l, places),
             None => return Ok(None),
         },
-        // DuckDB's result has as many digits as are asked for: the cast to it rounds half away from zero.
+        // DuckDB's result has as many digits as requested: the cast to its type rounds half away from zero.
         ("round", Type::Decimal(..), Type::Integer) if matches!(ty, Type::Decimal(..)) => {
             match (places(right), lt.scale(), ty.scale()) {
                 (Some(places), Some(had), Some(has)) if has == places.min(had) => l,
@@ -89,7 +89,7 @@ fn numbers(
     }))
 }
 
-/// Digits after the point that are asked for, where powers of ten are exact.
+/// The requested number of digits after the point, up to which powers of ten are exact.
 fn places(e: &Expr) -> Option<i8> {
     match e {
         Expr::Literal(ScalarValue::Int32(Some(places)), _) if (0..=15).contains(places) => i8::try_from(*places).ok(),
@@ -97,7 +97,7 @@ fn places(e: &Expr) -> Option<i8> {
     }
 }
 
-/// `round(x, places)`, or `x` itself where it is too large to be scaled.
+/// `round(x, places)`, or `x` itself if it is too large to be scaled.
 fn rounded(x: Expr, places: i8) -> Expr {
     let scaled = binary(x.clone(), Operator::Multiply, lit(10f64.powi(places.into())));
     let fits = functions::abs(scaled).lt_eq(lit(f64::MAX));
@@ -123,7 +123,7 @@ fn number(name: &str, x: &Expr, from: Type, ty: Type, schema: &DFSchemaRef) -> R
         "ceil" | "ceiling" if from == Type::Double => functions::ceil(e),
         "round" if matches!(from, Type::Decimal(..)) && ty.scale() == Some(0) => e,
         "floor" | "ceil" | "ceiling" if matches!(from, Type::Decimal(..)) && ty.scale() == Some(0) => {
-            // The nearest whole number, or its neighbour.
+            // The result is the nearest whole number, or its neighbour.
             let nearest = cast_to(e.clone(), &ty.arrow(), schema)?;
             let (past, by) = match name {
                 "floor" => (nearest.clone().gt(e), Operator::Minus),
@@ -137,10 +137,10 @@ fn number(name: &str, x: &Expr, from: Type, ty: Type, schema: &DFSchemaRef) -> R
     }))
 }
 
-/// Arithmetic of DuckDB's type: an integer that does not fit is an error, as it is there.
+/// Arithmetic in DuckDB's type: an integer that does not fit is an error, as in DuckDB.
 pub(super) fn arithmetic(l: Expr, op: Operator, r: Expr, ty: Type, schema: &DFSchemaRef) -> Result<Expr, Refused> {
     if ty.is_integer() || ty == Type::HugeInt {
-        // Exact in decimals, whoever computes it; the cast back is checked.
+        // Decimals are exact on every device; the cast back is checked.
         let digits = |e: Expr| cast_to(e, &wide(ty), schema);
         return Ok(binary(digits(l)?, op, digits(r)?));
     }

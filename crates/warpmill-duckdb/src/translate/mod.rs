@@ -1,4 +1,4 @@
-//! DuckDB's plans as DataFusion plans of the same meaning.
+//! Translates DuckDB's plans into DataFusion plans of the same meaning.
 //!
 //! A column of the binder becomes a DataFusion column of a name that is unique in the statement (`t12_3`), so that no
 //! qualification is needed. Subqueries become DataFusion's subquery expressions, which its optimizer decorrelates. Common
@@ -26,11 +26,11 @@ use crate::Refused;
 use crate::encoding::{self, Binding, Node, Statement};
 use crate::types::Type;
 
-/// The source of a scan: the provider of an input, and which of the input's columns it has.
+/// The source of a scan: the provider of an input, and the columns that it has.
 pub struct Source {
-    /// The rows.
+    /// The provider of the rows.
     pub provider: Arc<dyn TableProvider>,
-    /// For each column of the input its position in the provider; `None` for columns that nobody needs.
+    /// For each column of the input its position in the provider; `None` for columns that the plan does not need.
     pub columns: Vec<Option<usize>>,
 }
 
@@ -65,7 +65,7 @@ pub fn translate(statement: &Statement, sources: &[Source]) -> Result<LogicalPla
     Ok(LogicalPlanBuilder::from(plan).project(typed)?.build()?)
 }
 
-/// Refuses columns that are taken by their position and not made by a projection: those of a scan are not all there.
+/// Refuses operators that take columns by position unless a projection has made them: a scan has only the columns that are read.
 fn check_projected(node: &Node) -> Result<(), Refused> {
     match node {
         Node::Filter { child, .. }
@@ -85,23 +85,23 @@ fn has_window(node: &Node) -> bool {
 struct Translator<'a> {
     statement: &'a Statement,
     sources: &'a [Source],
-    /// Sets apart the columns of copies of one common table expression.
+    /// Distinguishes the columns of several copies of one common table expression.
     prefix: String,
     copies: usize,
-    /// Columns of the queries around a subquery, innermost last.
+    /// The columns of the enclosing queries, innermost last.
     outer: Vec<DFSchemaRef>,
     ctes: HashMap<u64, &'a Node>,
-    /// Subqueries in place of the columns that DuckDB computes them into.
+    /// Subquery expressions that replace columns, by the column into which DuckDB computes their value.
     results: HashMap<Binding, Expr>,
-    /// The subqueries that the expression at hand may hold.
+    /// The kinds of subqueries that the current expression may contain.
     allowed: Allowed,
-    /// Whether there are window functions, which stay in DataFusion: a subquery's value would have to pass them.
+    /// Whether there are window functions. They stay in DataFusion, and values of subqueries would have to pass through them.
     windowed: bool,
-    /// Whether the node at hand gives the query's result, but for its order and for further columns.
+    /// Whether the current node returns the rows of the query's result, apart from their order and additional columns.
     top: bool,
 }
 
-/// The place where an expression stands, as far as DataFusion's decorrelation cares.
+/// The kinds of subqueries that DataFusion can decorrelate in an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Allowed {
     Nothing,
@@ -116,7 +116,7 @@ impl<'a> Translator<'a> {
 
     fn node(&mut self, node: &'a Node) -> Result<LogicalPlan, Refused> {
         let top = self.top;
-        // The results of operators below these are still rows of the result; those of others go into something.
+        // Rows below these operators are still rows of the result; other operators combine them.
         self.top &= matches!(
             node,
             Node::Project { .. } | Node::Filter { .. } | Node::Order { .. } | Node::Limit { .. } | Node::Cte { .. }
@@ -174,11 +174,11 @@ impl<'a> Translator<'a> {
         for (position, column) in columns.iter().enumerate() {
             let Some(column) = column else { continue };
             let (_, _, ty) = &self.statement.inputs[input].columns[*column];
-            // A column of a type that is none here is not there: reading it is refused.
+            // Columns of unsupported types do not exist: expressions that read them are refused.
             let Some(ty) = Type::of_column(ty) else { continue };
             let value = match source.columns[*column] {
                 Some(index) => Expr::Column(Column::new(Some(name.as_str()), fields.field(index).name())),
-                // The optimizer has found that nothing depends on it.
+                // The optimizer has found that the result does not depend on the column.
                 None => lit(ScalarValue::try_from(&ty.arrow())?),
             };
             list.push(value.alias(self.name((table, position as u64))));
@@ -206,7 +206,7 @@ impl<'a> Translator<'a> {
         Ok(LogicalPlanBuilder::from(input).project(list)?.build()?)
     }
 
-    /// One node for all conjuncts: DataFusion's decorrelation takes the correlated ones of one filter only.
+    /// Makes one filter of all conjuncts: DataFusion decorrelates the correlated conjuncts of one filter only.
     fn filter(&mut self, input: LogicalPlan, exprs: &'a [encoding::Expr]) -> Result<LogicalPlan, Refused> {
         let conjuncts = exprs.iter().map(|e| self.predicate(e, input.schema()));
         let conjuncts = conjuncts.collect::<Result<Vec<_>, Refused>>()?;
@@ -256,7 +256,7 @@ impl<'a> Translator<'a> {
         {
             return Ok(LogicalPlanBuilder::from(left).cross_join(right)?.build()?);
         }
-        // A subquery of at most one row: DuckDB joins what its value is read from.
+        // The binder joins a scalar subquery; here its value replaces the column.
         if let Some((binding, value)) = self.scalar(right)? {
             self.results.insert(binding, value);
             return Ok(left);
@@ -293,7 +293,7 @@ impl<'a> Translator<'a> {
         self.renamed(builder.build()?, table)
     }
 
-    /// `plan` with its columns as those of node `table`.
+    /// `plan` with its columns renamed to those of node `table`.
     fn renamed(&self, plan: LogicalPlan, table: u64) -> Result<LogicalPlan, Refused> {
         let columns = plan.schema().columns().into_iter().enumerate();
         let list: Vec<_> = columns.map(|(i, c)| Expr::Column(c).alias(self.name((table, i as u64)))).collect();

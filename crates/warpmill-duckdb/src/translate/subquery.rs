@@ -1,4 +1,4 @@
-//! Subqueries: what the binder planned as dependent and mark joins becomes a subquery expression again.
+//! Subqueries: dependent joins and mark joins of the binder become subquery expressions again.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::Refused;
 use crate::encoding::{self, Binding, Node};
 
 impl<'a> Translator<'a> {
-    /// The rows of `left`; what is computed from `right` for each of them is remembered as an expression.
+    /// The rows of `left`. The value that each of them gets from `right` is stored as a subquery expression.
     pub(super) fn dependent(
         &mut self,
         mark: Option<u64>,
@@ -64,7 +64,7 @@ impl<'a> Translator<'a> {
         let element = self.expr(&a.1, right.schema())?;
         let mut right = LogicalPlanBuilder::from(right).project([element])?.build()?;
         if right.all_out_ref_exprs().is_empty() {
-            // DataFusion takes an unqualified column for its own of the same name, where it makes a mark join.
+            // In a mark join, DataFusion mistakes an unqualified column for its own one of the same name.
             right = LogicalPlanBuilder::from(right).alias("members")?.build()?;
         }
         Ok(Expr::InSubquery(InSubquery::new(Box::new(member), subquery(right), false)))
@@ -98,7 +98,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A scalar subquery that the binder has guarded against a second row, and the column its value is read from.
+    /// A scalar subquery with the binder's guard against a second row, and the column in which the binder puts its value.
     pub(super) fn scalar(&mut self, node: &'a Node) -> Result<Option<(Binding, Expr)>, Refused> {
         let Some((table, value, child)) = guarded(node) else { return Ok(None) };
         let (plan, value) = self.guarded_value(value, child)?;
@@ -109,7 +109,7 @@ impl<'a> Translator<'a> {
         Ok(Some(((table, 0), Expr::ScalarSubquery(subquery(plan)))))
     }
 
-    /// The same as a plan of exactly one row.
+    /// A scalar subquery with the binder's guard as a plan of exactly one row.
     pub(super) fn single_row(&mut self, node: &'a Node) -> Result<Option<LogicalPlan>, Refused> {
         let Some((table, value, child)) = guarded(node) else { return Ok(None) };
         let (plan, value) = self.guarded_value(value, child)?;
@@ -129,7 +129,7 @@ impl<'a> Translator<'a> {
         Ok((plan, value))
     }
 
-    /// The plan of a subquery of a query with the columns `outer`.
+    /// The plan of a subquery in a query with the columns `outer`.
     fn inner(&mut self, node: &'a Node, outer: &DFSchemaRef) -> Result<LogicalPlan, Refused> {
         let allowed = std::mem::replace(&mut self.allowed, Allowed::Nothing);
         let top = std::mem::replace(&mut self.top, false);
@@ -142,7 +142,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// A projection of CASE WHEN count(*) > 1 THEN error ELSE first(value) END: its table, the value, and the rows of that.
+/// The parts of a projection CASE WHEN count(*) > 1 THEN error ELSE first(value) END: its table, the value, and the node of the rows.
 fn guarded(node: &Node) -> Option<(u64, &encoding::Expr, &Node)> {
     let Node::Project { table, exprs, child } = node else { return None };
     let (encoding::Expr::Case { a, .. }, Node::Aggregate { groups, aggs, child, .. }) = (exprs.first()?, &**child)
@@ -157,7 +157,7 @@ fn guarded(node: &Node) -> Option<(u64, &encoding::Expr, &Node)> {
     if guarded && first && groups.is_empty() { Some((*table, value.first()?, child)) } else { None }
 }
 
-/// Whether a node aggregates all its rows, to one.
+/// Whether a node aggregates all its rows to one row.
 fn is_total(node: &Node) -> bool {
     match node {
         Node::Project { child, .. } => is_total(child),
@@ -166,7 +166,7 @@ fn is_total(node: &Node) -> bool {
     }
 }
 
-/// Whether a node gives at most one row, as far as DataFusion sees that too.
+/// Whether a node returns at most one row, and DataFusion can tell.
 fn gives_one_row(node: &Node) -> bool {
     match node {
         Node::Project { child, .. } | Node::Filter { child, .. } => gives_one_row(child),
@@ -175,7 +175,7 @@ fn gives_one_row(node: &Node) -> bool {
     }
 }
 
-/// `value` of the only row of `plan`, NULL without a row; of several rows an error.
+/// `value` of the only row of `plan`: NULL without rows, an error for several rows.
 fn only_row(plan: LogicalPlan, value: Expr) -> Result<LogicalPlan, Refused> {
     let ty = value.get_type(plan.schema())?;
     let parts = [aggregates::count(lit(1i64)).alias("rows"), aggregates::min(value).alias("value")];
@@ -192,7 +192,7 @@ fn subquery(plan: LogicalPlan) -> Subquery {
     Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }
 }
 
-/// Refuses memberships where DataFusion knows only two truth values: below anything that tells false from unknown.
+/// Refuses memberships in expressions that distinguish false from unknown: DataFusion has only two truth values for them.
 pub(super) fn check_memberships(predicate: &Expr) -> Result<(), Refused> {
     match predicate {
         Expr::InSubquery(member) if member.negated && !member.subquery.outer_ref_columns.is_empty() => {

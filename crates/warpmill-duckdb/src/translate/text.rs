@@ -83,7 +83,7 @@ fn ilike(value: Expr, pattern: &Expr, escape: Option<&Expr>, negated: bool) -> R
     Ok(Expr::Like(Like::new(negated, Box::new(value), Box::new(lit(pattern)), None, false)))
 }
 
-/// A pattern of DuckDB's as DataFusion's, where a backslash escapes.
+/// The pattern of DataFusion for a pattern of DuckDB's; a backslash escapes in it.
 fn pattern_of(pattern: &Expr, escape: Option<&Expr>) -> Result<String, Refused> {
     let refused = |why: &str| Refused::new(format!("LIKE with {why}"));
     let text = constant(pattern).ok_or_else(|| refused("a pattern that is not constant"))?;

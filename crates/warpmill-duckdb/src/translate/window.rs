@@ -1,6 +1,6 @@
 //! Window functions.
 //!
-//! Their arguments are columns of a projection below, so that DataFusion, where it computes them, evaluates nothing that it means otherwise.
+//! Their arguments are columns of a projection below, so that the window operator, which DataFusion may run, evaluates no expressions.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchemaRef, ScalarValue};
@@ -19,10 +19,10 @@ use crate::Refused;
 use crate::encoding::{Node, WindowCall};
 use crate::types::Type;
 
-/// The digits of sums: with as many rows as there can be, they fit 128 bits.
+/// The number of digits of summed values: with any number of rows, their sums fit 128 bits.
 const SUMMED_DIGITS: u8 = 28;
 
-/// The parts that a call is computed by, and its value from that.
+/// The aggregates from which a call is computed, and its value.
 struct Parts {
     calls: Vec<Expr>,
     value: fn(&[Expr], Type, &DFSchemaRef) -> Result<Expr, Refused>,
@@ -50,7 +50,7 @@ impl<'a> Translator<'a> {
                 all.push(call.clone());
             }
         }
-        // Whole partitions first: DataFusion wants the order of their rows from a sort right below.
+        // Calls over whole partitions come first: DataFusion requires the sort of the others' rows right below them.
         let whole = |call: &Expr| matches!(call, Expr::WindowFunction(call) if call.params.order_by.is_empty());
         let (unordered, ordered): (Vec<Expr>, Vec<Expr>) = all.into_iter().partition(whole);
         let mut plan = plan;
@@ -141,7 +141,7 @@ impl<'a> Translator<'a> {
             ("max", Some((x, t)), []) if t.is_column() && !t.is_float() => {
                 is(over(aggregate(aggregates::min_max::max_udaf()), vec![read.add(x)]))
             }
-            // Rows that leave a frame are subtracted, which is not the sum of the rest for floats.
+            // Rows that leave a frame are subtracted, which gives other sums of floats.
             ("sum", Some((x, Type::Double)), []) if whole => {
                 is(over(aggregate(aggregates::sum::sum_udaf()), vec![read.add(x)]))
             }
@@ -171,7 +171,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// The column that `e` becomes.
+    /// The column of the value of `e`.
     fn add(&mut self, e: Expr) -> Expr {
         if let Expr::Column(_) = e {
             return e;
@@ -187,7 +187,7 @@ impl Columns {
     }
 }
 
-/// A key whose equal values are equal to DataFusion too: floats have one zero and one NaN.
+/// A key whose equal values are also equal in DataFusion: floats with a single zero and a single NaN.
 fn comparable(key: Expr, schema: &DFSchemaRef) -> Result<Expr, Refused> {
     use datafusion::logical_expr::ExprSchemable;
     if !matches!(key.get_type(schema)?, DataType::Float64 | DataType::Float32) {
@@ -199,7 +199,7 @@ fn comparable(key: Expr, schema: &DFSchemaRef) -> Result<Expr, Refused> {
     Ok(Expr::Case(Case::new(None, vec![(Box::new(infinite), Box::new(lit(f64::NAN)))], Some(Box::new(number)))))
 }
 
-/// The type that values of an exact type are summed as: larger ones end the query on Warpmill.
+/// The type in which values of an exact type are summed; larger values end the query on Warpmill.
 fn summed(ty: Type) -> DataType {
     match ty {
         Type::Decimal(width, scale) => DataType::Decimal128(width.min(SUMMED_DIGITS), scale),
@@ -215,7 +215,7 @@ fn average(sum: &Expr, count: &Expr, argument: Type, schema: &DFSchemaRef) -> Re
     Ok(binary(sum, Operator::Divide, cast_to(count.clone(), &DataType::Float64, schema)?))
 }
 
-/// Arguments of `lag` and `lead`: by how many rows, and instead of what is not there.
+/// The arguments of `lag` and `lead`: the value, the number of rows, and the default.
 fn shifted(x: Expr, rest: &[Expr], schema: &DFSchemaRef, ty: Type) -> Result<Vec<Expr>, Refused> {
     let refused = || Refused::new("lag or lead by a number of rows, or with a default, that is not constant");
     let mut args = vec![x];
@@ -243,7 +243,7 @@ fn frame(call: &WindowCall) -> Result<WindowFrame, Refused> {
     Ok(match (call.start.0.as_str(), call.end.0.as_str()) {
         ("unbounded_preceding", "unbounded_following") => WindowFrame::new(None),
         ("unbounded_preceding", "current_row_range") => WindowFrame::new(ordered.then_some(false)),
-        // Rows that come in no order.
+        // Without ORDER BY, the rows have no order.
         _ if !ordered => return Err(refused()),
         (start, end) => {
             let unbounded = || WindowFrameBound::Preceding(ScalarValue::UInt64(None));

@@ -21,7 +21,7 @@ pub(crate) fn array(segment: &Segment, data_type: &DataType) -> Result<ArrayRef>
     range(segment, data_type, 0..segment.rows())
 }
 
-/// Some rows of `segment`, of which the first is the first of a vector. Of nested values all are decoded.
+/// Decodes some rows of `segment`, which begin with a vector. Nested values are decoded as a whole.
 ///
 /// # Errors
 /// As [`array`].
@@ -86,13 +86,13 @@ pub(crate) fn range(segment: &Segment, data_type: &DataType, rows: Range<usize>)
     }
 }
 
-/// Those of some rows of `segment` that are null.
+/// The NULLs among `rows` of `segment`; `None` if there are none.
 pub(crate) fn nulls(segment: &Segment, rows: Range<usize>) -> Option<NullBuffer> {
     let valid = segment.validity(rows.start, rows.len())?;
     Some(NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(valid.words().to_vec()), 0, valid.len())))
 }
 
-/// The values of `rows`; `read` decodes a vector from a row on.
+/// The values of `rows`; `read` decodes a vector that begins with a row.
 pub(crate) fn decode<T: Copy + Default>(rows: Range<usize>, mut read: impl FnMut(usize, &mut [T])) -> Vec<T> {
     let mut values = vec![T::default(); rows.len()];
     for (vector, out) in values.chunks_mut(VECTOR_ROWS).enumerate() {
@@ -101,7 +101,7 @@ pub(crate) fn decode<T: Copy + Default>(rows: Range<usize>, mut read: impl FnMut
     values
 }
 
-/// Strings that are no codes.
+/// Decodes strings of a column without a dictionary.
 fn strings(segment: &Segment, rows: Range<usize>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row - rows.start));
     let (mut strings, mut text) = (Strings::new(rows.len()), Vec::new());

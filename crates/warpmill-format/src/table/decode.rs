@@ -19,7 +19,7 @@ pub(crate) fn column_array(table: &TableSnapshot, segment: usize, column: usize)
     column_rows(table, &opened, column, 0..opened.rows())
 }
 
-/// Some rows of a column of the row segment that is `opened`, of which the first is the first of a vector.
+/// Some rows of a column of the row segment `opened`, which begin with a vector.
 ///
 /// # Errors
 /// As [`column_array`].

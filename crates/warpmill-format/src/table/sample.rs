@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use super::snapshot::TableSnapshot;
 use crate::{Result, StrView};
 
-/// Row segments that rows are taken from.
+/// Largest number of row segments that rows are taken from.
 const SEGMENTS: usize = 4;
-/// Rows that are taken from a row segment.
+/// Largest number of rows that are taken from a row segment.
 const ROWS: usize = 256;
-/// Patterns of which the fraction is kept.
+/// Largest number of patterns whose fractions are kept.
 const PATTERNS: usize = 64;
 
 /// Texts of up to 1024 rows, spread over a table.
@@ -26,8 +26,8 @@ pub struct TextSample {
 }
 
 impl TextSample {
-    /// The fraction of rows whose text is LIKE `pattern`, or ILIKE it; that of half a row where no text of the sample is. `None` for a pattern
-    /// that cannot be evaluated.
+    /// The fraction of rows with a text that is LIKE `pattern`, or ILIKE it; the fraction of half a row if no text of the sample is. `None` for a
+    /// pattern that cannot be evaluated.
     pub fn like(&self, pattern: &str, case_insensitive: bool) -> Option<f64> {
         let key = (pattern.to_string(), case_insensitive);
         if let Some(known) = self.known.lock().get(&key) {
@@ -47,15 +47,15 @@ impl TextSample {
 }
 
 impl TableSnapshot {
-    /// A sample of text column `column`, taken when it is first asked for. `None` for other columns, Parquet files, an empty table, and where a
-    /// segment cannot be read: the scan reports why.
+    /// A sample of the text column `column`, taken at the first call. `None` for other columns, for Parquet files, for an empty table, and if a
+    /// segment cannot be read: the scan reports the reason.
     pub fn text_sample(&self, column: usize) -> Option<Arc<TextSample>> {
         if self.is_parquet() || self.num_rows() == 0 || *self.schema().field(column).data_type() != DataType::Utf8 {
             return None;
         }
         let known = self.samples.lock().get(&column).cloned();
         known.unwrap_or_else(|| {
-            // Not under the lock: reading takes time.
+            // Without the lock, because reading takes time.
             let sample = self.sampled(column).ok().map(Arc::new);
             self.samples.lock().entry(column).or_insert(sample).clone()
         })
@@ -73,7 +73,7 @@ impl TableSnapshot {
                 Some(dictionary) => {
                     let mut codes = vec![0; count];
                     segment.gather_codes(&rows, &mut codes);
-                    // The code of a NULL is any.
+                    // The code of a NULL has no meaning.
                     let view = |code: u32| {
                         if (code as usize) < dictionary.len() { dictionary.view(code) } else { StrView::default() }
                     };

@@ -27,11 +27,11 @@ pub enum Change {
 pub struct FileChange {
     /// Its absolute path.
     pub path: PathBuf,
-    /// What is in it; `None`: there is none any more.
+    /// The new content; `None` removes the file.
     pub text: Option<String>,
 }
 
-/// A step of a commit that is durable but for its names.
+/// A change that is durable except for the names of its files and folders.
 struct Ready {
     step: Step,
     table: Arc<Table>,
@@ -39,11 +39,12 @@ struct Ready {
     version: Option<(Version, Stamp)>,
 }
 
-/// Commits the changes of a transaction to tables of `database`, or in memory, and to files of the database: they are visible and durable together, or nothing has changed.
-/// `may_commit` is asked when there is nothing left to do but to give them their names. The forks are of no use afterwards.
+/// Commits the changes of a transaction to tables of `database`, or in memory, and to files of the database: they become visible and durable
+/// together, or nothing has changed. Asks `may_commit` before the last step, which gives files and folders their names. The forks cannot be
+/// used afterwards.
 ///
-/// Errors: as those of [`super::TableWriter::commit`], of whose last step the same holds; [`FormatError::Replaced`] where the name of a new
-/// table is taken; [`FormatError::Catalog`] for a stored table that is not in the database; [`FormatError::Cancelled`] where it may not commit.
+/// Errors: those of [`super::TableWriter::commit`], with the same exception for the last step; [`FormatError::Replaced`] if the name of a new
+/// table is taken; [`FormatError::Catalog`] for a stored table that is not in the database; [`FormatError::Cancelled`] if it may not commit.
 pub fn commit(
     database: Option<&Path>,
     changes: &[Change],
@@ -52,7 +53,7 @@ pub fn commit(
 ) -> Result<()> {
     let ended = Ended(changes);
     let stored = |change: &&Change| matches!(change.table().home, Home::Directory { .. });
-    // Tables that are dropped come first: new ones may have their names.
+    // Tables that are dropped come first: new ones may have the same names.
     let (dropped, others): (Vec<_>, Vec<_>) =
         changes.iter().filter(stored).partition(|change| matches!(change, Change::Dropped(_)));
     let database = database.unwrap_or(Path::new(""));
@@ -94,7 +95,7 @@ impl Change {
         table
     }
 
-    /// Makes the change of a stored table durable except for its names; `None`: there is no change.
+    /// Makes the change of a stored table durable, except for its names; `None` if there is no change.
     fn ready(&self, database: &Path) -> Result<Option<Ready>> {
         let table = self.table();
         let (fs, path) = table.directory();
@@ -150,14 +151,14 @@ fn for_others(table: &Table, fork: &Fork) -> Result<Version> {
     Ok(version)
 }
 
-/// That version, with its manifest staged in `directory`.
+/// The newest version of a fork, with its manifest staged in `directory`.
 fn staged(fs: &dyn FileSystem, table: &Table, fork: &Fork, directory: &Path) -> Result<(Version, Stamp)> {
     let version = for_others(table, fork)?;
     let stamp = directory::stage_manifest(fs, directory, &version.to_manifest())?;
     Ok((version, stamp))
 }
 
-/// The path within the database.
+/// The path relative to the database.
 fn relative(path: &Path, database: &Path) -> Result<String> {
     // Without a database, no path is in it.
     let inside = path.strip_prefix(database).ok().filter(|relative| relative.is_relative());
@@ -166,7 +167,7 @@ fn relative(path: &Path, database: &Path) -> Result<String> {
     relative.ok_or_else(|| FormatError::Catalog(format!("{} is no name in {database}", path.display())))
 }
 
-/// Gives everything its names; `files` are steps of files.
+/// Gives files and folders their names; `files` are the steps for single files.
 fn place(database: &Path, ready: &[Ready], files: Vec<Step>, may_commit: impl FnOnce() -> bool) -> Result<()> {
     let committing = || {
         if !may_commit() {
@@ -193,7 +194,7 @@ fn place(database: &Path, ready: &[Ready], files: Vec<Step>, may_commit: impl Fn
         }
         steps => {
             let journal = Journal::commit(fs, database, steps, committing)?;
-            // It is committed: steps that fail now are done by the next statement that looks for commits.
+            // The transaction is committed: the next statement that looks for commits does the steps that fail now.
             journal.finish(fs, database, steps).unwrap_or_else(|error| {
                 tracing::warn!(%error, "a commit of several tables is left for the next statement to finish");
             });
@@ -208,7 +209,7 @@ fn place(database: &Path, ready: &[Ready], files: Vec<Step>, may_commit: impl Fn
 fn hold_names_of(database: &Path, ready: &[Ready]) -> Result<Vec<Option<FolderLock>>> {
     let made = || ready.iter().filter(|one| matches!(one.step, Step::Made { .. })).map(|one| &one.table);
     let mut folders: Vec<&Path> = made().filter_map(|table| table.path().and_then(Path::parent)).collect();
-    // In one order: two commits do not wait for each other.
+    // All commits lock folders in the same order, so that two of them do not wait for each other.
     folders.sort_unstable();
     folders.dedup();
     let locks = folders.into_iter().map(leftovers::hold_folder).collect::<Result<Vec<_>>>()?;

@@ -50,11 +50,11 @@ pub struct TableWriter {
     /// The table's name in errors; empty if unknown.
     name: String,
     may_commit: Box<dyn FnOnce() -> bool + Send>,
-    // Last: released when all else is cleaned up.
+    // The last field: the lock is released after all other cleaning up.
     lock: WriterLock,
 }
 
-/// The parts that a writer is made of.
+/// The parts from which a writer is made.
 pub(crate) struct Start {
     pub table: Arc<Table>,
     pub schema: SchemaRef,
@@ -81,7 +81,7 @@ pub(crate) struct Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.done {
-            // Remaining files are removed by the next writer beside it.
+            // The next writer in the same folder removes remaining files.
             let _ = leftovers::remove_folder(&*self.fs, &self.path);
         }
     }
@@ -257,15 +257,15 @@ impl TableWriter {
             check_rows(base, &new, &schema)?;
         }
         self.guard = Guard::new(constraints.into(), &schema, self.key_bytes)?;
-        // A statement that was planned for other constraints is planned anew.
+        // Statements that were planned with other constraints are planned again.
         (self.schema, self.identity) = (schema, Identity::new());
         Ok(())
     }
 
-    /// Gives the schema and its fields other metadata, before any row is written. To write on rows afterwards takes another writer.
+    /// Gives the schema and its fields other metadata, before any row is written. Another writer is needed to write rows afterwards.
     ///
     /// # Errors
-    /// [`FormatError::Schema`]: the schema differs in more than that.
+    /// [`FormatError::Schema`]: the schemas differ in more than metadata.
     pub fn annotate(&mut self, schema: &Schema) -> Result<()> {
         let plain = |field: &Field| field.clone().with_metadata(HashMap::new());
         let (old, new) = (self.schema.fields(), schema.fields());
@@ -276,8 +276,8 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Lets [`TableWriter::commit`] ask when there is nothing left to do but to give the new version its name. If it may not, it gives
-    /// [`FormatError::Cancelled`], and nothing has changed.
+    /// Lets [`TableWriter::commit`] call `may_commit` before its last step, which gives the new version its name. If that returns false, the commit
+    /// fails with [`FormatError::Cancelled`], and nothing has changed.
     pub fn commit_only_if(&mut self, may_commit: impl FnOnce() -> bool + Send + 'static) {
         self.may_commit = Box::new(may_commit);
     }
@@ -286,7 +286,6 @@ impl TableWriter {
     ///
     /// After an error the newest version is the one before, unless the very last step, making the new version's name durable, failed: then it may be
     /// the new one.
-    /// durable, is what failed: then it may be the new one.
     ///
     /// Errors: besides those of writing, [`FormatError::Constraint`] if two rows would have the same key, [`FormatError::Replaced`] if the table has
     /// lost its name, or it belongs to another one now; [`FormatError::Cancelled`] as in [`TableWriter::commit_only_if`].
@@ -383,8 +382,8 @@ fn bytes_of(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(of).sum()
 }
 
-/// Number of rows of a segment for so many sorted rows: queried values are close together then, and devices copy or skip whole segments. More than a
-/// few thousand segments would cost more than they save.
+/// Number of rows per segment for `rows` sorted rows: queried values are close together then, and devices copy or skip whole segments. More than
+/// a few thousand segments would cost more than they save.
 fn sorted_segment_rows(rows: u64) -> usize {
     (1 << (rows / 1024).max(1).ilog2()).clamp(1 << 16, crate::SEGMENT_ROWS)
 }
@@ -493,7 +492,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // The writer was dropped: whatever became of the version does not matter.
+            // The writer was dropped: the outcome does not matter.
             let _ = thread.join();
         }
     }

@@ -49,7 +49,7 @@ warpmill_sim_switch:
     .size warpmill_sim_switch, .-warpmill_sim_switch
 )");
 
-// What `warpmill_sim_switch` pops to enter `entry` on a fresh stack. The word above the entry is its (null) return
+// The words that `warpmill_sim_switch` pops to enter `entry` on a fresh stack. The word above the entry is its (null) return
 // address and leaves the stack pointer as a call would.
 inline void* fresh_frame(uint8_t* top, void (*entry)()) {
     void** frame = reinterpret_cast<void**>(top) - 8;

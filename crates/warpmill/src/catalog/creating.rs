@@ -1,4 +1,4 @@
-//! Texts of CREATE, in DuckDB's form, that make what there is once more.
+//! CREATE statements, in DuckDB's form, that create existing objects again.
 
 use arrow::datatypes::Schema;
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
@@ -11,7 +11,7 @@ use crate::session::constraints::shown as constraints_of;
 use crate::session::ddl::default_of;
 use crate::{Error, Result};
 
-/// A name with its schema, unless that is the main one.
+/// A name with its schema; without the schema if it is the main one.
 pub(crate) fn qualified(schema: &str, name: &str) -> String {
     match is_main(schema) {
         true => optionally_quoted(name),
@@ -56,7 +56,7 @@ pub(crate) fn table(name: &str, schema: &Schema, constraints: &[Constraint]) -> 
     format!("CREATE TABLE {name}({});", parts.join(", "))
 }
 
-/// `CREATE UNIQUE INDEX index ON table(columns);`; `None`: the constraint is no index.
+/// `CREATE UNIQUE INDEX index ON table(columns);`; `None` if the constraint is no index.
 pub(crate) fn index(table: &str, schema: &Schema, constraint: &Constraint) -> Option<String> {
     let Constraint::Unique { index: Some(name), .. } = constraint else { return None };
     let columns = constraints_of::columns(schema, constraint);
@@ -73,7 +73,7 @@ pub(crate) fn macro_called(name: &str, sql: &str) -> Result<String> {
     Ok(format!("CREATE MACRO {name}{};", Created::of(sql, &["macro", "function"])?.rest))
 }
 
-/// The definition of a macro behind AS, and whether it is a table.
+/// The definition of a macro (the text after AS), and whether the macro returns a table.
 pub(crate) fn definition_of_macro(sql: &str) -> Result<(String, bool)> {
     let tokens = Created::of(sql, &["macro", "function"])?.tokens;
     let mut depth = 0;
@@ -95,7 +95,7 @@ pub(crate) fn definition_of_macro(sql: &str) -> Result<(String, bool)> {
 /// `CREATE RECURSIVE VIEW name(columns) AS query` as a view of a recursive query.
 ///
 /// # Errors
-/// There is no list of columns.
+/// There is no list of columns, or no AS.
 pub(crate) fn recursive_view(sql: &str) -> Result<String> {
     let created = Created::of(sql, &["view"])?;
     let missing = || Error::Parse("CREATE RECURSIVE VIEW requires a column list".into());
@@ -107,10 +107,10 @@ pub(crate) fn recursive_view(sql: &str) -> Result<String> {
     Ok(format!("{head}{name} AS WITH RECURSIVE {own}({columns}) AS ({}) SELECT * FROM {own}", query.trim()))
 }
 
-/// `CREATE TABLE name(columns) AS query`, with names but no types of columns, as one whose query has these names; `None`: it is none.
+/// Rewrites `CREATE TABLE name(columns) AS query`, with names but no types of columns, to a query with these names. `None` for other statements.
 ///
 /// # Errors
-/// A name is there twice.
+/// A name occurs twice.
 pub(crate) fn with_named_columns(sql: &str) -> Result<Option<String>> {
     let Ok(created) = Created::of(sql, &["table"]) else { return Ok(None) };
     let Some((columns, rest)) = in_brackets(&created.tokens) else { return Ok(None) };
@@ -131,7 +131,7 @@ pub(crate) fn with_named_columns(sql: &str) -> Result<Option<String>> {
     Ok(Some(format!("{head}{name} AS SELECT * FROM ({}) AS \"rows\"({columns})", text(query).trim())))
 }
 
-/// What is in the brackets that `tokens` begin with, and what follows them.
+/// The tokens between the brackets at the beginning of `tokens`, and the tokens after the brackets.
 fn in_brackets(tokens: &[Token]) -> Option<(&[Token], &[Token])> {
     let open = tokens.iter().position(|token| !matches!(token, Token::Whitespace(_)))?;
     if tokens[open] != Token::LParen {
@@ -141,23 +141,23 @@ fn in_brackets(tokens: &[Token]) -> Option<(&[Token], &[Token])> {
     Some((&tokens[open + 1..close], &tokens[close + 1..]))
 }
 
-/// What follows the AS that `tokens` begin with.
+/// The tokens after the AS at the beginning of `tokens`.
 fn after_as(tokens: &[Token]) -> Option<&[Token]> {
     let at = tokens.iter().position(|token| !matches!(token, Token::Whitespace(_)))?;
     is_word(&tokens[at], &["as"]).then(|| &tokens[at + 1..])
 }
 
-/// A statement CREATE in parts.
+/// The parts of a CREATE statement.
 struct Created {
-    /// What is before the name.
+    /// The tokens before the name.
     head: Vec<Token>,
-    /// The name with its schema, as it is written.
+    /// The name with its schema, as written.
     name: String,
-    /// The last part of it.
+    /// The last part of the name.
     last_name: String,
-    /// What follows the name.
+    /// The tokens after the name.
     tokens: Vec<Token>,
-    /// The text of it.
+    /// The text of these tokens.
     rest: String,
 }
 
@@ -200,7 +200,7 @@ impl Created {
         Ok(Self { head, name: text(&name), last_name, rest: text(&tokens), tokens })
     }
 
-    /// The text before the name without a word.
+    /// The text before the name, without `word`.
     fn head_without(&self, word: &str) -> String {
         self.head.iter().filter(|token| !is_word(token, &[word])).map(ToString::to_string).collect()
     }

@@ -1,4 +1,4 @@
-//! Macros and types: texts of CREATE MACRO and CREATE TYPE, kept as views are.
+//! Macros and types: their CREATE statements, stored in files as views are.
 
 use serde::{Deserialize, Serialize};
 use warpmill_format::FormatError;
@@ -20,7 +20,7 @@ pub(crate) enum Defined {
 impl Defined {
     pub(super) const ALL: [Self; 2] = [Self::Macro, Self::Type];
 
-    /// The word for it in statements, in lower case.
+    /// The word for the kind in statements, in lower case.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Macro => "macro",
@@ -28,7 +28,7 @@ impl Defined {
         }
     }
 
-    /// The end of the name of its file.
+    /// The suffix of the names of its files.
     pub(super) fn suffix(self) -> &'static str {
         match self {
             Self::Macro => ".macro",
@@ -41,23 +41,23 @@ impl Defined {
     }
 }
 
-/// The stored form of a definition.
+/// The content of a definition's file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Stored {
     format: String,
     version: u32,
-    /// The text of CREATE.
+    /// The CREATE statement.
     sql: String,
 }
 
-/// A definition as its file has it.
+/// The content of the file of a definition.
 pub(super) fn stored_text(of: Defined, sql: &str) -> Result<String> {
     let stored = Stored { format: of.format(), version: VERSION, sql: sql.to_string() };
     serde_json::to_string_pretty(&stored).map_err(|error| Error::Internal(error.to_string()))
 }
 
 impl Schema {
-    /// Adds or replaces a definition: stored if there is a database, unless it is `temporary`.
+    /// Adds or replaces a definition. It is stored if there is a database, unless it is `temporary`.
     pub(crate) fn put_definition(&self, of: Defined, name: &str, sql: &str, temporary: bool) -> Result<()> {
         let name = name.to_lowercase();
         if self.redefine(Sort::Defined(of), &name, Some(Meaning::Text(sql.to_string())), temporary)? {
@@ -93,7 +93,7 @@ impl Schema {
         Ok(names)
     }
 
-    /// The names of those that are stored, in lower case; of a schema in memory, of all.
+    /// The names of the stored macros or types, in lower case; all of them in a schema in memory.
     pub(crate) fn stored_definitions(&self, of: Defined) -> Result<Vec<String>> {
         let mut names = self.defined_names(of)?;
         if self.folder.is_some() {
@@ -103,7 +103,7 @@ impl Schema {
         Ok(names)
     }
 
-    /// The text of CREATE of the macro, or of the type, called `name`.
+    /// The CREATE statement of the macro or type called `name`.
     ///
     /// # Errors
     /// Its file cannot be read, or is not a definition.
@@ -129,7 +129,7 @@ impl Schema {
         match stored.version {
             _ if stored.format != of.format() => Err(corrupt(format!("not a {}", of.word())).into()),
             VERSION => {
-                // Other processes change it: plans with it are not cached.
+                // Other processes may change the definition: plans with it are not cached.
                 self.shared.stored_views.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
                 Ok(Some(stored.sql))
             }
@@ -137,7 +137,7 @@ impl Schema {
         }
     }
 
-    /// Removes a macro or a type; returns `false` if none has the name.
+    /// Removes a macro or a type; returns `false` if there is none of that name.
     pub(crate) fn remove_definition(&self, of: Defined, name: &str) -> Result<bool> {
         let name = name.to_lowercase();
         if self.shared.is_in_transaction() {

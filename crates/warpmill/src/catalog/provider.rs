@@ -1,4 +1,4 @@
-//! A table of Warpmill as DataFusion sees it.
+//! A table of Warpmill as a table provider of DataFusion.
 
 use std::fmt;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl TableProvider for WarpmillTable {
         let schema = self.snapshot.schema();
         match schema.metadata().is_empty() {
             true => Arc::clone(schema),
-            // What is said of the table as a whole is not said of its rows.
+            // Metadata of the table is no metadata of batches of its rows.
             false => Arc::new(Schema::new(schema.fields().clone())),
         }
     }

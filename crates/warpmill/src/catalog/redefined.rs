@@ -1,4 +1,4 @@
-//! Views, macros and types that a transaction has made or removed: it sees them so, and others when it is committed.
+//! Views, macros and types that a transaction has created or dropped. Only the transaction sees these changes until it commits.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::schema::{Entry, Found, Schema};
 use super::{Catalog, Defined, View, create_directory, plain, same, view};
 use crate::{Error, Result};
 
-/// What has a name of its own beside tables.
+/// The kinds of objects with definitions as texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     View,
@@ -32,7 +32,7 @@ impl Sort {
     }
 }
 
-/// What a name means.
+/// The object that a name refers to.
 #[derive(Debug, Clone)]
 pub(super) enum Meaning {
     View(View),
@@ -40,16 +40,16 @@ pub(super) enum Meaning {
     Text(String),
 }
 
-/// A change of a transaction.
+/// A change that a transaction has made to a view, a macro or a type.
 #[derive(Debug, Clone)]
 pub(super) struct Redefined {
     schema: String,
     sort: Sort,
-    /// As it is spelled; of macros and types in lower case.
+    /// The name as it was written; in lower case for macros and types.
     name: String,
-    /// Whether it is the session's, not the database's.
+    /// Whether the object belongs to the session and not to the database.
     temporary: bool,
-    /// `None`: it is gone.
+    /// The new definition; `None` if the object was dropped.
     now: Option<Meaning>,
 }
 
@@ -60,10 +60,10 @@ impl Redefined {
 }
 
 impl Schema {
-    /// Records a change of the session's transaction; `false`: there is none.
+    /// Records a change of the session's transaction; returns `false` if there is no transaction.
     ///
     /// # Errors
-    /// The transaction was aborted; a change of one of two that have the name.
+    /// The transaction is aborted; both a temporary and a stored object have the name.
     pub(super) fn redefine(&self, sort: Sort, name: &str, now: Option<Meaning>, temporary: bool) -> Result<bool> {
         let mut transaction = self.shared.transaction.lock();
         let Some(transaction) = transaction.as_mut() else { return Ok(false) };
@@ -85,7 +85,7 @@ impl Schema {
         Ok(true)
     }
 
-    /// Whether the session has one of its own of that name.
+    /// Whether the session has an object of that name itself.
     pub(super) fn has_own(&self, sort: Sort, name: &str) -> bool {
         match sort {
             Sort::View => {
@@ -105,21 +105,22 @@ impl Schema {
         Some(folder.join(format!("{name}{}", sort.suffix())))
     }
 
-    /// What the session's transaction has made of a name; `None`: nothing.
+    /// The change of the session's transaction to the object of a name: `Some(None)` if it was dropped, `None` without
+    /// a change.
     pub(super) fn redefined(&self, sort: Sort, name: &str) -> Option<Option<Meaning>> {
         let transaction = self.shared.transaction.lock();
         let found = transaction.as_ref()?.redefined.iter().find(|known| known.is(self.name(), sort, name))?;
         Some(found.now.clone())
     }
 
-    /// Whether what the session's transaction has made of a name is the session's; `None`: nothing.
+    /// Whether the object that the session's transaction has created under a name is temporary; `None` if it has created none.
     pub(super) fn redefined_as(&self, sort: Sort, name: &str) -> Option<bool> {
         let transaction = self.shared.transaction.lock();
         let found = transaction.as_ref()?.redefined.iter().find(|known| known.is(self.name(), sort, name))?;
         found.now.as_ref().map(|_| found.temporary)
     }
 
-    /// The names of a list of macros or types as the session's transaction sees them.
+    /// Changes a list of names of macros or types to the names that the session's transaction sees.
     pub(super) fn defined_in_transaction(&self, of: Defined, names: &mut Vec<String>) {
         let transaction = self.shared.transaction.lock();
         let Some(transaction) = transaction.as_ref() else { return };
@@ -132,7 +133,7 @@ impl Schema {
     }
 }
 
-/// The view that a transaction sees under a name; `None`: it has not changed it.
+/// The view that a transaction sees under a name; `None` if it has not changed views of that name.
 pub(super) fn view_of(all: &[Redefined], schema: &str, name: &str) -> Option<Option<Found>> {
     let found = all.iter().find(|known| known.is(schema, Sort::View, name))?;
     Some(match &found.now {
@@ -141,13 +142,13 @@ pub(super) fn view_of(all: &[Redefined], schema: &str, name: &str) -> Option<Opt
     })
 }
 
-/// The names of views that a transaction has made (`true`) and removed in a schema.
+/// The names of the views that a transaction has created (`true`) or dropped (`false`) in a schema.
 pub(super) fn views_of<'a>(all: &'a [Redefined], schema: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
     let own = all.iter().filter(move |known| known.schema == schema && known.sort == Sort::View);
     own.map(|known| (known.name.as_str(), known.now.is_some()))
 }
 
-/// The files that a transaction changes so, in folders that are there.
+/// The changes of files that make the changes of a transaction durable. Creates missing folders.
 pub(super) fn files(all: &[Redefined], catalog: &Catalog) -> Result<Vec<FileChange>> {
     let mut files = vec![];
     for known in all.iter().filter(|known| !known.temporary) {
@@ -168,7 +169,7 @@ pub(super) fn files(all: &[Redefined], catalog: &Catalog) -> Result<Vec<FileChan
     Ok(files)
 }
 
-/// Takes what a transaction has committed into the session's own names.
+/// Applies the temporary changes of a committed transaction to the session's objects.
 pub(super) fn take_committed(all: Vec<Redefined>, catalog: &Catalog) {
     for known in all.into_iter().filter(|known| known.temporary) {
         let Ok(Some(schema)) = catalog.find_schema(&known.schema) else { continue };

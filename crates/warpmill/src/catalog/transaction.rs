@@ -1,7 +1,7 @@
 //! The transaction of a session: the tables that its statements have used, created and dropped since BEGIN.
 //!
-//! Each table is forked when a statement first names it: from then on the transaction reads that version, and what it writes itself. Views, macros
-//! and types are in [`super::redefined`]. Sequences, schemas and names of tables are not part of it: statements that change them are refused meanwhile.
+//! Each table is forked when a statement first names it: from then on the transaction reads that version, and its own changes. Views, macros and
+//! types are in [`super::redefined`]. Statements that change sequences, schemas or names of tables are refused during a transaction.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::{Error, Result};
 struct Known {
     schema: String,
     name: String,
-    /// The fork of the table that others see; `None`: there is none.
+    /// The fork of the table that others see; `None` if others see no table.
     forked: Option<Arc<Table>>,
-    /// The table that the transaction sees; `None`: it has dropped it.
+    /// The table that the transaction sees; `None` if it has dropped the table.
     now: Option<Arc<Table>>,
 }
 
@@ -34,7 +34,7 @@ impl Known {
         }
     }
 
-    /// The changes under that name.
+    /// The changes to commit under that name.
     fn changes(&self) -> impl Iterator<Item = Change> {
         let written = self.forked.iter().filter(|_| self.now.is_some() && !self.is_made());
         let dropped = self.forked.iter().filter(|_| self.now.is_none() || self.is_made());
@@ -53,9 +53,9 @@ impl Known {
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     known: Vec<Known>,
-    /// Views, macros and types that it has made or removed.
+    /// Views, macros and types that it has created or dropped.
     pub(super) redefined: Vec<Redefined>,
-    /// Whether a statement of it has failed: nothing of it is left, and it waits for its end.
+    /// Whether one of its statements has failed: all changes are undone, and the transaction has to be ended.
     aborted: bool,
 }
 
@@ -64,7 +64,7 @@ impl Transaction {
         self.known.iter_mut().find(|known| known.schema == schema && known.name == name)
     }
 
-    /// Refuses whatever needs it, once it is aborted.
+    /// Refuses further statements in an aborted transaction.
     pub(super) fn check(&self) -> Result<()> {
         match self.aborted {
             true => Err(Error::Execution("the transaction was aborted by the error of a statement: ROLLBACK".into())),
@@ -78,7 +78,7 @@ impl Transaction {
 }
 
 impl Shared {
-    /// Finishes commits of several tables, whose writer may have died.
+    /// Finishes commits of several tables whose writer may have died.
     pub(super) fn finish_commits(&self) -> Result<()> {
         Ok(self.database.as_deref().map_or(Ok(()), journal::finish)?)
     }
@@ -141,7 +141,7 @@ impl Schema {
         known.is_some_and(|known| known.forked.is_some())
     }
 
-    /// Shows a table to the session's transaction; returns false if there is no transaction. `goes`: replaces a table of that name.
+    /// Shows a table to the session's transaction; returns false if there is no transaction. `goes`: the table replaces one of that name.
     pub(super) fn put_in_transaction(&self, name: &str, table: &Arc<Table>, goes: bool) -> Result<bool> {
         let mut transaction = self.shared.transaction.lock();
         let Some(transaction) = transaction.as_mut() else { return Ok(false) };
@@ -190,7 +190,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Changes a list of the schema's tables and views to what the transaction sees.
+    /// Changes a list of the schema's tables and views to the names that the transaction sees.
     pub(super) fn seen_in_transaction(&self, names: Vec<String>) -> Vec<String> {
         let transaction = self.shared.transaction.lock();
         let Some(transaction) = transaction.as_ref() else { return names };
@@ -210,16 +210,16 @@ impl Schema {
         seen
     }
 
-    /// Takes over the committed tables of a transaction into the session's names.
+    /// Applies the committed changes of a table to the session's names.
     fn take_committed(&self, known: &Known) {
         self.opened.lock().retain(|name, _| !same(name, &known.name));
         let is_stored = known.tables().any(|table| table.path().is_some());
         match &known.now {
             _ if !known.is_made() && known.now.is_some() => {}
             Some(made) if made.path().is_none() => self.put_table(&known.name, Arc::clone(made)),
-            // A foreign table of that name would hide the stored one.
+            // A session's table of that name would hide the stored one.
             Some(_) => drop(self.take(&known.name)),
-            // A table that the transaction created and dropped had no name for others.
+            // Other sessions have never seen a table that the transaction created and dropped.
             None if is_stored || known.forked.is_none() => {}
             None => drop(self.take(&known.name)),
         }
@@ -266,13 +266,13 @@ impl Catalog {
         }
     }
 
-    /// Commits the transaction, if `may_commit` returns true when everything else has been done. After an error nothing has changed, unless making
-    /// the commit durable failed: then it may be visible after a crash.
+    /// Commits the transaction if `may_commit`, which is called before the last step, returns true. After an error nothing has changed, unless
+    /// making the commit durable failed: then the commit may be visible after a crash.
     ///
     /// # Errors
     /// There is no transaction; a statement of it has failed; its writes cannot be committed.
     pub(crate) fn commit(&self, may_commit: impl FnOnce() -> bool) -> Result<()> {
-        // Look-ups of names wait for the lock: they see the whole commit, or nothing.
+        // Look-ups of names wait for the lock: they see the whole commit, or nothing of it.
         let mut transaction = self.shared.transaction.lock();
         let Some(ending) = transaction.take() else {
             return Err(Error::Execution("cannot commit: no transaction is active".into()));
@@ -284,7 +284,7 @@ impl Catalog {
         let changes: Vec<Change> = ending.known.iter().flat_map(Known::changes).collect();
         let database = self.shared.database.as_deref().map(std::path::absolute).transpose();
         let database = database.map_err(|error| Error::Io(error.to_string()))?;
-        // The tables end with an error of files, too.
+        // An error of files ends the use of the tables, too.
         let committed = match files(&ending.redefined, self) {
             Ok(files) => commit(database.as_deref(), &changes, &files, may_commit),
             Err(error) => {
@@ -295,7 +295,7 @@ impl Catalog {
         if committed.is_ok() {
             take_committed(ending.redefined, self);
             for known in &ending.known {
-                // Tables of a schema that was dropped meanwhile have no names.
+                // Tables of a schema that was dropped meanwhile have no names any more.
                 if let Ok(Some(schema)) = self.find_schema(&known.schema) {
                     schema.take_committed(known);
                 }
@@ -304,7 +304,7 @@ impl Catalog {
         drop(transaction);
         self.shared.changed();
         match committed {
-            // Planning again would not help.
+            // Planning the statements again would not help.
             Err(FormatError::Replaced { table }) => Err(FormatError::Changed { table }.into()),
             committed => Ok(committed?),
         }

@@ -1,4 +1,4 @@
-//! DESCRIBE and SUMMARIZE of common table expressions: as those of a query that reads them.
+//! DESCRIBE and SUMMARIZE of common table expressions, as statements about a query that reads them.
 
 use std::ops::ControlFlow;
 
@@ -11,15 +11,15 @@ use super::walk;
 use crate::catalog::{named_statement, same, statement_name};
 use crate::{Error, Result};
 
-/// Gives each `(DESCRIBE name)` in `statement` the common table expression that it is about.
+/// Adds to each `(DESCRIBE name)` in `statement` the common table expression that it describes.
 ///
 /// # Errors
-/// As DuckDB, where it is no relation but the query behind WITH.
+/// As in DuckDB, the query after WITH must not be a DESCRIBE itself.
 pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
     walk::result(walk::statement(statement, &mut Described { around: vec![] }))
 }
 
-/// Whether a query is `(DESCRIBE ...)` and no more.
+/// Whether a query consists of `(DESCRIBE ...)` only.
 fn is_answer(body: &SetExpr) -> bool {
     let SetExpr::Query(query) = body else { return false };
     let SetExpr::Select(select) = &*query.body else { return false };
@@ -33,12 +33,12 @@ fn is_answer(body: &SetExpr) -> bool {
 }
 
 struct Described {
-    /// The WITH clauses of the queries around, outermost first.
+    /// The WITH clauses of the enclosing queries, outermost first.
     around: Vec<Option<With>>,
 }
 
 impl Described {
-    /// The statement about the common table expression that `sql` names, if it names one.
+    /// The statement with the common table expression that `sql` names; `None` if it names none.
     fn of_cte(&self, sql: &str) -> Option<String> {
         let (word, source) = sql.split_once(' ')?;
         let source = source.trim();
@@ -49,7 +49,7 @@ impl Described {
             let outer = self.around[..depth].iter().flatten();
             let before = outer.flat_map(|with| &with.cte_tables).chain(&with.cte_tables[..=at]);
             let texts: Vec<String> = before.map(ToString::to_string).collect();
-            // One that describes others would be described by itself.
+            // A common table expression that contains a DESCRIBE would have to be rewritten itself.
             if texts.iter().any(|text| text.contains(&statement_name(""))) {
                 return None;
             }

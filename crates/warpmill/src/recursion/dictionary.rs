@@ -1,7 +1,7 @@
-//! The rows of a recursion with a key: one for each, of all rows that were added.
+//! The rows of a recursion with a key: for each key one row, aggregated from all rows that were added.
 //!
-//! They are an aggregation by the key. Its plan is taken apart: what makes the arguments of aggregates of rows that a step has added, the
-//! aggregates, which go on from step to step, and what makes rows of the result of their values.
+//! The aggregation's plan is divided into three parts: the plan of its input, which runs for the rows that a step has added; the aggregates,
+//! whose state is kept from step to step; and the plan that makes rows of the result from their values.
 
 use std::sync::Arc;
 
@@ -26,29 +26,29 @@ use super::values::Values;
 /// The aggregate that keeps the last value.
 const LAST: &str = "last_value";
 
-/// The plan of the aggregation.
+/// The parts of the plan of the aggregation.
 #[derive(Debug)]
 pub(super) struct Dictionary {
-    /// The rows that are aggregated, of those that a step has added.
+    /// The plan of the rows to aggregate, over the rows that a step has added.
     input: Arc<dyn ExecutionPlan>,
     keys: Vec<Arc<dyn PhysicalExpr>>,
     aggregates: Vec<Aggregate>,
-    /// The columns of groups: keys and values of aggregates.
+    /// The columns of groups: the keys, and the values of the aggregates.
     groups: SchemaRef,
-    /// The rows of the result, of groups.
+    /// The plan of the result's rows, over groups.
     output: Arc<dyn ExecutionPlan>,
 }
 
 #[derive(Debug)]
 struct Aggregate {
     function: Arc<AggregateFunctionExpr>,
-    /// Its arguments, and what orders them.
+    /// The arguments of the function, and the expressions that order its input.
     args: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<Arc<dyn PhysicalExpr>>,
 }
 
 impl Aggregate {
-    /// Whether it is the last value of an expression.
+    /// Whether the aggregate is the last value of an expression.
     fn is_last(&self) -> bool {
         let function = &self.function;
         let plain = !function.is_distinct() && !function.ignore_nulls() && !function.is_reversed();
@@ -57,7 +57,7 @@ impl Aggregate {
 }
 
 impl Dictionary {
-    /// The aggregation of `plan`, which reads the rows that a step of the recursion `number` has added.
+    /// The parts of `plan`, an aggregation of the rows that a step of the recursion `number` has added.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, number: u64) -> Result<Self> {
         let Some((whole, above)) = aggregation(plan) else {
             return not_impl_err!("USING KEY with aggregates that are no single aggregation");
@@ -98,7 +98,7 @@ impl Dictionary {
 
 type Plans = Vec<Arc<dyn ExecutionPlan>>;
 
-/// The first aggregation of `plan` from above, and the nodes above it, of which each has one input.
+/// The uppermost aggregation of `plan`, and the nodes above it, which have one input each.
 fn aggregation(plan: &Arc<dyn ExecutionPlan>) -> Option<(Arc<dyn ExecutionPlan>, Plans)> {
     let mut above = vec![];
     let mut node = plan;
@@ -110,14 +110,14 @@ fn aggregation(plan: &Arc<dyn ExecutionPlan>) -> Option<(Arc<dyn ExecutionPlan>,
     Some((Arc::clone(node), above))
 }
 
-/// `leaf` below `nodes`.
+/// The plan of `nodes` over `leaf`.
 fn over(leaf: Arc<dyn ExecutionPlan>, nodes: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
     nodes.iter().rev().try_fold(leaf, |below, node| {
         Arc::clone(node).replace_children(vec![below], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     })
 }
 
-/// The rows of a dictionary in a run.
+/// The state of a dictionary during a run.
 pub(super) struct Entries {
     plan: Arc<Dictionary>,
     numbers: Keys,
@@ -130,14 +130,14 @@ enum Column {
     Last(Values),
     Folded {
         accumulators: Vec<Box<dyn Accumulator>>,
-        /// About as many as the accumulators have.
+        /// An estimate of the size of the accumulators.
         bytes: usize,
     },
 }
 
 /// The changes of a step.
 pub(super) struct Changes {
-    /// Rows of the result whose keys are new, or whose values are others than before.
+    /// The rows of the result with a new key, or with other values than before.
     pub(super) rows: Vec<RecordBatch>,
 }
 
@@ -155,7 +155,7 @@ impl Entries {
         Ok(Self { numbers: Keys::new(schema)?, keys, columns, plan })
     }
 
-    /// Bytes of keys and values.
+    /// The size of keys and values in bytes.
     pub(super) fn size(&self) -> usize {
         let column = |column: &Column| match column {
             Column::Last(values) => values.size(),
@@ -165,7 +165,7 @@ impl Entries {
         self.numbers.size() + keys + self.columns.iter().map(column).sum::<usize>()
     }
 
-    /// Adds the rows of a step, and gives what changes if `tells`.
+    /// Adds the rows of a step; returns the changed rows of the result if `tells`.
     pub(super) async fn add(
         &mut self,
         rows: Vec<RecordBatch>,
@@ -212,7 +212,7 @@ impl Entries {
         self.results(&all, within).await
     }
 
-    /// The rows of the result for some keys, in their order.
+    /// The rows of the result for `keys`, in this order.
     async fn results(&mut self, keys: &[usize], within: &Within) -> Result<Vec<RecordBatch>> {
         let mut columns = self.keys.iter().map(|values| values.get(keys)).collect::<Result<Vec<_>>>()?;
         for (at, column) in self.columns.iter_mut().enumerate() {
@@ -237,7 +237,7 @@ impl Entries {
         Ok(rows)
     }
 
-    /// Adds rows, whose keys have these numbers, to the values of aggregates.
+    /// Adds rows to the aggregates; `numbers` are the numbers of their keys.
     fn fold(&mut self, batch: &RecordBatch, numbers: &[usize]) -> Result<()> {
         let mut order: Vec<u32> = (0..numbers.len() as u32).collect();
         order.sort_by_key(|&row| numbers[row as usize]);
@@ -271,7 +271,7 @@ impl Entries {
     }
 }
 
-/// The rows that a filter keeps, in this order.
+/// The rows of `order` that pass the filter, in the same order.
 fn chosen(order: &[u32], filter: Option<&Arc<dyn PhysicalExpr>>, batch: &RecordBatch) -> Result<Vec<u32>> {
     let Some(filter) = filter else { return Ok(order.to_vec()) };
     let kept = filter.evaluate(batch)?.into_array(batch.num_rows())?;
@@ -279,7 +279,7 @@ fn chosen(order: &[u32], filter: Option<&Arc<dyn PhysicalExpr>>, batch: &RecordB
     Ok(order.iter().copied().filter(|&row| kept.is_valid(row as usize) && kept.value(row as usize)).collect())
 }
 
-/// Numbers below `before`, once each, in the order in which they come.
+/// The distinct numbers below `before`, in the order of their first occurrence.
 fn touched(numbered: &[Vec<usize>], before: usize) -> Vec<usize> {
     let mut seen = hashbrown::HashSet::new();
     numbered.iter().flatten().copied().filter(|&number| number < before && seen.insert(number)).collect()
@@ -289,7 +289,7 @@ fn evaluated(exprs: &[Arc<dyn PhysicalExpr>], batch: &RecordBatch) -> Result<Vec
     exprs.iter().map(|expr| expr.evaluate(batch)?.into_array(batch.num_rows())).collect()
 }
 
-/// The columns of groups, with the fields that elements of lists and structs have in `columns`.
+/// The columns of groups, with the data types of `columns`: fields of lists and structs may be others than in `groups`.
 fn groups_schema(groups: &SchemaRef, columns: &[ArrayRef]) -> SchemaRef {
     let fields = groups.fields().iter().zip(columns);
     let fields = fields
@@ -297,7 +297,7 @@ fn groups_schema(groups: &SchemaRef, columns: &[ArrayRef]) -> SchemaRef {
     Arc::new(arrow::datatypes::Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The places of rows that differ between two results of the same keys.
+/// The positions of the rows that differ in two results for the same keys.
 fn differing(old: &[RecordBatch], new: &[RecordBatch]) -> Result<Vec<usize>> {
     let (Some(first), Some(_)) = (old.first(), new.first()) else { return internal_err!("keys without rows") };
     let schema = first.schema();

@@ -1,4 +1,4 @@
-//! The rows of a UNION that have not been there before.
+//! The rows of a UNION that are not known yet.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::filter_record_batch;
@@ -9,14 +9,14 @@ use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
 use std::sync::Arc;
 
-/// Numbers of keys, by which equal ones are found.
+/// A set of keys, which are numbered in the order of their first occurrence.
 pub(super) struct Keys {
     values: Box<dyn GroupValues>,
     numbers: Vec<usize>,
 }
 
 impl Keys {
-    /// Keys of these types.
+    /// An empty set of keys with these types.
     pub(super) fn new(schema: SchemaRef) -> Result<Self> {
         Ok(Self { values: new_group_values(schema, &GroupOrdering::None)?, numbers: vec![] })
     }
@@ -26,12 +26,12 @@ impl Keys {
         self.values.len()
     }
 
-    /// Their bytes.
+    /// The size of the keys in bytes.
     pub(super) fn size(&self) -> usize {
         self.values.size()
     }
 
-    /// The number of the key of each row; those that are new come after the others.
+    /// The number of each row's key; new keys get the next numbers.
     pub(super) fn numbers(&mut self, columns: &[ArrayRef]) -> Result<&[usize]> {
         let columns: Vec<ArrayRef> = columns.iter().map(comparable).collect();
         self.numbers.clear();
@@ -40,7 +40,7 @@ impl Keys {
     }
 }
 
-/// `column` with one zero, and one value that is not a number: floats that are equal in SQL are equal in their bits.
+/// `column` with one zero and one NaN, so that floats that are equal in SQL have the same bits.
 pub(super) fn comparable(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float64 => {
@@ -55,7 +55,7 @@ pub(super) fn comparable(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// The rows of `batch` that are new.
+/// The rows of `batch` that are not in `known`; adds them.
 pub(super) fn new_rows(known: &mut Keys, batch: &RecordBatch) -> Result<RecordBatch> {
     let before = known.len();
     let mut seen: Vec<bool> = vec![];

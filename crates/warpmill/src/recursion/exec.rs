@@ -33,10 +33,10 @@ use crate::Error;
 use crate::offload::QueryHandle;
 use crate::once::OnceExec;
 
-/// Rows of a batch of the result.
+/// Largest number of rows of a batch of the result.
 const BATCH_ROWS: usize = 8192;
 
-/// Rows are held back until there is one for so many that are given out, so that batches grow and the first rows come at once.
+/// Rows are held back until their number is this fraction of the rows returned so far: the first rows are returned at once, and batches grow.
 const WAITING_SHARE: usize = 4;
 
 /// Facts about a recursion.
@@ -44,7 +44,7 @@ const WAITING_SHARE: usize = 4;
 pub(super) struct Facts {
     pub(super) number: u64,
     pub(super) added: Added,
-    /// Whether the step reads rows of the recursion: it runs once otherwise.
+    /// Whether the step reads rows of the recursion; otherwise it runs once.
     pub(super) repeats: bool,
     /// The columns of the rows that steps add.
     pub(super) rows: SchemaRef,
@@ -53,13 +53,13 @@ pub(super) struct Facts {
     pub(super) dictionary: Option<Arc<Dictionary>>,
 }
 
-/// Runs the first query, then steps until one adds no rows.
+/// Runs the first query, then steps until a step adds no rows.
 #[derive(Debug)]
 pub(crate) struct RecursionExec {
     facts: Arc<Facts>,
     first: Arc<dyn ExecutionPlan>,
     step: Arc<dyn ExecutionPlan>,
-    /// The plan of steps of few rows.
+    /// The plan for steps that read few rows.
     small: Option<Arc<SmallSteps>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -84,12 +84,12 @@ impl RecursionExec {
         self.facts.number
     }
 
-    /// The plan of the rows that a step adds.
+    /// The plan of a step.
     pub(super) fn step(&self) -> &Arc<dyn ExecutionPlan> {
         &self.step
     }
 
-    /// The node with a plan that runs instead of the step for few rows.
+    /// The same node with a plan that replaces the step for few rows.
     pub(super) fn with_small(&self, small: SmallSteps) -> Self {
         Self { small: Some(Arc::new(small)), ..self.with_plans(Arc::clone(&self.first), Arc::clone(&self.step)) }
     }
@@ -114,7 +114,7 @@ impl RecursionExec {
         })
     }
 
-    /// The numbers of the parts of the step that run once for several readers, but read other rows in each step.
+    /// The numbers of the parts of the step that run once for several readers, and have other rows in each step.
     fn varying(&self) -> Result<Vec<u64>> {
         let number = self.facts.number;
         let mut found = vec![];
@@ -204,7 +204,7 @@ impl ExecutionPlan for RecursionExec {
     }
 }
 
-/// The rows that were added, as far as later ones depend on them.
+/// The information about all rows so far on which later rows depend.
 enum Known {
     All,
     Distinct(Keys),
@@ -219,38 +219,38 @@ struct Run {
     within: Within,
     handle: Arc<QueryHandle>,
     known: Known,
-    /// The rows that the first query, or a step, adds now.
+    /// The rows of the first query or of the current step.
     adding: Option<SendableRecordBatchStream>,
-    /// Rows that this step has added so far.
+    /// The rows that the current step has added so far.
     added: Vec<RecordBatch>,
-    /// Whether steps read all rows.
+    /// Whether the step reads all rows so far.
     reads_all: bool,
-    /// Parts of the step that are computed once in each.
+    /// The numbers of the parts that run once in each step.
     varying: Vec<u64>,
     has_stepped: bool,
-    /// The error that has ended the run, which is raised after its rows.
+    /// The error that has ended the run; it is returned after the rows before it.
     failed: Option<DataFusionError>,
     out: Out,
     memory: Memory,
     metrics: BaselineMetrics,
 }
 
-/// The room that rows take.
+/// The reserved memory of rows.
 struct Memory {
-    /// Rows that the last step has added.
+    /// Memory of the rows that the last step has added.
     last: MemoryReservation,
-    /// Rows that this step adds.
+    /// Memory of the rows that the current step adds.
     added: MemoryReservation,
-    /// Keys, or entries, of all rows.
+    /// Memory of the keys or entries of all rows.
     all: MemoryReservation,
 }
 
-/// Rows of the result that are not given out yet.
+/// Rows of the result that have not been returned yet.
 #[derive(Default)]
 struct Out {
     waiting: Vec<RecordBatch>,
     rows: usize,
-    /// Rows given out.
+    /// The number of rows returned.
     given: usize,
     ready: VecDeque<RecordBatch>,
 }
@@ -261,7 +261,7 @@ impl Out {
         self.waiting.push(batch);
     }
 
-    /// The next batch; all rows are if it `ends`.
+    /// The next batch. If it `ends`, returns all remaining rows.
     fn next(&mut self, ends: bool) -> Result<Option<RecordBatch>> {
         let is_enough = self.rows > 0 && (ends || self.rows >= (self.given / WAITING_SHARE).clamp(1, BATCH_ROWS));
         if self.ready.is_empty() && is_enough {
@@ -325,7 +325,7 @@ impl Run {
             if self.adding.is_none() {
                 return Ok(None);
             }
-            // A reader that stops after the rows so far never sees the error.
+            // The error is returned last: a reader that stops before never gets it.
             if let Err(error) = self.advance().await {
                 self.adding = None;
                 self.failed = Some(error);
@@ -333,7 +333,7 @@ impl Run {
         }
     }
 
-    /// Adds some rows, or ends a step.
+    /// Adds the next rows of a step, or ends the step.
     async fn advance(&mut self) -> Result<()> {
         let Some(rows) = &mut self.adding else { return Ok(()) };
         match rows.try_next().await? {
@@ -342,7 +342,7 @@ impl Run {
         }
     }
 
-    /// Adds rows of this step.
+    /// Adds rows of the current step.
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -363,11 +363,11 @@ impl Run {
         Ok(())
     }
 
-    /// Ends a step, and begins the next one if this one has added rows.
+    /// Ends the current step; begins the next one if there are new rows.
     async fn end_step(&mut self) -> Result<()> {
         self.adding = None;
         self.handle.cancel.check().map_err(|_| DataFusionError::from(Error::Cancelled))?;
-        // Many steps may give out no rows.
+        // Many steps in a row may return no rows.
         tokio::task::coop::consume_budget().await;
         let mut added = std::mem::take(&mut self.added);
         let is_last = added.is_empty() || (self.has_stepped && !self.facts.repeats);
@@ -400,7 +400,7 @@ impl Run {
         Ok(())
     }
 
-    /// Gives steps all rows, of which `added` are the last.
+    /// Makes all rows available to steps; `added` are the last ones.
     async fn keep_all(&mut self, added: &[RecordBatch]) -> Result<()> {
         match &mut self.known {
             Known::Entries(entries) => {

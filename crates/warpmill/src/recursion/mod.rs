@@ -1,9 +1,9 @@
 //! Recursive queries: `WITH RECURSIVE`, with and without `USING KEY`.
 //!
-//! DataFusion's recursion has one reference to its rows, which is read once. Names are bound so that each part of a recursive query is found
-//! here ([`relation`]): it becomes a node of its own ([`Recursion`]) over the query of the first rows and the one that adds others, which reads
-//! tables of the recursion ([`tables`]): the rows of the last step, or all rows (`recurring.t`). The physical node ([`exec`]) runs what adds rows
-//! until there are no more. With `USING KEY` its rows are those of a [`dictionary`]: an aggregation by the key of all rows that were added.
+//! DataFusion's recursion has one reference to its rows, and reads them once. Names are bound such that each recursive query has a marked alias
+//! ([`relation`]): it becomes a node of its own ([`Recursion`]) over the query of the first rows and the query of a step, which reads tables of
+//! the recursion ([`tables`]): the rows of the last step, or all rows (`recurring.t`). The physical node ([`exec`]) runs steps until there are no
+//! new rows. With `USING KEY`, its rows are those of a [`dictionary`]: an aggregation by the key of all rows that were added.
 
 mod dictionary;
 mod distinct;
@@ -32,19 +32,19 @@ pub(crate) use relation::{is_marked, marker, relation};
 pub(crate) use small::with_small_steps;
 pub(crate) use tables::{Part, StepTable, own_table, table_name};
 
-/// The alias of the query in brackets that a common table expression with `USING KEY` is put in, which no text has.
+/// The alias of the derived table that replaces a common table expression with `USING KEY`; no text has this name.
 pub(crate) const KEYED: &str = "$ key";
 
-/// The rows that the steps of a recursion add.
+/// The rows of a step that the recursion adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Added {
-    /// All of them.
+    /// All rows.
     All,
-    /// Rows that are not there yet; with a dictionary, its rows that change.
+    /// Rows that are new; with a dictionary, the rows that change in it.
     New,
 }
 
-/// The logical node.
+/// The logical node of a recursion.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Recursion {
     /// The number of the recursion within its statement or view.
@@ -56,7 +56,7 @@ pub(crate) struct Recursion {
     /// The aggregation of all rows by the key.
     dictionary: Option<Arc<LogicalPlan>>,
     added: Added,
-    /// Whether the step is planned by itself, and no input.
+    /// Whether the step is planned separately, and is no input of the node.
     is_apart: bool,
     schema: DFSchemaRef,
 }
@@ -72,10 +72,10 @@ pub(crate) struct Queries {
 }
 
 impl Recursion {
-    /// The recursion of this number.
+    /// The recursion with this number.
     ///
     /// # Errors
-    /// Queries of different numbers of columns.
+    /// Queries with different numbers of columns.
     pub(crate) fn try_new(number: u64, queries: Queries, added: Added) -> Result<Self> {
         let Queries { first, step, dictionary } = queries;
         let (first, step, dictionary) = (Arc::new(first), Arc::new(step), dictionary.map(Arc::new));
@@ -90,7 +90,7 @@ impl Recursion {
         Ok(Self { number, first, step, dictionary, added, is_apart: false, schema })
     }
 
-    /// The node of `plan`, if it is one.
+    /// The recursion of `plan`, if the plan is one.
     pub(crate) fn of(plan: &LogicalPlan) -> Option<&Self> {
         let LogicalPlan::Extension(extension) = plan else { return None };
         extension.node.as_any().downcast_ref()
@@ -121,12 +121,12 @@ impl Recursion {
         self.dictionary.as_deref()
     }
 
-    /// The rows that steps add.
+    /// The rows of a step that the recursion adds.
     pub(crate) fn added(&self) -> Added {
         self.added
     }
 
-    /// `plan`, a part of this recursion, with tables of these columns.
+    /// `plan`, a part of this recursion, with the columns of its tables replaced by `columns`.
     pub(crate) fn with_tables(&self, plan: LogicalPlan, columns: &[(Part, SchemaRef)]) -> Result<LogicalPlan> {
         let is_other = |plan: &LogicalPlan| Self::of(plan).is_some_and(|other| other.number == self.number);
         let replaced = |scan: &TableScan| -> Result<Option<LogicalPlan>> {
@@ -138,7 +138,7 @@ impl Recursion {
             scan.build().map(Some)
         };
         let plan = plan.transform_down_up_with_subqueries(
-            // A view of the same number has tables of its own.
+            // A recursion of the same number, from a view, has tables of its own.
             |plan| match is_other(&plan) {
                 true => Ok(Transformed::new(plan, false, TreeNodeRecursion::Jump)),
                 false => Ok(Transformed::no(plan)),
@@ -156,7 +156,7 @@ impl Recursion {
     }
 }
 
-/// The table of the recursion `number` that a scan reads.
+/// The table of the recursion `number` that a scan reads, if it reads one.
 fn scanned(scan: &TableScan, number: u64) -> Option<Part> {
     StepTable::of(scan).filter(|table| table.number() == number).map(|table| table.part())
 }
@@ -171,13 +171,13 @@ pub(crate) fn reads(plan: &LogicalPlan, number: u64) -> Result<bool> {
     Ok(found)
 }
 
-/// The columns of `plan`, any of which may be NULL.
+/// The columns of `plan`; all of them may have NULLs.
 pub(crate) fn nullable(plan: &LogicalPlan) -> SchemaRef {
     let fields = plan.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// The columns of the rows that a recursion gives.
+/// The columns of the rows of a recursion.
 pub(crate) fn result_fields(first: &LogicalPlan, dictionary: Option<&LogicalPlan>) -> Fields {
     let names = first.schema().fields().iter();
     let types = dictionary.unwrap_or(first).schema().fields().iter();

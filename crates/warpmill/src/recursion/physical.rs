@@ -14,8 +14,8 @@ use super::dictionary::Dictionary;
 use super::exec::{Facts, RecursionExec};
 use super::{Recursion, nullable, reads};
 
-/// `plan` whose recursions have steps of their own where these have scalar subqueries, which the physical planner would compute once for the
-/// whole plan.
+/// `plan`, in which recursions plan their steps separately if these have scalar subqueries: the physical planner would compute the subqueries
+/// only once for the whole plan.
 pub(crate) fn apart(plan: Cow<'_, LogicalPlan>) -> Result<Cow<'_, LogicalPlan>> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -36,7 +36,7 @@ pub(crate) fn apart(plan: Cow<'_, LogicalPlan>) -> Result<Cow<'_, LogicalPlan>> 
     Ok(Cow::Owned(plan.data))
 }
 
-/// Whether a plan has scalar subqueries that are not in steps of other recursions.
+/// Whether a plan has scalar subqueries, without those of separately planned steps.
 fn has_scalar_subqueries(plan: &LogicalPlan) -> Result<bool> {
     plan.exists(|node| {
         let mut found = false;

@@ -1,4 +1,4 @@
-//! Recursive queries of FROM clauses as plans: names have been bound, so that each is a query in brackets with an alias of its own.
+//! Plans of recursive queries in FROM clauses. Names have been bound such that each recursive query is a derived table with a marked alias.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use datafusion::sql::sqlparser::ast::{
 use super::{Added, Part, Queries, Recursion, nullable, result_fields, table_name};
 use crate::dialect::query_of;
 
-/// The beginning of the alias, which no text has; the number follows.
+/// The beginning of the alias, which is followed by the number; no text has such a name.
 const NAME: &str = "$ recursion ";
 
-/// The alias of the query in brackets that is the recursion `number`: a UNION of the first rows and of what a step adds, and with a key the
-/// INTERSECT of that with the aggregation by the key.
+/// The alias of the derived table of the recursion `number`: a UNION of the first rows and the rows of a step, or with a key the INTERSECT of
+/// this UNION with the aggregation by the key.
 pub(crate) fn marker(number: u64) -> String {
     format!("{NAME}{number}")
 }
 
-/// Whether an alias is one of these.
+/// Whether an alias marks a recursion.
 pub(crate) fn is_marked(alias: Option<&TableAlias>) -> bool {
     number(alias).is_some()
 }
@@ -31,7 +31,7 @@ fn number(alias: Option<&TableAlias>) -> Option<u64> {
     alias?.name.value.strip_prefix(NAME)?.parse().ok()
 }
 
-/// The parts of such a query.
+/// The parts of the query of a recursion.
 struct Parts {
     first: SetExpr,
     step: SetExpr,
@@ -55,7 +55,7 @@ impl Parts {
     }
 }
 
-/// The plan of a recursive query, and what adds rows to it.
+/// The plan of the recursion in a marked derived table.
 pub(crate) fn relation(
     query: Query,
     alias: TableAlias,
@@ -84,7 +84,7 @@ pub(crate) fn relation(
     Ok(Recursion::try_new(number, Queries { first, step, dictionary }, parts.added)?.plan())
 }
 
-/// A query in brackets.
+/// A derived table.
 fn derived(with: Option<With>, body: SetExpr, alias: Option<TableAlias>) -> TableFactor {
     let alias = alias.map(|alias| TableAlias { name: Ident::with_quote('"', "first"), ..alias });
     TableFactor::Derived { lateral: false, subquery: Box::new(Query { with, ..query_of(body) }), alias, sample: None }

@@ -1,5 +1,5 @@
-//! Steps of a recursion that read few rows. A program takes about a millisecond to begin and to end, with threads and queues; DataFusion's
-//! operators are called, which takes less for few rows.
+//! Steps of a recursion that read few rows. A program takes about a millisecond to begin and to end, because of threads and queues. With few
+//! rows, DataFusion's operators are faster: they are plain calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use super::tables::{StepTableExec, Steps};
 use crate::bounded::with_bounded_concat;
 use crate::settings::WarpmillOptions;
 
-/// Rows that are few, of a step and of a table.
+/// Largest number of rows of a step, and of a table, that count as few.
 const FEW_ROWS: usize = 1 << 12;
 
-/// A plan for steps that read few rows.
+/// The plan of steps that read few rows.
 #[derive(Debug)]
 pub(super) struct SmallSteps {
     plan: Arc<dyn ExecutionPlan>,
@@ -45,18 +45,18 @@ impl SmallSteps {
         &self.plan
     }
 
-    /// The number of parts that are the same in all steps.
+    /// The number of parts with the same rows in all steps.
     pub(super) fn same(&self) -> usize {
         self.same
     }
 
-    /// Whether so many rows of the last step are few.
+    /// Whether the plan is used after a step with `rows` rows.
     pub(super) fn holds(&self, rows: usize) -> bool {
         rows <= FEW_ROWS
     }
 }
 
-/// `placed`, the recursion of `plan` in which parts were placed, with DataFusion's operators for few rows.
+/// `placed`, which is the recursion `plan` with its parts placed on devices, extended by a plan of DataFusion's operators for few rows.
 pub(crate) fn with_small_steps(
     plan: &Arc<dyn ExecutionPlan>,
     placed: Arc<dyn ExecutionPlan>,
@@ -83,7 +83,7 @@ pub(crate) fn with_small_steps(
     Ok(Arc::new(into.with_small(SmallSteps { plan: plan.data, same })))
 }
 
-/// Whether a plan computes and joins rows of the recursion and of small tables, one by one.
+/// Whether a plan consists of simple operators over rows of the recursion and small tables.
 fn is_small(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let children = plan.children();
     if children.is_empty() {
@@ -104,7 +104,7 @@ fn is_small(plan: &Arc<dyn ExecutionPlan>) -> bool {
     is_plain && children.into_iter().all(is_small)
 }
 
-/// Rows that are the same in all steps: the first one reads them, the others have them.
+/// Reads rows that are the same in all steps: the first step executes `input`, and later ones use its rows.
 #[derive(Debug)]
 struct SameExec {
     input: Arc<dyn ExecutionPlan>,

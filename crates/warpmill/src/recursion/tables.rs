@@ -1,4 +1,4 @@
-//! The tables that the step of a recursion reads, and their rows in a run.
+//! The tables that the step of a recursion reads, and their rows during a run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Par
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-/// Rows that a step is expected to read, a guess.
+/// The assumed number of rows that a step reads.
 const EXPECTED_ROWS: usize = 1 << 10;
 
 /// A table of a recursion.
@@ -32,9 +32,9 @@ pub(crate) enum Part {
     Last,
     /// All rows so far.
     All,
-    /// Rows that a step has added, before they are in the dictionary.
+    /// The rows that a step has added, before they are aggregated in the dictionary.
     Candidates,
-    /// Groups of the dictionary, before the rows of the result are made of them.
+    /// Groups of the dictionary, before rows of the result are made from them.
     Groups,
 }
 
@@ -51,12 +51,12 @@ impl Part {
     }
 }
 
-/// The name of a table of the recursion `number` in a statement whose names are bound, which no text has.
+/// The name of a table of the recursion `number` in a statement with bound names; no text has such a name.
 pub(crate) fn table_name(number: u64, part: Part) -> String {
     format!("{}{number}", part.name())
 }
 
-/// The table of a recursion that has this name.
+/// The table of a recursion called `name`; `None` for other names.
 pub(crate) fn own_table(name: &str, schema: &SchemaRef) -> Option<StepTable> {
     let parsed = |part: Part| Some((part, name.strip_prefix(part.name())?.parse().ok()?));
     let (part, number) = Part::ALL.into_iter().find_map(parsed)?;
@@ -82,17 +82,17 @@ impl StepTable {
         source_as_provider(&scan.source).ok()?.downcast_ref::<Self>().cloned()
     }
 
-    /// The number of its recursion.
+    /// The number of the recursion.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The rows that it has.
+    /// The rows of the table.
     pub(crate) fn part(&self) -> Part {
         self.part
     }
 
-    /// Its columns.
+    /// The columns of the table.
     pub(crate) fn columns(&self) -> &SchemaRef {
         &self.schema
     }
@@ -119,7 +119,7 @@ impl TableProvider for StepTable {
     }
 }
 
-/// The rows of a table of a recursion, as often as they are read.
+/// Reads the rows of a table of a recursion, any number of times.
 #[derive(Debug)]
 pub(super) struct StepTableExec {
     number: u64,
@@ -224,7 +224,7 @@ impl ExecutionPlan for StepTableExec {
     }
 }
 
-/// `batch` with its columns called as those of `schema`, whose types they have, or are cast to.
+/// `batch` with the columns of `schema`: renamed, and cast if their types are different.
 pub(super) fn named(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
         match column.data_type() == field.data_type() {
@@ -236,11 +236,11 @@ pub(super) fn named(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBat
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect::<Result<_>>()?, &options)?)
 }
 
-/// The rows of a recursion in a run.
+/// The rows of a recursion during a run.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     rows: Mutex<Rows>,
-    /// Rows of plans that are the same in all steps, by their numbers.
+    /// The rows of the plans with the same rows in all steps, by number.
     same: Vec<OnceCell<Vec<RecordBatch>>>,
 }
 
@@ -253,12 +253,12 @@ struct Rows {
 }
 
 impl Steps {
-    /// The steps of a recursion before the first, with so many plans that are the same in all of them.
+    /// The state before the first step; `same` is the number of plans with the same rows in all steps.
     pub(super) fn new(same: usize) -> Self {
         Self { same: (0..same).map(|_| OnceCell::new()).collect(), ..Self::default() }
     }
 
-    /// The steps of the recursion `number` around a plan that runs in `context`.
+    /// The steps of the recursion `number` that encloses the plan with this `context`.
     pub(super) fn of(context: &TaskContext, number: u64) -> Option<Arc<Self>> {
         let mut around = context.session_config().get_extension::<Around>();
         while let Some(recursion) = around {
@@ -291,8 +291,8 @@ impl Steps {
         }
     }
 
-    /// Adds rows to all of them. Small batches are brought together: each row is copied a number of times that grows with the logarithm of
-    /// their number.
+    /// Adds rows to the table of all rows. Small batches are merged: the number of copies of each row grows with the logarithm of the number
+    /// of rows.
     pub(super) fn add(&self, batches: &[RecordBatch]) -> Result<()> {
         let all = &mut self.rows.lock().all;
         for batch in batches {
@@ -309,16 +309,16 @@ impl Steps {
         Ok(())
     }
 
-    /// The rows of a plan that is the same in all steps.
+    /// The rows of plan `number` of those with the same rows in all steps.
     pub(super) fn same(&self, number: usize) -> Option<&OnceCell<Vec<RecordBatch>>> {
         self.same.get(number)
     }
 }
 
-/// Rows of a batch that is brought together of others.
+/// Largest number of rows of a merged batch.
 const LARGEST: usize = 1 << 20;
 
-/// The recursions around a plan, the innermost first: an extension of the configuration of its task.
+/// The recursions that enclose a plan, innermost first: an extension of the configuration of its task.
 #[derive(Debug)]
 struct Around {
     number: u64,
@@ -326,7 +326,7 @@ struct Around {
     around: Option<Arc<Self>>,
 }
 
-/// The context of plans within the recursion `number`, whose rows are those of `steps`.
+/// The context of plans within the recursion `number`, which has the rows `steps`.
 pub(super) fn inside(context: &TaskContext, number: u64, steps: Arc<Steps>) -> Arc<TaskContext> {
     let around = context.session_config().get_extension::<Around>();
     let config = context.session_config().clone().with_extension(Arc::new(Around { number, steps, around }));

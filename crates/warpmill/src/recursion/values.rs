@@ -1,37 +1,37 @@
-//! Values that are replaced one by one: a column of the dictionary of a recursion.
+//! Values that are replaced one by one: a column of a recursion's dictionary.
 
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::interleave;
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
-/// Replaced values for each one that is there, from which on they are dropped.
+/// Replaced values are dropped once there are this many rows per current value.
 const MOST_OLD: usize = 4;
 
-/// Rows below which nothing is dropped.
+/// Number of rows up to which no values are dropped.
 const FEW_ROWS: usize = 1 << 12;
 
-/// The row of a place that has no value yet.
+/// The entry of a place without a value.
 const NOWHERE: (usize, usize) = (usize::MAX, usize::MAX);
 
-/// A value for each of several places: rows of the arrays that it came in.
+/// The values of several places: rows of the arrays that they were added with.
 pub(super) struct Values {
     ty: DataType,
     arrays: Vec<ArrayRef>,
-    /// The array and the row of each place.
+    /// For each place the array and the row of its value.
     places: Vec<(usize, usize)>,
-    /// Rows of all arrays.
+    /// The number of rows of all arrays.
     rows: usize,
     bytes: usize,
 }
 
 impl Values {
-    /// No values, of this type.
+    /// An empty collection of values of type `ty`.
     pub(super) fn new(ty: DataType) -> Self {
         Self { ty, arrays: vec![], places: vec![], rows: 0, bytes: 0 }
     }
 
-    /// Puts row by row of `array` in a place. Values that are there are replaced if `replaces`. All places up to the last have a value then.
+    /// Puts each row of `array` in its place. Existing values are replaced only if `replaces`. Afterwards every place up to the last one has a value.
     pub(super) fn put(&mut self, array: &ArrayRef, places: &[usize], replaces: bool) -> Result<()> {
         let number = self.arrays.len();
         for (row, &place) in places.iter().enumerate() {
@@ -51,13 +51,13 @@ impl Values {
         Ok(())
     }
 
-    /// The values of some places.
+    /// The values of `places`.
     pub(super) fn get(&self, places: &[usize]) -> Result<ArrayRef> {
         let rows: Vec<_> = places.iter().map(|&place| self.places[place]).collect();
         self.taken(&rows)
     }
 
-    /// Their bytes, with those that were replaced.
+    /// The size in bytes, including replaced values.
     pub(super) fn size(&self) -> usize {
         self.bytes + self.places.capacity() * size_of::<(usize, usize)>()
     }

@@ -1,4 +1,4 @@
-//! COMMENT ON: comments are metadata of a table's schema, or part of a view.
+//! COMMENT ON: comments are stored in the metadata of a table's schema, or with a view.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::commit::GivenUp;
 use crate::dialect::shown;
 use crate::{Error, Result};
 
-/// A comment, or none, and its place.
+/// A comment, or its removal, and the object of the comment.
 struct Comment {
     target: TableReference,
     column: Option<String>,
@@ -28,7 +28,7 @@ struct Comment {
 impl Comment {
     /// Reads `COMMENT ON TABLE | VIEW | COLUMN name IS 'text' | NULL`.
     fn parse(sql: &str) -> Result<Self> {
-        // DuckDB's dialect of the parser does not have the statement.
+        // The parser does not have the statement in DuckDB's dialect.
         let parsed =
             Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).and_then(|mut parser| parser.parse_statement());
         let parsed = parsed.map_err(|error| Error::Parse(error.to_string()))?;
@@ -85,7 +85,7 @@ impl Session {
         schema.put_view(name, view, schema.is_temporary(name)?)
     }
 
-    /// Gives a table a schema with other metadata, as its next version.
+    /// Adds a version of a table whose schema has other metadata.
     async fn annotate(
         &self,
         table: &Arc<Table>,
@@ -111,7 +111,7 @@ impl Session {
     }
 }
 
-/// The schema of a table with the comment.
+/// The schema of a table with the new comment.
 fn commented(old: &TableSnapshot, comment: &Comment) -> Result<Schema> {
     let schema = old.schema();
     let Some(column) = &comment.column else {

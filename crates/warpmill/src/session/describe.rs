@@ -1,4 +1,4 @@
-//! DESCRIBE and SHOW, in the form of DuckDB's.
+//! DESCRIBE and SHOW, with DuckDB's form of results.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const ALL_TABLES: &str = "SELECT c.database_name AS \"database\", c.schema_name 
     ON c.schema_name = t.schema_name AND c.table_name = t.table_name GROUP BY 1, 2, 3 ORDER BY 1, 2, 3";
 
 impl Session {
-    /// `SHOW TABLES [FROM schema]`, `SHOW SCHEMAS`, `SHOW DATABASES`; `None`: it is another one.
+    /// `SHOW TABLES [FROM schema]`, `SHOW SCHEMAS`, `SHOW DATABASES`; `None` for other statements.
     pub(super) fn show(&self, sql: &str) -> Result<Option<QueryResult>> {
         let catalog = &self.inner.catalog;
         let lower = sql.to_ascii_lowercase();
@@ -48,7 +48,7 @@ impl Session {
         }
     }
 
-    /// `SHOW name` and `SHOW query`, which are DESCRIBE, `SHOW` and `SHOW ALL TABLES`, `SHOW VARIABLES`.
+    /// `SHOW name` and `SHOW query` (both are DESCRIBE), `SHOW` and `SHOW ALL TABLES`, `SHOW VARIABLES`.
     pub(super) async fn show_other(&self, sql: &str) -> Result<Taken> {
         let what = sql.get("show".len()..).unwrap_or_default().trim();
         match what.to_ascii_lowercase().as_str() {
@@ -60,7 +60,7 @@ impl Session {
         if is_query(what) {
             return Ok(Taken::Instead(answer(&described)));
         }
-        // Names of settings are DataFusion's.
+        // DataFusion shows settings.
         let state = Arc::new(self.inner.context.state());
         if what.contains(' ') || bound(&state, &format!("FROM {what}"), &[]).await.is_err() {
             return Ok(Taken::No);
@@ -71,7 +71,7 @@ impl Session {
         }
     }
 
-    /// `DESCRIBE name`, of a table of Warpmill with constraints; others are DataFusion's.
+    /// `DESCRIBE name` for a table of Warpmill with constraints; DataFusion describes others.
     pub(super) async fn describe_table(&self, sql: &str) -> Result<Taken> {
         let name = sql.split_once(' ').map(|(_, name)| name.trim_end_matches([';', ' '])).unwrap_or_default();
         let plan = bound(&Arc::new(self.inner.context.state()), &format!("FROM {name}"), &[]).await;
@@ -84,7 +84,7 @@ impl Session {
     }
 }
 
-/// The rows of DESCRIBE, of a table with these constraints.
+/// The rows of DESCRIBE for a table with these constraints.
 pub(crate) fn describe(schema: &Schema, constraints: &[Constraint]) -> Result<QueryResult> {
     let fields = schema.fields();
     let of = |value: fn(&Field) -> String| fields.iter().map(|field| Some(value(field))).collect();

@@ -1,5 +1,5 @@
-//! EXPORT DATABASE and IMPORT DATABASE, in DuckDB's form: a folder with the statements that make everything (`schema.sql`), those that read
-//! the rows (`load.sql`), and a file of rows for each table.
+//! EXPORT DATABASE and IMPORT DATABASE, in DuckDB's form: a folder with the statements that create all objects (`schema.sql`), the statements
+//! that load the rows (`load.sql`), and a file of rows for each table.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ use crate::{Error, Result};
 const SCHEMA: &str = "schema.sql";
 const LOAD: &str = "load.sql";
 
-/// The format of the rows' files.
+/// The format of the files of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Csv,
@@ -46,10 +46,10 @@ impl Format {
 /// `EXPORT DATABASE 'folder' (options)`.
 #[derive(Debug)]
 struct Export {
-    /// As the statement writes it.
+    /// The path of the folder, as written in the statement.
     folder: String,
     format: Format,
-    /// Options of COPY, but for the format.
+    /// The options of COPY, without the format.
     options: Vec<(String, String)>,
 }
 
@@ -77,7 +77,7 @@ impl Export {
         Ok(export)
     }
 
-    /// The options for a table; in CSV, a NULL that is the only field of its row has a text.
+    /// The options for a table. In CSV, a NULL that is the only field of its row is written as a text.
     fn of_table(&self, table: &TableText) -> Self {
         let Self { folder, format, options } = self;
         let mut options = options.clone();
@@ -87,7 +87,7 @@ impl Export {
         Self { folder: folder.clone(), format: *format, options }
     }
 
-    /// The statement that writes a table's rows.
+    /// The statement that writes the rows of a table.
     fn copy_to(&self, table: &str, path: &str) -> String {
         let mut options = vec![format!("FORMAT {}", self.format.name())];
         if self.format == Format::Csv && !self.options.iter().any(|(name, _)| name == "header") {
@@ -100,7 +100,7 @@ impl Export {
         format!("COPY {table} TO {} ({})", text(path), options.join(", "))
     }
 
-    /// The statement that reads them.
+    /// The statement that reads the rows of a table.
     fn copy_from(&self, table: &str, path: &str) -> String {
         let options = match self.format {
             Format::Parquet => String::new(),
@@ -131,7 +131,7 @@ fn is_null_text(option: &str) -> bool {
     ["null", "nullstr"].contains(&option)
 }
 
-/// The tokens of a statement from a byte on, without blanks and the semicolon at its end.
+/// The tokens of a statement from byte `from` on, without blanks and the semicolon at the end.
 fn tokens(sql: &str, from: usize) -> Result<Vec<Token>> {
     let rest = sql.get(from..).unwrap_or_default().trim_end_matches([';', ' ']);
     let tokens = Tokenizer::new(&DuckDbDialect, rest).tokenize();
@@ -143,7 +143,7 @@ fn text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// Everything of a database that statements make, as texts.
+/// The statements that create the objects of a database.
 #[derive(Debug, Default)]
 struct Contents {
     schemas: Vec<String>,
@@ -152,7 +152,7 @@ struct Contents {
     tables: Vec<TableText>,
     macros: Vec<String>,
     views: Vec<ViewText>,
-    /// What is there and no statement makes.
+    /// The names of relations that no statement can create.
     left_out: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ struct Contents {
 struct TableText {
     schema: String,
     name: String,
-    /// Whether it has one column, of which a blank line of CSV would be no row.
+    /// Whether the table has one column: a blank line of its CSV file would be no row.
     is_single: bool,
     create: String,
     indexes: Vec<String>,
@@ -170,11 +170,11 @@ struct TableText {
 #[derive(Debug)]
 struct ViewText {
     name: String,
-    /// The schema of names without one.
+    /// The schema for names without one.
     default_schema: String,
     create: String,
     comments: Vec<String>,
-    /// The names of the relations that it reads, in lower case.
+    /// The names of the relations that the view reads, in lower case.
     reads: HashSet<String>,
 }
 
@@ -184,7 +184,7 @@ impl Session {
         self.check_files("EXPORT DATABASE")?;
         let export = Export::parse(sql)?;
         let folder = folder_of(&export.folder)?;
-        // All tables are of one moment.
+        // One transaction, so that all tables are read at the same state. A session with workers exports without it.
         let own = match self.is_in_transaction() || !self.options().workers.addresses.is_empty() {
             true => None,
             false => {
@@ -227,7 +227,7 @@ impl Session {
         };
         let folder = folder_of(given)?;
         let (schema, load) = (read(&folder.join(SCHEMA))?, read(&folder.join(LOAD))?);
-        // Both are understood before anything is made.
+        // All statements are checked before the first one runs.
         let schema: Vec<String> = statements(&schema).into_iter().map(normalized).collect();
         schema.iter().try_for_each(|sql| check_making(sql))?;
         let load: Vec<String> =
@@ -240,7 +240,7 @@ impl Session {
         Ok(Taken::Done(done))
     }
 
-    /// Runs the statements of an import; gives their notices. Views that read others wait until these are there: DuckDB writes them in any order.
+    /// Runs the statements of an import and returns their notices. A view that reads a later one waits for it: DuckDB writes views in any order.
     async fn run_import(&self, schema: &[String], load: &[String], query: &Query) -> Result<Vec<String>> {
         let mut notices = vec![];
         let mut waiting: Vec<(&String, String)> = vec![];
@@ -311,7 +311,7 @@ impl Session {
         Ok(contents)
     }
 
-    /// Adds a table or a view.
+    /// Adds the statements of a table or a view.
     fn add_relation(&self, schema: &Arc<Schema>, name: &str, contents: &mut Contents) -> Result<()> {
         if let Some(table) = schema.warpmill_table(name)? {
             contents.tables.push(TableText::of(schema.name(), name, &table)?);
@@ -372,7 +372,7 @@ impl TableText {
 }
 
 impl Contents {
-    /// The statements of `schema.sql`, in an order in which each finds what it names.
+    /// The statements of `schema.sql`, in an order in which each finds the objects that it names.
     fn statements(&self) -> String {
         let mut all: Vec<&str> = vec![];
         all.extend(self.schemas.iter().chain(&self.sequences).chain(&self.types).map(String::as_str));
@@ -393,14 +393,14 @@ impl Contents {
     }
 }
 
-/// The views, each behind those that it reads.
+/// The views, each one after the views that it reads.
 fn in_order(views: &[ViewText]) -> Vec<&ViewText> {
     let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, view) in views.iter().enumerate() {
         by_name.entry(&view.name).or_default().push(at);
     }
     let (mut ordered, mut met) = (vec![], vec![false; views.len()]);
-    // Views that wait for others, with the positions of those that they have not looked at yet.
+    // A depth-first search: the second part of an entry tells whether the views that the view reads have been visited.
     for first in 0..views.len() {
         let mut waiting = vec![(first, false)];
         while let Some((at, done)) = waiting.pop() {
@@ -421,7 +421,7 @@ fn in_order(views: &[ViewText]) -> Vec<&ViewText> {
     ordered
 }
 
-/// The name of a table's file, which no other has.
+/// A file name for a table that no other table has.
 fn file_name(table: &TableText, format: Format, taken: &mut HashSet<String>) -> String {
     let plain = |name: &str| -> String {
         name.chars().map(|letter| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '_' }).collect()
@@ -431,7 +431,7 @@ fn file_name(table: &TableText, format: Format, taken: &mut HashSet<String>) -> 
         false => format!("{}_{}", plain(&table.schema), plain(&table.name)),
     };
     let numbered = (0..).map(|number: u32| if number == 0 { stem.clone() } else { format!("{stem}_{number}") });
-    // Files of some systems have names without regard to case.
+    // Some file systems do not distinguish upper and lower case.
     let name = numbered.into_iter().find(|name| taken.insert(name.to_lowercase())).unwrap_or_default();
     format!("{name}.{}", format.name())
 }
@@ -447,7 +447,7 @@ fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| Error::Io(format!("{}: {error}", path.display())))
 }
 
-/// Whether a statement of `schema.sql` makes something, and does nothing else.
+/// Refuses statements of `schema.sql` other than CREATE, COMMENT ON and USE.
 fn check_making(sql: &str) -> Result<()> {
     let words: Vec<&str> = sql.split(' ').take(2).collect();
     let is_one = match words[..] {
@@ -470,7 +470,7 @@ fn makes_view(sql: &str) -> bool {
     sql.split(' ').take(4).any(|word| same(word, "view"))
 }
 
-/// A statement of `load.sql`, whose file is the one of that name in `folder`, wherever it was written.
+/// A statement of `load.sql` with the path of the file in `folder`, independent of the path that was written.
 fn loading(sql: &str, folder: &str) -> Result<String> {
     let refused = || Error::NotImplemented(format!("{LOAD} has a statement other than COPY ... FROM 'file': {sql}"));
     let Some(copy::Copy::From(from)) = copy::parse(sql).ok().flatten() else { return Err(refused()) };

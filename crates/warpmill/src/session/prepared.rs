@@ -1,4 +1,4 @@
-//! PREPARE of statements that change rows: their texts are kept, and EXECUTE runs them with its values as parameters.
+//! PREPARE of statements that change rows: the session keeps their texts, and EXECUTE runs these with its values as parameters.
 
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -23,7 +23,7 @@ pub(super) struct PreparedChange {
 }
 
 impl Session {
-    /// `PREPARE name AS statement`, of one that changes rows in a form that DataFusion does not plan.
+    /// `PREPARE name AS statement` for a statement that changes rows and that DataFusion cannot plan.
     pub(super) async fn prepare_statement(&self, sql: &str) -> Result<Taken> {
         let Some((name, text)) = parts(sql) else { return Ok(Taken::No) };
         if !self.is_change(text)? {
@@ -36,7 +36,7 @@ impl Session {
         Ok(Taken::Done(QueryResult::empty()))
     }
 
-    /// `DEALLOCATE [PREPARE] name`, of such a statement.
+    /// `DEALLOCATE [PREPARE] name` for such a statement.
     pub(super) fn deallocate(&self, sql: &str) -> Taken {
         let mut words = sql.trim_end_matches([';', ' ']).split(' ').skip(1).peekable();
         words.next_if(|word| word.eq_ignore_ascii_case("prepare"));
@@ -47,15 +47,15 @@ impl Session {
         }
     }
 
-    /// Forgets such a statement; whether there was one.
+    /// Forgets such a statement; returns whether there was one.
     pub(super) fn forget_change(&self, name: &str) -> bool {
         self.inner.prepared_changes.lock().remove(&name.to_lowercase()).is_some()
     }
 
-    /// The text and the parameters of what an EXECUTE runs, where it is such a statement.
+    /// The text that an EXECUTE of such a statement runs, and its parameters.
     ///
     /// # Errors
-    /// Values that are none, or of another number than parameters.
+    /// Arguments that are no values, or not as many as the statement has parameters.
     pub(super) fn executed_change(&self, execute: &Execute) -> Result<Option<(String, Vec<ScalarValue>)>> {
         let found = self.inner.prepared_changes.lock().get(&execute.name.to_lowercase()).cloned();
         let Some(PreparedChange { sql, parameters }) = found else { return Ok(None) };
@@ -77,7 +77,7 @@ impl Session {
         Ok(Some((sql, values)))
     }
 
-    /// Whether a text executes a statement that has to run alone.
+    /// Whether a text executes a prepared statement that must not run at the same time as others.
     pub(super) fn executes_alone(&self, sql: &str) -> bool {
         if !begins_with(sql, "execute") {
             return false;
@@ -88,7 +88,7 @@ impl Session {
         prepared.get(&name.trim_matches('"').to_lowercase()).is_some_and(|change| may_have_changes(&change.sql))
     }
 
-    /// Whether a statement changes rows in a form that DataFusion does not plan.
+    /// Whether a statement changes rows in a form that DataFusion cannot plan.
     fn is_change(&self, text: &str) -> Result<bool> {
         let words: Vec<String> = text.split(' ').take(2).map(str::to_ascii_lowercase).collect();
         Ok(match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -112,7 +112,7 @@ impl Session {
         })
     }
 
-    /// Whether the statement means something as names are now.
+    /// Checks that the statement is valid with the current tables.
     async fn check_change(&self, text: &str) -> Result<()> {
         let words: Vec<&str> = text.split(' ').take(6).collect();
         let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
@@ -154,7 +154,7 @@ fn parts(sql: &str) -> Option<(&str, &str)> {
     Some((name.trim_matches('"'), rest[word.len()..].trim_end_matches([';', ' '])))
 }
 
-/// The number of parameters that a statement takes: the greatest number of `$1`, `$2`, ..., or that of `?`.
+/// The number of parameters of a statement: the greatest number of `$1`, `$2`, ..., or the number of `?`.
 fn parameters(sql: &str) -> Result<usize> {
     let tokens = Tokenizer::new(&DuckDbDialect, sql).tokenize().map_err(|error| Error::Parse(error.to_string()))?;
     let (mut most, mut marks) = (0, 0);

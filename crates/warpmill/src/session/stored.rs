@@ -11,7 +11,7 @@ use crate::catalog::{DUCKDB_MAIN, Kind, is_main};
 use crate::{Result, dialect};
 
 impl Session {
-    /// The names of all schemas, the main one first, which is called as DuckDB calls it.
+    /// The names of all schemas, the main one first, under its name in DuckDB.
     ///
     /// # Errors
     /// The database directory cannot be listed.
@@ -20,7 +20,7 @@ impl Session {
         Ok(names.map(|name| if is_main(&name) { DUCKDB_MAIN.to_string() } else { name }).collect())
     }
 
-    /// The names of a schema's tables, as the session's transaction sees them, without views and without tables that cannot be opened.
+    /// The names of a schema's tables, as the session's transaction sees them, without views and tables that cannot be opened.
     ///
     /// # Errors
     /// A schema that does not exist.
@@ -30,21 +30,21 @@ impl Session {
         Ok(names.filter(|name| matches!(schema.kind(name), Ok(Some(Kind::Table)))).collect())
     }
 
-    /// The table of Warpmill called `name` in a schema, as the session's transaction sees it; `None`: there is none.
+    /// The table of Warpmill called `name` in a schema, as the session's transaction sees it; `None` if there is none.
     ///
     /// # Errors
-    /// A schema that does not exist, a table that is damaged.
+    /// The schema does not exist, or the table is damaged.
     pub fn stored_table(&self, schema: &str, name: &str) -> Result<Option<Arc<Table>>> {
         self.inner.catalog.schema_called(schema)?.warpmill_table(name)
     }
 }
 
-/// DuckDB's name of the type of a table's column.
+/// DuckDB's name of the type of a column.
 pub fn duckdb_type(ty: &DataType) -> String {
     dialect::type_name(ty)
 }
 
-/// The SQL of what a table's column gets where an INSERT does not say; `None`: NULL.
+/// The SQL text of a column's default; `None` if the default is NULL.
 pub fn column_default(field: &Field) -> Option<&str> {
     default_of(field)
 }

@@ -22,7 +22,7 @@ from warpmill_bench.suites.imdb.people import aka_name, cast_info, char_name, na
 
 
 def tables(movies: int = 6000) -> dict[str, Any]:
-    """All tables of so many movies, at least five; the largest has about 13 rows for each."""
+    """All tables for a number of movies, at least five; the largest table has about 13 rows per movie."""
     of = drawn(movies)
     cast, made, linked = people(of.count), companies(of.count), links(of)
     return {

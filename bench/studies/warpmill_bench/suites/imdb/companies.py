@@ -1,4 +1,4 @@
-"""Companies, and what they did for movies: most of those of a movie's own country."""
+"""Companies and their work for movies, mostly for movies of their own country."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warpmill_bench.suites.imdb.draws import Array, Draws, ids, joined, keys, pi
 from warpmill_bench.suites.imdb.movies import EPISODE, ONLINE, Movies
 from warpmill_bench.suites.imdb.works import WORKS
 
-#: Companies whose names have a meaning, by country, and their countries.
+#: Companies that queries name, ordered by country, and their countries.
 _NAMES = tuple(name for names in values.COMPANIES.values() for name in names)
 _COUNTRIES = tuple(values.country(country) for country, names in values.COMPANIES.items() for _ in names)
 DISTRIBUTORS, PRODUCTION = (values.COMPANY_TYPES.index(name) for name in ("distributors", "production companies"))
@@ -26,19 +26,19 @@ class Companies:
     """Companies by number, the well-known ones first; `country` is a number of `values.COUNTRIES`."""
 
     country: Array
-    #: All companies by country, the largest of each first; where each country begins, and how many it has.
+    #: All companies by country, the largest of each first; the first position and the number of those of each country.
     order: Array
     begins: Array
     sizes: Array
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of companies."""
         return len(self.country)
 
 
 def companies(movies: int) -> Companies:
-    """Those of so many movies."""
+    """Draw the companies for a number of movies."""
     draws = Draws("companies")
     country = np.concatenate([_COUNTRIES, draws.weighted(values.SHARES, movies // 12)])
     sizes = np.bincount(country, minlength=len(values.COUNTRIES))
@@ -46,7 +46,7 @@ def companies(movies: int) -> Companies:
 
 
 def company_name(of: Companies) -> Any:
-    """Names with codes of countries; some of the small companies have none."""
+    """The table of companies: names and country codes; some of the small companies have no code."""
     draws, rows = Draws("company_name"), of.count - len(_NAMES)
     names = joined(
         pick(values.COMPANY_WORDS, draws.below(len(values.COMPANY_WORDS), rows)),
@@ -67,7 +67,7 @@ def company_name(of: Companies) -> Any:
 
 
 def movie_companies(of: Movies, among: Companies) -> Any:
-    """Who made and who showed which movie, with notes, and what is known of the works."""
+    """The producers and distributors of movies, with notes, and those of the well-known works."""
     draws = Draws("movie_companies")
     movie = of.rows(draws, 2.2)
     rows = len(movie)
@@ -79,7 +79,7 @@ def movie_companies(of: Movies, among: Companies) -> Any:
     production = pick(
         values.PRODUCTION_NOTES, draws.skewed(len(values.PRODUCTION_NOTES), rows), ~made | draws.chance(0.86, rows)
     )
-    # Of the works: their distributors, and the same companies as producers without a note, and with one.
+    # Three rows per work: its distributor, and the same company as a producer without a note, and with one.
     known = np.array([_NAMES.index(work.company) for work in WORKS])
     notes = [note for work in WORKS for note in (work.note, None, "(co-production)")]
     kinds = np.tile((DISTRIBUTORS, PRODUCTION, PRODUCTION), len(WORKS))
@@ -95,7 +95,7 @@ def movie_companies(of: Movies, among: Companies) -> Any:
 
 
 def _of_movies(of: Movies, among: Companies, draws: Draws, movie: Array) -> Array:
-    """The companies of rows: of the movie's country mostly, its theme's company often if that is the USA."""
+    """The company of each row: mostly one of the movie's country; for movies from the USA often that of the theme."""
     rows, country = len(movie), of.country[movie]
     own = among.begins[country] + draws.skewed(among.sizes[country], rows, 2.5)
     foreign = draws.skewed(among.count, rows, 2.0)
@@ -107,7 +107,7 @@ def _of_movies(of: Movies, among: Companies, draws: Draws, movie: Array) -> Arra
 def _distribution(draws: Draws, of: Movies, movie: Array, country: Array) -> Any:
     """Notes such as "(2006) (USA) (DVD)": media of their time, mostly in the company's country, online in the world."""
     rows = len(movie)
-    # Rights of episodes are those of their series, which is older.
+    # Rights of episodes are as old as those of their series.
     older = np.where(of.kind[movie] == EPISODE, draws.skewed(8, rows), 0)
     year = of.year[movie] - older + draws.skewed(6, rows, 3.0)
     place = np.where(draws.chance(0.5, rows), country, draws.weighted((*values.SHARES, 300), rows))

@@ -1,4 +1,4 @@
-"""Random numbers of one table, and columns of text that are made of them without a loop over rows."""
+"""Random numbers of a table, and columns of text that are made from them without a loop over rows."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-#: All seeds begin with it.
+#: The beginning of all seeds.
 SEED = 1989
 
-#: The first year that a column of text can have.
+#: The first year in columns of text.
 FIRST_YEAR = 1880
 _YEARS = pa.array([str(year) for year in range(FIRST_YEAR, 2100)])
 
 
 class Draws:
-    """The random numbers of a table: the same in every run, whichever tables are made before it."""
+    """The random numbers of a table: the same in every run, independent of other tables."""
 
     def __init__(self, table: str) -> None:
         self.random = np.random.default_rng((SEED, *table.encode()))
 
     def chance(self, part: float | Array, rows: int) -> Array:
-        """Whether rows are among a part of all."""
+        """Select rows at random, each with the probability `part`."""
         return self.random.random(rows) < part
 
     def below(self, count: int, rows: int) -> Array:
-        """Numbers from 0, all equally often."""
+        """Draw numbers from 0 to `count` - 1, all with the same probability."""
         return self.random.integers(0, count, rows)
 
     def skewed(self, count: int | Array, rows: int, power: float = 2.0) -> Array:
-        """Numbers from 0 below a count, the first ones most often: number n as often as n ** (1 / power - 1)."""
+        """Draw numbers below `count`, small ones most often: the frequency of n is about n ** (1 / power - 1)."""
         numbers: Array = (count * self.random.random(rows) ** power).astype(np.int64)
         return np.asarray(np.minimum(numbers, np.maximum(count, 1) - 1))
 
     def weighted(self, weights: Sequence[float] | Array, rows: int) -> Array:
-        """Numbers of weights, as often as these are large."""
+        """Draw indices of `weights`, with these weights as frequencies."""
         return self.by_class(np.asarray(weights, dtype=float)[np.newaxis, :], np.zeros(rows, np.int64))
 
     def by_class(self, weights: Array, classes: Array) -> Array:
-        """For each row a column of `weights`, as often as the row's class, a row of `weights`, says."""
+        """Draw for each row a column of `weights`, with the row of `weights` for its class as frequencies."""
         ends = np.cumsum(weights, axis=1)
         ends /= ends[:, -1:]
-        # One sorted array has the ends of all classes, those of class n between n and n + 1.
+        # One sorted array has the cumulative weights of all classes; those of class n are between n and n + 1.
         flat = (ends + np.arange(len(weights))[:, np.newaxis]).ravel()
         found = np.searchsorted(flat, classes + self.random.random(len(classes)), side="right")
         return np.asarray(np.minimum(found - classes * weights.shape[1], weights.shape[1] - 1))
 
     def counts(self, means: Array) -> Array:
-        """How many rows each of some things has, given their means."""
+        """Draw a number of rows for each mean."""
         return self.random.poisson(means)
 
 
 class Lists:
-    """Lists of values, one for each class; a value's number is its place in all of them."""
+    """Lists of values, one for each class; a value's number is its position in the concatenation of the lists."""
 
     def __init__(self, lists: Sequence[Sequence[str]]) -> None:
         self.values = tuple(value for one in lists for value in one)
@@ -68,12 +68,12 @@ class Lists:
         self._begins = np.cumsum(self._sizes) - self._sizes
 
     def some(self, draws: Draws, classes: Array, power: float = 1.7) -> Array:
-        """For each row the number of a value of its class, the first ones of a list most often."""
+        """Draw for each row the number of a value of its class, the first values of a list most often."""
         return np.asarray(self._begins[classes] + draws.skewed(self._sizes[classes], len(classes), power))
 
 
 def zipf(count: int, exponent: float = 1.0) -> Array:
-    """Weights that fall with the rank."""
+    """Weights that decrease with the rank."""
     return np.asarray(np.arange(1, count + 1, dtype=float) ** -exponent)
 
 
@@ -83,12 +83,12 @@ def ids(rows: int) -> Array:
 
 
 def keys(numbers: Array, null: Array | None = None) -> Any:
-    """Keys of things that are numbered from 0; NULL for some rows."""
+    """Keys of objects with numbers from 0; NULL for the rows of `null`."""
     return pa.array(numbers.astype(np.int32) + np.int32(1), mask=null)
 
 
 def pick(values: Sequence[str | None] | Any, numbers: Array, null: Array | None = None) -> Any:
-    """Texts by their numbers; NULL for some rows."""
+    """Texts by their numbers; NULL for the rows of `null`."""
     texts = values if isinstance(values, pa.Array) else pa.array(values, pa.string())
     return texts.take(pa.array(numbers, mask=null))
 
@@ -99,12 +99,12 @@ def years(numbers: Array) -> Any:
 
 
 def joined(*parts: Any) -> Any:
-    """Texts one after the other, NULL where one is."""
+    """Concatenated texts; NULL if a part is NULL."""
     return pc.binary_join_element_wise(*parts, "")
 
 
 def repeated(counts: Array) -> Array:
-    """The number of each thing, as often as it is counted."""
+    """The index of each count, repeated as often as the count says."""
     return np.repeat(np.arange(len(counts)), counts)
 
 

@@ -18,7 +18,7 @@ MONTHS = (
     "December",
 )
 RELEASE_NOTES = ("(premiere)", "(limited)", "(DVD premiere)", "(re-release)", "(Berlin International Film Festival)")
-#: Other facts, with so many rows for each movie in the mean.
+#: Texts of other facts, with the mean number of rows per movie.
 TEXTS: dict[str, tuple[float, tuple[str, ...]]] = {
     "certificates": (0.5, ("USA:PG-13", "USA:R", "Germany:16", "UK:15", "Sweden:15", "USA:Approved", "Finland:K-16")),
     "sound mix": (0.3, ("Mono", "Stereo", "Dolby Digital", "Silent")),
@@ -33,7 +33,7 @@ TEXTS: dict[str, tuple[float, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Fact:
-    """Rows of one kind: movies, texts, and notes where there are any."""
+    """Rows of one kind of facts: movies, texts, and notes if there are any."""
 
     kind: str
     movie: Array
@@ -77,7 +77,7 @@ def _column(parts: list[Any]) -> Any:
 
 
 def _some(of: Movies, draws: Draws, part: float) -> Array:
-    """About a part of all movies, each at most once."""
+    """Draw about a part of all movies, each at most once."""
     return np.flatnonzero(draws.chance(part, of.count))
 
 
@@ -98,14 +98,14 @@ _GENRES = Lists([theme.genres for theme in values.THEMES])
 
 
 def _genres(of: Movies, draws: Draws) -> Fact:
-    """One of the theme or more, none twice."""
+    """One or more genres of the movie's theme, each once."""
     movie = repeated(1 + draws.counts(np.full(of.count, 0.8)))
     pairs = np.unique(np.column_stack([movie, _GENRES.some(draws, of.theme[movie])]), axis=0)
     return Fact("genres", pairs[:, 0], pick(_GENRES.values, pairs[:, 1]))
 
 
 def _origins(of: Movies, draws: Draws) -> tuple[Fact, Fact]:
-    """The country and its language; of co-productions others, too."""
+    """The country of each movie and its language; further ones for co-productions."""
     more = np.flatnonzero(draws.chance(np.minimum(0.08 * of.popularity + 0.06, 0.6), of.count))
     movie = np.concatenate([np.arange(of.count), more])
     country = np.concatenate([of.country, draws.weighted(values.SHARES, len(more))])
@@ -118,7 +118,7 @@ def _origins(of: Movies, draws: Draws) -> tuple[Fact, Fact]:
 
 
 def _releases(of: Movies, draws: Draws) -> Fact:
-    """Dates by country, from the year of the movie on; notes say where that was."""
+    """Release dates by country, from the year of the movie on; notes tell the kind of release."""
     movie = repeated(draws.chance(0.75, of.count) + draws.counts(np.minimum(0.35 * of.popularity, 25)))
     rows = len(movie)
     country = np.where(draws.chance(0.55, rows), of.country[movie], draws.weighted(values.SHARES, rows))
@@ -145,7 +145,7 @@ def _releases(of: Movies, draws: Draws) -> Fact:
 
 
 def _budgets(of: Movies, draws: Draws) -> Fact:
-    """Money, of more popular movies more often; of the works, all."""
+    """Budgets, more often of popular movies; all works have one."""
     known = draws.chance(np.minimum(0.1 * of.popularity, 0.7), of.count) & (of.kind == MOVIE)
     known[of.works] = True
     movie = np.flatnonzero(known)
@@ -169,17 +169,17 @@ def _any_text(of: Movies, draws: Draws, kind: str) -> Fact:
 
 
 def movie_info_idx(of: Movies, among: Links) -> Any:
-    """Ratings and votes of what is popular enough; the best 250 and the worst 10 of those with many votes."""
+    """Ratings and votes of popular movies; the best 250 and the worst 10 of the movies with many votes."""
     draws = Draws("movie_info_idx")
     rated = draws.chance(np.minimum(0.2 + 0.35 * of.popularity, 0.97), of.count)
     rated[of.works] = True
     movie = np.flatnonzero(rated)
     rows = len(movie)
     votes = (5 + 40 * of.popularity[movie] ** 1.6 * draws.random.lognormal(0, 1, rows)).astype(np.int64)
-    # Many votes are for good movies, and say more: the scatter is smaller.
+    # Movies with many votes have better ratings, with less variation.
     rating = 5.4 + np.array([theme.rating for theme in values.THEMES])[of.theme[movie]] + 0.55 * np.log10(votes)
     rating += draws.random.normal(0, 1, rows) * np.where(votes > 1000, 0.8, 1.3)
-    # Some of what few have seen is bad, and more of series that follow another one.
+    # Some movies with few votes have bad ratings, and more of the series that follow another one.
     follows = np.isin(movie, among.movie[among.kind == FOLLOWS]) & (of.kind[movie] == SERIES)
     bad = draws.chance(np.where(follows, 0.35, 0.1), rows) & (follows | (votes < 2000))
     rating = np.where(bad, 1.5 + 2.2 * draws.random.random(rows), rating)

@@ -1,4 +1,4 @@
-"""Movies, and what belongs to one alone: titles, other titles, links to others, complete casts, keywords."""
+"""Movies and the tables about single movies: titles, other titles, links, complete casts, keywords."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from warpmill_bench.suites.imdb import values
 from warpmill_bench.suites.imdb.draws import Array, Draws, Lists, ids, joined, keys, lookup, pick, repeated, zipf
 from warpmill_bench.suites.imdb.works import WORKS
 
-#: Years until which kinds are as frequent as a row of the next table says, in the order of `values.KINDS`.
+#: The years in which eras end; the next table has the frequencies of `values.KINDS` in each era.
 ERAS = (1950, 1980, 2000)
 KIND_WEIGHTS = np.array(
     [(97, 0, 0, 0, 0, 0, 3), (62, 7, 7, 0, 1, 0, 23), (44, 9, 7, 9, 1, 2, 28), (40, 9, 5, 9, 1, 2, 34)], float
 )
-#: How many rows a movie of a kind has, compared with the mean.
+#: The number of rows of a movie by kind, relative to the mean.
 KIND_ROWS = np.array([1.3, 1.5, 0.7, 0.6, 0.8, 0.6, 0.6])
-#: The most rows, in means.
+#: The largest number of rows of a movie, relative to the mean.
 MOST = 40.0
-#: The newest year but for movies that are only announced.
+#: The last year, except for announced movies.
 NEWEST = 2014
 
 MOVIE, SERIES, EPISODE = (values.KINDS.index(name) for name in ("movie", "tv series", "episode"))
@@ -32,34 +32,34 @@ FOLLOWS = values.LINKS.index("follows")
 
 @dataclass(frozen=True)
 class Movies:
-    """What tables have in common: of movie n, whose key is n + 1, its theme, kind, year, country and popularity."""
+    """Properties of movies that several tables use; movie number n has the key n + 1."""
 
     #: Numbers of `values.THEMES`, `values.KINDS`, `values.COUNTRIES`.
     theme: Array
     kind: Array
     country: Array
-    #: Years, also where `title` has none.
+    #: Years, also of movies for which `title` has none.
     year: Array
-    #: How many rows of a table it has, in means: few have most.
+    #: The number of rows of a movie in each table, relative to the mean: few movies have most rows.
     popularity: Array
-    #: The movies that are `WORKS`, in their order.
+    #: The numbers of the movies that are `WORKS`, in their order.
     works: Array
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of movies."""
         return len(self.theme)
 
     def rows(self, draws: Draws, mean: float | Array) -> Array:
-        """The movies of a table's rows, ascending, each as often as its popularity says."""
+        """Draw the movies of a table's rows, in ascending order, with frequencies by popularity."""
         return repeated(draws.counts(mean * self.popularity))
 
 
 def movies(count: int) -> Movies:
-    """So many movies, at least the well-known ones."""
+    """Draw a number of movies, at least the well-known ones."""
     draws, count = Draws("movies"), max(count, len(WORKS))
     theme = draws.weighted([one.share for one in values.THEMES], count)
-    # Half of all are of the last 20 years; what is online is newer.
+    # Half of the movies are from the last 20 years; online movies are newer.
     age = np.where(theme == ONLINE, 17.0, 110.0) * draws.random.random(count) ** 2.6
     year = NEWEST - age.astype(np.int64)
     year += np.where(draws.chance(0.02, count) & (theme != ONLINE) & (year == NEWEST), 1 + draws.below(3, count), 0)
@@ -80,7 +80,7 @@ def movies(count: int) -> Movies:
 
 
 def title(of: Movies) -> Any:
-    """Their table; years are NULL for some, episodes belong to series."""
+    """The table of movies; the year is NULL for some, and episodes belong to series."""
     draws, count = Draws("title"), of.count
     known = np.isin(np.arange(count), of.works)
     names = pa.array([WORKS[at].title for at in np.argsort(of.works)])
@@ -106,7 +106,7 @@ _WORDS = Lists([(*theme.words, "The", *values.NOUNS[:6]) for theme in values.THE
 
 
 def titles(draws: Draws, theme: Array) -> Any:
-    """Titles, whose first words come from the theme."""
+    """Titles with a first word from the theme."""
     rows = len(theme)
     single = draws.chance(0.15, rows)
     return joined(
@@ -120,7 +120,7 @@ def titles(draws: Draws, theme: Array) -> Any:
 
 
 def aka_title(of: Movies) -> Any:
-    """Other titles, mostly of popular ones; of the works, one each or more."""
+    """Other titles, mostly of popular movies; each work has at least one."""
     draws = Draws("aka_title")
     movie = np.concatenate([of.rows(draws, 0.2), of.works])
     rows = len(movie)
@@ -141,7 +141,7 @@ def aka_title(of: Movies) -> Any:
 
 @dataclass(frozen=True)
 class Links:
-    """Pairs of movies, most in both directions; `kind` are numbers of `values.LINKS`."""
+    """Pairs of movies, most of them in both directions; `kind` has indices of `values.LINKS`."""
 
     movie: Array
     other: Array
@@ -149,7 +149,7 @@ class Links:
 
 
 def links(of: Movies) -> Links:
-    """Links between movies of the same kind and theme, of series mostly; a sequel is the newer one of two."""
+    """Links between movies of the same kind and theme, mostly of series; a sequel is the newer movie of the two."""
     draws = Draws("movie_link")
     movie = of.rows(draws, 0.1 * np.where(of.kind == SERIES, 10.0, 1.0))
     order = np.lexsort((of.year, of.theme, of.kind))
@@ -161,7 +161,7 @@ def links(of: Movies) -> Links:
     kind = draws.weighted(values.LINK_WEIGHTS, len(movie))
     swapped = (kind == FOLLOWS) & (of.year[movie] < of.year[other])
     first, second = np.where(swapped, other, movie), np.where(swapped, movie, other)
-    # Names of links are in pairs; the last ones have no other direction.
+    # The names of links are in pairs of directions; the last names have no other direction.
     paired = kind < values.LINKS.index("version of")
     return Links(
         np.concatenate([first, second[paired]]),
@@ -183,7 +183,7 @@ def movie_link(of: Links) -> Any:
 
 
 def complete_cast(of: Movies) -> Any:
-    """The movies whose cast or crew is known completely; both of the works."""
+    """Movies with a completely known cast or crew; the works have both."""
     draws = Draws("complete_cast")
     movie = of.rows(draws, 0.2)
     subject = (~draws.chance(0.65, len(movie))).astype(np.int64)
@@ -203,12 +203,12 @@ _THEMED = Lists([theme.keywords for theme in values.THEMES])
 
 
 def keyword(of: Movies) -> Any:
-    """Keywords: those with a meaning, and a tenth of the number of movies that have none."""
+    """Keywords: those with a meaning, and meaningless ones, a tenth of the number of movies."""
     return lookup("keyword", (*values.KEYWORDS, *(f"keyword-{at}" for at in range(of.count // 10))))
 
 
 def movie_keyword(of: Movies, among: Links) -> Any:
-    """Keywords of movies: of their theme, of all sorts, or any; sequels say so. No pair is there twice."""
+    """Keywords of movies: of the movie's theme, common ones, or any; sequels have theirs. Each pair occurs once."""
     draws = Draws("movie_keyword")
     movie = of.rows(draws, 3.0)
     rows = len(movie)

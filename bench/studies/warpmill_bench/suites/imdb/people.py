@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from warpmill_bench.suites.imdb.movies import Movies
 
 GENDERS = ("m", "f", None)
-#: How often people of a gender do what, in the order of `values.ROLES`.
+#: The frequencies of roles by gender, in the order of `values.ROLES`.
 ROLE_WEIGHTS = np.array(
     [
         (60, 0, 8, 9, 4, 4, 0, 7, 3, 3, 1, 1),
@@ -34,25 +34,25 @@ _FIRST = (*values.MEN, *values.WOMEN)
 
 @dataclass(frozen=True)
 class People:
-    """Somebody is a number, whose key is one more; the first ones are those of the works."""
+    """People by number; the key is the number plus one. The people of the works have the first numbers."""
 
-    #: Numbers of `GENDERS`, `values.ROLES`, `values.SURNAMES` and of all first names.
+    #: Indices of `GENDERS`, `values.ROLES`, `values.SURNAMES` and of all first names.
     gender: Array
     role: Array
     surname: Array
     first: Array
-    #: Everybody, the most frequent first.
+    #: The numbers of all people, the most frequent first.
     order: Array
     popularity: Array
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of people."""
         return len(self.gender)
 
 
 def people(movies: int) -> People:
-    """Those of so many movies."""
+    """Draw the people for a number of movies."""
     draws, count = Draws("people"), len(works.PEOPLE) + movies * 8 // 5
     gender = draws.weighted((46, 29, 25), count)
     gender[: len(works.PEOPLE)] = [GENDERS.index(one.gender) for one in works.PEOPLE]
@@ -66,7 +66,7 @@ def people(movies: int) -> People:
 
 
 def soundex(name: str, digits: int = 4) -> str:
-    """The first letter, and numbers of the consonants after it: one number for neighbours that sound alike."""
+    """The first letter, and digits for the consonants after it: neighbours with similar sounds have one digit."""
     groups = {
         letter: str(at) for at, group in enumerate(("BFPV", "CGJKQSXZ", "DT", "L", "MN", "R"), 1) for letter in group
     }
@@ -77,7 +77,7 @@ def soundex(name: str, digits: int = 4) -> str:
 
 
 def name(of: People) -> Any:
-    """Names as "surname, first name", and how these sound."""
+    """Names as "surname, first name", with their phonetic codes."""
     draws, known = Draws("name"), len(works.PEOPLE)
     surname, first = of.surname[known:], of.first[known:]
     initials = ("", *(f" {letter}." for letter in "JAMBCDEFG"))
@@ -100,7 +100,7 @@ def name(of: People) -> Any:
 
 
 def aka_name(of: People) -> Any:
-    """Other names, mostly of those who are in much; of the works' people, all have one."""
+    """Other names, mostly of people with many roles; the people of the works have at least one each."""
     draws = Draws("aka_name")
     person = repeated(draws.counts(0.4 * of.popularity))
     person = np.concatenate([np.arange(len(works.PEOPLE)), person])
@@ -122,7 +122,7 @@ def aka_name(of: People) -> Any:
     )
 
 
-#: Facts about people: how often, texts, and who wrote them.
+#: Facts about people: frequency, texts, and authors.
 FACTS: dict[str, tuple[float, tuple[str, ...], tuple[str, ...]]] = {
     "birth date": (25, ("12 May 1950", "1 June 1964", "30 January 1971", "1922", "8 March 1985"), ()),
     "birth notes": (
@@ -141,7 +141,7 @@ _TEXTS = [text for _, texts, _ in FACTS.values() for text in texts]
 
 
 def person_info(of: People) -> Any:
-    """Facts, mostly of those who are in much; of the works' people, one of each kind."""
+    """Facts, mostly about people with many roles; the people of the works have one of each kind."""
     draws = Draws("person_info")
     person = repeated(draws.counts(0.8 * of.popularity))
     fact = draws.weighted([share for share, _, _ in FACTS.values()], len(person))
@@ -167,12 +167,12 @@ _CHARACTERS = tuple(dict.fromkeys((*values.CHARACTERS, *values.HEROES, *works.CH
 
 
 def characters(movies: int) -> int:
-    """How many characters so many movies have."""
+    """The number of characters for a number of movies."""
     return len(_CHARACTERS) + movies * 6 // 5
 
 
 def char_name(movies: int) -> Any:
-    """Characters: those of many movies first."""
+    """Characters; those of many movies have the first keys."""
     draws, rows = Draws("char_name"), characters(movies) - len(_CHARACTERS)
     before = ("", "", "", "Dr. ", "Mrs. ", "Officer ")
     names = joined(
@@ -193,7 +193,7 @@ _NOTE_WEIGHTS = np.array([[notes.get(note, 0) for note in _NOTES] for notes in _
 
 
 def cast_info(of: Movies, cast: People) -> Any:
-    """Who did what in which movie: what they mostly do, which depends on their gender; notes depend on it."""
+    """The cast of each movie. Roles depend on the person's usual role and gender, notes on the role."""
     draws = Draws("cast_info")
     movie = of.rows(draws, 13.0)
     rows = len(movie)

@@ -1,4 +1,4 @@
-"""Names that the tables have, the most frequent ones first."""
+"""Names in the tables, the most frequent ones first."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LINKS = (
     *("features", "featured in", "spin off from", "spin off", "version of", "similar to", "edited into"),
     *("edited from", "alternate language version of", "unknown link"),
 )
-#: How often a pair of movies is linked, by the first of both directions; and whether the other one has a row, too.
+#: The frequencies of kinds of links. The second kind of a pair has 0: its rows are those of the first kind, reversed.
 LINK_WEIGHTS = (30, 0, 6, 0, 20, 0, 4, 0, 20, 0, 3, 0, 3, 2, 2, 0, 1, 1)
 
-#: The kinds of facts by their keys in the real data; those that nobody needs by number.
+#: The kinds of facts by their keys in the real data; kinds that no query reads have numbered names.
 INFOS = (
     *("runtimes", "color info", "genres", "languages", "certificates", "sound mix", "tech info", "countries"),
     *("taglines", "keywords", "alternate versions", "crazy credits", "goofs", "soundtrack", "quotes", "release dates"),
@@ -33,7 +33,7 @@ INFOS = (
 
 
 def info(name: str) -> int:
-    """The number of a kind of facts, from 0."""
+    """The number of a kind of facts, counted from 0."""
     return INFOS.index(name)
 
 
@@ -44,7 +44,7 @@ class Country:
     name: str
     code: str
     language: str
-    #: Of about 1000 movies.
+    #: The share of 1000 movies.
     share: float
 
 
@@ -79,26 +79,26 @@ SHARES = tuple(one.share for one in COUNTRIES)
 
 
 def country(name: str) -> int:
-    """The number of a country, from 0."""
+    """The number of a country, counted from 0."""
     return COUNTRY_NAMES.index(name)
 
 
 @dataclass(frozen=True)
 class Theme:
-    """What movies of a sort have in common: correlations between genres, keywords, titles, companies and casts."""
+    """A theme of movies, which correlates genres, keywords, titles, companies and casts."""
 
     name: str
-    #: Of 100 movies.
+    #: The share of 100 movies.
     share: float
     genres: tuple[str, ...]
     keywords: tuple[str, ...]
     #: The first words of titles.
     words: tuple[str, ...]
-    #: A company that has many of those from the USA.
+    #: A company with many of the theme's movies from the USA.
     company: str
-    #: The part of the cast that is only heard.
+    #: The part of the cast with voice roles only.
     voices: float = 0.04
-    #: How much better it is rated.
+    #: The difference of its ratings from the mean.
     rating: float = 0.0
 
 
@@ -183,13 +183,13 @@ THEMES = (
 )
 THEME_NAMES = tuple(one.name for one in THEMES)
 
-#: Keywords of movies of all sorts.
+#: Keywords of movies with any theme.
 COMMON_KEYWORDS = (
     *("character-name-in-title", "sequel", "independent-film", "based-on-novel", "number-in-title", "revenge"),
     *("second-sequel", "remake", "place-name-in-title", "sequel-to-cult-film", "based-on-play"),
 )
 _KEYWORDS = (*COMMON_KEYWORDS, *(word for theme in THEMES for word in theme.keywords))
-#: All keywords that have a meaning, each once; others are numbers.
+#: All keywords with a meaning, each once; other keywords are numbered.
 KEYWORDS = tuple(dict.fromkeys(_KEYWORDS))
 
 #: Further words of titles.
@@ -231,12 +231,12 @@ COMPANIES = {
     "San Marino": ("San Marino RTV",),
 }
 
-#: Notes of who made a movie, of which most have none.
+#: Notes about producers; most rows have none.
 PRODUCTION_NOTES = (
     *("(presents)", "(co-production)", "(in association with)", "(as Metro-Goldwyn-Mayer Pictures) (presents)"),
     *("(in co-production with)", "(as Warner Bros.)", "(produced by)", "(co-production) (presents)", "(participation)"),
 )
-#: Notes of who showed it: the years until which media were new, and how often each is then.
+#: Notes about distributors: the years until which media were new, and the frequencies of media in these years.
 MEDIA = ("(theatrical)", "(TV)", "(VHS)", "(DVD)", "(Blu-ray)", "(internet)", "(all media)")
 MEDIA_UNTIL = (1978, 1997, 2007)
 MEDIA_WEIGHTS = (
@@ -262,7 +262,7 @@ SURNAMES = (
     *("Tanaka", "Vogel", "Wagner", "Nielsen", "Bertrand", "Xu", "Zola", "O'Brien", "King", "Lee", "Hansen", "Moore"),
 )
 
-#: Characters of movies of all sorts, the most frequent first.
+#: Characters of movies with any theme, the most frequent first.
 CHARACTERS = (
     *("Himself", "Herself", "Narrator", "Himself - Host", "Policeman", "Doctor", "Woman", "Man", "Reporter", "Nurse"),
     *("Various", "The King", "Queen", "Mother", "Waitress", "Old Man", "Salesman", "Soldier", "Maria", "Anna"),
@@ -273,7 +273,7 @@ HEROES = (
     *("Sherlock Holmes", "Hulk", "Aquaman", "Manhunter"),
 )
 
-#: Notes of casts: how often, of those who act. None has a weight of its own.
+#: Notes in casts about actors, with frequencies. None has a frequency, too.
 ACTING_NOTES: dict[str | None, float] = {
     None: 76,
     "(uncredited)": 14,
@@ -291,7 +291,7 @@ VOICE_NOTES: dict[str | None, float] = {
     "(voice: Japanese version)": 6,
     "(voice) (archive footage)": 5,
 }
-#: Of voices in movies from Japan, most of which are dubbed.
+#: Notes about voices in movies from Japan, most of which are dubbed.
 DUBBED_NOTES: dict[str | None, float] = {
     "(voice: English version)": 60,
     "(voice)": 25,

@@ -1,4 +1,4 @@
-"""A few well-known works, which are in the tables of any size, once, with casts and companies."""
+"""A few well-known works, which are in tables of every size, once, with casts and companies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Part:
-    """What somebody did in a work."""
+    """The role of a person in a work."""
 
     person: str
     gender: str
@@ -18,7 +18,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """A well-known work; `note` is that of its distributor, which is a company of its own country or the first one."""
+    """A well-known work; `note` belongs to its distributor, which is a company of its own country or the first one."""
 
     title: str
     kind: str
@@ -68,12 +68,12 @@ WORKS = (
     ),
 )
 
-#: Those who are in them, each once.
+#: The people in the works, each once.
 PEOPLE = tuple({part.person: part for work in WORKS for part in work.cast}.values())
-#: Whom they play, each once.
+#: The characters of the works, each once.
 CHARACTERS = tuple(dict.fromkeys(part.character for work in WORKS for part in work.cast if part.character))
 
 
 def person(name: str) -> int:
-    """The number of somebody, from 0."""
+    """The number of a person, counted from 0."""
     return [one.person for one in PEOPLE].index(name)

@@ -1,4 +1,4 @@
-//! Morsels, and the chunks that few rows leave a scan in.
+//! Tests of morsels, and of the chunks of scans with few qualifying rows.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn text(row: i64) -> Option<String> {
     (row % 11 != 0).then(|| format!("row {row}"))
 }
 
-/// A table in which column `place` is the number of a row in its block, and the others have NULLs.
+/// A table with a column `place`, the number of each row in its block, and other columns with NULLs.
 fn table() -> Arc<TableSnapshot> {
     let rows = 0..ROWS;
     let columns: [(&str, ArrayRef, bool); 5] = [
@@ -98,7 +98,7 @@ fn scan(table: &Arc<TableSnapshot>, places: i128) -> Scan {
     }
 }
 
-/// The chunks of `scan`, in the order in which they leave it.
+/// The chunks of `scan`, in the order of the scan.
 fn chunks(scan: &Scan, compaction: Compaction) -> Vec<Chunk> {
     let source = TableSource::new(scan, vec![]).unwrap();
     let settings = Settings { compaction, ..Settings::default() };
@@ -115,7 +115,7 @@ fn chunks(scan: &Scan, compaction: Compaction) -> Vec<Chunk> {
     chunks
 }
 
-/// Checks that `chunks` have the rows of the table with `place < places`, all values of them, in order.
+/// Checks that `chunks` have the rows of the table with `place < places`, with all values and in order.
 fn check(chunks: &[Chunk], places: i64) {
     assert!(chunks.iter().all(|chunk| chunk.len() <= CHUNK_ROWS));
     assert!(chunks.is_sorted_by(|a, b| a.sequence < b.sequence));
@@ -146,7 +146,7 @@ fn few_rows_of_many_blocks_are_one_chunk() {
         (20, Compaction::Smart, 4),
         (20, Compaction::Logical, 4),
         (20, Compaction::None, blocks),
-        // More rows of a morsel than a chunk has.
+        // A morsel has more qualifying rows than a chunk holds.
         (200, Compaction::Smart, 3 * 4 + 1),
         (1000, Compaction::Smart, blocks),
         (CHUNK_ROWS as i64, Compaction::Smart, blocks),

@@ -161,8 +161,8 @@ impl SymbolStrings {
             for i in 0..STEP {
                 let word = if i < 4 { low >> (12 * i) } else { high >> (12 * (i - 4)) };
                 let (symbol, bytes) = self.table.get(word);
-                // SAFETY: `len` grows by at most 16 in each of 8 steps, and there is room for 128 bytes (`most` is at most the capacity); `positions` has room for `count`
-                // entries, of which `done + i` are there.
+                // SAFETY: `len` grows by at most 16 in each of 8 steps, and there is room for 128 bytes (`most` is at most the capacity);
+                // `positions` has room for `count` entries, and `done + i` of them exist.
                 unsafe {
                     target.add(len).cast::<u128>().write_unaligned(symbol);
                     len += bytes;

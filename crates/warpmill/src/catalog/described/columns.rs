@@ -1,4 +1,4 @@
-//! Columns of everything that can be read: `information_schema.columns`, `duckdb_columns()`.
+//! Columns of all tables and views: `information_schema.columns`, `duckdb_columns()`.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::session::ddl::default_of;
 pub(super) struct Column {
     pub schema: String,
     pub table: String,
-    /// From 1.
+    /// The position, counted from 1.
     pub position: usize,
     pub field: Field,
     pub comment: Option<String>,
-    /// The SQL of its default; a view has none.
+    /// The SQL text of the default; `None` for views.
     pub default: Option<String>,
-    /// Whether it may be NULL; that of a view may.
+    /// Whether the column may have NULLs; true for views.
     pub nullable: bool,
 }
 
 impl Described {
-    /// The columns of everything that can be read.
+    /// The columns of all tables and views that can be read.
     pub(super) async fn all(&self) -> Result<Vec<Column>> {
         let mut all = vec![];
         for name in self.catalog.all_schemas()? {

@@ -23,7 +23,7 @@ struct Constrained {
     constraints: Arc<[Constraint]>,
 }
 
-/// A constraint with its index among those of its table.
+/// A constraint with its position among those of its table.
 struct One {
     schema: String,
     table: String,
@@ -31,7 +31,7 @@ struct One {
     shown: Shown,
 }
 
-/// The table of constraints called `name`; `None`: there is none.
+/// The table about constraints called `name`; `None` if no such table has that name.
 pub(super) fn named(catalog: &Catalog, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
     Ok(Some(match name {
         "duckdb_constraints" => duckdb_constraints(&constraints(catalog)?)?,
@@ -42,7 +42,7 @@ pub(super) fn named(catalog: &Catalog, name: &str) -> Result<Option<Arc<dyn Tabl
     }))
 }
 
-/// The tables of Warpmill that can be read.
+/// All tables of Warpmill that can be read.
 fn tables(catalog: &Catalog) -> Result<Vec<Constrained>> {
     let mut all = vec![];
     for name in catalog.all_schemas()? {
@@ -96,7 +96,7 @@ fn duckdb_constraints(all: &[One]) -> Result<Arc<dyn TableProvider>> {
 }
 
 fn table_constraints(all: &[One]) -> Result<Arc<dyn TableProvider>> {
-    // NOT NULL is a kind of CHECK there.
+    // In `information_schema`, NOT NULL is a CHECK constraint.
     let kind = |one: &One| if one.shown.kind == "NOT NULL" { "CHECK" } else { one.shown.kind };
     table(vec![
         ("constraint_catalog", texts(all, |_| Some(CATALOG))),

@@ -14,7 +14,7 @@ use crate::catalog::{CATALOG, Catalog, DUCKDB_MAIN, Defined, creating};
 use crate::dialect::{aggregate_names, called_names, macro_parameters, scalar_aliases};
 use crate::udf::Functions;
 
-/// Functions in FROM that the dialect reads itself.
+/// Table functions that the dialect implements itself.
 const READERS: [&str; 13] = [
     "glob",
     "parquet_scan",
@@ -31,12 +31,12 @@ const READERS: [&str; 13] = [
     "read_text",
 ];
 
-/// A function, or a macro.
+/// A function or a macro.
 struct Function {
     schema: String,
     alias_of: Option<&'static str>,
     description: Option<String>,
-    /// Names of its parameters, where they are known.
+    /// The names of its parameters, if known.
     parameters: Option<Vec<String>>,
     /// The definition of a macro.
     definition: Option<String>,
@@ -62,10 +62,10 @@ impl Function {
     }
 }
 
-/// The functions by their kind and name: of one name and kind there is one row.
+/// The functions by name and kind: overloads of one name and kind have one entry.
 type All = BTreeMap<(String, &'static str), Function>;
 
-/// `duckdb_functions()`: one row a name, without the types of arguments.
+/// `duckdb_functions()`, with one row per name and without the types of arguments.
 pub(super) fn functions(catalog: &Catalog, state: &SessionState) -> Result<Arc<dyn TableProvider>> {
     let mut all = All::new();
     add_registered(&mut all, state);

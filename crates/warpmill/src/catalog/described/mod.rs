@@ -1,4 +1,5 @@
-//! Tables about what there is, in DuckDB's words: `duckdb_tables()` and the like, as tables of `information_schema`, whose other tables are DataFusion's.
+//! Tables that describe the catalog, with DuckDB's names and columns: `duckdb_tables()` and similar functions. They belong to
+//! `information_schema`, whose other tables are those of DataFusion.
 
 mod columns;
 mod constraints;
@@ -22,7 +23,7 @@ use datafusion::logical_expr::TableType;
 use super::{CATALOG, Catalog, DUCKDB_MAIN, INFORMATION_SCHEMA, Shared, is_main};
 use crate::{Error, Result};
 
-/// Functions of DuckDB's, without arguments, that are tables of `information_schema` here.
+/// Functions of DuckDB without arguments that are tables of `information_schema` here.
 const FUNCTIONS: [&str; 13] = [
     "duckdb_columns",
     "duckdb_constraints",
@@ -39,10 +40,10 @@ const FUNCTIONS: [&str; 13] = [
     "pragma_database_list",
 ];
 
-/// Tables that DataFusion's schema has not, and that are no functions.
+/// Further tables, which are not functions and which DataFusion's `information_schema` does not have.
 const OTHERS: [&str; 3] = ["table_constraints", "key_column_usage", "sqlite_master"];
 
-/// Names of tables that are found without their schema, where nothing else has the name.
+/// Names of tables that need no schema, unless another table or view has the name.
 const VIEWS: [&str; 10] = [
     "duckdb_columns",
     "duckdb_constraints",
@@ -56,12 +57,12 @@ const VIEWS: [&str; 10] = [
     "sqlite_master",
 ];
 
-/// Whether a function, whose name is in lower case, is a table of `information_schema`.
+/// Whether a function, named in lower case, is a table of `information_schema`.
 pub(crate) fn is_told(function: &str) -> bool {
     FUNCTIONS.contains(&function)
 }
 
-/// The table that is found under a name without a schema, where nothing else has it; `None`: there is none.
+/// The table of a name without a schema, unless another table or view has the name; `None` if there is none.
 pub(super) async fn unqualified(name: &str, shared: &Shared) -> Result<Option<Arc<dyn TableProvider>>> {
     let lower = name.to_ascii_lowercase();
     if !VIEWS.contains(&lower.as_str()) {
@@ -74,7 +75,7 @@ pub(super) async fn unqualified(name: &str, shared: &Shared) -> Result<Option<Ar
     }
 }
 
-/// `information_schema`, with the columns in DuckDB's words, and with the tables that DuckDB's functions give.
+/// `information_schema` with DuckDB's names of columns, and with the tables of DuckDB's functions.
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) inner: InformationSchemaProvider,
@@ -138,7 +139,7 @@ fn integers(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.collect::<Int64Array>())
 }
 
-/// The table of these columns.
+/// A table with these columns.
 pub(super) fn table(columns: Vec<(&str, ArrayRef)>) -> Result<Arc<dyn TableProvider>> {
     let fields = columns.iter().map(|(name, values)| Field::new(*name, values.data_type().clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));

@@ -9,7 +9,7 @@ use super::{integers, shown_schema, table, texts, truths};
 use crate::Result;
 use crate::catalog::{CATALOG, Catalog, is_main};
 
-/// The folder of the database, where there is one; a session that touches no files does not tell it.
+/// The folder of the database, if there is one. A session without access to files does not reveal it.
 fn path(catalog: &Catalog) -> Option<String> {
     let path = catalog.database.as_ref().filter(|_| catalog.shared.remote.allowed())?;
     Some(std::path::absolute(path).as_ref().unwrap_or(path).to_string_lossy().into_owned())
@@ -19,7 +19,7 @@ fn one(text: Option<String>) -> ArrayRef {
     texts(std::iter::once(text))
 }
 
-/// `duckdb_databases()`: the only one.
+/// `duckdb_databases()`, with one row for the only database.
 pub(super) fn databases(catalog: &Catalog) -> Result<Arc<dyn TableProvider>> {
     table(vec![
         ("database_name", one(Some(CATALOG.to_string()))),

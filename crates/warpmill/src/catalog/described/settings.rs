@@ -13,7 +13,7 @@ use crate::session::duckdb_settings::{DUCKDBS, aliases_of, setting_called};
 use crate::session::variables::Variables;
 use crate::settings::WarpmillOptions;
 
-/// `duckdb_settings()`: settings of Warpmill without their prefix, and those of DuckDB that have a meaning here.
+/// `duckdb_settings()`: settings of Warpmill without their prefix, and the supported settings of DuckDB.
 pub(super) fn settings(state: &SessionState) -> Result<Arc<dyn TableProvider>> {
     let options = state.config_options();
     let entries = WarpmillOptions::of(options).entries().into_iter();

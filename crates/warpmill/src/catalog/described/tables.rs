@@ -16,9 +16,9 @@ struct Named {
     name: String,
     comment: Option<String>,
     temporary: bool,
-    /// The text that makes it; `None`: no statement does, or it cannot be read.
+    /// The statement that creates it; `None` if there is no such statement, or if the table cannot be read.
     sql: Option<String>,
-    /// The texts that make its unique indexes, by their names.
+    /// The names of its unique indexes, and the statements that create them.
     indexes: Vec<(String, String)>,
     constraints: Arc<[Constraint]>,
     rows: Option<u64>,

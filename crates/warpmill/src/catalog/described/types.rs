@@ -1,4 +1,4 @@
-//! Types, in DuckDB's words: `duckdb_types()`.
+//! Types with DuckDB's names: `duckdb_types()`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::Result;
 use crate::catalog::{CATALOG, Catalog, DUCKDB_MAIN, Defined};
 use crate::dialect::{type_name, type_of};
 
-/// The types that are always there, by their names in DuckDB, with the names that it shows them by.
+/// The built-in types: each name in DuckDB, and the name of the logical type that DuckDB shows for it.
 const BUILT_IN: [(&str, &str); 64] = [
     ("array", "ARRAY"),
     ("bigint", "BIGINT"),
@@ -83,14 +83,14 @@ const BUILT_IN: [(&str, &str); 64] = [
 struct Type {
     schema: String,
     name: String,
-    /// The name of the type without its parameters.
+    /// The name of the logical type, without parameters.
     logical: String,
     labels: Option<Vec<String>>,
-    /// Whether it is always there.
+    /// Whether it is a built-in type.
     internal: bool,
 }
 
-/// The types that are always there, and those of all schemas.
+/// The built-in types, and the types of all schemas.
 fn all(catalog: &Catalog) -> Result<Vec<Type>> {
     let built_in = |(name, logical): &(&str, &str)| Type {
         schema: DUCKDB_MAIN.to_string(),
@@ -114,7 +114,7 @@ fn all(catalog: &Catalog) -> Result<Vec<Type>> {
     Ok(all)
 }
 
-/// The name of a type without its parameters.
+/// The name of the logical type, without parameters.
 fn logical(data_type: &DataType) -> String {
     match data_type {
         ty if enums::is_enum(ty) => "ENUM".to_string(),

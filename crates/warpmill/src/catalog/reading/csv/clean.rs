@@ -8,22 +8,22 @@ use super::super::compressed::Compression;
 use super::options::{Options, UNQUOTED};
 use crate::{Error, Result};
 
-/// Number of bytes of a file that are read to detect its line ending.
+/// Number of bytes at the beginning of a file in which its line ending is detected.
 const LOOKED_AT: usize = 1 << 16;
 const BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// The treatment of records with fewer or more fields than the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Uneven {
-    /// Keeps them, for the reader to refuse.
+    /// Keeps them; the reader then refuses them.
     Kept,
-    /// Pads them with empty fields up to `width`; the first one with names if it is a header.
+    /// Pads them with empty fields up to `width` fields; the first record with names if it is a header.
     Padded { width: usize, header: bool },
     /// Drops them.
     LeftOut { width: usize },
 }
 
-/// The rules by which files become plain records.
+/// The rules for turning files into plain records.
 #[derive(Debug, Clone)]
 pub(super) struct Cleaning {
     compression: Option<Compression>,
@@ -36,13 +36,13 @@ pub(super) struct Cleaning {
     unquoted: Option<Arc<Unquoted>>,
 }
 
-/// Fields that mean NULL where they are without quotes, which get a text of their own.
+/// Rules for fields that mean NULL unless they have quotes: they are replaced by a text of their own.
 #[derive(Debug)]
 struct Unquoted {
     nulls: Vec<Vec<u8>>,
-    /// Whether the first record is names.
+    /// Whether the first record is a header.
     header: bool,
-    /// Whether there is one column, so that a blank line is a record.
+    /// Whether there is one column: a blank line is a record then.
     is_single: bool,
 }
 
@@ -88,7 +88,7 @@ impl Cleaning {
         }
     }
 
-    /// The largest number of fields of a record of `path`, and that of its first record.
+    /// The largest number of fields in a record of `path`, and the number of fields in its first record.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -121,18 +121,18 @@ impl Cleaning {
     }
 }
 
-/// A place in a record.
+/// A position in a record, as the scanner's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// A field begins.
+    /// The beginning of a field.
     Start,
     Plain,
     Quoted,
-    /// After a quote within quotes.
+    /// The position after a quote within quotes.
     Closing,
 }
 
-/// Records one by one.
+/// A reader of single records.
 struct Records {
     reader: BufReader<Box<dyn Read + Send>>,
     rules: Cleaning,
@@ -182,7 +182,7 @@ fn content(line: &[u8]) -> usize {
 }
 
 impl Cleaning {
-    /// Scans a line that begins in state `place`. Returns the state at its end, and the start of a comment. Counts the fields that begin in it.
+    /// Scans a line from state `place` on. Returns the state at its end, and the start of a comment. Adds the fields that begin in it to `fields`.
     fn line(&self, line: &[u8], mut place: Place, fields: &mut usize) -> (Place, Option<usize>) {
         let mut escaped = false;
         for (at, byte) in line.iter().copied().enumerate() {
@@ -213,7 +213,7 @@ impl Cleaning {
 }
 
 impl Cleaning {
-    /// A record with [`UNQUOTED`] in the place of fields without quotes that are one of `nulls`.
+    /// A record in which [`UNQUOTED`] replaces fields without quotes that are one of `nulls`.
     fn marked(&self, record: &[u8], nulls: &[Vec<u8>]) -> Vec<u8> {
         let (mut rest, ending) = record.split_at(content(record));
         let mut out = Vec::with_capacity(record.len() + UNQUOTED.len());
@@ -232,7 +232,7 @@ impl Cleaning {
         out
     }
 
-    /// The end of the field that `rest` begins with.
+    /// The end of the field at the beginning of `rest`.
     fn field_end(&self, rest: &[u8]) -> usize {
         let (mut place, mut escaped) = (Place::Start, false);
         for (at, byte) in rest.iter().copied().enumerate() {
@@ -258,13 +258,13 @@ impl Cleaning {
     }
 }
 
-/// Records as bytes.
+/// The cleaned records as bytes.
 struct Cleaned {
     records: Records,
     record: Vec<u8>,
-    /// Bytes of `record` that have been handed out.
+    /// Number of bytes of `record` that have been read.
     at: usize,
-    /// Whether the next record is the first.
+    /// Whether the next record is the first one.
     first: bool,
 }
 

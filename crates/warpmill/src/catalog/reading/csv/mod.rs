@@ -43,7 +43,7 @@ fn numbered(at: usize, width: usize) -> String {
 /// The rows of CSV files.
 ///
 /// # Errors
-/// Files that are not CSV, or whose columns differ from the first one's.
+/// Files that are not CSV, or that have other columns than the first one.
 pub(crate) async fn table(
     state: &SessionState,
     files: Vec<String>,
@@ -100,7 +100,7 @@ struct Csv<'a> {
     state: &'a SessionState,
     options: &'a Options,
     found: &'a Found,
-    /// By column, the type to which texts are cast; `None`: the reader parses it.
+    /// For each column the type to which its texts are cast; `None` if the reader parses it.
     types: Vec<Option<DataType>>,
 }
 
@@ -139,7 +139,7 @@ impl Csv<'_> {
         Arc::new(format)
     }
 
-    /// The files that are at a place when they are read.
+    /// The files at `place`, listed again for each execution.
     async fn of_place(&self, place: &str, is_folder: bool) -> Result<Arc<dyn TableProvider>> {
         let extension = if is_folder { ".csv" } else { "" };
         let listed = ListingOptions::new(self.format()).with_file_extension(extension);
@@ -148,7 +148,7 @@ impl Csv<'_> {
         Ok(Arc::new(ListingTable::try_new(config.with_schema(self.read(&self.found.schema)))?))
     }
 
-    /// The records of files.
+    /// The records of `files`.
     fn source(&self, files: &[String], read: &SchemaRef) -> Result<Arc<dyn TableProvider>> {
         if !self.is_plain(files) {
             let (format, cleaning) = (self.found.format(self.options), self.found.cleaning.clone());
@@ -160,7 +160,7 @@ impl Csv<'_> {
         Ok(Arc::new(ListingTable::try_new(config.with_listing_options(listed).with_schema(Arc::clone(read)))?))
     }
 
-    /// The rows of files with the columns `schema`, extended to the columns of all files and the file columns of file `at`.
+    /// The rows of `files`, which have the columns `schema`, extended to the columns of all files and the file columns of file `at`.
     fn rows(&self, files: &[String], schema: &SchemaRef, own: &OwnColumns, at: usize) -> Result<LogicalPlan> {
         let read = self.read(schema);
         let rows = LogicalPlanBuilder::scan("rows", provider_as_source(self.source(files, &read)?), None)?.build()?;
@@ -224,14 +224,14 @@ impl Csv<'_> {
     }
 }
 
-/// A text that has been read, or `null` where it is one of `nulls`. An empty field, which is read as NULL, is a text then.
+/// The text of a field, or `null` if it is one of `nulls`. The reader returns NULL for an empty field, which is an empty text here.
 fn with_nulls(value: Expr, nulls: &[String], null: ScalarValue) -> Expr {
     let text = coalesce(vec![value, lit("")]);
     let listed = text.clone().in_list(nulls.iter().map(|null| lit(null.as_str())).collect(), false);
     Expr::Case(Case::new(None, vec![(Box::new(listed), Box::new(lit(null)))], Some(Box::new(text))))
 }
 
-/// By column, the type to which its texts are cast; `None` if the reader parses it.
+/// For each column the type to which its texts are cast; `None` if the reader parses it.
 async fn declared(state: &SessionState, found: &Schema, options: &Options) -> Result<Vec<Option<DataType>>> {
     let is_written = |ty: &DataType| match ty {
         DataType::Date32 => options.date_format.is_some(),
@@ -239,7 +239,7 @@ async fn declared(state: &SessionState, found: &Schema, options: &Options) -> Re
         DataType::Float64 | DataType::Decimal128(..) => options.decimal_comma,
         _ => false,
     };
-    // Where texts mean NULL, all is read as text.
+    // With texts that mean NULL, all columns are read as text.
     let reads_texts = options.nulls.is_some() || !options.not_null.is_empty();
     let own = |field: &Arc<Field>| reads_texts || is_written(field.data_type());
     let types = found.fields().iter().map(|field| own(field).then(|| field.data_type().clone()));

@@ -49,10 +49,10 @@ const KNOWN: [&str; 36] = [
     "buffer_size",
 ];
 
-/// The text in records of a field that means NULL because it is without quotes.
+/// The text that replaces fields which mean NULL because they have no quotes.
 pub(super) const UNQUOTED: &str = "\u{1}null";
 
-/// A type that a column is declared to have.
+/// The declared type of a column.
 #[derive(Debug, Clone)]
 pub(crate) enum Declared {
     /// A type in SQL notation.
@@ -64,7 +64,7 @@ pub(crate) enum Declared {
 /// Options of CSV files.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    /// Between fields.
+    /// The separator of fields.
     pub delimiter: Option<u8>,
     /// The path, folder or pattern of the files, evaluated when they are read.
     pub place: Option<String>,
@@ -72,39 +72,39 @@ pub(crate) struct Options {
     /// Quote character of fields; `None`: no quoting.
     pub quote: Option<u8>,
     pub escape: Option<u8>,
-    /// Begins a comment up to the end of the line.
+    /// The byte that begins a comment, which ends with the line.
     pub comment: Option<u8>,
-    /// Lines before the first record.
+    /// Number of lines to skip before the first record.
     pub skip: usize,
     /// All columns with their types.
     pub columns: Option<Vec<(String, Declared)>>,
-    /// Types by column name; without a name, of the first columns in order.
+    /// Types by column name; types without a name belong to the first columns, in order.
     pub types: Vec<(Option<String>, Declared)>,
     pub names: Vec<String>,
     pub all_text: bool,
-    /// Fields that mean NULL.
+    /// The texts that mean NULL.
     pub nulls: Option<Vec<String>>,
-    /// Fields that mean NULL without quotes only: `nulls` is then what records have in their place ([`UNQUOTED`]).
+    /// The texts that mean NULL only without quotes; `nulls` is then the text that replaces them ([`UNQUOTED`]).
     pub(super) unquoted: Option<Vec<String>>,
-    /// Columns in which such fields are empty texts.
+    /// Columns in which a text that means NULL is an empty text.
     pub not_null: Vec<String>,
-    /// The format of DATE columns, as `strptime` takes it.
+    /// The `strptime` format of DATE columns.
     pub date_format: Option<String>,
-    /// The format of TIMESTAMP columns.
+    /// The `strptime` format of TIMESTAMP columns.
     pub timestamp_format: Option<String>,
-    /// Whether a comma is before the fractions of numbers.
+    /// Whether numbers have a decimal comma.
     pub decimal_comma: bool,
-    /// Whether to drop records with another number of fields, and rows with invalid values.
+    /// Whether to drop records with a wrong number of fields, and rows with invalid values.
     pub ignore_errors: bool,
     /// Whether to pad records with too few fields with NULLs.
     pub null_padding: bool,
     /// The compression; `None`: by file extension.
     pub(in crate::catalog) compression: Option<Compression>,
-    /// The column of paths.
+    /// The name of an additional column for the path of the file.
     pub filename: Option<String>,
     pub union_by_name: bool,
     pub hive: Option<bool>,
-    /// Whether to inspect files before reading. If not, `columns` and `header` are given.
+    /// Whether to inspect files before reading them; otherwise `columns` and `header` are given.
     pub sniffs: bool,
 }
 
@@ -140,7 +140,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Options of files of which only the delimiter is given.
+    /// Options for files, of which only the delimiter is given.
     pub(in crate::catalog) fn delimited(delimiter: Option<u8>, place: &str) -> Self {
         Self { delimiter, place: Some(place.to_string()), ..Self::default() }
     }
@@ -229,19 +229,19 @@ impl Options {
             ("union_by_name", given) => self.union_by_name = call.truth(option, given)?,
             ("hive_partitioning", given) => self.hive = Some(call.truth(option, given)?),
             ("auto_detect", given) => call.truth(option, given).map(|_| ())?,
-            // Understood when all options are known.
+            // This option is evaluated after all others.
             ("allow_quoted_nulls", given) => call.truth(option, given).map(|_| ())?,
             ("force_not_null", Given::List(columns)) => self.not_null.clone_from(columns),
             ("store_rejects" | "normalize_names" | "force_not_null", given)
                 if call.truth(option, given).is_ok_and(|wanted| !wanted) => {}
-            // All rows are always inspected, and any line ending is accepted.
+            // No effect: all rows are always inspected, and all line endings are accepted.
             ("sample_size" | "parallel" | "buffer_size" | "max_line_size" | "maximum_line_size" | "new_line", _) => {}
             _ => return Err(call.unknown(option, &KNOWN)),
         }
         Ok(())
     }
 
-    /// The first line of a file after those that are skipped.
+    /// The first line of a file after the skipped lines.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -258,7 +258,7 @@ impl Options {
         self.nulls.as_ref().is_some_and(|nulls| !nulls.iter().any(String::is_empty))
     }
 
-    /// The quote byte; one that no text contains if there is none.
+    /// The quote byte; if there is none, a byte that does not occur in texts.
     pub(super) fn quote_byte(&self) -> u8 {
         self.quote.unwrap_or(0)
     }

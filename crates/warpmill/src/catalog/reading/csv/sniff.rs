@@ -15,9 +15,9 @@ use super::{numbered, survey};
 use crate::catalog::files::looks_like_data;
 use crate::{Error, Result};
 
-/// Candidates for the delimiter, in order of preference.
+/// Candidates for the delimiter, preferred ones first.
 const DELIMITERS: [u8; 4] = [b',', b'|', b';', b'\t'];
-/// Records that are looked at for the delimiter.
+/// Number of records in which the delimiter is detected.
 const SNIFFED: usize = 100;
 
 /// The detected properties of CSV files.
@@ -25,15 +25,15 @@ pub(super) struct Found {
     pub delimiter: u8,
     pub header: bool,
     pub multi_line: bool,
-    /// The columns of all files.
+    /// The columns of all files together.
     pub schema: SchemaRef,
-    /// The columns of each file, if they differ.
+    /// The columns of each file, if they are different.
     pub own: Option<Vec<SchemaRef>>,
     pub cleaning: Cleaning,
 }
 
 impl Found {
-    /// How records are read.
+    /// The format for the reader of records.
     pub(super) fn format(&self, options: &Options) -> Format {
         format(options, self.delimiter).with_header(self.header)
     }
@@ -47,7 +47,7 @@ fn format(options: &Options, delimiter: u8) -> Format {
     }
 }
 
-/// The properties of files that are not inspected.
+/// The properties of files that are not inspected, from the options.
 pub(super) fn said(options: &Options) -> Found {
     let names = options.columns.iter().flatten().map(|(name, _)| Field::new(name, DataType::Utf8, true));
     let schema = Arc::new(Schema::new(names.collect::<Vec<_>>()));
@@ -68,7 +68,7 @@ fn uneven(options: &Options, width: usize, header: bool) -> Uneven {
 /// Detects the columns of `files`.
 ///
 /// # Errors
-/// Files that are not CSV, or whose columns differ from the first one's.
+/// Files that are not CSV, or that have other columns than the first one.
 pub(super) fn sniff(files: &[PathBuf], options: &Options) -> Result<Found> {
     let Some(first) = files.first() else { return Err(Error::Io("no CSV file is there".into())) };
     let delimiter = match options.delimiter {
@@ -123,7 +123,7 @@ fn fields_of(schema: &Schema) -> Vec<Field> {
     schema.fields().iter().map(|field| field.as_ref().clone()).collect()
 }
 
-/// Columns renamed as in the options.
+/// The columns with the names of the options.
 fn named(mut fields: Vec<Field>, options: &Options, first: &Path) -> Result<Vec<Field>> {
     let given: Vec<&String> = match &options.columns {
         Some(columns) => columns.iter().map(|(name, _)| name).collect(),
@@ -139,7 +139,7 @@ fn named(mut fields: Vec<Field>, options: &Options, first: &Path) -> Result<Vec<
     Ok(fields)
 }
 
-/// The columns of all files, in order of appearance, with types that fit the values of all files.
+/// The columns of all files, in the order of their first occurrence, with types for the values of all files.
 fn by_name(own: &[SchemaRef]) -> Vec<Field> {
     let mut all: Vec<Field> = vec![];
     for field in own.iter().flat_map(|schema| schema.fields()) {
@@ -154,7 +154,7 @@ fn by_name(own: &[SchemaRef]) -> Vec<Field> {
     all
 }
 
-/// The type that has the values of both.
+/// The type for values of both types.
 fn common(a: &DataType, b: &DataType) -> DataType {
     use DataType::{Date32, Decimal128, Float64, Int64, Timestamp, Utf8};
     match (a, b) {
@@ -170,11 +170,11 @@ fn common(a: &DataType, b: &DataType) -> DataType {
 struct Columns {
     schema: SchemaRef,
     multi_line: bool,
-    /// The columns of each file, if files are combined by column name.
+    /// The columns of each file, if the files are combined by column name.
     own: Option<Vec<SchemaRef>>,
 }
 
-/// Files that are looked at.
+/// Files under inspection.
 struct Looking<'a> {
     files: &'a [PathBuf],
     options: &'a Options,
@@ -191,7 +191,7 @@ impl Looking<'_> {
         self.expect_header(true);
         let found = match self.columns(self.read(true)?, true) {
             Ok(found) => found,
-            // A duplicate name may be a value.
+            // Duplicate names may be values of the first row.
             Err(error) => {
                 self.expect_header(false);
                 let found = self.columns(self.read(false)?, false)?;
@@ -212,7 +212,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Reads the files: all together, or each separately if they are combined by column name.
+    /// Inspects the files: all together, or each separately if they are combined by column name.
     fn read(&self, header: bool) -> Result<Vec<CsvColumns>> {
         let csv = CsvOptions {
             delimiter: self.delimiter,
@@ -239,7 +239,7 @@ impl Looking<'_> {
     /// The columns of files.
     ///
     /// # Errors
-    /// A name that is there twice.
+    /// A name occurs twice.
     fn columns(&self, found: Vec<CsvColumns>, header: bool) -> Result<Columns> {
         let multi_line = found.iter().any(|found| found.multi_line);
         let schema = |(found, path): (&CsvColumns, &PathBuf)| -> Result<SchemaRef> {
@@ -262,7 +262,7 @@ impl Looking<'_> {
     }
 }
 
-/// Columns with numbered names where they have none, or if there is no header.
+/// Columns with numbered names if they have none, or if there is no header.
 fn with_all_names(schema: SchemaRef, header: bool) -> SchemaRef {
     let width = schema.fields().len();
     let fields = schema.fields().iter().enumerate().map(|(at, field)| match header && !field.name().is_empty() {
@@ -272,7 +272,7 @@ fn with_all_names(schema: SchemaRef, header: bool) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Detects the delimiter of a file: the candidate, among those that occur equally often in each record, that makes most columns.
+/// Detects the delimiter of a file: the candidate that gives the most columns, among those with the same number of occurrences in each record.
 fn delimiter_of(path: &Path, options: &Options) -> Result<u8> {
     let extension = path.to_string_lossy().to_ascii_lowercase();
     let mut order = DELIMITERS;

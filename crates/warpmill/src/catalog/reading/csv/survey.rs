@@ -1,4 +1,4 @@
-//! Types of columns that depend on how values are written: dates in a format, numbers with a comma, empty texts.
+//! Types of columns that depend on options: dates in a given format, numbers with a comma, empty texts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::clean::Cleaning;
 use super::options::Options;
 use crate::{Error, Result, dialect};
 
-/// Properties of a column's values so far.
+/// Properties of all values of a column that have been inspected.
 #[derive(Debug, Clone)]
 struct Values {
     any: bool,
     empty: bool,
     dates: bool,
     moments: bool,
-    /// Numbers with a comma.
+    /// Whether all values are numbers with a comma.
     numbers: bool,
-    /// Numbers with a point.
+    /// Whether a value has a point.
     points: bool,
 }
 
-/// Whether options affect types beyond CSV's own rules.
+/// Whether there are options with an effect on types.
 pub(super) fn is_needed(options: &Options) -> bool {
     options.keeps_empty()
         || options.date_format.is_some()
@@ -34,7 +34,7 @@ pub(super) fn is_needed(options: &Options) -> bool {
         || options.decimal_comma
 }
 
-/// Replaces the types of `fields`, found by the plain rules, by those that the options imply.
+/// Replaces the types of `fields`, found by the plain rules, by the types that follow from the options.
 ///
 /// # Errors
 /// Invalid date formats.
@@ -69,7 +69,7 @@ pub(super) fn retype(
     Ok(())
 }
 
-/// The fields that mean NULL: empty ones where nothing else is said.
+/// A pattern of the fields that mean NULL: empty fields by default.
 fn null_regex(options: &Options) -> Result<Regex> {
     let texts = options.nulls.iter().flatten().map(|text| regex::escape(text)).collect::<Vec<_>>().join("|");
     Regex::new(&format!("^(?:{texts})$")).map_err(|error| Error::Plan(format!("read_csv: nullstr: {error}")))
@@ -92,7 +92,7 @@ impl Values {
         Ok(())
     }
 
-    /// The type of the column, which is `plain` by CSV's own rules; `None`: unchanged.
+    /// The type of the column, with `plain` as the type by the plain rules; `None` if it remains.
     fn data_type(&self, plain: &DataType, options: &Options) -> Option<DataType> {
         let is_written = matches!(plain, DataType::Utf8 | DataType::Date32 | DataType::Timestamp(_, None));
         if !self.any {
@@ -107,7 +107,7 @@ impl Values {
         if *plain == DataType::Utf8 && self.numbers && options.decimal_comma {
             return Some(DataType::Float64);
         }
-        // A date in ISO format although another format is given.
+        // Dates in ISO format, although another format is given.
         if *plain == DataType::Date32 && options.date_format.is_some() {
             return Some(DataType::Timestamp(TimeUnit::Microsecond, None));
         }
