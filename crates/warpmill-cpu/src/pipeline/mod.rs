@@ -19,9 +19,9 @@ use crate::source::{ChunkSource, InputStream, RowsSource};
 
 /// The rows of a program's last sink.
 pub enum Output {
-    /// In memory.
+    /// The rows in memory.
     Rows(Arc<RowSet>),
-    /// In temporary files, which are merged while they are read. The output has these columns in this order, or all columns.
+    /// The rows in temporary files, which are merged while they are read: these columns in this order, or all columns.
     Spilled(Arc<dyn SpilledRows>, Option<Vec<usize>>),
 }
 

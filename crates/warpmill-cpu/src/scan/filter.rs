@@ -85,7 +85,7 @@ struct TextFilter {
 }
 
 impl TextFilter {
-    /// As [`EncodedFilter::apply`].
+    /// Clears in `mask` the rows that fail; see [`EncodedFilter::apply`].
     fn apply(&self, (number, segment): (usize, &Segment), start: usize, len: usize, mask: &mut [u64]) {
         /// Largest number of cached automata of up to 256 KiB each: more than the number of row segments being read.
         const KEPT: usize = 64;

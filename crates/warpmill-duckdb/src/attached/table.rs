@@ -30,9 +30,9 @@ pub struct Key {
 
 /// A column as DuckDB describes it.
 pub struct Column {
-    /// Its name.
+    /// The name of the column.
     pub name: CString,
-    /// Its type.
+    /// DuckDB's name of its type.
     pub ty: CString,
     /// Whether the column takes NULLs.
     pub nullable: bool,
@@ -68,12 +68,12 @@ impl OwnTable {
         &self.snapshot
     }
 
-    /// Its columns.
+    /// The columns of the table.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Its keys.
+    /// The keys of the table.
     pub fn keys(&self) -> &[Key] {
         &self.keys
     }

@@ -275,8 +275,8 @@ fn is_key(op: &Value, keys: &[usize], ctes: &Ctes<'_>) -> bool {
     }
 }
 
-/// Refuses queries whose rows come in the order of a table, on which people rely: `crate::plan` does so for the binder's own
-/// operators, and here are those that subqueries have become.
+/// Refuses queries whose rows come in the order of a table, on which people rely. `crate::plan` does this for the binder's own
+/// operators; this function also knows the operators that replace subqueries.
 pub(super) fn check_order(root: &Value, ctes: &Ctes<'_>) -> Result<(), Refused> {
     if keeps_order(root, ctes) {
         return Err(Refused::new("rows as they come, in the order of the table"));

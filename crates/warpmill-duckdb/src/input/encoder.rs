@@ -30,7 +30,7 @@ pub struct Encoder {
 struct Queue {
     /// Parts by place, until all parts before them have arrived.
     waiting: BTreeMap<u64, Part>,
-    /// All rows of lower places have been taken.
+    /// No further rows have a place below this one.
     next: u64,
     /// The rows of the next row segment, in order.
     open: Rows,

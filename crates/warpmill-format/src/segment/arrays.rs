@@ -24,7 +24,7 @@ pub(crate) fn array(segment: &Segment, data_type: &DataType) -> Result<ArrayRef>
 /// Decodes some rows of `segment`, which begin with a vector. Nested values are decoded as a whole.
 ///
 /// # Errors
-/// As [`array`].
+/// The errors of [`array`].
 pub(crate) fn range(segment: &Segment, data_type: &DataType, rows: Range<usize>) -> Result<ArrayRef> {
     if let Values::Nested(values) = &segment.values {
         let all = values.array(data_type, segment.rows(), nulls(segment, 0..segment.rows()))?;

@@ -22,7 +22,7 @@ pub(crate) fn column_array(table: &TableSnapshot, segment: usize, column: usize)
 /// Some rows of a column of the row segment `opened`, which begin with a vector.
 ///
 /// # Errors
-/// As [`column_array`].
+/// The errors of [`column_array`].
 pub(crate) fn column_rows(
     table: &TableSnapshot,
     opened: &Segment,

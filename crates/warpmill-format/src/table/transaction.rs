@@ -25,7 +25,7 @@ pub enum Change {
 /// A small file of the database that a transaction writes or removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
-    /// Its absolute path.
+    /// The absolute path of the file.
     pub path: PathBuf,
     /// The new content; `None` removes the file.
     pub text: Option<String>,

@@ -388,7 +388,7 @@ fn sorted_segment_rows(rows: u64) -> usize {
     (1 << (rows / 1024).max(1).ilog2()).clamp(1 << 16, crate::SEGMENT_ROWS)
 }
 
-/// How each column's chunks are stored: by the options, or as before. Tables in memory have no codecs.
+/// The storage of each column's chunks: by the options, or as before. Tables in memory have no codecs.
 fn storage(sink: &Sink, columns: usize, kept: &[Option<ColumnChoice>], options: &WriteOptions) -> Result<Storage> {
     if let Some(codec) = &options.codec {
         codec.check()?;

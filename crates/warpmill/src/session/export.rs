@@ -184,7 +184,7 @@ impl Session {
         self.check_files("EXPORT DATABASE")?;
         let export = Export::parse(sql)?;
         let folder = folder_of(&export.folder)?;
-        // One transaction, so that all tables are read at the same state. A session with workers exports without it.
+        // A transaction, so that all tables are read in the same state. A session with workers exports without one.
         let own = match self.is_in_transaction() || !self.options().workers.addresses.is_empty() {
             true => None,
             false => {
