@@ -250,10 +250,10 @@ impl LocalSource for LocalScan<'_> {
             let Some((block, mut chunk)) = self.select(&mut columns, start + offset, rows)? else { continue };
             chunk.sequence = (morsel as u64) << 32 | (i as u64) << 16;
             let few = self.gathers(&chunk, rows);
-            if !few || self.gathered.rows.len() + chunk.len() > chunk_rows {
-                if let Some(chunk) = self.take_gathered(&mut columns, start, len)? {
-                    emit(self, chunk)?;
-                }
+            if (!few || self.gathered.rows.len() + chunk.len() > chunk_rows)
+                && let Some(chunk) = self.take_gathered(&mut columns, start, len)?
+            {
+                emit(self, chunk)?;
             }
             if few {
                 self.gathered.add(&chunk, offset);
