@@ -92,7 +92,7 @@ pub struct ExecutionContext {
     pub time_kernels: bool,
     /// The location of the data of programs on a device.
     pub device_data: DataSource,
-    /// Which mirrored data have copies in device memory.
+    /// The choice of mirrored data that get copies in device memory.
     pub mirror: MirrorOptions,
     /// Whether joins and aggregations always use hash tables, with all hashes equal (for tests of collisions).
     pub equal_hashes: bool,

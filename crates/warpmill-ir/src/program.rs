@@ -82,7 +82,7 @@ pub enum Source {
     Build {
         /// The hash build.
         sink: SinkId,
-        /// Which of its rows.
+        /// The rows of the build that are read.
         rows: BuildRows,
         /// The build's payload columns, followed by all-NULL columns if `fields` is longer than the payload (the probe side of an outer join's
         /// unmatched rows).

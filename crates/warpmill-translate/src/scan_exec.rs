@@ -46,7 +46,7 @@ impl WarpmillScanExec {
     /// A scan of columns `projection` (indices into the table's schema; all if `None`) of `table`, called `name` in plans.
     pub fn try_new(table: Arc<TableSnapshot>, name: impl Into<String>, projection: Option<Vec<usize>>) -> Result<Self> {
         let projection = projection.unwrap_or_else(|| (0..table.schema().fields().len()).collect());
-        // What is said of the table as a whole is not said of its rows.
+        // Metadata of the table is no metadata of batches of its rows.
         let schema: SchemaRef = Arc::new(Schema::new(table.schema().project(&projection)?.fields));
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),

@@ -48,7 +48,7 @@ pub(super) enum Accumulator {
     Pairs(Vec<Pairs>),
 }
 
-/// Which string a group keeps.
+/// The choice of the string that a group keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Pick {
     Min,

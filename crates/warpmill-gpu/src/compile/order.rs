@@ -1,4 +1,4 @@
-//! Which sorts the device does, and which readers keep the order.
+//! The sorts that the device does, and the readers that keep their order.
 //!
 //! A device appends rows in any order. Rows that it has sorted are stored in order, and a pipeline that neither drops nor joins rows keeps their
 //! ranks; after other operators the order is lost.

@@ -42,7 +42,7 @@ pub(super) struct CopyFrom {
 /// # Errors
 /// Unknown options.
 pub(super) fn parse(sql: &str) -> Result<Option<Copy>> {
-    // What is written again keeps its quotes.
+    // Tokens that are written again keep their quotes.
     let tokens = Tokenizer::new(&DuckDbDialect, sql).with_unescape(false).tokenize();
     let tokens = tokens.map_err(|error| Error::Parse(error.to_string()))?;
     let mut depth = 0;

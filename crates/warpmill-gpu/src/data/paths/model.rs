@@ -159,7 +159,7 @@ pub struct Rates {
     pub warp: f64,
     /// Number of host threads.
     pub threads: usize,
-    /// Which rates were measured: disk, staging, link, then codecs on the device, then codecs on the host.
+    /// Whether each rate was measured: disk, staging, link, then codecs on the device, then codecs on the host.
     pub measured: [bool; 3 + 2 * CODECS],
 }
 

@@ -74,7 +74,7 @@ macro_rules! names {
             }
         }
 
-        /// Those other names, each with the name that it stands for.
+        /// The other names of functions, each with the name that it stands for.
         const $all: &[(&str, &str)] = &[$($(($other, $name),)+)*];
     };
 }

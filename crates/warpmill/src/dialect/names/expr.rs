@@ -20,7 +20,7 @@ use crate::dialect::states::{self, Known};
 use crate::dialect::{library, walk};
 use crate::{Error, Result};
 
-/// Which of a column and an alias with the same name is used.
+/// The choice between a column and an alias of the same name.
 #[derive(Clone, Copy)]
 pub(super) enum Preference<'e> {
     /// The column.
