@@ -366,13 +366,6 @@ def test_deep_conditions(con: warpmill.Connection) -> None:
         con.execute(f"UPDATE t SET i = i {'+ 1 ' * 3000}")
 
 
-def test_prepare_says_what_to_do(con: warpmill.Connection) -> None:
-    con.execute("CREATE TABLE t AS SELECT 1 AS a")
-    con.execute("PREPARE p AS DELETE FROM t WHERE a = $1")
-    with pytest.raises(warpmill.NotSupportedError, match="PREPARE"):
-        con.execute("EXECUTE p(1)")
-
-
 def test_sources_of_merge(con: warpmill.Connection) -> None:
     con.execute("CREATE TABLE t AS SELECT i AS a, 'x' AS b FROM range(3) r(i)")
     con.execute("MERGE INTO t USING (VALUES (1, 'v')) AS v(a, b) ON t.a = v.a WHEN MATCHED THEN UPDATE SET b = v.b")
