@@ -88,6 +88,19 @@ __device__ __forceinline__ u32 lane_top(const u32 (&words)[lane_words(W)], int j
 
 // ---- Single rows
 
+// The word at `at` under a condition, otherwise 0, without a branch, which would wait for loads before it.
+__device__ __forceinline__ u32 load_if(bool condition, const u32* at) {
+#ifdef __CUDA_ARCH__
+    u32 word;
+    asm("{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; mov.u32 %0, 0; @wanted ld.global.nc.u32 %0, [%1]; }"
+        : "=r"(word)
+        : "l"(at), "r"((u32)condition));
+    return word;
+#else
+    return condition ? *at : 0;
+#endif
+}
+
 // The field of `row`, counted from the first row of the first vector at `packed`, in striped order.
 template <int W>
 __device__ __forceinline__ u32 lane_at(const u32* __restrict__ packed, u32 row) {
@@ -101,9 +114,8 @@ __device__ __forceinline__ u32 lane_at(const u32* __restrict__ packed, u32 row) 
         if constexpr (32 % W == 0) {
             return (low >> s) & lane_field_mask(W);
         } else {
-            // Rows lie apart: every load that is left out counts.
-            u32 high = low;
-            if (s + W > 32) high = __ldg(vector + lane_word_index(W, k + 1, lane));
+            // Rows lie apart: every load that is left out counts, and so does waiting for one before the next.
+            const u32 high = load_if(s + W > 32, vector + lane_word_index(W, k + 1 < W ? k + 1 : k, lane));
             return __funnelshift_r(low, high, s) & lane_field_mask(W);
         }
     }

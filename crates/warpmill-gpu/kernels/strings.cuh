@@ -50,16 +50,15 @@ __device__ __forceinline__ bool ends_with(Str s, Str part) {
     return s.len >= part.len && bytes_equal(s.data + (s.len - part.len), part.data, part.len);
 }
 
-// What is searched for, not empty. Two of its bytes, `span` apart, find the places worth a closer look: the more bytes lie
-// between, the less one says about the other. With a span of 4 they are in neighbouring words, and nothing is shifted.
+// A string to search for, not empty. Its first four bytes, or two bytes of a shorter one, find the places worth a closer look.
 struct Needle {
     Str text;
-    u32 first;    // the first byte, four times
-    u32 other;    // the byte behind it by the span, four times
+    u32 first;    // span 3: the first four bytes; otherwise the first byte, four times
+    u32 other;    // span 1, 2: the byte behind the first one by the span, four times
 };
 
-// The span of a needle of `len` bytes.
-__device__ __forceinline__ u32 needle_span(u32 len) { return len < 5 ? len - 1 : 4; }
+// The span of a needle of `len` bytes: the number of bytes after the first by which it is found.
+__device__ __forceinline__ u32 needle_span(u32 len) { return len < 4 ? len - 1 : 3; }
 
 // A word whose bytes are 0 where `word` holds the needle's `other` byte and `first`, the span before it. `start` is the word
 // before it and `starts` itself, both without the bits of `first`.
@@ -76,8 +75,61 @@ __device__ __forceinline__ u32 zero_bytes(u32 word) {
     return ((~others & 0x80808080u) >> 7) * 0x10204080u >> 28;
 }
 
+// A bit for each of the last three bytes of `before` and the first of `word`, the word after it, at which the four bytes of
+// `first` begin: they end in `word`.
+__device__ __forceinline__ u32 ends_in_word(u32 before, u32 word, u32 first) {
+    return (__funnelshift_r(before, word, 8) == first ? 1 : 0) | (__funnelshift_r(before, word, 16) == first ? 2 : 0) |
+           (__funnelshift_r(before, word, 24) == first ? 4 : 0) | (word == first ? 8 : 0);
+}
+
+// Whether there is such a byte.
+__device__ __forceinline__ bool end_in_word(u32 before, u32 word, u32 first) {
+    // Not `||`: branches would take longer than comparisons.
+    return (word == first) | (__funnelshift_r(before, word, 8) == first) | (__funnelshift_r(before, word, 16) == first) |
+           (__funnelshift_r(before, word, 24) == first);
+}
+
+// As `find` for needles of four bytes and more. Few places pass the test of four bytes, so that the lanes of a warp look
+// through their strings together.
+__device__ __forceinline__ u64 find_long(Str s, u32 from, const Needle& needle) {
+    const u64 none = (u64)s.len + 1;
+    const u32 len = needle.text.len;
+    if ((u64)from + len > s.len) return none;
+    const u64 first = (u64)s.data + from, last = (u64)s.data + (s.len - len);
+    // Blocks of 16 bytes, counted up to 0: the last holds the fourth byte of the last place.
+    const u64 end = ((last + 3) & ~15ull) + 16;
+    i32 block = -(i32)((end - (first & ~15ull)) >> 4);
+    u32 start = 0;
+    uint4 next = *(const uint4*)(end + (i64)block * 16);
+    for (;;) {
+        uint4 words;
+        u32 before;
+        bool found;
+        do {
+            words = next;
+            before = start;
+            block++;
+            // The next block is under way while this one is searched.
+            if (block < 0) next = *(const uint4*)(end + (i64)block * 16);
+            found = end_in_word(before, words.x, needle.first) | end_in_word(words.x, words.y, needle.first) |
+                    end_in_word(words.y, words.z, needle.first) | end_in_word(words.z, words.w, needle.first);
+            start = words.w;
+        } while (!found && block < 0);
+        if (!found) return none;
+        u32 places = ends_in_word(before, words.x, needle.first) | ends_in_word(words.x, words.y, needle.first) << 4 |
+                     ends_in_word(words.y, words.z, needle.first) << 8 | ends_in_word(words.z, words.w, needle.first) << 12;
+        for (; places != 0; places &= places - 1) {
+            const u64 at = end + (i64)block * 16 - 19 + (__ffs((int)places) - 1);
+            if (at >= first && at <= last && bytes_equal((const u8*)at + 4, needle.text.data + 4, len - 4))
+                return at - (u64)s.data;
+        }
+        if (block == 0) return none;
+    }
+}
+
 // The byte at which the needle first occurs in `s` from byte `from` on; s.len + 1 where it does not.
 __device__ __forceinline__ u64 find(Str s, u32 from, const Needle& needle, u32 span) {
+    if (span == 3) return find_long(s, from, needle);
     const u64 none = (u64)s.len + 1;
     const u32 len = needle.text.len;
     if ((u64)from + len > s.len) return none;
@@ -118,7 +170,10 @@ __device__ __forceinline__ u64 find(Str s, u32 from, const Needle& needle, u32 s
 __device__ inline u64 find(Str s, Str part, u32 from) {
     if (part.len == 0) return from;
     const u32 span = needle_span(part.len);
-    return find(s, from, Needle{part, part.data[0] * 0x01010101u, part.data[span] * 0x01010101u}, span);
+    if (span < 3) return find(s, from, Needle{part, part.data[0] * 0x01010101u, part.data[span] * 0x01010101u}, span);
+    u32 word = 0;
+    for (u32 i = 0; i < 4; i++) word |= (u32)part.data[i] << (8 * i);
+    return find_long(s, from, Needle{part, word, 0});
 }
 
 __device__ __forceinline__ bool contains(Str s, Str part) { return find(s, part, 0) <= s.len; }

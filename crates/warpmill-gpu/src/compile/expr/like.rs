@@ -80,8 +80,12 @@ impl Shape {
 /// for the needle. `part` is not empty.
 fn needle(context: &mut Context<'_>, part: &str) -> String {
     let bytes = part.as_bytes();
-    let span = (bytes.len() - 1).min(4);
     let text = context.params.text("like", part.into());
+    if let Some(word) = bytes.first_chunk::<4>() {
+        let first = context.params.value(CType::U32, "bytes", word.to_vec());
+        return format!("Needle{{{text}, {first}, 0}}, 3");
+    }
+    let span = bytes.len() - 1;
     let [first, other] = [bytes[0], bytes[span]].map(|byte| context.params.value(CType::U32, "byte", vec![byte; 4]));
     format!("Needle{{{text}, {first}, {other}}}, {span}")
 }

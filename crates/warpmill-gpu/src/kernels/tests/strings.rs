@@ -23,13 +23,16 @@ struct Check {
 __device__ u64 find_by_span(Str s, Str part, u32 from) {
     if (part.len == 0) return from;
     const u32 span = needle_span(part.len);
+    if (span == 3) {
+        u32 word = 0;
+        for (u32 i = 4; i-- > 0;) word = word << 8 | part.data[i];
+        return find(s, from, Needle{part, word, 0}, 3);
+    }
     const Needle needle = {part, part.data[0] * 0x01010101u, part.data[span] * 0x01010101u};
     switch (span) {
         case 0: return find(s, from, needle, 0);
         case 1: return find(s, from, needle, 1);
-        case 2: return find(s, from, needle, 2);
-        case 3: return find(s, from, needle, 3);
-        default: return find(s, from, needle, 4);
+        default: return find(s, from, needle, 2);
     }
 }
 
