@@ -137,9 +137,12 @@ __device__ __forceinline__ u32 lane_values_mask(const u32 (&words)[lane_words(W)
     return lane_words_range_mask<W>(words, (u32)first, (u32)(last - first + 1));
 }
 
-// Rows whose offset has its bit set at `bits`, where every offset has one: rows of `mask`, or of all (ALL).
-template <int W, bool ALL>
-__device__ __forceinline__ u32 lane_bits_mask(u32 mask, const u32 (&words)[lane_words(W)], const u32* bits) {
+// The rows of `mask` whose key, `first` + offset, has its bit set among `keys` bits, which a zero bit follows: a test before
+// the join, so that rows without a partner cost no more. CLAMPED: keys may lie outside; keys that differ by 2^32 may pass, and
+// the join itself decides. ALL: bits of other rows are loaded too, which costs less than leaving them out where the bits are in
+// shared memory.
+template <int W, bool ALL, bool CLAMPED>
+__device__ __forceinline__ u32 lane_bits_mask(u32 mask, const u32 (&words)[lane_words(W)], const u32* bits, u32 first, u32 keys) {
     u32 passed = 0;
 #pragma unroll
     for (int j = 0; j < 32; j += 8) {
@@ -148,32 +151,57 @@ __device__ __forceinline__ u32 lane_bits_mask(u32 mask, const u32 (&words)[lane_
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             key[i] = lane_get<W>(words, j + i);
-            found[i] = ALL || (mask >> (j + i) & 1) ? bits[key[i] >> 5] : 0;
+            if (CLAMPED) {
+                key[i] += first;
+                key[i] = key[i] < keys ? key[i] : keys;
+            }
         }
+#pragma unroll
+        for (int i = 0; i < 8; i++) found[i] = ALL || (mask >> (j + i) & 1) ? bits[key[i] >> 5] : 0;
         // Shifts count modulo 32. The lowest bit of each is shifted in from above: after 32 of them, bit j is row j's.
 #pragma unroll
         for (int i = 0; i < 8; i++) passed = __funnelshift_r(passed, __funnelshift_r(found[i], 0, key[i]), 1);
     }
-    return passed;
+    return passed & mask;
 }
 
-// The rows of `mask` whose key, `first` + offset, has its bit set among `keys` bits, which a zero bit follows: a test before
-// the join, so that rows without a partner cost no more. `within`: no row's key lies outside. Keys that differ by 2^32 may pass;
-// the join itself decides. NEAR: the bits are in shared memory, where loads of other rows cost less than leaving them out.
+// The same, where `within` says that no row's key lies outside.
 template <int W, bool NEAR>
 __device__ __forceinline__ u32 lane_keys_mask(u32 mask, const u32 (&words)[lane_words(W)], const u32* bits, u32 first,
                                               u32 keys, bool within) {
     // Mostly segments begin where the build's keys do.
-    if (within && first == 0) return mask & lane_bits_mask<W, NEAR>(mask, words, bits);
+    if (within && first == 0) return lane_bits_mask<W, NEAR, false>(mask, words, bits, first, keys);
+    return lane_bits_mask<W, NEAR, true>(mask, words, bits, first, keys);
+}
+
+// Folds the `words` words of a bitmap into `folds` words (a power of two) in shared memory: a bit is set if one of those that
+// fall on it is. All threads of the block call, and synchronize afterwards.
+__device__ inline void fold_bits(u32* folded, u32 folds, const u32* bits, u32 words) {
+    for (u32 i = threadIdx.x; i < folds; i += blockDim.x) {
+        u32 any = 0;
+        for (u32 j = i; j < words; j += folds) any |= bits[j];
+        folded[i] = any;
+    }
+}
+
+// The rows of `mask` whose key, `first` + offset, has its bit set in a folded bitmap of `folds` words: few others than those
+// of lane_keys_mask, at the cost of shared memory.
+template <int W>
+__device__ __forceinline__ u32 lane_folded_mask(u32 mask, const u32 (&words)[lane_words(W)], const u32* folded, u32 first,
+                                                u32 folds) {
     u32 passed = 0;
 #pragma unroll
     for (int j = 0; j < 32; j++) {
-        u32 key = first + lane_get<W>(words, j);
-        key = key < keys ? key : keys;
-        const u32 found = NEAR || (mask >> j & 1) ? bits[key >> 5] >> (key & 31) : 0;
-        passed = __funnelshift_r(passed, found, 1);
+        const u32 key = first + lane_get<W>(words, j);
+        passed = __funnelshift_r(passed, __funnelshift_r(folded[key >> 5 & (folds - 1)], 0, key), 1);
     }
     return passed & mask;
+}
+
+// Whether row 32 * batch + lane is among the rows of all lanes' masks. All lanes of the warp call.
+__device__ __forceinline__ bool lane_mask_row(u32 mask, u32 lane, u32 batch) {
+    const u32 owner = 8 * (batch & 3) + lane / 4, field = (batch & 28) + (lane & 3);
+    return __shfl_sync(FULL_WARP, mask, owner) >> field & 1;
 }
 
 // Appends the rows of all lanes' masks to a warp's queue in shared memory, counted from `first`. All lanes of the warp call.

@@ -50,6 +50,17 @@ __device__ __forceinline__ u64 append_reserved(SinkState* sink, bool active, u32
     return at;
 }
 
+// Sets the flags of positions that were reserved in vain, among `capacity` rows. All lanes of the warp call.
+__device__ __forceinline__ void flag_unused(u8* flags, u64 capacity, u32 lane, const Reserved& reserved) {
+    for (u64 at = reserved.at + lane; at < reserved.at + reserved.left && at < capacity; at += 32) flags[at] = 1;
+}
+
+// As append_reserved, with the flags of unused positions set.
+__device__ __forceinline__ u64 append_flagged(SinkState* sink, bool active, u32 lane, Reserved* reserved, u8* flags, u64 capacity) {
+    if (reserved->left < __popc(__ballot_sync(FULL_WARP, active))) flag_unused(flags, capacity, lane, *reserved);
+    return append_reserved(sink, active, lane, reserved);
+}
+
 __device__ __forceinline__ u64 hash_u64(u64 x) {
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93ull;

@@ -45,6 +45,10 @@ pub fn prologue(g: &mut Generator, layout: &BuildLayout) {
 
 /// Generates the code after the row loop of build `id`.
 pub fn epilogue(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
+    if layout.flags_unused {
+        let [flags, capacity] = flags(g, id, layout);
+        g.code.line(format!("flag_unused({flags}, {capacity}, lane, reserved);"));
+    }
     for (key, ..) in &layout.bounds {
         let bounds = g.params.output("KeyBounds", "bounds", Binding::Named(format!("sink{id}.bounds{key}")));
         g.code.line(format!("add_bounds({bounds}, least{key}, greatest{key}, rows{key}, lane);"));
@@ -52,10 +56,21 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
 }
 
 /// Like [`append`], for layouts that tolerate unused positions.
-fn append_reserved(g: &mut Generator, id: SinkId) -> String {
+fn append_reserved(g: &mut Generator, id: SinkId, layout: &BuildLayout) -> String {
     let state = g.sink_state(id);
     let active = g.active.clone();
+    if layout.flags_unused {
+        let [flags, capacity] = flags(g, id, layout);
+        let at = format!("append_flagged({state}, {active}, lane, &reserved, {flags}, {capacity})");
+        return g.code.define(CType::U64, "at", at);
+    }
     g.code.define(CType::U64, "at", format!("append_reserved({state}, {active}, lane, &reserved)"))
+}
+
+/// Operands of the match flags, and of the number of rows that have one.
+fn flags(g: &mut Generator, id: SinkId, layout: &BuildLayout) -> [String; 2] {
+    let flags = g.params.output("u8", "flags", Binding::Named(format!("sink{id}.flags")));
+    [flags, g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec())]
 }
 
 /// Stores `values` at position `at`, if it is within the capacity.
@@ -106,7 +121,7 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             g.code.close_to(depth);
         }
         Table::All | Table::Direct | Table::Hash | Table::Wide => {
-            let at = if layout.reserves { append_reserved(g, id) } else { append(g, id) };
+            let at = if layout.reserves { append_reserved(g, id, layout) } else { append(g, id) };
             let depth = g.code.depth();
             store_row(g, id, layout, &at, &values);
             match layout.table {

@@ -158,6 +158,11 @@ impl Functions {
         self.made.get().is_some()
     }
 
+    /// Whether [`Functions::wait`] would not have to wait.
+    pub fn are_ready(&self) -> bool {
+        self.are_made() || self.running.lock().as_ref().is_some_and(|running| running.is_finished())
+    }
+
     /// Kernel `kernel`. Panics before [`Functions::wait`].
     pub fn get(&self, kernel: usize) -> &Function {
         &self.made.get().expect("kernels are compiled before they run")[kernel]

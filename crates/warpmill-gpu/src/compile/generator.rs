@@ -104,6 +104,8 @@ pub struct Generator {
     pub hosted: bool,
     /// Bytes of dynamic shared memory.
     pub shared: usize,
+    /// Whether each thread sums consecutive rows of its own, whose order must not change.
+    pub runs: bool,
     /// Threads of a block.
     pub threads: u32,
     /// Blocks per multiprocessor that register allocation must allow; 0: no constraint.
@@ -132,6 +134,7 @@ impl Generator {
             tested: vec![],
             passing: false,
             hosted: false,
+            runs: false,
             shared: 0,
         }
     }
@@ -209,6 +212,23 @@ impl Generator {
             self.column(scope, index)?;
         }
         Ok(())
+    }
+
+    /// Loads `columns` of the innermost scope that come unchanged from the scan and are no strings.
+    pub fn load_scanned(&mut self, columns: impl IntoIterator<Item = usize>) -> Result<()> {
+        let (scope, width) = (self.scope(), self.width());
+        for index in columns.into_iter().filter(|&index| index < width) {
+            if self.origin(index).is_some_and(|column| self.is_packed(column)) {
+                self.column(scope, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the scan's column `column` has packed values in all segments.
+    fn is_packed(&self, column: usize) -> bool {
+        let packed = |slot: &Slot| matches!(slot, Slot::Load(Load::Segment { column: of, shape: ColumnShape::Lane { .. } }) if *of == column);
+        self.scopes.first().is_some_and(|scope| scope.slots.iter().any(packed))
     }
 
     /// Adds a computed column to the innermost scope.

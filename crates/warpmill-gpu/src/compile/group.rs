@@ -8,6 +8,7 @@ use super::cpp::{CType, Value};
 use super::generator::{Generator, Result};
 use super::keys::KeyShape;
 use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
+use super::own_groups;
 use super::params::Binding;
 use super::partition;
 use super::updates::{self, PAIR_COUNT};
@@ -48,12 +49,18 @@ pub fn prologue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
             g.code.line("__syncthreads();");
         }
         GroupTable::Dense if layout.combined => {
+            g.runs = true;
             g.code.line("u64 run = EMPTY_KEY;");
             for word in 0..words {
                 g.code.line(format!("u64 acc{word} = 0;"));
             }
         }
-        GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {}
+        GroupTable::Hash => {
+            if let Some(slots) = layout.own_slots {
+                own_groups::prologue(g, layout, slots);
+            }
+        }
+        GroupTable::Dense | GroupTable::Wide => {}
     }
 }
 
@@ -70,6 +77,10 @@ pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &
     let arguments = g.eval_all(&layout.arguments)?;
     let filters = g.eval_all(&layout.filters)?;
     let depth = g.code.depth();
+    let inputs = Inputs { arguments: &arguments, filters: &filters };
+    if let Some(slots) = layout.own_slots {
+        own_groups::accumulate(g, layout, slots, &keys, &inputs);
+    }
     let cell = find_group(g, id, layout, &keys);
     let fresh = distinct(g, id, layout, &arguments, &filters, &cell);
     if layout.table != GroupTable::One {
@@ -90,29 +101,49 @@ pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &
         mark.into_iter().for_each(|mark| g.code.line(mark));
     }
     for slot in &layout.slots {
-        let mut guard = vec![];
-        if layout.table == GroupTable::One {
-            guard.push(g.active.clone());
-        }
-        if let Some(filter) = slot.input.filter {
-            guard.push(filters[filter].is_true());
-        }
+        let mut conditions = inputs.conditions(slot);
         if let Some(set) = slot.input.distinct {
-            guard.push(fresh[set].clone());
+            conditions.push(fresh[set].clone());
         }
-        let inputs = slot.input.argument.into_iter().chain(slot.input.second);
-        let inputs: Vec<&Value> = inputs.map(|argument| &arguments[argument]).collect();
-        guard.extend(inputs.iter().filter_map(|argument| argument.valid.clone()));
+        if layout.table == GroupTable::One {
+            conditions.insert(0, g.active.clone());
+        }
         let keep = updates::keep(g, slot);
-        let update = updates::update(layout, slot, &inputs, &cell, &keep);
-        match guard.is_empty() {
-            true => g.code.line(update),
-            false => g.code.line(format!("if ({}) {{ {update} }}", guard.join(" && "))),
-        }
+        let update = updates::update(layout, slot, &inputs.of(slot), &cell, &keep);
+        update_if(g, &conditions, &update);
     }
     g.code.close_to(depth);
     g.active = active;
     Ok(())
+}
+
+/// The values of aggregates' arguments and filters in a row.
+pub(super) struct Inputs<'a> {
+    /// One per distinct argument expression.
+    pub arguments: &'a [Value],
+    /// One per distinct filter expression.
+    pub filters: &'a [Value],
+}
+
+impl<'a> Inputs<'a> {
+    /// The arguments of accumulator `slot`.
+    pub fn of(&self, slot: &Slot) -> Vec<&'a Value> {
+        slot.input.argument.into_iter().chain(slot.input.second).map(|argument| &self.arguments[argument]).collect()
+    }
+
+    /// The conditions under which accumulator `slot` takes the row: its filter, and arguments that are not NULL.
+    pub fn conditions(&self, slot: &Slot) -> Vec<String> {
+        let filter = slot.input.filter.map(|filter| self.filters[filter].is_true());
+        filter.into_iter().chain(self.of(slot).into_iter().filter_map(|argument| argument.valid.clone())).collect()
+    }
+}
+
+/// Generates `update` under `conditions`.
+pub(super) fn update_if(g: &mut Generator, conditions: &[String], update: &str) {
+    match conditions {
+        [] => g.code.line(update),
+        _ => g.code.line(format!("if ({}) {{ {update} }}", conditions.join(" && "))),
+    }
 }
 
 /// The record index of each active row's group, a `u64` variable; rows without room become inactive.
@@ -126,8 +157,7 @@ fn find_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, keys: &[Value
         }
         GroupTable::Hash => {
             let (key, _) = g.packed_key(&layout.keys, keys, false);
-            let table = g.params.output("u64", "keys", Binding::Named(format!("sink{id}.keys")));
-            let mask = g.params.value(CType::U64, "mask", (layout.cells - 1).to_le_bytes().to_vec());
+            let (table, mask) = global_table(g, id, layout);
             let state = g.sink_state(id);
             g.code.line("bool fresh_group = false;");
             let slot = format!("{active} ? claim_slot({table}, {mask}, {key}, &fresh_group, &{state}->overflow) : 0");
@@ -251,8 +281,19 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
             g.code.close_to(depth);
         }
         GroupTable::Dense if layout.combined => end_run(g, layout),
-        GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {}
+        GroupTable::Hash => {
+            if let Some(slots) = layout.own_slots {
+                own_groups::merge(g, id, layout, slots);
+            }
+        }
+        GroupTable::Dense | GroupTable::Wide => {}
     }
+}
+
+/// Operands of the keys of the global table, and the mask of its slots.
+pub(super) fn global_table(g: &mut Generator, id: SinkId, layout: &GroupLayout) -> (String, String) {
+    let table = g.params.output("u64", "keys", Binding::Named(format!("sink{id}.keys")));
+    (table, g.params.value(CType::U64, "mask", (layout.cells - 1).to_le_bytes().to_vec()))
 }
 
 /// Adds a thread's sums over consecutive rows of one group to the group's record.
@@ -342,11 +383,18 @@ fn key_values(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Exp
         (_, None) => "row".to_string(),
     };
     let mut values = vec![];
-    for ((part, group), field) in parts.iter().zip(groups).zip(fields) {
+    // Rows without a group have some key, whose dictionary entry is loaded in vain.
+    let mut rest = g.code.define(CType::U64, "rest", format!("{} ? {packed} : 0", g.active));
+    for (index, ((part, group), field)) in parts.iter().zip(groups).zip(fields).enumerate() {
         let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
         let size = g.params.value(CType::U64, "size", part.size.to_le_bytes().to_vec());
-        let stride = g.params.value(CType::U64, "stride", part.stride.to_le_bytes().to_vec());
-        let offset = g.code.define(CType::U64, "k", format!("{packed} / {stride} % {size}"));
+        let mut offset = rest.clone();
+        if index + 1 < parts.len() {
+            // One division for each key but the last: they take most of the time.
+            let others = g.code.define(CType::U64, "others", format!("{rest} / {size}"));
+            offset = g.code.define(CType::U64, "k", format!("{rest} - {others} * {size}"));
+            rest = others;
+        }
         let ty = CType::of(field.ty.phys);
         let from = CType::of(group.ty.phys);
         let text = match (from, ty) {

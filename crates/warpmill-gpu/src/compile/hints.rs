@@ -14,7 +14,7 @@ pub struct Hints {
     pub repeated_keys: Vec<SinkId>,
     /// Required capacity of sinks, in rows or groups.
     pub capacity: HashMap<SinkId, u64>,
-    /// Sinks in parts whose capacity was reduced from the estimate to a counted or likely number.
+    /// Sinks whose capacity was reduced from the estimate to a counted or likely number, once for each time.
     pub counted: Vec<SinkId>,
     /// Top-k sorts whose first key does not separate enough rows: all rows must be sorted.
     pub all_rows: Vec<SinkId>,
@@ -74,6 +74,12 @@ impl Hints {
     }
 }
 
+/// Largest number of bytes of shared memory per block for groups.
+const MOST_SHARED: u32 = 80 << 10;
+
+/// Bytes of shared memory per block that a kernel with a folded bitmap may need for queues, other bitmaps and small groups.
+const BESIDE_FOLDED: u32 = 84 << 10;
+
 /// Limits of the device.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -81,6 +87,8 @@ pub struct Limits {
     pub table_bytes: u64,
     /// Bytes of shared memory per block for groups.
     pub shared_bytes: u32,
+    /// Bytes of shared memory per block for a folded bitmap.
+    pub folded_bytes: u32,
     /// Bytes of device memory for streamed segments.
     pub stream_bytes: u64,
     /// Capacity that sinks get without regard to estimates.
@@ -88,9 +96,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Limits for a device with `memory` bytes in use and `shared_bytes` bytes of shared memory per block.
-    pub fn new(memory: u64, shared_bytes: u32) -> Self {
-        let few_rows = (memory >> 12).clamp(1 << 10, 1 << 20);
-        Self { table_bytes: memory / 5, shared_bytes, stream_bytes: memory / 4, few_rows }
+    /// Limits for a device with `memory` bytes in use and `shared` bytes of shared memory per block.
+    pub fn new(memory: u64, shared: u32) -> Self {
+        Self {
+            table_bytes: memory / 5,
+            shared_bytes: shared.min(MOST_SHARED),
+            folded_bytes: shared.saturating_sub(BESIDE_FOLDED),
+            stream_bytes: memory / 4,
+            few_rows: (memory >> 12).clamp(1 << 10, 1 << 20),
+        }
     }
 }

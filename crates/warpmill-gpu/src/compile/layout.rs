@@ -83,8 +83,12 @@ pub struct BuildLayout {
     /// Keys whose least and greatest value are recorded, to prune scans; with the expected density of keys between any two if none is missing, by
     /// which kernels decide whether the range can replace the bitmap.
     pub bounds: Vec<(usize, KeyPart, f64)>,
+    /// Number of bits, in shared memory, into which a bitmap of the keys may be folded; `None`: too many of them would be set.
+    pub folded_bits: Option<u32>,
     /// Whether warps reserve positions for several rows, so that some stay unused.
     pub reserves: bool,
+    /// Whether unused positions get a match flag, because rows without one are read.
+    pub flags_unused: bool,
     /// Division into parts, if the build does not fit.
     pub partition: Option<Partition>,
     /// Whether the payload, strings included, is in page-locked host memory, which kernels access over the link.
@@ -309,6 +313,8 @@ pub struct GroupLayout {
     pub marked: bool,
     /// Whether each thread sums consecutive rows of a group before it updates the group's record.
     pub combined: bool,
+    /// Slots of each block's own table for few groups, in shared memory ([`GroupTable::Hash`]); rows of groups without room go to the global table.
+    pub own_slots: Option<u64>,
     /// Words of a record.
     pub words: usize,
     /// Number of records (slots of an open-addressing table).

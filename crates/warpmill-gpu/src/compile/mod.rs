@@ -39,6 +39,7 @@ pub mod kernel;
 pub mod keys;
 pub mod layout;
 pub mod order;
+mod own_groups;
 pub mod params;
 pub mod partition;
 pub mod plan;

@@ -1,7 +1,9 @@
 //! Chooses the layout of each sink in device memory before code is generated: from types, row bounds, estimates, and hints of earlier runs.
 
+mod pruning;
+
 use warpmill_ir::{
-    AggregateExpr, Expr, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source, Unsupported,
+    AggregateExpr, BuildRows, Expr, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source, Unsupported,
 };
 
 use super::aggregates::Aggregates;
@@ -11,7 +13,7 @@ use super::estimate;
 use super::filters::{ScanFilters, selectivities};
 use super::grouped;
 use super::hints::{Hints, Limits};
-use super::keys::{KeyPart, KeyShape, quick_columns};
+use super::keys::{KeyShape, quick_columns};
 use super::layout::{
     BuildLayout, GroupLayout, GroupTable, Grouped, KeyOrder, RowsLayout, SinkLayout, Sorted, Table, Top, Windowed,
 };
@@ -99,12 +101,6 @@ struct Planner<'a> {
     /// Whether some rows come from the host.
     on_host: bool,
 }
-
-/// Density from which keys are considered surrogate numbers, of which a condition rarely selects a range.
-const NUMBERED: f64 = 0.5;
-
-/// Fraction of the keys between the least and the greatest that counts as all of them.
-const NEARLY_ALL: f64 = 0.7;
 
 /// Fraction of rows reaching an aggregation that justifies a large table in shared memory, at the expense of the cache.
 const MANY: f64 = 0.02;
@@ -298,13 +294,21 @@ impl Planner<'_> {
             Some(order) => order.marks_rows(),
             None => matches!(table, Table::Direct | Table::Hash),
         };
-        let reserves = chained && !track_matches && !self.is_read_as_rows() && rows > MANY_ROWS;
+        // Unused positions must look like rows that are not read.
+        let read = self.rows_read();
+        let hides_unused = match read.as_slice() {
+            [] => !track_matches,
+            [first, ..] => *first != BuildRows::Marked && read.iter().all(|rows| rows == first),
+        };
+        let reserves = chained && hides_unused && (read.is_empty() || order.is_none()) && rows > MANY_ROWS;
         let rows = if reserves { with_reserved(rows) } else { rows };
         let order = order.map(|order| Box::new(order.with_capacity(rows)));
         let from: f64 = self.source_rows();
         let layout = BuildLayout {
             fraction: (self.estimate / from.max(1.0)).min(1.0),
+            folded_bits: self.folded_bits(),
             reserves,
+            flags_unused: reserves && read.contains(&BuildRows::Unmatched),
             bounds: self.bounds(keys),
             bitmaps: if (table == Table::Bitmap && keys.len() == 1) || *null_equals_null {
                 vec![]
@@ -378,50 +382,13 @@ impl Planner<'_> {
         self.hints.text_words.get(&self.id).copied().unwrap_or(TEXT_WORDS)
     }
 
-    /// Keys by which scans are pruned.
-    fn wanted_keys(&self) -> Vec<usize> {
-        let scans = self.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
-            Source::Scan(scan) => Some(scan),
-            _ => None,
-        });
-        let mut wanted: Vec<usize> =
-            scans.flat_map(|scan| &scan.prune).filter(|prune| prune.build == self.id).map(|prune| prune.key).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        wanted
-    }
-
-    /// Keys by which scans are pruned, with a bitmap of their values if it is small.
-    fn bitmaps(&self, keys: &[Expr]) -> Vec<(usize, KeyPart)> {
-        let bitmap = |key: usize| match KeyShape::of([&keys[key].ty.with_nullable(false)], false) {
-            KeyShape::Packed { parts, cells } if cells <= 1 << 28 => Some((key, parts[0])),
+    /// The rows of this build that pipelines read as their source.
+    fn rows_read(&self) -> Vec<BuildRows> {
+        let read = |pipeline: &Pipeline| match pipeline.source {
+            Source::Build { sink, rows, .. } if sink == self.id => Some(rows),
             _ => None,
         };
-        self.wanted_keys().into_iter().filter_map(bitmap).collect()
-    }
-
-    /// Keys by which scans are pruned whose density in their table is known from statistics.
-    fn bounds(&self, keys: &[Expr]) -> Vec<(usize, KeyPart, f64)> {
-        let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
-        let [pipeline] = feeding.as_slice() else { return vec![] };
-        let Source::Scan(scan) = &pipeline.source else { return vec![] };
-        let bounds = |key: usize| {
-            let shape = KeyShape::of([&keys[key].ty.with_nullable(false)], false);
-            let KeyShape::Packed { parts, .. } = shape else { return None };
-            let column = estimate::source_column(pipeline, &keys[key])?;
-            let stats = scan.table.column_stats(scan.columns[column]);
-            let ((least, greatest), distinct) = (stats.int_range()?, stats.distinct?);
-            let density = distinct as f64 / (greatest - least + 1).max(1) as f64;
-            // Conditions rarely select a range of surrogate numbers.
-            (density < NUMBERED).then_some((key, parts[0], density * NEARLY_ALL))
-        };
-        self.wanted_keys().into_iter().filter_map(bounds).collect()
-    }
-
-    /// Whether a pipeline reads this build as its source.
-    fn is_read_as_rows(&self) -> bool {
-        let reads = |pipeline: &Pipeline| matches!(pipeline.source, Source::Build { sink, .. } if sink == self.id);
-        self.program.pipelines.iter().any(reads)
+        self.program.pipelines.iter().filter_map(read).collect()
     }
 
     /// Rows of the tables that feed the sink.
@@ -553,8 +520,17 @@ impl Planner<'_> {
             reserves,
             ..RowsLayout::default()
         };
+        // Many rows of few groups would all wait for the same words of the global table.
+        let own_slots = (2 * most).next_power_of_two();
+        let own = table == GroupTable::Hash
+            && self.hints.counted.contains(&self.id)
+            && !self.hints.makes_parts()
+            && bytes(own_slots, plan.words + 1) <= SMALL_SHARED
+            && plan.distinct.is_empty()
+            && plan.slots.iter().all(|slot| slot.accumulator.is_plain());
         Ok(GroupLayout {
             keys,
+            own_slots: own.then_some(own_slots),
             table,
             key_columns,
             quick: quick_columns(groups.iter().map(|group| &group.ty)).filter(|_| table == GroupTable::Wide),

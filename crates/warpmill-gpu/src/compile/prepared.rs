@@ -78,6 +78,22 @@ pub struct Prepared {
     pub(crate) ranges: Mutex<HashMap<usize, Vec<Range>>>,
     /// Hints for the next run, if the last one found that fewer parts suffice.
     pub(crate) learnt: Mutex<Option<Hints>>,
+    /// The program with smaller tables, if a run has found that they suffice.
+    pub(crate) smaller: Mutex<Smaller>,
+}
+
+/// A program with smaller tables than another.
+#[derive(Default)]
+pub enum Smaller {
+    /// The tables are as small as they may be, as far as is known.
+    #[default]
+    None,
+    /// Its hints.
+    Counted(Hints),
+    /// It is being compiled, or ready.
+    Prepared(Arc<Prepared>),
+    /// It could not be prepared or compiled: the tables stay as large as they are.
+    Refused,
 }
 
 /// Chooses the forms in which columns are streamed.
@@ -149,6 +165,7 @@ impl Prepared {
             replays: Replays::default(),
             ranges: Mutex::default(),
             learnt: Mutex::default(),
+            smaller: Mutex::default(),
         };
         prepared.find_data(by)?;
         prepared.nanos = started.elapsed().as_nanos() as u64;
@@ -231,6 +248,11 @@ impl Prepared {
     /// Whether its kernels are known to be compiled.
     pub fn is_compiled(&self) -> bool {
         self.made.functions.are_made()
+    }
+
+    /// Whether its kernels are compiled, or cannot be.
+    pub fn is_ready(&self) -> bool {
+        self.made.functions.are_ready()
     }
 
     /// The function of kernel `kernel`. Panics before [`Prepared::compiled`].

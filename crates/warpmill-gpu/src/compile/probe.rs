@@ -25,13 +25,17 @@ struct Names {
     flags: Option<String>,
 }
 
-/// Generates `probe` of the build with layout `build`.
-pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout) -> Result<()> {
+/// Generates `probe` of the build with layout `build`. `likely`: most rows have partners here and in the probes after this one.
+pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout, likely: bool) -> Result<()> {
     let matches = matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly);
     let names = Names::new(g, probe, build, matches);
     let values = g.eval_all(&probe.keys)?;
     if let Some(partition) = &build.partition {
         partition.keep_probed(g, probe.build, build, &values);
+    }
+    if likely {
+        // Loads of columns that are needed later overlap with the lookup.
+        g.load_scanned(probe.output.iter().copied())?;
     }
     let head = find(g, probe, build, &names, &values);
     match probe.kind {

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use warpmill_ir::{JoinKind, Operator, Phys, Pipeline, Program, Scan, Sink, SinkId, Source, Unsupported};
+use warpmill_ir::{Expr, JoinKind, Operator, Phys, Pipeline, Probe, Program, Scan, Sink, SinkId, Source, Unsupported};
 
 use super::cpp::CType;
+use super::estimate::source_column;
 use super::generator::{Generator, Result};
 use super::kernel::{Kernel, Work, kernel, sink_count, state_count};
 use super::layout::{BuildLayout, GroupTable, RowsLayout, SinkLayout, Table, Top};
@@ -109,6 +110,9 @@ const LARGE_SHARED: u64 = 8 << 10;
 const SHARED_BITMAP: u32 = 32 << 10;
 const SHARED_BITMAPS: u32 = 40 << 10;
 
+/// Largest number of keys whose bitmap is folded: each block reads all of it.
+const MOST_TO_FOLD: u32 = 1 << 25;
+
 struct Lowering<'a> {
     program: &'a Program,
     sinks: &'a [SinkLayout],
@@ -189,7 +193,9 @@ impl Lowering<'_> {
             let range = scan.fields[prune.column].ty.range;
             let within = range.is_some_and(|(lo, hi)| lo >= part.min && hi < part.min + i128::from(keys));
             let (column, min) = (prune.column, part.min as i64);
-            let test = KeyTest { column, buffer, min, keys, within, shared, fraction, bounds };
+            let foldable = !shared && keys <= MOST_TO_FOLD && self.has_shared_room();
+            let folded = layout.folded_bits.filter(|bits| foldable && keys / 4 > *bits);
+            let test = KeyTest { column, buffer, min, keys, within, shared, folded, fraction, bounds };
             tests.push(((1.0 - fraction) / test.cost(), test));
         }
         tests.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -200,7 +206,23 @@ impl Lowering<'_> {
             left -= if test.shared { bytes } else { 0 };
             test
         };
-        tests.into_iter().map(|(_, test)| test).map(fits).collect()
+        let mut tests: Vec<KeyTest> = tests.into_iter().map(|(_, test)| test).map(fits).collect();
+        // There is room for one folded bitmap.
+        tests.iter_mut().filter(|test| test.folded.is_some()).skip(1).for_each(|test| test.folded = None);
+        tests
+    }
+
+    /// Whether the sink leaves most of the shared memory.
+    fn has_shared_room(&self) -> bool {
+        match &self.sinks[self.pipeline.sink] {
+            SinkLayout::Groups(groups) => match groups.table {
+                GroupTable::Private => false,
+                GroupTable::Shared => groups.cells * groups.words as u64 * 8 <= LARGE_SHARED,
+                GroupTable::Hash => groups.own_slots.is_none(),
+                GroupTable::One | GroupTable::Dense | GroupTable::Wide => true,
+            },
+            _ => true,
+        }
     }
 
     /// Generates the kernel of a pipeline over rows in device memory.
@@ -277,10 +299,31 @@ impl Lowering<'_> {
         }
     }
 
+    /// Whether most rows are expected to pass all operators from `position` on: each build has most keys, or the scan has tested one of its keys.
+    fn mostly_pass(&self, g: &Generator, position: usize) -> bool {
+        let probed = |at: usize, probe: &Probe| {
+            let SinkLayout::Build(layout) = &self.sinks[probe.build] else { return false };
+            let before = Pipeline { operators: self.pipeline.operators[..at].to_vec(), ..self.pipeline.clone() };
+            let tested = |key: &Expr| {
+                source_column(&before, key).is_some_and(|column| g.tested.iter().any(|test| test.column == column))
+            };
+            coarse_of_keys(layout.fraction).is_none() || probe.keys.iter().any(tested)
+        };
+        self.pipeline.operators.iter().enumerate().skip(position).all(|(at, operator)| match operator {
+            Operator::Filter(_) => false,
+            Operator::Project(_) | Operator::Limit { .. } => true,
+            Operator::Probe(probe) => match probe.kind {
+                JoinKind::Inner | JoinKind::ProbeSemi => probe.residual.is_none() && probed(at, probe),
+                JoinKind::ProbeOuter | JoinKind::ProbeMark | JoinKind::Full | JoinKind::BuildOuter => true,
+                JoinKind::ProbeAnti | JoinKind::BuildOnly => false,
+            },
+        })
+    }
+
     /// Generates the operators and the sink, inside the loop over rows.
     fn operators(&self, g: &mut Generator) -> Result<()> {
         let mut rank = self.reads_sorted().then(|| "row".to_string());
-        for operator in &self.pipeline.operators {
+        for (position, operator) in self.pipeline.operators.iter().enumerate() {
             match operator {
                 Operator::Filter(predicate) => {
                     rank = None;
@@ -295,7 +338,7 @@ impl Lowering<'_> {
                     };
                     match &layout.order {
                         Some(order) => asof::probe(g, probe, layout, order)?,
-                        None => probe::probe(g, probe, layout)?,
+                        None => probe::probe(g, probe, layout, self.mostly_pass(g, position))?,
                     }
                     if probe.kind == JoinKind::BuildOnly {
                         return Ok(());

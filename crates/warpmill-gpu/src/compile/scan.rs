@@ -27,6 +27,8 @@ pub struct KeyTest {
     pub within: bool,
     /// Whether each block copies the bitmap into shared memory.
     pub shared: bool,
+    /// Number of bits into which each block folds the bitmap, for a first test in shared memory.
+    pub folded: Option<u32>,
     /// Coarse estimated selectivity.
     pub fraction: f64,
     /// Buffer with the least and greatest key, and the density of keys between them if none is missing: if none is, a range test replaces the bitmap.
@@ -40,6 +42,7 @@ impl KeyTest {
         match (&self.bounds, self.shared) {
             (Some(_), true) => 1.2,
             (None, true) => 1.5,
+            _ if self.folded.is_some() => 3.0,
             _ => 8.0,
         }
     }
@@ -82,6 +85,8 @@ struct KeyOperands {
     bits: String,
     min: String,
     keys: String,
+    /// The folded bitmap, and operand of its number of words.
+    folded: Option<[String; 2]>,
     /// Operands for whether a range test replaces the bitmap, and its ends `lo ..= hi`.
     range: Option<[String; 3]>,
 }
@@ -92,7 +97,7 @@ pub fn scan(g: &mut Generator, scan: &Scan, shapes: &[ColumnShape], choice: &Cho
     let [segments, rows, count, bits, split, run] = operands(g);
     let queues = g.shared_memory(g.threads as usize / 32 * QUEUE * 2);
     g.code.line(format!("u16* const queue = (u16*)(shared + {queues}) + (threadIdx.x / 32) * {QUEUE};"));
-    if tests.iter().any(|test| matches!(test, Test::Key(key, _) if key.shared)) {
+    if tests.iter().any(|test| matches!(test, Test::Key(key, _) if key.shared || key.folded.is_some())) {
         g.code.line("__syncthreads();");
     }
     g.code.comment(
@@ -140,11 +145,16 @@ pub fn scan(g: &mut Generator, scan: &Scan, shapes: &[ColumnShape], choice: &Cho
     g.code.open("for (u32 batch = 0; batch < batches; batch++)");
     g.code.line("const u32 taken = batch < own ? 0 : held < 32 ? held : 32;");
     g.code.line("held -= taken;");
-    g.code.line("const bool present = batch < own ? (mask >> batch & 1) != 0 : lane < taken;");
+    // Strings of consecutive rows share cache lines; packed values of a lane's own rows are at the same bits in all lanes.
+    let (own, own_row) = match reads_text(shapes) && !g.runs {
+        true => ("lane_mask_row(mask, lane, batch)", "32 * batch + lane"),
+        false => ("(mask >> batch & 1) != 0", "striped_row(lane, batch)"),
+    };
+    g.code.line(format!("const bool present = batch < own ? {own} : lane < taken;"));
     g.code.line("if (!__any_sync(FULL_WARP, present)) continue;");
-    g.code.line(
-        "const u32 row = batch < own ? step * 1024 + striped_row(lane, batch) : present ? (u32)queue[held + lane] : 0u;",
-    );
+    g.code.line(format!(
+        "const u32 row = batch < own ? step * 1024 + {own_row} : present ? (u32)queue[held + lane] : 0u;"
+    ));
     g.active = "present".into();
     let loads = shapes.iter().enumerate().map(|(column, &shape)| Load::Segment { column, shape });
     g.push_loads(loads.collect::<Vec<_>>());
@@ -161,6 +171,11 @@ pub fn scan(g: &mut Generator, scan: &Scan, shapes: &[ColumnShape], choice: &Cho
         g.filter_by(expr)?;
     }
     Ok(())
+}
+
+/// Whether strings are read from memory.
+fn reads_text(shapes: &[ColumnShape]) -> bool {
+    shapes.iter().any(|shape| matches!(shape, ColumnShape::Any { phys: Phys::Str, .. }))
 }
 
 fn operands(g: &mut Generator) -> [String; 6] {
@@ -291,11 +306,14 @@ fn apply(g: &mut Generator, pipeline: usize, test: &Test<'_>, shapes: &[ColumnSh
             let [bits, len] = code_set(g, pipeline, test);
             g.code.line(format!("mask &= lane_words_set_mask<{width}>(w{column}, {bits}, (u32){reference}, {len});"));
         }
-        Test::Key(test, KeyOperands { bits, min, keys, range }) => {
+        Test::Key(test, KeyOperands { bits, min, keys, folded, range }) => {
             let first = format!("(u32)((u64){reference} - (u64){min})");
+            let folded = folded.as_ref().map_or(String::new(), |[folded, folds]| {
+                format!("mask = lane_folded_mask<{width}>(mask, w{column}, {folded}, {first}, {folds}); ")
+            });
             let within = if test.within && !nullable { "left >= 1024" } else { "false" };
             let bitmap = format!(
-                "mask = lane_keys_mask<{width}, {}>(mask, w{column}, {bits}, {first}, {keys}, {within});",
+                "{folded}mask = lane_keys_mask<{width}, {}>(mask, w{column}, {bits}, {first}, {keys}, {within});",
                 test.shared
             );
             match range {
@@ -303,7 +321,7 @@ fn apply(g: &mut Generator, pipeline: usize, test: &Test<'_>, shapes: &[ColumnSh
                     g.code.line(format!(
                         "if ({ranged}) mask &= lane_values_mask<{width}>(w{column}, {lo}, {hi}, {reference});"
                     ));
-                    g.code.line(format!("else {bitmap}"));
+                    g.code.line(format!("else {{ {bitmap} }}"));
                 }
                 None => g.code.line(bitmap),
             }
@@ -337,7 +355,16 @@ fn key_operands(g: &mut Generator, number: usize, test: &KeyTest) -> KeyOperands
         g.code.line(format!("const i64 {lo} = first_key({bounds}, {min}), {hi} = last_key({bounds}, {min});"));
         [ranged, lo, hi]
     });
-    KeyOperands { bits, min, keys, range }
+    let whole = bits.clone();
+    let folded = test.folded.map(|bits| {
+        let at = g.shared_memory(bits as usize / 8);
+        let folds = g.params.value(CType::U32, "folds", (bits / 32).to_le_bytes().to_vec());
+        let folded = format!("folded{number}");
+        g.code.line(format!("u32* const {folded} = (u32*)(shared + {at});"));
+        g.code.line(format!("fold_bits({folded}, {folds}, {whole}, {keys} / 32 + 1);"));
+        [folded, folds]
+    });
+    KeyOperands { bits, min, keys, folded, range }
 }
 
 /// Operands for the ends of a range.

@@ -179,6 +179,8 @@ fn scaled_build(build: &BuildLayout, factor: f64, forced: u64) -> BuildLayout {
         // Slots are key numbers, which may be sort keys, so their number must not grow.
         slots: if build.order.is_some() { slots.min(build.slots) } else { slots },
         reserves: false,
+        flags_unused: false,
+        folded_bits: None,
         // Parts prune scans by their range instead.
         bitmaps: vec![],
         bounds: vec![],
@@ -200,6 +202,7 @@ fn scaled_groups(groups: &GroupLayout, factor: f64, forced: u64) -> GroupLayout 
     let members = part_of(groups.distinct_slots / 2, factor);
     GroupLayout {
         cells,
+        own_slots: None,
         distinct_slots: (2 * members).next_power_of_two().max(LEAST_SLOTS),
         rows: RowsLayout { capacity, reserves: false, ..groups.rows.clone() },
         partition: Some(partition(total, (most, capacity), groups.rows.capacity, forced)),

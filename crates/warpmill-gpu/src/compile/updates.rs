@@ -43,7 +43,7 @@ pub fn update(layout: &GroupLayout, slot: &Slot, arguments: &[&Value], cell: &st
 }
 
 /// The `Keep` for strings that live as long as the query anyway.
-const NO_KEEP: &str = "Keep{nullptr, nullptr, 0, nullptr, 0}";
+pub const NO_KEEP: &str = "Keep{nullptr, nullptr, 0, nullptr, 0}";
 
 /// The `Keep` for strings in accumulators of `slot` (kernels/text.cuh).
 pub fn keep(g: &mut Generator, slot: &Slot) -> String {

@@ -30,7 +30,7 @@ use super::profile::{DeviceProfile, PathProfile};
 use crate::compile::filters::ScanFilters;
 use crate::compile::functions::Loaded;
 use crate::compile::joins::Means;
-use crate::compile::prepared::{ChooseForms, Prepared, Preparing, scan_columns, selected_scans};
+use crate::compile::prepared::{ChooseForms, Prepared, Preparing, Smaller, scan_columns, selected_scans};
 use crate::compile::shapes::Shapes;
 use crate::data::admission::{self, CachedData, Wanted};
 use crate::data::paths::Choice;
@@ -68,8 +68,7 @@ impl Executor {
     /// The device's.
     pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
         let shared = Arc::new(Shared::new(device, memory)?);
-        let block = shared.store.device.properties().shared_per_block.min(80 << 10);
-        let limits = Limits::new(shared.store.memory, block);
+        let limits = Limits::new(shared.store.memory, shared.store.device.properties().shared_per_block);
         let loaded = Arc::new(Loaded::new(&shared.store.device));
         let (prepared, shapes, splits) = Default::default();
         Ok(Self { shared, limits, prepared, shapes, loaded, splits })
@@ -346,6 +345,9 @@ impl Executor {
             self.shared.paths.forget_outcomes(program);
             return self.prepare(program, inputs, hints, options);
         }
+        if let Some(smaller) = self.smaller(program, inputs, options, last) {
+            return Ok(self.keep(program, asked, smaller));
+        }
         let Some(stream) = &last.stream else { return Ok(last.clone()) };
         let forms = self.choose(program, &last.columns, stream.batches, options).forms;
         if last.forms == forms {
@@ -360,6 +362,37 @@ impl Executor {
                 let chosen = |_: &[ScanColumn]| forms.clone();
                 self.prepare_as(program, inputs, last.hints(), options, &self.preparing(options, &chosen))
             }
+        }
+    }
+
+    /// The program with smaller tables than `last`, once its kernels are compiled.
+    fn smaller(
+        &self,
+        program: &Arc<Program>,
+        inputs: &[u64],
+        options: &Options,
+        last: &Prepared,
+    ) -> Option<Arc<Prepared>> {
+        let mut known = last.smaller.lock();
+        if let Smaller::Counted(hints) = &*known {
+            let forms = |_: &[ScanColumn]| vec![];
+            *known = match Prepared::new(program, inputs, hints, &self.preparing(options, &forms)) {
+                Ok(prepared) => {
+                    prepared.compile(&self.loaded);
+                    Smaller::Prepared(Arc::new(prepared))
+                }
+                Err(error) => refused(&error),
+            };
+        }
+        match &*known {
+            Smaller::Prepared(prepared) if prepared.is_ready() => match prepared.compiled(&self.loaded) {
+                Ok(()) => Some(prepared.clone()),
+                Err(error) => {
+                    *known = refused(&error);
+                    None
+                }
+            },
+            _ => None,
         }
     }
 
@@ -465,6 +498,12 @@ impl Executor {
         drop(gone);
         prepared
     }
+}
+
+/// The state after a failure to prepare or compile a program with smaller tables.
+fn refused(error: &Failure) -> Smaller {
+    tracing::warn!(%error, "a device program keeps tables that are larger than needed");
+    Smaller::Refused
 }
 
 /// First guess of the rows that are sent to other devices, if memory does not allow for all.

@@ -5,6 +5,7 @@ mod parts;
 mod piece;
 mod results;
 mod shuffle;
+mod sizes;
 pub(super) mod state;
 mod timings;
 
@@ -102,6 +103,7 @@ impl<'a> Run<'a> {
         if let Some(end) = &self.options.shuffle {
             return self.shuffle(end, &words, (&places, &host));
         }
+        self.count_sizes(&words);
         let placed = self.fetch(&words, &places, &host)?;
         self.profile.device_nanos = self.started.elapsed().as_nanos() as u64;
         self.profile.fetch_nanos = self.profile.device_nanos - synchronized;

@@ -94,6 +94,8 @@ fn layout(table: Table, order: KeyOrder) -> BuildLayout {
         bitmaps: vec![],
         bounds: vec![],
         reserves: order.marks_rows(),
+        flags_unused: false,
+        folded_bits: None,
         partition: None,
         on_host: false,
         order: Some(Box::new(order)),
