@@ -89,7 +89,7 @@ pub enum Smaller {
     #[default]
     None,
     /// Its hints.
-    Counted(Hints),
+    Counted(Box<Hints>),
     /// It is being compiled, or ready.
     Prepared(Arc<Prepared>),
     /// It could not be prepared or compiled: the tables stay as large as they are.

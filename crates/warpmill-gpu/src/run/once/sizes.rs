@@ -18,7 +18,7 @@ impl Run<'_> {
     pub(super) fn count_sizes(&self, words: &[u64]) {
         let mut smaller = self.prepared.smaller.lock();
         if let (Smaller::None, Some(hints)) = (&*smaller, self.counted_sizes(words)) {
-            *smaller = Smaller::Counted(hints);
+            *smaller = Smaller::Counted(Box::new(hints));
         }
     }
 
