@@ -58,7 +58,7 @@ pub(super) fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
         return inserted(dml);
     }
     let plan = match plan {
-        LogicalPlan::Values(values) => listed(values)?,
+        LogicalPlan::Values(values) => listed(with_bound_values(values)?)?,
         plan => plan,
     };
     if let LogicalPlan::Unnest(unnest) = &plan {
@@ -122,6 +122,24 @@ fn named(e: Expr, names: &NamePreserver, schema: &DFSchema) -> Result<Transforme
         |e: Expr| -> Result<Expr> { if has_lambdas { Ok(e.resolve_lambda_variables(schema)?.data) } else { Ok(e) } };
     let e = typed(e)?.transform_up(|e| expression(e, schema).map(Transformed::yes))?.data;
     Ok(Transformed::yes(name.restore(typed(e)?)))
+}
+
+/// A VALUES list with bound values, below DataFusion's casts to the columns' types: binding may change the types of computed values, which decide
+/// the types of the columns.
+fn with_bound_values(mut list: Values) -> Result<Values> {
+    let nothing = DFSchema::empty();
+    let bound = |e: Expr| e.transform_up(|e| expression(e, &nothing).map(Transformed::yes)).map(|bound| bound.data);
+    let types: Vec<DataType> = list.schema.fields().iter().map(|field| field.data_type().clone()).collect();
+    for row in &mut list.values {
+        for (value, ty) in row.iter_mut().zip(&types).filter(|(_, ty)| is_number(ty)) {
+            match as_given(value, ty) {
+                Expr::Literal(..) => {}
+                given if std::ptr::eq(given, value) => *value = bound(std::mem::take(value))?,
+                given => *value = bound(given.clone())?.cast_to(ty, &nothing)?,
+            }
+        }
+    }
+    Ok(list)
 }
 
 /// A VALUES list whose numeric columns have the common types of their values: DataFusion considers integer constants as BIGINT, and converts decimals
