@@ -152,7 +152,7 @@ impl ExecutionContext {
     /// Number of worker threads, at least one.
     fn worker_threads(&self) -> usize {
         match self.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => warpmill_machine::cores(),
             threads => threads,
         }
     }

@@ -11,6 +11,6 @@ mod profile;
 mod store;
 
 pub use curve::{Curve, Line};
-pub use machine::Machine;
+pub use machine::{Machine, cores};
 pub use profile::{CodecRates, CpuRates, DeviceRates, HardwareProfile, Rate};
 pub use store::{Origin, cache_folder, current, file, install, origin, refine, write};

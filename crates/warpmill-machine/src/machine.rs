@@ -1,5 +1,7 @@
 //! The identity of a machine: a profile measured on another machine is not used.
 
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
 /// The hardware that rates depend on.
@@ -16,9 +18,15 @@ impl Machine {
     pub fn here() -> Self {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = cores();
         Self { cpu: name.map_or(String::new(), |(_, name)| name.trim().to_string()), threads }
     }
+}
+
+/// Number of threads that the process may run in parallel, as of the first call: the system reads several files to tell it.
+pub fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 #[cfg(test)]

@@ -259,7 +259,7 @@ impl WarpmillOptions {
     /// Worker threads, at least one.
     pub fn worker_threads(&self) -> usize {
         match self.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => warpmill_machine::cores(),
             n => n,
         }
     }

@@ -79,7 +79,7 @@ impl Default for Machine {
     /// The rates of the hardware profile, and all cores.
     fn default() -> Self {
         let profile = warpmill_machine::current();
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = warpmill_machine::cores();
         Self { storage_bandwidth: profile.storage.bandwidth, workers, query_rate: profile.cpu.encoded_bytes() }
     }
 }
