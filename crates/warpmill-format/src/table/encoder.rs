@@ -294,7 +294,8 @@ impl Encoder {
                 }
             })
         };
-        install(&self.pool, || tasks.par_iter().map(make).collect())
+        let rows = segments.iter().map(|rows| rows.rows()).sum();
+        side_by_side(&self.pool, rows, tasks, make)
     }
 
     fn chunks(&self) -> ChunkEncoder<'_> {
@@ -464,8 +465,8 @@ impl Encoder {
                 let zones = self.zones.options().of(&segment);
                 Ok((self.storage.prepare(*c, segment)?, zones))
             };
-            let encoded: Vec<(Stored, Vec<Zone>)> =
-                install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
+            let rows = group.iter().map(|(_, codes)| self.segments[codes.segment].0).sum();
+            let encoded: Vec<(Stored, Vec<Zone>)> = side_by_side(&self.pool, rows, group, encode)?;
             for ((c, codes), (prepared, zones)) in group.iter().zip(encoded) {
                 self.zones.add(codes.segment, *c, zones);
                 if let Some(enough) = self.waiting.push(codes.segment, *c, prepared) {
@@ -541,6 +542,22 @@ impl Order {
         let remaps = remaps.into_iter().map(store).collect::<Result<_>>()?;
         let place = sink.put_bytes(|| self.dictionary.to_bytes())?;
         Ok(ColumnDictionary { generation: self.generation, dictionary: self.dictionary, place, remaps })
+    }
+}
+
+/// Number of rows up to which columns are encoded one after the other: waking threads takes longer.
+const FEW_ROWS: usize = 4096;
+
+/// `work` for each of `items`, which are columns of `rows` rows together; in parallel where they are many.
+fn side_by_side<I: Sync, T: Send>(
+    pool: &Option<Arc<rayon::ThreadPool>>,
+    rows: usize,
+    items: &[I],
+    work: impl Fn(&I) -> Result<T> + Send + Sync,
+) -> Result<Vec<T>> {
+    match rows {
+        ..=FEW_ROWS => items.iter().map(work).collect(),
+        _ => install(pool, || items.par_iter().map(work).collect()),
     }
 }
 

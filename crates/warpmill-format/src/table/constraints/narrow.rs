@@ -5,11 +5,10 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array};
 use arrow::compute::{cast, max, min};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
 use super::keys::{Freed, Twice};
-use super::places::Place;
+use super::places::{Place, first_of};
 use crate::table::TableSnapshot;
 use crate::{Bitmap, ColumnStats, Result, StatValue};
 
@@ -76,7 +75,12 @@ impl Narrow {
         if self.ranks.is_empty() {
             return Ok(None);
         }
-        let found = (0..base.num_segments()).into_par_iter().find_map_first(|segment| {
+        let may_be_in = |segment: &usize| {
+            let bounds = self.bounds(base.segment_stats(*segment, column));
+            bounds.is_some_and(|(least, greatest)| !self.between(least, greatest).is_empty())
+        };
+        let segments: Vec<usize> = (0..base.num_segments()).filter(may_be_in).collect();
+        let found = first_of(&segments, |&segment| {
             let place = Place { base, segment, column };
             self.look_up_in(place, freed.get(&segment)).transpose()
         });
@@ -87,9 +91,7 @@ impl Narrow {
     fn look_up_in(&self, place: Place<'_>, freed: Option<&Bitmap>) -> Result<Option<i64>> {
         let Place { base, segment, column } = place;
         let Some((least, greatest)) = self.bounds(base.segment_stats(segment, column)) else { return Ok(None) };
-        let first = self.ranks.partition_point(|&rank| rank < least);
-        let end = self.ranks.partition_point(|&rank| rank <= greatest);
-        let wanted = &self.ranks[first..end];
+        let wanted = self.between(least, greatest);
         let (Some(&least), Some(&greatest)) = (wanted.first(), wanted.last()) else { return Ok(None) };
         if freed.is_some_and(Bitmap::all) {
             return Ok(None);
@@ -111,6 +113,13 @@ impl Narrow {
             there.par_sort_unstable();
         }
         Ok(first_common(wanted, &there))
+    }
+
+    /// The sorted keys from `least` to `greatest`.
+    fn between(&self, least: i64, greatest: i64) -> &[i64] {
+        let first = self.ranks.partition_point(|&rank| rank < least);
+        let end = self.ranks.partition_point(|&rank| rank <= greatest);
+        &self.ranks[first..end]
     }
 
     /// Bounds of the ranks in a row segment; `None` if it has no values.

@@ -8,6 +8,15 @@ use crate::pruning::{Found, integer_hash, string_hash, string_rank};
 use crate::table::{ColumnZones, TableSnapshot};
 use crate::{Result, StrView, VECTOR_ROWS};
 
+/// The first result of `look` over `parts`; several parts are searched in parallel.
+pub(super) fn first_of<P: Sync, T: Send>(parts: &[P], look: impl Fn(&P) -> Option<T> + Send + Sync) -> Option<T> {
+    match parts {
+        // Waking threads takes longer than looking.
+        [] | [_] => parts.iter().find_map(look),
+        parts => parts.par_iter().find_map_first(look),
+    }
+}
+
 /// A column of a row segment.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
@@ -24,7 +33,7 @@ impl Place<'_> {
         let vectors = self.vectors(&ranges, Some(&hashes))?;
         let opened = self.base.segment(self.segment, self.column)?;
         let rows = opened.rows();
-        let found = vectors.par_iter().find_map_first(|&start| {
+        let found = first_of(&vectors, |&start| {
             let mut values = [0i64; VECTOR_ROWS];
             let values = &mut values[..VECTOR_ROWS.min(rows - start)];
             opened.decode_i64(start, values);
@@ -51,12 +60,13 @@ impl Place<'_> {
         let vectors = self.vectors(&ranges, Some(&hashes[..]).filter(|hashes| hashes.len() == all))?;
         let opened = self.base.segment(self.segment, self.column)?;
         let rows = opened.rows();
-        Ok(vectors.par_iter().any(|&start| {
+        let found = first_of(&vectors, |&start| {
             let (mut text, mut views) = (Vec::new(), [StrView::default(); VECTOR_ROWS]);
             let views = &mut views[..VECTOR_ROWS.min(rows - start)];
             opened.decode_str(start, &mut text, views);
-            views.iter().any(|view| texts.contains(&view.as_str()))
-        }))
+            views.iter().any(|view| texts.contains(&view.as_str())).then_some(())
+        });
+        Ok(found.is_some())
     }
 
     /// The first rows of the vectors that may contain a value of `ranges` (ascending and disjoint); `hashes` are given if each is a single value.

@@ -8,11 +8,10 @@ use arrow::compute::{concat, filter, max, max_string, min, min_string, or_kleene
 use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Schema};
 use arrow::row::{RowConverter, Rows, SortField};
 use hashbrown::HashTable;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::keys::{Freed, Twice};
-use super::places::Place;
+use super::places::{Place, first_of};
 use crate::table::TableSnapshot;
 use crate::{Bitmap, Result, StatValue, enums};
 
@@ -105,8 +104,11 @@ impl Wide {
         {
             return Ok(None);
         }
-        let found = (0..base.num_segments()).into_par_iter().find_map_first(|segment| {
-            let place = Place { base, segment, column: columns[0] };
+        let place = |segment: usize| Place { base, segment, column: columns[0] };
+        let may_be_in = |segment: &usize| self.may_be_in(place(*segment), &columns[1..]);
+        let segments: Vec<usize> = (0..base.num_segments()).filter(may_be_in).collect();
+        let found = first_of(&segments, |&segment| {
+            let place = place(segment);
             self.look_up_in(place, &columns[1..], few.as_ref(), freed.get(&segment)).transpose()
         });
         found.transpose()
@@ -129,7 +131,7 @@ impl Wide {
         freed: Option<&Bitmap>,
     ) -> Result<Option<Twice>> {
         let Place { base, segment, column } = first;
-        if !self.may_be_in(first, others) || freed.is_some_and(Bitmap::all) {
+        if freed.is_some_and(Bitmap::all) {
             return Ok(None);
         }
         if let Some(values) = few.filter(|values| *values.data_type() == DataType::Utf8)
