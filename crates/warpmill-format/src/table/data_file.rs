@@ -185,7 +185,11 @@ impl Place {
     }
 }
 
-/// Writes the data files of one version, under temporary names until each is complete and durable.
+/// Largest size of a file that a statement of a transaction leaves to the transaction's commit to make durable: a later statement may merge its rows
+/// with others, so that it is never needed.
+const MOST_UNSYNCED: u64 = 4 << 20;
+
+/// Writes the data files of one version, under temporary names until each is complete, and durable unless [`DataFileWriter::sync_later`].
 pub(crate) struct DataFileWriter {
     fs: Arc<dyn FileSystem>,
     /// The directory of the files: the table's, or the staging directory of a new table.
@@ -200,6 +204,10 @@ pub(crate) struct DataFileWriter {
     /// Threads that make full files durable, the oldest first.
     closing: Vec<JoinHandle<Result<()>>>,
     published: bool,
+    /// Whether small files are made durable by [`DataFileWriter::sync`].
+    later: bool,
+    /// The names of complete files that are not durable.
+    unsynced: Vec<String>,
     /// How the files are opened when they are complete.
     access: FileAccess,
 }
@@ -224,7 +232,8 @@ impl DataFileWriter {
     pub fn new(fs: Arc<dyn FileSystem>, directory: &Path, home: &Path, version: u64) -> Self {
         let (directory, home) = (directory.to_owned(), home.to_owned());
         let (done, closing, access) = (Vec::new(), Vec::new(), FileAccess::default());
-        Self { fs, directory, home, version, first: 0, open: None, done, closing, published: false, access }
+        let (open, published, later, unsynced) = (None, false, false, Vec::new());
+        Self { fs, directory, home, version, first: 0, open, done, closing, published, later, unsynced, access }
     }
 
     /// The same writer, with another access to its files.
@@ -237,6 +246,21 @@ impl DataFileWriter {
     pub fn numbered_from(mut self, first: usize) -> Self {
         self.first = first;
         self
+    }
+
+    /// The same writer, for a transaction: small files are not durable before [`DataFileWriter::sync`].
+    pub fn sync_later(mut self) -> Self {
+        self.later = true;
+        self
+    }
+
+    /// Makes those of the files that `is_needed` durable.
+    pub fn sync(&mut self, is_needed: impl Fn(&str) -> bool) -> Result<()> {
+        for name in std::mem::take(&mut self.unsynced).into_iter().filter(|name| is_needed(name)) {
+            let path = self.directory.join(name);
+            self.fs.sync_file(&path).map_err(FormatError::io("cannot sync", &path))?;
+        }
+        Ok(())
     }
 
     /// The number that the next file would have.
@@ -282,14 +306,20 @@ impl DataFileWriter {
         Ok(OpenFile { out, file: Arc::new(file), offset: HEADER_BYTES as u64 })
     }
 
-    /// Ends the current file. Returns a closure that makes it durable under its name.
+    /// Ends the current file. Returns a closure that makes it durable, unless later, under its name.
     fn ended(&mut self) -> Option<impl FnOnce() -> Result<()> + Send + use<>> {
         let OpenFile { mut out, file, offset } = self.open.take()?;
         let path = self.directory.join(&file.name);
+        let later = self.later && offset <= MOST_UNSYNCED;
+        if later {
+            self.unsynced.push(file.name.clone());
+        }
         self.done.push((file, offset));
         let fs = self.fs.clone();
         Some(move || {
-            out.sync().map_err(FormatError::io("cannot sync", &path))?;
+            if !later {
+                out.sync().map_err(FormatError::io("cannot sync", &path))?;
+            }
             drop(out);
             fs.rename(&temporary(&path), &path).map_err(FormatError::io("cannot rename to", &path))
         })
@@ -308,7 +338,7 @@ impl DataFileWriter {
         Ok(())
     }
 
-    /// Makes all files durable under their names and opens them, so that a manifest can name them.
+    /// Makes all files durable, unless later, under their names, and opens them, so that a manifest can name them.
     pub fn finish(&mut self) -> Result<()> {
         self.ended().map_or(Ok(()), |close| close())?;
         // One by one: after an error, drop waits for the remaining ones.

@@ -7,11 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Identity;
 use super::fs::FileSystem;
 use super::manifest::Manifest;
 use super::manifest_check::{VERSION_DIGITS, is_number};
 use super::version::Version;
+use super::{Identity, TableSnapshot};
 use super::{journal, leftovers};
 use crate::{FileAccess, FileState, FormatError, Result};
 
@@ -191,24 +191,29 @@ pub(crate) fn load_version(
     }
 }
 
-/// Removes every file that is named neither by `manifest`, the newest one, nor by the manifests of the earlier versions that are kept with the next
-/// one (`keep` in total): older manifests and their commit markers, data of older versions and of writers that did not commit. The caller holds the
+/// Removes every file that belongs neither to `newest`, the newest version, nor to the earlier versions that are kept with the next one (`keep` in
+/// total): older manifests and their commit markers, data of older versions and of writers that did not commit. The caller holds the
 /// lock. Readers of older versions have those files mapped, which unlinking does not affect. A file that cannot be removed is left for the next time.
-pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest, keep: usize) -> Result<()> {
+pub(crate) fn collect_garbage(
+    fs: &dyn FileSystem,
+    directory: &Path,
+    newest: &TableSnapshot,
+    keep: usize,
+) -> Result<()> {
     let all = names(directory)?;
-    let current = format!("{:016}{MANIFEST_EXTENSION}", manifest.version);
-    let committed = format!("{:016}{COMMITTED_EXTENSION}", manifest.version);
+    let current = format!("{:016}{MANIFEST_EXTENSION}", newest.version());
+    let committed = format!("{:016}{COMMITTED_EXTENSION}", newest.version());
     let own = [current.as_str(), committed.as_str(), LOCK_NAME];
     let mut kept = vec![];
-    for version in (1..manifest.version).rev().take(keep.saturating_sub(2)) {
+    for version in (1..newest.version()).rev().take(keep.saturating_sub(2)) {
         // A manifest that cannot be read is of no use to any reader.
         if let Ok(Some((older, _))) = read_manifest(directory, version) {
             kept.push((format!("{version:016}{MANIFEST_EXTENSION}"), older));
         }
     }
-    let files = kept.iter().map(|(_, older)| older).chain([manifest]).flat_map(|manifest| &manifest.files);
-    let live: HashSet<&str> =
-        files.map(|f| f.name.as_str()).chain(own).chain(kept.iter().map(|(name, _)| &**name)).collect();
+    let files = kept.iter().flat_map(|(_, older)| &older.files).map(|file| file.name.as_str());
+    let files = files.chain(newest.files().iter().map(|file| file.name()));
+    let live: HashSet<&str> = files.chain(own).chain(kept.iter().map(|(name, _)| &**name)).collect();
     let mut garbage: Vec<String> = all.into_iter().filter(|name| !live.contains(name.as_str())).collect();
     // Only our own kinds of files, data last: a crash in between must not leave a manifest without its data.
     let kinds = [COMMITTED_EXTENSION, MANIFEST_EXTENSION, ".data"];

@@ -1,7 +1,7 @@
 //! Tables in a transaction: the version at its first access, and its own writes, which are invisible to others before it commits.
 //!
-//! The first write locks the table until the transaction ends. Data files are durable when their statement ends; manifests are written by the
-//! transaction's commit ([`super::transaction`]). Until then versions have numbers of a separate range, so that objects derived from one version are
+//! The first write locks the table until the transaction ends. Small data files become durable, and manifests are written, by the transaction's
+//! commit ([`super::transaction`]). Until then versions have numbers of a separate range, so that objects derived from one version are
 //! not mistaken for another's.
 
 use std::fmt;
@@ -119,7 +119,7 @@ impl Fork {
         // Before its commit, a new table is read in its staging directory.
         let directory = state.staging.as_ref().map_or(path, |staging| &staging.path);
         let first = state.files.last().map_or(0, DataFileWriter::next_number);
-        DataFileWriter::new(Arc::clone(fs), directory, directory, self.next_version()).numbered_from(first)
+        DataFileWriter::new(Arc::clone(fs), directory, directory, self.next_version()).numbered_from(first).sync_later()
     }
 
     /// The number of the table's next committed version.
@@ -160,7 +160,7 @@ fn first_lock(of: &Arc<Table>, base: &TableSnapshot, keep_versions: usize) -> Re
         return Err(FormatError::Changed { table: of.shown() });
     }
     if let Home::Directory { fs, path } = &of.home {
-        directory::collect_garbage(&**fs, path, &now.parts().to_manifest(), keep_versions)?;
+        directory::collect_garbage(&**fs, path, &now, keep_versions)?;
         leftovers::clean(path.parent().unwrap_or(path))?;
     }
     Ok(lock)

@@ -17,6 +17,8 @@ pub(crate) trait FileSystem: Send + Sync + std::fmt::Debug {
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Removes the empty directory `path`.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// Makes the content of file `path` durable.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in directory `path` durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
@@ -57,6 +59,10 @@ impl FileSystem for SystemFs {
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_dir(path)
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

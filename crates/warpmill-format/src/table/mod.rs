@@ -379,6 +379,11 @@ impl Table {
         }
     }
 
+    /// The version that [`Table::snapshot`] returned last; there may be a newer one.
+    pub fn last_snapshot(&self) -> Option<Arc<TableSnapshot>> {
+        self.current.lock().as_ref().map(|(snapshot, _)| Arc::clone(snapshot))
+    }
+
     /// The newest committed version, of any process.
     pub fn snapshot(&self) -> Result<Arc<TableSnapshot>> {
         let mut current = self.current.lock();
@@ -527,7 +532,7 @@ impl Table {
         let files = match &self.fork {
             Some(fork) => fork.data_files(fs, path),
             None => {
-                directory::collect_garbage(&**fs, path, &base.parts().to_manifest(), keep_versions)?;
+                directory::collect_garbage(&**fs, path, base, keep_versions)?;
                 leftovers::clean(path.parent().unwrap_or(path))?;
                 DataFileWriter::new(fs.clone(), path, path, base.version() + 1)
             }

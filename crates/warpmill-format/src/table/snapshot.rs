@@ -202,6 +202,11 @@ impl TableSnapshot {
         self.files.iter().try_for_each(|file| file.check())
     }
 
+    /// The data files of this version.
+    pub(crate) fn files(&self) -> &[Arc<DataFile>] {
+        &self.files
+    }
+
     /// Whether all files of this version are open in this way.
     pub(crate) fn is_open(&self, access: FileAccess) -> bool {
         self.files.iter().all(|file| file.access() == access)

@@ -1,5 +1,6 @@
 //! Commits a transaction's changes to several tables: all of them, or none.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -102,11 +103,16 @@ impl Change {
         let fork = table.own_fork()?;
         let folder = path.parent().unwrap_or(path);
         let relative = |path: &Path| relative(path, database);
-        let state = fork.state.lock();
+        let mut state = fork.state.lock();
         if let Some(lock) = &state.lock
             && !lock.holds()
         {
             return Err(table.replaced());
+        }
+        if !matches!(self, Self::Dropped(_)) {
+            let newest = table.snapshot()?;
+            let needed: HashSet<&str> = newest.files().iter().map(|file| file.name()).collect();
+            state.files.iter_mut().try_for_each(|files| files.sync(|name| needed.contains(name)))?;
         }
         let (step, version) = match (self, &fork.of, &state.staging) {
             (Self::Dropped(_), Some((_, base)), _) => {
