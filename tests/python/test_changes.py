@@ -291,7 +291,7 @@ def test_small_inserts_become_few_segments(tmp_path: Path) -> None:
         con.execute("CREATE TABLE t (a INTEGER, s VARCHAR)")
         for i in range(150):
             con.execute(f"INSERT INTO t VALUES ({i}, 'x{i % 5}')")
-        assert len(list((tmp_path / "t").glob("*.data"))) < 80
+        assert len(list((tmp_path / "t").glob("*.data"))) < 32
         con.execute("OPTIMIZE t")
         con.execute("INSERT INTO t VALUES (150, 'x0')")
         assert len(list((tmp_path / "t").glob("*.data"))) < 5

@@ -100,8 +100,8 @@ pub(crate) fn guarded(writer: &mut TableWriter, name: &str, checks: Option<&Arc<
 
 /// Largest number of rows of a row segment that an INSERT merges with others, if there are many such.
 const SMALL_ROWS: usize = 16_384;
-/// Number of such row segments that is many: together they fit a full one.
-const MANY: usize = 64;
+/// Number of such row segments that is many: each is listed in the manifest of every version, and has a file of its own.
+const MANY: usize = 16;
 
 /// Whether the table ends with many row segments from small inserts.
 fn has_many_small(base: &TableSnapshot) -> bool {
