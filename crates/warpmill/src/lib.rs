@@ -26,6 +26,7 @@ mod dialect;
 pub mod distribution;
 pub mod error;
 mod files;
+mod inserts;
 pub mod join_order;
 pub mod offload;
 mod once;

@@ -42,7 +42,7 @@ pub(crate) use described::is_told;
 pub use provider::WarpmillTable;
 pub(crate) use schema::{Existing, Kind, Schema};
 pub(crate) use sequences::{Sequence, SequenceOptions};
-pub(crate) use sink::{guarded, segment_bytes, write_options, write_stream};
+pub(crate) use sink::{TableSink, guarded, segment_bytes, write_options, write_stream};
 pub(crate) use special::{NUMBERED, ROW, named_statement, statement_name, version_name};
 pub(crate) use summary::is_query;
 pub(crate) use view::View;
@@ -237,7 +237,7 @@ impl Catalog {
     pub(crate) fn drop_schema(&self, name: &str, cascade: bool) -> Result<bool> {
         self.shared.check_no_transaction("DROP SCHEMA")?;
         if is_main(name) || same(name, INFORMATION_SCHEMA) {
-            return Err(Error::Catalog(format!("schema '{name}' cannot be dropped: it is always there")));
+            return Err(Error::Catalog(format!("schema '{name}' is built in and cannot be dropped")));
         }
         let Some(schema) = self.find_schema(name)? else { return Ok(false) };
         schema.remove_all(cascade)?;

@@ -27,7 +27,7 @@ mod plan;
 mod planned;
 pub(crate) mod pragma;
 mod prepared;
-mod query;
+pub(crate) mod query;
 mod returning;
 mod running;
 mod sequences;
@@ -64,6 +64,7 @@ pub use tables::{Progress, ProgressFn};
 
 use crate::bounded::SessionPool;
 use crate::catalog::Catalog;
+use crate::inserts::Inserts;
 use crate::pieces::statements;
 use crate::plan_cache::PlanCache;
 use crate::planning::WORKER_STACK;
@@ -95,6 +96,7 @@ struct Inner {
     running: Running,
     plan_cache: Mutex<PlanCache>,
     templates: Arc<Templates>,
+    inserts: Arc<Inserts>,
     settings_changes: AtomicU64,
     /// The user-defined functions.
     functions: Arc<Functions>,
@@ -117,6 +119,7 @@ impl Inner {
             running: Running::default(),
             plan_cache: Mutex::default(),
             templates: Arc::default(),
+            inserts: Arc::default(),
             settings_changes: AtomicU64::new(0),
             functions,
             prepared: Mutex::default(),

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use arrow::datatypes::FieldRef;
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, TableReference};
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, Statement, Values, Volatility, WriteOp};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{collect, execute_stream};
+use warpmill_format::Table;
 
 use super::describe::describe;
 use super::explain::kernels_statement;
@@ -199,6 +200,9 @@ impl Session {
             self.inner.plan_cache.lock().put(text, Arc::clone(&prepared), Basis { generation, read });
             return Ok(Planned::Query { prepared, cached: false });
         }
+        if let Some(prepared) = self.insert_by_text(&text, &options, generation)? {
+            return Ok(Planned::Query { prepared, cached: false });
+        }
         check_text(&text.sql, &self.inner.context.copied_config().options().sql_parser.dialect)?;
         if let Some(sql) = kernels_statement(&text.sql) {
             return Ok(Planned::Done(self.kernels_rows(sql, params, query).await?));
@@ -250,7 +254,11 @@ impl Session {
             text: text.clone(),
         });
         let way = Way { explains: false, templates };
-        let (prepared, read) = self.prepare_for(&state, Arc::new(plan), &options, way).await?;
+        let plan = Arc::new(plan);
+        let (prepared, read) = self.prepare_for(&state, Arc::clone(&plan), &options, way).await?;
+        if lasting && !executes && instead.is_none() && learns_inserts(&options) {
+            self.learn_insert(text.clone(), plan, generation, &state).await?;
+        }
         if let Some(read) = read.filter(|_| immutable) {
             self.inner.plan_cache.lock().put(text, Arc::clone(&prepared), Basis { generation, read });
         }
@@ -274,6 +282,48 @@ impl Session {
             let prepared = Prepared { from_template: true, from_text: true, ..Prepared::of(Arc::new(program)) };
             (Arc::new(prepared), read)
         }))
+    }
+
+    /// The plan of an INSERT of constants whose text differs from earlier ones in constants only; skips parsing and planning.
+    fn insert_by_text(
+        &self,
+        text: &Text,
+        options: &WarpmillOptions,
+        generation: Generation,
+    ) -> Result<Option<Arc<Prepared>>> {
+        if !learns_inserts(options) {
+            return Ok(None);
+        }
+        let Some(found) = self.inner.inserts.find(text, generation, |name| self.table_named(name)) else {
+            return Ok(None);
+        };
+        let prepared = Prepared { from_template: true, from_text: true, ..Prepared::of(found.plan()?) };
+        Ok(Some(Arc::new(prepared)))
+    }
+
+    /// Analyzes an INSERT of constants that has been planned as `plan`, so that the next one of its kind need not be planned.
+    async fn learn_insert(
+        &self,
+        text: Text,
+        plan: Arc<LogicalPlan>,
+        generation: Generation,
+        state: &Arc<SessionState>,
+    ) -> Result<()> {
+        if !matches!(&*plan, LogicalPlan::Dml(_)) || !self.inner.inserts.wants(&text, generation) {
+            return Ok(());
+        }
+        let (session, inserts, state) = (self.clone(), Arc::clone(&self.inner.inserts), Arc::clone(state));
+        planning::run(async move {
+            inserts.learn(&text, &plan, |name| session.table_named(name), generation, &state).await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The table of Warpmill that a name means now.
+    fn table_named(&self, name: &TableReference) -> Option<Arc<Table>> {
+        let (schema, name) = self.place(name).ok()?;
+        schema.warpmill_table(&name).ok()?
     }
 
     /// Runs statements that are not queries; `None` for queries and for writes with a physical plan.
@@ -350,6 +400,11 @@ impl Session {
     }
 }
 
+/// Whether texts of INSERTs are learned, as those of queries are.
+fn learns_inserts(options: &WarpmillOptions) -> bool {
+    options.plan_cache && options.plan_templates && options.workers.addresses.is_empty()
+}
+
 /// The options for preparing a plan.
 #[derive(Debug, Default)]
 pub(super) struct Way {
@@ -376,7 +431,7 @@ impl QueryResult {
 }
 
 /// `plan`, where it writes rows, with nullable input rows: the writer refuses NULLs itself, and names the column.
-pub(super) fn with_nullable_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn with_nullable_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !matches!(plan, LogicalPlan::Dml(_)) {
         return Ok(plan);
     }

@@ -9,8 +9,8 @@
 //! plan is one program whose shape does not depend on the values ([`skeleton`]), the next text of the same [`shape`] is neither parsed nor bound: its
 //! constants are evaluated, and the program is translated with them.
 
-mod parameters;
-mod shape;
+pub(crate) mod parameters;
+pub(crate) mod shape;
 mod skeleton;
 mod statement;
 mod store;

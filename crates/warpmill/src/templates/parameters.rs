@@ -211,13 +211,13 @@ fn parameter(number: usize, value: &ScalarValue, example: bool) -> Expr {
 }
 
 /// The number of the literal that `expr` is.
-pub(super) fn numbered(expr: &Expr) -> Option<usize> {
+pub(crate) fn numbered(expr: &Expr) -> Option<usize> {
     let Expr::Literal(_, Some(metadata)) = expr else { return None };
     literals::number(metadata)
 }
 
 /// `expr`, if it is a numbered literal, without its number.
-pub(super) fn without_number(expr: Expr) -> Transformed<Expr> {
+pub(crate) fn without_number(expr: Expr) -> Transformed<Expr> {
     match (numbered(&expr), expr) {
         (Some(_), Expr::Literal(value, _)) => Transformed::yes(Expr::Literal(value, None)),
         (_, expr) => Transformed::no(expr),

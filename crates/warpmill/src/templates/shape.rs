@@ -12,13 +12,13 @@ use crate::ScalarValue;
 use crate::pieces::{Piece, pieces};
 
 /// The first character of a constant's kind in a shape, which occurs in no text.
-const KIND: char = '\u{1}';
+pub(crate) const KIND: char = '\u{1}';
 
 /// Digits of the longest numbers that are taken out.
 const DIGITS: usize = 18;
 
 /// The longest text, in bytes, whose constants are extracted.
-const LONGEST: usize = 1 << 16;
+pub(crate) const LONGEST: usize = 1 << 16;
 
 /// Units of intervals that are taken out with their numbers: `INTERVAL '90' DAY`.
 const UNITS: [&str; 5] = ["day", "month", "year", "hour", "minute"];
@@ -98,14 +98,15 @@ impl<'t> Shape<'t> {
 }
 
 /// A piece of a text that is neither space nor comment, with its position.
-struct Token<'t> {
-    piece: Piece,
-    text: &'t str,
-    bytes: Range<usize>,
+pub(crate) struct Token<'t> {
+    pub piece: Piece,
+    pub text: &'t str,
+    pub bytes: Range<usize>,
 }
 
 impl Token<'_> {
-    fn is(&self, word: &str) -> bool {
+    /// Whether it is this keyword.
+    pub fn is(&self, word: &str) -> bool {
         self.piece == Piece::Word && self.text.eq_ignore_ascii_case(word)
     }
 
@@ -118,13 +119,13 @@ impl Token<'_> {
         }
     }
 
-    fn is_digits(&self) -> bool {
+    pub fn is_digits(&self) -> bool {
         self.piece == Piece::Word && self.text.bytes().all(|byte| byte.is_ascii_digit())
     }
 }
 
 /// The tokens of a text: a number with a point is one token, and so is a string with doubled quotes.
-fn tokens(text: &str) -> Vec<Token<'_>> {
+pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut tokens: Vec<Token<'_>> = vec![];
     let mut at = 0;
     for (piece, piece_text) in pieces(text) {
@@ -210,13 +211,13 @@ fn constant(text: &str, tokens: &[Token<'_>], at: usize, begins: &[bool]) -> Opt
 }
 
 /// The value of a string without escapes.
-fn string(text: &str) -> Option<ScalarValue> {
+pub(crate) fn string(text: &str) -> Option<ScalarValue> {
     let inner = text.strip_prefix('\'')?.strip_suffix('\'')?;
     (text.len() >= 2 && !inner.contains(['\'', '\\'])).then(|| ScalarValue::from(inner))
 }
 
 /// The value of a number, as the planner reads it: BIGINT, or a decimal with as many digits as written.
-fn number(text: &str, negative: bool) -> Option<ScalarValue> {
+pub(crate) fn number(text: &str, negative: bool) -> Option<ScalarValue> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = format!("{whole}{fraction}");
     if digits.is_empty() || digits.len() > DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -233,7 +234,7 @@ fn number(text: &str, negative: bool) -> Option<ScalarValue> {
 }
 
 /// The kind of a constant: constants of one kind lead to the same types.
-fn kind(value: &ScalarValue) -> String {
+pub(crate) fn kind(value: &ScalarValue) -> String {
     match value {
         // The planner distinguishes INTEGER and BIGINT.
         ScalarValue::Int64(Some(value)) if i32::try_from(*value).is_err() => "long".into(),
