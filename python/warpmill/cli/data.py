@@ -89,7 +89,7 @@ def import_(
         typer.Option(
             "--cluster",
             metavar="auto|COL,...",
-            help="Sort rows by these columns or attributes of --sideways; auto: by the ones with fewest values.",
+            help="Sort rows by these columns or attributes of --sideways; auto: by those with the fewest values.",
         ),
     ] = None,
     pruning: Annotated[
@@ -100,7 +100,7 @@ def import_(
         typer.Option(
             "--sideways",
             metavar="COL=TABLE.KEY:ATTR,...",
-            help="Keep metadata of attributes of another table of the database, which COL refers to. Repeatable.",
+            help="Store pruning metadata of attributes of another table, which COL refers to. Repeatable.",
         ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the rows of a table that exists.")] = False,
@@ -110,7 +110,7 @@ def import_(
     ] = None,
     objective: Annotated[
         ObjectiveName | None,
-        typer.Option("--objective", help="What --codec auto chooses for: scan time (default), bytes, or both."),
+        typer.Option("--objective", help="Goal of --codec auto: scan time (default), size, or both."),
     ] = None,
     codec_sample: Annotated[
         float | None, typer.Option("--codec-sample", metavar="PART", help="Part of a column that is sampled (0.1).")
@@ -119,7 +119,7 @@ def import_(
         str | None, typer.Option("--codec-block", metavar="SIZE", help="Bytes of a codec's block, such as 64KiB.")
     ] = None,
     codec_light: Annotated[
-        bool, typer.Option("--codec-light", help="Store compressed chunks without the codec, too: queries choose.")
+        bool, typer.Option("--codec-light", help="Store compressed chunks uncompressed, too; queries read either.")
     ] = False,
     set_: options.Settings = None,
     as_json: Json = False,

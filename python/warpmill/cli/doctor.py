@@ -108,7 +108,7 @@ def doctor(
         bool,
         typer.Option(
             "--calibrate",
-            help="First measure this machine, for half a minute in which nothing else should run; keep its rates.",
+            help="Measure this machine first (half a minute; nothing else should run), and keep the rates.",
         ),
     ] = False,
     folder: Annotated[

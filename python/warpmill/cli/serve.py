@@ -42,7 +42,7 @@ def serve(
         str | None, typer.Option(metavar="NAME", help="Environment variable that holds a bearer token.")
     ] = None,
     token_ttl: Annotated[
-        int, typer.Option(min=1, metavar="SECONDS", help="How long a log-in's token is good.")
+        int, typer.Option(min=1, metavar="SECONDS", help="Time for which the token of a login is valid.")
     ] = 86400,
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Serve /metrics and /health on this port.")
@@ -51,27 +51,31 @@ def serve(
     allow_files: Annotated[bool, typer.Option("--allow-files", help="Let SQL read and write this machine's files.")] = (
         False
     ),
-    memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of all statements (75% of all).")] = None,
-    query_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of one statement (1/8 of it).")] = (
+    memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of all statements (75% of RAM).")] = None,
+    query_memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of a statement (1/8 of that).")] = (
         None
     ),
     queries: Annotated[int | None, typer.Option(min=1, help="Statements that run at once.")] = None,
-    session_queries: Annotated[int | None, typer.Option(min=1, help="Of one session.")] = None,
-    queue: Annotated[int | None, typer.Option(min=0, help="Statements that may wait.")] = None,
-    queue_timeout: Annotated[int | None, typer.Option(min=0, metavar="SECONDS", help="How long they may wait.")] = None,
-    query_timeout: Annotated[int | None, typer.Option(min=1, metavar="SECONDS", help="Longest statement.")] = None,
+    session_queries: Annotated[int | None, typer.Option(min=1, help="Statements of one session at once.")] = None,
+    queue: Annotated[int | None, typer.Option(min=0, help="Statements that may wait for their turn.")] = None,
+    queue_timeout: Annotated[
+        int | None, typer.Option(min=0, metavar="SECONDS", help="Longest wait for a turn.")
+    ] = None,
+    query_timeout: Annotated[
+        int | None, typer.Option(min=1, metavar="SECONDS", help="Longest run of a statement.")
+    ] = None,
     max_result: Annotated[str | None, typer.Option(metavar="SIZE", help="Largest result (any).")] = None,
     max_message: Annotated[str | None, typer.Option(metavar="SIZE", help="Largest message (16MB).")] = None,
     max_connections: Annotated[int | None, typer.Option(min=1, help="Connections at once.")] = None,
     max_sessions: Annotated[int | None, typer.Option(min=1, help="Sessions at once.")] = None,
     max_user_sessions: Annotated[
-        int | None, typer.Option(min=1, help="Of one user, and from one address (512).")
+        int | None, typer.Option(min=1, help="Sessions of one user, and from one address (512).")
     ] = None,
     session_idle: Annotated[
-        int | None, typer.Option(min=1, metavar="SECONDS", help="When an unused session ends.")
+        int | None, typer.Option(min=1, metavar="SECONDS", help="Idle time after which a session ends.")
     ] = None,
     shutdown_grace: Annotated[
-        int, typer.Option(min=0, metavar="SECONDS", help="What running statements get at shutdown.")
+        int, typer.Option(min=0, metavar="SECONDS", help="Time for running statements to end at shutdown.")
     ] = 30,
     log_format: Annotated[LogFormat, typer.Option(help="Log lines for people, or JSON.")] = LogFormat.text,
     log_level: Annotated[str, typer.Option(help="error, warn, info, debug, trace.")] = "info",

@@ -28,17 +28,17 @@ def worker(
     tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="Certificate chain, PEM.")] = None,
     tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its private key, PEM.")] = None,
     tls_ca: Annotated[
-        str | None, typer.Option(metavar="FILE", help="What signs the other workers' certificates, PEM.")
+        str | None, typer.Option(metavar="FILE", help="Authority that signed the other workers' certificates, PEM.")
     ] = None,
     plaintext: Annotated[
-        bool, typer.Option("--plaintext", help="Let other machines connect without TLS: nobody else may listen.")
+        bool, typer.Option("--plaintext", help="Let other machines connect without TLS, on a trusted network.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="When another worker that says nothing is given up.")
+        float, typer.Option(metavar="SECONDS", help="Time without an answer after which a worker counts as lost.")
     ] = 10.0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of a query (all cores).")] = None,
     memory_limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="What a query may hold in memory, such as 4GB.")
+        str | None, typer.Option(metavar="SIZE", help="Memory that a query may take, such as 4GB.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, gpu, gpu:0,1 or sim:2.")] = None,
     set_: options.Settings = None,

@@ -150,20 +150,36 @@ impl RemoteOptions {
         let style = URL_STYLES.iter().find(|(_, style)| *style == self.s3_url_style).map_or("", |(name, _)| name);
         let entries = [
             ("warpmill.allow_http", switch(self.allow_http), "Read http:// URLs: connections without TLS"),
-            ("warpmill.http_retries", self.http_retries.to_string(), "How often a request that failed is repeated"),
+            ("warpmill.http_retries", self.http_retries.to_string(), "Number of retries of a failed request"),
             (
                 "warpmill.http_timeout",
                 self.http_timeout.as_secs_f64().to_string(),
                 "Seconds that a request to an object store or a web server may take",
             ),
-            ("warpmill.s3_access_key_id", self.s3_access_key_id.clone(), "The name of the key of s3:// URLs"),
+            ("warpmill.s3_access_key_id", self.s3_access_key_id.clone(), "Access key id for s3:// URLs"),
             ("warpmill.s3_endpoint", self.s3_endpoint.clone(), "Host and port, or URL, of a store that is not AWS"),
-            ("warpmill.s3_region", self.s3_region.clone(), "The region of buckets"),
-            ("warpmill.s3_secret_access_key", self.s3_secret_access_key.shown(), "The key (never shown)"),
-            ("warpmill.s3_session_token", self.s3_session_token.shown(), "The token of a temporary key (never shown)"),
-            ("warpmill.s3_skip_signature", switch(self.s3_skip_signature), "Do not sign requests: public buckets"),
-            ("warpmill.s3_url_style", style.to_string(), "auto, path or vhost: where requests name the bucket"),
-            ("warpmill.s3_use_ssl", switch(self.s3_use_ssl), "Whether warpmill.s3_endpoint is spoken to by TLS"),
+            ("warpmill.s3_region", self.s3_region.clone(), "Region of the buckets"),
+            (
+                "warpmill.s3_secret_access_key",
+                self.s3_secret_access_key.shown(),
+                "Secret access key for s3:// URLs (never shown)",
+            ),
+            (
+                "warpmill.s3_session_token",
+                self.s3_session_token.shown(),
+                "Session token of temporary credentials (never shown)",
+            ),
+            (
+                "warpmill.s3_skip_signature",
+                switch(self.s3_skip_signature),
+                "Send requests without a signature, for public buckets",
+            ),
+            (
+                "warpmill.s3_url_style",
+                style.to_string(),
+                "Where requests name the bucket: path, vhost (in the host name) or auto",
+            ),
+            ("warpmill.s3_use_ssl", switch(self.s3_use_ssl), "Whether to connect to warpmill.s3_endpoint by TLS"),
         ];
         let entry = |(key, value, description): (&str, String, &'static str)| ConfigEntry {
             key: key.to_string(),

@@ -48,14 +48,26 @@ impl WorkerOptions {
     /// The settings in their displayed form.
     pub(crate) fn entries(&self) -> Vec<ConfigEntry> {
         let entries = [
-            ("warpmill.workers", self.addresses.join(","), "host:port,...: the processes that run queries together"),
-            ("warpmill.workers_ca_file", self.ca_file.clone(), "PEM file of what signs workers' certificates: TLS"),
+            (
+                "warpmill.workers",
+                self.addresses.join(","),
+                "Addresses (host:port,...) of the worker processes that run queries together with this one",
+            ),
+            (
+                "warpmill.workers_ca_file",
+                self.ca_file.clone(),
+                "PEM file of the authority that signed the workers' certificates; if set, connections use TLS",
+            ),
             (
                 "warpmill.workers_timeout",
                 self.timeout.as_secs_f64().to_string(),
-                "Seconds after which a worker that says nothing is given up",
+                "Seconds without an answer after which a worker counts as lost",
             ),
-            ("warpmill.workers_token_file", self.token_file.clone(), "File of the token that all processes share"),
+            (
+                "warpmill.workers_token_file",
+                self.token_file.clone(),
+                "File with the secret token that this process and all workers share",
+            ),
         ];
         let entry = |(key, value, description): (&str, String, &'static str)| ConfigEntry {
             key: key.to_string(),
