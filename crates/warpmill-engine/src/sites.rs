@@ -99,7 +99,7 @@ fn shareable(
 /// Whether several sites may work on one program.
 fn with_other_sites(for_devices: Option<&DeviceProgram>, context: &ExecutionContext) -> Result<(), String> {
     if for_devices.is_some() {
-        return Err("devices read files that the CPU gets the rows of".into());
+        return Err("devices read the files of a scan whose rows the CPU would compute".into());
     }
     if context.memory_limit != usize::MAX && context.spill.enabled {
         return Err("rows that exceed warpmill.memory_limit are put aside by the CPU".into());
@@ -133,7 +133,9 @@ fn partition(
     let made = made.clone().map_err(|reason| reason.to_string())?;
     let is_asked = context.granularity == Granularity::Range || context.placement_seed.is_some();
     if !is_asked && !made.cost.may_gain() {
-        return Err("what parts would leave to the cpu takes longer than all of it on one device".into());
+        return Err(
+            "the CPU's share of a division into parts would take longer than the whole program on one device".into()
+        );
     }
     Ok(made)
 }

@@ -247,7 +247,10 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, ConfigError> {
     let found = (host, port).to_socket_addrs();
     let found: Vec<_> = found.map_err(|error| ConfigError::Listen(host.to_string(), error))?.collect();
     let public = found.iter().find(|address| !is_loopback(address.ip()));
-    public.or(found.first()).copied().ok_or_else(|| ConfigError::Invalid(format!("{host} has no address")))
+    public
+        .or(found.first())
+        .copied()
+        .ok_or_else(|| ConfigError::Invalid(format!("{host} does not resolve to an address")))
 }
 
 fn is_loopback(ip: IpAddr) -> bool {

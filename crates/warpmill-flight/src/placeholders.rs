@@ -38,7 +38,7 @@ pub(crate) fn number(sql: &str) -> Result<Numbered, String> {
             _ => Kind::Name,
         };
         if kind.replace(this).is_some_and(|before| before != this) {
-            return Err("a statement has placeholders of one kind: ?, $1 or $name".into());
+            return Err("a statement cannot mix placeholders of several kinds (?, $1, $name)".into());
         }
         let n = match this {
             Kind::Number => name.parse().ok().filter(|n| (1..=MAX).contains(n)),

@@ -213,7 +213,10 @@ fn tls(config: &Config) -> Result<Option<ServerTlsConfig>, ConfigError> {
     let checked = Transport::builder().tls_config(tls.clone());
     checked.map_err(|error| {
         let files = format!("{} and {}", cert.display(), key.display());
-        ConfigError::Invalid(format!("{files} are no certificate and key in PEM: {}", with_sources(&error)))
+        ConfigError::Invalid(format!(
+            "{files} are not a certificate and its private key in PEM format: {}",
+            with_sources(&error)
+        ))
     })?;
     Ok(Some(tls))
 }

@@ -254,9 +254,9 @@ def test_calls_that_are_refused(filled: warpmill.Connection) -> None:
         "apply",
         "split",
     ):
-        with pytest.raises(warpmill.CatalogError, match="is one of SQL"):
+        with pytest.raises(warpmill.CatalogError, match="is built in"):
             filled.create_aggregate(name, midrange)
-    with pytest.raises(warpmill.CatalogError, match="none of the session"):
+    with pytest.raises(warpmill.CatalogError, match="has no user-defined function"):
         filled.remove_function("no_such")
     with pytest.raises(TypeError, match="no parameter"):
         filled.create_aggregate("f", lambda: 1)

@@ -30,7 +30,7 @@ pub(crate) static FUNCTIONS: LazyLock<SessionState> = LazyLock::new(|| {
 pub(super) fn sendable(head: Arc<dyn ExecutionPlan>) -> Result<Result<Arc<dyn ExecutionPlan>, String>> {
     for stage in stages(&head)? {
         if let Some(function) = own_function(&of_first_task(&stage)?)? {
-            return Ok(Err(format!("function {function} is this session's")));
+            return Ok(Err(format!("function {function} is defined in this session only: workers do not have it")));
         }
     }
     let sent = match with_tasks(head) {

@@ -90,7 +90,7 @@ impl Known {
             Ok(other) if other != version() => Said::Failed(Error::Worker {
                 worker: self.name.clone(),
                 reason: format!(
-                    "it is Warpmill {other}, and this process {}: plans are understood by the same version only",
+                    "it runs Warpmill {other}, and this process {}: all processes have to run the same version",
                     version()
                 ),
             }),

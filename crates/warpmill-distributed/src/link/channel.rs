@@ -65,7 +65,7 @@ impl Access {
     /// [`Error::Setting`] for an invalid address.
     pub fn url(&self, address: &str) -> Result<Url, Error> {
         let url = Url::parse(&format!("{}://{address}", self.scheme()));
-        url.map_err(|error| Error::Setting(format!("warpmill.workers: {address} is no address: {error}")))
+        url.map_err(|error| Error::Setting(format!("warpmill.workers: {address} is not a valid address: {error}")))
     }
 
     fn endpoint(&self, url: &Url) -> Result<Endpoint, String> {

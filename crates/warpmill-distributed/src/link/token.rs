@@ -45,7 +45,9 @@ pub(crate) fn read_token(path: &Path) -> Result<Token, String> {
     let text = text.trim();
     if text.len() < SHORTEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         let path = path.display();
-        return Err(format!("{path} holds no token: {SHORTEST} or more printable ASCII characters without spaces"));
+        return Err(format!(
+            "{path} does not contain a token, which has {SHORTEST} or more printable ASCII characters without spaces"
+        ));
     }
     Ok(Token(text.to_string()))
 }

@@ -112,7 +112,10 @@ fn resolve(listen: &str) -> Result<SocketAddr, ConfigError> {
     let found = listen.to_socket_addrs();
     let found: Vec<_> = found.map_err(|error| ConfigError::Listen(listen.to_string(), error))?.collect();
     let public = found.iter().find(|address| !is_loopback(address.ip()));
-    public.or(found.first()).copied().ok_or_else(|| ConfigError::Invalid(format!("{listen} has no address")))
+    public
+        .or(found.first())
+        .copied()
+        .ok_or_else(|| ConfigError::Invalid(format!("{listen} does not resolve to an address")))
 }
 
 fn is_loopback(ip: IpAddr) -> bool {

@@ -38,13 +38,15 @@ impl<S> Door<S> {
             && !token.is_in(headers.get(AUTHORIZATION))
         {
             let given = if headers.contains_key(AUTHORIZATION) { "another token" } else { "no token" };
-            let text = format!("it has a token, and got {given}: warpmill.workers_token_file names the file of it");
+            let text = format!(
+                "it asks for a token, and got {given}: set warpmill.workers_token_file to the file of the token"
+            );
             return Err(Status::unauthenticated(text));
         }
         let given = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok()).unwrap_or("of no version");
         if given != version() && !path.ends_with(INFO) {
             let text = format!(
-                "it is Warpmill {}, and what asks is {given}: plans are understood by the same version only",
+                "it runs Warpmill {}, and the session {given}: all processes have to run the same version",
                 version()
             );
             return Err(Status::failed_precondition(text));

@@ -91,7 +91,7 @@ pub(crate) fn secret() -> String {
 /// A password that is empty, or longer than argon2 takes.
 pub fn hash_password(password: &str) -> Result<String, ConfigError> {
     if password.is_empty() {
-        return Err(ConfigError::Invalid("an empty password lets everybody in".into()));
+        return Err(ConfigError::Invalid("the password is empty".into()));
     }
     let salt = SaltString::generate(&mut OsRng);
     let hash = Argon2::default().hash_password(password.as_bytes(), &salt);

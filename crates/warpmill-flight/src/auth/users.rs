@@ -37,7 +37,7 @@ impl Users {
             }
         }
         if hashes.is_empty() {
-            return Err(ConfigError::Invalid(format!("{}: there are no users", path.display())));
+            return Err(ConfigError::Invalid(format!("{}: the file lists no users", path.display())));
         }
         Ok(Self { hashes, nobody: hash_password(&super::secret())? })
     }

@@ -152,7 +152,7 @@ impl Executor {
                     prepared = self.prepare(program, &rows, *hints, options)?;
                 }
                 Ok(Outcome::Again(_)) => {
-                    return Err(warpmill_ir::Unsupported::new("program", "sizes could not be found in 16 runs").into());
+                    return Err(too_small().into());
                 }
                 // Rows to be sent take twice their memory. Run again with room for fewer, then for the counted number.
                 Err(Failure::Memory { .. }) if options.may_send_fewer(prepared.hints(), program.sinks.len() - 1) => {
@@ -269,7 +269,7 @@ impl Executor {
                 Outcome::Again(hints) => prepared = self.prepare(program, &rows, *hints, options)?,
             }
         }
-        Err(warpmill_ir::Unsupported::new("program", "sizes could not be found in 16 runs").into())
+        Err(too_small().into())
     }
 
     fn run_once(
@@ -530,4 +530,12 @@ pub fn default_memory(device: &dyn Device) -> Result<u64> {
         DeviceKind::Cuda => free / 10 * 9,
         DeviceKind::Sim => free,
     })
+}
+
+/// The error of a program whose buffers did not hold its rows in any of [`MOST_RUNS`] runs.
+fn too_small() -> warpmill_ir::Unsupported {
+    let reason = format!(
+        "its buffers were too small in {MOST_RUNS} runs, each with larger ones; warpmill.device = 'cpu' runs it"
+    );
+    warpmill_ir::Unsupported::new("program", reason)
 }

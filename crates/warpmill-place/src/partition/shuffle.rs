@@ -63,7 +63,7 @@ pub(super) fn instead_of_scan(program: &Program, index: usize, column: usize) ->
     same &= others.all(|(_, (one, other))| one.source.fields() == other.source.fields());
     let Source::Scan(scan) = &rest.pipelines[index].source else { return Err(refusal("no scan")) };
     let at = scan.columns.iter().position(|&other| other == column);
-    let (Some(at), true) = (at, same) else { return Err(refusal("nobody reads the key")) };
+    let (Some(at), true) = (at, same) else { return Err(refusal("no operator reads the key")) };
     let (fields, columns) = (scan.fields.clone(), scan.columns.clone());
     rest.pipelines[index].source = Source::Input { input: 0, fields: fields.clone() };
     Ok((Rest { program: rest, pipeline: index, fields, columns }, at))

@@ -113,7 +113,7 @@ impl Bounded {
 
     fn too_large(&self, size: usize, room: usize) -> DataFusionError {
         DataFusionError::ResourcesExhausted(format!(
-            "{} would make {size} bytes at a time, there is room for {room} (see warpmill.memory_limit)",
+            "{} would make {size} bytes at a time, but only {room} bytes are free (raise warpmill.memory_limit)",
             self.inner.name()
         ))
     }

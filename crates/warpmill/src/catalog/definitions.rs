@@ -133,7 +133,11 @@ impl Schema {
                 self.shared.stored_views.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
                 Ok(Some(stored.sql))
             }
-            version => Err(corrupt(format!("a {} of version {version}, which is not known here", of.word())).into()),
+            version => Err(corrupt(format!(
+                "a {} of format version {version}, which a newer build of Warpmill has written",
+                of.word()
+            ))
+            .into()),
         }
     }
 

@@ -38,7 +38,10 @@ pub(crate) async fn named(state: &SessionState, name: &str) -> DataFusionResult<
         return Err(Error::Io(format!("no such file: {name}")).into());
     }
     if compressed {
-        return Err(Error::NotImplemented(format!("{name}: a compressed file; Parquet is compressed by itself")).into());
+        return Err(Error::NotImplemented(format!(
+            "{name}: Parquet files in compressed files are not read, because Parquet compresses its pages itself"
+        ))
+        .into());
     }
     if unpacked.is_some() && matches!(extension.as_str(), "json" | "ndjson" | "jsonl") {
         let function = if extension == "json" { "read_json" } else { "read_ndjson" };

@@ -119,7 +119,7 @@ impl TableProvider for WarpmillTable {
         let overwrite = match op {
             InsertOp::Append => false,
             InsertOp::Overwrite => true,
-            InsertOp::Replace => return not_impl_err!("REPLACE INTO: INSERT OR REPLACE INTO"),
+            InsertOp::Replace => return not_impl_err!("REPLACE INTO is not supported: use INSERT OR REPLACE INTO"),
         };
         let sink = TableSink::new(&self.name, Arc::clone(&self.table), Arc::clone(&self.snapshot), overwrite);
         let sink = sink.with_checks(self.checks(state).await?);

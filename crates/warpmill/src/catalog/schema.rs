@@ -507,7 +507,9 @@ impl SchemaProvider for Schema {
         if let Some(call) = Call::named(name) {
             return match self.shared.remote.allowed() {
                 true => call.table(self.shared.state()?).await.map(Some).map_err(Into::into),
-                false => Err(Error::NotImplemented(format!("{}: this session reads no files", call.function)).into()),
+                false => {
+                    Err(Error::NotImplemented(format!("{}: this session may not read files", call.function)).into())
+                }
             };
         }
         if name.starts_with('\u{1}') {

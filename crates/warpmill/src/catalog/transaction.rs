@@ -67,7 +67,9 @@ impl Transaction {
     /// Refuses further statements in an aborted transaction.
     pub(super) fn check(&self) -> Result<()> {
         match self.aborted {
-            true => Err(Error::Execution("the transaction was aborted by the error of a statement: ROLLBACK".into())),
+            true => Err(Error::Execution(
+                "the transaction was aborted by the error of a statement: end it with ROLLBACK".into(),
+            )),
             false => Ok(()),
         }
     }
@@ -89,7 +91,9 @@ impl Shared {
     /// A transaction is in progress.
     pub(super) fn check_no_transaction(&self, what: &str) -> Result<()> {
         match self.is_in_transaction() {
-            true => Err(Error::NotImplemented(format!("{what} in a transaction: COMMIT or ROLLBACK comes first"))),
+            true => Err(Error::NotImplemented(format!(
+                "{what} within a transaction is not supported: COMMIT or ROLLBACK first"
+            ))),
             false => Ok(()),
         }
     }

@@ -102,7 +102,10 @@ impl View {
         let view: Self = serde_json::from_slice(&bytes).map_err(|error| corrupt(format!("not a view: {error}")))?;
         match (view.format.as_str(), view.version) {
             (FORMAT, VERSION) => Ok(view),
-            (FORMAT, version) => Err(corrupt(format!("a view of version {version}, which is not known here")).into()),
+            (FORMAT, version) => {
+                Err(corrupt(format!("a view of format version {version}, which a newer build of Warpmill has written"))
+                    .into())
+            }
             _ => Err(corrupt("not a view".into()).into()),
         }
     }

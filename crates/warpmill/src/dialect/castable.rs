@@ -97,7 +97,7 @@ pub(super) fn check_pair(left: &DataType, right: &DataType) -> Result<()> {
     if fits {
         return Ok(());
     }
-    plan_err!("values of the types {} and {} are neither compared nor mixed", type_name(left), type_name(right))
+    plan_err!("values of the types {} and {} cannot be compared or combined", type_name(left), type_name(right))
 }
 
 /// The result of a missing cast: NULL for NULLs, also for NULL elements of lists; otherwise an error, or NULL for `TRY_CAST`.

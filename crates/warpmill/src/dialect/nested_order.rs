@@ -99,7 +99,7 @@ fn alike(sides: [Expr; 2], schema: &DFSchema) -> Result<[Expr; 2]> {
         return Ok([left, right]);
     }
     let Some(both) = comparison_coercion(&lt, &rt) else {
-        return plan_err!("values of the types {lt} and {rt} are not compared");
+        return plan_err!("values of the types {lt} and {rt} cannot be compared");
     };
     Ok([casts::bind(left, &both, false, schema)?, casts::bind(right, &both, false, schema)?])
 }

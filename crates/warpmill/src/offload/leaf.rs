@@ -155,7 +155,7 @@ fn files(config: &FileScanConfig) -> Result<Vec<Named>, String> {
         if let Named::Local(path) = &named
             && !path.is_file()
         {
-            return Err(format!("{} cannot be found by its path", path.display()));
+            return Err(format!("there is no file {}", path.display()));
         }
         let size = file.object_meta.size as i64;
         match (&file.range, ranged.iter_mut().find(|(_, other, ..)| *other == location)) {

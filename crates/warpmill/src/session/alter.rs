@@ -51,7 +51,9 @@ impl Session {
         let Some(Statement::AlterTable(alter)) = statement else { return Ok(Taken::No) };
         let AlterTable { name, if_exists, operations, .. } = &alter;
         let [operation] = &operations[..] else {
-            return Err(Error::NotImplemented(format!("ALTER TABLE {name} with several changes: one at a time")));
+            return Err(Error::NotImplemented(format!(
+                "ALTER TABLE {name} with several changes: make one change per statement"
+            )));
         };
         let target = reference(name)?;
         let (schema, table_name) = self.place(&target)?;
@@ -215,7 +217,9 @@ impl Session {
             let mut writer = writer.map_err(|error| Error::Internal(error.to_string()))??;
             writer.commit_only_if(move || gate.pass());
             if !table.snapshot()?.continues(old) {
-                return Err(Error::Execution(format!("table {name} has got other columns meanwhile: try again")));
+                return Err(Error::Execution(format!(
+                    "the columns of table {name} were changed by another statement: try again"
+                )));
             }
             if !constraints.is_empty() {
                 writer.declare(constraints)?;

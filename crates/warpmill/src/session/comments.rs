@@ -33,7 +33,7 @@ impl Comment {
             Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).and_then(|mut parser| parser.parse_statement());
         let parsed = parsed.map_err(|error| Error::Parse(error.to_string()))?;
         let Statement::Comment { object_type, object_name, comment, .. } = parsed else {
-            return Err(Error::Parse(format!("{sql}: COMMENT ON TABLE name IS 'text'")));
+            return Err(Error::Parse(format!("{sql}: expected COMMENT ON TABLE name IS 'text'")));
         };
         match object_type {
             CommentObject::Table | CommentObject::View => {

@@ -135,7 +135,7 @@ pub(super) fn options(tokens: &[Token]) -> Result<Vec<(String, String)>> {
             });
             Ok((name.value.to_ascii_lowercase(), value.collect::<String>()))
         }
-        other => Err(Error::Parse(format!("{} is no option of COPY", text(other)))),
+        other => Err(Error::Parse(format!("COPY has no option {}", text(other)))),
     };
     parts.map(option).collect()
 }
@@ -204,7 +204,7 @@ impl Session {
     pub(super) async fn copy_from(&self, from: CopyFrom, query: &Query) -> Result<QueryResult> {
         let name = TableReference::parse_str(&from.target);
         if !self.inner.remote.allowed() {
-            return Err(Error::NotImplemented("COPY ... FROM: this session reads no files".into()));
+            return Err(Error::NotImplemented("COPY ... FROM: this session may not read files".into()));
         }
         let target = self.inner.context.table_provider(name.clone()).await?;
         let schema = target.schema();

@@ -184,7 +184,10 @@ impl Session {
         if let Some((_, values)) = FIXED.iter().find(|(theirs, _)| *theirs == name) {
             return match values.contains(&value.to_ascii_lowercase().as_str()) {
                 true => Ok(Some(QueryResult::empty())),
-                false => Err(Error::NotImplemented(format!("{name} = {value:?}: here it is always {:?}", values[0]))),
+                false => Err(Error::NotImplemented(format!(
+                    "{name} = {value:?} is not supported: it is always {:?}",
+                    values[0]
+                ))),
             };
         }
         let no_effect = WITHOUT_EFFECT.contains(&name.as_str()) || name.starts_with("debug_");
@@ -275,6 +278,8 @@ fn null_order(value: &str) -> Result<&'static str> {
         "nulls_first" | "nulls first" | "first" => Ok("nulls_first"),
         "nulls_first_on_asc_last_on_desc" | "sqlite" | "mysql" => Ok("nulls_min"),
         "nulls_last_on_asc_first_on_desc" | "postgres" => Ok("nulls_max"),
-        _ => Err(Error::Setting(format!("default_null_order = {value:?}: NULLS_FIRST or NULLS_LAST"))),
+        _ => Err(Error::Setting(format!(
+            "default_null_order = {value:?} is not supported: use NULLS_FIRST or NULLS_LAST"
+        ))),
     }
 }

@@ -55,7 +55,7 @@ struct Export {
 
 impl Export {
     fn parse(sql: &str) -> Result<Self> {
-        let malformed = || Error::Parse(format!("{sql}: EXPORT DATABASE 'folder' (FORMAT parquet)"));
+        let malformed = || Error::Parse(format!("{sql}: expected EXPORT DATABASE 'folder' (FORMAT parquet)"));
         let rest = tokens(sql, "export database ".len())?;
         let [Token::SingleQuotedString(folder), rest @ ..] = &rest[..] else { return Err(malformed()) };
         let options = match rest {
@@ -69,7 +69,9 @@ impl Export {
                 ("format", "csv") => export.format = Format::Csv,
                 ("format", "parquet") => export.format = Format::Parquet,
                 ("format", other) => {
-                    return Err(Error::NotImplemented(format!("EXPORT DATABASE in the format {other}: csv, parquet")));
+                    return Err(Error::NotImplemented(format!(
+                        "EXPORT DATABASE has no format {other}: use csv or parquet"
+                    )));
                 }
                 _ => export.options.push((name, value)),
             }
@@ -223,7 +225,7 @@ impl Session {
         self.check_files("IMPORT DATABASE")?;
         let rest = tokens(sql, "import database ".len())?;
         let [Token::SingleQuotedString(given)] = &rest[..] else {
-            return Err(Error::Parse(format!("{sql}: IMPORT DATABASE 'folder'")));
+            return Err(Error::Parse(format!("{sql}: expected IMPORT DATABASE 'folder'")));
         };
         let folder = folder_of(given)?;
         let (schema, load) = (read(&folder.join(SCHEMA))?, read(&folder.join(LOAD))?);
@@ -277,7 +279,7 @@ impl Session {
     fn check_files(&self, what: &str) -> Result<()> {
         match self.inner.remote.allowed() {
             true => Ok(()),
-            false => Err(Error::NotImplemented(format!("{what}: this session touches no files"))),
+            false => Err(Error::NotImplemented(format!("{what}: this session may not read or write files"))),
         }
     }
 

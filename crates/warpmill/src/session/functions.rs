@@ -30,11 +30,11 @@ impl Session {
         let name = definition.name.to_lowercase();
         if self.is_function_of_sql(&name) {
             return Err(Error::Catalog(format!(
-                "function '{name}' is one of SQL: a function of the session needs another name"
+                "function '{name}' is built in: give the session's function another name"
             )));
         }
         if name.trim().is_empty() || name.starts_with("__py_") {
-            return Err(Error::Plan(format!("'{name}' is no name of a function")));
+            return Err(Error::Plan(format!("'{name}' is not a valid name of a function")));
         }
         let functions = Arc::clone(&self.inner.functions);
         // On a planning thread: expressions nest to the depth of their length.
@@ -56,7 +56,7 @@ impl Session {
                 self.function_changed(&name.to_lowercase());
                 Ok(())
             }
-            false => Err(Error::Catalog(format!("function '{name}' is none of the session"))),
+            false => Err(Error::Catalog(format!("the session has no user-defined function '{name}'"))),
         }
     }
 

@@ -35,9 +35,11 @@ impl Session {
             "show_tables_expanded" => self.show_other("SHOW").await,
             "version" => Ok(Taken::Instead("SELECT version() AS library_version".into())),
             "database_list" => Ok(Taken::Instead("FROM pragma_database_list()".into())),
-            name => switch(name)
-                .map(Taken::Done)
-                .ok_or_else(|| Error::NotImplemented(format!("PRAGMA {rest}: SET and SHOW know the settings"))),
+            name => switch(name).map(Taken::Done).ok_or_else(|| {
+                Error::NotImplemented(format!(
+                    "PRAGMA {rest} is not supported: settings are read and set with SHOW and SET"
+                ))
+            }),
         }
     }
 

@@ -123,10 +123,12 @@ impl Session {
                 None => Ok(Taken::No),
             },
             ["insert", "or", "replace" | "ignore", ..] => self.insert_or(sql, params, query).await,
-            ["insert", "or", what, ..] => {
-                Err(Error::Parse(format!("INSERT OR {what}: INSERT OR REPLACE, INSERT OR IGNORE")))
+            ["insert", "or", what, ..] => Err(Error::Parse(format!(
+                "INSERT OR {what} is not supported: use INSERT OR REPLACE or INSERT OR IGNORE"
+            ))),
+            ["replace", "into", ..] => {
+                Err(Error::Parse("REPLACE INTO is not supported: use INSERT OR REPLACE INTO".into()))
             }
-            ["replace", "into", ..] => Err(Error::Parse("REPLACE INTO: INSERT OR REPLACE INTO".into())),
             ["insert", "into", ..] => match by_name(sql) {
                 Some((target, rest)) => self.insert_by_name(target, rest, params).await,
                 None => Ok(Taken::No),
@@ -178,7 +180,7 @@ impl Session {
 
     /// `INSERT OR REPLACE INTO ...` and `INSERT OR IGNORE INTO ...`, by the declared key of the table.
     async fn insert_or(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
-        let malformed = || Error::Parse(format!("{sql}: INSERT OR REPLACE INTO, INSERT OR IGNORE INTO"));
+        let malformed = || Error::Parse(format!("{sql}: expected INSERT OR REPLACE INTO or INSERT OR IGNORE INTO"));
         let (_, rest) = sql.split_at_checked("insert or ".len()).ok_or_else(malformed)?;
         let (what, rest) = rest.split_once(' ').ok_or_else(malformed)?;
         let sql = format!("INSERT {rest}");
@@ -189,7 +191,7 @@ impl Session {
         };
         let Some(Statement::Insert(mut insert)) = self.parsed(&text)? else { return Err(malformed()) };
         if insert.on.is_some() {
-            return Err(Error::Plan("INSERT OR ... with ON CONFLICT: one of them".into()));
+            return Err(Error::Plan("INSERT OR ... and ON CONFLICT exclude each other".into()));
         }
         insert.on = Some(self.conflict_of(&insert, what.eq_ignore_ascii_case("replace"))?);
         self.insert_with_conflicts(&insert, returned, params, query).await

@@ -65,7 +65,9 @@ impl Session {
     /// [`Session::begin`] by a statement that is alone.
     pub(super) fn begin_now(&self) -> Result<()> {
         if !self.options().workers.addresses.is_empty() {
-            return Err(Error::NotImplemented("BEGIN in a session with workers, which read what is committed".into()));
+            return Err(Error::NotImplemented(
+                "BEGIN in a session with workers: workers read committed data only".into(),
+            ));
         }
         self.inner.catalog.begin()
     }

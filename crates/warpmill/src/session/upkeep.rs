@@ -36,7 +36,10 @@ impl Session {
         let name = said.split(' ').nth(1).unwrap_or_default().trim_matches(['\'', '"']).to_ascii_lowercase();
         match BUILT_IN.contains(&name.as_str()) {
             true => Ok(noticed(format!("{said}: it is built in"))),
-            false => Err(Error::NotImplemented(format!("{said}: built in are {}", BUILT_IN.join(", ")))),
+            false => Err(Error::NotImplemented(format!(
+                "{said}: there are no extensions besides the built-in ones: {}",
+                BUILT_IN.join(", ")
+            ))),
         }
     }
 }

@@ -59,11 +59,11 @@ impl Session {
     pub(super) async fn set_variable(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
         let rest = sql.get("set variable ".len()..).unwrap_or_default().trim_end_matches([';', ' ']);
         let Some((name, value)) = rest.split_once('=') else {
-            return Err(Error::Parse(format!("{sql}: SET VARIABLE name = value")));
+            return Err(Error::Parse(format!("{sql}: expected SET VARIABLE name = value")));
         };
         let name = name.trim().trim_end_matches(':').trim().trim_matches('"').to_lowercase();
         if name.is_empty() || name.contains(char::is_whitespace) {
-            return Err(Error::Parse(format!("{sql}: {name:?} is no name of a variable")));
+            return Err(Error::Parse(format!("{sql}: {name:?} is not a valid name of a variable")));
         }
         let text = format!("SELECT typeof(v) AS kind, CAST(v AS VARCHAR) AS v FROM (SELECT ({}) AS v)", value.trim());
         let rows = Box::pin(self.run_statement(&text, params, query)).await?;

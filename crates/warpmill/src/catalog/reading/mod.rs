@@ -104,7 +104,7 @@ impl Call {
         match given {
             Given::One(text) if text.eq_ignore_ascii_case("true") || text == "1" => Ok(true),
             Given::One(text) if text.eq_ignore_ascii_case("false") || text == "0" => Ok(false),
-            _ => Err(Error::Plan(format!("{}: {option} is true or false", self.function))),
+            _ => Err(Error::Plan(format!("{}: option {option} is either true or false", self.function))),
         }
     }
 

@@ -378,7 +378,7 @@ fn sort(call: &Call, reverse: bool) -> Result<ArrayRef> {
                 Some("DESC" | "DESCENDING") => descending = true,
                 Some("NULLS FIRST") => nulls_first = true,
                 Some("NULLS LAST") => nulls_first = false,
-                other => return exec_err!("{}: {other:?} is no order", call.name),
+                other => return exec_err!("{}: {other:?} is not a sort order", call.name),
             }
         }
         let key = (descending, nulls_first);

@@ -400,7 +400,7 @@ fn bar(call: &Call) -> Result<ArrayRef> {
             width * (x - least) / (most - least)
         };
         if !filled.is_finite() {
-            return exec_err!("bar: the bounds are no range");
+            return exec_err!("bar: the lower bound must be below the upper one");
         }
         let eighths = (filled * 8.0) as usize;
         let mut text = "█".repeat(eighths / 8);

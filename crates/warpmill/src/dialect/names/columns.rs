@@ -96,8 +96,9 @@ impl Binder<'_> {
             }
             FunctionArgExpr::Expr(expr) => {
                 let Some(pattern) = text(expr) else { return refused() };
-                let regex = Regex::new(&pattern)
-                    .map_err(|error| Error::Plan(format!("COLUMNS: {pattern} is no regular expression: {error}")))?;
+                let regex = Regex::new(&pattern).map_err(|error| {
+                    Error::Plan(format!("COLUMNS: {pattern} is not a valid regular expression: {error}"))
+                })?;
                 let found: Vec<_> = all.into_iter().filter(|column| regex.is_match(&column.name)).collect();
                 match found.is_empty() {
                     true => Err(Error::Plan(format!("No matching columns found that match regex \"{pattern}\""))),
@@ -132,7 +133,9 @@ impl Binder<'_> {
             match self.tables.constant(condition)? {
                 ScalarValue::Boolean(Some(true)) => found.push(column),
                 ScalarValue::Boolean(_) | ScalarValue::Null => {}
-                other => return Err(Error::Plan(format!("the function of COLUMNS gives {other}, no truth value"))),
+                other => {
+                    return Err(Error::Plan(format!("the function of COLUMNS must return a BOOLEAN, not {other}")));
+                }
             }
         }
         Ok(found)

@@ -73,9 +73,9 @@ fn refuse_alias(key: &Expr, scope: &Scope<'_>) -> Result<()> {
     };
     let found = visit_expressions(key, |e| match is_alias(e) {
         Ok(false) => ControlFlow::Continue(()),
-        Ok(true) => ControlFlow::Break(Error::Plan(format!(
-            "GROUP BY {key}: {e} is an alias, which is no part of an expression"
-        ))),
+        Ok(true) => {
+            ControlFlow::Break(Error::Plan(format!("GROUP BY {key}: alias {e} cannot be part of an expression")))
+        }
         Err(error) => ControlFlow::Break(error),
     });
     match found {

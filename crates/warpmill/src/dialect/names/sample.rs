@@ -42,7 +42,9 @@ pub(super) fn sampled(factor: &mut TableFactor) -> Result<()> {
             format!("SELECT * FROM {factor} WHERE random() < {percent:e} / 100")
         }
         (Some(TableSampleUnit::Rows), None) => {
-            let count: u64 = number.parse().map_err(|_| Error::Plan(format!("{clause}: a number of rows is whole")))?;
+            let count: u64 = number
+                .parse()
+                .map_err(|_| Error::Plan(format!("{clause}: the number of rows must be a whole number")))?;
             format!("SELECT * FROM {factor} ORDER BY random() LIMIT {count}")
         }
         _ => return Err(refused()),

@@ -87,7 +87,7 @@ pub(crate) fn count_view() -> Result<()> {
     VIEWS.set(VIEWS.get() + 1);
     match VIEWS.get() > MAX_VIEWS {
         true => Err(Error::Limit(format!(
-            "more than {MAX_VIEWS} views are to be planned, which is the limit, each as often as it is named: make tables of some"
+            "the statement names more than {MAX_VIEWS} views, which is the limit (those within views count each time): store some of them as tables"
         ))),
         false => Ok(()),
     }

@@ -56,7 +56,9 @@ pub(super) fn edit(merge: &Merge, target: &Target, base: &TableSnapshot) -> Resu
                 MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget,
             )
             | (MergeAction::Insert(_), MergeClauseKind::Matched | MergeClauseKind::NotMatchedBySource) => {
-                return Err(Error::Plan(format!("MERGE: {clause}: there is no row to do this to")));
+                return Err(Error::Plan(format!(
+                    "MERGE: {clause}: no row of the table matches here, so that it can only INSERT"
+                )));
             }
             (MergeAction::Delete { .. }, _) => Action::Delete,
             (MergeAction::Update(update), _) => {
@@ -127,7 +129,7 @@ fn inserted(insert: &MergeInsertExpr, base: &TableSnapshot, target: &Target) -> 
     refuse("MERGE", insert.insert_predicate.is_some(), "WHERE in INSERT")?;
     let all = base.schema().fields().len();
     let MergeInsertKind::Values(values) = &insert.kind else {
-        return Err(Error::NotImplemented("MERGE with INSERT ROW: name the values".into()));
+        return Err(Error::NotImplemented("MERGE with INSERT ROW is not supported: list the values".into()));
     };
     let [row] = &values.rows[..] else {
         return Err(Error::Plan("MERGE: INSERT takes one row of values".into()));

@@ -105,7 +105,10 @@ impl Checks {
         for (expr, text) in projection.expr.iter().zip(&texts) {
             let ty = expr.get_type(input)?;
             if ty != DataType::Boolean && ty != DataType::Null && !ty.is_integer() {
-                return Err(Error::Plan(format!("CHECK ({text}): {} is no condition", type_name(&ty))));
+                return Err(Error::Plan(format!(
+                    "CHECK ({text}): an expression of type {} is not a condition",
+                    type_name(&ty)
+                )));
             }
             let value = state.create_physical_expr(expr.clone().unalias(), input)?;
             conditions.push(Condition { text: shown::expression(text), value });

@@ -36,7 +36,7 @@ impl ExplainFormat {
     pub fn named(name: &str) -> Result<Self> {
         let name = name.trim_matches('\'');
         let found = Self::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name));
-        found.ok_or_else(|| Error::Plan(format!("EXPLAIN has no format '{name}': text, json, mermaid, html")))
+        found.ok_or_else(|| Error::Plan(format!("EXPLAIN has no format '{name}': use text, json, mermaid or html")))
     }
 }
 
@@ -99,7 +99,7 @@ impl<'a> Explain<'a> {
             "analyze" => self.analyze = switch()?,
             "verbose" => self.verbose = switch()?,
             "format" => self.format = ExplainFormat::named(value)?,
-            _ => return Err(Error::Plan(format!("EXPLAIN has no option '{option}': FORMAT, ANALYZE, VERBOSE"))),
+            _ => return Err(Error::Plan(format!("EXPLAIN has no option '{option}': use FORMAT, ANALYZE or VERBOSE"))),
         }
         Ok(())
     }

@@ -85,7 +85,11 @@ impl Parts<'_, '_> {
     pub(super) fn flush(&mut self, sink: SinkId, rows: u64) -> Step {
         let results = &self.prepared().memory.results;
         let Some(number) = results.iter().position(|result| result.sink == sink) else {
-            return Err(Failure::from(warpmill_ir::Unsupported::new("rows", "flushed for nobody")).into());
+            return Err(Failure::from(warpmill_ir::Unsupported::new(
+                "rows",
+                "copied to the host, of a sink that is not among the program's results",
+            ))
+            .into());
         };
         let result = &results[number];
         let flushed = if result.has_strings() {

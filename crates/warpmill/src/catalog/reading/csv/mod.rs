@@ -255,7 +255,7 @@ async fn declared(state: &SessionState, found: &Schema, options: &Options) -> Re
         };
         let missing = || {
             let which = name.as_ref().map_or_else(|| format!("column {}", at + 1), |name| format!("column {name:?}"));
-            Error::Plan(format!("read_csv: types has {which}, which the file has not"))
+            Error::Plan(format!("read_csv: types names {which}, which the file does not have"))
         };
         named.push((place.ok_or_else(missing)?, ty));
     }

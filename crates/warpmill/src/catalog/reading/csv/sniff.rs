@@ -131,7 +131,10 @@ fn named(mut fields: Vec<Field>, options: &Options, first: &Path) -> Result<Vec<
     };
     if given.len() > fields.len() || options.columns.is_some() && given.len() != fields.len() {
         let (found, wanted) = (fields.len(), given.len());
-        return Err(Error::Plan(format!("{}: {found} columns, where {wanted} are named", first.display())));
+        return Err(Error::Plan(format!(
+            "{}: the file has {found} columns, but {wanted} names were given",
+            first.display()
+        )));
     }
     for (field, name) in fields.iter_mut().zip(given) {
         *field = field.clone().with_name(name);
