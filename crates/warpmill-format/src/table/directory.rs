@@ -158,7 +158,11 @@ pub(crate) fn is_table(directory: &Path) -> Result<bool> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(false),
         Err(error) => return Err(FormatError::io("cannot read", directory)(error)),
     }
-    let is_ours = |name: &String| name == LOCK_NAME || name.ends_with(MANIFEST_EXTENSION) || name.ends_with(".data");
+    // Almost all tables have it, and a folder of many files takes longer to list.
+    if directory.join(LOCK_NAME).is_file() {
+        return Ok(true);
+    }
+    let is_ours = |name: &String| name.ends_with(MANIFEST_EXTENSION) || name.ends_with(".data");
     match names(directory) {
         Ok(names) => Ok(names.iter().any(is_ours)),
         // Dropped since.
@@ -271,7 +275,13 @@ pub(crate) fn place_manifest(fs: &dyn FileSystem, directory: &Path, version: u64
 /// is optional, so that its failure does not fail the commit.
 pub(crate) fn mark_committed(fs: &dyn FileSystem, directory: &Path, version: u64) {
     let path = directory.join(format!("{version:016}{COMMITTED_EXTENSION}"));
-    if let Err(error) = fs.create_file(&path) {
+    let earlier = directory.join(format!("{:016}{COMMITTED_EXTENSION}", version.saturating_sub(1)));
+    // The mark of the version before is of no use any more, and renaming it is cheaper than making a file.
+    let marked = match earlier.exists() {
+        true => fs.rename(&earlier, &path),
+        false => fs.create_file(&path).map(drop),
+    };
+    if let Err(error) = marked {
         tracing::warn!(path = %path.display(), %error, "cannot note that a version of a table was committed");
     }
 }

@@ -61,7 +61,6 @@ fn a_snapshot_keeps_its_version() {
             names.sort();
             let expected = [
                 "0000000000000004-0000.data",
-                "0000000000000004.committed",
                 "0000000000000004.manifest",
                 "0000000000000005-0000.data",
                 "0000000000000005.committed",
