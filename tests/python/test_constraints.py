@@ -589,11 +589,3 @@ def test_processes_insert_a_key_once(tmp_path: Path) -> None:
     with warpmill.connect(place) as con:
         assert con.sql("SELECT count(*), count(DISTINCT a) FROM t").fetchall() == [(done, done)]
     assert done >= 20
-
-
-def test_foreign_keys_are_declared_only(con: warpmill.Connection) -> None:
-    con.execute("CREATE TABLE p (id INTEGER PRIMARY KEY)")
-    with pytest.warns(warpmill.Notice, match=r"REFERENCES \(a\), FOREIGN KEY \(b\) declared, not enforced"):
-        con.execute("CREATE TABLE c (a INTEGER REFERENCES p (id), b INTEGER, FOREIGN KEY (b) REFERENCES p (id))")
-    con.execute("INSERT INTO c VALUES (1, 2)")
-    assert con.info("c").constraints == ()

@@ -113,6 +113,20 @@ impl Fork {
         self.lock(table, usize::MAX).map(drop)
     }
 
+    /// The newest committed version, if others have committed since the transaction began.
+    ///
+    /// Errors: those of [`Table::snapshot`].
+    pub(super) fn newer(&self) -> Result<Option<Arc<TableSnapshot>>> {
+        let Some((of, base)) = &self.of else { return Ok(None) };
+        // While it is locked nobody commits.
+        if self.state.lock().lock.is_some() {
+            return Ok(None);
+        }
+        let newest = of.snapshot()?;
+        let same = (newest.identity(), newest.version()) == (base.identity(), base.version());
+        Ok((!same).then_some(newest))
+    }
+
     /// The writer of the next statement's data files, for a table in directory `path`.
     pub(super) fn data_files(&self, fs: &Arc<dyn FileSystem>, path: &Path) -> DataFileWriter {
         let state = self.state.lock();
@@ -164,4 +178,27 @@ fn first_lock(of: &Arc<Table>, base: &TableSnapshot, keep_versions: usize) -> Re
         leftovers::clean(path.parent().unwrap_or(path))?;
     }
     Ok(lock)
+}
+
+impl Table {
+    /// The version that a writer of another table sees, and the newest committed one, if that is another, and a transaction that has not locked the
+    /// table sees the former.
+    pub(crate) fn seen(&self) -> Result<(Arc<TableSnapshot>, Option<Arc<TableSnapshot>>)> {
+        let own = self.snapshot()?;
+        let newer = self.fork.as_ref().map(Fork::newer).transpose()?;
+        Ok((own, newer.flatten()))
+    }
+
+    /// Locks the table for a writer of another one: until the returned lock is dropped, or until the transaction ends.
+    pub(crate) fn hold_for_others(self: &Arc<Self>) -> Result<Option<WriterLock>> {
+        match &self.fork {
+            Some(fork) => fork.hold(self).map(|()| None),
+            None => self.lock().map(Some),
+        }
+    }
+
+    /// The committed table that a transaction has forked.
+    pub fn forked(&self) -> Option<&Arc<Table>> {
+        self.fork.as_ref().and_then(|fork| fork.of.as_ref()).map(|(of, _)| of)
+    }
 }

@@ -26,8 +26,10 @@ const CODEC_VERSION: u32 = 2;
 const SYMBOLS_VERSION: u32 = 3;
 /// The version of manifests with columns of nested types.
 const NESTED_VERSION: u32 = 4;
-/// The version of manifests with constraints, the newest supported: builds without support for constraints must not write such a table.
+/// The version of manifests with constraints: builds without support for constraints must not write such a table.
 const CONSTRAINTS_VERSION: u32 = 5;
+/// The version of manifests with foreign keys, of the table or to it, the newest supported.
+const REFERENCES_VERSION: u32 = 6;
 const TITLE: &str = "warpmill-manifest";
 
 /// The stored form of a committed version.
@@ -272,6 +274,9 @@ impl ChunkEntry {
 impl Manifest {
     /// The oldest format version that has everything that is used.
     fn format_version(&self) -> u32 {
+        if self.constraints.iter().any(Constraint::is_reference) {
+            return REFERENCES_VERSION;
+        }
         if !self.constraints.is_empty() {
             return CONSTRAINTS_VERSION;
         }
@@ -309,9 +314,9 @@ impl Manifest {
             return Err(corrupt(format!("no manifest (first line {title:?})")));
         };
         let format = match format.parse::<u32>() {
-            Ok(known @ FORMAT_VERSION..=CONSTRAINTS_VERSION) => known,
+            Ok(known @ FORMAT_VERSION..=REFERENCES_VERSION) => known,
             Ok(newer) => {
-                return Err(corrupt(format!("format version {newer}, this build reads {CONSTRAINTS_VERSION}")));
+                return Err(corrupt(format!("format version {newer}, this build reads {REFERENCES_VERSION}")));
             }
             Err(_) => return Err(corrupt(format!("format version {format:?} is no number"))),
         };
@@ -322,6 +327,9 @@ impl Manifest {
         let manifest: Self = serde_json::from_slice(body).map_err(|e| corrupt(format!("malformed: {e}")))?;
         if format < CONSTRAINTS_VERSION && !manifest.constraints.is_empty() {
             return Err(corrupt(format!("constraints in a manifest of format version {format}")));
+        }
+        if format < REFERENCES_VERSION && manifest.constraints.iter().any(Constraint::is_reference) {
+            return Err(corrupt(format!("foreign keys in a manifest of format version {format}")));
         }
         let schema = manifest.schema(path)?;
         manifest.check(&schema).map_err(corrupt)?;

@@ -56,7 +56,7 @@ pub(crate) mod tests;
 
 pub use changes::Changes;
 pub use columns::{ColumnWriter, EncodedColumn, Part};
-pub use constraints::{Constraint, RowCheck, is_key_type};
+pub use constraints::{Constraint, Relatives, RowCheck, is_key_type};
 pub use parts::WithParts;
 pub use pieces::{Piece, Strings, Values};
 pub use pruning::{ColumnZones, ZoneMap};
@@ -155,6 +155,20 @@ enum Home {
 #[expect(dead_code, reason = "held for its drop")]
 pub struct TableHold(directory::DirectoryLock);
 
+impl TableHold {
+    /// [`Table::remove`] for the table in directory `path`, which is held.
+    ///
+    /// Errors: those of the file system.
+    pub fn remove(self, path: &Path) -> Result<()> {
+        let path = std::path::absolute(path).map_err(FormatError::io("cannot resolve", path))?;
+        let _names = leftovers::hold_names(path.parent().unwrap_or(&path))?;
+        let aside = leftovers::set_aside(&path)?;
+        leftovers::sync_folder_of(&path)?;
+        leftovers::remove(&aside);
+        Ok(())
+    }
+}
+
 /// The right to write a table, until dropped.
 #[derive(Debug)]
 pub(crate) enum WriterLock {
@@ -238,8 +252,9 @@ impl Table {
         let lock = table.writer_lock(options.keep_versions)?;
         let sink = table.sink(&*table.snapshot()?, options.keep_versions)?;
         let (base, codecs, staging, constraints) = (None, Vec::new(), None, Arc::default());
+        let replaced = None;
         TableWriter::start(
-            Start { table, schema, base, constraints, number, identity, sink, codecs, staging, lock },
+            Start { table, schema, base, replaced, constraints, number, identity, sink, codecs, staging, lock },
             options,
         )
     }
@@ -263,9 +278,9 @@ impl Table {
         let sink = Sink::Files(DataFileWriter::new(fs.clone(), &staging.path, &path, 1));
         let table = Arc::new(Self::at(Home::Directory { fs, path }, None));
         let (base, identity, codecs, staging) = (None, Identity::new(), Vec::new(), Some(staging));
-        let (number, constraints) = (1, Arc::default());
+        let (number, constraints, replaced) = (1, Arc::default(), None);
         TableWriter::start(
-            Start { table, schema, base, constraints, number, identity, sink, codecs, staging, lock },
+            Start { table, schema, base, replaced, constraints, number, identity, sink, codecs, staging, lock },
             &options,
         )
     }
@@ -281,13 +296,7 @@ impl Table {
     ///
     /// Errors: [`FormatError::Locked`] if there is a writer, [`FormatError::Catalog`] if there is no table.
     pub fn remove(path: &Path) -> Result<()> {
-        let _lock = directory::lock(path)?;
-        let path = std::path::absolute(path).map_err(FormatError::io("cannot resolve", path))?;
-        let _names = leftovers::hold_names(path.parent().unwrap_or(&path))?;
-        let aside = leftovers::set_aside(&path)?;
-        leftovers::sync_folder_of(&path)?;
-        leftovers::remove(&aside);
-        Ok(())
+        Self::hold(path)?.remove(path)
     }
 
     /// Opens the table in directory `path`.
@@ -509,6 +518,7 @@ impl Table {
             true => Arc::default(),
             false => Arc::clone(&base.parts().constraints),
         };
+        let replaced = (replaced_by.is_some() && planned.is_some()).then(|| Arc::clone(&base));
         let (schema, codecs, base) = match replaced_by {
             // Columns keep their codecs by name.
             Some(schema) => {
@@ -521,7 +531,7 @@ impl Table {
         let table = self.clone();
         let staging = None;
         TableWriter::start(
-            Start { table, schema, base, constraints, number, identity, sink, codecs, staging, lock },
+            Start { table, schema, base, replaced, constraints, number, identity, sink, codecs, staging, lock },
             &options,
         )
     }

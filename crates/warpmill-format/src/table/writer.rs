@@ -12,7 +12,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 
 use super::constraints::guard::{Guard, check_rows};
-use super::constraints::{self, Constraint, RowCheck};
+use super::constraints::{self, Constraint, Relatives, RowCheck};
 use super::encoder::{Encoded, Encoder, Sink, Storage};
 use super::fs::FileSystem;
 use super::sort::SortBuffer;
@@ -59,6 +59,8 @@ pub(crate) struct Start {
     pub table: Arc<Table>,
     pub schema: SchemaRef,
     pub base: Option<Arc<TableSnapshot>>,
+    /// A version with the same constraints all of whose rows are replaced.
+    pub replaced: Option<Arc<TableSnapshot>>,
     pub constraints: Arc<[Constraint]>,
     pub number: u64,
     pub identity: Identity,
@@ -89,8 +91,11 @@ impl Drop for Staging {
 
 impl TableWriter {
     pub(crate) fn start(start: Start, options: &WriteOptions) -> Result<Self> {
-        let Start { table, schema, base, constraints, number, identity, sink, codecs, staging, lock } = start;
-        let guard = Guard::new(constraints, &schema, options.key_bytes)?;
+        let Start { table, schema, base, replaced, constraints, number, identity, sink, codecs, staging, lock } = start;
+        let mut guard = Guard::new(constraints, &schema, options.key_bytes)?;
+        if let Some(replaced) = replaced {
+            guard.replace(replaced);
+        }
         let name = table.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let segment_rows = options.segment_rows;
         if !segment_rows.is_multiple_of(crate::VECTOR_ROWS) || segment_rows > crate::SEGMENT_ROWS {
@@ -231,6 +236,16 @@ impl TableWriter {
         self.guard.evaluate_by(rows);
     }
 
+    /// Sets the tables to which foreign keys relate the table. Without them, no foreign keys can be written, and no keys of a referenced table removed.
+    pub fn relate(&mut self, relatives: Arc<dyn Relatives>) {
+        self.guard.relate(relatives);
+    }
+
+    /// Leaves foreign keys unchecked, for rows that have the keys of the rows that they replace.
+    pub fn keep_references(&mut self) {
+        self.guard.keep_references();
+    }
+
     /// Changes the table's constraints, before any row is written. Existing rows are checked for new keys; writing rows afterwards requires another
     /// writer. Columns of a primary key become NOT NULL.
     ///
@@ -251,8 +266,11 @@ impl TableWriter {
         if let Some(base) = &self.base {
             let known = self.guard.constraints();
             let new: Vec<Constraint> = constraints.iter().filter(|c| !known.contains(c)).cloned().collect();
-            if base.num_rows() > 0 && new.iter().any(|constraint| matches!(constraint, Constraint::Check(_))) {
-                return Err(FormatError::Catalog("CHECK constraints are declared of tables without rows".into()));
+            let is_declared_first =
+                |constraint: &Constraint| matches!(constraint, Constraint::Check(_) | Constraint::ForeignKey { .. });
+            if base.num_rows() > 0 && new.iter().any(is_declared_first) {
+                let text = "CHECK and FOREIGN KEY constraints are declared of tables without rows";
+                return Err(FormatError::Catalog(text.into()));
             }
             check_rows(base, &new, &schema)?;
         }

@@ -19,8 +19,9 @@ pub(crate) fn qualified(schema: &str, name: &str) -> String {
     }
 }
 
-/// `CREATE TABLE name(column TYPE DEFAULT(x) NOT NULL, CHECK(...), UNIQUE(...));`, without unique indexes.
-pub(crate) fn table(name: &str, schema: &Schema, constraints: &[Constraint]) -> String {
+/// `CREATE TABLE name(column TYPE DEFAULT(x) NOT NULL, CHECK(...), UNIQUE(...));`, without unique indexes. `name` is that of the table in `place`, its
+/// schema.
+pub(crate) fn table(place: &str, name: &str, schema: &Schema, constraints: &[Constraint]) -> String {
     let single = |at: usize, primary: bool| {
         constraints.iter().any(|constraint| {
             !constraints_of::is_index(constraint)
@@ -52,8 +53,8 @@ pub(crate) fn table(name: &str, schema: &Schema, constraints: &[Constraint]) -> 
     let is_of_column = |constraint: &Constraint| constraint.key().is_some_and(|columns| columns.len() == 1);
     let others =
         constraints.iter().filter(|constraint| !constraints_of::is_index(constraint) && !is_of_column(constraint));
-    parts.extend(constraints_of::texts(schema, &others.cloned().collect::<Vec<_>>()));
-    format!("CREATE TABLE {name}({});", parts.join(", "))
+    parts.extend(constraints_of::texts(name, schema, &others.cloned().collect::<Vec<_>>()));
+    format!("CREATE TABLE {}({});", qualified(place, name), parts.join(", "))
 }
 
 /// `CREATE UNIQUE INDEX index ON table(columns);`; `None` if the constraint is no index.
@@ -235,7 +236,7 @@ mod tests {
         ];
         let schema = Schema::new(fields);
         assert_eq!(
-            table("s.t", &schema, &constraints),
+            table("s", "t", &schema, &constraints),
             "CREATE TABLE s.t(a INTEGER PRIMARY KEY, \"B c\" VARCHAR NOT NULL, d DECIMAL(9,2), CHECK((d > 0)), UNIQUE(\"B c\", d));"
         );
         assert_eq!(index("s.t", &schema, &constraints[3]).unwrap(), "CREATE UNIQUE INDEX i ON s.t(d);");

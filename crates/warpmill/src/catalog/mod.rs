@@ -14,6 +14,7 @@ mod listing;
 mod provider;
 pub(crate) mod reading;
 mod redefined;
+pub(crate) mod relatives;
 mod removal;
 mod rename;
 mod schema;
@@ -134,7 +135,7 @@ impl Catalog {
         let (changes, stored_views, state) = (AtomicU64::new(0), AtomicU64::new(0), RwLock::default());
         let (transaction, folder) = (Mutex::default(), database.clone());
         let shared = Arc::new(Shared { remote, changes, stored_views, state, database: folder, transaction });
-        let main = Arc::new(Schema::new(MAIN, database.clone(), Arc::clone(&shared)));
+        let main = Schema::new(MAIN, database.clone(), Arc::clone(&shared));
         Arc::new_cyclic(|this| Self { database, main, others: RwLock::default(), shared, this: Weak::clone(this) })
     }
 
@@ -177,7 +178,7 @@ impl Catalog {
         };
         let open = || {
             let folder = database.join(format!("{found}{SCHEMA_SUFFIX}"));
-            Arc::new(Schema::new(found, Some(folder), Arc::clone(&self.shared)))
+            Schema::new(found, Some(folder), Arc::clone(&self.shared))
         };
         Ok(Some(Arc::clone(others.entry(found.clone()).or_insert_with(open))))
     }
@@ -224,7 +225,7 @@ impl Catalog {
             }
             None => None,
         };
-        let schema = Arc::new(Schema::new(name, folder, Arc::clone(&self.shared)));
+        let schema = Schema::new(name, folder, Arc::clone(&self.shared));
         self.others.write().insert(name.to_string(), schema);
         self.shared.changed();
         Ok(true)

@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use warpmill_format::{Table, TableSnapshot};
 use warpmill_translate::scan_exec::{WarpmillScanExec, table_statistics};
 
+use super::relatives::Siblings;
 use super::sink::TableSink;
 use super::special::ROW;
 use crate::Error;
@@ -25,6 +26,8 @@ pub struct WarpmillTable {
     name: String,
     table: Arc<Table>,
     snapshot: Arc<TableSnapshot>,
+    /// The tables beside it, for its foreign keys.
+    siblings: Option<Arc<Siblings>>,
 }
 
 impl fmt::Debug for WarpmillTable {
@@ -37,19 +40,24 @@ impl WarpmillTable {
     /// The newest version of `table`, called `name` in plans.
     pub fn open(name: impl Into<String>, table: Arc<Table>) -> Result<Self, Error> {
         let snapshot = table.snapshot()?;
-        Ok(Self { name: name.into(), table, snapshot })
+        Ok(Self { name: name.into(), table, snapshot, siblings: None })
     }
 
     /// The newest version of `table`, with row numbers in an additional column, [`ROW`].
     pub(crate) fn numbered(name: &str, table: Arc<Table>) -> Result<Self, Error> {
         let snapshot = table.snapshot()?.numbered(ROW)?;
-        Ok(Self { name: format!("{ROW}s of {name}"), table, snapshot })
+        Ok(Self { name: format!("{ROW}s of {name}"), table, snapshot, siblings: None })
     }
 
     /// Version `version` of `table`.
     pub(crate) fn at(name: &str, table: Arc<Table>, version: u64) -> Result<Self, Error> {
         let snapshot = table.snapshot_at(version)?;
-        Ok(Self { name: name.to_string(), table, snapshot })
+        Ok(Self { name: name.to_string(), table, snapshot, siblings: None })
+    }
+
+    /// The same table with the tables beside it.
+    pub(super) fn beside(self, siblings: Option<Arc<Siblings>>) -> Self {
+        Self { siblings, ..self }
     }
 
     /// Name in plans.
@@ -122,7 +130,7 @@ impl TableProvider for WarpmillTable {
             InsertOp::Replace => return not_impl_err!("REPLACE INTO is not supported: use INSERT OR REPLACE INTO"),
         };
         let sink = TableSink::new(&self.name, Arc::clone(&self.table), Arc::clone(&self.snapshot), overwrite);
-        let sink = sink.with_checks(self.checks(state).await?);
+        let sink = sink.with_checks(self.checks(state).await?, self.siblings.clone());
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
     }
 }

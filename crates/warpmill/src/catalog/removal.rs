@@ -40,21 +40,31 @@ impl Schema {
             return Err(wrong_kind(name, found.kind()));
         }
         match found {
-            Found::Session(known, Entry::Warpmill(_)) if self.shared.is_in_transaction() => {
+            Found::Session(known, Entry::Warpmill(table)) if self.shared.is_in_transaction() => {
+                self.check_unreferenced(&known, &table)?;
                 return self.drop_in_transaction(&known).map(|()| true);
             }
             Found::Session(known, Entry::Warpmill(table)) => {
                 table.retire()?;
+                self.check_unreferenced(&known, &table).inspect_err(|_| table.reinstate())?;
                 return Ok(self.take(&known));
             }
             Found::Session(known, _) => return Ok(self.take(&known)),
             Found::Table(known) => {
                 self.opened.lock().remove(&known);
-                match Table::remove(&self.table_path(&known)) {
+                let path = self.table_path(&known);
+                let held = match Table::hold(&path) {
                     // Another process removed it first.
                     Err(FormatError::Catalog(_)) => return Ok(false),
-                    removed => removed?,
+                    held => held?,
+                };
+                self.shared.finish_commits()?;
+                // A damaged table can be removed, whatever refers to it.
+                if let Ok(table) = self.open(&known) {
+                    self.check_unreferenced(&known, &table)?;
+                    self.opened.lock().remove(&known);
                 }
+                held.remove(&path)?;
             }
             Found::View(known) => {
                 let path = self.view_path(&known);

@@ -22,6 +22,9 @@ impl Schema {
         }
         match own {
             Found::Session(known, entry) => {
+                if let Some(table) = entry.own_table() {
+                    self.check_unchanged_name(&known, new_name, table)?;
+                }
                 let mut tables = self.session_tables.write();
                 tables.remove(&known);
                 tables.insert(new_name.to_string(), entry);
@@ -31,6 +34,11 @@ impl Schema {
                 let (from, to) = (self.table_path(&known), self.table_path(plain(new_name)?));
                 let _names = self.folder.as_deref().map(leftovers::hold_folder).transpose()?;
                 let _lock = Table::hold(&from)?;
+                self.shared.finish_commits()?;
+                // A damaged table can be renamed.
+                if let Ok(table) = self.open(&known) {
+                    self.check_unchanged_name(&known, new_name, &table)?;
+                }
                 if to.symlink_metadata().is_ok() && !same(&known, new_name) {
                     return Err(Error::Catalog(format!("table '{new_name}' already exists")));
                 }
@@ -41,5 +49,16 @@ impl Schema {
         }
         self.shared.changed();
         Ok(())
+    }
+
+    /// Refuses another name for a table to which others refer by its name.
+    fn check_unchanged_name(&self, name: &str, new_name: &str, table: &Table) -> Result<()> {
+        match self.referring(name, table)?.first().filter(|_| !same(name, new_name)) {
+            Some(other) => Err(Error::Catalog(format!(
+                "Cannot rename table \"{name}\" because a foreign key of table \"{}\" refers to it",
+                other.table
+            ))),
+            None => Ok(()),
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -60,6 +60,7 @@ pub(crate) struct Schema {
     pub(super) dropped: AtomicBool,
     pub(super) opened: Mutex<HashMap<String, Arc<Table>>>,
     pub(super) shared: Arc<Shared>,
+    this: Weak<Self>,
 }
 
 /// An entry of the session itself under a name.
@@ -109,16 +110,28 @@ impl Found {
 }
 
 impl Schema {
-    pub(super) fn new(name: &str, folder: Option<PathBuf>, shared: Arc<Shared>) -> Self {
-        let (session_tables, opened) = (RwLock::default(), Mutex::default());
-        let dropped = AtomicBool::new(false);
-        let (definitions, sequences) = (RwLock::default(), Mutex::default());
-        Self { name: name.to_string(), folder, session_tables, definitions, sequences, dropped, opened, shared }
+    pub(super) fn new(name: &str, folder: Option<PathBuf>, shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            name: name.to_string(),
+            folder,
+            session_tables: RwLock::default(),
+            definitions: RwLock::default(),
+            sequences: Mutex::default(),
+            dropped: AtomicBool::new(false),
+            opened: Mutex::default(),
+            shared,
+            this: Weak::clone(this),
+        })
     }
 
     /// Name of the schema.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether new tables that are not temporary get folders.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.folder.is_some()
     }
 
     /// The path of a stored table or view; `None` without a database or for a name that no stored table has, such as those of [`special`].
@@ -316,7 +329,11 @@ impl Schema {
             Some(Found::Session(_, Entry::Warpmill(_)) | Found::Table(_)) if existing == Existing::Stays => {
                 return Err(Error::Catalog(format!("table '{name}' already exists")));
             }
-            Some(Found::Session(_, Entry::Warpmill(table))) => return Ok(table.replace(schema, options)?),
+            Some(Found::Session(known, Entry::Warpmill(table))) => {
+                let writer = table.replace(schema, options)?;
+                self.check_unreferenced(&known, &table)?;
+                return Ok(writer);
+            }
             Some(Found::Table(known)) => {
                 // Dropped meanwhile: another one may exist by now.
                 let dropped = || Err(FormatError::Replaced { table: name.to_string() }.into());
@@ -324,7 +341,11 @@ impl Schema {
                 return match self.open(&known).and_then(|table| Ok((table.snapshot()?, table))) {
                     Ok((_, table)) => match table.replace(schema, options) {
                         Err(FormatError::Catalog(_)) if !Table::exists(&path)? => dropped(),
-                        writer => Ok(writer?),
+                        writer => {
+                            let writer = writer?;
+                            self.check_unreferenced(&known, &table)?;
+                            Ok(writer)
+                        }
                     },
                     Err(Error::Catalog(_)) => dropped(),
                     Err(error) if is_damage(&error) => {
@@ -450,7 +471,8 @@ impl Schema {
                 ("damaged", None)
             }
         };
-        let constraints = snapshot.as_ref().map(|s| shown::texts(s.schema(), s.constraints())).unwrap_or_default();
+        let constraints =
+            snapshot.as_ref().map(|s| shown::texts(&name, s.schema(), s.constraints())).unwrap_or_default();
         Ok(Some(TableInfo {
             name,
             schema: self.name.clone(),
@@ -463,12 +485,17 @@ impl Schema {
         }))
     }
 
+    fn own_provider(&self, name: &str, table: Arc<Table>) -> Result<Arc<dyn TableProvider>> {
+        let siblings = self.this.upgrade().map(|schema| schema.siblings(name, &table));
+        Ok(Arc::new(WarpmillTable::open(name, table)?.beside(siblings)))
+    }
+
     async fn provider(&self, found: Found) -> Result<Arc<dyn TableProvider>> {
         match found {
-            Found::Session(name, Entry::Warpmill(table)) => Ok(Arc::new(WarpmillTable::open(name, table)?)),
+            Found::Session(name, Entry::Warpmill(table)) => self.own_provider(&name, table),
             Found::Session(_, Entry::Foreign(provider)) => Ok(provider),
             Found::Session(name, Entry::View(view)) => view.provider(&self.name, &name, self.shared.state()?).await,
-            Found::Table(name) => Ok(Arc::new(WarpmillTable::open(name.as_str(), self.open(&name)?)?)),
+            Found::Table(name) => self.own_provider(&name, self.open(&name)?),
             Found::View(name) => {
                 self.shared.stored_views.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
                 let view = View::read(&self.view_path(&name))?;

@@ -13,6 +13,7 @@ use futures::StreamExt;
 use warpmill_engine::DeviceChoice;
 use warpmill_format::{Table, TableSnapshot, TableWriter};
 
+use super::relatives::Siblings;
 use crate::commit::GivenUp;
 use crate::offload::QueryHandle;
 use crate::session::constraints::Checks;
@@ -32,6 +33,8 @@ pub(crate) struct TableSink {
     overwrite: bool,
     /// The CHECK conditions of the table.
     checks: Option<Arc<Checks>>,
+    /// The tables beside it, for its foreign keys.
+    siblings: Option<Arc<Siblings>>,
 }
 
 impl TableSink {
@@ -39,12 +42,12 @@ impl TableSink {
     pub(crate) fn new(name: &str, table: Arc<Table>, planned: Arc<TableSnapshot>, overwrite: bool) -> Self {
         let fields = planned.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let accepted = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Self { name: name.to_string(), table, planned, accepted, overwrite, checks: None }
+        Self { name: name.to_string(), table, planned, accepted, overwrite, checks: None, siblings: None }
     }
 
-    /// The same sink with the table's CHECK conditions.
-    pub(crate) fn with_checks(self, checks: Option<Arc<Checks>>) -> Self {
-        Self { checks, ..self }
+    /// The same sink with the table's CHECK conditions, and the tables beside it.
+    pub(crate) fn with_checks(self, checks: Option<Arc<Checks>>, siblings: Option<Arc<Siblings>>) -> Self {
+        Self { checks, siblings, ..self }
     }
 }
 
@@ -72,7 +75,7 @@ impl DataSink for TableSink {
             };
             let mut writer = writer.map_err(Error::from)?;
             writer.commit_only_if(move || gate.pass());
-            guarded(&mut writer, &self.name, self.checks.as_ref());
+            guarded(&mut writer, &self.name, self.checks.as_ref(), self.siblings.as_ref());
             if writer.base().is_some_and(|base| has_many_small(base)) {
                 writer = blocking(move || {
                     writer.merge_small(SMALL_ROWS)?;
@@ -90,9 +93,17 @@ impl DataSink for TableSink {
     }
 }
 
-/// Prepares a writer for the table named `name` in errors, with its CHECK conditions.
-pub(crate) fn guarded(writer: &mut TableWriter, name: &str, checks: Option<&Arc<Checks>>) {
+/// Prepares a writer for the table named `name` in errors, with its CHECK conditions and the tables beside it.
+pub(crate) fn guarded(
+    writer: &mut TableWriter,
+    name: &str,
+    checks: Option<&Arc<Checks>>,
+    siblings: Option<&Arc<Siblings>>,
+) {
     writer.call(name);
+    if let Some(siblings) = siblings {
+        writer.relate(Arc::clone(siblings) as _);
+    }
     if let Some(checks) = checks {
         writer.check_by(Arc::clone(checks) as _);
     }

@@ -18,7 +18,7 @@ use super::ddl::with_default;
 use super::running::Query;
 use super::statements::{Taken, reference, without_brackets};
 use super::{QueryResult, Session};
-use crate::catalog::{Kind, guarded, same, write_options, write_stream};
+use crate::catalog::{Kind, Schema as SchemaOfTables, guarded, same, write_options, write_stream};
 use crate::commit::GivenUp;
 use crate::planning::bound;
 use crate::{Error, Result};
@@ -71,6 +71,9 @@ impl Session {
                 return Err(Error::NotImplemented(format!("RENAME TO {new_name}: a table stays in its schema")));
             };
             let new_name = new_name.as_ident().map(|ident| ident.value.clone()).unwrap_or_default();
+            if !same(&table_name, &new_name) {
+                self.announce_name(&schema, &table, &new_name, query).await?;
+            }
             schema.rename(&table_name, &new_name)?;
             return Ok(Taken::Done(QueryResult::empty()));
         }
@@ -79,6 +82,9 @@ impl Session {
         if let AlterTableOperation::AddConstraint { constraint, .. } = operation {
             self.add_constraint(&table, &table_name, constraint, query).await?;
             return Ok(Taken::Done(QueryResult::empty()));
+        }
+        if let AlterTableOperation::RenameColumn { old_column_name, .. } = operation {
+            check_column_unreferenced(&schema, &table_name, &table, &old_column_name.value)?;
         }
         let Some(altered) = self.columns_after(operation, &old, name).await? else {
             return Ok(Taken::Done(QueryResult::empty()));
@@ -224,7 +230,8 @@ impl Session {
             if !constraints.is_empty() {
                 writer.declare(constraints)?;
             }
-            guarded(&mut writer, table_name, checks.as_ref());
+            guarded(&mut writer, table_name, checks.as_ref(), None);
+            writer.keep_references();
             let item = |column: &Column| format!("{} AS {}", column.value, quoted(column.field.name()));
             let items = columns.iter().map(item).collect::<Vec<_>>().join(", ");
             let plan = bound(&state, &format!("SELECT {items} FROM {name}"), &[]).await?;
@@ -238,6 +245,18 @@ impl Session {
         let written = written.await;
         given_up.done();
         written
+    }
+}
+
+/// Refuses to rename a column to which foreign keys of other tables refer.
+fn check_column_unreferenced(schema: &SchemaOfTables, name: &str, table: &Table, column: &str) -> Result<()> {
+    let others = schema.referring(name, table)?;
+    match others.iter().find(|other| other.keys.iter().any(|key| same(key, column))) {
+        Some(other) => Err(Error::Catalog(format!(
+            "Cannot rename column \"{column}\" because this is involved in the foreign key constraint of table \"{}\"",
+            other.table
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use datafusion::common::{SchemaReference, TableReference};
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
 use datafusion::physical_plan::execute_stream;
 
-use super::constraints::{Checks, Declared, check_types};
+use super::constraints::{Checks, Declared, Made, check_types};
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::{Existing, Kind, View, guarded, no_schema, same, write_options, write_stream};
@@ -121,18 +121,29 @@ impl Session {
             true => with_defaults(&table_schema(input.schema().inner()), defaults),
             false => nullable(&table_schema(&prepared.plan.schema())),
         };
-        check_types(&declared.constraints, &schema)?;
-        let checks = Checks::planned(&state, &schema, &declared.constraints, &table).await?;
+        let mut constraints = declared.constraints.clone();
+        if temporary && or_replace {
+            place.check_replaceable(&table)?;
+        }
+        if !declared.foreign.is_empty() {
+            let stored = !temporary && place.is_stored();
+            let made = Made { place: &place, name: &table, schema: &schema, constraints: &constraints, stored };
+            let foreign = self.foreign_keys(&declared.foreign, &made, query).await?;
+            constraints.extend(foreign);
+        }
+        check_types(&constraints, &schema)?;
+        let checks = Checks::planned(&state, &schema, &constraints, &table).await?;
         let layout = self.layout(&table, write_options(&options))?;
         let existing = if or_replace { Existing::Goes } else { Existing::Stays };
         let mut writer = match temporary {
             true => place.build_in_memory(schema, layout)?,
             false => place.build(&table, schema, layout, existing)?,
         };
-        if !declared.constraints.is_empty() {
-            writer.declare(declared.constraints.clone())?;
+        if !constraints.is_empty() {
+            writer.declare(constraints)?;
         }
-        guarded(&mut writer, &table, checks.as_ref());
+        let siblings = place.siblings(&table, writer.table());
+        guarded(&mut writer, &table, checks.as_ref(), Some(&siblings));
         let gate = query.handle.commit.clone();
         let given_up = GivenUp::cancels(&gate);
         writer.commit_only_if(move || gate.pass());

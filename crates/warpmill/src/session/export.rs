@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::visit_relations;
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use warpmill_format::Table;
-use warpmill_format::table::leftovers;
+use warpmill_format::table::{Constraint, leftovers};
 
 use super::changes::OwnTransaction;
 use super::copy;
@@ -167,6 +167,8 @@ struct TableText {
     create: String,
     indexes: Vec<String>,
     comments: Vec<String>,
+    /// The tables to which its foreign keys refer.
+    refers_to: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -310,6 +312,7 @@ impl Session {
                 }
             }
         }
+        contents.order_tables();
         Ok(contents)
     }
 
@@ -366,14 +369,43 @@ impl TableText {
             schema: schema.to_string(),
             name: name.to_string(),
             is_single: fields.fields().len() == 1,
-            create: creating::table(&qualified, fields, constraints),
+            create: creating::table(schema, name, fields, constraints),
+            refers_to: constraints.iter().filter_map(referenced).collect(),
             indexes: constraints.iter().filter_map(|one| creating::index(&qualified, fields, one)).collect(),
             comments,
         })
     }
 }
 
+/// The other table to which a foreign key refers.
+fn referenced(constraint: &Constraint) -> Option<String> {
+    match constraint {
+        Constraint::ForeignKey { table, .. } => table.clone(),
+        _ => None,
+    }
+}
+
 impl Contents {
+    /// Puts tables behind those to which their foreign keys refer.
+    fn order_tables(&mut self) {
+        let mut waiting = std::mem::take(&mut self.tables);
+        while !waiting.is_empty() {
+            let is_there = |table: &TableText, name: &String| {
+                waiting.iter().any(|other| other.schema == table.schema && same(&other.name, name))
+            };
+            let later = |table: &TableText| table.refers_to.iter().any(|name| is_there(table, name));
+            let wait: Vec<bool> = waiting.iter().map(later).collect();
+            // No table refers to one that is younger.
+            let none_goes = !wait.contains(&false);
+            let (mut now, mut rest) = (vec![], vec![]);
+            for (table, waits) in waiting.into_iter().zip(wait) {
+                if waits && !none_goes { rest.push(table) } else { now.push(table) }
+            }
+            self.tables.append(&mut now);
+            waiting = rest;
+        }
+    }
+
     /// The statements of `schema.sql`, in an order in which each finds the objects that it names.
     fn statements(&self) -> String {
         let mut all: Vec<&str> = vec![];

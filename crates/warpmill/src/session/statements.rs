@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     ColumnOption, CreateTable, Expr as SqlExpr, Insert, ObjectName, SchemaName, Statement, Use,
 };
 
+use super::changes::OwnTransaction;
 use super::constraints::take_constraints;
 use super::ddl::Making;
 use super::duckdb_settings::{default_of_ours, our_name, set_without_effect};
@@ -197,14 +198,14 @@ impl Session {
         self.insert_with_conflicts(&insert, returned, params, query).await
     }
 
-    /// CREATE TABLE: foreign keys are not enforced; other constraints are. The rest of the statement is left to DataFusion.
+    /// CREATE TABLE, whose constraints are taken out of it. The rest of the statement is left to DataFusion.
     async fn create_table_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
         let Some(Statement::CreateTable(mut table)) = self.parsed(sql)? else { return Ok(Taken::No) };
         let mut declared = take_constraints(&mut table)?;
         declared.defaults = take_defaults(&mut table);
         let temporary = std::mem::take(&mut table.temporary);
         let name = reference(&table.name)?;
-        let is_plain = declared.constraints.is_empty() && declared.notices.is_empty() && declared.defaults.is_empty();
+        let is_plain = declared.constraints.is_empty() && declared.foreign.is_empty() && declared.defaults.is_empty();
         let changed = (temporary || !is_plain).then(|| Statement::CreateTable(table).to_string());
         let sql = changed.as_deref().unwrap_or(sql);
         let plan = bound(&Arc::new(self.inner.context.state()), sql, params).await;
@@ -218,10 +219,15 @@ impl Session {
             let ty = field.map(|field| field.data_type().clone()).unwrap_or(DataType::Null);
             self.check_default(column, default, &ty).await?;
         }
-        let mut done = Box::pin(self.create_table_as(command, temporary, &declared, query)).await?;
-        if !declared.notices.is_empty() {
-            done.notices.push(format!("table {name}: {} declared, not enforced", declared.notices.join(", ")));
+        // Tables to which foreign keys refer change with the new one.
+        let is_one = declared.foreign.is_empty() || self.is_in_transaction();
+        if is_one {
+            return Box::pin(self.create_table_as(command, temporary, &declared, query)).await.map(Taken::Done);
         }
+        self.inner.catalog.begin()?;
+        let _own = OwnTransaction::of(&self.inner.catalog);
+        let done = Box::pin(self.create_table_as(command, temporary, &declared, query)).await?;
+        self.commit_for(&self.inner.running.start()).await?;
         Ok(Taken::Done(done))
     }
 

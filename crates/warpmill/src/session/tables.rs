@@ -199,7 +199,7 @@ impl Session {
             }
             _ => None,
         };
-        guarded(&mut writer, &own_name, checks.as_ref());
+        guarded(&mut writer, &own_name, checks.as_ref(), Some(&place.siblings(&own_name, &table)));
         let gate = query.handle.commit.clone();
         writer.commit_only_if(move || gate.pass());
         let mut rows = 0;

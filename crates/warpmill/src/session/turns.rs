@@ -16,9 +16,18 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The words of statements that change rows.
 const CHANGES: [&str; 4] = ["insert", "update", "delete", "merge"];
 
-/// Whether a statement has to run alone: it begins or ends a transaction, possibly its own for changes among its CTEs.
+/// Whether a statement has to run alone: it begins or ends a transaction, possibly its own for changes among its CTEs, or for foreign keys.
 pub(super) fn is_alone(sql: &str) -> bool {
-    is_order(sql) || may_have_changes(sql) || begins_with(sql, "export")
+    is_order(sql)
+        || may_have_changes(sql)
+        || begins_with(sql, "export")
+        || begins_with(sql, "import")
+        || may_have_foreign_keys(sql)
+}
+
+/// Whether a statement may make a table with foreign keys.
+fn may_have_foreign_keys(sql: &str) -> bool {
+    begins_with(sql, "create") && sql.to_ascii_lowercase().contains("references")
 }
 
 /// Whether a text begins with a word, behind comments.
@@ -148,6 +157,8 @@ mod tests {
             "with a as (select 1) insert into t from a",
             "EXPORT DATABASE 'x'",
             "/* c */ -- d\n export database 'x'",
+            "IMPORT DATABASE 'x'",
+            "Create Table t (a INTEGER References p (id))",
         ] {
             assert!(is_alone(sql), "{sql}");
         }

@@ -5,16 +5,25 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
+use super::foreign::ForeignKey;
 use super::keys::Key;
-use super::{Constraint, RowCheck, Rows};
+use super::referrers::Referrers;
+use super::{Constraint, Relatives, RowCheck, Rows};
 use crate::table::{Changes, TableSnapshot};
 use crate::{FormatError, Result};
 
 /// The constraints of a table while rows are written.
 pub(crate) struct Guard {
     constraints: Arc<[Constraint]>,
+    schema: SchemaRef,
     keys: Vec<Key>,
+    foreign: Vec<ForeignKey>,
+    /// The foreign keys of other tables, once rows lose keys.
+    referrers: Option<Referrers>,
+    relatives: Option<Arc<dyn Relatives>>,
     rows: Rows,
+    /// A version all of whose rows are replaced.
+    replaced: Option<Arc<TableSnapshot>>,
     /// Bytes that keys of new rows may take.
     most_bytes: usize,
 }
@@ -22,11 +31,13 @@ pub(crate) struct Guard {
 impl Guard {
     /// A guard for a table with these constraints and this schema; keys may take `most_bytes` bytes.
     pub fn new(constraints: Arc<[Constraint]>, schema: &SchemaRef, most_bytes: usize) -> Result<Self> {
-        let mut keys = vec![];
+        let (mut keys, mut foreign, schema) = (vec![], vec![], Arc::clone(schema));
         for constraint in &*constraints {
-            keys.extend(Key::of(constraint, schema)?);
+            keys.extend(Key::of(constraint, &schema)?);
+            foreign.extend(ForeignKey::of(constraint, &schema)?);
         }
-        Ok(Self { constraints, keys, rows: None, most_bytes })
+        let (referrers, relatives, rows, replaced) = (None, None, None, None);
+        Ok(Self { constraints, schema, keys, foreign, referrers, relatives, rows, replaced, most_bytes })
     }
 
     /// The table's constraints.
@@ -37,6 +48,21 @@ impl Guard {
     /// Sets the evaluator of CHECK conditions.
     pub fn evaluate_by(&mut self, rows: Arc<dyn RowCheck>) {
         self.rows = Some(rows);
+    }
+
+    /// Sets the tables to which foreign keys relate the table.
+    pub fn relate(&mut self, relatives: Arc<dyn Relatives>) {
+        self.relatives = Some(relatives);
+    }
+
+    /// Lets foreign keys be: the new rows have the keys of the rows that they replace.
+    pub fn keep_references(&mut self) {
+        self.foreign.clear();
+    }
+
+    /// Checks as if all rows of a version were deleted, too.
+    pub fn replace(&mut self, old: Arc<TableSnapshot>) {
+        self.replaced = Some(old);
     }
 
     /// The evaluator of CHECK conditions; `None` without conditions.
@@ -60,6 +86,7 @@ impl Guard {
         if self.constraints.is_empty() {
             return Ok(());
         }
+        self.lose_replaced()?;
         let of = |columns: &[usize]| -> Vec<ArrayRef> { columns.iter().map(|&c| rows.column(c).clone()).collect() };
         if let Some(conditions) = self.conditions()? {
             conditions.check(&of(conditions.columns()), rows.num_rows())?;
@@ -68,6 +95,8 @@ impl Guard {
             let columns = of(key.columns());
             key.add(&columns)?;
         }
+        self.foreign.iter_mut().try_for_each(|foreign| foreign.add(rows.columns()))?;
+        self.referrers.iter_mut().try_for_each(|referrers| referrers.add(rows.columns()))?;
         self.check_memory()
     }
 
@@ -87,19 +116,48 @@ impl Guard {
             }
         }
         self.keys.iter_mut().try_for_each(|key| key.change(changes))?;
+        self.foreign.iter_mut().try_for_each(|foreign| foreign.change(changes))?;
+        let is_freed = |key: &Key| changes.segments().any(|segment| changes.freed(segment, key.columns()).is_some());
+        if self.keys.iter().any(is_freed) {
+            let mut referrers = self.lock_referrers()?;
+            referrers.change(changes)?;
+            self.referrers = Some(referrers);
+        }
         self.check_memory()
     }
 
-    /// Checks for duplicate keys among the new rows and the rows of `base`, the version being written on, that keep their keys.
+    fn lock_referrers(&self) -> Result<Referrers> {
+        Referrers::lock(&self.constraints, &self.schema, self.relatives.as_ref())
+    }
+
+    /// Takes the keys of a version whose rows are all replaced.
+    fn lose_replaced(&mut self) -> Result<()> {
+        if let Some(old) = self.replaced.take().filter(|old| old.num_rows() > 0) {
+            let mut referrers = self.lock_referrers()?;
+            referrers.lose_all(&old)?;
+            self.referrers = Some(referrers);
+        }
+        Ok(())
+    }
+
+    /// Checks for duplicate keys among the new rows and the rows of `base`, the version being written on, that keep their keys, and foreign keys.
     ///
     /// # Errors
-    /// [`FormatError::Constraint`] for a duplicate; errors of reading.
+    /// [`FormatError::Constraint`] for a duplicate, a foreign key without its key, or a lost key that is referenced; [`FormatError::Changed`]; errors
+    /// of reading.
     pub fn finish(&mut self, base: Option<&TableSnapshot>) -> Result<()> {
-        self.keys.iter_mut().try_for_each(|key| key.finish(base))
+        self.lose_replaced()?;
+        self.keys.iter_mut().try_for_each(|key| key.finish(base))?;
+        let relatives = self.relatives.as_deref();
+        self.foreign.iter_mut().try_for_each(|foreign| foreign.finish(base, relatives))?;
+        let name = relatives.map_or("", Relatives::name);
+        self.referrers.iter_mut().try_for_each(|referrers| referrers.finish(name))
     }
 
     fn check_memory(&self) -> Result<()> {
-        let (bytes, most) = (self.keys.iter().map(Key::bytes).sum::<usize>(), self.most_bytes);
+        let of_keys = self.keys.iter().map(Key::bytes).chain(self.foreign.iter().map(ForeignKey::bytes));
+        let bytes = of_keys.chain(self.referrers.as_ref().map(Referrers::bytes)).sum::<usize>();
+        let most = self.most_bytes;
         match bytes > most {
             true => Err(FormatError::Memory(format!("the keys of new rows take {bytes} bytes, more than {most}"))),
             false => Ok(()),

@@ -1,10 +1,13 @@
-//! Constraints of tables: primary keys, unique keys and CHECK conditions. They are part of each version, and every writer checks rows with a
-//! [`guard::Guard`], under the table's lock, before the version is committed.
+//! Constraints of tables: primary keys, unique keys, foreign keys and CHECK conditions. They are part of each version, and every writer checks rows
+//! with a [`guard::Guard`], under the table's lock, before the version is committed.
 
+mod foreign;
 pub(super) mod guard;
+mod key_set;
 mod keys;
 mod narrow;
 mod places;
+mod referrers;
 mod text;
 mod wide;
 
@@ -14,6 +17,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Schema};
 use serde::{Deserialize, Serialize};
 
+use super::Table;
 use crate::{Result, enums};
 
 /// Largest number of constraints of a table.
@@ -37,6 +41,18 @@ pub enum Constraint {
     },
     /// This SQL expression over one row is not false.
     Check(String),
+    /// The values of these columns are those of a key in some row of the referenced table, or one of them is NULL.
+    ForeignKey {
+        /// The columns.
+        columns: Vec<usize>,
+        /// The referenced table, in the same schema; `None`: the table itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        table: Option<String>,
+        /// The names of the referenced columns.
+        keys: Vec<String>,
+    },
+    /// The name of a table in the same schema that may have foreign keys to this one. An entry without such a foreign key is void.
+    ReferencedBy(String),
 }
 
 impl Constraint {
@@ -44,8 +60,13 @@ impl Constraint {
     pub fn key(&self) -> Option<&[usize]> {
         match self {
             Constraint::PrimaryKey(columns) | Constraint::Unique { columns, .. } => Some(columns),
-            Constraint::Check(_) => None,
+            Constraint::Check(_) | Constraint::ForeignKey { .. } | Constraint::ReferencedBy(_) => None,
         }
+    }
+
+    /// Whether it relates the table to others by foreign keys.
+    pub fn is_reference(&self) -> bool {
+        matches!(self, Constraint::ForeignKey { .. } | Constraint::ReferencedBy(_))
     }
 
     /// Whether it is a primary key.
@@ -64,6 +85,18 @@ pub trait RowCheck: Send + Sync {
     /// # Errors
     /// [`FormatError::Constraint`](crate::FormatError::Constraint) if a condition is false for a row, or cannot be evaluated.
     fn check(&self, columns: &[ArrayRef], rows: usize) -> Result<()>;
+}
+
+/// Finds the tables to which foreign keys relate a table that is written.
+pub trait Relatives: Send + Sync {
+    /// The name of the table that is written.
+    fn name(&self) -> &str;
+
+    /// The table called `name` in the same schema, as the statement sees it; `None` if there is none.
+    ///
+    /// # Errors
+    /// The table cannot be opened.
+    fn table(&self, name: &str) -> Result<Option<Arc<Table>>>;
 }
 
 /// The evaluator of a table's CHECK conditions, if set.
@@ -90,29 +123,60 @@ pub(super) fn check(constraints: &[Constraint], schema: &Schema) -> Result<(), S
 
 fn check_one(constraint: &Constraint, schema: &Schema) -> Result<(), String> {
     let text = match constraint {
-        Constraint::Check(text) => Some(text),
+        Constraint::Check(text) | Constraint::ReferencedBy(text) => Some(text),
         Constraint::Unique { index, .. } => index.as_ref(),
+        Constraint::ForeignKey { table, .. } => table.as_ref(),
         Constraint::PrimaryKey(_) => None,
     };
     if text.is_some_and(|text| text.is_empty() || text.len() > MOST_TEXT) {
         return Err("a constraint whose text is empty or too long".into());
     }
-    let Some(columns) = constraint.key() else { return Ok(()) };
-    if columns.is_empty() {
-        return Err("a key without columns".into());
+    if let Constraint::ForeignKey { columns, table, keys } = constraint {
+        return check_foreign(columns, table.is_none(), keys, schema);
     }
+    let Some(columns) = constraint.key() else { return Ok(()) };
+    check_columns(columns, schema)?;
     for (at, &column) in columns.iter().enumerate() {
-        let Some(field) = schema.fields().get(column) else {
-            return Err(format!("a key of column {column}, which is not there"));
-        };
+        let field = schema.field(column);
         if columns[..at].contains(&column) {
             return Err(format!("a key that has column {:?} twice", field.name()));
         }
+        if constraint.is_primary() && field.is_nullable() {
+            return Err(format!("a primary key of column {:?}, which may be null", field.name()));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a key can have these columns.
+fn check_columns(columns: &[usize], schema: &Schema) -> Result<(), String> {
+    if columns.is_empty() {
+        return Err("a key without columns".into());
+    }
+    for &column in columns {
+        let Some(field) = schema.fields().get(column) else {
+            return Err(format!("a key of column {column}, which is not there"));
+        };
         if !is_key_type(field.data_type()) {
             return Err(format!("a key of column {:?} of type {}", field.name(), field.data_type()));
         }
-        if constraint.is_primary() && field.is_nullable() {
-            return Err(format!("a primary key of column {:?}, which may be null", field.name()));
+    }
+    Ok(())
+}
+
+/// Checks a foreign key to columns `keys`, of the table itself if `is_own`.
+fn check_foreign(columns: &[usize], is_own: bool, keys: &[String], schema: &Schema) -> Result<(), String> {
+    check_columns(columns, schema)?;
+    if columns.len() != keys.len() {
+        return Err(format!("a foreign key of {} columns that refers to {}", columns.len(), keys.len()));
+    }
+    for (&column, key) in columns.iter().zip(keys) {
+        if key.is_empty() || key.len() > MOST_TEXT {
+            return Err("a foreign key to a column whose name is empty or too long".into());
+        }
+        let field = schema.field(column);
+        if is_own && schema.field_with_name(key).ok().is_none_or(|own| own.data_type() != field.data_type()) {
+            return Err(format!("a foreign key of column {:?} that refers to {key:?} of its own table", field.name()));
         }
     }
     Ok(())

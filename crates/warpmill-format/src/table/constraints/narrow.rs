@@ -1,6 +1,7 @@
 //! Keys of a single integer-like column: numbers of 64 bits, sorted when complete.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array};
 use arrow::compute::{cast, max, min};
@@ -87,24 +88,58 @@ impl Narrow {
         Ok(found.transpose()?.map(|rank| self.value(rank)))
     }
 
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// Sorts the keys as a set.
+    pub fn merge_equal(&mut self) {
+        if !self.ascend {
+            self.ranks.par_sort_unstable();
+            self.ranks.dedup();
+            self.ascend = true;
+        }
+    }
+
+    /// Removes the keys of another set. Both must be sorted.
+    pub fn remove(&mut self, others: &Self) {
+        self.ranks.retain(|rank| others.ranks.binary_search(rank).is_err());
+    }
+
+    /// Finds a key that no row of `base` has, ignoring rows whose keys are `freed`. The keys must be sorted as a set.
+    pub fn look_up_missing(&self, base: &TableSnapshot, column: usize, freed: &Freed) -> Result<Option<Twice>> {
+        let found: Vec<AtomicBool> = self.ranks.iter().map(|_| AtomicBool::new(false)).collect();
+        (0..base.num_segments()).into_par_iter().try_for_each(|segment| -> Result<()> {
+            for rank in self.all_in(Place { base, segment, column }, freed.get(&segment))? {
+                if let Ok(at) = self.ranks.binary_search(&rank) {
+                    found[at].store(true, Ordering::Relaxed);
+                }
+            }
+            Ok(())
+        })?;
+        let missing = found.iter().position(|found| !found.load(Ordering::Relaxed));
+        Ok(missing.map(|at| self.value(self.ranks[at])))
+    }
+
+    /// The keys within the bounds of a row segment; `None` if no row can have one.
+    fn wanted_in(&self, place: Place<'_>, freed: Option<&Bitmap>) -> Option<&[i64]> {
+        let (least, greatest) = self.bounds(place.base.segment_stats(place.segment, place.column))?;
+        let first = self.ranks.partition_point(|&rank| rank < least);
+        let end = self.ranks.partition_point(|&rank| rank <= greatest);
+        let wanted = &self.ranks[first..end];
+        (!wanted.is_empty() && !freed.is_some_and(Bitmap::all)).then_some(wanted)
+    }
+
     /// Finds a key that a row of one row segment also has, ignoring rows whose keys are `freed`.
     fn look_up_in(&self, place: Place<'_>, freed: Option<&Bitmap>) -> Result<Option<i64>> {
-        let Place { base, segment, column } = place;
-        let Some((least, greatest)) = self.bounds(base.segment_stats(segment, column)) else { return Ok(None) };
-        let wanted = self.between(least, greatest);
-        let (Some(&least), Some(&greatest)) = (wanted.first(), wanted.last()) else { return Ok(None) };
-        if freed.is_some_and(Bitmap::all) {
-            return Ok(None);
-        }
+        let Some(wanted) = self.wanted_in(place, freed) else { return Ok(None) };
         let is_kept = |row: usize| freed.is_none_or(|freed| !freed.get(row));
         if wanted.len() <= VERY_FEW && self.data_type != DataType::UInt64 {
             return place.find_number(wanted, is_kept);
         }
-        let ranks = ranks(&base.array(segment, column)?)?;
-        let is_there = |row: usize| ranks.is_valid(row) && is_kept(row);
-        let rows = ranks.values().iter().enumerate();
-        let mut there =
-            rows.filter(|(row, rank)| (least..=greatest).contains(*rank) && is_there(*row)).map(|(_, rank)| *rank);
+        let ranks = ranks(&place.base.array(place.segment, place.column)?)?;
+        let mut there = kept_within(&ranks, wanted, is_kept);
         if wanted.len() <= FEW {
             return Ok(there.find(|rank| wanted.binary_search(rank).is_ok()));
         }
@@ -115,11 +150,15 @@ impl Narrow {
         Ok(first_common(wanted, &there))
     }
 
-    /// The sorted keys from `least` to `greatest`.
-    fn between(&self, least: i64, greatest: i64) -> &[i64] {
-        let first = self.ranks.partition_point(|&rank| rank < least);
-        let end = self.ranks.partition_point(|&rank| rank <= greatest);
-        &self.ranks[first..end]
+    /// The keys that rows of one row segment also have, ignoring rows whose keys are `freed`.
+    fn all_in(&self, place: Place<'_>, freed: Option<&Bitmap>) -> Result<Vec<i64>> {
+        let Some(wanted) = self.wanted_in(place, freed) else { return Ok(vec![]) };
+        let is_kept = |row: usize| freed.is_none_or(|freed| !freed.get(row));
+        if wanted.len() <= VERY_FEW && self.data_type != DataType::UInt64 {
+            return place.find_numbers(wanted, is_kept);
+        }
+        let ranks = ranks(&place.base.array(place.segment, place.column)?)?;
+        Ok(kept_within(&ranks, wanted, is_kept).filter(|rank| wanted.binary_search(rank).is_ok()).collect())
     }
 
     /// Bounds of the ranks in a row segment; `None` if it has no values.
@@ -163,6 +202,18 @@ fn ranks(array: &ArrayRef) -> Result<Int64Array> {
         _ => cast(array, &DataType::Int64)?,
     };
     Ok(numbers.as_primitive::<Int64Type>().clone())
+}
+
+/// The numbers of rows that are `kept` between the least and the greatest of `wanted` (ascending, not empty).
+fn kept_within<'a>(
+    ranks: &'a Int64Array,
+    wanted: &[i64],
+    is_kept: impl Fn(usize) -> bool + 'a,
+) -> impl Iterator<Item = i64> + 'a {
+    let within = wanted[0]..=wanted[wanted.len() - 1];
+    let rows = ranks.values().iter().enumerate();
+    rows.filter(move |(row, rank)| within.contains(*rank) && ranks.is_valid(*row) && is_kept(*row))
+        .map(|(_, rank)| *rank)
 }
 
 /// The first number that both of two ascending lists have.

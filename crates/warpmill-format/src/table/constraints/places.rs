@@ -6,7 +6,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::pruning::{Found, integer_hash, string_hash, string_rank};
 use crate::table::{ColumnZones, TableSnapshot};
-use crate::{Result, StrView, VECTOR_ROWS};
+use crate::{Result, Segment, StrView, VECTOR_ROWS};
 
 /// The first result of `look` over `parts`; several parts are searched in parallel.
 pub(super) fn first_of<P: Sync, T: Send>(parts: &[P], look: impl Fn(&P) -> Option<T> + Send + Sync) -> Option<T> {
@@ -28,23 +28,21 @@ pub(super) struct Place<'a> {
 impl Place<'_> {
     /// Finds one of `numbers` (ascending) in a row that is `kept`, in a column of integers of 64 bits or less, except UInt64.
     pub fn find_number(self, numbers: &[i64], kept: impl Fn(usize) -> bool + Sync) -> Result<Option<i64>> {
+        let (vectors, opened) = (self.vectors_of(numbers)?, self.base.segment(self.segment, self.column)?);
+        Ok(first_of(&vectors, |&start| numbers_at(&opened, start, numbers, &kept).first().copied()))
+    }
+
+    /// Finds all of `numbers` that rows which are `kept` have, under the same conditions.
+    pub fn find_numbers(self, numbers: &[i64], kept: impl Fn(usize) -> bool + Sync) -> Result<Vec<i64>> {
+        let (vectors, opened) = (self.vectors_of(numbers)?, self.base.segment(self.segment, self.column)?);
+        Ok(vectors.par_iter().flat_map_iter(|&start| numbers_at(&opened, start, numbers, &kept)).collect())
+    }
+
+    /// The first rows of the vectors that may contain one of `numbers` (ascending).
+    fn vectors_of(self, numbers: &[i64]) -> Result<Vec<usize>> {
         let ranges: Vec<(i128, i128)> = numbers.iter().map(|&number| (number.into(), number.into())).collect();
         let hashes: Vec<u64> = ranges.iter().map(|range| integer_hash(range.0)).collect();
-        let vectors = self.vectors(&ranges, Some(&hashes))?;
-        let opened = self.base.segment(self.segment, self.column)?;
-        let rows = opened.rows();
-        let found = first_of(&vectors, |&start| {
-            let mut values = [0i64; VECTOR_ROWS];
-            let values = &mut values[..VECTOR_ROWS.min(rows - start)];
-            opened.decode_i64(start, values);
-            let mut places =
-                values.iter().enumerate().filter(|(_, value)| numbers.binary_search(value).is_ok()).peekable();
-            places.peek()?;
-            let valid = opened.validity(start, values.len());
-            let is_valid = |at: usize| valid.as_ref().is_none_or(|valid| valid.get(at));
-            places.find(|(at, _)| kept(start + at) && is_valid(*at)).map(|(_, value)| *value)
-        });
-        Ok(found)
+        self.vectors(&ranges, Some(&hashes))
     }
 
     /// Whether a row may have one of `texts`, in a column of strings without a dictionary.
@@ -90,4 +88,18 @@ impl Place<'_> {
             .map(|zone| zone * zone_rows..rows.min((zone + 1) * zone_rows));
         Ok(zones.collect())
     }
+}
+
+/// The values among `numbers` (ascending) of rows that are `kept`, in the vector from row `start` on.
+fn numbers_at(opened: &Segment, start: usize, numbers: &[i64], kept: &impl Fn(usize) -> bool) -> Vec<i64> {
+    let mut values = [0i64; VECTOR_ROWS];
+    let values = &mut values[..VECTOR_ROWS.min(opened.rows() - start)];
+    opened.decode_i64(start, values);
+    let mut places = values.iter().enumerate().filter(|(_, value)| numbers.binary_search(value).is_ok()).peekable();
+    if places.peek().is_none() {
+        return vec![];
+    }
+    let valid = opened.validity(start, values.len());
+    let is_valid = |at: usize| valid.as_ref().is_none_or(|valid| valid.get(at));
+    places.filter(|(at, _)| kept(start + at) && is_valid(*at)).map(|(_, value)| *value).collect()
 }

@@ -1,12 +1,13 @@
 //! Keys of any types and several columns: rows of bytes that are equal where the values are, in a hash table.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Scalar};
 use arrow::compute::kernels::cmp::eq;
 use arrow::compute::{concat, filter, max, max_string, min, min_string, or_kleene};
 use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Schema};
-use arrow::row::{RowConverter, Rows, SortField};
+use arrow::row::{Row, RowConverter, Rows, SortField};
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -54,12 +55,7 @@ impl Wide {
         if rows == 0 {
             return Ok(None);
         }
-        self.note_bounds(&columns)?;
-        let few = self.few.take().filter(|few| few.iter().map(|part| part.len()).sum::<usize>() + rows <= FEW);
-        self.few = few.map(|mut few| {
-            few.push(columns[0].clone());
-            few
-        });
+        self.note(&columns)?;
         let first = self.rows.num_rows();
         self.converter.append(&mut self.rows, &columns)?;
         let Self { rows: all, places, .. } = self;
@@ -73,6 +69,53 @@ impl Wide {
             places.insert_unique(hash, first + row, |&place| xxh3_64(all.row(place).as_ref()));
         }
         Ok(None)
+    }
+
+    /// Adds the keys of rows as a set: equal ones count once, rows with NULL have none.
+    pub fn merge(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let columns = without_nulls(columns, None)?;
+        if columns[0].is_empty() {
+            return Ok(());
+        }
+        self.note(&columns)?;
+        let new = self.converter.convert_columns(&columns)?;
+        let Self { rows: all, places, .. } = self;
+        for row in &new {
+            let hash = xxh3_64(row.as_ref());
+            if places.find(hash, |&place| all.row(place) == row).is_none() {
+                let place = all.num_rows();
+                all.push(row);
+                places.insert_unique(hash, place, |&place| xxh3_64(all.row(place).as_ref()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Removes the keys of another set.
+    pub fn remove(&mut self, others: &Self) {
+        for &other in &others.places {
+            let key = others.rows.row(other);
+            let Self { rows, places, .. } = self;
+            if let Ok(found) = places.find_entry(xxh3_64(key.as_ref()), |&place| rows.row(place) == key) {
+                found.remove();
+            }
+        }
+    }
+
+    /// Notes bounds, and values of the first column as long as they are few.
+    fn note(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let rows = columns[0].len();
+        let few = self.few.take().filter(|few| few.iter().map(|part| part.len()).sum::<usize>() + rows <= FEW);
+        self.few = few.map(|mut few| {
+            few.push(columns[0].clone());
+            few
+        });
+        self.note_bounds(columns)
     }
 
     fn note_bounds(&mut self, columns: &[ArrayRef]) -> Result<()> {
@@ -94,7 +137,7 @@ impl Wide {
 
     /// Finds a key that a row of `base` also has in `columns`, ignoring rows whose keys are `freed`.
     pub fn look_up(&self, base: &TableSnapshot, columns: &[usize], freed: &Freed) -> Result<Option<Twice>> {
-        if self.rows.num_rows() == 0 {
+        if self.is_empty() {
             return Ok(None);
         }
         let few = self.first_values()?;
@@ -121,6 +164,32 @@ impl Wide {
         Ok(Some(concat(&parts)?))
     }
 
+    /// Finds a key that no row of `base` has in `columns`, ignoring rows whose keys are `freed`.
+    pub fn look_up_missing(&self, base: &TableSnapshot, columns: &[usize], freed: &Freed) -> Result<Option<Twice>> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let few = self.first_values()?;
+        let found: Vec<AtomicBool> = (0..self.rows.num_rows()).map(|_| AtomicBool::new(false)).collect();
+        (0..base.num_segments()).into_par_iter().try_for_each(|segment| -> Result<()> {
+            let first = Place { base, segment, column: columns[0] };
+            let there = self.candidates(first, &columns[1..], few.as_ref(), freed.get(&segment))?;
+            let there = there.iter().flat_map(|(_, rows)| rows.iter());
+            there.filter_map(|row| self.place_of(row)).for_each(|place| found[place].store(true, Ordering::Relaxed));
+            Ok(())
+        })?;
+        let missing = self.places.iter().filter(|&&place| !found[place].load(Ordering::Relaxed)).min();
+        let twice = missing.map(|&place| -> Result<Twice> {
+            Ok(Twice { values: self.converter.convert_rows([self.rows.row(place)])?, row: 0 })
+        });
+        twice.transpose()
+    }
+
+    /// The number of the row that has this key, if it is one of the keys.
+    fn place_of(&self, key: Row<'_>) -> Option<usize> {
+        self.places.find(xxh3_64(key.as_ref()), |&place| self.rows.row(place) == key).copied()
+    }
+
     /// Finds a key that a row of one row segment also has, ignoring rows whose keys are `freed`. `first` is the first column of the key, `others` are
     /// the others, `few` the new values of the first, if they are few.
     fn look_up_in(
@@ -130,6 +199,19 @@ impl Wide {
         few: Option<&ArrayRef>,
         freed: Option<&Bitmap>,
     ) -> Result<Option<Twice>> {
+        let Some((values, found)) = self.candidates(first, others, few, freed)? else { return Ok(None) };
+        let row = (0..found.num_rows()).find(|&row| self.place_of(found.row(row)).is_some());
+        Ok(row.map(|row| Twice { values, row }))
+    }
+
+    /// The keys of the rows of one row segment that may have one of the keys; arguments as above.
+    fn candidates(
+        &self,
+        first: Place<'_>,
+        others: &[usize],
+        few: Option<&ArrayRef>,
+        freed: Option<&Bitmap>,
+    ) -> Result<Option<(Vec<ArrayRef>, Rows)>> {
         let Place { base, segment, column } = first;
         if freed.is_some_and(Bitmap::all) {
             return Ok(None);
@@ -161,12 +243,7 @@ impl Wide {
         }
         let arrays = without_nulls(&arrays, kept)?;
         let found = self.converter.convert_columns(&arrays)?;
-        let is_new = |row: &usize| {
-            let key = found.row(*row);
-            self.places.find(xxh3_64(key.as_ref()), |&place| self.rows.row(place) == key).is_some()
-        };
-        let row = (0..found.num_rows()).find(is_new);
-        Ok(row.map(|row| Twice { values: arrays, row }))
+        Ok(Some((arrays, found)))
     }
 
     /// Whether the bounds of a row segment admit one of the keys.

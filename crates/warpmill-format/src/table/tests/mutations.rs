@@ -291,6 +291,10 @@ fn numbers_of_hostile_manifests_are_refused_before_they_are_used() {
         ("/constraints/1/unique/columns", json!([])),
         ("/constraints/1/unique/index", json!("x".repeat(1 << 17))),
         ("/constraints/1", json!({"foreign_key": [1]})),
+        ("/constraints/1", json!({"foreign_key": {"columns": [99], "table": "p", "keys": ["id"]}})),
+        ("/constraints/1", json!({"foreign_key": {"columns": [0], "table": "p", "keys": []}})),
+        ("/constraints/1", json!({"foreign_key": {"columns": [0], "keys": ["nothing"]}})),
+        ("/constraints/1", json!({"referenced_by": "x".repeat(1 << 17)})),
         ("/version", json!(u64::MAX)),
         ("/schema", json!("ff")),
     ];

@@ -1,5 +1,5 @@
 //! Constraints and unique indexes of all tables, in DuckDB's words: `duckdb_constraints()`, `duckdb_indexes()`,
-//! `information_schema.table_constraints` and `key_column_usage`.
+//! `information_schema.table_constraints`, `key_column_usage` and `referential_constraints`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use warpmill_format::table::Constraint;
 
 use super::{shown_schema, table};
 use crate::Result;
-use crate::catalog::{CATALOG, Catalog, creating};
+use crate::catalog::{CATALOG, Catalog, creating, same};
 use crate::session::constraints::shown::{self, Shown};
 
 /// A table with its constraints.
@@ -38,6 +38,7 @@ pub(super) fn named(catalog: &Catalog, name: &str) -> Result<Option<Arc<dyn Tabl
         "duckdb_indexes" => duckdb_indexes(&tables(catalog)?)?,
         "table_constraints" => table_constraints(&constraints(catalog)?)?,
         "key_column_usage" => key_column_usage(&constraints(catalog)?)?,
+        "referential_constraints" => referential_constraints(&constraints(catalog)?)?,
         _ => return Ok(None),
     }))
 }
@@ -77,7 +78,9 @@ fn constraints(catalog: &Catalog) -> Result<Vec<One>> {
 
 fn duckdb_constraints(all: &[One]) -> Result<Arc<dyn TableProvider>> {
     let (mut indexes, mut names) = (ListBuilder::new(Int64Builder::new()), ListBuilder::new(StringBuilder::new()));
+    let mut referenced = ListBuilder::new(StringBuilder::new());
     for one in all {
+        referenced.append_value(one.shown.referenced.iter().flat_map(|(_, keys)| keys).map(Some));
         indexes.append_value(one.shown.columns.iter().map(|&column| Some(column as i64)));
         names.append_value(one.shown.names.iter().map(Some));
     }
@@ -92,6 +95,8 @@ fn duckdb_constraints(all: &[One]) -> Result<Arc<dyn TableProvider>> {
         ("constraint_column_indexes", Arc::new(indexes.finish())),
         ("constraint_column_names", Arc::new(names.finish())),
         ("constraint_name", texts(all, |one| Some(&one.shown.name))),
+        ("referenced_table", texts(all, |one| one.shown.referenced.as_ref().map(|(table, _)| table.as_str()))),
+        ("referenced_column_names", Arc::new(referenced.finish())),
     ])
 }
 
@@ -114,7 +119,7 @@ fn table_constraints(all: &[One]) -> Result<Arc<dyn TableProvider>> {
 }
 
 fn key_column_usage(all: &[One]) -> Result<Arc<dyn TableProvider>> {
-    let is_key = |one: &&One| matches!(one.shown.kind, "PRIMARY KEY" | "UNIQUE");
+    let is_key = |one: &&One| matches!(one.shown.kind, "PRIMARY KEY" | "UNIQUE" | "FOREIGN KEY");
     let of = |one: &'_ One| (0..one.shown.names.len()).collect::<Vec<_>>();
     let parts: Vec<(&One, usize)> =
         all.iter().filter(is_key).flat_map(|one| of(one).into_iter().map(move |at| (one, at))).collect();
@@ -132,9 +137,44 @@ fn key_column_usage(all: &[One]) -> Result<Arc<dyn TableProvider>> {
         ),
         (
             "position_in_unique_constraint",
-            Arc::new(parts.iter().map(|_| None::<i32>).collect::<Int32Array>()) as ArrayRef,
+            Arc::new(parts.iter().map(in_referenced).collect::<Int32Array>()) as ArrayRef,
         ),
     ])
+}
+
+/// `information_schema.referential_constraints`: foreign keys, with the keys to which they refer.
+fn referential_constraints(all: &[One]) -> Result<Arc<dyn TableProvider>> {
+    let referenced = |one: &One| -> Option<&One> {
+        let (table, keys) = one.shown.referenced.as_ref()?;
+        all.iter().find(|other| {
+            let is_key = matches!(other.shown.kind, "PRIMARY KEY" | "UNIQUE");
+            let is_there = other.schema == one.schema && same(&other.table, table);
+            is_key && is_there && sorted(&other.shown.names) == sorted(keys)
+        })
+    };
+    let pairs: Vec<(&One, &One)> = all.iter().filter_map(|one| Some((one, referenced(one)?))).collect();
+    table(vec![
+        ("constraint_catalog", texts(&pairs, |_| Some(CATALOG))),
+        ("constraint_schema", texts(&pairs, |(one, _)| Some(&one.schema))),
+        ("constraint_name", texts(&pairs, |(one, _)| Some(&one.shown.name))),
+        ("unique_constraint_catalog", texts(&pairs, |_| Some(CATALOG))),
+        ("unique_constraint_schema", texts(&pairs, |(_, other)| Some(&other.schema))),
+        ("unique_constraint_name", texts(&pairs, |(_, other)| Some(&other.shown.name))),
+        ("match_option", texts(&pairs, |_| Some("NONE"))),
+        ("update_rule", texts(&pairs, |_| Some("NO ACTION"))),
+        ("delete_rule", texts(&pairs, |_| Some("NO ACTION"))),
+    ])
+}
+
+/// The position of a column of a foreign key among the referenced columns; `None` for other keys.
+fn in_referenced((one, at): &(&One, usize)) -> Option<i32> {
+    one.shown.referenced.as_ref().map(|_| *at as i32 + 1)
+}
+
+fn sorted(names: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    names.sort();
+    names
 }
 
 /// A unique index.

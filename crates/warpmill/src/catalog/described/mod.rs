@@ -41,7 +41,7 @@ const FUNCTIONS: [&str; 13] = [
 ];
 
 /// Further tables, which are not functions and which DataFusion's `information_schema` does not have.
-const OTHERS: [&str; 3] = ["table_constraints", "key_column_usage", "sqlite_master"];
+const OTHERS: [&str; 4] = ["table_constraints", "key_column_usage", "referential_constraints", "sqlite_master"];
 
 /// Names of tables that need no schema, unless another table or view has the name.
 const VIEWS: [&str; 10] = [

@@ -54,7 +54,7 @@ impl Described {
             {
                 let (fields, constraints) = (snapshot.schema(), snapshot.constraints());
                 found.comment = comment_of(fields.metadata()).map(str::to_string);
-                found.sql = Some(creating::table(&qualified, fields, constraints));
+                found.sql = Some(creating::table(&info.schema, &found.name, fields, constraints));
                 found.constraints = Arc::clone(constraints);
                 for constraint in constraints.iter() {
                     if let (Some(sql), Constraint::Unique { index: Some(name), .. }) =

@@ -159,7 +159,8 @@ impl Session {
             let base = writer.base().cloned().ok_or_else(|| Error::Internal("a writer without a base".into()))?;
             let (state, name) = (Arc::new(self.inner.context.state()), change.target.reference.table());
             let checks = Checks::planned(&state, base.schema(), base.constraints(), name).await?;
-            guarded(&mut writer, name, checks.as_ref());
+            let siblings = self.place(&change.target.reference)?.0.siblings(name, table);
+            guarded(&mut writer, name, checks.as_ref(), Some(&siblings));
             let Some(edit) = edit(change, &base)? else {
                 let mut changes = Changes::new(&base, vec![]);
                 changes.delete_all();

@@ -44,6 +44,7 @@ impl Moved<'_> {
         let (mut constraint, name) = (constraint.clone(), |at: usize| schema.field(at).name());
         let columns = match &constraint {
             Constraint::Check(text) => expressions::columns(text, schema)?,
+            Constraint::ForeignKey { columns, .. } => columns.clone(),
             key => key.key().unwrap_or_default().to_vec(),
         };
         match (self, &mut constraint) {
@@ -55,14 +56,27 @@ impl Moved<'_> {
                     "Cannot drop column \"{name}\" because there is a {kind} constraint that depends on it"
                 )));
             }
-            (Moved::Dropped(at), Constraint::PrimaryKey(columns) | Constraint::Unique { columns, .. }) => {
+            (
+                Moved::Dropped(at),
+                Constraint::PrimaryKey(columns)
+                | Constraint::Unique { columns, .. }
+                | Constraint::ForeignKey { columns, .. },
+            ) => {
                 columns.iter_mut().filter(|column| **column > at).for_each(|column| *column -= 1);
             }
             (Moved::Renamed(at, name), Constraint::Check(text)) => {
                 *text = expressions::renamed(text, schema, at, name)?;
             }
+            (Moved::Renamed(at, name), Constraint::ForeignKey { table: None, keys, .. }) => {
+                let old = schema.field(at).name();
+                keys.iter_mut().filter(|key| *key == old).for_each(|key| name.clone_into(key));
+            }
             (Moved::Retyped(at), of) if columns.contains(&at) => {
-                let kind = if matches!(of, Constraint::Check(_)) { "CHECK" } else { "UNIQUE or PRIMARY KEY" };
+                let kind = match of {
+                    Constraint::Check(_) => "CHECK",
+                    Constraint::ForeignKey { .. } => "FOREIGN KEY",
+                    _ => "UNIQUE or PRIMARY KEY",
+                };
                 let text = format!("Cannot change the type of a column that has a {kind} constraint specified");
                 return Err(Error::Plan(text));
             }
@@ -81,6 +95,7 @@ fn kind(constraint: &Constraint) -> &'static str {
         Constraint::PrimaryKey(_) => "PRIMARY KEY",
         Constraint::Unique { .. } => "UNIQUE",
         Constraint::Check(_) => "CHECK",
+        Constraint::ForeignKey { .. } | Constraint::ReferencedBy(_) => "FOREIGN KEY",
     }
 }
 

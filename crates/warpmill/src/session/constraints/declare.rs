@@ -5,11 +5,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use warpmill_format::table::Constraint;
 
-use super::Declared;
+use super::{Declaration, Declared};
 use crate::catalog::same;
 use crate::{Error, Result};
 
-/// Takes constraints out of a table's declaration; columns of its primary key become NOT NULL. Constraints that are not enforced give notices.
+/// Takes constraints out of a table's declaration; columns of its primary key become NOT NULL.
 ///
 /// # Errors
 /// A constraint on an unknown column, or on one column twice; two primary keys.
@@ -24,7 +24,7 @@ pub(in crate::session) fn take_constraints(table: &mut CreateTable) -> Result<De
                     declared.constraints.push(Constraint::Unique { columns: vec![at], index: None });
                 }
                 ColumnOption::Check(check) => declared.constraints.push(Constraint::Check(check.expr.to_string())),
-                ColumnOption::ForeignKey(_) => declared.notices.push(format!("REFERENCES ({})", column.name)),
+                ColumnOption::ForeignKey(key) => declared.foreign.push(Declaration::of(key, vec![at])?),
                 ColumnOption::Null | ColumnOption::NotNull | ColumnOption::Default(_) => kept.push(option),
                 other => return Err(Error::NotImplemented(format!("column {}: {other}", column.name))),
             }
@@ -45,7 +45,7 @@ pub(in crate::session) fn take_constraints(table: &mut CreateTable) -> Result<De
             options.push(ColumnOptionDef { name: None, option: ColumnOption::NotNull });
         }
     }
-    if table.query.is_some() && !declared.constraints.is_empty() {
+    if table.query.is_some() && !(declared.constraints.is_empty() && declared.foreign.is_empty()) {
         return Err(Error::Plan("CREATE TABLE ... AS declares no constraints: ALTER TABLE adds keys".into()));
     }
     Ok(declared)
@@ -63,12 +63,9 @@ fn take_one(table: &CreateTable, constraint: TableConstraint, declared: &mut Dec
         }
         TableConstraint::Check(check) => declared.constraints.push(Constraint::Check(check.expr.to_string())),
         TableConstraint::ForeignKey(key) => {
-            let columns = key.columns.iter().map(ToString::to_string).collect::<Vec<_>>();
-            if let Some(name) = key.columns.iter().find(|name| position(name).is_none()) {
-                let text = format!("table {} has no column {name}, which a constraint names", table.name);
-                return Err(Error::Plan(text));
-            }
-            declared.notices.push(format!("FOREIGN KEY ({})", columns.join(", ")));
+            let missing = |name: &Ident| Error::Plan(format!("column \"{}\" named in key does not exist", name.value));
+            let columns = key.columns.iter().map(|name| position(name).ok_or_else(|| missing(name)));
+            declared.foreign.push(Declaration::of(key, columns.collect::<Result<_>>()?)?);
         }
         other => return Err(Error::NotImplemented(other.to_string())),
     }
@@ -131,6 +128,7 @@ pub(in crate::session) fn added_column(column: &mut ColumnDef, at: usize) -> Res
             ColumnOption::Unique(_) => constraints.push(Constraint::Unique { columns: vec![at], index: None }),
             ColumnOption::PrimaryKey(_) => refused = Some("PRIMARY KEY"),
             ColumnOption::Check(_) => refused = Some("CHECK"),
+            ColumnOption::ForeignKey(_) => refused = Some("FOREIGN KEY"),
             _ => return true,
         }
         false

@@ -6,6 +6,7 @@ mod alter;
 mod check;
 mod declare;
 mod expressions;
+mod foreign;
 mod index;
 pub(crate) mod shown;
 
@@ -24,16 +25,17 @@ pub(super) use alter::Moved;
 pub(crate) use check::Checks;
 pub(super) use declare::{added_column, take_constraints};
 pub(super) use expressions::parsed;
+pub(super) use foreign::{Declaration, Made};
 
 /// The parts of a table's declaration besides names and types of columns.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Declared {
     /// Columns with the SQL of their defaults.
     pub defaults: Vec<(String, String)>,
-    /// Conditions that are enforced.
+    /// Keys and conditions.
     pub constraints: Vec<Constraint>,
-    /// Constraints that are not enforced, for a notice.
-    pub notices: Vec<String>,
+    /// Foreign keys, which are resolved once the table's columns are known.
+    pub foreign: Vec<Declaration>,
 }
 
 /// The constraints of the table whose rows a plan reads unchanged; none for other plans.
@@ -59,8 +61,12 @@ pub(crate) fn of_plan(plan: &LogicalPlan) -> Result<Arc<[Constraint]>> {
 /// # Errors
 /// In DuckDB's words.
 pub(super) fn check_types(constraints: &[Constraint], schema: &Schema) -> Result<()> {
-    let columns = constraints.iter().filter_map(Constraint::key).flatten();
-    let types = columns.filter_map(|column| schema.fields().get(*column)).map(|field| field.data_type());
+    let key = |constraint: &'_ Constraint| match constraint {
+        Constraint::ForeignKey { columns, .. } => columns.clone(),
+        other => other.key().unwrap_or_default().to_vec(),
+    };
+    let columns: Vec<usize> = constraints.iter().flat_map(key).collect();
+    let types = columns.iter().filter_map(|column| schema.fields().get(*column)).map(|field| field.data_type());
     match types.into_iter().find(|data_type| !is_key_type(data_type)) {
         Some(other) => Err(Error::Plan(format!("Invalid Type [{}]: Invalid type for index key.", type_name(other)))),
         None => Ok(()),

@@ -12,7 +12,7 @@ use crate::dialect::optionally_quoted;
 /// A constraint of a table as DuckDB shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// `PRIMARY KEY`, `UNIQUE`, `CHECK` or `NOT NULL`.
+    /// `PRIMARY KEY`, `UNIQUE`, `FOREIGN KEY`, `CHECK` or `NOT NULL`.
     pub kind: &'static str,
     /// The constraint's full text.
     pub text: String,
@@ -24,12 +24,14 @@ pub(crate) struct Shown {
     pub names: Vec<String>,
     /// Its name.
     pub name: String,
+    /// The referenced table of a foreign key, and the names of the referenced columns.
+    pub referenced: Option<(String, Vec<String>)>,
 }
 
-/// The constraints of a table, NOT NULL last. Unique indexes are not included.
+/// The constraints of a table, NOT NULL last. Unique indexes and foreign keys of other tables are not included.
 pub(crate) fn all(table: &str, schema: &Schema, constraints: &[Constraint]) -> Vec<Shown> {
     let declared = constraints.iter().filter(|constraint| !is_index(constraint));
-    let declared = declared.map(|constraint| one(table, schema, constraint));
+    let declared = declared.filter_map(|constraint| one(table, schema, constraint));
     let not_null = (0..schema.fields().len()).filter(|at| !schema.field(*at).is_nullable());
     let not_null = not_null.map(|at| made(table, schema, "NOT NULL", vec![at], None));
     declared.chain(not_null).collect()
@@ -40,15 +42,29 @@ pub(crate) fn is_index(constraint: &Constraint) -> bool {
     matches!(constraint, Constraint::Unique { index: Some(_), .. })
 }
 
-fn one(table: &str, schema: &Schema, constraint: &Constraint) -> Shown {
-    match constraint {
+/// A constraint of a table; `None` for the entry of a foreign key of another one.
+fn one(table: &str, schema: &Schema, constraint: &Constraint) -> Option<Shown> {
+    Some(match constraint {
         Constraint::PrimaryKey(columns) => made(table, schema, "PRIMARY KEY", columns.clone(), None),
         Constraint::Unique { columns, .. } => made(table, schema, "UNIQUE", columns.clone(), None),
         Constraint::Check(text) => {
             let columns = expressions::columns(text, schema).unwrap_or_default();
             made(table, schema, "CHECK", columns, Some(expression(text)))
         }
-    }
+        Constraint::ForeignKey { columns, table: other, keys } => {
+            let other = other.as_deref().unwrap_or(table);
+            foreign(table, made(table, schema, "FOREIGN KEY", columns.clone(), None), other, keys)
+        }
+        Constraint::ReferencedBy(_) => return None,
+    })
+}
+
+/// A foreign key with the table to which it refers.
+fn foreign(table: &str, key: Shown, other: &str, keys: &[String]) -> Shown {
+    let text = format!("FOREIGN KEY ({}) REFERENCES {}({})", list(&key.names), optionally_quoted(other), list(keys));
+    let parts = [table].into_iter().chain(key.names.iter().chain(keys).map(String::as_str)).chain(["fkey"]);
+    let name = parts.collect::<Vec<_>>().join("_").to_lowercase();
+    Shown { text, name, referenced: Some((other.to_string(), keys.to_vec())), ..key }
 }
 
 fn made(table: &str, schema: &Schema, kind: &'static str, columns: Vec<usize>, expression: Option<String>) -> Shown {
@@ -66,18 +82,18 @@ fn made(table: &str, schema: &Schema, kind: &'static str, columns: Vec<usize>, e
     };
     let parts: Vec<&str> = [table].into_iter().chain(names.iter().map(String::as_str)).chain([suffix]).collect();
     let name = parts.join("_").to_lowercase();
-    Shown { kind, text, expression, columns, names, name }
+    Shown { kind, text, expression, columns, names, name, referenced: None }
 }
 
 /// Keys, indexes and conditions of a table.
-pub(crate) fn texts(schema: &Schema, constraints: &[Constraint]) -> Vec<String> {
+pub(crate) fn texts(table: &str, schema: &Schema, constraints: &[Constraint]) -> Vec<String> {
     let text = |constraint: &Constraint| match constraint {
         Constraint::Unique { index: Some(name), .. } => {
-            format!("UNIQUE INDEX {}({})", optionally_quoted(name), columns(schema, constraint))
+            Some(format!("UNIQUE INDEX {}({})", optionally_quoted(name), columns(schema, constraint)))
         }
-        constraint => one("", schema, constraint).text,
+        constraint => one(table, schema, constraint).map(|shown| shown.text),
     };
-    constraints.iter().map(text).collect()
+    constraints.iter().filter_map(text).collect()
 }
 
 /// The names of the columns of a key, as a list.
