@@ -232,6 +232,18 @@ CASES = (
         setup=("BEGIN", "CREATE MACRO f(x) AS x + 1", "CREATE VIEW v AS SELECT 1 AS x", "COMMIT"),
         reopened=True,
     ),
+    Case(
+        "names of tables and sequences in transactions",
+        "SELECT x, nextval('s') AS n FROM u",
+        setup=(
+            "CREATE TABLE t AS SELECT 1 AS x",
+            "BEGIN",
+            "ALTER TABLE t RENAME TO u",
+            "CREATE SEQUENCE s START 5",
+            "COMMIT",
+        ),
+        reopened=True,
+    ),
     Case("`current_schema()`", "SELECT current_schema() AS s", setup=("CREATE SCHEMA x", "USE x")),
     Case(
         "transactions",

@@ -31,6 +31,8 @@ pub(super) enum Step {
     Version { table: String, version: u64 },
     /// The folder `from` becomes the table.
     Made { from: String, table: String },
+    /// The folder `from` of the table with that identity becomes the table.
+    Renamed { from: String, table: String, identity: Option<Identity> },
     /// The table is dropped, if it has that identity.
     Dropped { table: String, identity: Option<Identity> },
     /// The file has this text; `None`: there is none.
@@ -56,6 +58,12 @@ impl Step {
                 match directory::move_to(fs, &from, &to) {
                     Err(error) if is_missing(&error) => {}
                     moved => moved?,
+                }
+            }
+            Self::Renamed { from, table, identity } => {
+                let (from, to) = (inside(database, from)?, inside(database, table)?);
+                if directory::identity_of(&from)? == Some(*identity) {
+                    directory::move_to(fs, &from, &to)?;
                 }
             }
             Self::Dropped { table, identity } => {

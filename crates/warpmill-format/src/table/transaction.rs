@@ -19,6 +19,10 @@ pub enum Change {
     Written(Arc<Table>),
     /// A created table gets its name.
     Made(Arc<Table>),
+    /// A created table gets this path, not that under which it was created.
+    MadeAs(Arc<Table>, PathBuf),
+    /// A table, of which others know the first path, gets the second one. Several such changes are made in their order, after those of rows.
+    Renamed(Arc<Table>, PathBuf, PathBuf),
     /// The forked table is dropped.
     Dropped(Arc<Table>),
 }
@@ -36,6 +40,8 @@ pub struct FileChange {
 struct Ready {
     step: Step,
     table: Arc<Table>,
+    /// The path that becomes one of a table.
+    named: Option<PathBuf>,
     /// The version that others will see, with the stamp of its manifest.
     version: Option<(Version, Stamp)>,
 }
@@ -54,11 +60,10 @@ pub fn commit(
 ) -> Result<()> {
     let ended = Ended(changes);
     let stored = |change: &&Change| matches!(change.table().home, Home::Directory { .. });
-    // Tables that are dropped come first: new ones may have the same names.
-    let (dropped, others): (Vec<_>, Vec<_>) =
-        changes.iter().filter(stored).partition(|change| matches!(change, Change::Dropped(_)));
+    let mut in_order: Vec<&Change> = changes.iter().filter(stored).collect();
+    in_order.sort_by_key(|change| change.turn());
     let database = database.unwrap_or(Path::new(""));
-    let ready = dropped.into_iter().chain(others).filter_map(|change| change.ready(database).transpose());
+    let ready = in_order.into_iter().filter_map(|change| change.ready(database).transpose());
     let ready = ready.collect::<Result<Vec<Ready>>>()?;
     let file = |change: &FileChange| {
         let file = relative(&change.path, database)?;
@@ -92,8 +97,22 @@ impl Drop for Ended<'_> {
 
 impl Change {
     fn table(&self) -> &Arc<Table> {
-        let (Self::Written(table) | Self::Made(table) | Self::Dropped(table)) = self;
+        let (Self::Written(table)
+        | Self::Made(table)
+        | Self::MadeAs(table, _)
+        | Self::Renamed(table, ..)
+        | Self::Dropped(table)) = self;
         table
+    }
+
+    /// Its place in the order of steps: new tables may have the names of dropped and renamed ones.
+    fn turn(&self) -> u8 {
+        match self {
+            Self::Dropped(_) => 0,
+            Self::Written(_) => 1,
+            Self::Renamed(..) => 2,
+            Self::Made(_) | Self::MadeAs(..) => 3,
+        }
     }
 
     /// Makes the change of a stored table durable, except for its names; `None` if there is no change.
@@ -114,16 +133,24 @@ impl Change {
             let needed: HashSet<&str> = newest.files().iter().map(|file| file.name()).collect();
             state.files.iter_mut().try_for_each(|files| files.sync(|name| needed.contains(name)))?;
         }
+        let mut named = None;
         let (step, version) = match (self, &fork.of, &state.staging) {
             (Self::Dropped(_), Some((_, base)), _) => {
                 (Step::Dropped { table: relative(path)?, identity: base.parts().identity }, None)
+            }
+            (Self::Renamed(_, from, to), Some(_), _) => {
+                named = Some(to.clone());
+                let identity = table.snapshot()?.parts().identity;
+                (Step::Renamed { from: relative(from)?, table: relative(to)?, identity }, None)
             }
             (Self::Written(_), Some(_), _) if state.changed => {
                 let (version, stamp) = staged(&**fs, table, fork, path)?;
                 fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
                 (Step::Version { table: relative(path)?, version: version.number }, Some((version, stamp)))
             }
-            (Self::Made(_), None, Some(staging)) => {
+            (Self::Made(_) | Self::MadeAs(..), None, Some(staging)) => {
+                let path = if let Self::MadeAs(_, path) = self { path } else { path };
+                named = Some(path.to_path_buf());
                 let (version, _) = staged(&**fs, table, fork, &staging.path)?;
                 directory::place_manifest(&**fs, &staging.path, version.number)?;
                 directory::mark_committed(&**fs, &staging.path, version.number);
@@ -132,7 +159,7 @@ impl Change {
             }
             _ => return Ok(None),
         };
-        Ok(Some(Ready { step, table: Arc::clone(table), version }))
+        Ok(Some(Ready { step, table: Arc::clone(table), named, version }))
     }
 
     /// Publishes the change of a table in memory.
@@ -209,22 +236,22 @@ fn place(database: &Path, ready: &[Ready], files: Vec<Step>, may_commit: impl Fn
     }
 }
 
-/// Locks the folders in which new tables get their names, which must be free, or belong to tables dropped in the same commit.
+/// Locks the folders in which tables get names, which must be free, or belong to tables dropped or renamed in the same commit.
 ///
 /// Errors: [`FormatError::Replaced`] if one is in use.
 fn hold_names_of(database: &Path, ready: &[Ready]) -> Result<Vec<Option<FolderLock>>> {
-    let made = || ready.iter().filter(|one| matches!(one.step, Step::Made { .. })).map(|one| &one.table);
-    let mut folders: Vec<&Path> = made().filter_map(|table| table.path().and_then(Path::parent)).collect();
+    let named = || ready.iter().filter_map(|one| Some((&one.table, one.named.as_deref()?)));
+    let mut folders: Vec<&Path> = named().filter_map(|(_, path)| path.parent()).collect();
     // All commits lock folders in the same order, so that two of them do not wait for each other.
     folders.sort_unstable();
     folders.dedup();
     let locks = folders.into_iter().map(leftovers::hold_folder).collect::<Result<Vec<_>>>()?;
     journal::finish(database)?;
     let goes = |path: &Path| {
-        ready.iter().any(|one| matches!(one.step, Step::Dropped { .. }) && one.table.path() == Some(path))
+        let goes = |one: &&Ready| matches!(one.step, Step::Dropped { .. } | Step::Renamed { .. });
+        ready.iter().filter(goes).any(|one| one.table.path() == Some(path))
     };
-    for table in made() {
-        let (_, path) = table.directory();
+    for (table, path) in named() {
         if path.symlink_metadata().is_ok() && !goes(path) {
             return Err(FormatError::Replaced { table: table.shown() });
         }

@@ -1,19 +1,22 @@
-//! Views, macros and types that a transaction has created or dropped. Only the transaction sees these changes until it commits.
+//! Views, macros, types and sequences that a transaction has created or dropped. Only the transaction sees these changes until it commits.
 
 use std::path::PathBuf;
 
+use warpmill_format::FormatError;
 use warpmill_format::table::transaction::FileChange;
 
 use super::definitions::stored_text;
 use super::schema::{Entry, Found, Schema};
+use super::sequences::{self, Sequence, SequenceFile};
 use super::{Catalog, Defined, View, create_directory, plain, same, view};
 use crate::{Error, Result};
 
-/// The kinds of objects with definitions as texts.
+/// The kinds of objects that are small files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     View,
     Defined(Defined),
+    Sequence,
 }
 
 impl Sort {
@@ -21,6 +24,7 @@ impl Sort {
         match self {
             Self::View => "view",
             Self::Defined(of) => of.word(),
+            Self::Sequence => "sequence",
         }
     }
 
@@ -28,6 +32,7 @@ impl Sort {
         match self {
             Self::View => view::SUFFIX,
             Self::Defined(of) => of.suffix(),
+            Self::Sequence => sequences::SUFFIX,
         }
     }
 }
@@ -38,17 +43,20 @@ pub(super) enum Meaning {
     View(View),
     /// The text of a definition.
     Text(String),
+    Sequence(Sequence),
 }
 
-/// A change that a transaction has made to a view, a macro or a type.
+/// A change that a transaction has made to a view, a macro, a type or a sequence.
 #[derive(Debug, Clone)]
 pub(super) struct Redefined {
     schema: String,
     sort: Sort,
-    /// The name as it was written; in lower case for macros and types.
+    /// The name as it was written; in lower case for all but views.
     name: String,
     /// Whether the object belongs to the session and not to the database.
     temporary: bool,
+    /// Whether there was such a stored object when the transaction first changed it.
+    was_stored: bool,
     /// The new definition; `None` if the object was dropped.
     now: Option<Meaning>,
 }
@@ -78,9 +86,11 @@ impl Schema {
         if self.folder.is_some() && !is_own {
             plain(name)?;
         }
+        let before = transaction.redefined.iter().find(|known| known.is(self.name(), sort, name));
+        let was_stored = before.map_or_else(|| self.has_stored(sort, name), |before| before.was_stored);
         transaction.redefined.retain(|known| !known.is(self.name(), sort, name));
         let (schema, name) = (self.name().to_string(), name.to_string());
-        transaction.redefined.push(Redefined { schema, sort, name, temporary: is_own, now });
+        transaction.redefined.push(Redefined { schema, sort, name, temporary: is_own, was_stored, now });
         self.shared.changed();
         Ok(true)
     }
@@ -93,6 +103,7 @@ impl Schema {
                 tables.iter().any(|(known, entry)| same(known, name) && matches!(entry, Entry::View(_)))
             }
             Sort::Defined(of) => self.definitions.read().contains_key(&(of, name.to_lowercase())),
+            Sort::Sequence => self.sequences.lock().contains_key(&name.to_lowercase()),
         }
     }
 
@@ -118,6 +129,40 @@ impl Schema {
         let transaction = self.shared.transaction.lock();
         let found = transaction.as_ref()?.redefined.iter().find(|known| known.is(self.name(), sort, name))?;
         found.now.as_ref().map(|_| found.temporary)
+    }
+
+    /// Takes the next `count` numbers of a sequence that the session's transaction has created; `None` if it has changed none of that name.
+    ///
+    /// # Errors
+    /// It has dropped the sequence, or the sequence is exhausted.
+    pub(super) fn advance_in_transaction(&self, name: &str, count: usize) -> Result<Option<Vec<i64>>> {
+        let mut transaction = self.shared.transaction.lock();
+        let Some(transaction) = transaction.as_mut() else { return Ok(None) };
+        let found = transaction.redefined.iter_mut().find(|known| known.is(self.name(), Sort::Sequence, name));
+        match found.map(|known| &mut known.now) {
+            Some(Some(Meaning::Sequence(sequence))) => {
+                let mut after = sequence.clone();
+                let given = after.advance(name, count)?;
+                *sequence = after;
+                Ok(Some(given))
+            }
+            Some(_) => Err(sequences::missing(name)),
+            None => Ok(None),
+        }
+    }
+
+    /// Changes a list of sequences, each with its name and whether it is temporary, to those that the session's transaction sees.
+    pub(super) fn sequences_in_transaction(&self, all: &mut Vec<(String, Sequence, bool)>) {
+        let transaction = self.shared.transaction.lock();
+        let Some(transaction) = transaction.as_ref() else { return };
+        let own = transaction.redefined.iter().filter(|known| known.schema == self.name());
+        for known in own.filter(|known| known.sort == Sort::Sequence) {
+            all.retain(|(name, ..)| *name != known.name);
+            if let Some(Meaning::Sequence(sequence)) = &known.now {
+                let temporary = known.temporary && self.folder.is_some();
+                all.push((known.name.clone(), sequence.clone(), temporary));
+            }
+        }
     }
 
     /// Changes a list of names of macros or types to the names that the session's transaction sees.
@@ -162,11 +207,35 @@ pub(super) fn files(all: &[Redefined], catalog: &Catalog) -> Result<Vec<FileChan
             (None, _) => None,
             (Some(Meaning::View(view)), _) => Some(String::from_utf8_lossy(&view.to_bytes()).into_owned()),
             (Some(Meaning::Text(sql)), Sort::Defined(of)) => Some(stored_text(of, sql)?),
-            (Some(Meaning::Text(_)), Sort::View) => continue,
+            (Some(Meaning::Sequence(sequence)), _) => Some(sequence.to_text()?),
+            (Some(Meaning::Text(_)), Sort::View | Sort::Sequence) => continue,
         };
         files.push(FileChange { path, text });
     }
     Ok(files)
+}
+
+/// Locks the files of stored sequences that a transaction has created or dropped, so that no other session takes numbers of one while the transaction
+/// commits.
+///
+/// # Errors
+/// Another session has created or dropped one since; errors of the file system.
+pub(super) fn held_sequences(all: &[Redefined], catalog: &Catalog) -> Result<Vec<SequenceFile>> {
+    let mut held = vec![];
+    let mut changed: Vec<&Redefined> =
+        all.iter().filter(|known| known.sort == Sort::Sequence && !known.temporary).collect();
+    // All commits lock them in the same order.
+    changed.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
+    for known in changed {
+        let schema = catalog.schema_called(&known.schema)?;
+        let Some(folder) = &schema.folder else { continue };
+        create_directory(folder)?;
+        held.push(SequenceFile::hold(folder, &known.name)?);
+        if schema.has_stored(Sort::Sequence, &known.name) != known.was_stored {
+            return Err(FormatError::Changed { table: format!("sequence '{}'", known.name) }.into());
+        }
+    }
+    Ok(held)
 }
 
 /// Applies the temporary changes of a committed transaction to the session's objects.
@@ -180,6 +249,10 @@ pub(super) fn take_committed(all: Vec<Redefined>, catalog: &Catalog) {
                 schema.definitions.write().insert((of, known.name), sql);
             }
             (Sort::Defined(of), _) => drop(schema.definitions.write().remove(&(of, known.name))),
+            (Sort::Sequence, Some(Meaning::Sequence(sequence))) => {
+                schema.sequences.lock().insert(known.name, sequence);
+            }
+            (Sort::Sequence, _) => drop(schema.sequences.lock().remove(&known.name)),
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use warpmill_format::FormatError;
 use warpmill_format::table::leftovers;
 
+use super::redefined::{Meaning, Sort};
 use super::{Schema, create_directory, creating, entries, io_error, plain};
 use crate::{Error, Result};
 
@@ -110,7 +111,7 @@ impl Sequence {
     }
 
     /// The next `count` numbers.
-    fn advance(&mut self, name: &str, count: usize) -> Result<Vec<i64>> {
+    pub(super) fn advance(&mut self, name: &str, count: usize) -> Result<Vec<i64>> {
         let first = if self.increment > 0 { self.min } else { self.max };
         let mut given = Vec::with_capacity(count);
         for _ in 0..count {
@@ -124,13 +125,25 @@ impl Sequence {
         }
         Ok(given)
     }
+
+    /// The content of its file.
+    pub(super) fn to_text(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).map_err(|error| Error::Internal(error.to_string()))
+    }
+}
+
+/// The error for a sequence that is not there.
+pub(super) fn missing(name: &str) -> Error {
+    Error::Catalog(format!("sequence '{name}' does not exist"))
 }
 
 impl Schema {
     /// Adds or replaces a sequence: stored if there is a database, unless it is `temporary`.
     pub(crate) fn put_sequence(&self, name: &str, sequence: Sequence, temporary: bool) -> Result<()> {
-        self.shared.check_no_transaction("CREATE SEQUENCE")?;
         let name = name.to_lowercase();
+        if self.redefine(Sort::Sequence, &name, Some(Meaning::Sequence(sequence.clone())), temporary)? {
+            return Ok(());
+        }
         match self.folder.as_ref().filter(|_| !temporary) {
             Some(folder) => {
                 create_directory(folder)?;
@@ -160,6 +173,7 @@ impl Schema {
                 }
             }
         }
+        self.sequences_in_transaction(&mut all);
         all.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(all)
     }
@@ -167,22 +181,29 @@ impl Schema {
     /// Whether there is a sequence of that name.
     pub(crate) fn has_sequence(&self, name: &str) -> bool {
         let name = name.to_lowercase();
+        if let Some(now) = self.redefined(Sort::Sequence, &name) {
+            return now.is_some();
+        }
         self.sequences.lock().contains_key(&name) || self.sequence_path(&name).is_some_and(|path| path.exists())
     }
 
-    /// Takes the next `count` numbers of a sequence; no other caller gets them.
+    /// Takes the next `count` numbers of a sequence; no other caller gets them, whether a transaction that uses them commits or not.
     ///
     /// # Errors
     /// The sequence does not exist or is exhausted, or its file cannot be read or written.
     pub(crate) fn next_values(&self, name: &str, count: usize) -> Result<Vec<i64>> {
         let name = name.to_lowercase();
+        if let Some(given) = self.advance_in_transaction(&name, count)? {
+            return Ok(given);
+        }
         if let Some(sequence) = self.sequences.lock().get_mut(&name) {
             let mut after = sequence.clone();
             let given = after.advance(&name, count)?;
             *sequence = after;
             return Ok(given);
         }
-        let missing = || Error::Catalog(format!("sequence '{name}' does not exist"));
+        let missing = || missing(&name);
+        self.shared.finish_commits()?;
         if !self.sequence_path(&name).is_some_and(|path| path.exists()) {
             return Err(missing());
         }
@@ -195,8 +216,12 @@ impl Schema {
 
     /// Removes a sequence; returns false if it does not exist.
     pub(crate) fn remove_sequence(&self, name: &str) -> Result<bool> {
-        self.shared.check_no_transaction("DROP SEQUENCE")?;
         let name = name.to_lowercase();
+        if self.shared.is_in_transaction() {
+            let is_own = self.has_own(Sort::Sequence, &name);
+            let temporary = self.redefined_as(Sort::Sequence, &name).unwrap_or(is_own);
+            return Ok(self.has_sequence(&name) && self.redefine(Sort::Sequence, &name, None, temporary)?);
+        }
         if self.sequences.lock().remove(&name).is_some() {
             return Ok(true);
         }
@@ -213,13 +238,13 @@ impl Schema {
 }
 
 /// The file of a sequence, locked against other processes.
-struct SequenceFile {
+pub(super) struct SequenceFile {
     path: PathBuf,
     _lock: File,
 }
 
 impl SequenceFile {
-    fn hold(folder: &Path, name: &str) -> Result<Self> {
+    pub(super) fn hold(folder: &Path, name: &str) -> Result<Self> {
         let name = plain(name)?;
         let lock = folder.join(format!(".{name}{LOCK_SUFFIX}"));
         let failed = |error: std::io::Error| io_error("cannot lock", &lock, &error);
@@ -243,8 +268,7 @@ impl SequenceFile {
     }
 
     fn write(&self, sequence: &Sequence) -> Result<()> {
-        let bytes = serde_json::to_vec_pretty(sequence).map_err(|error| Error::Internal(error.to_string()))?;
-        Ok(leftovers::write_file(&self.path, &bytes)?)
+        Ok(leftovers::write_file(&self.path, sequence.to_text()?.as_bytes())?)
     }
 }
 

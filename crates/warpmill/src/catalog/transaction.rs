@@ -1,28 +1,39 @@
 //! The transaction of a session: the tables that its statements have used, created and dropped since BEGIN.
 //!
-//! Each table is forked when a statement first names it: from then on the transaction reads that version, and its own changes. Views, macros and
-//! types are in [`super::redefined`]. Statements that change sequences, schemas or names of tables are refused during a transaction.
+//! Each table is forked when a statement first names it: from then on the transaction reads that version, and its own changes. Views, macros, types
+//! and sequences are in [`super::redefined`]. Statements that change schemas are refused during a transaction.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use warpmill_format::table::journal;
 use warpmill_format::table::transaction::{Change, commit, end};
 use warpmill_format::{FormatError, Table};
 
-use super::redefined::{Redefined, files, take_committed, view_of, views_of};
+use super::redefined::{Redefined, files, held_sequences, take_committed, view_of, views_of};
 use super::schema::{Entry, Found, Schema};
 use super::{Catalog, Shared, same};
 use crate::{Error, Result};
 
 /// A transaction's tables under one name.
 #[derive(Debug, Clone)]
-struct Known {
-    schema: String,
-    name: String,
+pub(super) struct Known {
+    pub schema: String,
+    pub name: String,
     /// The fork of the table that others see; `None` if others see no table.
-    forked: Option<Arc<Table>>,
-    /// The table that the transaction sees; `None` if it has dropped the table.
-    now: Option<Arc<Table>>,
+    pub forked: Option<Arc<Table>>,
+    /// The table that the transaction sees; `None` if it has dropped or renamed the table.
+    pub now: Option<Arc<Table>>,
+}
+
+/// A table that others know, and that a transaction has renamed.
+#[derive(Debug, Clone)]
+pub(super) struct Renamed {
+    pub schema: String,
+    pub from: String,
+    pub to: String,
+    /// The fork of the table.
+    pub table: Arc<Table>,
 }
 
 impl Known {
@@ -34,14 +45,10 @@ impl Known {
         }
     }
 
-    /// The changes to commit under that name.
-    fn changes(&self) -> impl Iterator<Item = Change> {
-        let written = self.forked.iter().filter(|_| self.now.is_some() && !self.is_made());
-        let dropped = self.forked.iter().filter(|_| self.now.is_none() || self.is_made());
-        let made = self.now.iter().filter(|_| self.is_made());
-        let changes = written.map(|table| Change::Written(Arc::clone(table)));
-        let changes = changes.chain(dropped.map(|table| Change::Dropped(Arc::clone(table))));
-        changes.chain(made.map(|table| Change::Made(Arc::clone(table))))
+    /// Takes the table away from the transaction.
+    fn drop_now(&mut self) {
+        // One that others know stays locked.
+        end(self.now.take().filter(|now| now.forked().is_none()));
     }
 
     fn tables(&self) -> impl Iterator<Item = Arc<Table>> {
@@ -52,15 +59,17 @@ impl Known {
 /// The tables of a transaction.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
-    known: Vec<Known>,
-    /// Views, macros and types that it has created or dropped.
+    pub(super) known: Vec<Known>,
+    /// In the order of statements.
+    pub(super) renamed: Vec<Renamed>,
+    /// Views, macros, types and sequences that it has created or dropped.
     pub(super) redefined: Vec<Redefined>,
     /// Whether one of its statements has failed: all changes are undone, and the transaction has to be ended.
     aborted: bool,
 }
 
 impl Transaction {
-    fn of(&mut self, schema: &str, name: &str) -> Option<&mut Known> {
+    pub(super) fn of(&mut self, schema: &str, name: &str) -> Option<&mut Known> {
         self.known.iter_mut().find(|known| known.schema == schema && known.name == name)
     }
 
@@ -72,6 +81,35 @@ impl Transaction {
             )),
             false => Ok(()),
         }
+    }
+
+    /// The changes to commit.
+    fn changes(&self, catalog: &Catalog) -> Result<Vec<Change>> {
+        let is_used = |table: &Arc<Table>| {
+            let mut tables = self.known.iter().filter_map(|known| known.now.as_ref());
+            tables.any(|now| Arc::ptr_eq(now, table))
+        };
+        let mut changes = vec![];
+        for known in &self.known {
+            changes.extend(known.forked.iter().map(|forked| match is_used(forked) {
+                true => Change::Written(Arc::clone(forked)),
+                false => Change::Dropped(Arc::clone(forked)),
+            }));
+            let made = known.now.iter().filter(|now| now.forked().is_none());
+            for table in made {
+                let table = Arc::clone(table);
+                changes.push(match table.path() {
+                    Some(_) => Change::MadeAs(table, catalog.path_of(&known.schema, &known.name)?),
+                    None => Change::Made(table),
+                });
+            }
+        }
+        let is_stored = |renamed: &&Renamed| renamed.table.path().is_some() && is_used(&renamed.table);
+        for Renamed { schema, from, to, table } in self.renamed.iter().filter(is_stored) {
+            let (from, to) = (catalog.path_of(schema, from)?, catalog.path_of(schema, to)?);
+            changes.push(Change::Renamed(Arc::clone(table), from, to));
+        }
+        Ok(changes)
     }
 
     fn made(&self, schema: &str, name: &str) -> Option<&Known> {
@@ -161,7 +199,7 @@ impl Schema {
             }
             Some(known) => {
                 if known.is_made() {
-                    end(known.now.take());
+                    known.drop_now();
                 } else if let Some(forked) = &known.forked {
                     forked.hold_fork()?;
                 }
@@ -185,7 +223,7 @@ impl Schema {
         let known = transaction.as_mut().and_then(|transaction| transaction.of(self.name(), name));
         let Some(known) = known else { return Err(Error::Internal(format!("no transaction knows table '{name}'"))) };
         if known.is_made() {
-            end(known.now.take());
+            known.drop_now();
         } else if let Some(forked) = &known.forked {
             forked.hold_fork()?;
             known.now = None;
@@ -220,7 +258,10 @@ impl Schema {
         let is_stored = known.tables().any(|table| table.path().is_some());
         match &known.now {
             _ if !known.is_made() && known.now.is_some() => {}
-            Some(made) if made.path().is_none() => self.put_table(&known.name, Arc::clone(made)),
+            Some(made) if made.path().is_none() => {
+                // One that was renamed is still the table that others know.
+                self.put_table(&known.name, Arc::clone(made.forked().unwrap_or(made)));
+            }
             // A session's table of that name would hide the stored one.
             Some(_) => drop(self.take(&known.name)),
             // Other sessions have never seen a table that the transaction created and dropped.
@@ -231,6 +272,12 @@ impl Schema {
 }
 
 impl Catalog {
+    /// The absolute path of a stored table.
+    fn path_of(&self, schema: &str, name: &str) -> Result<PathBuf> {
+        let path = self.schema_called(schema)?.table_path(name);
+        std::path::absolute(&path).map_err(|error| Error::Io(error.to_string()))
+    }
+
     /// Begins a transaction.
     ///
     /// # Errors
@@ -265,6 +312,7 @@ impl Catalog {
         if let Some(transaction) = transaction.as_mut() {
             end(transaction.known.drain(..).flat_map(|known| known.tables().collect::<Vec<_>>()));
             transaction.redefined.clear();
+            transaction.renamed.clear();
             transaction.aborted = true;
             self.shared.changed();
         }
@@ -285,12 +333,13 @@ impl Catalog {
             let text = "nothing was committed: the error of a statement has aborted the transaction";
             return Err(Error::Execution(text.into()));
         }
-        let changes: Vec<Change> = ending.known.iter().flat_map(Known::changes).collect();
         let database = self.shared.database.as_deref().map(std::path::absolute).transpose();
         let database = database.map_err(|error| Error::Io(error.to_string()))?;
         // An error of files ends the use of the tables, too.
-        let committed = match files(&ending.redefined, self) {
-            Ok(files) => commit(database.as_deref(), &changes, &files, may_commit),
+        let made = held_sequences(&ending.redefined, self)
+            .and_then(|held| Ok((held, files(&ending.redefined, self)?, ending.changes(self)?)));
+        let committed = match made {
+            Ok((_held, files, changes)) => commit(database.as_deref(), &changes, &files, may_commit),
             Err(error) => {
                 end(ending.known.iter().flat_map(Known::tables));
                 return Err(error);

@@ -125,10 +125,15 @@ impl Narrow {
     /// The keys within the bounds of a row segment; `None` if no row can have one.
     fn wanted_in(&self, place: Place<'_>, freed: Option<&Bitmap>) -> Option<&[i64]> {
         let (least, greatest) = self.bounds(place.base.segment_stats(place.segment, place.column))?;
+        let wanted = self.between(least, greatest);
+        (!wanted.is_empty() && !freed.is_some_and(Bitmap::all)).then_some(wanted)
+    }
+
+    /// The sorted keys from `least` to `greatest`.
+    fn between(&self, least: i64, greatest: i64) -> &[i64] {
         let first = self.ranks.partition_point(|&rank| rank < least);
         let end = self.ranks.partition_point(|&rank| rank <= greatest);
-        let wanted = &self.ranks[first..end];
-        (!wanted.is_empty() && !freed.is_some_and(Bitmap::all)).then_some(wanted)
+        &self.ranks[first..end]
     }
 
     /// Finds a key that a row of one row segment also has, ignoring rows whose keys are `freed`.

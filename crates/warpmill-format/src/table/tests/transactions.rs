@@ -179,12 +179,13 @@ fn commits_that_cannot_be_finished_stop_nobody() {
     assert_eq!(append(&Table::open(&dir.path().join("a")).unwrap(), &rows(0, 1)).unwrap().num_rows(), 101);
 }
 
-/// Appends to `a`, empties `b`, drops `c`, creates `d`, and replaces `e`.
+/// Appends to `a`, empties `b` and renames it to `f`, drops `c`, creates `d`, replaces `e`, and renames `g` to `b`.
 fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
     let mut changes = vec![];
     let given_up = |changes: &[Change], error| {
         end(changes.iter().map(|change| match change {
             Change::Written(table) | Change::Made(table) | Change::Dropped(table) => table.clone(),
+            Change::MadeAs(table, _) | Change::Renamed(table, ..) => table.clone(),
         }));
         Err(error)
     };
@@ -197,14 +198,18 @@ fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
         let b = open("b")?;
         changes.push(Change::Written(b.clone()));
         b.replace(rows(0, 0).schema(), small())?.commit()?;
+        changes.push(Change::Renamed(b, folder.join("b"), folder.join("f")));
+        let g = open("g")?;
+        changes.push(Change::Renamed(g.clone(), folder.join("g"), folder.join("b")));
+        g.hold_fork()?;
         for name in ["c", "e"] {
             let gone = open(name)?;
             changes.push(Change::Dropped(gone.clone()));
             gone.hold_fork()?;
         }
-        for name in ["d", "e"] {
-            let mut writer = Table::build_fork(fs.clone(), &folder.join(name), rows(0, 0).schema(), &small())?;
-            changes.push(Change::Made(writer.table().clone()));
+        for (first, name) in [("early", "d"), ("e", "e")] {
+            let mut writer = Table::build_fork(fs.clone(), &folder.join(first), rows(0, 0).schema(), &small())?;
+            changes.push(Change::MadeAs(writer.table().clone(), folder.join(name)));
             writer.write(&rows(0, 130))?;
             writer.commit()?;
         }
@@ -219,8 +224,8 @@ fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
 #[test]
 fn a_fault_at_every_operation_leaves_all_or_nothing() {
     let counts = |rows: &[(&str, u64)]| rows.iter().map(|(name, rows)| (name.to_string(), *rows)).collect();
-    let old: BTreeMap<String, u64> = counts(&[("a", 1000), ("b", 1000), ("c", 1000), ("e", 1000)]);
-    let new: BTreeMap<String, u64> = counts(&[("a", 1150), ("b", 0), ("d", 130), ("e", 130)]);
+    let old: BTreeMap<String, u64> = counts(&[("a", 1000), ("b", 1000), ("c", 1000), ("e", 1000), ("g", 1000)]);
+    let new: BTreeMap<String, u64> = counts(&[("a", 1150), ("b", 1000), ("d", 130), ("e", 130), ("f", 0)]);
     let faults = [Fault::Error, Fault::PowerLoss { names: false }, Fault::PowerLoss { names: true }];
     let step = if std::env::var_os("WARPMILL_QUICK").is_some() { 3 } else { 1 };
     for (first, fault) in faults.into_iter().enumerate() {
