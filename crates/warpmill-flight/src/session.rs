@@ -244,6 +244,7 @@ impl Sessions {
             warpmill::Session::builder()
                 .database(&self.config.database)
                 .files_as_tables(self.config.allow_files)
+                .environment(false)
                 .runtime_env(Arc::clone(&self.runtime))
                 .memory_limit(self.limits().query_memory)
                 .set("profile", "off"),

@@ -184,6 +184,9 @@ def test_errors_have_their_class(con: Any) -> None:
         ):
             with pytest.raises(Error, match="allow-files"):
                 cursor.execute(sql)
+        # The environment is the server's.
+        with pytest.raises(Error, match="getenv"):
+            cursor.execute("SELECT getenv('HOME')")
         with pytest.raises(Error, match="Flight SQL"):
             cursor.execute("PREPARE p AS DELETE FROM sales")
         cursor.execute("SELECT 1")

@@ -43,6 +43,7 @@ pub struct SessionBuilder {
     database: Option<PathBuf>,
     settings: Vec<(String, String)>,
     no_files: bool,
+    no_environment: bool,
     runtime: Option<Arc<RuntimeEnv>>,
 }
 
@@ -73,6 +74,12 @@ impl SessionBuilder {
     /// Servers set it to false.
     pub fn files_as_tables(mut self, allowed: bool) -> Self {
         self.no_files = !allowed;
+        self
+    }
+
+    /// Whether `getenv` reads the environment of the process; the default is true. Servers set it to false.
+    pub fn environment(mut self, allowed: bool) -> Self {
+        self.no_environment = !allowed;
         self
     }
 
@@ -122,6 +129,7 @@ impl SessionBuilder {
             context.state_ref().write().register_file_format(Arc::new(CheckedArrowFactory(arrow)), true)?;
         }
         super::sequences::functions(&catalog).into_iter().for_each(|function| context.register_udf(function));
+        context.register_udf(super::environment::function(!self.no_environment));
         remote.attach(context.state_weak_ref());
         let session = Session { inner: Arc::new(Inner::new(context, catalog, remote, pool)) };
         session.sync_threads()?;

@@ -9,6 +9,7 @@ mod copy;
 pub(crate) mod ddl;
 pub(crate) mod describe;
 pub(crate) mod duckdb_settings;
+mod environment;
 mod explain;
 mod export;
 mod filters;
