@@ -80,7 +80,7 @@ class TableInfo:
 
 
 class Notice(UserWarning):
-    """A part of a statement that was not done as it said: FOREIGN KEY and plain indexes are declared only."""
+    """A part of a statement that was not done as it said: plain indexes are declared only."""
 
 
 def connect(

@@ -103,7 +103,7 @@ class Relation(OtherNames, Lazy):
 
     @property
     def notices(self) -> list[str]:
-        """The parts of the statement that were not done as it said: FOREIGN KEY and plain indexes are declared only."""
+        """The parts of the statement that were not done as it said: plain indexes are declared only."""
         return self._result.notices
 
     def fetchall(self) -> list[tuple[Any, ...]]:
