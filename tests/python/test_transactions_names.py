@@ -1,4 +1,4 @@
-"""Sequences and names of tables in transactions: beside DuckDB, and beside other connections."""
+"""Sequences, schemas and names of tables in transactions: beside DuckDB, and beside other connections."""
 
 from __future__ import annotations
 
@@ -145,6 +145,79 @@ SCRIPTS = {
         ROLLBACK
         SELECT s FROM b
     """,
+    "schemas": """
+        CREATE SCHEMA old
+        CREATE TABLE old.t AS SELECT 1 AS x
+        CREATE VIEW old.v AS SELECT 2 AS x
+        CREATE TABLE t AS SELECT 3 AS x
+        BEGIN
+        CREATE SCHEMA s
+        CREATE TABLE s.t AS SELECT 10 AS x
+        INSERT INTO s.t VALUES (11)
+        CREATE VIEW s.v AS SELECT x + 1 AS y FROM s.t
+        CREATE SEQUENCE s.q START 7
+        CREATE MACRO s.m(a) AS a + 1
+        SELECT x FROM s.t ORDER BY 1
+        SELECT y FROM s.v ORDER BY 1
+        SELECT nextval('s.q')
+        SELECT schema_name FROM duckdb_schemas() WHERE schema_name IN ('s', 'old') ORDER BY 1
+        ! CREATE SCHEMA s
+        ROLLBACK
+        ! SELECT * FROM s.t
+        SELECT schema_name FROM duckdb_schemas() WHERE schema_name IN ('s', 'old') ORDER BY 1
+        BEGIN
+        CREATE SCHEMA s
+        CREATE TABLE s.t AS SELECT 10 AS x
+        INSERT INTO s.t VALUES (11)
+        CREATE VIEW s.v AS SELECT x + 1 AS y FROM s.t
+        CREATE SEQUENCE s.q START 7
+        INSERT INTO t SELECT x FROM s.t
+        COMMIT
+        SELECT x FROM s.t ORDER BY 1
+        SELECT y FROM s.v ORDER BY 1
+        SELECT nextval('s.q')
+        INSERT INTO s.t VALUES (12)
+        CREATE TABLE s.u AS SELECT 5 AS five
+        ALTER TABLE s.u RENAME TO w
+        SELECT five FROM s.w
+        BEGIN
+        ! DROP SCHEMA s
+        ROLLBACK
+        BEGIN
+        DROP SCHEMA s CASCADE
+        ! SELECT * FROM s.t
+        ROLLBACK
+        SELECT count(*) FROM s.t
+        BEGIN
+        DROP SCHEMA s CASCADE
+        SELECT schema_name FROM duckdb_schemas() WHERE schema_name IN ('s', 'old') ORDER BY 1
+        COMMIT
+        ! SELECT * FROM s.t
+        SELECT schema_name FROM duckdb_schemas() WHERE schema_name IN ('s', 'old') ORDER BY 1
+        BEGIN
+        DROP SCHEMA old CASCADE
+        CREATE SCHEMA old
+        CREATE TABLE old.t AS SELECT 'new' AS y
+        COMMIT
+        SELECT y FROM old.t
+        ! SELECT * FROM old.v
+        BEGIN
+        CREATE SCHEMA brief
+        DROP SCHEMA brief
+        CREATE SCHEMA empty
+        CREATE SCHEMA IF NOT EXISTS empty
+        DROP SCHEMA IF EXISTS nothing
+        COMMIT
+        ! CREATE TABLE brief.t AS SELECT 1 AS x
+        CREATE TABLE empty.t AS SELECT 1 AS x
+        BEGIN
+        ALTER TABLE empty.t RENAME TO u
+        INSERT INTO empty.u VALUES (2)
+        COMMIT
+        SELECT x FROM empty.u ORDER BY 1
+        DROP SCHEMA empty CASCADE
+        DROP SCHEMA old CASCADE
+    """,
     "tables with foreign keys": """
         CREATE TABLE p (id INTEGER PRIMARY KEY)
         CREATE TABLE c (a INTEGER REFERENCES p (id))
@@ -233,6 +306,46 @@ def test_conflicts_with_others(tmp_path: Path) -> None:
         other.execute("DROP SEQUENCE s")
         with pytest.raises(warpmill.ConflictError, match="sequence 's'"):
             con.execute("COMMIT")
+        con.execute("BEGIN; CREATE SCHEMA one; CREATE TABLE one.t AS SELECT 1 AS x")
+        other.execute("CREATE SCHEMA one")
+        with pytest.raises(warpmill.ConflictError):
+            con.execute("COMMIT")
+        con.execute("BEGIN; DROP SCHEMA one")
+        other.execute("CREATE TABLE one.u AS SELECT 1 AS x")
+        with pytest.raises(warpmill.ConflictError):
+            con.execute("COMMIT")
+        con.execute("BEGIN; FROM one.u; INSERT INTO t VALUES (3)")
+        with pytest.raises(warpmill.ConflictError):
+            other.execute("BEGIN; INSERT INTO one.u VALUES (2); DROP TABLE t")
+        other.execute("ROLLBACK")
+        con.execute("COMMIT")
+
+
+def test_others_see_a_schema_at_the_commit(tmp_path: Path) -> None:
+    place = str(tmp_path / "db")
+    with warpmill.connect(place) as con, warpmill.connect(place) as other:
+        con.execute(
+            "CREATE SCHEMA old; CREATE TABLE old.t AS SELECT 1 AS x; CREATE SEQUENCE old.q; SELECT nextval('old.q')"
+        )
+        con.execute("BEGIN; CREATE SCHEMA s; CREATE TABLE s.t AS SELECT 2 AS x; DROP SCHEMA old CASCADE")
+        with pytest.raises(warpmill.Error):
+            other.execute("FROM s.t")
+        assert other.sql("FROM old.t").fetchall() == [(1,)]
+        con.execute("COMMIT")
+        assert other.sql("FROM s.t").fetchall() == [(2,)]
+        with pytest.raises(warpmill.Error):
+            other.execute("FROM old.t")
+        other.execute("INSERT INTO s.t VALUES (3)")
+        con.execute(
+            "BEGIN; CREATE SCHEMA brief; CREATE TABLE brief.t AS SELECT 1 AS x; DROP SCHEMA brief CASCADE; COMMIT"
+        )
+        con.execute("USE s; BEGIN; INSERT INTO t VALUES (4); CREATE VIEW v AS FROM t; COMMIT")
+    with warpmill.connect(place) as con:
+        assert con.sql("SELECT count(*) FROM s.v").fetchall() == [(3,)]
+        con.execute("BEGIN; CREATE SCHEMA gone; CREATE TABLE gone.t AS SELECT 1 AS x; INSERT INTO s.t VALUES (5)")
+    with warpmill.connect(place) as con:
+        con.execute("INSERT INTO s.t VALUES (5)")
+    assert sorted(path.name for path in (tmp_path / "db").iterdir()) == ["s.schema"]
 
 
 def test_temporary_sequences(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ use crate::{FileAccess, FileState, FormatError, Result};
 const MANIFEST_EXTENSION: &str = ".manifest";
 /// Extension of empty marker files, each of which tells that its version was committed: its manifest, or a later one's, must exist.
 const COMMITTED_EXTENSION: &str = ".committed";
-const LOCK_NAME: &str = "LOCK";
+pub(super) const LOCK_NAME: &str = "LOCK";
 
 /// The path of the manifest of `version`.
 pub(crate) fn manifest_path(directory: &Path, version: u64) -> PathBuf {

@@ -35,8 +35,12 @@ pub(super) enum Step {
     Renamed { from: String, table: String, identity: Option<Identity> },
     /// The table is dropped, if it has that identity.
     Dropped { table: String, identity: Option<Identity> },
-    /// The file has this text; `None`: there is none.
+    /// The file has this text; `None`: there is none. Not done in a folder that is not there: it has been made or removed since.
     File { file: String, text: Option<String> },
+    /// The folder `from`, of tables and files, becomes `folder`.
+    FolderMade { from: String, folder: String },
+    /// The folder is removed with all that is in it.
+    FolderRemoved { folder: String },
 }
 
 impl Step {
@@ -78,6 +82,7 @@ impl Step {
             Self::File { file, text } => {
                 let path = inside(database, file)?;
                 match text {
+                    _ if path.parent().is_some_and(|folder| folder.symlink_metadata().is_err()) => {}
                     Some(text) => leftovers::write_file_of_holder(&path, text.as_bytes())?,
                     None => match fs.remove_file(&path) {
                         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -86,6 +91,20 @@ impl Step {
                             leftovers::sync_folder_of(&path)?;
                         }
                     },
+                }
+            }
+            Self::FolderMade { from, folder } => {
+                match directory::move_to(fs, &inside(database, from)?, &inside(database, folder)?) {
+                    Err(error) if is_missing(&error) => {}
+                    moved => moved?,
+                }
+            }
+            Self::FolderRemoved { folder } => {
+                let folder = inside(database, folder)?;
+                if folder.symlink_metadata().is_ok() {
+                    let aside = leftovers::set_aside_in(fs, &folder)?;
+                    fs.sync_dir(database).map_err(FormatError::io("cannot sync", database))?;
+                    return Ok(Some(aside));
                 }
             }
         }

@@ -5,10 +5,10 @@
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::directory::{self, DirectoryLock, is_file_at};
+use super::directory::{self, DirectoryLock, LOCK_NAME, is_file_at};
 use super::fs::{FileSystem, SystemFs};
 use super::journal;
 use crate::{FormatError, Result};
@@ -60,6 +60,8 @@ fn beside(path: &Path, purpose: Purpose) -> Result<PathBuf> {
 #[derive(Debug)]
 pub struct HiddenFolder {
     path: PathBuf,
+    /// Whether a commit may move what is in it.
+    committing: AtomicBool,
     _lock: DirectoryLock,
 }
 
@@ -67,18 +69,26 @@ impl HiddenFolder {
     /// Creates one beside `path`.
     pub fn beside(path: &Path) -> Result<Self> {
         let (path, lock) = create_folder(&SystemFs, path)?;
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, committing: AtomicBool::new(false), _lock: lock })
     }
 
     /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// From now on its content may belong to a commit, whose steps may be left to another process: dropping it removes it only if it is empty.
+    pub fn commits(&self) {
+        self.committing.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Drop for HiddenFolder {
     fn drop(&mut self) {
-        remove(&self.path);
+        let is_used = || directory::names(&self.path).is_ok_and(|names| names.iter().any(|name| name != LOCK_NAME));
+        if !self.committing.load(Ordering::Relaxed) || !is_used() {
+            remove(&self.path);
+        }
     }
 }
 

@@ -36,6 +36,59 @@ pub struct FileChange {
     pub text: Option<String>,
 }
 
+/// A folder of tables and files that a transaction makes or removes, a schema of the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FolderChange {
+    /// The folder `from`, which others do not see, becomes `path`.
+    Made {
+        /// Its absolute path so far.
+        from: PathBuf,
+        /// Its new absolute path.
+        path: PathBuf,
+    },
+    /// The folder is removed, if only these are in it.
+    Removed {
+        /// The absolute path of the folder.
+        path: PathBuf,
+        /// The names of tables and files.
+        names: Vec<String>,
+        /// The suffix of hidden files that may be in it, too.
+        hidden: &'static str,
+    },
+}
+
+impl FolderChange {
+    fn path(&self) -> &Path {
+        let (Self::Made { path, .. } | Self::Removed { path, .. }) = self;
+        path
+    }
+
+    /// The step that makes the change, for which all else is durable.
+    fn step(&self, database: &Path) -> Result<Step> {
+        let folder = relative(self.path(), database)?;
+        Ok(match self {
+            Self::Made { from, .. } => {
+                leftovers::sync_folder_of(from)?;
+                Step::FolderMade { from: relative(from, database)?, folder }
+            }
+            Self::Removed { .. } => Step::FolderRemoved { folder },
+        })
+    }
+
+    /// Refuses a folder that others have made, or in which they have made something.
+    fn check(&self) -> Result<()> {
+        let changed = || FormatError::Changed { table: self.path().display().to_string() };
+        match self {
+            Self::Made { path, .. } if path.symlink_metadata().is_ok() => Err(changed()),
+            Self::Made { .. } => Ok(()),
+            Self::Removed { path, names, hidden } => {
+                let is_known = |name: &String| names.contains(name) || name.starts_with('.') && name.ends_with(hidden);
+                if directory::names(path)?.iter().all(is_known) { Ok(()) } else { Err(changed()) }
+            }
+        }
+    }
+}
+
 /// A change that is durable except for the names of its files and folders.
 struct Ready {
     step: Step,
@@ -58,6 +111,19 @@ pub fn commit(
     files: &[FileChange],
     may_commit: impl FnOnce() -> bool,
 ) -> Result<()> {
+    commit_with_folders(database, changes, files, &[], may_commit)
+}
+
+/// [`commit`] with folders of tables and files, which are made or removed after all else.
+///
+/// Errors: also [`FormatError::Changed`] if others have made one, or something in one that is to be removed.
+pub fn commit_with_folders(
+    database: Option<&Path>,
+    changes: &[Change],
+    files: &[FileChange],
+    folders: &[FolderChange],
+    may_commit: impl FnOnce() -> bool,
+) -> Result<()> {
     let ended = Ended(changes);
     let stored = |change: &&Change| matches!(change.table().home, Home::Directory { .. });
     let mut in_order: Vec<&Change> = changes.iter().filter(stored).collect();
@@ -69,8 +135,9 @@ pub fn commit(
         let file = relative(&change.path, database)?;
         Ok(Step::File { file, text: change.text.clone() })
     };
-    let files = files.iter().map(file).collect::<Result<Vec<Step>>>()?;
-    place(database, &ready, files, may_commit)?;
+    let others = files.iter().map(file).chain(folders.iter().map(|folder| folder.step(database)));
+    let others = others.collect::<Result<Vec<Step>>>()?;
+    place(database, &ready, others, folders, may_commit)?;
     for Ready { table, version, .. } in ready {
         if let (Some((version, stamp)), Some((of, _))) = (version, &table.own_fork()?.of) {
             of.publish(version, Some(stamp));
@@ -200,8 +267,14 @@ fn relative(path: &Path, database: &Path) -> Result<String> {
     relative.ok_or_else(|| FormatError::Catalog(format!("{} is no name in {database}", path.display())))
 }
 
-/// Gives files and folders their names; `files` are the steps for single files.
-fn place(database: &Path, ready: &[Ready], files: Vec<Step>, may_commit: impl FnOnce() -> bool) -> Result<()> {
+/// Gives files and folders their names; `others` are the steps for single files and for folders of tables.
+fn place(
+    database: &Path,
+    ready: &[Ready],
+    others: Vec<Step>,
+    folders: &[FolderChange],
+    may_commit: impl FnOnce() -> bool,
+) -> Result<()> {
     let committing = || {
         if !may_commit() {
             return Err(FormatError::Cancelled);
@@ -214,9 +287,9 @@ fn place(database: &Path, ready: &[Ready], files: Vec<Step>, may_commit: impl Fn
         }
         Ok(())
     };
-    let steps: Vec<Step> = ready.iter().map(|one| one.step.clone()).chain(files).collect();
+    let steps: Vec<Step> = ready.iter().map(|one| one.step.clone()).chain(others).collect();
     let fs: &dyn FileSystem = ready.first().map_or(&SystemFs, |one| &**one.table.directory().0);
-    let _names = hold_names_of(database, ready)?;
+    let _names = hold_names_of(database, ready, folders)?;
     match &steps[..] {
         [] => committing(),
         [one] => {
@@ -238,15 +311,20 @@ fn place(database: &Path, ready: &[Ready], files: Vec<Step>, may_commit: impl Fn
 
 /// Locks the folders in which tables get names, which must be free, or belong to tables dropped or renamed in the same commit.
 ///
-/// Errors: [`FormatError::Replaced`] if one is in use.
-fn hold_names_of(database: &Path, ready: &[Ready]) -> Result<Vec<Option<FolderLock>>> {
+/// Errors: [`FormatError::Replaced`] if one is in use; those of folders of tables.
+fn hold_names_of(database: &Path, ready: &[Ready], folders: &[FolderChange]) -> Result<Vec<Option<FolderLock>>> {
     let named = || ready.iter().filter_map(|one| Some((&one.table, one.named.as_deref()?)));
-    let mut folders: Vec<&Path> = named().filter_map(|(_, path)| path.parent()).collect();
+    let mut held: Vec<&Path> = named().filter_map(|(_, path)| path.parent()).collect();
+    held.extend(folders.iter().map(|folder| match folder {
+        FolderChange::Made { .. } => database,
+        FolderChange::Removed { path, .. } => path,
+    }));
     // All commits lock folders in the same order, so that two of them do not wait for each other.
-    folders.sort_unstable();
-    folders.dedup();
-    let locks = folders.into_iter().map(leftovers::hold_folder).collect::<Result<Vec<_>>>()?;
+    held.sort_unstable();
+    held.dedup();
+    let locks = held.into_iter().map(leftovers::hold_folder).collect::<Result<Vec<_>>>()?;
     journal::finish(database)?;
+    folders.iter().try_for_each(FolderChange::check)?;
     let goes = |path: &Path| {
         let goes = |one: &&Ready| matches!(one.step, Step::Dropped { .. } | Step::Renamed { .. });
         ready.iter().filter(goes).any(|one| one.table.path() == Some(path))

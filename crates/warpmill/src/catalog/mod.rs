@@ -18,6 +18,7 @@ pub(crate) mod relatives;
 mod removal;
 mod rename;
 mod schema;
+mod schemas;
 mod sequences;
 mod sink;
 mod special;
@@ -159,8 +160,14 @@ impl Catalog {
         self.shared.stored_views.load(Ordering::Acquire)
     }
 
-    /// The schema called `name`.
+    /// The schema called `name`, as seen by the session's transaction, if there is one.
     pub(crate) fn find_schema(&self, name: &str) -> Result<Option<Arc<Schema>>> {
+        let changed = self.shared.transaction.lock().as_ref().and_then(|transaction| transaction.schema(name));
+        changed.map_or_else(|| self.find_committed_schema(name), Ok)
+    }
+
+    /// The schema called `name`, as seen by sessions without a transaction.
+    fn find_committed_schema(&self, name: &str) -> Result<Option<Arc<Schema>>> {
         if is_main(name) {
             return Ok(Some(Arc::clone(&self.main)));
         }
@@ -208,9 +215,12 @@ impl Catalog {
 
     /// Adds a schema; returns false if it exists.
     pub(crate) fn create_schema(&self, name: &str) -> Result<bool> {
-        self.shared.check_no_transaction("CREATE SCHEMA")?;
+        self.shared.finish_commits()?;
         if self.find_schema(name)?.is_some() || same(name, INFORMATION_SCHEMA) {
             return Ok(false);
+        }
+        if self.shared.is_in_transaction() {
+            return self.create_schema_in_transaction(name);
         }
         let folder = match &self.database {
             Some(database) => {
@@ -236,11 +246,13 @@ impl Catalog {
     /// # Errors
     /// The main schema; the names of the remaining content. Nothing is removed then.
     pub(crate) fn drop_schema(&self, name: &str, cascade: bool) -> Result<bool> {
-        self.shared.check_no_transaction("DROP SCHEMA")?;
         if is_main(name) || same(name, INFORMATION_SCHEMA) {
             return Err(Error::Catalog(format!("schema '{name}' is built in and cannot be dropped")));
         }
         let Some(schema) = self.find_schema(name)? else { return Ok(false) };
+        if self.shared.is_in_transaction() {
+            return self.drop_schema_in_transaction(&schema, cascade).map(|()| true);
+        }
         schema.remove_all(cascade)?;
         self.others.write().remove(schema.name());
         self.shared.changed();
@@ -253,6 +265,9 @@ impl Catalog {
             Some(database) => schema_folders(database)?,
             None => self.others.read().keys().cloned().collect(),
         };
+        if let Some(transaction) = self.shared.transaction.lock().as_ref() {
+            transaction.schemas_seen(&mut names);
+        }
         names.sort();
         names.insert(0, MAIN.to_string());
         Ok(names)

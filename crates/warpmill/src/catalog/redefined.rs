@@ -8,7 +8,8 @@ use warpmill_format::table::transaction::FileChange;
 use super::definitions::stored_text;
 use super::schema::{Entry, Found, Schema};
 use super::sequences::{self, Sequence, SequenceFile};
-use super::{Catalog, Defined, View, create_directory, plain, same, view};
+use super::transaction::Transaction;
+use super::{Catalog, Defined, View, create_directory, no_schema, plain, same, view};
 use crate::{Error, Result};
 
 /// The kinds of objects that are small files.
@@ -193,11 +194,17 @@ pub(super) fn views_of<'a>(all: &'a [Redefined], schema: &'a str) -> impl Iterat
     own.map(|known| (known.name.as_str(), known.now.is_some()))
 }
 
+/// The names of the files in the folder of a schema that a transaction has changed.
+pub(super) fn files_in<'a>(all: &'a [Redefined], schema: &'a str) -> impl Iterator<Item = String> + 'a {
+    let own = all.iter().filter(move |known| known.schema == schema && !known.temporary);
+    own.map(|known| format!("{}{}", known.name, known.sort.suffix()))
+}
+
 /// The changes of files that make the changes of a transaction durable. Creates missing folders.
-pub(super) fn files(all: &[Redefined], catalog: &Catalog) -> Result<Vec<FileChange>> {
+pub(super) fn files(ending: &Transaction, catalog: &Catalog) -> Result<Vec<FileChange>> {
     let mut files = vec![];
-    for known in all.iter().filter(|known| !known.temporary) {
-        let schema = catalog.schema_called(&known.schema)?;
+    for known in ending.redefined.iter().filter(|known| !known.temporary) {
+        let Some(schema) = catalog.schema_within(ending, &known.schema)? else { return Err(no_schema(&known.schema)) };
         let Some(path) = schema.file_of(known.sort, &known.name) else { continue };
         if let Some(folder) = path.parent() {
             create_directory(folder)?;
@@ -220,14 +227,14 @@ pub(super) fn files(all: &[Redefined], catalog: &Catalog) -> Result<Vec<FileChan
 ///
 /// # Errors
 /// Another session has created or dropped one since; errors of the file system.
-pub(super) fn held_sequences(all: &[Redefined], catalog: &Catalog) -> Result<Vec<SequenceFile>> {
+pub(super) fn held_sequences(ending: &Transaction, catalog: &Catalog) -> Result<Vec<SequenceFile>> {
     let mut held = vec![];
     let mut changed: Vec<&Redefined> =
-        all.iter().filter(|known| known.sort == Sort::Sequence && !known.temporary).collect();
+        ending.redefined.iter().filter(|known| known.sort == Sort::Sequence && !known.temporary).collect();
     // All commits lock them in the same order.
     changed.sort_by(|a, b| (&a.schema, &a.name).cmp(&(&b.schema, &b.name)));
     for known in changed {
-        let schema = catalog.schema_called(&known.schema)?;
+        let Some(schema) = catalog.schema_within(ending, &known.schema)? else { return Err(no_schema(&known.schema)) };
         let Some(folder) = &schema.folder else { continue };
         create_directory(folder)?;
         held.push(SequenceFile::hold(folder, &known.name)?);
@@ -239,9 +246,9 @@ pub(super) fn held_sequences(all: &[Redefined], catalog: &Catalog) -> Result<Vec
 }
 
 /// Applies the temporary changes of a committed transaction to the session's objects.
-pub(super) fn take_committed(all: Vec<Redefined>, catalog: &Catalog) {
-    for known in all.into_iter().filter(|known| known.temporary) {
-        let Ok(Some(schema)) = catalog.find_schema(&known.schema) else { continue };
+pub(super) fn take_committed(ending: &Transaction, catalog: &Catalog) {
+    for known in ending.redefined.iter().filter(|known| known.temporary).cloned() {
+        let Ok(Some(schema)) = catalog.schema_within(ending, &known.schema) else { continue };
         match (known.sort, known.now) {
             (Sort::View, Some(Meaning::View(view))) => schema.put(&known.name, Entry::View(view)),
             (Sort::View, _) => drop(schema.take(&known.name)),

@@ -1,18 +1,19 @@
 //! The transaction of a session: the tables that its statements have used, created and dropped since BEGIN.
 //!
 //! Each table is forked when a statement first names it: from then on the transaction reads that version, and its own changes. Views, macros, types
-//! and sequences are in [`super::redefined`]. Statements that change schemas are refused during a transaction.
+//! and sequences are in [`super::redefined`], schemas in [`super::schemas`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use warpmill_format::table::journal;
-use warpmill_format::table::transaction::{Change, commit, end};
+use warpmill_format::table::transaction::{Change, commit_with_folders, end};
 use warpmill_format::{FormatError, Table};
 
 use super::redefined::{Redefined, files, held_sequences, take_committed, view_of, views_of};
 use super::schema::{Entry, Found, Schema};
-use super::{Catalog, Shared, same};
+use super::schemas::SchemaChange;
+use super::{Catalog, Shared, no_schema, same};
 use crate::{Error, Result};
 
 /// A transaction's tables under one name.
@@ -62,6 +63,8 @@ pub(super) struct Transaction {
     pub(super) known: Vec<Known>,
     /// In the order of statements.
     pub(super) renamed: Vec<Renamed>,
+    /// Schemas that it has created or dropped.
+    pub(super) schemas: Vec<SchemaChange>,
     /// Views, macros, types and sequences that it has created or dropped.
     pub(super) redefined: Vec<Redefined>,
     /// Whether one of its statements has failed: all changes are undone, and the transaction has to be ended.
@@ -99,14 +102,14 @@ impl Transaction {
             for table in made {
                 let table = Arc::clone(table);
                 changes.push(match table.path() {
-                    Some(_) => Change::MadeAs(table, catalog.path_of(&known.schema, &known.name)?),
+                    Some(_) => Change::MadeAs(table, catalog.path_of(self, &known.schema, &known.name)?),
                     None => Change::Made(table),
                 });
             }
         }
         let is_stored = |renamed: &&Renamed| renamed.table.path().is_some() && is_used(&renamed.table);
         for Renamed { schema, from, to, table } in self.renamed.iter().filter(is_stored) {
-            let (from, to) = (catalog.path_of(schema, from)?, catalog.path_of(schema, to)?);
+            let (from, to) = (catalog.path_of(self, schema, from)?, catalog.path_of(self, schema, to)?);
             changes.push(Change::Renamed(Arc::clone(table), from, to));
         }
         Ok(changes)
@@ -273,8 +276,9 @@ impl Schema {
 
 impl Catalog {
     /// The absolute path of a stored table.
-    fn path_of(&self, schema: &str, name: &str) -> Result<PathBuf> {
-        let path = self.schema_called(schema)?.table_path(name);
+    fn path_of(&self, ending: &Transaction, schema: &str, name: &str) -> Result<PathBuf> {
+        let found = self.schema_within(ending, schema)?;
+        let path = found.ok_or_else(|| no_schema(schema))?.table_path(name);
         std::path::absolute(&path).map_err(|error| Error::Io(error.to_string()))
     }
 
@@ -313,6 +317,7 @@ impl Catalog {
             end(transaction.known.drain(..).flat_map(|known| known.tables().collect::<Vec<_>>()));
             transaction.redefined.clear();
             transaction.renamed.clear();
+            transaction.schemas.clear();
             transaction.aborted = true;
             self.shared.changed();
         }
@@ -336,23 +341,35 @@ impl Catalog {
         let database = self.shared.database.as_deref().map(std::path::absolute).transpose();
         let database = database.map_err(|error| Error::Io(error.to_string()))?;
         // An error of files ends the use of the tables, too.
-        let made = held_sequences(&ending.redefined, self)
-            .and_then(|held| Ok((held, files(&ending.redefined, self)?, ending.changes(self)?)));
+        let made = held_sequences(&ending, self).and_then(|held| {
+            let (files, folders) = (files(&ending, self)?, self.folders_of(&ending)?);
+            Ok((held, files, folders, ending.changes(self)?))
+        });
+        let committing = || {
+            let may = may_commit();
+            if may {
+                ending.schemas_commit();
+            }
+            may
+        };
         let committed = match made {
-            Ok((_held, files, changes)) => commit(database.as_deref(), &changes, &files, may_commit),
+            Ok((_held, files, folders, changes)) => {
+                commit_with_folders(database.as_deref(), &changes, &files, &folders, committing)
+            }
             Err(error) => {
                 end(ending.known.iter().flat_map(Known::tables));
                 return Err(error);
             }
         };
         if committed.is_ok() {
-            take_committed(ending.redefined, self);
+            take_committed(&ending, self);
             for known in &ending.known {
                 // Tables of a schema that was dropped meanwhile have no names any more.
-                if let Ok(Some(schema)) = self.find_schema(&known.schema) {
+                if let Ok(Some(schema)) = self.schema_within(&ending, &known.schema) {
                     schema.take_committed(known);
                 }
             }
+            self.take_committed_schemas(&ending);
         }
         drop(transaction);
         self.shared.changed();

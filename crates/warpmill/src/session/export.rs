@@ -556,14 +556,8 @@ mod tests {
 
     #[test]
     fn names_of_files_differ() {
-        let table = |schema: &str, name: &str| TableText {
-            schema: schema.into(),
-            name: name.into(),
-            is_single: false,
-            create: String::new(),
-            indexes: vec![],
-            comments: vec![],
-        };
+        let table =
+            |schema: &str, name: &str| TableText { schema: schema.into(), name: name.into(), ..TableText::default() };
         let mut taken = HashSet::new();
         let mut of = |schema: &str, name: &str| file_name(&table(schema, name), Format::Csv, &mut taken);
         assert_eq!(of("public", "od d/x"), "od_d_x.csv");

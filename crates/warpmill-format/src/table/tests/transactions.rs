@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::faulty_fs::{Fault, FaultyFs};
 use super::processes::kill_a_child;
 use super::*;
-use crate::table::transaction::{Change, FileChange, commit, end};
+use crate::table::leftovers::HiddenFolder;
+use crate::table::transaction::{Change, FileChange, FolderChange, commit, commit_with_folders, end};
 
 fn make(path: &Path, batch: &RecordBatch) {
     let mut writer = Table::build(path, batch.schema(), small()).unwrap();
@@ -19,14 +20,22 @@ fn append(table: &Arc<Table>, batch: &RecordBatch) -> Result<Arc<TableSnapshot>>
     writer.commit()
 }
 
-/// The rows of each table in `folder`, after unfinished commits have been finished.
+/// The rows of each table in `folder` and the schemas in it, after unfinished commits have been finished.
 fn found(folder: &Path) -> BTreeMap<String, u64> {
     journal::finish(folder).unwrap();
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let tables = names.filter(|name| !name.starts_with('.'));
-    tables
-        .map(|name| (name.clone(), Table::open(&folder.join(&name)).unwrap().snapshot().unwrap().num_rows()))
-        .collect()
+    let mut all = BTreeMap::new();
+    for name in names.filter(|name| !name.starts_with('.')) {
+        match name.ends_with(".schema") {
+            true => all
+                .extend(found(&folder.join(&name)).into_iter().map(|(table, rows)| (format!("{name}/{table}"), rows))),
+            false => {
+                let table = Table::open(&folder.join(&name)).unwrap();
+                all.insert(name, table.snapshot().unwrap().num_rows());
+            }
+        }
+    }
+    all
 }
 
 fn files(folder: &Path) -> Vec<String> {
@@ -179,7 +188,8 @@ fn commits_that_cannot_be_finished_stop_nobody() {
     assert_eq!(append(&Table::open(&dir.path().join("a")).unwrap(), &rows(0, 1)).unwrap().num_rows(), 101);
 }
 
-/// Appends to `a`, empties `b` and renames it to `f`, drops `c`, creates `d`, replaces `e`, and renames `g` to `b`.
+/// Appends to `a`, empties `b` and renames it to `f`, drops `c`, creates `d`, replaces `e`,
+/// renames `g` to `b`, makes the schema `s` with a table, and drops the schema `r`.
 fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
     let mut changes = vec![];
     let given_up = |changes: &[Change], error| {
@@ -189,6 +199,7 @@ fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
         }));
         Err(error)
     };
+    let around = HiddenFolder::beside(&folder.join("s.schema"))?;
     let made = (|| {
         let open = |name: &str| Table::open_with(fs.clone(), &folder.join(name))?.fork();
         changes.push(Change::Written(open("a")?));
@@ -207,7 +218,14 @@ fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
             changes.push(Change::Dropped(gone.clone()));
             gone.hold_fork()?;
         }
-        for (first, name) in [("early", "d"), ("e", "e")] {
+        let gone = open("r.schema/x")?;
+        changes.push(Change::Dropped(gone.clone()));
+        gone.hold_fork()?;
+        let inside = around.path().join("s.schema");
+        std::fs::create_dir(&inside).unwrap();
+        let y = inside.join("y");
+        let y = y.to_str().unwrap();
+        for (first, name) in [("early", "d"), ("e", "e"), (y, y)] {
             let mut writer = Table::build_fork(fs.clone(), &folder.join(first), rows(0, 0).schema(), &small())?;
             changes.push(Change::MadeAs(writer.table().clone(), folder.join(name)));
             writer.write(&rows(0, 130))?;
@@ -216,7 +234,16 @@ fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
         Ok(())
     })();
     match made {
-        Ok(()) => commit(Some(folder), &changes, &[], || true),
+        Ok(()) => {
+            let made = FolderChange::Made { from: around.path().join("s.schema"), path: folder.join("s.schema") };
+            let (path, names) = (folder.join("r.schema"), vec!["x".to_string()]);
+            let removed = FolderChange::Removed { path, names, hidden: ".lock" };
+            let committing = || {
+                around.commits();
+                true
+            };
+            commit_with_folders(Some(folder), &changes, &[], &[made, removed], committing)
+        }
         Err(error) => given_up(&changes, error),
     }
 }
@@ -224,8 +251,10 @@ fn change_all(fs: &Arc<FaultyFs>, folder: &Path) -> Result<()> {
 #[test]
 fn a_fault_at_every_operation_leaves_all_or_nothing() {
     let counts = |rows: &[(&str, u64)]| rows.iter().map(|(name, rows)| (name.to_string(), *rows)).collect();
-    let old: BTreeMap<String, u64> = counts(&[("a", 1000), ("b", 1000), ("c", 1000), ("e", 1000), ("g", 1000)]);
-    let new: BTreeMap<String, u64> = counts(&[("a", 1150), ("b", 1000), ("d", 130), ("e", 130), ("f", 0)]);
+    let old: BTreeMap<String, u64> =
+        counts(&[("a", 1000), ("b", 1000), ("c", 1000), ("e", 1000), ("g", 1000), ("r.schema/x", 1000)]);
+    let new: BTreeMap<String, u64> =
+        counts(&[("a", 1150), ("b", 1000), ("d", 130), ("e", 130), ("f", 0), ("s.schema/y", 130)]);
     let faults = [Fault::Error, Fault::PowerLoss { names: false }, Fault::PowerLoss { names: true }];
     let step = if std::env::var_os("WARPMILL_QUICK").is_some() { 3 } else { 1 };
     for (first, fault) in faults.into_iter().enumerate() {
@@ -233,6 +262,7 @@ fn a_fault_at_every_operation_leaves_all_or_nothing() {
         let mut seen = [0, 0];
         loop {
             let (dir, attic) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            std::fs::create_dir(dir.path().join("r.schema")).unwrap();
             old.keys().for_each(|name| make(&dir.path().join(name), &rows(0, 1000)));
             let fs = FaultyFs::new(fault, at, attic.path());
             let done = change_all(&fs, dir.path());
