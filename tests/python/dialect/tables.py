@@ -157,6 +157,25 @@ CASES = (
         "INSERT INTO t VALUES (2, 1), (2, 1)",
         setup=("CREATE TABLE t (x INTEGER, y INTEGER, UNIQUE (y, x))", "INSERT INTO t VALUES (1, NULL), (1, NULL)"),
     ),
+    Case(
+        "a foreign key",
+        "INSERT INTO t VALUES (1), (NULL), (2)",
+        setup=(
+            "CREATE TABLE p (id INTEGER PRIMARY KEY)",
+            "INSERT INTO p VALUES (1)",
+            "CREATE TABLE t (x INTEGER REFERENCES p)",
+        ),
+    ),
+    Case(
+        "`FOREIGN KEY` of a key that is referenced",
+        "DELETE FROM p WHERE a = 1",
+        setup=(
+            "CREATE TABLE p (a INTEGER, b INTEGER, UNIQUE (a, b))",
+            "INSERT INTO p VALUES (1, 2), (3, 4)",
+            "CREATE TABLE t (x INTEGER, y INTEGER, FOREIGN KEY (x, y) REFERENCES p (a, b))",
+            "INSERT INTO t VALUES (1, 2), (3, NULL)",
+        ),
+    ),
     Case("CHECK", "INSERT INTO t VALUES (0)", setup=("CREATE TABLE t (x INTEGER CHECK (x > 0))",)),
     Case(
         "`CREATE UNIQUE INDEX`",
