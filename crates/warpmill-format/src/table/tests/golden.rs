@@ -169,6 +169,38 @@ fn version_5_is_written() {
     });
 }
 
+/// A key, foreign keys to another table and to the table itself, and the entry of a table that refers to it.
+fn references() -> Vec<Constraint> {
+    let foreign = |table: Option<&str>, keys: &[&str]| Constraint::ForeignKey {
+        columns: vec![0],
+        table: table.map(str::to_owned),
+        keys: keys.iter().map(|key| key.to_string()).collect(),
+    };
+    let entry = Constraint::ReferencedBy("child".into());
+    vec![Constraint::PrimaryKey(vec![0]), foreign(Some("p"), &["key"]), foreign(None, &["id"]), entry]
+}
+
+#[test]
+fn version_6_is_read() {
+    let path = golden("v6");
+    let snapshot = fresh(&path);
+    assert_holds(&snapshot, &[texts()]);
+    assert_eq!(snapshot.constraints()[..], references());
+    assert!(std::fs::read(path.join("0000000000000001.manifest")).unwrap().starts_with(b"warpmill-manifest 6 "));
+}
+
+#[test]
+fn version_6_is_written() {
+    is_written("v6", |path| {
+        let options = WriteOptions { segment_rows: 4096, ..small() };
+        let mut writer = Table::build(path, texts().schema(), options).unwrap();
+        writer.declare(references()).unwrap();
+        writer.keep_references();
+        writer.write(&texts()).unwrap();
+        writer.commit().unwrap();
+    });
+}
+
 /// The files of the table in `path` whose content is deterministic.
 fn files_to_keep(path: &Path) -> Vec<(String, Vec<u8>)> {
     let keep = |(name, bytes): (String, Vec<u8>)| {
