@@ -93,7 +93,7 @@ impl TableSnapshot {
 /// A row of part `part` of `parts` parts of `rows` rows: at a pseudo-random place, because texts may repeat with the length of the parts.
 fn sampled_row(part: usize, parts: usize, rows: usize) -> u32 {
     let (first, end) = (part * rows / parts, (part + 1) * rows / parts);
-    let random = (part as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    let random = xxhash_rust::xxh3::xxh3_64(&part.to_le_bytes());
     (first + random as usize % (end - first)) as u32
 }
 
