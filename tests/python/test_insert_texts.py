@@ -231,6 +231,18 @@ def test_transactions(pair: tuple[Any, Any]) -> None:
     assert_equal(pair, "FROM t")
 
 
+def test_foreign_keys_are_checked(pair: tuple[Any, Any]) -> None:
+    for con in pair:
+        con.execute("CREATE TABLE p (id INTEGER PRIMARY KEY)")
+        con.execute("CREATE TABLE c (id INTEGER, p INTEGER REFERENCES p (id))")
+    for n in range(6):
+        run_both(pair, f"INSERT INTO p VALUES ({n})")
+    for n in [0, 1, 2, 3, 99, 4, 100, 5]:
+        run_both(pair, f"INSERT INTO c VALUES ({n}, {n})")
+        run_both(pair, "INSERT INTO c VALUES (?, ?)", [n, n + 1])
+    assert_equal(pair, "FROM c")
+
+
 def test_a_transaction_of_many_inserts_is_whole_for_others(tmp_path: Path) -> None:
     path = str(tmp_path / "db")
     with warpmill.connect(path) as con, warpmill.connect(path) as other:

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array};
 use arrow::compute::{cast, max, min};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
 use super::keys::{Freed, Twice};

@@ -9,6 +9,7 @@ use arrow::compute::{concat, filter, max, max_string, min, min_string, or_kleene
 use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Schema};
 use arrow::row::{Row, RowConverter, Rows, SortField};
 use hashbrown::HashTable;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::keys::{Freed, Twice};
