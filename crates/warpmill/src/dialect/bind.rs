@@ -128,12 +128,20 @@ fn named(e: Expr, names: &NamePreserver, schema: &DFSchema) -> Result<Transforme
 /// the types of the columns.
 fn with_bound_values(mut list: Values) -> Result<Values> {
     let nothing = DFSchema::empty();
-    let bound = |e: Expr| e.transform_up(|e| expression(e, &nothing).map(Transformed::yes)).map(|bound| bound.data);
+    let bound = |e: Expr| -> Result<Expr> {
+        Ok(match e.transform_up(|e| expression(e, &nothing).map(Transformed::yes))?.data {
+            // Casts of the text are told apart from DataFusion's.
+            cast @ Expr::Cast(_) => Expr::ScalarFunction(ScalarFunction::new_udf(casts::shown(), vec![cast])),
+            other => other,
+        })
+    };
     let types: Vec<DataType> = list.schema.fields().iter().map(|field| field.data_type().clone()).collect();
     for row in &mut list.values {
         for (value, ty) in row.iter_mut().zip(&types).filter(|(_, ty)| is_number(ty)) {
             match as_given(value, ty) {
                 Expr::Literal(..) => {}
+                // Casts in the text stay: their types are known.
+                Expr::ScalarFunction(function) if casts::unmarked(function).is_some() => {}
                 given if std::ptr::eq(given, value) => *value = bound(std::mem::take(value))?,
                 given => *value = bound(given.clone())?.cast_to(ty, &nothing)?,
             }

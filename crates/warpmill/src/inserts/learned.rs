@@ -95,20 +95,20 @@ impl Learned {
         let checks = Checks::planned(state, &target.schema, &target.constraints, rows.table.table()).await.ok()?;
         let checks = checks.map(|checks| (checks, catalog));
         let expected = Compiled::of(&written(usual)?, &[], state)?.columns(&[])?;
-        let mut chosen: BTreeSet<usize> = (0..rows.constants.len()).collect();
+        let mut chosen: BTreeSet<usize> = (0..rows.shape.constants.len()).collect();
         // First with all constants as parameters, then only with those that reached the rows.
         for _ in 0..2 {
             let values = values_with(rows, &chosen, table, &target, state).await?;
             let arrived = numbers(&values)?;
             if arrived == chosen && !chosen.is_empty() {
-                let compiled = Compiled::of(&values, &rows.constants, state)?;
-                if compiled.columns(&rows.constants)? != expected {
+                let compiled = Compiled::of(&values, &rows.shape.constants, state)?;
+                if compiled.columns(&rows.shape.constants)? != expected {
                     return None;
                 }
-                let fixed = rows.constants.iter().enumerate().filter(|(at, _)| !chosen.contains(at));
+                let fixed = rows.shape.constants.iter().enumerate().filter(|(at, _)| !chosen.contains(at));
                 let fixed = fixed.map(|(at, value)| (at, value.clone())).collect();
                 let learned = Self { fixed, rows: compiled, schema: nullable(&snapshot), target, checks };
-                return learned.rows(&rows.constants).is_some().then_some(learned);
+                return learned.rows(&rows.shape.constants).is_some().then_some(learned);
             }
             chosen.retain(|number| arrived.contains(number));
         }
@@ -191,7 +191,7 @@ async fn values_with(
     target: &Target,
     state: &SessionState,
 ) -> Option<Vec<Vec<Expr>>> {
-    let (text, given) = rows.with_parameters(chosen);
+    let (text, given) = rows.shape.with_parameters(chosen);
     let given = given.into_iter().map(|(value, number)| ScalarAndMetadata::new(value, number.map(metadata)));
     let plan = dialect::logical_plan(state, &text, &given.collect::<Vec<_>>()).await.ok()?;
     let plan = with_nullable_rows(plan).ok()?;

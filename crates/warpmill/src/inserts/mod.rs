@@ -79,19 +79,19 @@ impl Inserts {
         table: impl FnOnce(&TableReference) -> Option<Arc<Table>>,
     ) -> Option<Found> {
         let rows = Rows::of(&text.sql, &text.params)?;
-        let learned = self.0.lock().find(&rows.key, &rows.constants, generation.settings)?;
+        let learned = self.0.lock().find(&rows.shape.key, &rows.shape.constants, generation.settings)?;
         let table = table(&rows.table)?;
         // Foreign keys ask for the tables beside this one, which the planned statement looks up.
         let alone = |snapshot: &Arc<TableSnapshot>| !snapshot.constraints().iter().any(Constraint::is_reference);
         let snapshot =
             table.last_snapshot().filter(|snapshot| learned.holds(snapshot, generation.catalog) && alone(snapshot))?;
         let (name, checks) = (rows.table.table().to_string(), learned.checks());
-        Some(Found { rows: learned.rows(&rows.constants)?, table, snapshot, name, checks })
+        Some(Found { rows: learned.rows(&rows.shape.constants)?, table, snapshot, name, checks })
     }
 
     /// Whether a text is to be learned after it has been planned: it is not the first one of its kind.
     pub(crate) fn wants(&self, text: &Text, generation: Generation) -> bool {
-        Rows::of(&text.sql, &text.params).is_some_and(|rows| self.0.lock().wants(&rows.key, generation.settings))
+        Rows::of(&text.sql, &text.params).is_some_and(|rows| self.0.lock().wants(&rows.shape.key, generation.settings))
     }
 
     /// Learns a text that has been planned as `plan`. `table` is the table that its name means. Errors here are not errors of the statement.
@@ -151,16 +151,16 @@ impl Store {
 
     fn add(&mut self, rows: &Rows<'_>, learned: Option<Learned>, settings: u64) {
         self.enter(settings);
-        if self.kinds.len() >= KINDS && !self.kinds.contains_key(&rows.key) {
+        if self.kinds.len() >= KINDS && !self.kinds.contains_key(&rows.shape.key) {
             let oldest = self.kinds.iter().min_by_key(|(_, kind)| kind.used).map(|(key, _)| key.clone());
             oldest.map(|key| self.kinds.remove(&key));
         }
-        let kind = self.kinds.entry(rows.key.clone()).or_default();
+        let kind = self.kinds.entry(rows.shape.key.clone()).or_default();
         kind.used = self.clock;
         // Each attempt costs as much as planning: a kind with ever new fixed constants is given up.
         kind.narrow += usize::from(learned.as_ref().is_none_or(Learned::is_narrow));
         if let Some(learned) = learned {
-            kind.statements.retain(|known| !known.is_of(&rows.constants));
+            kind.statements.retain(|known| !known.is_of(&rows.shape.constants));
             if kind.statements.len() >= MOST_OF_ONE {
                 kind.statements.remove(0);
             }

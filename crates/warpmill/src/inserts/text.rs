@@ -1,14 +1,10 @@
 //! Texts of the form `INSERT INTO table (columns) VALUES (constants), ...`, apart from their constants.
 
-use std::collections::BTreeSet;
-use std::fmt::Write;
-use std::ops::Range;
-
 use datafusion::common::TableReference;
 
 use crate::ScalarValue;
 use crate::pieces::Piece;
-use crate::templates::shape::{KIND, LONGEST, Token, kind, number, tokens};
+use crate::templates::shape::{KIND, LONGEST, Place, Shape, Token, number, tokens};
 
 /// The most constants of a text whose rows are known without planning: each has expressions of its own.
 const MOST: usize = 256;
@@ -19,21 +15,10 @@ const WORDS: [&str; 4] = ["null", "true", "false", "default"];
 /// The text of an INSERT of rows of constants.
 #[derive(Debug)]
 pub(super) struct Rows<'t> {
-    /// The text with the kinds of constants in their places: texts with equal keys differ in constants only.
-    pub key: String,
-    pub constants: Vec<ScalarValue>,
+    /// The text apart from its constants.
+    pub shape: Shape<'t>,
     /// The name of the table as written.
     pub table: TableReference,
-    text: &'t str,
-    /// The places of the constants in the text; empty: the constants are the text's parameters.
-    places: Vec<Place>,
-}
-
-#[derive(Debug)]
-struct Place {
-    bytes: Range<usize>,
-    /// The type keyword before a string, as in `DATE '2020-01-01'`.
-    ty: Option<&'static str>,
 }
 
 impl<'t> Rows<'t> {
@@ -50,46 +35,13 @@ impl<'t> Rows<'t> {
         reader.columns()?;
         let cells = reader.rows()?;
         if !params.is_empty() {
-            let mut key = text.to_string();
-            for param in params {
-                let _ = write!(key, "{KIND}{}", param.data_type());
-            }
-            return Some(Self { key, constants: params.to_vec(), table, text, places: vec![] });
+            return Some(Self { shape: Shape::of_params(text, params), table });
         }
         if cells.is_empty() || cells.len() > MOST {
             return None;
         }
-        let (mut key, mut constants, mut places, mut copied) = (String::new(), vec![], vec![], 0);
-        for (place, value) in cells {
-            key.push_str(&text[copied..place.bytes.start]);
-            let _ = write!(key, "{KIND}{}{}", place.ty.unwrap_or_default(), kind(&value));
-            copied = place.bytes.end;
-            constants.push(narrowed(value));
-            places.push(place);
-        }
-        key.push_str(&text[copied..]);
-        Some(Self { key, constants, table, text, places })
-    }
-
-    /// The text with parameters in place of the `chosen` constants, and the values of all its parameters: those of chosen ones with their positions.
-    pub fn with_parameters(&self, chosen: &BTreeSet<usize>) -> (String, Vec<(ScalarValue, Option<usize>)>) {
-        if self.places.is_empty() {
-            let numbered = |(at, value): (usize, &ScalarValue)| (value.clone(), chosen.contains(&at).then_some(at));
-            return (self.text.to_string(), self.constants.iter().enumerate().map(numbered).collect());
-        }
-        let (mut text, mut given, mut copied) = (String::new(), vec![], 0);
-        for &at in chosen {
-            let Place { bytes, ty } = &self.places[at];
-            given.push((self.constants[at].clone(), Some(at)));
-            text.push_str(&self.text[copied..bytes.start]);
-            let _ = match ty {
-                Some(ty) => write!(text, "CAST(${} AS {ty})", given.len()),
-                None => write!(text, "${}", given.len()),
-            };
-            copied = bytes.end;
-        }
-        text.push_str(&self.text[copied..]);
-        (text, given)
+        let cells = cells.into_iter().map(|(place, value)| (place, narrowed(value)));
+        Some(Self { shape: Shape::of_constants(text, cells), table })
     }
 }
 
@@ -215,6 +167,8 @@ fn plain_text(text: &str) -> Option<ScalarValue> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn rows(text: &str) -> Option<Rows<'_>> {
@@ -229,16 +183,16 @@ mod tests {
         let text = "INSERT INTO s.\"a b\" (x, \"y\") VALUES (1, 'it''s'), (-3000000000,DATE '2020-01-01'), (0.5, NULL)";
         let rows = Rows::of(text, &[]).unwrap();
         assert_eq!(rows.table, TableReference::partial("s", "a b"));
-        let values: Vec<String> = rows.constants.iter().map(ToString::to_string).collect();
+        let values: Vec<String> = rows.shape.constants.iter().map(ToString::to_string).collect();
         assert_eq!(values, ["1", "it's", "-3000000000", "2020-01-01", "0.5"]);
-        assert_eq!(rows.constants[0], ScalarValue::Int32(Some(1)));
-        assert_eq!(rows.constants[2], ScalarValue::Int64(Some(-3_000_000_000)));
-        let (text, given) = rows.with_parameters(&BTreeSet::from([1, 3]));
+        assert_eq!(rows.shape.constants[0], ScalarValue::Int32(Some(1)));
+        assert_eq!(rows.shape.constants[2], ScalarValue::Int64(Some(-3_000_000_000)));
+        let (text, given) = rows.shape.with_parameters(&BTreeSet::from([1, 3]));
         assert_eq!(
             text,
-            "INSERT INTO s.\"a b\" (x, \"y\") VALUES (1, $1), (-3000000000,CAST($2 AS DATE)), (0.5, NULL)"
+            "INSERT INTO s.\"a b\" (x, \"y\") VALUES (1,  $1 ), (-3000000000, CAST($2 AS DATE) ), (0.5, NULL)"
         );
-        assert_eq!(given, [(rows.constants[1].clone(), Some(1)), (rows.constants[3].clone(), Some(3))]);
+        assert_eq!(given, [(rows.shape.constants[1].clone(), Some(1)), (rows.shape.constants[3].clone(), Some(3))]);
     }
 
     #[test]
@@ -246,10 +200,10 @@ mod tests {
         let params = [ScalarValue::from(1i64), ScalarValue::from("x")];
         let text = "INSERT INTO t VALUES ($1, ?, 3, NULL)";
         let rows = Rows::of(text, &params).unwrap();
-        assert_eq!(rows.constants, params);
-        assert_ne!(rows.key, Rows::of("INSERT INTO t VALUES ($1, ?, 4, NULL)", &params).unwrap().key);
+        assert_eq!(rows.shape.constants, params);
+        assert_ne!(rows.shape.key, Rows::of("INSERT INTO t VALUES ($1, ?, 4, NULL)", &params).unwrap().shape.key);
         assert_eq!(
-            rows.with_parameters(&BTreeSet::from([1])).1,
+            rows.shape.with_parameters(&BTreeSet::from([1])).1,
             [(params[0].clone(), None), (params[1].clone(), Some(1))]
         );
     }
@@ -283,7 +237,7 @@ mod tests {
 
     #[test]
     fn keys_are_equal_for_constants_of_one_kind() {
-        let key = |text: &'static str| rows(text).unwrap().key;
+        let key = |text: &'static str| rows(text).unwrap().shape.key;
         assert_eq!(key("INSERT INTO t VALUES (1, 'a')"), key("INSERT INTO t VALUES (-7, 'it''s')"));
         for (one, other) in [
             ("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES ('1')"),

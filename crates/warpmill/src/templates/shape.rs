@@ -28,7 +28,7 @@ const BEFORE: [&str; 5] = ["between", "and", "like", "ilike", "escape"];
 
 /// A text apart from its constants.
 #[derive(Debug)]
-pub(super) struct Shape<'t> {
+pub(crate) struct Shape<'t> {
     /// The text with the kinds of constants in their places.
     pub key: String,
     pub constants: Vec<ScalarValue>,
@@ -39,31 +39,40 @@ pub(super) struct Shape<'t> {
 
 /// The place of a constant in a text.
 #[derive(Debug)]
-struct Place {
-    bytes: Range<usize>,
+pub(crate) struct Place {
+    pub bytes: Range<usize>,
     /// The type keyword before it, as in `DATE '2020-01-01'`.
-    ty: Option<&'static str>,
+    pub ty: Option<&'static str>,
 }
 
 impl<'t> Shape<'t> {
     /// The shape of a text; `params` are its constants, if there are any.
     pub fn of(text: &'t str, params: &[ScalarValue]) -> Self {
         if !params.is_empty() {
-            let mut key = text.to_string();
-            for param in params {
-                let _ = write!(key, "{KIND}{}", param.data_type());
-            }
-            return Self { key, constants: params.to_vec(), text, places: vec![] };
+            return Self::of_params(text, params);
         }
-        let mut shape = Self { key: String::with_capacity(text.len()), constants: vec![], text, places: vec![] };
         if text.len() > LONGEST {
-            return shape;
+            return Self { key: String::new(), constants: vec![], text, places: vec![] };
         }
         let tokens = tokens(text);
-        let mut copied = 0;
         let begins = beginnings(&tokens);
-        for at in 0..tokens.len() {
-            let Some((place, value)) = constant(text, &tokens, at, &begins) else { continue };
+        Self::of_constants(text, (0..tokens.len()).filter_map(|at| constant(text, &tokens, at, &begins)))
+    }
+
+    /// The shape of a text whose constants are its parameters.
+    pub fn of_params(text: &'t str, params: &[ScalarValue]) -> Self {
+        let mut key = text.to_string();
+        for param in params {
+            let _ = write!(key, "{KIND}{}", param.data_type());
+        }
+        Self { key, constants: params.to_vec(), text, places: vec![] }
+    }
+
+    /// The shape of a text with constants in these places, in order.
+    pub fn of_constants(text: &'t str, constants: impl IntoIterator<Item = (Place, ScalarValue)>) -> Self {
+        let mut shape = Self { key: String::with_capacity(text.len()), constants: vec![], text, places: vec![] };
+        let mut copied = 0;
+        for (place, value) in constants {
             shape.key.push_str(&text[copied..place.bytes.start]);
             let _ = write!(shape.key, "{KIND}{}{}", place.ty.unwrap_or_default(), kind(&value));
             copied = place.bytes.end;
