@@ -11,7 +11,7 @@ use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
 use super::own_groups;
 use super::params::Binding;
 use super::partition;
-use super::updates::{self, PAIR_COUNT};
+use super::updates::{self, Inputs, PAIR_COUNT};
 use super::wide::{self, WideSet};
 use crate::kernels::library::Library;
 
@@ -110,40 +110,11 @@ pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &
         }
         let keep = updates::keep(g, slot);
         let update = updates::update(layout, slot, &inputs.of(slot), &cell, &keep);
-        update_if(g, &conditions, &update);
+        updates::update_if(g, &conditions, &update);
     }
     g.code.close_to(depth);
     g.active = active;
     Ok(())
-}
-
-/// The values of aggregates' arguments and filters in a row.
-pub(super) struct Inputs<'a> {
-    /// One per distinct argument expression.
-    pub arguments: &'a [Value],
-    /// One per distinct filter expression.
-    pub filters: &'a [Value],
-}
-
-impl<'a> Inputs<'a> {
-    /// The arguments of accumulator `slot`.
-    pub fn of(&self, slot: &Slot) -> Vec<&'a Value> {
-        slot.input.argument.into_iter().chain(slot.input.second).map(|argument| &self.arguments[argument]).collect()
-    }
-
-    /// The conditions under which accumulator `slot` takes the row: its filter, and arguments that are not NULL.
-    pub fn conditions(&self, slot: &Slot) -> Vec<String> {
-        let filter = slot.input.filter.map(|filter| self.filters[filter].is_true());
-        filter.into_iter().chain(self.of(slot).into_iter().filter_map(|argument| argument.valid.clone())).collect()
-    }
-}
-
-/// Generates `update` under `conditions`.
-pub(super) fn update_if(g: &mut Generator, conditions: &[String], update: &str) {
-    match conditions {
-        [] => g.code.line(update),
-        _ => g.code.line(format!("if ({}) {{ {update} }}", conditions.join(" && "))),
-    }
 }
 
 /// The record index of each active row's group, a `u64` variable; rows without room become inactive.

@@ -5,9 +5,9 @@ use warpmill_ir::SinkId;
 
 use super::cpp::{CType, Value};
 use super::generator::Generator;
-use super::group::{self, Inputs};
+use super::group;
 use super::layout::{GroupLayout, GroupTable};
-use super::updates;
+use super::updates::{self, Inputs};
 
 /// Generates the code before the row loop: an empty table of `slots` slots.
 pub fn prologue(g: &mut Generator, layout: &GroupLayout, slots: u64) {
@@ -35,7 +35,7 @@ pub fn accumulate(g: &mut Generator, layout: &GroupLayout, slots: u64, keys: &[V
     g.code.open(format!("if ({own} < {slots})"));
     for slot in &layout.slots {
         let update = updates::update(&shared, slot, &inputs.of(slot), &own, updates::NO_KEEP);
-        group::update_if(g, &inputs.conditions(slot), &update);
+        updates::update_if(g, &inputs.conditions(slot), &update);
     }
     g.code.close_to(depth);
     g.active = g.code.define(CType::Bool, "beyond", format!("{active} && {own} >= {slots}"));

@@ -7,6 +7,35 @@ use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
 /// Word index of the number of pairs in a record of pairs (kernels/pairs.cuh).
 pub const PAIR_COUNT: usize = 2;
 
+/// The values of aggregates' arguments and filters in a row.
+pub struct Inputs<'a> {
+    /// One per distinct argument expression.
+    pub arguments: &'a [Value],
+    /// One per distinct filter expression.
+    pub filters: &'a [Value],
+}
+
+impl<'a> Inputs<'a> {
+    /// The arguments of accumulator `slot`.
+    pub fn of(&self, slot: &Slot) -> Vec<&'a Value> {
+        slot.input.argument.into_iter().chain(slot.input.second).map(|argument| &self.arguments[argument]).collect()
+    }
+
+    /// The conditions under which accumulator `slot` takes the row: its filter, and arguments that are not NULL.
+    pub fn conditions(&self, slot: &Slot) -> Vec<String> {
+        let filter = slot.input.filter.map(|filter| self.filters[filter].is_true());
+        filter.into_iter().chain(self.of(slot).into_iter().filter_map(|argument| argument.valid.clone())).collect()
+    }
+}
+
+/// Generates `update` under `conditions`.
+pub fn update_if(g: &mut Generator, conditions: &[String], update: &str) {
+    match conditions {
+        [] => g.code.line(update),
+        _ => g.code.line(format!("if ({}) {{ {update} }}", conditions.join(" && "))),
+    }
+}
+
 /// The statement that adds a row with these arguments to an accumulator.
 pub fn update(layout: &GroupLayout, slot: &Slot, arguments: &[&Value], cell: &str, keep: &str) -> String {
     let x = match arguments {
