@@ -139,6 +139,49 @@ def test_folded_bitmaps(con: warpmill.Connection, least: int) -> None:
         assert rows == on_cpu(con, sql)
 
 
+@pytest.mark.parametrize(("kept", "tested"), [("k % 20 = 7", 1), ("s < 40", 1), ("k % 20 = 7 AND s < 40", 2)])
+def test_keys_with_all_values_are_not_tested(con: warpmill.Connection, kept: str, tested: int) -> None:
+    """Of two keys of a join, scans are pruned by those that the other side's rows are selected by."""
+    con.execute(
+        "CREATE TABLE offers AS SELECT i // 4 AS k, i * 7919 % 100 AS s, i % 10 AS cost FROM range(200000) r(i)"
+    )
+    con.execute(
+        "CREATE TABLE sales AS SELECT i * 48271 % 2147483647 % 52000 AS k, i * 69621 % 2147483647 % 101 AS s, "
+        "i % 7 AS n FROM range(400000) r(i)"
+    )
+    sql = f"""SELECT count(*), sum(n * cost), min(k), max(k) FROM sales
+        JOIN (SELECT k AS ok, s AS os, cost FROM offers WHERE {kept}) ON k = ok AND s = os"""
+    rows = on_device(con, sql)[0]
+    assert rows == on_cpu(con, sql)
+    assert rows[0][0] > 0
+    kernels = con.explain(sql, kernels=True)
+    assert kernels.count("lane_keys_mask<") == tested
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_lists_of_rows_with_one_key(con: warpmill.Connection, repeats: int) -> None:
+    """Keys of a hash table that repeat and that do not, with residual conditions and outer rows, in one program."""
+    con.execute(
+        f"CREATE TABLE build AS SELECT (i // {repeats}) * 1000003 AS a, i % 5 AS b, i AS v FROM range(30000) r(i)"
+    )
+    con.execute(
+        "CREATE TABLE probe AS SELECT (i * 48271 % 2147483647 % 40000) * 1000003 AS a, i % 5 AS b, i % 11 AS n "
+        "FROM range(50000) r(i)"
+    )
+    for join in (
+        "JOIN build USING (a, b)",
+        "LEFT JOIN build USING (a, b)",
+        "JOIN build ON probe.a = build.a AND n <> v % 11",
+        "JOIN build ON probe.a = build.a JOIN build more ON more.a = build.a AND more.b = probe.b",
+    ):
+        sql = f"SELECT count(*), sum(n), sum(build.v), count(build.v) FROM probe {join}"
+        assert on_device(con, sql)[0] == on_cpu(con, sql), join
+    for exists in ("EXISTS", "NOT EXISTS"):
+        same = "SELECT 1 FROM build WHERE build.a = probe.a AND v % 11 <> n"
+        sql = f"SELECT count(*), sum(n) FROM probe WHERE {exists} ({same})"
+        assert on_device(con, sql)[0] == on_cpu(con, sql), exists
+
+
 @pytest.mark.parametrize("letters", ["ab", "abcd", "é漢a"])
 def test_searched_strings(con: warpmill.Connection, letters: str) -> None:
     random.seed(letters)

@@ -106,6 +106,10 @@ STATEMENTS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
         "SELECT count(*), count(g.k) FROM t LEFT JOIN g ON t.k = g.k WHERE t.k < {}",
         [("30",), ("7",), ("45",)],
     ),
+    "numbers that are equal in some statements": (
+        "SELECT count(*), sum(v) FROM t WHERE (v >= {} AND k < 20) OR (v >= {} AND s < 'name 5') OR (v >= {} AND k = 3)",
+        [(n, n if n % 3 else 7, n) for n in range(10, 20)],
+    ),
     "parts of dates": (
         "SELECT count(*) FROM t WHERE date_part('{}', day) = {}",
         [("year", "2021"), ("month", "2"), ("day", "29"), ("year", "2022")],
@@ -265,6 +269,11 @@ TEXTS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "intervals": (
         "SELECT count(*) FROM t WHERE day <= DATE '2021-12-01' - INTERVAL '{}' DAY",
         [(n,) for n in range(60, 67)],
+    ),
+    "conditions that OR has in common": (
+        """SELECT count(*), sum(v) FROM t JOIN g ON t.k = g.k WHERE (v BETWEEN 1 AND {} AND x > 1 AND s < 'name {}')
+        OR (v BETWEEN 1 AND 80 AND x > 5 AND s > 'name 7') OR (v BETWEEN 1 AND 10 + 10 AND x > 3 AND s = 'name 5')""",
+        [(n * 9, n) for n in range(1, 8)],
     ),
     "HAVING": ("SELECT k, sum(v) AS s FROM t GROUP BY k HAVING sum(v) > {} ORDER BY k", [(n,) for n in range(99, 106)]),
     "best rows": ("SELECT id, v FROM t WHERE v < {} ORDER BY v DESC, id LIMIT 5", [(n,) for n in range(99, 106)]),

@@ -19,6 +19,9 @@ __device__ __forceinline__ bool bit_set(u32* bits, u64 i) {
     return atomicOr(bits + (i >> 5), bit) & bit;
 }
 
+// A position that no row has.
+constexpr u64 NOT_LINKED = ~0ull;
+
 // The position of this lane's row in the sink. All lanes of the warp call.
 __device__ __forceinline__ u64 append(SinkState* sink, bool active, u32 lane) {
     const u32 rows = __ballot_sync(FULL_WARP, active);
@@ -151,4 +154,19 @@ __device__ inline u64 find_slot(const u64* keys, u64 mask, u64 key) {
         slot = (slot + 1) & mask;
     }
     return mask + 1;
+}
+
+// The head of the list of rows with key `key`; 0 where there are none. A slot's head is loaded together with its key: most keys that are looked up are
+// in the first slot, and waiting for one after the other takes twice as long.
+__device__ inline u32 find_head(const u64* keys, const u32* heads, u64 mask, u64 key) {
+    u64 slot = hash_u64(key) & mask;
+    for (u32 i = 0; i < MOST_PROBES && i <= mask; i++) {
+        const u64 found = keys[slot];
+        // Volatile: otherwise the compiler moves the load behind the comparison.
+        const u32 head = *(const volatile u32*)(heads + slot);
+        if (found == key) return head;
+        if (found == EMPTY_KEY) return 0;
+        slot = (slot + 1) & mask;
+    }
+    return 0;
 }

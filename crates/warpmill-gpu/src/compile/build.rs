@@ -9,6 +9,9 @@ use super::layout::{BuildLayout, RowsLayout, Table};
 use super::params::Binding;
 use super::partition;
 
+/// Number of keys of a bitmap from which bits are set without a look at them.
+const MANY_KEYS: u64 = 1 << 22;
+
 /// Appends the active rows to `rows` of sink `id`.
 pub fn append_rows(g: &mut Generator, id: SinkId, rows: &RowsLayout, fields: &[Field]) -> Result<()> {
     let values = g.all_columns(fields)?;
@@ -38,6 +41,10 @@ pub fn prologue(g: &mut Generator, layout: &BuildLayout) {
     if layout.reserves {
         g.code.line("Reserved reserved = {0, 0};");
     }
+    if layout.is_linked() {
+        g.code.line("u64 linked = NOT_LINKED;");
+        g.code.line("u32 before = 0;");
+    }
     for (key, ..) in &layout.bounds {
         g.code.line(format!("u64 least{key} = 0, greatest{key} = 0, rows{key} = 0;"));
     }
@@ -45,6 +52,9 @@ pub fn prologue(g: &mut Generator, layout: &BuildLayout) {
 
 /// Generates the code after the row loop of build `id`.
 pub fn epilogue(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
+    if layout.is_linked() {
+        end_link(g, id);
+    }
     if layout.flags_unused {
         let [flags, capacity] = flags(g, id, layout);
         g.code.line(format!("flag_unused({flags}, {capacity}, lane, reserved);"));
@@ -145,7 +155,9 @@ pub fn note_keys(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Va
         let bits = g.params.output("u32", "bits", Binding::Named(format!("sink{id}.bits{key}")));
         let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
         let bit = g.code.define(CType::U64, "bit", format!("{keyed} ? (u64){} - {min} : 0", keys[*key].text));
-        g.code.line(format!("if ({keyed} && !bit_test({bits}, {bit})) bit_set({bits}, {bit});"));
+        // Bits of few keys are set already when most rows arrive; those of many are spread over memory, and waiting for them takes longer than setting.
+        let unset = if part.size < MANY_KEYS { format!(" && !bit_test({bits}, {bit})") } else { String::new() };
+        g.code.line(format!("if ({keyed}{unset}) bit_set({bits}, {bit});"));
     }
     for (key, part, _) in &layout.bounds {
         let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
@@ -163,6 +175,16 @@ pub fn store_row(g: &mut Generator, id: SinkId, layout: &BuildLayout, at: &str, 
     let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
     g.code.open(format!("if ({} && {at} < {capacity})", g.active));
     g.store_in(&layout.payload, payload, at, layout.on_host.then_some(id));
+}
+
+/// Stores the link of the row that a thread inserted last. That is done when the next one is inserted, instead of waiting for the exchange of heads.
+fn end_link(g: &mut Generator, id: SinkId) {
+    let next = g.params.output("u32", "next", Binding::Named(format!("sink{id}.next")));
+    let state = g.sink_state(id);
+    g.code.when("linked != NOT_LINKED", |code| {
+        code.line(format!("{next}[linked] = before;"));
+        code.line(format!("if (before) {state}->duplicate = 1;"));
+    });
 }
 
 /// Inserts row `at` at the head of its key's list.
@@ -187,9 +209,9 @@ fn link(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value], key
         }
         _ => partition::within(g, layout.partition.as_ref(), id, key),
     };
-    g.code.line(format!("const u32 before = atomicExch({heads} + {slot}, (u32){at} + 1);"));
-    g.code.line(format!("{next}[{at}] = before;"));
-    g.code.line(format!("if (before) {state}->duplicate = 1;"));
+    end_link(g, id);
+    g.code.line(format!("before = atomicExch({heads} + {slot}, (u32){at} + 1);"));
+    g.code.line(format!("linked = {at};"));
     g.code.close_to(depth);
 }
 

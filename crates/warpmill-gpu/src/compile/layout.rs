@@ -131,6 +131,11 @@ pub enum Search {
 }
 
 impl BuildLayout {
+    /// Whether rows are linked to lists, one for each key, when they arrive.
+    pub fn is_linked(&self) -> bool {
+        self.order.is_none() && matches!(self.table, Table::Direct | Table::Hash)
+    }
+
     /// Number of string columns of the payload in host memory.
     pub fn host_strings(&self) -> u64 {
         let strings = self.payload.iter().filter(|column| column.ty == CType::Str);

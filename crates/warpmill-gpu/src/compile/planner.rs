@@ -46,20 +46,19 @@ pub fn lay_out(
     let mut estimates: Vec<f64> = vec![0.0; program.sinks.len()];
     let mut layouts: Vec<Option<SinkLayout>> = vec![None; program.sinks.len()];
     let mut on_host = vec![false; program.sinks.len()];
+    let mut fractions: Vec<f64> = vec![1.0; program.sinks.len()];
     for (index, pipeline) in program.pipelines.iter().enumerate() {
         let rows = source_rows(pipeline, inputs, &bounds);
         bounds[pipeline.sink] = bounds[pipeline.sink].saturating_add(rows);
-        let fraction = |build: SinkId| match &layouts[build] {
-            Some(SinkLayout::Build(layout)) => layout.fraction,
-            _ => 1.0,
-        };
-        estimates[pipeline.sink] += estimate::rows(pipeline, selectivities[index], inputs, &estimates, fraction);
+        estimates[pipeline.sink] +=
+            estimate::rows(pipeline, selectivities[index], inputs, &estimates, |build| fractions[build]);
         on_host[pipeline.sink] |= matches!(&pipeline.source, Source::Rows { sink, .. } if on_host[*sink]);
         let last = program.pipelines[index + 1..].iter().all(|later| later.sink != pipeline.sink);
         if last {
             let estimate = estimates[pipeline.sink].min(bounds[pipeline.sink] as f64).max(1.0);
             let (id, rows) = (pipeline.sink, bounds[pipeline.sink]);
-            let planner = Planner { program, hints, limits, id, rows, estimate, on_host: on_host[id] };
+            let planner =
+                Planner { program, hints, limits, id, rows, estimate, on_host: on_host[id], fractions: &fractions };
             let (layout, bound) = planner.layout()?;
             match &layout {
                 SinkLayout::Groups(groups) => estimates[id] = groups.rows.capacity as f64,
@@ -70,7 +69,7 @@ pub fn lay_out(
                     estimates[id] = estimates[id].min(planner.expected_groups());
                 }
                 SinkLayout::Rows(_) => on_host[id] |= matches!(program.sinks[id], Sink::Sort { .. }),
-                SinkLayout::Build(_) => {}
+                SinkLayout::Build(build) => fractions[id] = build.fraction,
             }
             bounds[pipeline.sink] = bound;
             layouts[pipeline.sink] = Some(layout);
@@ -100,6 +99,8 @@ struct Planner<'a> {
     estimate: f64,
     /// Whether some rows come from the host.
     on_host: bool,
+    /// The fraction of its source's rows that each earlier hash build holds; 1 for other sinks.
+    fractions: &'a [f64],
 }
 
 /// Fraction of rows reaching an aggregation that justifies a large table in shared memory, at the expense of the cache.

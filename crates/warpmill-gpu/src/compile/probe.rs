@@ -3,7 +3,9 @@
 //! A probe with at most one output row per input row is straight-line code. Other probes are a loop in which every lane takes one step per iteration:
 //! a pair, or the row's NULL-extended copy once no pair is left. The rest of the pipeline is inside that loop.
 
-use warpmill_ir::{ExprKind, JoinKind, Probe};
+use std::collections::BTreeSet;
+
+use warpmill_ir::{ExprKind, JoinKind, Probe, SinkId};
 
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Load, Result};
@@ -18,11 +20,26 @@ pub(super) const NONE: &str = "0xFFFFFFFFu";
 /// Operands for a build's lookup structure.
 struct Names {
     state: String,
+    /// Whether some keys repeat.
+    repeats: String,
     /// `heads` or `bits`, depending on the table.
     table: String,
     next: String,
     keys: String,
     flags: Option<String>,
+}
+
+/// The name of the variable that says whether keys of build `id` repeat.
+fn repeats(id: SinkId) -> String {
+    format!("repeats_of_{id}")
+}
+
+/// Generates the code before the row loop for probes of the builds `builds`, which are complete: the loop would load the same word for each row.
+pub fn prologue(g: &mut Generator, builds: impl IntoIterator<Item = SinkId>) {
+    for id in BTreeSet::from_iter(builds) {
+        let state = g.params.pointer("SinkState", "build", Binding::Named(format!("sink{id}.state")));
+        g.code.line(format!("const bool {} = {state}->duplicate != 0;", repeats(id)));
+    }
 }
 
 /// Generates `probe` of the build with layout `build`. `likely`: most rows have partners here and in the probes after this one.
@@ -77,7 +94,7 @@ impl Names {
             }
         };
         let flags = matches.then(|| g.params.output("u8", "flags", named("flags")));
-        Self { state, table, next, keys, flags }
+        Self { state, repeats: repeats(id), table, next, keys, flags }
     }
 }
 
@@ -111,12 +128,8 @@ fn find(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, va
             let (key, inside) = g.packed_key(&build.keys, values, true);
             let mask = slot_mask(g, build);
             let (keys, heads) = (&names.keys, &names.table);
-            let slot = g.code.define(
-                CType::U64,
-                "slot",
-                format!("{active} && {inside} ? find_slot({keys}, {mask}, {key}) : {mask} + 1"),
-            );
-            g.code.define(CType::U32, "m", format!("{slot} <= {mask} ? {heads}[{slot}] - 1 : {NONE}"))
+            let head = format!("find_head({keys}, {heads}, {mask}, {key}) - 1");
+            g.code.define(CType::U32, "m", format!("{active} && {inside} ? {head} : {NONE}"))
         }
         Table::Wide => find_wide(g, build, (&names.table, "head - 1"), (values, &active)),
     }
@@ -170,7 +183,7 @@ fn following(build: &BuildLayout, names: &Names, m: &str) -> String {
     match build.table {
         Table::All => format!("({m} + 1 < {}->count ? {m} + 1 : {NONE})", names.state),
         Table::Bitmap => NONE.into(),
-        _ => format!("({}->duplicate ? {}[{m}] - 1 : {NONE})", names.state, names.next),
+        _ => format!("({} ? {}[{m}] - 1 : {NONE})", names.repeats, names.next),
     }
 }
 

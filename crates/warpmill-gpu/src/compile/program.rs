@@ -292,11 +292,21 @@ impl Lowering<'_> {
 
     fn prologue(&self, g: &mut Generator) {
         g.code.line("const u32 lane = threadIdx.x & 31;");
+        probe::prologue(g, self.pipeline.operators.iter().filter_map(|operator| self.list_of(operator)));
         match &self.sinks[self.pipeline.sink] {
             SinkLayout::Groups(layout) => group::prologue(g, self.pipeline.sink, layout),
             SinkLayout::Build(layout) => build::prologue(g, layout),
             SinkLayout::Rows(_) => {}
         }
+    }
+
+    /// The build of whose rows with one key `operator` reads the list.
+    fn list_of(&self, operator: &Operator) -> Option<SinkId> {
+        let Operator::Probe(probe) = operator else { return None };
+        let SinkLayout::Build(build) = &self.sinks[probe.build] else { return None };
+        let is_list = !matches!(build.table, Table::All | Table::Bitmap) && build.order.is_none();
+        let exists_only = matches!(probe.kind, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark);
+        (is_list && !(exists_only && probe.residual.is_none())).then_some(probe.build)
     }
 
     /// Whether most rows are expected to pass all operators from `position` on: each build has most keys, or the scan has tested one of its keys.

@@ -9,6 +9,7 @@
 //! plan is one program whose shape does not depend on the values ([`skeleton`]), the next text of the same [`shape`] is neither parsed nor bound: its
 //! constants are evaluated, and the program is translated with them.
 
+mod computed;
 pub(crate) mod parameters;
 pub(crate) mod shape;
 mod skeleton;
@@ -101,12 +102,8 @@ impl Templates {
     /// The statement of a text, if one of its shape was analyzed and its tables are unchanged.
     pub(crate) fn find(&self, text: &Text, generation: Generation) -> Option<Found> {
         let shape = Shape::of(&text.sql, &text.params);
-        let statement = self.0.lock().statement(&shape, generation)?;
-        if !statement.family.read.is_unchanged() {
-            return None;
-        }
-        let values = statement.values(&shape.constants)?;
-        Some(Found { family: Arc::clone(&statement.family), values })
+        let (family, values) = self.0.lock().statement(&shape, generation)?;
+        family.read.is_unchanged().then_some(Found { family, values })
     }
 }
 

@@ -38,11 +38,44 @@ pub(super) struct Parametrized {
 struct Constants {
     values: Vec<ScalarValue>,
     exprs: Vec<Vec<Expr>>,
+    /// The comparisons of the present condition, with the numbers of their parameters.
+    compared: HashMap<Comparison, usize>,
+}
+
+/// A comparison of an expression with a constant.
+#[derive(PartialEq, Eq, Hash)]
+struct Comparison {
+    of: Expr,
+    op: Operator,
+    value: ScalarValue,
 }
 
 impl Constants {
     fn count(&self) -> usize {
         self.exprs.iter().map(Vec::len).sum()
+    }
+
+    /// Replaces `expr` by a parameter, if it is a constant. `compared`: the other side of its comparison, and the operator between the two.
+    ///
+    /// Equal texts share one parameter, and so do the constants of equal comparisons in one condition: rules that take common conditions out of OR
+    /// compare expressions.
+    fn take(&mut self, expr: &mut Expr, compared: Option<(&Expr, Operator)>) {
+        let Some(value) = constant(expr) else { return };
+        let is_text = value.data_type().is_string();
+        let comparison = compared.map(|(of, op)| Comparison { of: of.clone(), op, value: value.clone() });
+        let known = match &comparison {
+            _ if is_text => self.values.iter().position(|known| *known == value),
+            Some(comparison) => self.compared.get(comparison).copied(),
+            None => None,
+        };
+        let number = known.unwrap_or(self.values.len());
+        let parameter = parameter(number, &value, false);
+        if known.is_none() {
+            self.values.push(value);
+            self.exprs.push(vec![]);
+        }
+        comparison.map(|comparison| self.compared.insert(comparison, number));
+        self.exprs[number].push(std::mem::replace(expr, parameter));
     }
 }
 
@@ -88,34 +121,30 @@ impl Parametrized {
 
 /// `predicate` with constants in comparisons as parameters, which are added to `constants`.
 fn taken(predicate: Expr, schema: &DFSchema, constants: &mut Constants) -> Result<Transformed<Expr>> {
+    constants.compared.clear();
     predicate.transform_down(|expr| {
         let before = constants.count();
-        let mut operand = |operand: &mut Box<Expr>| {
-            if !reads_rows(operand) {
-                **operand = constant(std::mem::take(operand.as_mut()), constants);
-            }
-        };
         let expr = match expr {
             Expr::BinaryExpr(BinaryExpr { mut left, op, mut right })
                 if is_comparison(op) && (reads_rows(&left) || reads_rows(&right)) =>
             {
-                operand(&mut left);
-                operand(&mut right);
+                if let Some(swapped) = op.swap() {
+                    constants.take(&mut left, Some((&right, swapped)));
+                }
+                constants.take(&mut right, Some((&left, op)));
                 Expr::BinaryExpr(BinaryExpr { left, op, right })
             }
             Expr::Between(mut between) if reads_rows(&between.expr) => {
-                operand(&mut between.low);
-                operand(&mut between.high);
+                constants.take(&mut between.low, Some((&between.expr, Operator::GtEq)));
+                constants.take(&mut between.high, Some((&between.expr, Operator::LtEq)));
                 Expr::Between(between)
             }
             Expr::Like(mut like) if reads_rows(&like.expr) => {
-                operand(&mut like.pattern);
+                constants.take(&mut like.pattern, None);
                 Expr::Like(like)
             }
             Expr::InList(mut list) if has_plain_members(&list, schema) => {
-                for member in &mut list.list {
-                    *member = constant(std::mem::take(member), constants);
-                }
+                list.list.iter_mut().for_each(|member| constants.take(member, None));
                 members::call(list)
             }
             expr => expr,
@@ -156,26 +185,18 @@ pub(super) fn reads_rows(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(reads(expr))).unwrap_or(true)
 }
 
-/// `expr`, which reads no rows, as a parameter with its value; unchanged where it is not constant.
-fn constant(expr: Expr, constants: &mut Constants) -> Expr {
-    let value = match &expr {
+/// The value of `expr`, if it is a constant that becomes a parameter.
+fn constant(expr: &Expr) -> Option<ScalarValue> {
+    if reads_rows(expr) {
+        return None;
+    }
+    let value = match expr {
         Expr::Literal(value, None) => Some(value.clone()),
         expr if numbered(expr).is_some() => expr.as_literal().cloned(),
         Expr::Literal(..) => None,
         expr => evaluated(expr),
     };
-    let Some(value) = value.filter(is_comparable) else { return expr };
-    // Equal texts share one parameter: rules that take common conditions out of OR compare expressions.
-    let is_text = value.data_type().is_string();
-    let known = constants.values.iter().position(|known| is_text && *known == value);
-    let number = known.unwrap_or(constants.values.len());
-    let parameter = parameter(number, &value, false);
-    if known.is_none() {
-        constants.values.push(value);
-        constants.exprs.push(vec![]);
-    }
-    constants.exprs[number].push(expr);
-    parameter
+    value.filter(is_comparable)
 }
 
 /// The value of a constant expression; `None` where it has none, or evaluation fails: the statement reports the error. Functions are computed only

@@ -13,9 +13,8 @@ use datafusion::optimizer::simplify_expressions::expr_simplifier::THRESHOLD_INLI
 use datafusion::physical_plan::ExecutionPlan;
 use warpmill_translate::parameters::{metadata, numbers};
 
-use super::parameters::{
-    evaluated, is_comparison, number, numbered, reads_rows, with_numbered, with_parameters, without_number,
-};
+use super::computed::Computed;
+use super::parameters::{is_comparison, number, numbered, reads_rows, with_numbered, without_number};
 use crate::join_order::{ProviderStatistics, filters_of_tables, members, rows_of};
 use crate::offload::{WarpmillExec, is_one_program};
 use crate::settings::WarpmillOptions;
@@ -34,8 +33,8 @@ pub(super) struct Skeleton {
 /// A constant in a condition.
 #[derive(Debug)]
 struct Slot {
-    /// The expression that it is the value of, over a template's parameters.
-    expr: Expr,
+    /// Its value, computed from a template's parameters.
+    computed: Computed,
     /// The type of the column that it is compared with, where the column would have to be cast: the value is cast instead, if that is lossless.
     narrowed: Option<DataType>,
 }
@@ -43,11 +42,7 @@ struct Slot {
 impl Slot {
     /// The value; `None` where evaluation fails or gives NULL.
     fn value(&self, values: &[ScalarValue]) -> Option<ScalarValue> {
-        let value = match number(&self.expr) {
-            Some(number) => values.get(number).cloned(),
-            None => evaluated(&with_parameters(self.expr.clone(), values).ok()?.data),
-        };
-        let value = value.filter(|value| !value.is_null())?;
+        let value = self.computed.value(values).filter(|value| !value.is_null())?;
         match &self.narrowed {
             Some(ty) => narrowed(&value, ty),
             None => Some(value),
@@ -144,10 +139,10 @@ impl Slots<'_> {
         if reads_rows(&expr) || !expr.exists(|expr| Ok(number(expr).is_some()))? {
             return Ok(Transformed::no(expr));
         }
-        let slot = Slot { expr, narrowed: None };
+        let slot = Slot { computed: Computed::of(expr.clone(), number, self.values), narrowed: None };
         let Some(value) = slot.value(self.values) else {
             self.missing = true;
-            return Ok(Transformed::no(slot.expr));
+            return Ok(Transformed::no(expr));
         };
         let literal = Expr::Literal(value, Some(metadata(self.slots.len())));
         self.slots.push(slot);

@@ -11,7 +11,8 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
 use warpmill_translate::parameters::metadata;
 
-use super::parameters::{Parametrized, evaluated, numbered, with_numbered};
+use super::computed::Computed;
+use super::parameters::{Parametrized, numbered};
 use super::shape::Shape;
 use super::store::Family;
 use crate::ScalarValue;
@@ -28,11 +29,11 @@ pub(super) struct Statement {
     pub family: Arc<Family>,
 }
 
-/// A constant of a bound plan, as expressions over the text's constants.
+/// A constant of a bound plan, computed from the text's constants.
 #[derive(Debug)]
 struct Constant {
-    /// Numbered literals are the text's constants. All expressions must have the same value.
-    exprs: Vec<Expr>,
+    /// All must have the same value.
+    computed: Vec<Computed>,
     ty: DataType,
 }
 
@@ -61,7 +62,12 @@ impl Statement {
             let arrived = numbers(found.constants.iter().flatten()).ok()?;
             if arrived == chosen && found.plan == bound.plan && found.values == bound.values {
                 let fixed = shape.constants.iter().enumerate().filter(|(at, _)| !chosen.contains(at));
-                let constant = |(exprs, value): (_, &ScalarValue)| Constant { exprs, ty: value.data_type() };
+                // Numbered literals are the text's constants.
+                let computed = |expr| Computed::of(expr, numbered, &shape.constants);
+                let constant = |(exprs, value): (Vec<Expr>, &ScalarValue)| Constant {
+                    computed: exprs.into_iter().map(computed).collect(),
+                    ty: value.data_type(),
+                };
                 return Some(Self {
                     fixed: fixed.map(|(at, value)| (at, value.clone())).collect(),
                     constants: found.constants.into_iter().zip(&found.values).map(constant).collect(),
@@ -73,24 +79,18 @@ impl Statement {
         None
     }
 
-    /// Whether a text of the same shape with these constants is this statement.
-    pub fn is_of(&self, constants: &[ScalarValue]) -> bool {
-        self.fixed.iter().all(|(at, value)| constants.get(*at) == Some(value))
-    }
-
-    /// The values of the bound plan's constants for the constants of a text; `None` where one has no value, or another type.
+    /// The values of the bound plan's constants for the constants of a text of the same shape; `None` where that is another statement: one of its
+    /// constants has no value, or another type, or differs from one that it has to equal.
     pub fn values(&self, given: &[ScalarValue]) -> Option<Vec<ScalarValue>> {
-        self.constants.iter().map(|constant| constant.value(given)).collect()
+        let is_same = self.fixed.iter().all(|(at, value)| given.get(*at) == Some(value));
+        let values = || self.constants.iter().map(|constant| constant.value(given)).collect();
+        is_same.then(values).flatten()
     }
 }
 
 impl Constant {
     fn value(&self, given: &[ScalarValue]) -> Option<ScalarValue> {
-        let value = |expr: &Expr| match numbered(expr) {
-            Some(number) => given.get(number).cloned(),
-            None => evaluated(&with_numbered(expr.clone(), given).ok()?.data),
-        };
-        let mut values = self.exprs.iter().map(value);
+        let mut values = self.computed.iter().map(|computed| computed.value(given));
         let first = values.next()??;
         let is_one = values.all(|value| value.as_ref() == Some(&first));
         (is_one && !first.is_null() && first.data_type() == self.ty).then_some(first)

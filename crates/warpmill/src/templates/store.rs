@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use super::shape::Shape;
 use super::statement::Statement;
 use super::template::{Made, Template};
+use crate::ScalarValue;
 use crate::plan_cache::{Generation, Read};
 
 /// Bound plans that are kept.
@@ -64,7 +65,7 @@ struct Known {
 /// The state of a shape in the store.
 #[derive(Debug, Default)]
 struct Texts {
-    statements: Vec<Arc<Statement>>,
+    statements: Vec<Statement>,
     /// Whether no further statements are looked at.
     refused: bool,
     used: u64,
@@ -136,14 +137,14 @@ impl Store {
         }
     }
 
-    /// The statement of a text of this shape.
-    pub fn statement(&mut self, shape: &Shape<'_>, generation: Generation) -> Option<Arc<Statement>> {
+    /// The family of a text of this shape, and the values of its bound plan's constants.
+    pub fn statement(&mut self, shape: &Shape<'_>, generation: Generation) -> Option<(Arc<Family>, Vec<ScalarValue>)> {
         if !self.is_at(generation) {
             return None;
         }
         let texts = self.texts.get_mut(&shape.key)?;
         texts.used = self.clock;
-        texts.statements.iter().find(|statement| statement.is_of(&shape.constants)).cloned()
+        texts.statements.iter().find_map(|known| Some((Arc::clone(&known.family), known.values(&shape.constants)?)))
     }
 
     /// Whether to analyze a text of this shape that has no statement of `family`.
@@ -152,7 +153,8 @@ impl Store {
             return false;
         }
         let Some(texts) = self.texts.get(&shape.key) else { return true };
-        let is_known = |known: &Arc<Statement>| known.is_of(&shape.constants) && Arc::ptr_eq(&known.family, family);
+        let is_known =
+            |known: &Statement| known.values(&shape.constants).is_some() && Arc::ptr_eq(&known.family, family);
         !texts.refused && !texts.statements.iter().any(is_known)
     }
 
@@ -166,7 +168,7 @@ impl Store {
         }
         let texts = self.texts.entry(shape.key.clone()).or_default();
         texts.used = self.clock;
-        texts.statements.retain(|known| !known.is_of(&shape.constants));
+        texts.statements.retain(|known| known.values(&shape.constants).is_none());
         let Some(statement) = statement else {
             texts.refused = true;
             return;
@@ -174,7 +176,7 @@ impl Store {
         if texts.statements.len() >= MOST_STATEMENTS {
             texts.statements.remove(0);
         }
-        texts.statements.push(Arc::new(statement));
+        texts.statements.push(statement);
     }
 }
 

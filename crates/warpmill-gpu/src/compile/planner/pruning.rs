@@ -1,9 +1,10 @@
 //! Keys of hash builds by which scans are pruned.
 
-use warpmill_ir::{Expr, Pipeline, Source};
+use warpmill_ir::{Expr, Operator, Pipeline, Scan, Source};
 
 use super::{Planner, estimate};
 use crate::compile::keys::{KeyPart, KeyShape};
+use crate::compile::scan_shape::coarse_of_keys;
 
 /// Density from which keys are considered surrogate numbers, of which a condition rarely selects a range.
 const NUMBERED: f64 = 0.5;
@@ -18,8 +19,8 @@ const SMALL_BITMAP: u64 = 1 << 28;
 const MOST_FOLDED: f64 = 0.3;
 
 impl Planner<'_> {
-    /// Keys by which scans are pruned.
-    fn wanted_keys(&self) -> Vec<usize> {
+    /// Keys by which scans are pruned. Keys of which nearly all values are expected are left out: tests against them would remove few rows.
+    fn wanted_keys(&self, keys: &[Expr]) -> Vec<usize> {
         let scans = self.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
             Source::Scan(scan) => Some(scan),
             _ => None,
@@ -28,7 +29,48 @@ impl Planner<'_> {
             scans.flat_map(|scan| &scan.prune).filter(|prune| prune.build == self.id).map(|prune| prune.key).collect();
         wanted.sort_unstable();
         wanted.dedup();
+        wanted.retain(|&key| !self.is_spread(&keys[key]));
         wanted
+    }
+
+    /// Whether most values of `key` are expected among the build's rows: they repeat, and the rows are selected by other columns.
+    fn is_spread(&self, key: &Expr) -> bool {
+        let Some((pipeline, scan)) = self.scanned() else { return false };
+        let Some(column) = estimate::source_column(pipeline, key) else { return false };
+        let Some(distinct) = scan.table.column_stats(scan.columns[column]).distinct else { return false };
+        let expected = 1.0 - (-self.estimate / (distinct.max(1) as f64)).exp();
+        coarse_of_keys(expected).is_none() && !self.selects_by(pipeline, scan, column)
+    }
+
+    /// The pipeline of the build and its scan, if all rows come from one scan.
+    fn scanned(&self) -> Option<(&Pipeline, &Scan)> {
+        let mut feeding = self.program.pipelines.iter().filter(|pipeline| pipeline.sink == self.id);
+        match (feeding.next(), feeding.next()) {
+            (Some(pipeline), None) => match &pipeline.source {
+                Source::Scan(scan) => Some((pipeline, scan)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether `pipeline` selects rows by column `column` of its scan.
+    fn selects_by(&self, pipeline: &Pipeline, scan: &Scan, column: usize) -> bool {
+        let reads = |expr: &Expr| {
+            let mut reads = false;
+            expr.visit_columns(&mut |read| reads |= read == column);
+            reads
+        };
+        let probed = |(at, operator): (usize, &Operator)| match operator {
+            Operator::Probe(probe) => {
+                let before = Pipeline { operators: pipeline.operators[..at].to_vec(), ..pipeline.clone() };
+                let by_column = |key: &Expr| estimate::source_column(&before, key) == Some(column);
+                coarse_of_keys(self.fractions[probe.build]).is_some() && probe.keys.iter().any(by_column)
+            }
+            Operator::Filter(_) => true,
+            Operator::Project(_) | Operator::Limit { .. } => false,
+        };
+        scan.filters.iter().any(reads) || pipeline.operators.iter().enumerate().any(probed)
     }
 
     /// Keys by which scans are pruned, with a bitmap of their values if it is small.
@@ -40,14 +82,12 @@ impl Planner<'_> {
             KeyShape::Packed { parts, cells } if is_small(cells) => Some((key, parts[0])),
             _ => None,
         };
-        self.wanted_keys().into_iter().filter_map(bitmap).collect()
+        self.wanted_keys(keys).into_iter().filter_map(bitmap).collect()
     }
 
     /// Keys by which scans are pruned whose density in their table is known from statistics.
     pub(super) fn bounds(&self, keys: &[Expr]) -> Vec<(usize, KeyPart, f64)> {
-        let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
-        let [pipeline] = feeding.as_slice() else { return vec![] };
-        let Source::Scan(scan) = &pipeline.source else { return vec![] };
+        let Some((pipeline, scan)) = self.scanned() else { return vec![] };
         let bounds = |key: usize| {
             let shape = KeyShape::of([&keys[key].ty.with_nullable(false)], false);
             let KeyShape::Packed { parts, .. } = shape else { return None };
@@ -58,7 +98,7 @@ impl Planner<'_> {
             // Conditions rarely select a range of surrogate numbers.
             (density < NUMBERED).then_some((key, parts[0], density * NEARLY_ALL))
         };
-        self.wanted_keys().into_iter().filter_map(bounds).collect()
+        self.wanted_keys(keys).into_iter().filter_map(bounds).collect()
     }
 
     /// Number of bits into which a bitmap of the build's keys may be folded; `None`: too many of them would be set.
