@@ -37,6 +37,7 @@ mod readers;
 mod rewrites;
 mod sets;
 mod shifts;
+mod sources;
 mod states;
 mod subqueries;
 mod syntax;
@@ -67,7 +68,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 pub(crate) use custom_types::{casts_to, is_type, type_of};
 pub use field_names::is_row;
 pub(crate) use macros::{check as check_macro, parameters_of as macro_parameters};
-pub(crate) use names::{arguments, distinct_names, query_of, shown};
+pub(crate) use names::{arguments, distinct_names, query_of, shown, with_typed_values};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
 pub use outside::{Form, given_schema, received_schema, with_schema, with_texts};
 pub(crate) use own_casts::as_members;
@@ -81,7 +82,7 @@ pub use written::text as value_text;
 
 use crate::asof::Relations;
 use crate::once;
-use crate::planning::limits::{check_ctes, check_plan, check_windows};
+use crate::planning::limits::{check_ctes, check_doubling, check_plan, check_windows};
 use crate::udf::{Expansion, Functions, Misfit, expand};
 
 /// Plans one statement, with bound parameters.
@@ -136,7 +137,8 @@ async fn planned(
     names::bind(&mut statement, &tables, sql)?;
     once::mark(&mut statement, &tables);
     literals::rewrite(&mut statement);
-    let plan = SqlToRel::new_with_options(&tables, tables.parser_options()).statement_to_plan(statement)?;
+    check_doubling(&statement)?;
+    let plan = sources::planned(&SqlToRel::new_with_options(&tables, tables.parser_options()), statement)?;
     // Shared parts are duplicated from here on.
     check_plan(&plan)?;
     let plan = match params {

@@ -14,6 +14,7 @@ use super::custom_types::CustomTypes;
 use super::field_names::is_row;
 use super::uuids::{BYTES, UUID};
 use super::{enums, states};
+use crate::planning::limits::check_fields;
 
 /// Digits of the widest decimal.
 pub(super) const MAX_WIDTH: u8 = 38;
@@ -127,11 +128,27 @@ fn structure(fields: &[StructField], own: &CustomTypes) -> Result<DataType> {
     if fields.is_empty() {
         return not_impl_err!("the type STRUCT without fields");
     }
+    let mut count = 0;
     let field = |(at, field): (usize, &StructField)| {
         let name = field.field_name.as_ref().map_or_else(|| format!("c{at}"), |name| name.value.clone());
-        Ok::<_, DataFusionError>(Field::new(name, whole(&field.field_type, own)?, true))
+        let ty = whole(&field.field_type, own)?;
+        // Types may have more fields than texts have letters.
+        count += 1 + fields_of(&ty);
+        check_fields(count)?;
+        Ok::<_, DataFusionError>(Field::new(name, ty, true))
     };
     Ok(DataType::Struct(fields.iter().enumerate().map(field).collect::<Result<_>>()?))
+}
+
+/// The number of fields within a type.
+fn fields_of(ty: &DataType) -> usize {
+    match ty {
+        DataType::Struct(fields) => fields.iter().map(|field| 1 + fields_of(field.data_type())).sum(),
+        DataType::List(field) | DataType::FixedSizeList(field, _) | DataType::Map(field, _) => {
+            fields_of(field.data_type())
+        }
+        _ => 0,
+    }
 }
 
 /// The type called `name` nested in another one, which DataFusion does not ask the planner for.

@@ -1,10 +1,12 @@
-//! Values for columns whose types DataFusion converts nothing to: UUIDs, ENUMs, and nested types with these.
+//! Values that INSERT assigns to columns: of types that DataFusion converts nothing to (UUIDs, ENUMs, and nested types with these), and of several forms.
 
-use arrow::datatypes::SchemaRef;
-use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr, Insert, SetExpr, TypedString, Value, Values};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::sql::sqlparser::ast::{
+    DataType as SqlType, Expr, Insert, SetExpr, TypedString, UnaryOperator, Value, Values,
+};
 
 use super::defaults::{columns_of, expression, query};
-use super::scope::quoted;
+use super::scope::{quoted, same};
 use crate::Result;
 use crate::dialect::own_casts;
 use crate::dialect::types::{is_text, type_name};
@@ -41,6 +43,73 @@ pub(super) fn cast(insert: &mut Insert, schema: &SchemaRef, has_enums: bool) -> 
     **source =
         query(&format!("SELECT {} FROM ({source}) AS {} ({})", items.join(", "), quoted(ROWS), names.join(", ")))?;
     Ok(())
+}
+
+/// Casts the values of VALUES for a column to its type, each by itself, where they are written in several ways: their common type may have fewer digits
+/// than one of them, as that of 9007199254740993 and 1e0. `tells` is true for types that have to be told.
+pub(super) fn each(insert: &mut Insert, schema: &SchemaRef, tells: impl Fn(&DataType) -> bool) -> Result<()> {
+    let Some(columns) = columns_of(insert, schema) else { return Ok(()) };
+    let Some(SetExpr::Values(values)) = insert.source.as_mut().map(|source| &mut *source.body) else { return Ok(()) };
+    for (at, column) in columns.into_iter().enumerate() {
+        let ty = schema.field(column).data_type();
+        let mut forms = values.rows.iter().filter_map(|row| row.content.get(at)).filter_map(Form::of);
+        let Some(first) = forms.next() else { continue };
+        let several = values.rows.len() > 1 && (matches!(first, Form::Other) || forms.any(|form| form != first));
+        let is_no_truth = *ty == DataType::Boolean && matches!(first, Form::Decimal | Form::Float);
+        if !(several && tells(ty) || is_no_truth) {
+            continue;
+        }
+        let cast = as_type(Expr::Value(Value::Null.into()), &type_name(ty))?;
+        for value in values.rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
+            // NULL has no digits, and DEFAULT is no value.
+            if Form::of(value).is_some() {
+                let mut cast = cast.clone();
+                if let Expr::Cast { expr, .. } = &mut cast {
+                    **expr = std::mem::replace(value, Expr::Value(Value::Null.into()));
+                }
+                *value = cast;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `insert` with casts to the types of its table of `schema` where a column of VALUES has values of several forms.
+pub(crate) fn with_typed_values(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
+    each(insert, schema, |_| true)
+}
+
+/// The form in which a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Whole,
+    Decimal,
+    Float,
+    Text,
+    Truth,
+    Other,
+}
+
+impl Form {
+    /// The form of a value; `None` for NULL and DEFAULT.
+    fn of(value: &Expr) -> Option<Self> {
+        Some(match value {
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } if matches!(**expr, Expr::Value(_)) => {
+                return Self::of(expr);
+            }
+            Expr::Identifier(name) if name.quote_style.is_none() && same(&name.value, "default") => return None,
+            Expr::Value(constant) => match &constant.value {
+                Value::Null => return None,
+                Value::Number(digits, _) if digits.contains(['e', 'E']) => Self::Float,
+                Value::Number(digits, _) if digits.contains('.') => Self::Decimal,
+                Value::Number(..) => Self::Whole,
+                Value::SingleQuotedString(_) => Self::Text,
+                Value::Boolean(_) => Self::Truth,
+                _ => Self::Other,
+            },
+            _ => Self::Other,
+        })
+    }
 }
 
 /// `CAST(value AS ty)`.

@@ -22,6 +22,25 @@ pub(in crate::dialect) fn arguments(call: &Function) -> Option<Vec<Expr>> {
     list.args.iter().map(arg).collect()
 }
 
+/// `coalesce(args)`, without such a call in its own first argument: `coalesce(coalesce(a, b), c)` is `coalesce(a, b, c)`.
+pub(super) fn first_known(mut args: Vec<Expr>) -> Expr {
+    while let Some(Expr::Function(call)) = args.first().filter(|first| is_first_known(first)) {
+        let Some(inner) = arguments(call) else { break };
+        args.splice(..1, inner);
+    }
+    function("coalesce", args)
+}
+
+/// Whether an expression is a call of `coalesce`.
+fn is_first_known(expr: &Expr) -> bool {
+    let Expr::Function(call) = expr else { return false };
+    let name = call.name.to_string().to_lowercase();
+    matches!(name.as_str(), "coalesce" | "ifnull" | "nvl")
+        && call.over.is_none()
+        && call.filter.is_none()
+        && arguments(call).is_some_and(|args| args.len() > 1)
+}
+
 pub(in crate::dialect) fn text(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_string()).into())
 }
@@ -149,7 +168,8 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
     use BinaryOperator::{Minus, Modulo, Multiply, Plus};
     Some(match (name.as_str(), args.as_slice()) {
         ("if" | "iff", [condition, then, otherwise]) => case(condition.clone(), then.clone(), Some(otherwise.clone())),
-        ("ifnull", [_, _]) => function("coalesce", args),
+        ("ifnull", [_, _]) => first_known(args),
+        ("coalesce", [first, _, ..]) if is_first_known(first) => first_known(args),
         ("mod", [x, y]) => binary(x.clone(), Modulo, y.clone()),
         ("add", [x, y]) | ("date_add", [x, y]) => binary(x.clone(), Plus, y.clone()),
         ("subtract", [x, y]) => binary(x.clone(), Minus, y.clone()),

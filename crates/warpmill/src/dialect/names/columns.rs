@@ -47,9 +47,20 @@ impl Binder<'_> {
     pub(super) fn columns_condition(&mut self, condition: &mut Expr, scope: &Scope<'_>) -> Result<()> {
         let Some(call) = columns_in(condition) else { return Ok(()) };
         let each = self.chosen(&call, scope)?.into_iter().map(|column| nested(with_column(condition.clone(), &column)));
-        let both =
-            |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
-        if let Some(all) = each.reduce(both) {
+        // Not one above the other: what is asked of a condition is asked of those in it, too.
+        let mut all: Vec<Expr> = each.collect();
+        while all.len() > 1 {
+            let mut rest = std::mem::take(&mut all).into_iter();
+            while let Some(left) = rest.next() {
+                all.push(match rest.next() {
+                    Some(right) => {
+                        nested(Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) })
+                    }
+                    None => left,
+                });
+            }
+        }
+        if let Some(all) = all.pop() {
             *condition = all;
         }
         Ok(())

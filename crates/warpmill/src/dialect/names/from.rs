@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, Value,
 };
 
-use super::expr::function;
+use super::calls::first_known;
 use super::parts::Parts;
 use super::recursive::StepName;
 use super::sample::sampled;
@@ -487,7 +487,7 @@ fn merge(keys: &[String], kind: Kind, left: &mut Vec<Visible>, right: Vec<Visibl
         });
         match kind {
             Kind::Right => left[at].expr = other.expr,
-            Kind::Full => left[at].expr = function("coalesce", vec![left[at].expr.clone(), other.expr]),
+            Kind::Full => left[at].expr = first_known(vec![left[at].expr.clone(), other.expr]),
             Kind::Inner | Kind::Left | Kind::LeftOnly | Kind::RightOnly => {}
         }
     }

@@ -2,22 +2,27 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, GroupByExpr, Select, Visit, visit_expressions};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Function, GroupByExpr, Select, Visit, visit_expressions};
 
 use super::Binder;
 use super::calls::{arguments, binary};
 use super::expr::function;
 use super::items::Items;
 use super::query::number;
-use super::scope::Scope;
+use super::scope::{Scope, same};
+use crate::planning::limits::check_grouping_sets;
 use crate::{Error, Result};
 
 impl Binder<'_> {
     /// Expands the keys of GROUP BY, and makes one group of all rows for HAVING or `GROUP BY ()` without aggregates.
-    pub(super) fn one_group(&self, select: &mut Select) {
-        let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
+    ///
+    /// # Errors
+    /// The keys have too many grouping sets.
+    pub(super) fn one_group(&self, select: &mut Select) -> Result<()> {
+        let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return Ok(()) };
         let given = !keys.is_empty();
         *keys = std::mem::take(keys).into_iter().flat_map(together).collect();
+        check_grouping_sets(keys.iter().fold(1, |sets: usize, key| sets.saturating_mul(sets_of(key))))?;
         keys.iter_mut().for_each(spread);
         let is_whole = keys.is_empty() && (given || select.having.is_some());
         if is_whole && !self.has_aggregates(&select.projection) && !self.has_aggregates(&select.having) {
@@ -28,6 +33,7 @@ impl Binder<'_> {
                 None => is_there,
             });
         }
+        Ok(())
     }
 
     fn has_aggregates(&self, part: &impl Visit) -> bool {
@@ -106,6 +112,27 @@ fn once(set: Vec<Expr>) -> Vec<Expr> {
         }
         kept
     })
+}
+
+/// The number of grouping sets of a key.
+fn sets_of(key: &Expr) -> usize {
+    let chosen =
+        |parts: usize| u32::try_from(parts).ok().and_then(|parts| 1usize.checked_shl(parts)).unwrap_or(usize::MAX);
+    match key {
+        Expr::Rollup(parts) => parts.len() + 1,
+        Expr::Cube(parts) => chosen(parts.len()),
+        Expr::GroupingSets(sets) => sets.iter().fold(0, |all: usize, set| {
+            let called = |call: &Function, name: &str| same(&call.name.to_string(), name);
+            all.saturating_add(match &set[..] {
+                [Expr::Function(call)] if called(call, "cube") => {
+                    arguments(call).map_or(1, |parts| chosen(parts.len()))
+                }
+                [Expr::Function(call)] if called(call, "rollup") => arguments(call).map_or(1, |parts| parts.len() + 1),
+                _ => 1,
+            })
+        }),
+        _ => 1,
+    }
 }
 
 /// Replaces ROLLUP and CUBE by grouping sets if they contain parenthesised or duplicate columns, or are within GROUPING SETS: DataFusion does not

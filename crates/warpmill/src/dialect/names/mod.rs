@@ -37,6 +37,7 @@ use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query, Statement, TableObject};
 
 pub(super) use aggregate_calls::{filtered, renamed};
+pub(crate) use assigned::with_typed_values;
 pub(crate) use calls::{calls_for_others, stands_for_other};
 pub(super) use expr::function;
 pub(crate) use expr::{called_parts, part_called};
@@ -48,6 +49,7 @@ use scope::{Fields, same};
 pub(crate) use scope::{distinct_names, shown};
 
 use super::tables::Tables;
+use super::types::is_number;
 use crate::Result;
 
 /// Spells out the names of `statement`, which was read from the text `sql`.
@@ -135,6 +137,7 @@ impl Binder<'_> {
                 }
             }
             defaults::add(insert, &schema)?;
+            assigned::each(insert, &schema, is_number)?;
             assigned::cast(insert, &schema, self.tables.has_enums())?;
         }
         match &mut insert.source {

@@ -104,7 +104,7 @@ impl Binder<'_> {
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
             select.flavor = SelectFlavor::Standard;
         }
-        self.one_group(select);
+        self.one_group(select)?;
         let windows = std::mem::take(&mut select.named_window);
         define_windows(&mut select.projection, &windows);
         define_windows(&mut select.qualify, &windows);

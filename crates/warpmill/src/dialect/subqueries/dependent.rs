@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result, not_impl_err};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr::Sort as SortExpr;
@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 
 use super::Rewriter;
 use super::forms::outer_columns;
+use crate::planning::limits::check_copied;
 use crate::recursion::Recursion;
 
 /// The outer columns that a subquery names, and the plan that they come from.
@@ -35,8 +36,20 @@ impl Rewriter {
         let names: Vec<_> = (0..domain.columns.len()).map(|at| format!("{name}_{at}")).collect();
         let columns = domain.columns.iter().zip(&names);
         let columns = columns.map(|(column, name)| Expr::Column(column.clone()).alias(name));
+        self.count_copy(domain.outer)?;
         let plan = LogicalPlanBuilder::from(domain.outer.clone()).project(columns)?.distinct()?.build()?;
         Ok(Dependent { plan, keys: names.into_iter().map(Column::new_unqualified).collect() })
+    }
+
+    /// Counts the operators of a plan that is copied: a chain of LATERAL queries doubles them with each.
+    fn count_copy(&self, plan: &LogicalPlan) -> Result<()> {
+        let mut count = self.copied.get();
+        plan.apply(|_| {
+            count += 1;
+            Ok(if check_copied(count).is_ok() { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+        })?;
+        self.copied.set(count);
+        Ok(check_copied(count)?)
     }
 
     /// The rows of `plan` for each value of `domain`. Columns keep their names.

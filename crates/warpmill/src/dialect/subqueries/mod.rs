@@ -100,6 +100,22 @@ struct Rewriter {
     names: Cell<usize>,
     /// Recursions over outer columns that are being rewritten.
     recursions: RefCell<recursive::Recursions>,
+    /// Number of operators of plans that were copied.
+    copied: Cell<u64>,
+}
+
+/// Rows to which the values of subqueries are added as columns.
+struct Rows {
+    /// The rows before: these have all columns that subqueries name.
+    given: LogicalPlan,
+    /// The rows with the columns that have been added.
+    plan: LogicalPlan,
+}
+
+impl Rows {
+    fn of(plan: LogicalPlan) -> Self {
+        Self { given: plan.clone(), plan }
+    }
 }
 
 impl Rewriter {
@@ -153,14 +169,14 @@ impl Rewriter {
             return Ok(LogicalPlan::Filter(filter));
         }
         let columns = filter.input.schema().columns();
-        let mut input = Arc::unwrap_or_clone(filter.input);
+        let mut input = Rows::of(Arc::unwrap_or_clone(filter.input));
         let mut conditions = Vec::new();
         for condition in split_conjunction_owned(filter.predicate) {
             let place = Place::condition(&condition);
             conditions.push(self.replaced(condition, &mut input, place)?);
         }
-        let grown = input.schema().fields().len() > columns.len();
-        let mut plan = LogicalPlanBuilder::from(input);
+        let grown = input.plan.schema().fields().len() > columns.len();
+        let mut plan = LogicalPlanBuilder::from(input.plan);
         if let Some(condition) = conjunction(conditions) {
             plan = plan.filter(condition)?;
         }
@@ -210,7 +226,7 @@ impl Rewriter {
         if !found {
             return Ok(plan);
         }
-        let mut input = (*input).clone();
+        let mut input = Rows::of((*input).clone());
         let place = match plan {
             LogicalPlan::Projection(_) => Place::Projection,
             _ => Place::Elsewhere,
@@ -222,7 +238,7 @@ impl Rewriter {
             Ok(name.restore(self.replaced(expr, &mut input, place)?))
         });
         let exprs = exprs.collect::<Result<Vec<_>>>()?;
-        let plan = plan.with_new_exprs(exprs, vec![input])?;
+        let plan = plan.with_new_exprs(exprs, vec![input.plan])?;
         if plan.schema().fields().len() == columns.len() {
             return Ok(plan);
         }
@@ -249,18 +265,19 @@ impl Rewriter {
             return self.by_pairs(join, with, without);
         }
         let columns = join.schema.columns();
-        let (mut left, mut right) = (Arc::unwrap_or_clone(join.left), Arc::unwrap_or_clone(join.right));
+        let (left, right) = (Arc::unwrap_or_clone(join.left), Arc::unwrap_or_clone(join.right));
+        let (mut left, mut right) = (Rows::of(left), Rows::of(right));
         let mut conditions = without;
         for condition in with {
-            let side = match (forms::is_about(&condition, &left)?, forms::is_about(&condition, &right)?) {
+            let side = match (forms::is_about(&condition, &left.plan)?, forms::is_about(&condition, &right.plan)?) {
                 (true, _) => &mut left,
                 _ => &mut right,
             };
             conditions.push(self.replaced(condition, side, Place::Elsewhere)?);
         }
         let joined = Join::try_new(
-            Arc::new(left),
-            Arc::new(right),
+            Arc::new(left.plan),
+            Arc::new(right.plan),
             join.on,
             conjunction(conditions),
             join.join_type,
@@ -273,9 +290,9 @@ impl Rewriter {
     }
 
     /// `expr` with its subqueries replaced by columns that are added to `input`.
-    fn replaced(&self, expr: Expr, input: &mut LogicalPlan, place: Place) -> Result<Expr> {
+    fn replaced(&self, expr: Expr, input: &mut Rows, place: Place) -> Result<Expr> {
         let replaced = expr.transform_down(|expr| {
-            if subquery_of(&expr).is_none() || forms::is_datafusions(&expr, input, place)? {
+            if subquery_of(&expr).is_none() || forms::is_datafusions(&expr, &input.plan, place)? {
                 return Ok(Transformed::no(expr));
             }
             // The compared value may have subqueries itself.

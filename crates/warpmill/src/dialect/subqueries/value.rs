@@ -11,14 +11,14 @@ use datafusion::logical_expr::{
     binary_expr, is_null, lit, not, when,
 };
 
-use super::Rewriter;
 use super::checked::OnlyRow;
 use super::dependent::{Dependent, Domain, same_keys};
 use super::forms::outer_columns;
+use super::{Rewriter, Rows};
 
 impl Rewriter {
     /// The value of subquery `expr` for the rows of `input`, to which its columns are added.
-    pub(super) fn value(&self, expr: Expr, input: &mut LogicalPlan) -> Result<Expr> {
+    pub(super) fn value(&self, expr: Expr, input: &mut Rows) -> Result<Expr> {
         match expr {
             Expr::ScalarSubquery(subquery) => self.scalar(Arc::unwrap_or_clone(subquery.subquery), input),
             Expr::Exists(Exists { subquery, negated }) => {
@@ -54,8 +54,8 @@ impl Rewriter {
         Ok(Domain { outer, columns })
     }
 
-    fn scalar(&self, plan: LogicalPlan, input: &mut LogicalPlan) -> Result<Expr> {
-        let domain = self.domain(&plan, input)?;
+    fn scalar(&self, plan: LogicalPlan, input: &mut Rows) -> Result<Expr> {
+        let domain = self.domain(&plan, &input.given)?;
         if domain.columns.is_empty() && outer_columns(&plan)?.is_empty() {
             // DataFusion runs the subquery but takes its value for never NULL; the result of this function is nullable.
             let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns: vec![], spans: Spans::new() };
@@ -78,8 +78,8 @@ impl Rewriter {
                 [first_value(Expr::Column(value), vec![]).alias(&name), count(lit(1i64)).alias(&rows)],
             )?,
         };
-        let joined = same_keys(input.clone(), JoinType::Left, found.build()?, &domain.columns, &keys, None)?;
-        *input = joined;
+        let joined = same_keys(input.plan.clone(), JoinType::Left, found.build()?, &domain.columns, &keys, None)?;
+        input.plan = joined;
         let value = unqualified(name);
         Ok(match single {
             true => value,
@@ -87,8 +87,8 @@ impl Rewriter {
         })
     }
 
-    fn exists(&self, plan: LogicalPlan, input: &mut LogicalPlan) -> Result<Expr> {
-        let domain = self.domain(&plan, input)?;
+    fn exists(&self, plan: LogicalPlan, input: &mut Rows) -> Result<Expr> {
+        let domain = self.domain(&plan, &input.given)?;
         let Dependent { plan, keys } = self.dependent(plan, &domain)?;
         let name = self.name("exists");
         let mark = lit(true).alias(&name);
@@ -97,19 +97,19 @@ impl Rewriter {
             true => builder.limit(0, Some(1))?.project([mark])?,
             false => builder.project(keys.iter().cloned().map(Expr::Column).chain([mark]))?.distinct()?,
         };
-        let joined = same_keys(input.clone(), JoinType::Left, found.build()?, &domain.columns, &keys, None)?;
-        *input = joined;
+        let joined = same_keys(input.plan.clone(), JoinType::Left, found.build()?, &domain.columns, &keys, None)?;
+        input.plan = joined;
         Ok(unqualified(name).is_not_null())
     }
 
     /// Whether `compared op value` is true for any row: otherwise NULL if it is NULL for some row.
-    fn is_any(&self, compared: Expr, op: Operator, plan: LogicalPlan, input: &mut LogicalPlan) -> Result<Expr> {
+    fn is_any(&self, compared: Expr, op: Operator, plan: LogicalPlan, input: &mut Rows) -> Result<Expr> {
         // The compared value is a column of the input: the rows are joined by it.
         let left = self.name("compared");
-        let mut columns: Vec<_> = input.schema().columns().into_iter().map(Expr::Column).collect();
+        let mut columns: Vec<_> = input.plan.schema().columns().into_iter().map(Expr::Column).collect();
         columns.push(compared.alias(&left));
-        let outer = LogicalPlanBuilder::from(input.clone()).project(columns)?.build()?;
-        let domain = self.domain(&plan, &outer)?;
+        let outer = LogicalPlanBuilder::from(input.plan.clone()).project(columns)?.build()?;
+        let domain = self.domain(&plan, &input.given)?;
         let value = Column::from(plan.schema().qualified_field(0));
         let Dependent { plan: rows, keys } = self.dependent(plan, &domain)?;
         let rows = {
@@ -144,7 +144,7 @@ impl Rewriter {
             _ => lit(false),
         };
         if op == Operator::Eq && never_null {
-            *input = joined;
+            input.plan = joined;
             return Ok(found);
         }
         let names = ["least", "greatest", "all", "known"].map(|what| self.name(what));
@@ -175,7 +175,7 @@ impl Rewriter {
             Operator::NotEq => left().not_eq(least).or(left().not_eq(greatest)),
             op => return not_impl_err!("{op} ANY and {op} ALL"),
         };
-        *input = joined;
+        input.plan = joined;
         when(found, lit(true))
             .when(is_null(all.clone()).or(all.clone().eq(lit(0i64))), lit(false))
             .when(is_null(left()).or(known.lt(all)), lit(ScalarValue::Boolean(None)))

@@ -3,11 +3,13 @@
 //! docs/limits.md documents these numbers.
 
 mod ctes;
+mod doubling;
 mod plan;
 mod text;
 mod windows;
 
 pub(crate) use ctes::check_ctes;
+pub(crate) use doubling::check_doubling;
 pub(crate) use plan::{check_expressions, check_plan, reserve};
 pub(crate) use text::check_text;
 pub(crate) use windows::check_windows;
@@ -28,6 +30,12 @@ const MAX_CALLS: usize = 128;
 const MAX_NESTING: usize = 250;
 /// Columns of a SELECT list: DataFusion compares each with each.
 const MAX_COLUMNS: usize = 10_000;
+/// Calls with lambdas, and `coalesce` in its own first arguments, inside each other: each doubles what DataFusion does for those inside.
+const MAX_DOUBLING: usize = 10;
+/// Grouping sets of a SELECT, as in DuckDB: each is a copy of its keys.
+const MAX_GROUPING_SETS: usize = 65_535;
+/// Fields of a type, those of fields included: a type of types has as many as these together.
+const MAX_FIELDS: usize = 10_000;
 /// Tables, subqueries and joins in one text.
 const MAX_RELATIONS: usize = 1500;
 /// Nodes of a plan with all views and common table expressions expanded at each use.
@@ -78,6 +86,37 @@ pub(crate) fn check_nesting(levels: usize) -> datafusion::common::Result<()> {
 pub(crate) fn check_columns(count: usize) -> Result<()> {
     match count > MAX_COLUMNS {
         true => Err(Error::Limit(format!("a SELECT list has {count} columns; {MAX_COLUMNS} are the limit"))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses that subqueries copy too many operators of the queries around them.
+pub(crate) fn check_copied(operators: u64) -> Result<()> {
+    match operators > MAX_NODES {
+        true => Err(Error::Limit(format!(
+            "subqueries and LATERAL queries that name columns of those around them repeat more than {MAX_NODES} operators, which is the limit: \
+             make a table of one of them"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses too many grouping sets.
+pub(crate) fn check_grouping_sets(count: usize) -> Result<()> {
+    match count > MAX_GROUPING_SETS {
+        true => {
+            Err(Error::Limit(format!("GROUP BY has more than {MAX_GROUPING_SETS} grouping sets, which is the limit")))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Refuses a type of too many fields.
+pub(crate) fn check_fields(count: usize) -> Result<()> {
+    match count > MAX_FIELDS {
+        true => Err(Error::Limit(format!(
+            "a type has more than {MAX_FIELDS} fields, which is the limit, with those of the types that it is made of"
+        ))),
         false => Ok(()),
     }
 }

@@ -11,7 +11,7 @@ use warpmill_format::table::Constraint;
 
 use super::target::{Target, quoted};
 use crate::catalog::same;
-use crate::dialect::type_name;
+use crate::dialect::{type_name, with_typed_values};
 use crate::session::Session;
 use crate::session::ddl::default_of;
 use crate::session::running::Query;
@@ -36,7 +36,9 @@ impl Session {
     ) -> Result<Taken> {
         let target = target_of(insert)?;
         let table = self.changed_table(&target)?.snapshot()?;
-        let mut merge = Upsert::of(insert, table.schema(), table.constraints())?.merge(&target)?;
+        let mut insert = insert.clone();
+        with_typed_values(&mut insert, table.schema())?;
+        let mut merge = Upsert::of(&insert, table.schema(), table.constraints())?.merge(&target)?;
         if let Some(said) = returning {
             merge.push_str(&format!(" RETURNING {said}"));
         }
