@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from warpmill._warpmill import LimitError
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -50,11 +53,36 @@ def arrow_source(value: object) -> object:
     if isinstance(value, dict):
         import pyarrow
 
+        _refuse_deep(value)
         table: object = pyarrow.table(value)
         return table
     raise TypeError(
         f"cannot read a table from {type(value).__name__}: it has neither __arrow_c_stream__ nor __arrow_c_array__"
     )
+
+
+#: Lists and dicts inside each other: PyArrow reads a list that contains itself until the process ends.
+_MOST_LEVELS = 128
+
+
+def _refuse_deep(columns: dict[str, list[object]]) -> None:
+    """Raise `LimitError` where values of columns are too deep, or contain themselves."""
+
+    def is_nested(kind: type) -> bool:
+        return issubclass(kind, list | tuple | dict) or kind.__name__ == "ndarray"
+
+    level: list[Any] = [columns]
+    for _ in range(_MOST_LEVELS + 2):
+        # Elements, keys and values, without a loop in Python: most columns have no nested ones.
+        inside = gc.get_referents(*level)
+        if any(kind.__name__ == "ndarray" for kind in set(map(type, level))):
+            arrays = [of for of in level if type(of).__name__ == "ndarray" and of.dtype.kind == "O"]
+            inside += [value for array in arrays for value in array.ravel().tolist()]
+        kinds = tuple(kind for kind in set(map(type, inside)) if is_nested(kind))
+        if not kinds:
+            return
+        level = list({id(value): value for value in inside if isinstance(value, kinds)}.values())
+    raise LimitError(f"a column has more than {_MOST_LEVELS} lists or dicts inside each other, which is the limit")
 
 
 def _with_types(frame: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -109,3 +110,23 @@ def test_moments_beyond_those_of_python_are_errors(con: warpmill.Connection) -> 
         con.register("t", pa.table({"x": pa.array([2**61, None], unit)}))
         with pytest.raises(warpmill.Error):
             con.sql("SELECT x FROM t").fetchall()
+
+
+def test_values_inside_each_other_have_a_limit(con: warpmill.Connection) -> None:
+    """PyArrow would read them until the process ends."""
+    own: list[object] = []
+    own += [own, own]
+    named: dict[str, object] = {}
+    named["a"] = [named]
+    array = np.empty(1, object)
+    array[0] = array
+    for values in (own, [named], [(own,)], [array]):
+        with pytest.raises(warpmill.LimitError, match="inside each other"):
+            con.register("q", {"a": values})
+        with pytest.raises(warpmill.LimitError, match="inside each other"):
+            con.create_table("q", {"a": values})
+    few: list[object] = [1, 2]
+    for _ in range(20):
+        few = [few, few]
+    con.register("q", {"a": few})
+    assert con.sql("SELECT count(*) FROM q").fetchone() == (2,)

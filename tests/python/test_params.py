@@ -67,3 +67,20 @@ def test_values_without_an_sql_type_are_refused(con: warpmill.Connection) -> Non
         con.sql("SELECT ?", [object()])
     with pytest.raises(TypeError, match="not one string"):
         con.sql("SELECT ?", "x")
+
+
+def test_values_inside_each_other_have_a_limit(con: warpmill.Connection) -> None:
+    own: list[object] = []
+    own.append(own)
+    named: dict[str, object] = {}
+    named["a"] = named
+    deep: list[object] = [1]
+    for _ in range(3000):
+        deep = [deep]
+    for value in (own, named, deep, [named]):
+        with pytest.raises(warpmill.LimitError, match="inside each other"):
+            con.execute("SELECT ?", [value])
+    few: object = 1
+    for _ in range(50):
+        few = [few]
+    assert con.execute("SELECT ?", [few]).fetchone() == (few,)

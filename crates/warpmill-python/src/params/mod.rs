@@ -11,7 +11,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 use warpmill::ScalarValue;
 use warpmill::pieces::{Piece, first_piece, push_parameter};
 
-use crate::errors::BinderError;
+use crate::errors::{BinderError, LimitError};
 
 /// The SQL text with placeholders `$1`, `$2`, ... only, and the values in that order.
 pub(crate) fn bind(sql: &str, params: &Bound<'_, PyAny>) -> PyResult<(String, Vec<ScalarValue>)> {
@@ -81,8 +81,21 @@ fn number_placeholders(
     Ok((out, largest))
 }
 
+/// Lists and dicts inside each other: one that contains itself has no end.
+const MOST_LEVELS: usize = 128;
+
 /// A Python value as an SQL value of the closest type.
 fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+    scalar_within(value, 0)
+}
+
+/// The same for a value within `levels` lists and dicts.
+fn scalar_within(value: &Bound<'_, PyAny>, levels: usize) -> PyResult<ScalarValue> {
+    if levels > MOST_LEVELS {
+        return Err(LimitError::new_err(format!(
+            "a query parameter has more than {MOST_LEVELS} lists or dicts inside each other, which is the limit"
+        )));
+    }
     if value.is_none() {
         return Ok(ScalarValue::Null);
     }
@@ -102,10 +115,10 @@ fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
         return Ok(ScalarValue::Binary(Some(value.as_bytes().to_vec())));
     }
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        return nested::list(value);
+        return nested::list(value, levels + 1);
     }
     if let Ok(value) = value.cast::<PyDict>() {
-        return nested::structure(value);
+        return nested::structure(value, levels + 1);
     }
     let kind = value.get_type().name()?.to_string();
     match kind.as_str() {
@@ -120,13 +133,13 @@ fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
             let bytes = value.py().get_type::<PyBytes>().call1((value,))?;
             Ok(ScalarValue::Binary(Some(bytes.extract()?)))
         }
-        "ndarray" | "Series" if value.getattr("ndim")?.extract::<usize>()? > 0 => nested::list(value),
+        "ndarray" | "Series" if value.getattr("ndim")?.extract::<usize>()? > 0 => nested::list(value, levels + 1),
         // Finer ones than microseconds are integers to item().
         "datetime64" | "timedelta64" if value.call_method0("item")?.is_instance_of::<PyInt>() => {
-            scalar(&value.call_method1("astype", (format!("{kind}[us]"),))?.call_method0("item")?)
+            scalar_within(&value.call_method1("astype", (format!("{kind}[us]"),))?.call_method0("item")?, levels + 1)
         }
         // NumPy scalars convert to Python by item().
-        _ if value.hasattr("item")? => scalar(&value.call_method0("item")?),
+        _ if value.hasattr("item")? => scalar_within(&value.call_method0("item")?, levels + 1),
         _ => Err(PyTypeError::new_err(format!("a value of type {kind} cannot be a query parameter"))),
     }
 }

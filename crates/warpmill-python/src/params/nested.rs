@@ -8,14 +8,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use warpmill::ScalarValue;
 
-use super::scalar;
+use super::scalar_within;
 use crate::errors::BinderError;
 
-/// A list of values with their common type.
-pub(super) fn list(values: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+/// A list of values with their common type, which are within this many lists and dicts.
+pub(super) fn list(values: &Bound<'_, PyAny>, levels: usize) -> PyResult<ScalarValue> {
     let mut elements = vec![];
     for value in values.try_iter()? {
-        elements.push(scalar(&value?)?);
+        elements.push(scalar_within(&value?, levels)?);
     }
     let mut ty = DataType::Null;
     for element in &elements {
@@ -34,14 +34,14 @@ pub(super) fn list(values: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(&elements, &ty)))
 }
 
-/// A struct with a field for each key.
-pub(super) fn structure(values: &Bound<'_, PyDict>) -> PyResult<ScalarValue> {
+/// A struct with a field for each key; its values are within this many lists and dicts.
+pub(super) fn structure(values: &Bound<'_, PyDict>, levels: usize) -> PyResult<ScalarValue> {
     if values.is_empty() {
         return Err(BinderError::new_err("an empty dict cannot be a query parameter: a STRUCT has fields"));
     }
     let (mut fields, mut columns) = (vec![], Vec::<ArrayRef>::new());
     for (key, value) in values.iter() {
-        let value = scalar(&value)?;
+        let value = scalar_within(&value, levels)?;
         fields.push(Field::new(key.str()?.extract::<String>()?, value.data_type(), true));
         columns.push(value.to_array().map_err(failed)?);
     }
