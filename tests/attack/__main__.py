@@ -10,9 +10,11 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -33,6 +35,9 @@ LONG = {
 }
 """The tests with more repetitions in the long tier."""
 
+HANGS = 3 * 3600
+"""Seconds after which a step hangs: builds of the tests count."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -49,17 +54,24 @@ class Step:
             return [sys.executable, "-m", "pytest", "-q", "-s", "-m", tier, *files]
         package, *target = self.crate.split(" ")
         target = target or ["--lib"]
-        return ["cargo", "test", "--release", "-p", package, *target, "--", "--nocapture", *self.tests]
+        # Settings of builds, as `make` takes them: others would build everything anew.
+        settings = os.environ.get("CARGO_CONFIG")
+        config = ["--config", settings] if settings else []
+        return ["cargo", "test", "--release", *config, "-p", package, *target, "--", "--nocapture", *self.tests]
 
 
 STEPS = (
-    Step("statements", ("attack/test_statements.py",)),
+    Step("statements", ("attack/test_statements.py", "attack/test_doubling.py")),
     Step("memory", ("attack/test_memory.py",)),
     Step("panics", ("python/test_panics.py",)),
     Step("writers and DDL", ("python/test_ddl_stress.py",)),
     Step("interrupts", ("python/test_interrupts.py",)),
-    Step("kills", ("python/test_kills.py",)),
-    Step("kills and faults of commits", ("table::tests::processes", "table::tests::faults"), "warpmill-format"),
+    Step("kills", ("python/test_kills.py", "python/test_killed_transactions.py")),
+    Step(
+        "kills and faults of commits",
+        ("table::tests::processes", "table::tests::faults", "table::tests::transactions"),
+        "warpmill-format",
+    ),
     Step("mutated tables", ("table::tests::mutations",), "warpmill-format"),
     Step("programs over mutated tables", ("pipeline::tests",), "warpmill-cpu"),
     Step("mutated files", ("python/test_mutations.py", "python/test_bad_files.py")),
@@ -96,8 +108,12 @@ def run(step: Step, long: bool) -> Outcome:
         errors="replace",
         cwd=TESTS.parent,
         env=packages | dict(os.environ) | (LONG if long else {}),
+        start_new_session=True,
     )
     assert child.stdout is not None
+    # With the processes that it has started: these may be what hangs.
+    watch = threading.Timer(HANGS, os.killpg, (child.pid, signal.SIGKILL))
+    watch.start()
     for line in child.stdout:
         if found := read(line):
             category, what, times = found
@@ -109,6 +125,7 @@ def run(step: Step, long: bool) -> Outcome:
             outcome.passed += sum(int(n) for n in re.findall(r"(\d+) passed", line))
             outcome.failed += sum(int(n) for n in re.findall(r"(\d+) (?:failed|error)", line))
         outcome.tail = [*outcome.tail[-60:], line.rstrip()]
+    watch.cancel()
     # A step that did not end by itself has failed.
     if (child.wait() != 0 and outcome.failed == 0) or outcome.passed == 0:
         outcome.failed += 1

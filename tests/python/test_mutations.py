@@ -14,7 +14,7 @@ import pytest
 
 from attack.tally import tally
 from mutations.files import subjects
-from mutations.run import run
+from mutations.run import Reader, run
 from trials import trials
 from warpmill import _warpmill
 
@@ -43,3 +43,16 @@ def test_mutants_are_right_or_errors(tmp_path: Path, device: str, capsys: pytest
     footers = [counts for kind, counts in result.counts.items() if kind.startswith("parquet") and "footer" in kind]
     tried, unnoticed = sum(map(Counter.total, footers)), sum(counts["unnoticed"] for counts in footers)
     assert unnoticed <= 1 + tried // 20, "\n".join(result.unnoticed)
+
+
+def test_a_reader_that_does_not_answer_is_ended() -> None:
+    reader = Reader(seconds=8)
+    endless = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i % 7 + 1 FROM r) SELECT count(*) FROM r"
+    end = reader.ask({"subject": {"source": "", "queries": [endless]}, "path": "", "settings": {}})
+    assert reader.hangs
+    assert isinstance(end, str)
+    assert "the process ended with -6" in end
+    # The next one is read by another process.
+    one = {"subject": {"source": "", "queries": ["SELECT 1 AS x"]}, "path": "", "settings": {}}
+    assert reader.ask(one) == [["rows", "[(1,)]"]]
+    reader.close()

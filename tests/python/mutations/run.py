@@ -7,9 +7,11 @@ import os
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +23,9 @@ from mutations.files import Subject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OUTCOMES = ("right", "error", "unnoticed", "wrong", "panic", "abort")
+OUTCOMES = ("right", "error", "unnoticed", "wrong", "panic", "abort", "hang")
 SECONDS = 120
+"""Seconds after which the queries over a mutant hang; the first ones compile kernels."""
 MEMORY = 16 << 30
 """Bytes of addresses that a reader may have: more is what a file claims."""
 
@@ -49,10 +52,13 @@ class Result:
 class Reader:
     """A process that reads mutants, started anew when one has ended it."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self.seconds = seconds
         self.process: subprocess.Popen[str] | None = None
         self.said: IO[str] | None = None
         self.faults: list[str] = []
+        self.hangs = False
+        """Whether the process that was asked last has not answered in time."""
 
     def ask(self, task: dict[str, Any]) -> list[list[str]] | str:
         """The results of the queries, or how the process ended, now or since it was asked last."""
@@ -61,17 +67,26 @@ class Reader:
         assert self.process
         assert self.process.stdin
         assert self.process.stdout
+        watch = threading.Timer(self.seconds, self._give_up, (self.process,))
+        watch.start()
         try:
             self.process.stdin.write(json.dumps(task) + "\n")
             self.process.stdin.flush()
             line = self.process.stdout.readline()
         except BrokenPipeError:
             line = ""
+        finally:
+            watch.cancel()
         if line:
             answer: list[list[str]] = json.loads(line)
             return answer
         self.process.wait()
         return self.close()
+
+    def _give_up(self, process: subprocess.Popen[str]) -> None:
+        """Ends a process that does not answer. At this signal the interpreter says what its threads are at."""
+        self.hangs = True
+        process.send_signal(signal.SIGABRT)
 
     def _start(self) -> None:
         """Starts a process."""
@@ -175,6 +190,8 @@ def run(subjects: list[Subject], count: int, seed: int, settings: dict[str, Any]
                 mutant.write_bytes(data)
             answers = reader.ask({"subject": tasks[subject.name], "path": str(mutant), "settings": settings})
             outcome, detail = judge(answers, expected[subject.name])
+            if reader.hangs:
+                outcome, reader.hangs = "hang", False
             if outcome == "wrong" and region in subject.unnoticed:
                 outcome = "unnoticed"
             kind = f"{subject.name}: {region.split(' ')[0]}"
