@@ -107,7 +107,7 @@ STATEMENTS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
         [("30",), ("7",), ("45",)],
     ),
     "numbers that are equal in some statements": (
-        "SELECT count(*), sum(v) FROM t WHERE (v >= {} AND k < 20) OR (v >= {} AND s < 'name 5') OR (v >= {} AND k = 3)",
+        "SELECT count(*), sum(v) FROM t WHERE v >= {} AND k < 20 OR v >= {} AND s < 'name 5' OR v >= {} AND k = 3",
         [(n, n if n % 3 else 7, n) for n in range(10, 20)],
     ),
     "parts of dates": (
@@ -269,6 +269,11 @@ TEXTS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "intervals": (
         "SELECT count(*) FROM t WHERE day <= DATE '2021-12-01' - INTERVAL '{}' DAY",
         [(n,) for n in range(60, 67)],
+    ),
+    "narrow columns in OR": (
+        """SELECT count(*), sum(v) FROM t JOIN g ON t.k = g.k WHERE (d >= 2 AND d <= {} AND g.x > 1)
+        OR (d >= 3 AND d <= 60 AND g.x > 5 AND s <> 'name {}')""",
+        [(n * 9, n) for n in range(1, 8)],
     ),
     "conditions that OR has in common": (
         """SELECT count(*), sum(v) FROM t JOIN g ON t.k = g.k WHERE (v BETWEEN 1 AND {} AND x > 1 AND s < 'name {}')

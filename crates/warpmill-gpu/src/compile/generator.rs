@@ -1,6 +1,8 @@
 //! State of generating one kernel: statements, parameters, and the columns of each operator's input, which are loaded when an expression first needs
 //! them.
 
+use std::collections::BTreeSet;
+
 use warpmill_ir::{Expr, Field, Phys, SinkId, Unsupported};
 
 use super::cpp::{CType, Code, Value};
@@ -96,6 +98,8 @@ pub struct Generator {
     scopes: Vec<Scope>,
     /// A `bool` operand: whether this thread has a row here.
     pub active: String,
+    /// Builds of which the code before the row loop reads whether keys repeat.
+    pub repeats: BTreeSet<SinkId>,
     /// Bitmap tests that every remaining row has passed.
     pub tested: Vec<Tested>,
     /// Whether strings of the scan are invalid after the kernel, because segments are streamed.
@@ -131,6 +135,7 @@ impl Generator {
             params: Params::default(),
             scopes: vec![],
             active: "false".into(),
+            repeats: BTreeSet::new(),
             tested: vec![],
             passing: false,
             hosted: false,

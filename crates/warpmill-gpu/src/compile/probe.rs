@@ -3,8 +3,6 @@
 //! A probe with at most one output row per input row is straight-line code. Other probes are a loop in which every lane takes one step per iteration:
 //! a pair, or the row's NULL-extended copy once no pair is left. The rest of the pipeline is inside that loop.
 
-use std::collections::BTreeSet;
-
 use warpmill_ir::{ExprKind, JoinKind, Probe, SinkId};
 
 use super::cpp::{CType, Value};
@@ -16,6 +14,10 @@ use super::partition;
 
 /// The row number that means no row.
 pub(super) const NONE: &str = "0xFFFFFFFFu";
+
+/// Number of slots from which a hash table is too large for the cache: then its keys and heads are loaded together. From a cache, the heads of keys that
+/// are not found cost more.
+const FAR_SLOTS: u64 = 1 << 21;
 
 /// Operands for a build's lookup structure.
 struct Names {
@@ -36,9 +38,11 @@ fn repeats(id: SinkId) -> String {
 
 /// Generates the code before the row loop for probes of the builds `builds`, which are complete: the loop would load the same word for each row.
 pub fn prologue(g: &mut Generator, builds: impl IntoIterator<Item = SinkId>) {
-    for id in BTreeSet::from_iter(builds) {
-        let state = g.params.pointer("SinkState", "build", Binding::Named(format!("sink{id}.state")));
-        g.code.line(format!("const bool {} = {state}->duplicate != 0;", repeats(id)));
+    for id in builds {
+        if g.repeats.insert(id) {
+            let state = g.params.pointer("SinkState", "build", Binding::Named(format!("sink{id}.state")));
+            g.code.line(format!("const bool {} = {state}->duplicate != 0;", repeats(id)));
+        }
     }
 }
 
@@ -94,7 +98,8 @@ impl Names {
             }
         };
         let flags = matches.then(|| g.params.output("u8", "flags", named("flags")));
-        Self { state, repeats: repeats(id), table, next, keys, flags }
+        let repeats = if g.repeats.contains(&id) { repeats(id) } else { format!("{state}->duplicate") };
+        Self { state, repeats, table, next, keys, flags }
     }
 }
 
@@ -128,8 +133,14 @@ fn find(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, va
             let (key, inside) = g.packed_key(&build.keys, values, true);
             let mask = slot_mask(g, build);
             let (keys, heads) = (&names.keys, &names.table);
-            let head = format!("find_head({keys}, {heads}, {mask}, {key}) - 1");
-            g.code.define(CType::U32, "m", format!("{active} && {inside} ? {head} : {NONE}"))
+            let found = format!("{active} && {inside} ? ");
+            if build.slots >= FAR_SLOTS {
+                let head = format!("{found}find_head({keys}, {heads}, {mask}, {key}) - 1 : {NONE}");
+                return g.code.define(CType::U32, "m", head);
+            }
+            let slot = format!("{found}find_slot({keys}, {mask}, {key}) : {mask} + 1");
+            let slot = g.code.define(CType::U64, "slot", slot);
+            g.code.define(CType::U32, "m", format!("{slot} <= {mask} ? {heads}[{slot}] - 1 : {NONE}"))
         }
         Table::Wide => find_wide(g, build, (&names.table, "head - 1"), (values, &active)),
     }

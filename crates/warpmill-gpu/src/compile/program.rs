@@ -300,8 +300,12 @@ impl Lowering<'_> {
         }
     }
 
-    /// The build of whose rows with one key `operator` reads the list.
+    /// The build of whose rows with one key `operator` reads the list. `None` for kernels with a record per thread, which have few registers.
     fn list_of(&self, operator: &Operator) -> Option<SinkId> {
+        if matches!(&self.sinks[self.pipeline.sink], SinkLayout::Groups(groups) if groups.table == GroupTable::Private)
+        {
+            return None;
+        }
         let Operator::Probe(probe) = operator else { return None };
         let SinkLayout::Build(build) = &self.sinks[probe.build] else { return None };
         let is_list = !matches!(build.table, Table::All | Table::Bitmap) && build.order.is_none();

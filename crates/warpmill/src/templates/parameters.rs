@@ -58,9 +58,12 @@ impl Constants {
     /// Replaces `expr` by a parameter, if it is a constant. `compared`: the other side of its comparison, and the operator between the two.
     ///
     /// Equal texts share one parameter, and so do the constants of equal comparisons in one condition: rules that take common conditions out of OR
-    /// compare expressions.
-    fn take(&mut self, expr: &mut Expr, compared: Option<(&Expr, Operator)>) {
+    /// compare expressions. A number gets the type of the expression that it is compared with, if that is lossless: otherwise the other side is cast,
+    /// and rules can only undo that for literals.
+    fn take(&mut self, expr: &mut Expr, compared: Option<(&Expr, Operator)>, schema: &DFSchema) {
         let Some(value) = constant(expr) else { return };
+        let ty = compared.and_then(|(of, _)| of.get_type(schema).ok());
+        let value = ty.and_then(|ty| of_type(value.clone(), &ty)).unwrap_or(value);
         let is_text = value.data_type().is_string();
         let comparison = compared.map(|(of, op)| Comparison { of: of.clone(), op, value: value.clone() });
         let known = match &comparison {
@@ -129,22 +132,22 @@ fn taken(predicate: Expr, schema: &DFSchema, constants: &mut Constants) -> Resul
                 if is_comparison(op) && (reads_rows(&left) || reads_rows(&right)) =>
             {
                 if let Some(swapped) = op.swap() {
-                    constants.take(&mut left, Some((&right, swapped)));
+                    constants.take(&mut left, Some((&right, swapped)), schema);
                 }
-                constants.take(&mut right, Some((&left, op)));
+                constants.take(&mut right, Some((&left, op)), schema);
                 Expr::BinaryExpr(BinaryExpr { left, op, right })
             }
             Expr::Between(mut between) if reads_rows(&between.expr) => {
-                constants.take(&mut between.low, Some((&between.expr, Operator::GtEq)));
-                constants.take(&mut between.high, Some((&between.expr, Operator::LtEq)));
+                constants.take(&mut between.low, Some((&between.expr, Operator::GtEq)), schema);
+                constants.take(&mut between.high, Some((&between.expr, Operator::LtEq)), schema);
                 Expr::Between(between)
             }
             Expr::Like(mut like) if reads_rows(&like.expr) => {
-                constants.take(&mut like.pattern, None);
+                constants.take(&mut like.pattern, None, schema);
                 Expr::Like(like)
             }
             Expr::InList(mut list) if has_plain_members(&list, schema) => {
-                list.list.iter_mut().for_each(|member| constants.take(member, None));
+                list.list.iter_mut().for_each(|member| constants.take(member, None, schema));
                 members::call(list)
             }
             expr => expr,
@@ -183,6 +186,26 @@ pub(super) fn reads_rows(expr: &Expr) -> bool {
         )
     };
     expr.exists(|expr| Ok(reads(expr))).unwrap_or(true)
+}
+
+/// `value`, which is not NULL, if it has type `ty`, or converted to it, where both are types of exact numbers and that is lossless.
+pub(super) fn of_type(value: ScalarValue, ty: &DataType) -> Option<ScalarValue> {
+    let given = value.data_type();
+    if given == *ty {
+        return (!value.is_null()).then_some(value);
+    }
+    if is_exact(&given) && is_exact(ty) { narrowed(&value, ty) } else { None }
+}
+
+/// Whether values of type `ty` are exact numbers.
+fn is_exact(ty: &DataType) -> bool {
+    ty.is_integer() || ty.is_decimal()
+}
+
+/// `value` converted to type `ty`, if that is lossless.
+pub(super) fn narrowed(value: &ScalarValue, ty: &DataType) -> Option<ScalarValue> {
+    let narrow = value.cast_to(ty).ok().filter(|narrow| !narrow.is_null())?;
+    (narrow.cast_to(&value.data_type()).ok()? == *value).then_some(narrow)
 }
 
 /// The value of `expr`, if it is a constant that becomes a parameter.

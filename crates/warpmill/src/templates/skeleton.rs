@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use warpmill_translate::parameters::{metadata, numbers};
 
 use super::computed::Computed;
-use super::parameters::{is_comparison, number, numbered, reads_rows, with_numbered, without_number};
+use super::parameters::{is_comparison, narrowed, number, numbered, reads_rows, with_numbered, without_number};
 use crate::join_order::{ProviderStatistics, filters_of_tables, members, rows_of};
 use crate::offload::{WarpmillExec, is_one_program};
 use crate::settings::WarpmillOptions;
@@ -48,12 +48,6 @@ impl Slot {
             None => Some(value),
         }
     }
-}
-
-/// `value` converted to type `ty`, if that is lossless.
-fn narrowed(value: &ScalarValue, ty: &DataType) -> Option<ScalarValue> {
-    let narrow = value.cast_to(ty).ok().filter(|narrow| !narrow.is_null())?;
-    (narrow.cast_to(&value.data_type()).ok()? == *value).then_some(narrow)
 }
 
 impl Skeleton {

@@ -12,7 +12,7 @@ use datafusion::logical_expr::Expr;
 use warpmill_translate::parameters::metadata;
 
 use super::computed::Computed;
-use super::parameters::{Parametrized, numbered};
+use super::parameters::{Parametrized, numbered, of_type};
 use super::shape::Shape;
 use super::store::Family;
 use crate::ScalarValue;
@@ -93,7 +93,7 @@ impl Constant {
         let mut values = self.computed.iter().map(|computed| computed.value(given));
         let first = values.next()??;
         let is_one = values.all(|value| value.as_ref() == Some(&first));
-        (is_one && !first.is_null() && first.data_type() == self.ty).then_some(first)
+        of_type(first, &self.ty).filter(|_| is_one)
     }
 }
 

@@ -12,6 +12,10 @@ const NUMBERED: f64 = 0.5;
 /// Fraction of the keys between the least and the greatest that counts as all of them.
 const NEARLY_ALL: f64 = 0.7;
 
+/// Expected fraction of a column's values among the rows of a build from which scans are not pruned by it. Estimates of rows are often several times
+/// too large, and a test in vain costs less than one that is missing.
+const SPREAD: f64 = 0.95;
+
 /// Number of keys that a bitmap for scans may always have.
 const SMALL_BITMAP: u64 = 1 << 28;
 
@@ -33,13 +37,13 @@ impl Planner<'_> {
         wanted
     }
 
-    /// Whether most values of `key` are expected among the build's rows: they repeat, and the rows are selected by other columns.
+    /// Whether nearly all values of `key` are expected among the build's rows: they repeat, and the rows are selected by other columns.
     fn is_spread(&self, key: &Expr) -> bool {
         let Some((pipeline, scan)) = self.scanned() else { return false };
         let Some(column) = estimate::source_column(pipeline, key) else { return false };
         let Some(distinct) = scan.table.column_stats(scan.columns[column]).distinct else { return false };
         let expected = 1.0 - (-self.estimate / (distinct.max(1) as f64)).exp();
-        coarse_of_keys(expected).is_none() && !self.selects_by(pipeline, scan, column)
+        expected >= SPREAD && !self.selects_by(pipeline, scan, column)
     }
 
     /// The pipeline of the build and its scan, if all rows come from one scan.
