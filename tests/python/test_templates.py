@@ -108,7 +108,7 @@ STATEMENTS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
     ),
     "numbers that are equal in some statements": (
         "SELECT count(*), sum(v) FROM t WHERE v >= {} AND k < 20 OR v >= {} AND s < 'name 5' OR v >= {} AND k = 3",
-        [(n, n if n % 3 else 7, n) for n in range(10, 20)],
+        [(str(n), str(n if n % 3 else 7), str(n)) for n in range(10, 20)],
     ),
     "parts of dates": (
         "SELECT count(*) FROM t WHERE date_part('{}', day) = {}",

@@ -53,7 +53,6 @@ impl Slot {
 impl Skeleton {
     /// The skeleton of the optimized plan `plan`; `values` belong to a statement, whose own optimized plan is `own`. `None` where the skeleton would
     /// give another plan for them, or no program.
-    /// another than slots make of it, or no program.
     pub async fn of(
         plan: &LogicalPlan,
         values: &[ScalarValue],
