@@ -147,9 +147,11 @@ mod tests {
 
     #[test]
     fn errors_give_no_value() {
-        let computed =
-            Computed::of(input(0, ScalarValue::from(1i64)) + lit(i64::MAX), numbered, &[ScalarValue::from(0i64)]);
-        assert_eq!(computed.value(&[ScalarValue::from(1i64)]), None);
+        let one = ScalarValue::from(1i64);
+        let computed = Computed::of(lit(12i64) / input(0, one.clone()), numbered, std::slice::from_ref(&one));
+        assert!(computed.physical.is_some());
+        assert_eq!(computed.value(&[ScalarValue::from(5i64)]), Some(ScalarValue::from(2i64)));
+        assert_eq!(computed.value(&[ScalarValue::from(0i64)]), None);
         assert_eq!(computed.value(&[]), None);
     }
 }
