@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema};
+use datafusion::common::{Column, DFSchema, internal_err};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{ColumnarValue, Expr};
@@ -65,8 +65,11 @@ impl Computed {
     }
 
     fn simplified(&self, inputs: &[ScalarValue]) -> Option<ScalarValue> {
-        let literal = |expr: Expr| match (self.number)(&expr).and_then(|number| inputs.get(number)) {
-            Some(value) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
+        let literal = |expr: Expr| match (self.number)(&expr) {
+            Some(number) => match inputs.get(number) {
+                Some(value) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
+                None => internal_err!("no input {number}"),
+            },
             None => Ok(Transformed::no(expr)),
         };
         evaluated(&self.expr.clone().transform(literal).ok()?.data)
@@ -94,7 +97,7 @@ impl Physical {
         let literal = |expr: Arc<dyn PhysicalExpr>| {
             let Some(column) = expr.downcast_ref::<PhysicalColumn>() else { return Ok(Transformed::no(expr)) };
             let value = inputs.get(column.index()).filter(|value| value.data_type() == self.types[column.index()]);
-            let value = value.ok_or_else(|| datafusion::common::DataFusionError::Internal("another type".into()))?;
+            let Some(value) = value else { return internal_err!("no input of the type that column {column} has") };
             Ok(Transformed::yes(Arc::new(Literal::new(value.clone())) as Arc<dyn PhysicalExpr>))
         };
         let expr = Arc::clone(&self.expr).transform(literal).ok()?.data;
