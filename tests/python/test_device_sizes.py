@@ -158,15 +158,15 @@ def test_keys_with_all_values_are_not_tested(con: warpmill.Connection, kept: str
     assert kernels.count("lane_keys_mask<") == tested
 
 
-@pytest.mark.parametrize("repeats", [1, 3])
-def test_lists_of_rows_with_one_key(con: warpmill.Connection, repeats: int) -> None:
+@pytest.mark.parametrize(("rows", "repeats"), [(30_000, 1), (30_000, 3), (700_000, 1), (700_000, 3)])
+def test_lists_of_rows_with_one_key(con: warpmill.Connection, rows: int, repeats: int) -> None:
     """Keys of a hash table that repeat and that do not, with residual conditions and outer rows, in one program."""
     con.execute(
-        f"CREATE TABLE build AS SELECT (i // {repeats}) * 1000003 AS a, i % 5 AS b, i AS v FROM range(30000) r(i)"
+        f"CREATE TABLE build AS SELECT (i // {repeats}) * 1000003 AS a, i % 5 AS b, i AS v FROM range({rows}) r(i)"
     )
     con.execute(
-        "CREATE TABLE probe AS SELECT (i * 48271 % 2147483647 % 40000) * 1000003 AS a, i % 5 AS b, i % 11 AS n "
-        "FROM range(50000) r(i)"
+        f"CREATE TABLE probe AS SELECT (i * 48271 % 2147483647 % {rows * 4 // 3}) * 1000003 AS a, i % 5 AS b, "
+        f"i % 11 AS n FROM range({rows + 20_000}) r(i)"
     )
     for join in (
         "JOIN build USING (a, b)",
@@ -175,6 +175,9 @@ def test_lists_of_rows_with_one_key(con: warpmill.Connection, repeats: int) -> N
         "JOIN build ON probe.a = build.a JOIN build more ON more.a = build.a AND more.b = probe.b",
     ):
         sql = f"SELECT count(*), sum(n), sum(build.v), count(build.v) FROM probe {join}"
+        if join.startswith("LEFT"):
+            # Of tables that are larger than the cache, keys and heads are loaded together.
+            assert ("find_head(" in con.explain(sql, kernels=True)) == (rows > 500_000)
         assert on_device(con, sql)[0] == on_cpu(con, sql), join
     for exists in ("EXISTS", "NOT EXISTS"):
         same = "SELECT 1 FROM build WHERE build.a = probe.a AND v % 11 <> n"

@@ -23,7 +23,7 @@ type Number = fn(&Expr) -> Option<usize>;
 pub(super) struct Computed {
     expr: Expr,
     number: Number,
-    /// Its physical form, which is evaluated in a tenth of the time; `None`: it has none, or gives another value.
+    /// Its physical form, which is evaluated without simplification; `None`: it has none, or gives another value.
     physical: Option<Physical>,
 }
 
