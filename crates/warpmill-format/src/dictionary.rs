@@ -56,6 +56,11 @@ impl Dictionary {
         (self.bytes.len() + 4 * self.offsets.len()) as u64
     }
 
+    /// Bytes of the strings.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -86,6 +91,15 @@ impl Dictionary {
             }
             slot = (slot + 1) & mask;
         }
+    }
+
+    /// The code of `value`, if it is an entry, without an index of all entries unless there is one.
+    pub(crate) fn find(&self, value: &str) -> Option<u32> {
+        if self.index.get().is_some() {
+            return self.code(value);
+        }
+        let code = self.lower_bound(value);
+        ((code as usize) < self.len() && self.get(code) == value).then_some(code)
     }
 
     fn build_index(&self) -> Vec<u32> {

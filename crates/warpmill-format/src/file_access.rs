@@ -22,11 +22,20 @@ pub enum FileAccess {
     Read,
 }
 
-/// A file that is open, in one of the two ways.
+/// A file that is open, in one of the two ways, or a piece of one in memory.
 #[derive(Debug)]
 pub(crate) enum FileBytes {
     Mapped(Arc<Mapping>),
     Open(OpenBytes),
+    Held(HeldBytes),
+}
+
+/// A piece of a file in memory, from byte `start` of the file on, a multiple of 64; used as other files of a table with this access are.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    pub start: u64,
+    pub bytes: SegmentBytes,
+    pub access: FileAccess,
 }
 
 /// A file whose bytes are read on demand.
@@ -57,14 +66,16 @@ impl FileBytes {
         match self {
             Self::Mapped(_) => FileAccess::Map,
             Self::Open(_) => FileAccess::Read,
+            Self::Held(held) => held.access,
         }
     }
 
-    /// Size in bytes.
+    /// Size in bytes; of a piece its end.
     pub fn len(&self) -> u64 {
         match self {
             Self::Mapped(map) => map.len() as u64,
             Self::Open(open) => open.bytes,
+            Self::Held(held) => held.start + held.bytes.len() as u64,
         }
     }
 
@@ -73,6 +84,8 @@ impl FileBytes {
         match self {
             Self::Mapped(map) => map.as_ptr() as usize,
             Self::Open(open) => open.address,
+            // Only offsets in the piece are ever added.
+            Self::Held(held) => (held.bytes.as_ptr() as usize).wrapping_sub(held.start as usize),
         }
     }
 
@@ -89,7 +102,16 @@ impl FileBytes {
         match self {
             Self::Mapped(map) => SegmentBytes::mapped(map.clone(), range.start as usize..range.end as usize),
             Self::Open(open) => open.read(range),
+            Self::Held(held) => held.piece(range),
         }
+    }
+}
+
+impl HeldBytes {
+    fn piece(&self, range: Range<u64>) -> Result<SegmentBytes> {
+        let within = range.start.checked_sub(self.start).zip(range.end.checked_sub(self.start));
+        let found = within.and_then(|(start, end)| self.bytes.slice(start as usize..end as usize));
+        found.ok_or_else(|| corrupt(format!("no bytes {range:?} in {} from {} on", self.bytes.len(), self.start)))
     }
 }
 

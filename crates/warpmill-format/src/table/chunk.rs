@@ -10,7 +10,7 @@ use super::parts::PartEntry;
 use crate::codec::{CodecConfig, CompressedChunk, Shared};
 use crate::parquet_file::ParquetColumn;
 use crate::segment::{Encoding, SegmentParts};
-use crate::{ColumnStats, Segment};
+use crate::{ColumnStats, Result, Segment};
 
 /// One column of one row segment: its storage and, after the first use, the opened segment.
 #[derive(Debug)]
@@ -134,6 +134,25 @@ impl Chunk {
 }
 
 impl Chunk {
+    /// The same chunk in another place, if `to` has one for what is stored of it.
+    pub(super) fn moved(&self, to: &mut dyn FnMut(&Place) -> Result<Option<Place>>) -> Result<Option<Arc<Self>>> {
+        let source = match &self.source {
+            Source::File(place) => to(place)?.map(Source::File),
+            Source::Compressed(place, codec) => to(place)?.map(|place| Source::Compressed(place, *codec)),
+            Source::Memory(_) | Source::Parquet(_) | Source::Numbers(_) | Source::Part(_) => None,
+        };
+        let heavy = match &self.heavy {
+            Some(heavy) => to(&heavy.place)?.map(|place| Heavy { place, ..heavy.clone() }),
+            None => None,
+        };
+        if source.is_none() && heavy.is_none() {
+            return Ok(None);
+        }
+        let (source, heavy) = (source.unwrap_or_else(|| self.source.clone()), heavy.or_else(|| self.heavy.clone()));
+        let moved = Self::new(self.stats.clone(), self.encoding, self.generation, source, heavy);
+        Ok(Some(Self::with_parts(moved, self.nested.clone())))
+    }
+
     /// The position of its bytes in a data file.
     pub(super) fn place(&self) -> Option<&Place> {
         match &self.source {

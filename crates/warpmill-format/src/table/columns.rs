@@ -206,7 +206,6 @@ impl ColumnWriter {
                 candidate.held.par_iter().map(make).collect::<Result<_>>()
             } else {
                 let (entries, remap, held) = candidate.finish();
-                let entries = Arc::new(entries);
                 let make =
                     |held: &HeldCodes| Ok((held.segment, made(with_zones(held.encode(&remap, &entries)?), Some(0))));
                 if !held.is_empty() {

@@ -9,8 +9,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::fs::{FileSystem, OutputFile};
 use super::manifest::FORMAT_VERSION;
+use super::version::Version;
 use crate::codec::CHUNK_ALIGN;
-use crate::file_access::FileBytes;
+use crate::file_access::{FileBytes, HeldBytes};
 use crate::segment::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
 use crate::{FileAccess, FileState, FormatError, Result};
 
@@ -18,13 +19,18 @@ use crate::{FileAccess, FileState, FormatError, Result};
 const MAGIC: &[u8; 8] = b"WMDATA\r\n";
 pub(super) const HEADER_BYTES: usize = SEGMENT_ALIGN;
 
+/// The extension of logs (`table/log.rs`), which are data files of later versions.
+pub(super) const LOG_EXTENSION: &str = ".log";
+/// The first bytes of a log; the format version follows.
+pub(super) const LOG_MAGIC: &[u8; 8] = b"WMLOG\r\n\0";
+
 /// Alignment of chunks for devices, so that adjacent chunks can be read without a
 /// copy.
 pub(crate) const DEVICE_ALIGN: usize = 256;
 
 /// Smallest distance between blobs: reads of whole words past the end of a blob do not reach the next one. Older files have less, and none after the
 /// last blob.
-const END_PADDING: u64 = 16;
+pub(super) const END_PADDING: u64 = 16;
 
 /// Largest number of full files being synced while the next one is written.
 const MOST_CLOSING: usize = 4;
@@ -41,7 +47,8 @@ pub(crate) struct DataFile {
 #[derive(Debug)]
 struct Opened {
     bytes: FileBytes,
-    state: FileState,
+    /// `None` for a piece in memory, which no change of a file affects.
+    state: Option<FileState>,
 }
 
 impl DataFile {
@@ -52,12 +59,26 @@ impl DataFile {
         Ok(Arc::new(file))
     }
 
+    /// A piece in memory of file `name` in `directory`, which is not complete: its bytes from `start` on, a multiple of 64.
+    pub fn held(directory: &Path, name: &str, (start, bytes): (u64, SegmentBytes), access: FileAccess) -> Arc<Self> {
+        let bytes = FileBytes::Held(HeldBytes { start, bytes, access });
+        let opened = OnceLock::from(Opened { bytes, state: None });
+        Arc::new(Self { directory: directory.to_owned(), name: name.to_owned(), opened })
+    }
+
+    /// Whether it is a piece in memory of a file that nobody has written yet.
+    pub fn is_pending(&self) -> bool {
+        self.opened.get().is_some_and(|opened| opened.state.is_none()) && !self.name.ends_with(LOG_EXTENSION)
+    }
+
     fn open_from(&self, directory: &Path, bytes: u64, access: FileAccess) -> Result<()> {
         let path = directory.join(&self.name);
         let file = File::open(&path).map_err(FormatError::io("cannot open data file", &path))?;
         let meta = file.metadata().map_err(FormatError::io("cannot read", &path))?;
         let found = meta.len();
-        if found != bytes {
+        // A log may end with what a dead writer has left there.
+        let is_whole = found == bytes || found > bytes && self.name.ends_with(LOG_EXTENSION);
+        if !is_whole {
             return Err(FormatError::corrupt(&path, format!("{found} bytes, its manifest says {bytes}")));
         }
         let bytes = FileBytes::of(file, bytes, access).map_err(FormatError::io("cannot map", &path))?;
@@ -66,7 +87,8 @@ impl DataFile {
             return Err(foreign());
         }
         let head = bytes.get(0..HEADER_BYTES as u64).map_err(|error| in_file(error, &path, None))?;
-        if &head[..8] != MAGIC {
+        let is_log = self.name.ends_with(LOG_EXTENSION);
+        if &head[..8] != if is_log { LOG_MAGIC } else { MAGIC } {
             return Err(foreign());
         }
         let version = u32::from_le_bytes(head[8..12].try_into().expect("4 bytes"));
@@ -74,7 +96,7 @@ impl DataFile {
             let detail = format!("format version {version}, this build reads {FORMAT_VERSION}");
             return Err(FormatError::corrupt(&path, detail));
         }
-        let opened = Opened { bytes, state: FileState::of(&meta) };
+        let opened = Opened { bytes, state: Some(FileState::of(&meta)) };
         self.opened.set(opened).expect("a file is opened once");
         Ok(())
     }
@@ -109,7 +131,7 @@ impl DataFile {
     pub fn is_current(&self, name: &str, bytes: u64, access: FileAccess) -> bool {
         let now = || std::fs::metadata(self.path()).ok().map(|metadata| FileState::of(&metadata));
         let same = self.name == name && self.bytes() == bytes && self.access() == access;
-        same && now() == Some(self.opened().state) && !self.content().is_damaged()
+        same && now().is_some_and(|now| Some(now) == self.opened().state) && !self.content().is_damaged()
     }
 
     /// Checks that the file is unchanged since it was opened, if it still has its name.
@@ -120,9 +142,10 @@ impl DataFile {
         if self.content().is_damaged() {
             return Err(FormatError::corrupt(&path, "cut off while it was open, or the disk cannot read it"));
         }
+        let Some(state) = self.opened().state else { return Ok(()) };
         let now = std::fs::metadata(&path).map(|metadata| FileState::of(&metadata));
         match now {
-            Ok(now) if now.is_same_file(&self.opened().state) && now != self.opened().state => {
+            Ok(now) if now.is_same_file(&state) && now != state => {
                 Err(FormatError::corrupt(&path, "changed while it was open"))
             }
             _ => Ok(()),
@@ -158,7 +181,10 @@ impl Place {
             let detail = format!("checksum mismatch in bytes {start}..{end}");
             return Err(FormatError::Corrupt { path: self.file.path(), segment: Some(what.to_owned()), detail });
         }
-        Ok(bytes.with_file(self.in_file(what)))
+        Ok(match self.in_file(what) {
+            Some(place) => bytes.with_file(place),
+            None => bytes,
+        })
     }
 
     /// The bytes without verification: callers must be prepared for any content.
@@ -167,15 +193,15 @@ impl Place {
         found.map_err(|error| in_file(error, &self.file.path(), Some(what)))
     }
 
-    /// The position of the bytes, described as `what` in errors.
-    pub fn in_file(&self, what: &str) -> FilePlace {
-        let (path, state) = (self.file.path(), self.file.opened().state);
-        FilePlace { path, offset: self.offset, xxh3: self.xxh3, what: what.to_owned(), state }
+    /// The position of the bytes, described as `what` in errors; `None` for a piece in memory.
+    pub fn in_file(&self, what: &str) -> Option<FilePlace> {
+        let (path, state) = (self.file.path(), self.file.opened().state?);
+        Some(FilePlace { path, offset: self.offset, xxh3: self.xxh3, what: what.to_owned(), state })
     }
 
     /// The address of the first byte if it is mapped, otherwise a pseudo-address: unique while the file is open.
     pub fn address(&self) -> usize {
-        self.file.content().address() + self.offset as usize
+        self.file.content().address().wrapping_add(self.offset as usize)
     }
 
     /// Whether both are the same bytes of the same file, opened with the same access.
@@ -188,6 +214,9 @@ impl Place {
 /// Largest size of a file that a statement of a transaction leaves to the transaction's commit to make durable: a later statement may merge its rows
 /// with others, so that it is never needed.
 const MOST_UNSYNCED: u64 = 4 << 20;
+
+/// Largest number of bytes that are held in memory until the commit, which may append them to a log.
+const MOST_HELD: usize = 64 << 10;
 
 /// Writes the data files of one version, under temporary names until each is complete, and durable unless [`DataFileWriter::sync_later`].
 pub(crate) struct DataFileWriter {
@@ -204,6 +233,10 @@ pub(crate) struct DataFileWriter {
     /// Threads that make full files durable, the oldest first.
     closing: Vec<JoinHandle<Result<()>>>,
     published: bool,
+    /// Whether few bytes are held in memory.
+    holds: bool,
+    /// What is held in memory: the beginning of the first file.
+    held: Option<(Arc<DataFile>, Vec<u8>)>,
     /// Whether small files are made durable by [`DataFileWriter::sync`].
     later: bool,
     /// The names of complete files that are not durable.
@@ -216,6 +249,19 @@ struct OpenFile {
     out: Box<dyn OutputFile>,
     file: Arc<DataFile>,
     offset: u64,
+}
+
+/// The name of a data file that is first written for version `version`.
+fn data_file_name(version: u64, number: usize) -> String {
+    format!("{version:016}-{number:04}.data")
+}
+
+/// The first bytes of a data file or a log.
+pub(super) fn header(magic: &[u8; 8]) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(magic);
+    header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    header
 }
 
 /// The outcome of closing a file.
@@ -233,7 +279,23 @@ impl DataFileWriter {
         let (directory, home) = (directory.to_owned(), home.to_owned());
         let (done, closing, access) = (Vec::new(), Vec::new(), FileAccess::default());
         let (open, published, later, unsynced) = (None, false, false, Vec::new());
-        Self { fs, directory, home, version, first: 0, open, done, closing, published, later, unsynced, access }
+        let (first, holds, held) = (0, false, None);
+        Self {
+            fs,
+            directory,
+            home,
+            version,
+            first,
+            open,
+            done,
+            closing,
+            published,
+            holds,
+            held,
+            later,
+            unsynced,
+            access,
+        }
     }
 
     /// The same writer, with another access to its files.
@@ -254,6 +316,30 @@ impl DataFileWriter {
         self
     }
 
+    /// The same writer, which holds few bytes in memory: they are written by [`DataFileWriter::settle`].
+    pub fn holding(mut self) -> Self {
+        self.holds = true;
+        self
+    }
+
+    /// Whether all that was put is held in memory.
+    pub fn is_held(&self) -> bool {
+        self.holds && self.open.is_none() && self.done.is_empty()
+    }
+
+    /// Writes what `version` has in memory, of this or other writers, to a file.
+    pub fn settle(&mut self, version: &mut Version) -> Result<()> {
+        self.holds = false;
+        version.move_places(&mut |place| {
+            if !place.file.is_pending() {
+                return Ok(None);
+            }
+            let align = if place.offset.is_multiple_of(DEVICE_ALIGN as u64) { DEVICE_ALIGN } else { SEGMENT_ALIGN };
+            self.put(&place.unverified("what was written")?, align).map(Some)
+        })?;
+        self.finish()
+    }
+
     /// Makes those of the files that `is_needed` durable.
     pub fn sync(&mut self, is_needed: impl Fn(&str) -> bool) -> Result<()> {
         for name in std::mem::take(&mut self.unsynced).into_iter().filter(|name| is_needed(name)) {
@@ -270,13 +356,33 @@ impl DataFileWriter {
 
     /// Appends `bytes` as one blob, at a multiple of `align` bytes (a multiple of 64 that divides 4096).
     pub fn put(&mut self, bytes: &[u8], align: usize) -> Result<Place> {
+        if self.is_held() {
+            let (file, held) = self.held.get_or_insert_with(|| {
+                let name = data_file_name(self.version, self.first);
+                let file = DataFile { directory: self.home.clone(), name, opened: OnceLock::new() };
+                (Arc::new(file), header(MAGIC).to_vec())
+            });
+            let offset = (held.len() + END_PADDING as usize).next_multiple_of(align);
+            if offset + bytes.len() <= MOST_HELD {
+                held.resize(offset, 0);
+                held.extend_from_slice(bytes);
+                let (offset, length) = (offset as u64, bytes.len() as u64);
+                return Ok(Place { file: file.clone(), offset, bytes: length, xxh3: xxh3_64(bytes) });
+            }
+        }
+        if let Some((file, held)) = self.held.take() {
+            // Too many: the file has the places that they have in memory.
+            self.open = Some(self.start(file, &held)?);
+        }
         if self.open.as_ref().is_some_and(|open| open.offset >= self.fs.full_file_bytes()) {
             self.close_behind()?;
         }
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let open = self.start()?;
+                let name = data_file_name(self.version, self.next_number());
+                let file = DataFile { directory: self.home.clone(), name, opened: OnceLock::new() };
+                let open = self.start(Arc::new(file), &header(MAGIC))?;
                 self.open.insert(open)
             }
         };
@@ -294,16 +400,12 @@ impl DataFileWriter {
         Ok(Place { file: open.file.clone(), offset, bytes: bytes.len() as u64, xxh3: xxh3_64(bytes) })
     }
 
-    fn start(&self) -> Result<OpenFile> {
-        let name = format!("{:016}-{:04}.data", self.version, self.next_number());
-        let path = temporary(&self.directory.join(&name));
+    /// Starts a file with these bytes, its header first.
+    fn start(&self, file: Arc<DataFile>, bytes: &[u8]) -> Result<OpenFile> {
+        let path = temporary(&self.directory.join(&file.name));
         let mut out = self.fs.create_file(&path).map_err(FormatError::io("cannot create", &path))?;
-        let mut header = [0; HEADER_BYTES];
-        header[..8].copy_from_slice(MAGIC);
-        header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        out.write_all(&header).map_err(FormatError::io("cannot write", &path))?;
-        let file = DataFile { directory: self.home.clone(), name, opened: OnceLock::new() };
-        Ok(OpenFile { out, file: Arc::new(file), offset: HEADER_BYTES as u64 })
+        out.write_all(bytes).map_err(FormatError::io("cannot write", &path))?;
+        Ok(OpenFile { out, file, offset: bytes.len() as u64 })
     }
 
     /// Ends the current file. Returns a closure that makes it durable, unless later, under its name.
@@ -345,7 +447,13 @@ impl DataFileWriter {
         while let Some(thread) = self.closing.pop() {
             joined(thread)?;
         }
-        self.done.iter().try_for_each(|(file, bytes)| file.open_from(&self.directory, *bytes, self.access))
+        self.done.iter().try_for_each(|(file, bytes)| file.open_from(&self.directory, *bytes, self.access))?;
+        if let Some((file, held)) = self.held.take() {
+            let held = HeldBytes { start: 0, bytes: SegmentBytes::copy_from(&held), access: self.access };
+            let opened = Opened { bytes: FileBytes::Held(held), state: None };
+            file.opened.set(opened).expect("a file is opened once");
+        }
+        Ok(())
     }
 
     /// From now on the files may belong to a committed version, and are not removed on drop.

@@ -7,7 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::data_file::LOG_EXTENSION;
 use super::fs::FileSystem;
+use super::log::{self, Log, Logged};
 use super::manifest::Manifest;
 use super::manifest_check::{VERSION_DIGITS, is_number};
 use super::version::Version;
@@ -25,13 +27,17 @@ pub(crate) fn manifest_path(directory: &Path, version: u64) -> PathBuf {
     directory.join(format!("{version:016}{MANIFEST_EXTENSION}"))
 }
 
-/// The newest version for which `directory` has a file name, if any: its manifest should exist.
-pub(crate) fn newest_version(directory: &Path) -> Result<Option<u64>> {
-    let version = |name: &str| {
-        let version = name.strip_suffix(MANIFEST_EXTENSION).or_else(|| name.strip_suffix(COMMITTED_EXTENSION))?;
-        (version.len() == VERSION_DIGITS && is_number(version)).then(|| version.parse().ok())?
+/// The version of the newest manifest in `directory`, and the newest version that is marked as committed, if any.
+pub(crate) fn newest_versions(directory: &Path) -> Result<(Option<u64>, Option<u64>)> {
+    let names = names(directory)?;
+    let newest = |extension: &str| {
+        let version = |name: &String| {
+            let version = name.strip_suffix(extension)?;
+            (version.len() == VERSION_DIGITS && is_number(version)).then(|| version.parse().ok())?
+        };
+        names.iter().filter_map(version).max()
     };
-    Ok(names(directory)?.iter().filter_map(|name| version(name)).max())
+    Ok((newest(MANIFEST_EXTENSION), newest(COMMITTED_EXTENSION)))
 }
 
 pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
@@ -40,22 +46,42 @@ pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
     names.collect::<std::io::Result<_>>().map_err(FormatError::io("cannot list", directory))
 }
 
-/// A stamp that differs between manifests with the same name (of a table dropped and created again): the first bytes, with the checksum of the rest,
-/// which contains the table's identity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp([u8; 64]);
+/// What tells whether a version is still the newest one: a manifest, and the state of its log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// The version of the manifest: the version itself, or an earlier one if it is in the log.
+    pub base: u64,
+    /// The first bytes of the manifest. They differ between manifests with the same name (of a table dropped and created again): they have the checksum
+    /// of the rest, which contains the table's identity.
+    pub first: [u8; 64],
+    /// The log of the manifest, if it may have one.
+    pub log: Option<Log>,
+}
 
 impl Stamp {
-    fn of(manifest: &[u8]) -> Self {
-        let mut first = [0; 64];
-        let bytes = manifest.len().min(64);
-        first[..bytes].copy_from_slice(&manifest[..bytes]);
-        Self(first)
+    fn of(bytes: &[u8], manifest: &Manifest) -> Self {
+        let log = manifest.log.then(|| Log::none(manifest));
+        Self { base: manifest.version, first: first_of(bytes), log }
+    }
+
+    /// Whether `version` in `directory`, of which this is the stamp, is still the newest one.
+    pub fn is_newest(&self, directory: &Path, version: u64) -> Result<bool> {
+        if first_bytes(directory, self.base)? != Some(self.first) || has_manifest(directory, version + 1)? {
+            return Ok(false);
+        }
+        self.log.as_ref().map_or(Ok(true), |log| log.is_current(directory, self.base))
     }
 }
 
-/// The stamp of the manifest of `version`; `None` if it does not exist.
-pub(crate) fn stamp(directory: &Path, version: u64) -> Result<Option<Stamp>> {
+fn first_of(manifest: &[u8]) -> [u8; 64] {
+    let mut first = [0; 64];
+    let bytes = manifest.len().min(64);
+    first[..bytes].copy_from_slice(&manifest[..bytes]);
+    first
+}
+
+/// The first bytes of the manifest of `version`; `None` if it does not exist.
+fn first_bytes(directory: &Path, version: u64) -> Result<Option<[u8; 64]>> {
     let path = manifest_path(directory, version);
     let read = || {
         let mut first = [0; 64];
@@ -69,17 +95,17 @@ pub(crate) fn stamp(directory: &Path, version: u64) -> Result<Option<Stamp>> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Stamp::of(&first[..bytes]))
+        Ok(first)
     };
     match read() {
-        Ok(stamp) => Ok(Some(stamp)),
+        Ok(first) => Ok(Some(first)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(FormatError::io("cannot read", &path)(e)),
     }
 }
 
 /// Whether there is a manifest of `version`.
-pub(crate) fn has_manifest(directory: &Path, version: u64) -> Result<bool> {
+fn has_manifest(directory: &Path, version: u64) -> Result<bool> {
     let path = manifest_path(directory, version);
     path.try_exists().map_err(FormatError::io("cannot read", &path))
 }
@@ -171,12 +197,31 @@ pub(crate) fn is_table(directory: &Path) -> Result<bool> {
     }
 }
 
-/// The versions that have a manifest, ascending.
+/// The versions that can be read, ascending.
 pub(crate) fn versions(directory: &Path) -> Result<Vec<u64>> {
+    let mut all = vec![];
+    for base in manifests(directory)? {
+        let newest = match read_manifest(directory, base)? {
+            Some(found) if found.0.log => {
+                log::read(directory, found, u64::MAX, FileAccess::default())?.manifest.version
+            }
+            _ => base,
+        };
+        all.extend(base..=newest);
+    }
+    Ok(all)
+}
+
+/// The versions that have a manifest, ascending.
+fn manifests(directory: &Path) -> Result<Vec<u64>> {
+    Ok(manifests_of(&names(directory)?))
+}
+
+fn manifests_of(names: &[String]) -> Vec<u64> {
     let version = |name: &String| name.strip_suffix(MANIFEST_EXTENSION)?.parse().ok();
-    let mut versions: Vec<u64> = names(directory)?.iter().filter_map(version).collect();
+    let mut versions: Vec<u64> = names.iter().filter_map(version).collect();
     versions.sort_unstable();
-    Ok(versions)
+    versions
 }
 
 /// Loads version `version`, sharing parts with `known`; `None` if it does not exist any more.
@@ -186,8 +231,14 @@ pub(crate) fn load_version(
     known: &Version,
     access: FileAccess,
 ) -> Result<Option<Version>> {
-    let Some((manifest, _)) = read_manifest(directory, version)? else { return Ok(None) };
-    match Version::from_manifest(&manifest, &manifest_path(directory, version), Some(known), access) {
+    let base = manifests(directory)?.into_iter().rfind(|base| *base <= version);
+    let Some(found) = base.map(|base| read_manifest(directory, base)).transpose()?.flatten() else { return Ok(None) };
+    let Logged { manifest, stamp, file } = log::read(directory, found, version, access)?;
+    if manifest.version != version {
+        return Ok(None);
+    }
+    match Version::from_manifest(&manifest, &manifest_path(directory, stamp.base), (Some(known), file.as_ref()), access)
+    {
         Ok(version) => Ok(Some(version)),
         // A writer has removed it since.
         Err(FormatError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
@@ -201,26 +252,33 @@ pub(crate) fn load_version(
 pub(crate) fn collect_garbage(
     fs: &dyn FileSystem,
     directory: &Path,
-    newest: &TableSnapshot,
+    (newest, stamp): (&TableSnapshot, Option<&Stamp>),
     keep: usize,
 ) -> Result<()> {
     let all = names(directory)?;
-    let current = format!("{:016}{MANIFEST_EXTENSION}", newest.version());
+    let base = stamp.map_or(newest.version(), |stamp| stamp.base);
     let committed = format!("{:016}{COMMITTED_EXTENSION}", newest.version());
-    let own = [current.as_str(), committed.as_str(), LOCK_NAME];
-    let mut kept = vec![];
-    for version in (1..newest.version()).rev().take(keep.saturating_sub(2)) {
-        // A manifest that cannot be read is of no use to any reader.
-        if let Ok(Some((older, _))) = read_manifest(directory, version) {
-            kept.push((format!("{version:016}{MANIFEST_EXTENSION}"), older));
+    let own = [format!("{base:016}{MANIFEST_EXTENSION}"), committed, log::name_of(base)];
+    let mut kept: Vec<String> = vec![];
+    let (oldest, mut next) = (newest.version().saturating_sub(keep.saturating_sub(2) as u64), base);
+    let is_older = |version: &u64| *version < base && keep > 2;
+    for version in manifests_of(&all).into_iter().rev().filter(is_older) {
+        // Versions up to the next manifest may be in its log. A manifest that cannot be read is of no use to any reader.
+        if next > oldest
+            && let Ok(Some((older, _))) = read_manifest(directory, version)
+            && (version >= oldest || older.log)
+        {
+            kept.extend(older.files.iter().map(|file| file.name.clone()));
+            kept.extend([format!("{version:016}{MANIFEST_EXTENSION}"), log::name_of(version)]);
         }
+        next = version;
     }
-    let files = kept.iter().flat_map(|(_, older)| &older.files).map(|file| file.name.as_str());
-    let files = files.chain(newest.files().iter().map(|file| file.name()));
-    let live: HashSet<&str> = files.chain(own).chain(kept.iter().map(|(name, _)| &**name)).collect();
+    let named = stamp.and_then(|stamp| stamp.log.as_ref()).into_iter().flat_map(|log| log.files.iter());
+    let files = newest.files().iter().map(|file| file.name()).chain(named.map(String::as_str));
+    let live: HashSet<&str> = files.chain(own.iter().chain(&kept).map(String::as_str)).chain([LOCK_NAME]).collect();
     let mut garbage: Vec<String> = all.into_iter().filter(|name| !live.contains(name.as_str())).collect();
     // Only our own kinds of files, data last: a crash in between must not leave a manifest without its data.
-    let kinds = [COMMITTED_EXTENSION, MANIFEST_EXTENSION, ".data"];
+    let kinds = [COMMITTED_EXTENSION, MANIFEST_EXTENSION, LOG_EXTENSION, ".data"];
     let kind = |name: &str| kinds.iter().position(|kind| name.strip_suffix(".tmp").unwrap_or(name).ends_with(kind));
     garbage.retain(|name| kind(name).is_some());
     garbage.sort_by_key(|name| (kind(name), name.clone()));
@@ -261,7 +319,7 @@ pub(crate) fn stage_manifest(fs: &dyn FileSystem, directory: &Path, manifest: &M
     let bytes = manifest.to_bytes();
     out.write_all(&bytes).map_err(FormatError::io("cannot write", &temporary))?;
     out.sync().map_err(FormatError::io("cannot sync", &temporary))?;
-    Ok(Stamp::of(&bytes))
+    Ok(Stamp::of(&bytes, manifest))
 }
 
 /// Renames the staged manifest of `version` ([`stage_manifest`]) to its name.
@@ -298,7 +356,8 @@ fn read_manifest(directory: &Path, version: u64) -> Result<Option<(Manifest, Sta
     if manifest.version != version {
         return Err(FormatError::corrupt(&path, format!("it is the manifest of version {}", manifest.version)));
     }
-    Ok(Some((manifest, Stamp::of(&bytes))))
+    let stamp = Stamp::of(&bytes, &manifest);
+    Ok(Some((manifest, stamp)))
 }
 
 /// The identity of the table in `directory`, if it has one; `None`: there is no table, or it cannot be read.
@@ -331,7 +390,8 @@ pub(crate) fn load_newest(directory: &Path, known: Option<&Version>, access: Fil
 fn load_from(directory: &Path, known: Option<&Version>, access: FileAccess) -> Result<(Version, Stamp)> {
     let mut failed: Option<(u64, FormatError)> = None;
     loop {
-        let Some(newest) = newest_version(directory)? else {
+        let (base, committed) = newest_versions(directory)?;
+        let Some(newest) = base.max(committed) else {
             return Err(match is_table(directory)? {
                 true => FormatError::corrupt(directory, "a table without a manifest"),
                 false => FormatError::Catalog(format!("there is no table in {}", directory.display())),
@@ -341,12 +401,21 @@ fn load_from(directory: &Path, known: Option<&Version>, access: FileAccess) -> R
             tracing::debug!(version, "the newest version of a table cannot be opened");
             return Err(error);
         }
-        let Some((manifest, stamp)) = read_manifest(directory, newest)? else {
-            let missing = format!("missing, although version {newest} was committed");
-            failed = Some((newest, FormatError::corrupt(&manifest_path(directory, newest), missing)));
+        let missing = || format!("missing, although version {newest} was committed");
+        let found = base.map(|base| read_manifest(directory, base)).transpose()?.flatten();
+        let Some(found) = found.filter(|found| found.0.version == newest || found.0.log) else {
+            failed = Some((newest, FormatError::corrupt(&manifest_path(directory, newest), missing())));
             continue;
         };
-        match Version::from_manifest(&manifest, &manifest_path(directory, newest), known, access) {
+        let Logged { manifest, stamp, file } = log::read(directory, found, u64::MAX, access)?;
+        if manifest.version < newest {
+            let path = log::path_of(directory, stamp.base);
+            failed =
+                Some((newest, FormatError::corrupt(&path, format!("its record of version {newest} is {}", missing()))));
+            continue;
+        }
+        let path = manifest_path(directory, stamp.base);
+        match Version::from_manifest(&manifest, &path, (known, file.as_ref()), access) {
             Ok(version) => return Ok((version, stamp)),
             Err(FormatError::Io { path, source, .. }) if source.kind() == ErrorKind::NotFound => {
                 let missing = format!("missing, although the manifest of version {newest} names it");

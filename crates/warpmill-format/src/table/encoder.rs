@@ -1,6 +1,6 @@
 //! Encodes row segments to chunks, columns in parallel, and passes them to memory or to data files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use super::regroup::{Origin, Regroup};
 use super::rows::{Rows, Written, hold, placed, row_segment};
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, OwnStrings, concatenate, strings_of};
+use super::threads::Threads;
 use super::version::{RowSegment, Version};
 use super::waiting::Waiting;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
@@ -181,7 +182,7 @@ pub(crate) struct Encoder {
     places: BTreeMap<usize, (usize, Option<usize>)>,
     /// Rewritten chunks of the base version by column, for columns whose dictionary was given up.
     rewritten: Vec<Option<Vec<Arc<Chunk>>>>,
-    pool: Option<Arc<rayon::ThreadPool>>,
+    threads: Threads,
     storage: Storage,
     zones: ZoneWriter,
     waiting: Waiting,
@@ -201,7 +202,7 @@ impl Encoder {
     pub fn new(
         schema: SchemaRef,
         base: Option<Arc<TableSnapshot>>,
-        pool: Option<Arc<rayon::ThreadPool>>,
+        threads: Threads,
         storage: Storage,
         zones: ZoneWriter,
         sink: Sink,
@@ -210,7 +211,7 @@ impl Encoder {
         let column = |(c, field): (usize, &arrow::datatypes::FieldRef)| {
             let dictionary = base.as_ref().and_then(|b| b.dictionary(c));
             if field.data_type() == &DataType::Utf8 && (base_rows == 0 || dictionary.is_some()) {
-                Column::Candidate(Candidate::new(dictionary.map(|d| &**d), base_rows))
+                Column::Candidate(Candidate::new(dictionary, base_rows))
             } else {
                 Column::Direct
             }
@@ -219,7 +220,7 @@ impl Encoder {
         let rewritten = columns.iter().map(|_| None).collect();
         let waiting = Waiting::new(columns.len(), storage.extent);
         let (segments, places) = (Vec::new(), BTreeMap::new());
-        Self { schema, base, columns, segments, places, rewritten, pool, storage, zones, waiting, sink }
+        Self { schema, base, columns, segments, places, rewritten, threads, storage, zones, waiting, sink }
     }
 
     fn base_version(&self) -> Option<&Version> {
@@ -228,8 +229,7 @@ impl Encoder {
 
     /// The number of row segments that keep all threads busy at once.
     pub fn at_once(&self) -> usize {
-        let threads = self.pool.as_ref().map_or_else(rayon::current_num_threads, |pool| pool.current_num_threads());
-        (2 * threads).div_ceil(self.columns.len().max(1))
+        (2 * self.threads.number()).div_ceil(self.columns.len().max(1))
     }
 
     /// Encodes row segments, each given in parts.
@@ -295,7 +295,7 @@ impl Encoder {
             })
         };
         let rows = segments.iter().map(|rows| rows.rows()).sum();
-        side_by_side(&self.pool, rows, tasks, make)
+        side_by_side(&self.threads, rows, tasks, make)
     }
 
     fn chunks(&self) -> ChunkEncoder<'_> {
@@ -309,7 +309,10 @@ impl Encoder {
             Made::Chunk(stored, _) => Some(&stored.segment),
             Made::Strings(_) | Made::Codes(_) | Made::Same => None,
         };
-        let attributes = install(&self.pool, || self.zones.attributes(segment_of))?;
+        let attributes = match self.zones.has_lookups() {
+            true => self.threads.run(|| self.zones.attributes(segment_of))?,
+            false => vec![],
+        };
         self.zones.add_attributes(attributes);
         self.segments.push((rows.rows(), made.iter().map(|_| None).collect()));
         if let Some(place) = rows.place() {
@@ -374,9 +377,9 @@ impl Encoder {
         };
         for held in candidate.held.chunks(self.at_once() * self.columns.len()) {
             let chunks = self.chunks();
-            let plain: Vec<(Stored, Vec<Zone>)> = install(&self.pool, || {
-                held.par_iter().map(|held| chunks.encode(c, &candidate.plain(held))).collect::<Result<_>>()
-            })?;
+            let plain: Vec<(Stored, Vec<Zone>)> = self
+                .threads
+                .run(|| held.par_iter().map(|held| chunks.encode(c, &candidate.plain(held))).collect::<Result<_>>())?;
             for (held, (stored, zones)) in held.iter().zip(plain) {
                 self.put(held.segment, c, stored, zones)?;
             }
@@ -416,8 +419,7 @@ impl Encoder {
         (0..orders.len()).try_for_each(|column| self.write_waiting(column, None))?;
         held.sort_by_key(|(c, codes)| (*c, codes.segment));
         self.encode_held(&held, &orders)?;
-        let dictionaries: Vec<Option<ColumnDictionary>> =
-            orders.into_iter().map(|o| o.map(|o| o.store(&mut self.sink)).transpose()).collect::<Result<_>>()?;
+        let dictionaries: Vec<Option<ColumnDictionary>> = self.stored(orders)?;
         let segments = self.base_segments(&dictionaries);
         let stored = self.segments.iter().flat_map(|(_, chunks)| chunks).flatten().map(|c| c.stats.stored_bytes).sum();
         let generations = |column: usize| dictionaries[column].as_ref().map(|d: &ColumnDictionary| d.generation);
@@ -454,8 +456,38 @@ impl Encoder {
         Ok(Encoded { segments, dictionaries, codecs, pruning, sink: self.sink })
     }
 
+    /// Stores the dictionaries, with translations from those generations that are still in use.
+    fn stored(&mut self, orders: Vec<Option<Order>>) -> Result<Vec<Option<ColumnDictionary>>> {
+        let used: Vec<HashSet<u32>> = (0..orders.len()).map(|c| self.generations_in_use(c)).collect();
+        let store = |(order, used): (Option<Order>, HashSet<u32>)| {
+            order.map(|order| order.store(&used, &mut self.sink)).transpose()
+        };
+        orders.into_iter().zip(used).map(store).collect()
+    }
+
+    /// The generations of column `c`'s dictionary in whose codes chunks and pruning metadata of the base version are that stay.
+    fn generations_in_use(&self, c: usize) -> HashSet<u32> {
+        let Some(base) = self.base_version().filter(|base| base.dictionaries[c].is_some()) else {
+            return HashSet::new();
+        };
+        let (mut used, mut next) = (HashSet::new(), 0);
+        let maps = base.pruning.iter().flat_map(|map| &map.columns).filter(|map| map.column == c);
+        used.extend(maps.filter_map(|map| map.generation));
+        while next < base.segments.len() {
+            let (count, stays) = match self.places.get(&next) {
+                None => (1, true),
+                // Of a changed row segment, chunks of other columns stay.
+                Some(&(count, position)) => (count, position.is_some_and(|at| self.segments[at].1[c].is_none())),
+            };
+            let chunk = &base.segments[next].columns[c];
+            used.extend(chunk.generation.filter(|_| stays));
+            next += count;
+        }
+        used
+    }
+
     fn encode_held(&mut self, held: &[(usize, HeldCodes)], orders: &[Option<Order>]) -> Result<()> {
-        let at_once = 2 * self.pool.as_ref().map_or_else(rayon::current_num_threads, |p| p.current_num_threads());
+        let at_once = 2 * self.threads.number();
         let generation = |column: usize| orders[column].as_ref().map(|order| order.generation);
         for group in held.chunks(at_once) {
             let encode = |(c, codes): &(usize, HeldCodes)| {
@@ -466,7 +498,7 @@ impl Encoder {
                 Ok((self.storage.prepare(*c, segment)?, zones))
             };
             let rows = group.iter().map(|(_, codes)| self.segments[codes.segment].0).sum();
-            let encoded: Vec<(Stored, Vec<Zone>)> = side_by_side(&self.pool, rows, group, encode)?;
+            let encoded: Vec<(Stored, Vec<Zone>)> = side_by_side(&self.threads, rows, group, encode)?;
             for ((c, codes), (prepared, zones)) in group.iter().zip(encoded) {
                 self.zones.add(codes.segment, *c, zones);
                 if let Some(enough) = self.waiting.push(codes.segment, *c, prepared) {
@@ -509,7 +541,7 @@ struct Order {
 }
 
 impl Order {
-    fn new(dictionary: Dictionary, remap: Vec<u32>, base: Option<ColumnDictionary>) -> Self {
+    fn new(dictionary: Arc<Dictionary>, remap: Vec<u32>, base: Option<ColumnDictionary>) -> Self {
         match base {
             // No new strings: the provisional codes are those of the base dictionary, which is kept.
             Some(base) if base.dictionary.len() == dictionary.len() => {
@@ -517,14 +549,15 @@ impl Order {
             }
             base => {
                 let generation = base.as_ref().map_or(0, |b| b.generation + 1);
-                Self { dictionary: Arc::new(dictionary), remap, generation, base }
+                Self { dictionary, remap, generation, base }
             }
         }
     }
 
-    fn store(self, sink: &mut Sink) -> Result<ColumnDictionary> {
+    fn store(self, used: &HashSet<u32>, sink: &mut Sink) -> Result<ColumnDictionary> {
         let mut remaps = Vec::new();
-        if let Some(base) = self.base {
+        if let Some(mut base) = self.base {
+            base.remaps.retain(|old| used.contains(&old.from));
             if base.generation == self.generation {
                 return Ok(base);
             }
@@ -533,7 +566,9 @@ impl Order {
                 let codes: Arc<[u32]> = old.codes.iter().map(|&code| current[code as usize]).collect();
                 remaps.push((old.from, codes));
             }
-            remaps.push((base.generation, current));
+            if used.contains(&base.generation) {
+                remaps.push((base.generation, current));
+            }
         }
         let store = |(from, codes): (u32, Arc<[u32]>)| {
             let place = sink.put_bytes(|| codes.iter().flat_map(|c| c.to_le_bytes()).collect())?;
@@ -550,21 +585,14 @@ const FEW_ROWS: usize = 4096;
 
 /// `work` for each of `items`, which are columns of `rows` rows together; in parallel where they are many.
 fn side_by_side<I: Sync, T: Send>(
-    pool: &Option<Arc<rayon::ThreadPool>>,
+    threads: &Threads,
     rows: usize,
     items: &[I],
     work: impl Fn(&I) -> Result<T> + Send + Sync,
 ) -> Result<Vec<T>> {
     match rows {
         ..=FEW_ROWS => items.iter().map(work).collect(),
-        _ => install(pool, || items.par_iter().map(work).collect()),
-    }
-}
-
-fn install<T: Send>(pool: &Option<Arc<rayon::ThreadPool>>, work: impl FnOnce() -> T + Send) -> T {
-    match pool {
-        Some(pool) => pool.install(work),
-        None => work(),
+        _ => threads.run(|| items.par_iter().map(work).collect()),
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) struct State {
     pub changed: bool,
     /// Whether the transaction is over.
     ended: bool,
+    /// Whether all that was written is held in memory: few rows.
+    pub few: bool,
     /// The data files of all statements: removed when dropped, unless published.
     pub files: Vec<DataFileWriter>,
     /// The folder in which a new table is built.
@@ -154,6 +156,7 @@ impl Fork {
         if state.ended {
             return Err(FormatError::Ended);
         }
+        state.few = files.as_ref().is_some_and(DataFileWriter::is_held) && (state.few || !state.changed);
         state.changed = true;
         state.files.extend(files);
         Ok(table.publish(version, None))
@@ -169,12 +172,12 @@ impl Fork {
 /// Locks `of`, whose newest version must still be `base`; removes older versions.
 fn first_lock(of: &Arc<Table>, base: &TableSnapshot, keep_versions: usize) -> Result<WriterLock> {
     let lock = of.lock()?;
-    let now = of.snapshot()?;
+    let (now, stamp) = of.stamped()?;
     if (now.identity(), now.version()) != (base.identity(), base.version()) {
         return Err(FormatError::Changed { table: of.shown() });
     }
     if let Home::Directory { fs, path } = &of.home {
-        directory::collect_garbage(&**fs, path, &now, keep_versions)?;
+        directory::collect_garbage(&**fs, path, (&now, stamp.as_ref()), keep_versions)?;
         leftovers::clean(path.parent().unwrap_or(path))?;
     }
     Ok(lock)
@@ -195,6 +198,11 @@ impl Table {
             Some(fork) => fork.hold(self).map(|()| None),
             None => self.lock().map(Some),
         }
+    }
+
+    /// Whether a transaction has written rows of the table.
+    pub(super) fn has_changed(&self) -> bool {
+        self.fork.as_ref().is_some_and(|fork| fork.state.lock().changed)
     }
 
     /// The committed table that a transaction has forked.

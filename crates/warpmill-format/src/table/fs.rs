@@ -2,7 +2,7 @@
 //! operation.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// The operations that change a file system. Reading is not part of it.
@@ -11,6 +11,10 @@ pub(crate) trait FileSystem: Send + Sync + std::fmt::Debug {
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes (or empties) file `path` for writing.
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn OutputFile>>;
+    /// Opens file `path`, which exists, for writing from byte `at` on.
+    fn open_at(&self, path: &Path, at: u64) -> io::Result<Box<dyn OutputFile>>;
+    /// Shortens file `path` to `bytes` bytes.
+    fn cut(&self, path: &Path, bytes: u64) -> io::Result<()>;
     /// Renames file or directory `from` to `to`, replacing a file of that name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes file `path`.
@@ -47,6 +51,16 @@ impl FileSystem for SystemFs {
 
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
         Ok(Box::new(OpenOptions::new().write(true).create(true).truncate(true).open(path)?))
+    }
+
+    fn open_at(&self, path: &Path, at: u64) -> io::Result<Box<dyn OutputFile>> {
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        file.seek(SeekFrom::Start(at))?;
+        Ok(Box::new(file))
+    }
+
+    fn cut(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        OpenOptions::new().write(true).open(path)?.set_len(bytes)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::constraints::Constraint;
+use super::data_file::LOG_EXTENSION;
 use super::parts::PartEntry;
 use super::{Identity, stored_schema};
 use crate::codec::{Codec, ColumnChoice};
@@ -28,8 +29,10 @@ const SYMBOLS_VERSION: u32 = 3;
 const NESTED_VERSION: u32 = 4;
 /// The version of manifests with constraints: builds without support for constraints must not write such a table.
 const CONSTRAINTS_VERSION: u32 = 5;
-/// The version of manifests with foreign keys, of the table or to it, the newest supported.
+/// The version of manifests with foreign keys, of the table or to it.
 const REFERENCES_VERSION: u32 = 6;
+/// The version of manifests that may have a log, the newest supported: builds that do not know logs would miss what is in them.
+const LOG_VERSION: u32 = 7;
 const TITLE: &str = "warpmill-manifest";
 
 /// The stored form of a committed version.
@@ -42,6 +45,9 @@ pub(crate) struct Manifest {
     pub identity: Option<Identity>,
     /// Arrow IPC schema message (flatbuffer `Message`), in hexadecimal.
     pub schema: String,
+    /// Whether later versions may be in a log beside the manifest (`table/log.rs`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub log: bool,
     /// The constraints of its rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,
@@ -264,7 +270,19 @@ impl StatsEntry {
     }
 }
 
+impl DictionaryEntry {
+    /// The ranges of data files that it names.
+    pub fn blobs(&mut self) -> impl Iterator<Item = &mut Blob> {
+        std::iter::once(&mut self.blob).chain(self.remaps.iter_mut().map(|remap| &mut remap.blob))
+    }
+}
+
 impl ChunkEntry {
+    /// The ranges of data files that it names.
+    pub fn blobs(&mut self) -> impl Iterator<Item = &mut Blob> {
+        std::iter::once(&mut self.blob).chain(self.heavy.as_mut().map(|heavy| &mut heavy.blob))
+    }
+
     /// The statistics of this chunk; `None` when they are malformed.
     pub fn column_stats(&self, rows: usize) -> Option<ColumnStats> {
         self.stats.stats(rows, self.blob.bytes)
@@ -274,6 +292,9 @@ impl ChunkEntry {
 impl Manifest {
     /// The oldest format version that has everything that is used.
     fn format_version(&self) -> u32 {
+        if self.log || self.names_logs() {
+            return LOG_VERSION;
+        }
         if self.constraints.iter().any(Constraint::is_reference) {
             return REFERENCES_VERSION;
         }
@@ -292,6 +313,11 @@ impl Manifest {
         }
         let codecs = !self.codecs.is_empty() || any(|chunk| chunk.codec.is_some() || chunk.heavy.is_some());
         if codecs { CODEC_VERSION } else { FORMAT_VERSION }
+    }
+
+    /// Whether rows are in logs of earlier versions.
+    fn names_logs(&self) -> bool {
+        self.files.iter().any(|file| file.name.ends_with(LOG_EXTENSION))
     }
 
     /// The bytes of the manifest file.
@@ -314,9 +340,9 @@ impl Manifest {
             return Err(corrupt(format!("no manifest (first line {title:?})")));
         };
         let format = match format.parse::<u32>() {
-            Ok(known @ FORMAT_VERSION..=REFERENCES_VERSION) => known,
+            Ok(known @ FORMAT_VERSION..=LOG_VERSION) => known,
             Ok(newer) => {
-                return Err(corrupt(format!("format version {newer}, this build reads {REFERENCES_VERSION}")));
+                return Err(corrupt(format!("format version {newer}, this build reads {LOG_VERSION}")));
             }
             Err(_) => return Err(corrupt(format!("format version {format:?} is no number"))),
         };
@@ -330,6 +356,9 @@ impl Manifest {
         }
         if format < REFERENCES_VERSION && manifest.constraints.iter().any(Constraint::is_reference) {
             return Err(corrupt(format!("foreign keys in a manifest of format version {format}")));
+        }
+        if format < LOG_VERSION && (manifest.log || manifest.names_logs()) {
+            return Err(corrupt(format!("a log in a manifest of format version {format}")));
         }
         let schema = manifest.schema(path)?;
         manifest.check(&schema).map_err(corrupt)?;

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use arrow::datatypes::{DataType, Schema};
 
 use super::constraints;
-use super::data_file::HEADER_BYTES;
+use super::data_file::{HEADER_BYTES, LOG_EXTENSION};
 use super::manifest::{Blob, ChunkEntry, CodecEntry, DictionaryEntry, Manifest, PruningEntry};
 use super::parts::PartEntry;
 use crate::codec::{CompressedChunk, MAX_BLOCK_BYTES, MAX_CHUNK_BYTES};
@@ -30,7 +30,7 @@ impl Manifest {
     pub(super) fn check(&self, schema: &Schema) -> Checked {
         constraints::check(&self.constraints, schema)?;
         for file in &self.files {
-            if !is_data_file(&file.name) || file.bytes < HEADER_BYTES as u64 {
+            if !is_data_file(&file.name) && !is_log(&file.name) || file.bytes < HEADER_BYTES as u64 {
                 return Err(format!("{:?} of {} bytes is no data file", file.name, file.bytes));
             }
         }
@@ -154,6 +154,11 @@ fn is_data_file(name: &str) -> bool {
     let digits = |text: &str, least: usize| (least..=9 + least).contains(&text.len()) && is_number(text);
     let parts = name.strip_suffix(".data").and_then(|name| name.split_once('-'));
     parts.is_some_and(|(version, number)| version.len() == VERSION_DIGITS && is_number(version) && digits(number, 4))
+}
+
+/// Whether `name` is a log's.
+fn is_log(name: &str) -> bool {
+    name.strip_suffix(LOG_EXTENSION).is_some_and(|version| version.len() == VERSION_DIGITS && is_number(version))
 }
 
 /// Whether `text` has decimal digits only.

@@ -2,7 +2,7 @@
 //!
 //! A table on disk is a directory with data files, written once, and one manifest per committed version, which lists all parts of the version
 //! (`docs/format.md`). The newest manifest is the current version. A writer holds the lock file, writes its files under temporary names, and commits
-//! by renaming its manifest; until then, and after any failure, readers see the version before. The next writer removes old versions; readers of one
+//! by renaming its manifest, or, if little has changed, by appending a record to the newest manifest's log; until then, and after any failure, readers see the version before. The next writer removes old versions; readers of one
 //! keep its files open, mapped or not, which removal does not affect.
 
 use std::path::{Path, PathBuf};
@@ -32,6 +32,7 @@ mod identity;
 mod interner;
 pub mod journal;
 pub mod leftovers;
+mod log;
 mod manifest;
 mod manifest_check;
 mod parts;
@@ -45,6 +46,7 @@ mod sort;
 mod stored_chunk;
 mod strings;
 mod summary;
+mod threads;
 pub mod transaction;
 mod version;
 mod waiting;
@@ -109,6 +111,8 @@ pub struct WriteOptions {
     pub extent_bytes: usize,
     /// Limit in bytes for the keys of new rows in memory, for tables with keys.
     pub key_bytes: usize,
+    /// Whether small changes of a table in a directory are appended to a log: one write and one sync. Tables without codecs only.
+    pub log: bool,
 }
 
 impl Default for WriteOptions {
@@ -128,6 +132,7 @@ impl Default for WriteOptions {
             keep_versions: 1,
             extent_bytes: 4 << 20,
             key_bytes: usize::MAX,
+            log: false,
         }
     }
 }
@@ -250,11 +255,11 @@ impl Table {
         table.fork = Some(Fork::made_in(staging, WriterLock::Directory(lock)));
         let table = Arc::new(table);
         let lock = table.writer_lock(options.keep_versions)?;
-        let sink = table.sink(&*table.snapshot()?, options.keep_versions)?;
+        let sink = table.sink((&*table.snapshot()?, None), options)?;
         let (base, codecs, staging, constraints) = (None, Vec::new(), None, Arc::default());
-        let replaced = None;
+        let (replaced, stamp) = (None, None);
         TableWriter::start(
-            Start { table, schema, base, replaced, constraints, number, identity, sink, codecs, staging, lock },
+            Start { table, schema, base, stamp, replaced, constraints, number, identity, sink, codecs, staging, lock },
             options,
         )
     }
@@ -278,9 +283,9 @@ impl Table {
         let sink = Sink::Files(DataFileWriter::new(fs.clone(), &staging.path, &path, 1));
         let table = Arc::new(Self::at(Home::Directory { fs, path }, None));
         let (base, identity, codecs, staging) = (None, Identity::new(), Vec::new(), Some(staging));
-        let (number, constraints, replaced) = (1, Arc::default(), None);
+        let (number, constraints, replaced, stamp) = (1, Arc::default(), None, None);
         TableWriter::start(
-            Start { table, schema, base, replaced, constraints, number, identity, sink, codecs, staging, lock },
+            Start { table, schema, base, stamp, replaced, constraints, number, identity, sink, codecs, staging, lock },
             &options,
         )
     }
@@ -395,28 +400,32 @@ impl Table {
 
     /// The newest committed version, of any process.
     pub fn snapshot(&self) -> Result<Arc<TableSnapshot>> {
+        self.stamped().map(|(snapshot, _)| snapshot)
+    }
+
+    /// [`Table::snapshot`] with its stamp, if it is a committed version on disk.
+    fn stamped(&self) -> Result<(Arc<TableSnapshot>, Option<Stamp>)> {
         let mut current = self.current.lock();
         let path = match (&self.home, &self.fork) {
             (Home::Directory { path, .. }, None) => path,
             (Home::Memory { .. }, _) | (_, Some(_)) => {
-                return Ok(current.as_ref().expect("tables in memory and forks have a version").0.clone());
+                return Ok(current.clone().expect("tables in memory and forks have a version"));
             }
         };
-        if let Some((snapshot, stamp)) = &*current {
-            let version = snapshot.version();
-            let unchanged = directory::stamp(path, version)?.is_some_and(|now| Some(now) == *stamp);
-            let unchanged = unchanged && snapshot.is_open(self.access());
-            if unchanged && !directory::has_manifest(path, version + 1)? && snapshot.check_files().is_ok() {
-                return Ok(snapshot.clone());
-            }
+        if let Some((snapshot, Some(stamp))) = &*current
+            && snapshot.is_open(self.access())
+            && stamp.is_newest(path, snapshot.version())?
+            && snapshot.check_files().is_ok()
+        {
+            return Ok((snapshot.clone(), Some(stamp.clone())));
         }
         // Nothing is reused from files that have been changed.
         let known = current.take().filter(|(snapshot, _)| snapshot.check_files().is_ok());
         let known = known.as_ref().map(|(snapshot, _)| snapshot.parts());
         let (version, stamp) = directory::load_newest(path, known, self.access())?;
         let snapshot = TableSnapshot::new(Some(path.clone()), version);
-        *current = Some((snapshot.clone(), Some(stamp)));
-        Ok(snapshot)
+        *current = Some((snapshot.clone(), Some(stamp.clone())));
+        Ok((snapshot, Some(stamp)))
     }
 
     /// Version `version`, if it still exists.
@@ -506,13 +515,13 @@ impl Table {
         options: WriteOptions,
     ) -> Result<TableWriter> {
         let lock = self.writer_lock(options.keep_versions)?;
-        let base = self.snapshot()?;
+        let (base, stamp) = self.stamped()?;
         if planned.is_some_and(|planned| !base.continues(planned)) {
             return Err(self.replaced());
         }
         let number = if self.fork.is_some() { fork::version_number() } else { base.version() + 1 };
         let identity = base.parts().identity.filter(|_| replaced_by.is_none()).unwrap_or_else(Identity::new);
-        let sink = self.sink(&base, options.keep_versions)?;
+        let sink = self.sink((&base, stamp.as_ref()), &options)?;
         // Rows for an earlier version belong to its table; others may be for a different table of the same name.
         let constraints = match replaced_by.is_some() && planned.is_none() {
             true => Arc::default(),
@@ -531,23 +540,26 @@ impl Table {
         let table = self.clone();
         let staging = None;
         TableWriter::start(
-            Start { table, schema, base, replaced, constraints, number, identity, sink, codecs, staging, lock },
+            Start { table, schema, base, stamp, replaced, constraints, number, identity, sink, codecs, staging, lock },
             &options,
         )
     }
 
     /// The destination of the next version, after `base`; removes versions that cannot be requested any more.
-    fn sink(&self, base: &TableSnapshot, keep_versions: usize) -> Result<Sink> {
+    fn sink(&self, (base, stamp): (&TableSnapshot, Option<&Stamp>), options: &WriteOptions) -> Result<Sink> {
         let Home::Directory { fs, path } = &self.home else { return Ok(Sink::Memory) };
         let files = match &self.fork {
             Some(fork) => fork.data_files(fs, path),
             None => {
-                directory::collect_garbage(&**fs, path, base, keep_versions)?;
+                directory::collect_garbage(&**fs, path, (base, stamp), options.keep_versions)?;
                 leftovers::clean(path.parent().unwrap_or(path))?;
                 DataFileWriter::new(fs.clone(), path, path, base.version() + 1)
             }
         };
-        Ok(Sink::Files(files.with_access(self.access())))
+        let files = files.with_access(self.access());
+        let has_codecs = options.codec.is_some() || base.parts().codecs.iter().any(Option::is_some);
+        let holds = options.log && !has_codecs && !options.direct_io;
+        Ok(Sink::Files(if holds { files.holding() } else { files }))
     }
 
     /// The error for writing to a table whose name belongs to another one now.

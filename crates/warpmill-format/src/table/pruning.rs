@@ -210,6 +210,17 @@ impl ZoneMap {
         self.places_of(|stored| stored.place()).flatten()
     }
 
+    /// Moves what is stored at places for which `to` has another one.
+    pub(super) fn move_places(&mut self, to: &mut dyn FnMut(&Place) -> Result<Option<Place>>) -> Result<()> {
+        let columns = self.columns.iter_mut().map(|map| &mut map.stored);
+        for stored in columns.chain(self.attributes.iter_mut().map(|map| &mut map.stored)) {
+            if let Some(place) = stored.place().map(&mut *to).transpose()?.flatten() {
+                *stored = Arc::new(Stored { place: Some(place), opened: stored.opened.clone() });
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn entry(&self, mut blob: impl FnMut(&Place) -> Blob) -> PruningEntry {
         let mut at = |stored: &Stored| blob(stored.place().expect("metadata of a table on disk is in files"));
         let columns = self.columns.iter().map(|map| ColumnEntry {

@@ -20,7 +20,7 @@ pub struct StoredChunk {
 impl StoredChunk {
     /// The compressed form of `chunk`, described as `what` in errors; `None` if it has none.
     pub(crate) fn new(chunk: &Arc<Chunk>, what: &str) -> Option<Self> {
-        let file = chunk.compressed()?.0.in_file(what);
+        let file = chunk.compressed()?.0.in_file(what)?;
         Some(Self { chunk: chunk.clone(), file: Arc::new(file) })
     }
 

@@ -21,10 +21,17 @@ const MAX_BYTES: usize = 64 << 20;
 const FREE_ENTRIES: usize = 1 << 10;
 /// Smallest average number of rows per entry, over the whole column, for larger dictionaries.
 const MIN_REPEAT: u64 = 16;
+/// Share (1 / MOST_SEARCHED) of a dictionary's entries that is searched for before an index of them is made.
+const MOST_SEARCHED: usize = 16;
 
 /// A string column that may become a dictionary column.
 pub(crate) struct Candidate {
+    /// The base version's dictionary, whose codes are the first provisional codes.
+    base: Option<Arc<Dictionary>>,
+    /// Other strings, whose codes follow.
     builder: Interner,
+    /// Number of strings looked for in the base dictionary.
+    searches: usize,
     /// Number of rows whose strings are in the dictionary, including the base version's.
     rows: u64,
     /// Row segments not encoded yet.
@@ -117,25 +124,53 @@ impl NarrowCodes {
 
 impl Candidate {
     /// A column whose earlier `rows` rows have the strings of `base`: these keep their codes as provisional codes.
-    pub fn new(base: Option<&Dictionary>, rows: u64) -> Self {
-        let mut builder = Interner::new();
-        for value in base.into_iter().flat_map(|d| d.iter()) {
-            builder.intern(value);
+    pub fn new(base: Option<&Arc<Dictionary>>, rows: u64) -> Self {
+        Self { base: base.cloned(), builder: Interner::new(), searches: 0, rows, held: Vec::new() }
+    }
+
+    /// Number of entries of the base dictionary.
+    fn known(&self) -> usize {
+        self.base.as_ref().map_or(0, |base| base.len())
+    }
+
+    /// Number of strings.
+    fn len(&self) -> usize {
+        self.known() + self.builder.len()
+    }
+
+    /// The provisional code of a string.
+    fn code(&mut self, value: &str) -> u32 {
+        if let Some(base) = &self.base {
+            self.searches += 1;
+            // An index of all entries pays for many strings only.
+            let many = self.searches > base.len() / MOST_SEARCHED;
+            let known = if many { base.code(value) } else { base.find(value) };
+            if let Some(known) = known {
+                return known;
+            }
         }
-        Self { builder, rows, held: Vec::new() }
+        self.known() as u32 + self.builder.intern(value)
+    }
+
+    /// The string of a provisional code.
+    fn get(&self, code: u32) -> &str {
+        match &self.base {
+            Some(base) if (code as usize) < base.len() => base.get(code),
+            _ => self.builder.get(code - self.known() as u32),
+        }
     }
 
     /// Takes the rows of row segment `segment`.
     pub fn push(&mut self, segment: usize, own: OwnStrings) {
         let OwnStrings { strings, codes, nulls } = own;
-        let entries = (0..strings.len() as u32).map(|code| self.builder.intern(strings.get(code))).collect();
+        let entries = (0..strings.len() as u32).map(|code| self.code(strings.get(code))).collect();
         self.rows += codes.len() as u64;
         self.held.push(HeldCodes { segment, codes, entries: Some(entries), nulls });
     }
 
     /// The provisional codes of strings that are numbered already, in their order.
     pub fn intern(&mut self, own: &Interner) -> Vec<u32> {
-        (0..own.len() as u32).map(|code| self.builder.intern(own.get(code))).collect()
+        (0..own.len() as u32).map(|code| self.code(own.get(code))).collect()
     }
 
     /// Adds the rows of row segment `segment`, as provisional codes.
@@ -146,12 +181,13 @@ impl Candidate {
 
     /// Whether the dictionary has grown too large, whatever rows follow.
     pub fn too_large(&self) -> bool {
-        too_large(&self.builder)
+        let base = self.base.as_ref().map_or(0, |base| base.byte_len());
+        are_too_many(self.len(), base + self.builder.byte_len())
     }
 
     /// Whether the dictionary does not pay for the rows so far.
     pub fn repeats_too_little(&self) -> bool {
-        let entries = self.builder.len();
+        let entries = self.len();
         entries > FREE_ENTRIES && entries as u64 * MIN_REPEAT > self.rows
     }
 
@@ -161,21 +197,44 @@ impl Candidate {
         for row in 0..held.codes.len() {
             let valid = held.nulls.as_ref().is_none_or(|n| n.is_valid(row));
             let code = |code: u32| held.entries.as_ref().map_or(code, |entries| entries[code as usize]);
-            builder.append_option(valid.then(|| self.builder.get(code(held.codes.get(row)))));
+            builder.append_option(valid.then(|| self.get(code(held.codes.get(row)))));
         }
         Arc::new(builder.finish())
     }
 
     /// The ordered dictionary, its code for each provisional code, and the row segments still to be encoded.
-    pub fn finish(self) -> (Dictionary, Vec<u32>, Vec<HeldCodes>) {
-        let (dictionary, remap) = self.builder.finish();
-        (dictionary, remap, self.held)
+    pub fn finish(self) -> (Arc<Dictionary>, Vec<u32>, Vec<HeldCodes>) {
+        let (new, order) = self.builder.finish();
+        let Some(base) = self.base else { return (Arc::new(new), order, self.held) };
+        let known = base.len() as u32;
+        if new.is_empty() {
+            return (base, (0..known).collect(), self.held);
+        }
+        // Both are sorted, and have no string in common.
+        let places: Vec<u32> = new.iter().map(|value| base.lower_bound(value)).collect();
+        let mut remap = Vec::with_capacity((known + new.len() as u32) as usize);
+        let (mut values, mut before) = (Vec::with_capacity(remap.capacity()), 0);
+        for code in 0..known {
+            while before < places.len() && places[before] <= code {
+                values.push(new.get(before as u32));
+                before += 1;
+            }
+            values.push(base.get(code));
+            remap.push(code + before as u32);
+        }
+        values.extend((before as u32..new.len() as u32).map(|code| new.get(code)));
+        remap.extend(order.into_iter().map(|sorted| places[sorted as usize] + sorted));
+        (Arc::new(Dictionary::from_sorted(values)), remap, self.held)
     }
 }
 
 /// Whether there are too many strings for a dictionary.
 pub(super) fn too_large(strings: &Interner) -> bool {
-    strings.len() > MAX_ENTRIES || strings.byte_len() > MAX_BYTES
+    are_too_many(strings.len(), strings.byte_len())
+}
+
+fn are_too_many(entries: usize, bytes: usize) -> bool {
+    entries > MAX_ENTRIES || bytes > MAX_BYTES
 }
 
 impl OwnStrings {

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::data_file::DataFileWriter;
 use super::directory::{self, Stamp};
-use super::fork::Fork;
+use super::fork::{Fork, State};
 use super::fs::{FileSystem, SystemFs};
 use super::journal::{self, Journal, Step};
 use super::leftovers::FolderLock;
+use super::log::Append;
 use super::{Home, Table, Version, leftovers};
 use crate::{FormatError, Result};
 
@@ -97,6 +99,8 @@ struct Ready {
     named: Option<PathBuf>,
     /// The version that others will see, with the stamp of its manifest.
     version: Option<(Version, Stamp)>,
+    /// In the place of the step: a commit to the table's log, whose stamp this is.
+    append: Option<(Append, Stamp)>,
 }
 
 /// Commits the changes of a transaction to tables of `database`, or in memory, and to files of the database: they become visible and durable
@@ -129,15 +133,26 @@ pub fn commit_with_folders(
     let mut in_order: Vec<&Change> = changes.iter().filter(stored).collect();
     in_order.sort_by_key(|change| change.turn());
     let database = database.unwrap_or(Path::new(""));
-    let ready = in_order.into_iter().filter_map(|change| change.ready(database).transpose());
-    let ready = ready.collect::<Result<Vec<Ready>>>()?;
+    let changes_nothing = |change: &&Change| matches!(change, Change::Written(table) if !table.has_changed());
+    in_order.retain(|change| !changes_nothing(change));
+    // A log is of one table.
+    let alone = in_order.len() == 1 && files.is_empty() && folders.is_empty();
+    let ready = in_order.into_iter().filter_map(|change| change.ready(database, alone).transpose());
+    let mut ready = ready.collect::<Result<Vec<Ready>>>()?;
     let file = |change: &FileChange| {
         let file = relative(&change.path, database)?;
         Ok(Step::File { file, text: change.text.clone() })
     };
     let others = files.iter().map(file).chain(folders.iter().map(|folder| folder.step(database)));
     let others = others.collect::<Result<Vec<Step>>>()?;
-    place(database, &ready, others, folders, may_commit)?;
+    match &mut ready[..] {
+        [Ready { append: Some((append, stamp)), version, table, .. }] => {
+            let (fs, path) = table.directory();
+            let may_commit = || if may_commit() { Ok(()) } else { Err(FormatError::Cancelled) };
+            *version = Some((append.version.clone(), append.commit(&**fs, path, stamp, may_commit)?));
+        }
+        ready => place(database, ready, others, folders, may_commit)?,
+    }
     for Ready { table, version, .. } in ready {
         if let (Some((version, stamp)), Some((of, _))) = (version, &table.own_fork()?.of) {
             of.publish(version, Some(stamp));
@@ -182,8 +197,8 @@ impl Change {
         }
     }
 
-    /// Makes the change of a stored table durable, except for its names; `None` if there is no change.
-    fn ready(&self, database: &Path) -> Result<Option<Ready>> {
+    /// Makes the change of a stored table durable, except for its names; `None` if there is no change. `alone`: it is the only one.
+    fn ready(&self, database: &Path, alone: bool) -> Result<Option<Ready>> {
         let table = self.table();
         let (fs, path) = table.directory();
         let fork = table.own_fork()?;
@@ -200,7 +215,7 @@ impl Change {
             let needed: HashSet<&str> = newest.files().iter().map(|file| file.name()).collect();
             state.files.iter_mut().try_for_each(|files| files.sync(|name| needed.contains(name)))?;
         }
-        let mut named = None;
+        let (mut named, mut append) = (None, None);
         let (step, version) = match (self, &fork.of, &state.staging) {
             (Self::Dropped(_), Some((_, base)), _) => {
                 (Step::Dropped { table: relative(path)?, identity: base.parts().identity }, None)
@@ -210,23 +225,37 @@ impl Change {
                 let identity = table.snapshot()?.parts().identity;
                 (Step::Renamed { from: relative(from)?, table: relative(to)?, identity }, None)
             }
-            (Self::Written(_), Some(_), _) if state.changed => {
-                let (version, stamp) = staged(&**fs, table, fork, path)?;
-                fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
-                (Step::Version { table: relative(path)?, version: version.number }, Some((version, stamp)))
+            (Self::Written(_), Some((of, base)), _) if state.changed => {
+                let step = Step::Version { table: relative(path)?, version: fork.next_version() };
+                let (now, stamp) = of.stamped()?;
+                if let Some(stamp) = stamp.as_ref().filter(|_| alone && state.few && now.version() == base.version()) {
+                    let made = Append::of(path, stamp, base.parts(), &for_others(table, fork)?, table.access())?;
+                    append = made.map(|made| (made, stamp.clone()));
+                }
+                let version = match append {
+                    Some(_) => None,
+                    None => {
+                        let log = state.few || stamp.is_some_and(|stamp| stamp.log.is_some());
+                        let version = staged(fs, (table, fork), &mut state, path, log)?;
+                        fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
+                        Some(version)
+                    }
+                };
+                (step, version)
             }
             (Self::Made(_) | Self::MadeAs(..), None, Some(staging)) => {
                 let path = if let Self::MadeAs(_, path) = self { path } else { path };
                 named = Some(path.to_path_buf());
-                let (version, _) = staged(&**fs, table, fork, &staging.path)?;
-                directory::place_manifest(&**fs, &staging.path, version.number)?;
-                directory::mark_committed(&**fs, &staging.path, version.number);
+                let staging = staging.path.clone();
+                let (version, _) = staged(fs, (table, fork), &mut state, &staging, false)?;
+                directory::place_manifest(&**fs, &staging, version.number)?;
+                directory::mark_committed(&**fs, &staging, version.number);
                 fs.sync_dir(folder).map_err(FormatError::io("cannot sync", folder))?;
-                (Step::Made { from: relative(&staging.path)?, table: relative(path)? }, None)
+                (Step::Made { from: relative(&staging)?, table: relative(path)? }, None)
             }
             _ => return Ok(None),
         };
-        Ok(Some(Ready { step, table: Arc::clone(table), named, version }))
+        Ok(Some(Ready { step, table: Arc::clone(table), named, version, append }))
     }
 
     /// Publishes the change of a table in memory.
@@ -251,10 +280,27 @@ fn for_others(table: &Table, fork: &Fork) -> Result<Version> {
     Ok(version)
 }
 
-/// The newest version of a fork, with its manifest staged in `directory`.
-fn staged(fs: &dyn FileSystem, table: &Table, fork: &Fork, directory: &Path) -> Result<(Version, Stamp)> {
-    let version = for_others(table, fork)?;
-    let stamp = directory::stage_manifest(fs, directory, &version.to_manifest())?;
+/// The newest version of a fork, with its manifest staged in `directory`, and what statements have held in memory in a file there. `log`: whether the
+/// manifest may have a log.
+fn staged(
+    fs: &Arc<dyn FileSystem>,
+    (table, fork): (&Table, &Fork),
+    state: &mut State,
+    directory: &Path,
+    log: bool,
+) -> Result<(Version, Stamp)> {
+    let mut version = for_others(table, fork)?;
+    if version.is_pending() {
+        let first = state.files.last().map_or(0, DataFileWriter::next_number);
+        let files = DataFileWriter::new(Arc::clone(fs), directory, directory, version.number);
+        let mut files = files.numbered_from(first).with_access(table.access());
+        let settled = files.settle(&mut version);
+        state.files.push(files);
+        settled?;
+    }
+    let mut manifest = version.to_manifest();
+    manifest.log = log;
+    let stamp = directory::stage_manifest(&**fs, directory, &manifest)?;
     Ok((version, stamp))
 }
 

@@ -11,6 +11,7 @@ use super::chunk::{Chunk, Heavy, Source, stored_encoding};
 use super::column_dictionary::ColumnDictionary;
 use super::constraints::Constraint;
 use super::data_file::{DataFile, Place};
+use super::log::Difference;
 use super::manifest::RowSegmentEntry;
 use super::manifest::{
     self, Blob, ChunkEntry, DictionaryEntry, FileEntry, HeavyEntry, Manifest, RemapEntry, StatsEntry,
@@ -300,25 +301,59 @@ impl Version {
     pub fn to_manifest(&self) -> Manifest {
         let mut files = Files::default();
         let dictionaries = self.dictionaries.iter().map(|d| d.as_ref().map(|d| files.dictionary(d))).collect();
-        let segments = self.segments.iter().map(|segment| RowSegmentEntry {
-            rows: segment.rows,
-            columns: segment.columns.iter().map(|chunk| files.chunk(chunk)).collect(),
-        });
-        let segments = segments.collect();
+        let segments = self.segments.iter().map(|segment| files.segment(segment)).collect();
         let schema = manifest::schema_to_hex(&self.schema);
         let codecs = self.codecs.clone();
         let pruning = self.pruning.iter().map(|map| map.entry(|place| files.blob(place))).collect();
         let (version, identity, files) = (self.number, self.identity, files.entries);
-        let constraints = self.constraints.to_vec();
-        Manifest { version, identity, schema, constraints, files, dictionaries, codecs, segments, pruning }
+        let (log, constraints) = (false, self.constraints.to_vec());
+        Manifest { version, identity, schema, log, constraints, files, dictionaries, codecs, segments, pruning }
+    }
+
+    /// What this version has otherwise than `base`, of whose row segments it has the first `keep`.
+    pub fn difference(&self, base: &Version, keep: usize) -> Difference {
+        let mut files = Files::default();
+        let mut dictionaries = vec![];
+        for (column, (own, known)) in self.dictionaries.iter().zip(&base.dictionaries).enumerate() {
+            let mut entry = |dictionary: &Option<ColumnDictionary>| dictionary.as_ref().map(|d| files.dictionary(d));
+            let (own, known) = (entry(own), entry(known));
+            if own != known {
+                dictionaries.push((column, own));
+            }
+        }
+        let segments = self.segments[keep..].iter().map(|segment| files.segment(segment)).collect();
+        Difference { keep, files: files.entries, dictionaries, segments }
+    }
+
+    /// Moves what is stored at places for which `to` has another one.
+    pub fn move_places(&mut self, to: &mut dyn FnMut(&Place) -> Result<Option<Place>>) -> Result<()> {
+        for chunk in self.segments.iter_mut().flat_map(|segment| &mut segment.columns) {
+            if let Some(moved) = chunk.moved(to)? {
+                *chunk = moved;
+            }
+        }
+        for dictionary in self.dictionaries.iter_mut().flatten() {
+            let remaps = dictionary.remaps.iter_mut().map(|remap| &mut remap.place);
+            for place in remaps.chain([&mut dictionary.place]).flatten() {
+                if let Some(moved) = to(place)? {
+                    *place = moved;
+                }
+            }
+        }
+        self.pruning.iter_mut().try_for_each(|map| map.move_places(to))
+    }
+
+    /// Whether something is in memory that belongs into a file.
+    pub fn is_pending(&self) -> bool {
+        self.files().iter().any(|file| file.is_pending())
     }
 
     /// The version described by `manifest`, read from `path`, with this access to its files. Parts shared with `known`, if that is an earlier version
-    /// of the same table, stay open.
+    /// of the same table, stay open. `log`: the manifest's own log, which is in memory.
     pub fn from_manifest(
         manifest: &Manifest,
         path: &Path,
-        known: Option<&Version>,
+        (known, log): (Option<&Version>, Option<&Arc<DataFile>>),
         access: FileAccess,
     ) -> Result<Self> {
         let known = known.filter(|known| known.identity.is_some() && known.identity == manifest.identity);
@@ -326,7 +361,8 @@ impl Version {
         let schema = manifest.schema(path)?;
         let mapped = known.map(Version::files).unwrap_or_default();
         let files = manifest.files.iter().map(|entry| {
-            match mapped.iter().find(|f| f.is_current(&entry.name, entry.bytes, access)) {
+            let own = log.filter(|log| log.name() == entry.name);
+            match own.or_else(|| mapped.iter().find(|f| f.is_current(&entry.name, entry.bytes, access))) {
                 Some(file) => Ok(file.clone()),
                 None => DataFile::open(directory, &entry.name, entry.bytes, access),
             }
@@ -431,11 +467,13 @@ struct Files {
 
 impl Files {
     fn blob(&mut self, place: &Place) -> Blob {
-        let entries = &mut self.entries;
+        let (entries, end) = (&mut self.entries, place.file.bytes());
         let file = *self.index.entry(place.file.name().to_owned()).or_insert_with(|| {
-            entries.push(FileEntry { name: place.file.name().to_owned(), bytes: place.file.bytes() });
+            entries.push(FileEntry { name: place.file.name().to_owned(), bytes: end });
             entries.len() - 1
         });
+        // Pieces of a log that are in memory end where they end.
+        entries[file].bytes = entries[file].bytes.max(end);
         Blob { file, offset: place.offset, bytes: place.bytes, xxh3: place.xxh3 }
     }
 
@@ -446,6 +484,10 @@ impl Files {
         let remaps = remaps.map(|r| RemapEntry { from: r.from, blob: self.blob(r.place.as_ref().expect(stored)) });
         let remaps = remaps.collect();
         DictionaryEntry { generation: dictionary.generation, blob, remaps }
+    }
+
+    fn segment(&mut self, segment: &RowSegment) -> RowSegmentEntry {
+        RowSegmentEntry { rows: segment.rows, columns: segment.columns.iter().map(|chunk| self.chunk(chunk)).collect() }
     }
 
     fn chunk(&mut self, chunk: &Chunk) -> ChunkEntry {

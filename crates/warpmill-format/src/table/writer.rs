@@ -13,9 +13,12 @@ use arrow::record_batch::RecordBatch;
 
 use super::constraints::guard::{Guard, check_rows};
 use super::constraints::{self, Constraint, Relatives, RowCheck};
+use super::directory::Stamp;
 use super::encoder::{Encoded, Encoder, Sink, Storage};
 use super::fs::FileSystem;
+use super::log::Append;
 use super::sort::SortBuffer;
+use super::threads::Threads;
 use super::version::Version;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
 use super::{Changes, Identity, Table, TableSnapshot, WriteOptions, WriterLock, conform, directory, leftovers};
@@ -35,6 +38,8 @@ pub struct TableWriter {
     number: u64,
     identity: Identity,
     base: Option<Arc<TableSnapshot>>,
+    /// The stamp of the newest version.
+    stamp: Option<Stamp>,
     segment_rows: usize,
     segment_bytes: usize,
     pending: Vec<RecordBatch>,
@@ -59,6 +64,8 @@ pub(crate) struct Start {
     pub table: Arc<Table>,
     pub schema: SchemaRef,
     pub base: Option<Arc<TableSnapshot>>,
+    /// The stamp of the newest version of a table in a directory.
+    pub stamp: Option<Stamp>,
     /// A version with the same constraints all of whose rows are replaced.
     pub replaced: Option<Arc<TableSnapshot>>,
     pub constraints: Arc<[Constraint]>,
@@ -91,7 +98,8 @@ impl Drop for Staging {
 
 impl TableWriter {
     pub(crate) fn start(start: Start, options: &WriteOptions) -> Result<Self> {
-        let Start { table, schema, base, replaced, constraints, number, identity, sink, codecs, staging, lock } = start;
+        let Start { table, schema, base, stamp, replaced, constraints, number, identity, sink, codecs, staging, lock } =
+            start;
         let mut guard = Guard::new(constraints, &schema, options.key_bytes)?;
         if let Some(replaced) = replaced {
             guard.replace(replaced);
@@ -103,13 +111,6 @@ impl TableWriter {
             let detail = format!("segment_rows is {segment_rows}, not a multiple of 1024 between 1024 and {limit}");
             return Err(FormatError::Catalog(detail));
         }
-        let pool = match options.threads {
-            0 => None,
-            threads => {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-                Some(Arc::new(pool.map_err(|e| FormatError::Catalog(format!("cannot start {threads} threads: {e}")))?))
-            }
-        };
         let zone_rows = options.zone_rows;
         if zone_rows == 0 || !zone_rows.is_multiple_of(crate::VECTOR_ROWS) || u32::try_from(zone_rows).is_err() {
             return Err(FormatError::Catalog(format!("zone_rows is {zone_rows}, not a multiple of 1024")));
@@ -123,7 +124,9 @@ impl TableWriter {
         let storage = storage(&sink, schema.fields().len(), &codecs, options)?;
         let zones = ZoneOptions { metadata: options.metadata, zone_rows };
         let zones = ZoneWriter::new(zones, lookups, schema.fields().len());
-        let encoding = Encoding::Here(Box::new(Encoder::new(schema.clone(), base.clone(), pool, storage, zones, sink)));
+        let threads = Threads::new(options.threads);
+        let encoder = Encoder::new(schema.clone(), base.clone(), threads, storage, zones, sink);
+        let encoding = Encoding::Here(Box::new(encoder));
         let (pending, pending_rows) = (Vec::new(), 0);
         let may_commit = Box::new(|| true);
         Ok(Self {
@@ -132,6 +135,7 @@ impl TableWriter {
             number,
             identity,
             base,
+            stamp,
             segment_rows,
             segment_bytes: options.segment_bytes,
             pending,
@@ -224,6 +228,17 @@ impl TableWriter {
         let ranges = small_ranges(base, (full, small), self.segment_bytes as u64);
         encoder.merge(&ranges)?;
         Ok(ranges.iter().map(|range| range.len() - 1).sum())
+    }
+
+    /// Merges the last row segments where several have few rows, and about as many, before anything else is written: a table whose rows come one by one
+    /// has few row segments, and each row is written again a few times only.
+    ///
+    /// # Errors
+    /// The errors of [`TableWriter::change`].
+    pub fn merge_tail(&mut self) -> Result<()> {
+        let (Encoding::Here(encoder), Some(base)) = (&mut self.encoding, &self.base) else { return Ok(()) };
+        let full = if self.segment_rows == 0 { crate::SEGMENT_ROWS } else { self.segment_rows };
+        tail_range(base, full).map_or(Ok(()), |range| encoder.merge(&[range]))
     }
 
     /// Sets the table's name for errors about its constraints.
@@ -322,7 +337,7 @@ impl TableWriter {
         let Encoded { segments, dictionaries, codecs, pruning, sink } = encoder.finish()?;
         let (number, identity, schema) = (self.number, Some(self.identity), self.schema.clone());
         let constraints = Arc::clone(self.guard.constraints());
-        let version = Version { number, identity, schema, constraints, dictionaries, codecs, segments, pruning };
+        let mut version = Version { number, identity, schema, constraints, dictionaries, codecs, segments, pruning };
         let may_commit = self.may_commit;
         let files = match sink {
             Sink::Memory => None,
@@ -337,7 +352,6 @@ impl TableWriter {
         let Some(mut files) = files else {
             return if may_commit() { Ok(self.table.publish(version, None)) } else { Err(FormatError::Cancelled) };
         };
-        let manifest = version.to_manifest();
         let may_commit = || match self.lock.holds() {
             true if may_commit() => Ok(()),
             true => Err(FormatError::Cancelled),
@@ -345,6 +359,19 @@ impl TableWriter {
             false => Err(self.table.replaced()),
         };
         let (fs, path) = self.table.directory();
+        // Small changes of a table that has been written before.
+        let is_few = files.is_held() && self.base.is_some();
+        if let (true, Some(stamp), Some(base)) = (is_few, &self.stamp, &self.base)
+            && let Some(append) = Append::of(path, stamp, base.parts(), &version, self.table.access())?
+        {
+            let stamp = append.commit(&**fs, path, stamp, may_commit)?;
+            return Ok(self.table.publish(append.version, Some(stamp)));
+        }
+        if files.is_held() {
+            files.settle(&mut version)?;
+        }
+        let mut manifest = version.to_manifest();
+        manifest.log = is_few || self.stamp.as_ref().is_some_and(|stamp| stamp.log.is_some());
         let stamp = match &mut self.staging {
             None => {
                 fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
@@ -369,6 +396,40 @@ impl TableWriter {
         };
         Ok(self.table.publish(version, Some(stamp)))
     }
+}
+
+/// Number of row segments of about the same number of rows that are merged at the end of a table, and the factor between such numbers.
+const ALIKE: usize = 4;
+/// Levels of such numbers: row segments of [`ALIKE`] to the power of it, 16384 rows, and more are not merged.
+const LEVELS: u32 = 7;
+/// Most bytes of values of row segments that are merged with what is written.
+const MOST_MERGED_BYTES: u64 = 4 << 20;
+
+/// The row segments at the end of `base` to be merged: [`ALIKE`] or more of a level, with the smaller ones after them, of at most `full` rows together.
+/// None with pruning metadata.
+fn tail_range(base: &TableSnapshot, full: usize) -> Option<Range<usize>> {
+    let (end, mut first, mut found) = (base.num_segments(), base.num_segments(), None);
+    let (mut rows, mut bytes) = (0, 0);
+    let free = base.zone_maps().last().map_or(0, |map| map.segments().end);
+    let level_of = |segment: usize| base.segment_rows(segment).ilog(ALIKE);
+    let columns = base.schema().fields().len();
+    let bytes_of = |segment: usize| -> u64 { (0..columns).map(|c| base.segment_stats(segment, c).plain_bytes).sum() };
+    for level in 0..LEVELS {
+        let mut alike = 0;
+        while first > free && level_of(first - 1) <= level {
+            rows += base.segment_rows(first - 1);
+            bytes += bytes_of(first - 1);
+            if rows > full || bytes > MOST_MERGED_BYTES {
+                return found;
+            }
+            first -= 1;
+            alike += usize::from(level_of(first) == level);
+        }
+        if alike >= ALIKE {
+            found = Some(first..end);
+        }
+    }
+    found
 }
 
 /// Ranges of at least two neighbouring row segments of fewer than `small` rows each that together fit a full one.

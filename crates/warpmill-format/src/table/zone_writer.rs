@@ -51,6 +51,11 @@ impl ZoneWriter {
         self.options
     }
 
+    /// Whether there are metadata of attributes of other tables.
+    pub fn has_lookups(&self) -> bool {
+        !self.lookups.is_empty()
+    }
+
     /// Adds the zones of column `column` in row segment `segment` of this write.
     pub fn add(&mut self, segment: usize, column: usize, zones: Vec<Zone>) {
         let held = &mut self.columns[column];

@@ -141,6 +141,26 @@ impl FileSystem for FaultyFs {
         }))
     }
 
+    fn open_at(&self, path: &Path, at: u64) -> io::Result<Box<dyn OutputFile>> {
+        self.step()?;
+        let file = SystemFs.open_at(path, at)?;
+        let length = std::fs::metadata(path)?.len();
+        self.state.lock().synced.entry(path.to_owned()).or_insert(length);
+        Ok(Box::new(FaultyFile {
+            file,
+            path: path.to_owned(),
+            written: at,
+            fault: self.fault,
+            at: self.at,
+            state: self.state.clone(),
+        }))
+    }
+
+    fn cut(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.step()?;
+        SystemFs.cut(path, bytes)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.step()?;
         assert!(!to.exists(), "{} would replace {}", from.display(), to.display());

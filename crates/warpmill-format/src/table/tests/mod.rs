@@ -18,6 +18,7 @@ mod faulty_fs;
 mod golden;
 mod heavy;
 mod identity;
+mod log;
 mod mutations;
 mod nested;
 mod processes;
