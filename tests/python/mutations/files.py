@@ -183,7 +183,7 @@ def arrow(folder: Path, name: str, compression: str | None = None) -> Subject:
 
 
 def tables(folder: Path) -> list[Subject]:
-    """The files of a table of ours: two versions, codecs, metadata."""
+    """The files of a table of ours: two versions, codecs, metadata; and the log of another one."""
     database = folder / "database"
     with warpmill.connect(database, codec="lz4", segment_rows=1024, pruning_metadata="all") as con:
         con.create_table("t", rows())
@@ -193,6 +193,13 @@ def tables(folder: Path) -> list[Subject]:
         if path.suffix in {".manifest", ".data"}:
             regions = {path.suffix[1:]: (0, path.stat().st_size)}
             found.append(Subject(f"own {path.suffix[1:]}", path, "t", QUERIES, regions))
+    logged = folder / "logged"
+    with warpmill.connect(logged) as con:
+        con.create_table("t", rows(200))
+        for n in range(5):
+            con.sql(f"INSERT INTO t SELECT k + {200 + 9 * n}, i, b, f, money, day, word || 'x', text FROM t WHERE k < 9")
+    (log,) = (logged / "t").glob("*.log")
+    found.append(Subject("own log", log, "t", QUERIES, {"log": (0, log.stat().st_size)}))
     return found
 
 

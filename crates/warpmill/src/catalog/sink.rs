@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::sink::DataSink;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use futures::StreamExt;
 use warpmill_engine::DeviceChoice;
@@ -76,14 +78,26 @@ impl DataSink for TableSink {
             let mut writer = writer.map_err(Error::from)?;
             writer.commit_only_if(move || gate.pass());
             guarded(&mut writer, &self.name, self.checks.as_ref(), self.siblings.as_ref());
-            if writer.base().is_some_and(|base| has_many_small(base)) {
-                writer = blocking(move || {
-                    writer.merge_small(SMALL_ROWS)?;
-                    Ok(writer)
+            let Few { batches, rest } = Few::of(data).await?;
+            let Some(rest) = rest else {
+                return blocking(move || {
+                    writer.merge_tail()?;
+                    let mut rows = 0;
+                    for batch in &batches {
+                        writer.write(batch)?;
+                        rows += batch.num_rows() as u64;
+                    }
+                    writer.commit()?;
+                    Ok(rows)
                 })
-                .await?;
-            }
-            let (writer, rows) = write_stream(writer, data).await?;
+                .await;
+            };
+            writer = blocking(move || {
+                writer.merge_tail()?;
+                Ok(writer)
+            })
+            .await?;
+            let (writer, rows) = write_stream(writer, rest).await?;
             blocking(move || Ok(writer.commit()?)).await?;
             Ok::<_, DataFusionError>(rows)
         };
@@ -109,15 +123,31 @@ pub(crate) fn guarded(
     }
 }
 
-/// Largest number of rows of a row segment that an INSERT merges with others, if there are many such.
-const SMALL_ROWS: usize = 16_384;
-/// Number of such row segments that is many: each is listed in the manifest of every version, and has a file of its own.
-const MANY: usize = 16;
+/// Number of rows that are written by one task with the commit.
+const FEW_ROWS: usize = 4096;
 
-/// Whether the table ends with many row segments from small inserts.
-fn has_many_small(base: &TableSnapshot) -> bool {
-    let all = base.num_segments();
-    all >= MANY && (all - MANY..all).all(|segment| base.segment_rows(segment) < SMALL_ROWS)
+/// The rows of a stream, if they are few.
+struct Few {
+    batches: Vec<RecordBatch>,
+    /// All rows, if they are many.
+    rest: Option<SendableRecordBatchStream>,
+}
+
+impl Few {
+    async fn of(mut data: SendableRecordBatchStream) -> Result<Self> {
+        let (mut batches, mut rows) = (vec![], 0);
+        while let Some(batch) = data.next().await.transpose()? {
+            rows += batch.num_rows();
+            batches.push(batch);
+            if rows > FEW_ROWS {
+                let schema = data.schema();
+                let all = futures::stream::iter(batches.into_iter().map(Ok)).chain(data);
+                let rest: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, all));
+                return Ok(Self { batches: vec![], rest: Some(rest) });
+            }
+        }
+        Ok(Self { batches, rest: None })
+    }
 }
 
 /// Largest size of a row segment being filled, in bytes: a few of them are in memory at a time, which the session's limit covers.
@@ -141,6 +171,7 @@ pub(crate) fn write_options(options: &WarpmillOptions) -> WriteOptions {
         direct_io: options.direct_io,
         keep_versions: options.keep_versions,
         key_bytes: options.memory_limit,
+        log: true,
         ..WriteOptions::default()
     }
 }
