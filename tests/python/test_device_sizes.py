@@ -81,6 +81,45 @@ def test_few_groups_get_small_tables(con: warpmill.Connection, second: str, keys
     assert size < first
 
 
+def test_other_constants_get_the_sizes_that_were_counted(con: warpmill.Connection) -> None:
+    con.execute(
+        "CREATE TABLE t AS SELECT (i * 48271 % 2147483647 % 90000)::BIGINT AS k, (i % 1000)::INTEGER AS v "
+        "FROM range(180000) r(i)"
+    )
+    sql = """SELECT c, count(*), sum(s)
+        FROM (SELECT k, 1000000 * count(*) AS c, sum(v) AS s FROM t WHERE v < {bound} GROUP BY k)
+        GROUP BY c ORDER BY c"""
+    sizes = []
+    for bound in range(900, 960):
+        rows, size = on_device(con, sql.format(bound=bound))
+        assert sum(row[0] * row[1] for row in rows) == 1000000 * 180 * bound
+        sizes.append(size)
+        if sum(size < sizes[0] for size in sizes) > 4:
+            break
+        time.sleep(0.3)
+    assert sizes[-1] < sizes[0]
+
+
+def test_other_constants_with_more_groups_than_were_counted(con: warpmill.Connection) -> None:
+    con.execute(
+        "CREATE TABLE t AS SELECT (i % 1000)::INTEGER AS v, (i * 48271 % 2147483647 % 25000)::BIGINT AS n "
+        "FROM range(180000) r(i)"
+    )
+    # A handful of groups with small bounds, tens of thousands with large ones.
+    sql = """SELECT count(*), sum(c), max(c)
+        FROM (SELECT CASE WHEN n < {bound} THEN n * 1000000 ELSE -5000000 END AS g, count(*) AS c
+            FROM t WHERE v < 990 GROUP BY g)"""
+    expected = {}
+    con.set("device", "cpu")
+    bounds = [*range(10, 30), 25_000, 12, 20_000, 11, 24_000]
+    for bound in bounds:
+        expected[bound] = con.sql(sql.format(bound=bound)).fetchall()
+    con.set("device", "sim")
+    for bound in bounds:
+        assert on_device(con, sql.format(bound=bound))[0] == expected[bound]
+        time.sleep(0.2)
+
+
 def test_more_groups_than_expected(con: warpmill.Connection) -> None:
     con.execute("CREATE TABLE t AS SELECT (i * 48271 % 2147483647 % 90000)::BIGINT AS k FROM range(300000) r(i)")
     sql = "SELECT c, count(*) FROM (SELECT k, 1000000 * count(*) AS c FROM t GROUP BY k) GROUP BY c ORDER BY c"

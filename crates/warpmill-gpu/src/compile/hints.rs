@@ -48,8 +48,8 @@ impl Hints {
     /// Whether the hints differ from the initial ones, `first`, only in sizes and repeated keys: such hints also suit a program with other constants.
     /// All others were learnt because memory did not suffice.
     pub(crate) fn are_sizes(&self, first: &Self) -> bool {
-        let Self { repeated_keys, capacity, all_rows, text_words, .. } = first.clone();
-        self != first && Self { repeated_keys, capacity, all_rows, text_words, ..self.clone() } == *first
+        let Self { repeated_keys, capacity, counted, all_rows, text_words, .. } = first.clone();
+        self != first && Self { repeated_keys, capacity, counted, all_rows, text_words, ..self.clone() } == *first
     }
 
     /// Whether sinks may be built in parts.

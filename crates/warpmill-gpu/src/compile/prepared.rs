@@ -107,6 +107,8 @@ pub struct Preparing<'a> {
     pub device: &'a Arc<dyn Device>,
     /// Layouts and kernels of earlier programs, shared by programs that differ in constants.
     pub shapes: &'a Shapes,
+    /// Kernels of all programs.
+    pub loaded: &'a Loaded,
     /// Opened segments of all programs.
     pub recoded: &'a Recoded,
     /// Chooses the forms in which columns are streamed.
@@ -130,7 +132,7 @@ impl Prepared {
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let filters = ScanFilters::of_program(&program)?;
         let shape = by.shapes.of(&program, &filters);
-        let learnt = by.first.then(|| shape.learnt(hints)).flatten();
+        let learnt = by.first.then(|| shape.learnt(hints, by.loaded)).flatten();
         let (has_others_hints, hints) = (learnt.is_some(), learnt.as_ref().unwrap_or(hints));
         let laid_out = shape.lay_out(&program, &filters, inputs, hints, by.limits)?;
         let selected =
@@ -205,6 +207,16 @@ impl Prepared {
     /// Passes the hints with which the program has completed to programs with other constants that start with `first`.
     pub(crate) fn teach(&self, first: &Hints) {
         self.shape.learn(first, self.hints());
+    }
+
+    /// Passes its hints to programs with other constants that start with `first`, once its kernels are compiled.
+    pub(crate) fn teach_later(&self, first: &Hints) {
+        self.shape.expect(first, &self.made);
+    }
+
+    /// Whether its hints, or those of a program with other constants, are passed on later.
+    pub(crate) fn is_to_teach(&self, first: &Hints) -> bool {
+        self.shape.expects(first)
     }
 
     /// Makes programs with other constants that start with `first` use these again.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use warpmill_ir::{Field, Program, Unsupported};
 
 use super::filters::{Filters, ScanFilters, selectivities};
-use super::functions::Functions;
+use super::functions::{Functions, Loaded};
 use super::hints::{Hints, Limits};
 use super::identity::{self, Identity, Named};
 use super::layout::SinkLayout;
@@ -57,6 +57,8 @@ pub struct Shape {
     named: Named,
     /// Learnt hints by initial hints: those with which the last program completed that needed others than the initial ones.
     learnt: Mutex<Vec<(Hints, Hints)>>,
+    /// Smaller tables by initial hints, whose kernels are being compiled.
+    coming: Mutex<Vec<(Hints, Arc<Made>)>>,
     laid_out: Mutex<Vec<(Vec<u64>, Arc<LaidOut>)>>,
     made: Mutex<Vec<Arc<Made>>>,
 }
@@ -100,8 +102,8 @@ impl Shapes {
             let oldest = known.shapes.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
             gone.extend(oldest.and_then(|oldest| known.shapes.remove_entry(&oldest)));
         }
-        let (learnt, laid_out, made) = Default::default();
-        let shape = Arc::new(Shape { named: identity.named(), learnt, laid_out, made });
+        let (learnt, coming, laid_out, made) = Default::default();
+        let shape = Arc::new(Shape { named: identity.named(), learnt, coming, laid_out, made });
         known.shapes.insert(identity.bytes().into(), (shape.clone(), clock));
         // Unloading functions may wait for the device, so the lock is released first.
         drop(known);
@@ -111,8 +113,17 @@ impl Shapes {
 }
 
 impl Shape {
-    /// The hints learnt by earlier programs that started with `first`; `None` if `first` sufficed.
-    pub fn learnt(&self, first: &Hints) -> Option<Hints> {
+    /// The hints learnt by earlier programs that started with `first`; `None` if `first` sufficed. `loaded` keeps kernels that have been compiled
+    /// meanwhile.
+    pub fn learnt(&self, first: &Hints, loaded: &Loaded) -> Option<Hints> {
+        let is_ready = |(other, made): &mut (Hints, Arc<Made>)| other == first && made.functions.are_ready();
+        let come = self.coming.lock().extract_if(.., is_ready).last();
+        if let Some((_, made)) = come {
+            match made.functions.wait(&made.lowered.kernels, loaded) {
+                Ok(()) => self.learn(first, &made.laid_out.hints),
+                Err(error) => tracing::warn!(%error, "kernels for smaller tables cannot be compiled"),
+            }
+        }
         self.learnt.lock().iter().find(|(other, _)| other == first).map(|(_, learnt)| learnt.clone())
     }
 
@@ -126,6 +137,18 @@ impl Shape {
             Some((_, known)) => known.clone_from(hints),
             None => drop(push(&mut learnt, (first.clone(), hints.clone()))),
         }
+    }
+
+    /// Records that the tables of `made` suffice for a program that started with `first`: others use them once their kernels are compiled.
+    pub fn expect(&self, first: &Hints, made: &Arc<Made>) {
+        let mut coming = self.coming.lock();
+        coming.retain(|(other, _)| other != first);
+        coming.push((first.clone(), Arc::clone(made)));
+    }
+
+    /// Whether smaller tables for `first` are being compiled.
+    pub fn expects(&self, first: &Hints) -> bool {
+        self.coming.lock().iter().any(|(other, _)| other == first)
     }
 
     /// Forgets the hints learnt for `first`: they do not suit some program.
@@ -263,9 +286,13 @@ fn layouts(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Device;
+    use crate::device::sim::{SimDevice, SimOptions};
 
     #[test]
     fn what_was_learnt_is_forgotten_by_the_hints_it_was_learnt_for() {
+        let device: Arc<dyn Device> = Arc::new(SimDevice::new(SimOptions::default()).expect("a C++ compiler"));
+        let loaded = Loaded::new(&device);
         let program = Program::new(vec![], vec![], Arc::new(arrow::datatypes::Schema::empty()));
         let shape = Shapes::default().of(&program, &Filters::default());
         let with = |rows: u64| Hints { capacity: [(0, rows)].into(), ..Hints::default() };
@@ -273,9 +300,9 @@ mod tests {
         shape.learn(&first, &with(1));
         shape.learn(&first, &with(2));
         shape.learn(&others, &Hints { streamed: true, ..with(3) });
-        assert_eq!(shape.learnt(&first), Some(with(2)));
+        assert_eq!(shape.learnt(&first, &loaded), Some(with(2)));
         shape.forget(&first);
-        assert_eq!(shape.learnt(&first), None);
-        assert!(shape.learnt(&others).is_some());
+        assert_eq!(shape.learnt(&first, &loaded), None);
+        assert!(shape.learnt(&others, &loaded).is_some());
     }
 }

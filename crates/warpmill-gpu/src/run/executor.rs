@@ -142,8 +142,12 @@ impl Executor {
         loop {
             match self.run_once((program, &prepared), &inputs, options, runs, alone) {
                 Ok(Outcome::Done(output)) => {
+                    let first = Asked::of(program, options).hints();
                     if runs > 1 {
-                        prepared.teach(&Asked::of(program, options).hints());
+                        prepared.teach(&first);
+                    }
+                    if !prepared.is_to_teach(&first) {
+                        self.prepare_smaller(program, &rows, options, &mut prepared.smaller.lock());
                     }
                     return Ok(*output);
                 }
@@ -374,16 +378,7 @@ impl Executor {
         last: &Prepared,
     ) -> Option<Arc<Prepared>> {
         let mut known = last.smaller.lock();
-        if let Smaller::Counted(hints) = &*known {
-            let forms = |_: &[ScanColumn]| vec![];
-            *known = match Prepared::new(program, inputs, hints, &self.preparing(options, &forms)) {
-                Ok(prepared) => {
-                    prepared.compile(&self.loaded);
-                    Smaller::Prepared(Arc::new(prepared))
-                }
-                Err(error) => refused(&error),
-            };
-        }
+        self.prepare_smaller(program, inputs, options, &mut known);
         match &*known {
             Smaller::Prepared(prepared) if prepared.is_ready() => match prepared.compiled(&self.loaded) {
                 Ok(()) => Some(prepared.clone()),
@@ -394,6 +389,20 @@ impl Executor {
             },
             _ => None,
         }
+    }
+
+    /// Prepares the program with smaller tables, if a run has counted them, and starts to compile its kernels.
+    fn prepare_smaller(&self, program: &Arc<Program>, inputs: &[u64], options: &Options, known: &mut Smaller) {
+        let Smaller::Counted(hints) = &*known else { return };
+        let forms = |_: &[ScanColumn]| vec![];
+        *known = match Prepared::new(program, inputs, hints, &self.preparing(options, &forms)) {
+            Ok(prepared) => {
+                prepared.compile(&self.loaded);
+                prepared.teach_later(&Asked::of(program, options).hints());
+                Smaller::Prepared(Arc::new(prepared))
+            }
+            Err(error) => refused(&error),
+        };
     }
 
     fn prepare(
@@ -413,6 +422,7 @@ impl Executor {
             limits: self.limits,
             device: &self.shared.store.device,
             shapes: &self.shapes,
+            loaded: &self.loaded,
             recoded: &self.shared.store.recoded,
             forms,
             data: options.data,
