@@ -8,7 +8,9 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
-use warpmill::{Form, QueryResult, column_type, given_schema, schema_without_states, with_schema, without_states};
+use warpmill::{
+    Form, QueryProfile, QueryResult, column_type, given_schema, schema_without_states, with_schema, without_states,
+};
 
 use crate::errors::{Error, guarded};
 use crate::values::{self, arrow_error};
@@ -20,7 +22,7 @@ pub(crate) struct PyQueryResult {
     schema: SchemaRef,
     types: Vec<String>,
     batches: Vec<RecordBatch>,
-    profile: Option<String>,
+    profile: Option<Arc<QueryProfile>>,
     notices: Vec<String>,
     /// The form of UUIDs for readers of Arrow.
     form: Form,
@@ -28,12 +30,10 @@ pub(crate) struct PyQueryResult {
 
 impl PyQueryResult {
     pub(crate) fn new(result: QueryResult) -> PyResult<Self> {
-        let json = |profile| serde_json::to_string(profile).map_err(|error| Error::new_err(error.to_string()));
-        let profile = result.profile.as_deref().map(json).transpose()?;
         let types = result.schema.fields().iter().map(|field| column_type(field.data_type())).collect();
         let schema = Arc::new(schema_without_states(&result.schema));
         let batches = result.batches.into_iter().map(without_states).collect::<Result<_, _>>().map_err(arrow_error)?;
-        Ok(Self { schema, types, batches, profile, notices: result.notices, form: Form::Texts })
+        Ok(Self { schema, types, batches, profile: result.profile, notices: result.notices, form: Form::Texts })
     }
 
     /// The same rows in another form for readers of Arrow.
@@ -69,8 +69,9 @@ impl PyQueryResult {
 
     /// The query's profile, as JSON.
     #[getter]
-    fn profile(&self) -> Option<&str> {
-        self.profile.as_deref()
+    fn profile(&self) -> PyResult<Option<String>> {
+        let json = |profile| serde_json::to_string(profile).map_err(|error| Error::new_err(error.to_string()));
+        self.profile.as_deref().map(json).transpose()
     }
 
     /// The parts of the statement that were ignored or changed.

@@ -43,14 +43,13 @@ pub(crate) struct Prepared {
     pub from_template: bool,
     /// Whether the template was found by the statement's text.
     pub from_text: bool,
-    /// The duration of its last run in nanoseconds; 0: it has not run.
-    pub last_nanos: AtomicU64,
+    /// The duration of the last run in nanoseconds, of this plan or another one of its template; 0: there was none.
+    pub last_nanos: Arc<AtomicU64>,
 }
 
 impl Prepared {
     /// A plan that runs entirely in Warpmill, in this process.
     pub fn of(plan: Arc<dyn ExecutionPlan>) -> Self {
-        let last_nanos = AtomicU64::new(0);
         Self {
             plan,
             fallbacks: vec![],
@@ -58,7 +57,7 @@ impl Prepared {
             workers: vec![],
             from_template: false,
             from_text: false,
-            last_nanos,
+            last_nanos: Arc::default(),
         }
     }
 }

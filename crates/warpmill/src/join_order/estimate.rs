@@ -64,14 +64,7 @@ pub(super) fn estimate(plan: &LogicalPlan, tables: &dyn TableStatistics) -> Esti
         LogicalPlan::TableScan(scan) => scan_estimate(scan, tables),
         LogicalPlan::Filter(filter) => {
             let input = estimate(&filter.input, tables);
-            // A scan with inexact pushdown repeats its filters above itself.
-            let below: &[Expr] = match filter.input.as_ref() {
-                LogicalPlan::TableScan(scan) => &scan.filters,
-                _ => &[],
-            };
-            let conjuncts: Vec<&Expr> =
-                split_conjunction(&filter.predicate).into_iter().filter(|e| !below.contains(e)).collect();
-            filtered(input, filter.input.schema(), &conjuncts)
+            filtered(input, filter.input.schema(), &conjuncts(&filter.predicate, &filter.input))
         }
         LogicalPlan::Projection(projection) => {
             let input = estimate(&projection.input, tables);
@@ -126,14 +119,52 @@ pub(crate) fn filters_of_tables(plan: &LogicalPlan) -> Result<Vec<Filter>> {
     Ok(filters)
 }
 
-/// The rows that a filter keeps.
-pub(crate) fn rows_of(filter: Filter, tables: &dyn TableStatistics) -> f64 {
-    estimate(&LogicalPlan::Filter(filter), tables).rows
-}
-
 /// The rows that each filter directly above a table keeps, in the order of the plan.
 pub(crate) fn kept_rows(plan: &LogicalPlan, tables: &dyn TableStatistics) -> Result<Vec<f64>> {
-    Ok(filters_of_tables(plan)?.into_iter().map(|filter| rows_of(filter, tables)).collect())
+    let kept = |filter: Filter| {
+        let (predicate, filter) = (filter.predicate.clone(), TableFilter::of(filter, tables));
+        filter.rows(&predicate)
+    };
+    Ok(filters_of_tables(plan)?.into_iter().map(kept).collect())
+}
+
+/// A filter directly above a table, with the facts about the table.
+#[derive(Debug)]
+pub(crate) struct TableFilter {
+    pub filter: Filter,
+    input: Estimate,
+}
+
+impl TableFilter {
+    pub fn of(filter: Filter, tables: &dyn TableStatistics) -> Self {
+        let input = estimate(&filter.input, tables);
+        Self { filter, input }
+    }
+
+    /// The rows that the filter keeps with another predicate, at least 1.
+    pub fn rows(&self, predicate: &Expr) -> f64 {
+        let conjuncts = conjuncts(predicate, &self.filter.input);
+        if conjuncts.is_empty() {
+            return self.input.rows;
+        }
+        let rows = self.input.rows * kept_of(&self.input, self.filter.input.schema(), &conjuncts);
+        rows.clamp(1.0, self.input.rows)
+    }
+}
+
+/// The conjuncts of a filter's predicate that its input does not have: a scan with inexact pushdown repeats its filters above itself.
+fn conjuncts<'p>(predicate: &'p Expr, input: &LogicalPlan) -> Vec<&'p Expr> {
+    let below: &[Expr] = match input {
+        LogicalPlan::TableScan(scan) => &scan.filters,
+        _ => &[],
+    };
+    split_conjunction(predicate).into_iter().filter(|e| !below.contains(e)).collect()
+}
+
+/// The fraction of the rows of `input` that conjuncts keep; `schema` is the input's.
+fn kept_of(input: &Estimate, schema: &DFSchema, conjuncts: &[&Expr]) -> f64 {
+    let index = |column: &Column| schema.maybe_index_of_column(column);
+    conjunction_selectivity(conjuncts, &|column| input.columns.get(index(column)?).cloned())
 }
 
 fn is_table(plan: &LogicalPlan) -> bool {
@@ -196,8 +227,7 @@ pub(super) fn filtered(input: Estimate, schema: &DFSchema, conjuncts: &[&Expr]) 
         return input;
     }
     let index = |column: &Column| schema.maybe_index_of_column(column);
-    let kept = conjunction_selectivity(conjuncts, &|column| input.columns.get(index(column)?).cloned());
-    let rows = input.rows * kept;
+    let rows = input.rows * kept_of(&input, schema, conjuncts);
     let before = input.columns.clone();
     let mut output = input.shrink(rows);
     let (ranges, others) = intervals(conjuncts);

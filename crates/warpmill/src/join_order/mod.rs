@@ -30,7 +30,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-pub(crate) use estimate::{filters_of_tables, kept_rows, rows_of};
+pub(crate) use estimate::{TableFilter, filters_of_tables, kept_rows};
 pub(crate) use examples::example_metadata;
 pub use explain::with_estimates;
 use graph::JoinGraph;

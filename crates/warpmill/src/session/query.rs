@@ -279,11 +279,15 @@ impl Session {
             return Ok(None);
         }
         let Some(found) = self.inner.templates.find(text, generation) else { return Ok(None) };
-        let options = options.clone();
-        let program = planning::run(async move { Ok(found.program(&options)) }).await?;
+        let program = if found.is_shallow() {
+            found.program(options)
+        } else {
+            let options = options.clone();
+            planning::run(async move { Ok(found.program(&options)) }).await?
+        };
         Ok(program.map(|(program, read)| {
-            let prepared = Prepared { from_template: true, from_text: true, ..Prepared::of(Arc::new(program)) };
-            (Arc::new(prepared), read)
+            let (plan, last_nanos) = (Arc::new(program.plan), program.last_nanos);
+            (Arc::new(Prepared { from_template: true, from_text: true, last_nanos, ..Prepared::of(plan) }), read)
         }))
     }
 

@@ -27,8 +27,7 @@ use self::parameters::Parametrized;
 use self::shape::Shape;
 use self::statement::Statement;
 use self::store::{Family, Store};
-use self::template::{Made, Template};
-use crate::offload::WarpmillExec;
+use self::template::{Made, Program, Template};
 use crate::plan_cache::{Generation, Read, Text, read_by};
 use crate::settings::WarpmillOptions;
 use crate::{Error, Result, ScalarValue};
@@ -118,9 +117,14 @@ struct Hit<'a> {
 
 impl Found {
     /// The program of the statement, and the data that it reads; `None` where it has to be planned.
-    pub(crate) fn program(&self, options: &WarpmillOptions) -> Option<(WarpmillExec, Read)> {
+    pub(crate) fn program(&self, options: &WarpmillOptions) -> Option<(Program, Read)> {
         let templates = self.family.templates();
         let program = templates.iter().find_map(|template| template.program(&self.values, options))?;
         Some((program, self.family.read.clone()))
+    }
+
+    /// Whether [`Found::program`] needs no deep stack.
+    pub(crate) fn is_shallow(&self) -> bool {
+        self.family.templates().iter().all(|template| template.is_shallow())
     }
 }

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeVisitor};
 use datafusion::common::{DFSchema, Result as DataFusionResult};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator, and, binary_expr, or};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, and, binary_expr, or};
 use datafusion::optimizer::simplify_expressions::expr_simplifier::THRESHOLD_INLINE_INLIST;
 use datafusion::physical_plan::ExecutionPlan;
 use warpmill_translate::parameters::{metadata, numbers};
 
 use super::computed::Computed;
 use super::parameters::{is_comparison, narrowed, number, numbered, reads_rows, with_numbered, without_number};
-use crate::join_order::{ProviderStatistics, filters_of_tables, members, rows_of};
+use crate::join_order::{ProviderStatistics, TableFilter, filters_of_tables, members};
 use crate::offload::{WarpmillExec, is_one_program};
 use crate::settings::WarpmillOptions;
 use crate::{Result, ScalarValue};
@@ -25,10 +25,15 @@ use crate::{Result, ScalarValue};
 pub(super) struct Skeleton {
     slots: Vec<Slot>,
     /// The filters directly above tables, with numbered literals for slots.
-    filters: Vec<Filter>,
+    filters: Vec<TableFilter>,
     /// The program for the slots of one statement. Its plan has numbered literals for slots.
     program: Arc<dyn ExecutionPlan>,
+    /// Whether translation does not need a deep stack.
+    pub is_shallow: bool,
 }
+
+/// Largest number of nodes of a plan, with the levels of its deepest expression, that is translated on any stack.
+const SHALLOW: usize = 100;
 
 /// A constant in a condition.
 #[derive(Debug)]
@@ -73,13 +78,15 @@ impl Skeleton {
             return Ok(None);
         }
         let filters = filters_of_tables(&plan)?;
+        let filters = filters.into_iter().map(|filter| TableFilter::of(filter, &ProviderStatistics)).collect();
         let program = state.query_planner().create_physical_plan(&plan, state).await?;
         let Some(source) = program.downcast_ref::<WarpmillExec>().filter(|_| is_one_program(&*program)) else {
             return Ok(None);
         };
         // A condition that its values decide is missing from the plan.
         let has_all = numbers(source.source())?.into_iter().eq(0..slots.len());
-        Ok(has_all.then_some(Self { slots, filters, program }))
+        let is_shallow = levels(&plan)? <= SHALLOW;
+        Ok(has_all.then_some(Self { slots, filters, program, is_shallow }))
     }
 
     /// The values of the slots; `None` where one has none.
@@ -89,17 +96,46 @@ impl Skeleton {
 
     /// The rows that each filter directly above a table keeps.
     pub fn kept_rows(&self, slots: &[ScalarValue]) -> Option<Vec<f64>> {
-        let kept = |filter: &Filter| {
-            let predicate = with_numbered(filter.predicate.clone(), slots).ok()?.data;
-            let filter = Filter::try_new(predicate, Arc::clone(&filter.input)).ok()?;
-            Some(rows_of(filter, &ProviderStatistics))
-        };
+        let kept =
+            |known: &TableFilter| Some(known.rows(&with_numbered(known.filter.predicate.clone(), slots).ok()?.data));
         self.filters.iter().map(kept).collect()
     }
 
     /// The program for these slot values.
     pub fn program(&self, slots: Vec<ScalarValue>, options: &WarpmillOptions) -> Option<WarpmillExec> {
         self.program.downcast_ref::<WarpmillExec>()?.with_values(slots, options)
+    }
+}
+
+/// The number of nodes of `plan`, and of the levels of its deepest expression.
+fn levels(plan: &LogicalPlan) -> DataFusionResult<usize> {
+    let (mut nodes, mut levels) = (0, Levels::default());
+    plan.apply_with_subqueries(|node| {
+        nodes += 1;
+        node.apply_expressions(|expr| expr.visit(&mut levels))
+    })?;
+    Ok(nodes + levels.most)
+}
+
+/// Counts the levels of expressions.
+#[derive(Default)]
+struct Levels {
+    now: usize,
+    most: usize,
+}
+
+impl TreeNodeVisitor<'_> for Levels {
+    type Node = Expr;
+
+    fn f_down(&mut self, _: &Expr) -> DataFusionResult<TreeNodeRecursion> {
+        self.now += 1;
+        self.most = self.most.max(self.now);
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn f_up(&mut self, _: &Expr) -> DataFusionResult<TreeNodeRecursion> {
+        self.now -= 1;
+        Ok(TreeNodeRecursion::Continue)
     }
 }
 

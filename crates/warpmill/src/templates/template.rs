@@ -1,5 +1,6 @@
 //! Optimized plans with parameters.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::SessionState;
@@ -23,6 +24,15 @@ pub(super) struct Template {
     rows: Vec<f64>,
     /// Its physical plan, once requested; `None`: the plan is not one program.
     skeleton: OnceLock<Option<Skeleton>>,
+    /// How long its last program ran; 0: none has.
+    last_nanos: Arc<AtomicU64>,
+}
+
+/// A template's program for one statement.
+pub(crate) struct Program {
+    pub plan: WarpmillExec,
+    /// How long the last one ran; 0: none has.
+    pub last_nanos: Arc<AtomicU64>,
 }
 
 /// The outcome of making a template.
@@ -54,7 +64,7 @@ impl Made {
 
 impl Template {
     pub fn new(plan: LogicalPlan, rows: Vec<f64>) -> Self {
-        Self { plan, rows, skeleton: OnceLock::new() }
+        Self { plan, rows, skeleton: OnceLock::new(), last_nanos: Arc::default() }
     }
 
     /// The plan for `values`, if these keep about as many rows as the values that the template was made for.
@@ -78,11 +88,17 @@ impl Template {
         Ok(matches!(self.skeleton.get(), Some(Some(_))))
     }
 
+    /// Whether its program is made for other values without a deep stack, if it has one.
+    pub fn is_shallow(&self) -> bool {
+        self.skeleton.get().and_then(Option::as_ref).is_none_or(|skeleton| skeleton.is_shallow)
+    }
+
     /// The program for `values`, without optimizing a plan for them; `None` where the statement has to be planned.
-    pub fn program(&self, values: &[ScalarValue], options: &WarpmillOptions) -> Option<WarpmillExec> {
+    pub fn program(&self, values: &[ScalarValue], options: &WarpmillOptions) -> Option<Program> {
         let skeleton = self.skeleton.get()?.as_ref()?;
         let slots = skeleton.slots(values)?;
         let rows = skeleton.kept_rows(&slots)?;
-        if self.keeps(&rows) { skeleton.program(slots, options) } else { None }
+        let plan = self.keeps(&rows).then(|| skeleton.program(slots, options)).flatten()?;
+        Some(Program { plan, last_nanos: Arc::clone(&self.last_nanos) })
     }
 }
