@@ -28,7 +28,8 @@ def values(random: random.Random, k: int) -> str:
     """A row, with NULLs and strings that are new, or have been there."""
     text = random.choice(["NULL", f"'new {k}'", f"'word {k % 7}'", "''", "'süd'"])
     number = random.choice(["NULL", str(random.randrange(-(2**31), 2**31)), "0"])
-    return f"({k}, {number}, {text}, {random.choice(['NULL', str(k / 8), '-0.5'])}, {k % 1000}.25, DATE '2020-01-01' + {k % 400})"
+    ratio = random.choice(["NULL", str(k / 8), "-0.5"])
+    return f"({k}, {number}, {text}, {ratio}, {k % 1000}.25, DATE '2020-01-01' + {k % 400})"
 
 
 @pytest.mark.parametrize("base", [0, 3000])

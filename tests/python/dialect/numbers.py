@@ -35,6 +35,10 @@ CASES = (
     Case("`//` of integers cuts off", "SELECT 7 // 2 AS q, -7 // 2 AS r"),
     Case("`//` by zero is an error", "SELECT i // 0 FROM n", NUMBERS),
     Case("`//` of others than integers is a quotient", "SELECT 7.5 // 2 AS a, CAST(-7.5 AS DOUBLE) // 2 AS b"),
+    Case(
+        "`||`, `&`, `|`, `<<` and `>>` bind less than arithmetic, and all alike",
+        "SELECT 'a' || 1 + 2 AS a, 1 + 2 || 3 * 4 AS b, 5 | 2 & 1 AS c, 1 << 1 + 1 AS d, ~1 + 1 AS e",
+    ),
     Case("`%` has the sign of the dividend", "SELECT -7 % 3 AS a, 7 % (0 - 3) AS b, 7.5 % 2 AS c, (0 - 7.5) % 2 AS d"),
     Case("`%` by zero is an error", "SELECT i % 0 FROM n", NUMBERS),
     Case("`%` of floats by zero is NaN", "SELECT f % 0 AS x FROM n WHERE f = 2.5", NUMBERS),

@@ -324,6 +324,13 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
                 let params = datafusion::logical_expr::expr::WindowFunctionParams { args, ..window.params };
                 return Ok(Expr::from(WindowFunction { fun, params }));
             }
+            // DataFusion counts negative positions from the end.
+            if window.fun.name() == "nth_value"
+                && let [value, position] = window.params.args.as_mut_slice()
+                && matches!(position, Expr::Literal(ScalarValue::Int64(Some(..0)), _))
+            {
+                (*value, *position) = (lit(ScalarValue::try_from(value.get_type(schema)?)?), lit(1i64));
+            }
             if let [value, _, default] = window.params.args.as_mut_slice() {
                 match value.get_type(schema)? {
                     ty if ty == uuids::UUID => *default = uuids::constant(std::mem::take(default))?,

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 use super::operators::{convert, strict_cast};
 use super::types::{HUGEINT, common, digits, is_decimal, is_number, is_text, is_whole, type_name};
 use super::uuids::{self, UUID};
-use super::{castable, casts, enums, library, own_casts};
+use super::{castable, casts, enums, library, own_casts, shifts};
 
 /// The common type of several values, if it differs from DataFusion's choice: for numbers, and for dates with timestamps.
 pub(super) fn common_type<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<DataType>> {
@@ -214,6 +214,7 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             };
             Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(x.clone()), Operator::BitwiseXor, Box::new(lit(all)))))
         }
+        ("xor", [x, y], [lt, rt]) if is_whole(lt) && is_whole(rt) => Ok(shifts::xor(x, y, [lt.clone(), rt.clone()])),
         ("round", [x, places], [DataType::Float64, _]) => Ok(rounded_float(x, places, &again)),
         // Functions of floating-point numbers for any numeric arguments.
         (

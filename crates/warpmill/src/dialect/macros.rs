@@ -36,8 +36,7 @@ struct Macro {
 /// # Errors
 /// It is not one; it has a duplicate parameter.
 fn definition(sql: &str, state: &SessionState) -> Result<Macro> {
-    let dialect = state.config_options().sql_parser.dialect;
-    let statement = state.sql_to_statement(&super::literals::plain_numbers(&syntax::plain(sql)), &dialect)?;
+    let statement = super::parse(state, &super::literals::plain_numbers(&syntax::plain(sql)))?;
     let AnyStatement::Statement(statement) = statement else {
         return Err(Error::Parse(format!("{sql} is no CREATE MACRO")));
     };

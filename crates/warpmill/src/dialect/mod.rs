@@ -32,6 +32,7 @@ mod outer;
 mod outside;
 mod own_casts;
 mod planner;
+mod precedence;
 mod quantile_windows;
 mod readers;
 mod rewrites;
@@ -41,6 +42,7 @@ mod sources;
 mod states;
 mod subqueries;
 mod syntax;
+mod table_queries;
 mod tables;
 mod text;
 mod texts;
@@ -72,6 +74,7 @@ pub(crate) use names::{arguments, distinct_names, query_of, shown, with_typed_va
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
 pub use outside::{Form, given_schema, received_schema, with_schema, with_texts};
 pub(crate) use own_casts::as_members;
+pub(crate) use precedence::order as order_operators;
 pub(crate) use quantile_windows::QuantileWindows;
 pub use states::{column_type, schema_without_states, without_states};
 pub(crate) use subqueries::Subqueries;
@@ -87,9 +90,7 @@ use crate::udf::{Expansion, Functions, Misfit, expand};
 
 /// Plans one statement, with bound parameters.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarAndMetadata]) -> Result<LogicalPlan> {
-    let dialect = state.config_options().sql_parser.dialect;
-    let mut statement =
-        state.sql_to_statement(&literals::plain_numbers(&syntax::plain(&versions::named(sql))), &dialect)?;
+    let mut statement = parse(state, &literals::plain_numbers(&syntax::plain(&versions::named(sql))))?;
     macros::expand(&mut statement, state)?;
     readers::rewrite(&mut statement)?;
     if sql_describes(sql) {
@@ -115,6 +116,14 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
         }
         plan => plan,
     }
+}
+
+/// Parses one statement in plain syntax, with its operators in DuckDB's order.
+pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
+    let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
+    precedence::rewrite(&mut statement);
+    table_queries::rewrite(&mut statement)?;
+    Ok(statement)
 }
 
 /// Whether a text may describe something within a query.

@@ -142,6 +142,11 @@ fn key_of(entries: &Field, key: Expr) -> Result<Expr> {
     }
 }
 
+/// Whether values are neither texts, nor made of others.
+fn is_plain(ty: &DataType) -> bool {
+    ty.is_numeric() || ty.is_temporal() || matches!(ty, DataType::Boolean | DataType::Null)
+}
+
 /// An operation with a UUID or an ENUM value, with operands that DataFusion supports: text for `||`, UUIDs or text for comparisons.
 fn with_uuids(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr> {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq, StringConcat};
@@ -157,8 +162,10 @@ fn with_uuids(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr
                 true => enums::common(&type_of(&raw.left), &type_of(&raw.right)).filter(DataType::is_list),
                 false => None,
             };
+            // As numbers and dates in DuckDB.
+            let are_plain = is_plain(&type_of(&raw.left)) && is_plain(&type_of(&raw.right));
             for operand in [&mut raw.left, &mut raw.right] {
-                if is_uuid(operand) || is_enum(operand) {
+                if are_plain || is_uuid(operand) || is_enum(operand) {
                     *operand = casts::bind(std::mem::take(operand), &DataType::Utf8, false, schema)?;
                 } else if let Some(ty) = &lists {
                     *operand = casts::bind(std::mem::take(operand), ty, false, schema)?;

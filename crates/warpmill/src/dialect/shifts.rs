@@ -33,19 +33,34 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             return plan_err!("{op} is for whole numbers, not for {ty}");
         }
     }
-    // A constant takes the other operand's type, if that holds it.
+    let to = common(&left, &right, [lt, rt]);
+    Ok(call(how, to, [*left, *right]))
+}
+
+/// The type of a bit operation on operands of these types: a constant takes the other operand's type, if that holds it.
+fn common(left: &Expr, right: &Expr, [lt, rt]: [DataType; 2]) -> DataType {
     let is_constant = |e: &Expr| matches!(e, Expr::Literal(..));
     let fits = |e: &Expr, ty: &DataType| match e {
         Expr::Literal(value, _) => value.cast_to(ty).is_ok_and(|value| !value.is_null()),
         _ => false,
     };
-    let to = match (fits(&left, &rt), fits(&right, &lt)) {
-        _ if is_constant(&left) && is_constant(&right) => DataType::Int64,
+    match (fits(left, &rt), fits(right, &lt)) {
+        _ if is_constant(left) && is_constant(right) => DataType::Int64,
         (false, true) => lt,
         (true, false) => rt,
         _ => common_number(&lt, &rt).unwrap_or(DataType::Int64),
-    };
-    Ok(call(how, to, [*left, *right]))
+    }
+}
+
+/// `xor(left, right)` of whole numbers of these types.
+pub(super) fn xor(left: &Expr, right: &Expr, types: [DataType; 2]) -> Expr {
+    let to = common(left, right, types.clone());
+    if to == HUGEINT {
+        return call(How::Xor, to, [left.clone(), right.clone()]);
+    }
+    let [lt, rt] = types;
+    let operand = |e: &Expr, ty: DataType| if ty == to { e.clone() } else { cast(e.clone(), to.clone()) };
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(operand(left, lt)), Operator::BitwiseXor, Box::new(operand(right, rt))))
 }
 
 /// `left op right` where an operand is a HUGEINT; `None` for other operators or operands.

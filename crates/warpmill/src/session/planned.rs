@@ -8,6 +8,7 @@ use datafusion::sql::parser::Statement;
 
 use super::Session;
 use crate::Result;
+use crate::dialect::{parse, with_versions};
 use crate::planning::limits::{check_text, reserve};
 use crate::planning::run;
 
@@ -26,7 +27,7 @@ impl Session {
         run(async move {
             let dialect = state.config_options().sql_parser.dialect;
             check_text(&sql, &dialect)?;
-            let statement = state.sql_to_statement(&crate::dialect::with_versions(&sql), &dialect)?;
+            let statement = parse(&state, &with_versions(&sql))?;
             work(statement, state).await
         })
         .await

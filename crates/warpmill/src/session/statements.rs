@@ -17,7 +17,7 @@ use super::duckdb_settings::{default_of_ours, our_name, set_without_effect};
 use super::running::Query;
 use super::{QueryResult, Session, copy, returning};
 use crate::catalog::{CATALOG, creating, is_query, same};
-use crate::dialect::{answer, plain, shown, with_versions};
+use crate::dialect::{answer, parse, plain, shown, with_versions};
 use crate::planning::bound;
 use crate::{Error, Result, ScalarValue};
 
@@ -96,7 +96,7 @@ impl Session {
             ["comment", "on", ..] => self.comment_statement(sql, query).await,
             ["prepare", ..] => self.prepare_statement(sql).await,
             ["deallocate", ..] => Ok(self.deallocate(sql)),
-            ["table", _] => Ok(Taken::Instead(format!("SELECT * FROM {}", &sql["table ".len()..]))),
+            ["table", ..] => Ok(Taken::Instead(format!("SELECT * FROM {}", &sql["table ".len()..]))),
             ["use", ..] => self.use_statement(sql),
             ["create", rest @ ..] => match object(rest) {
                 Some("recursive") => self.create_view_statement(&creating::recursive_view(sql)?).await,
@@ -151,8 +151,7 @@ impl Session {
 
     pub(super) fn parsed(&self, sql: &str) -> Result<Option<Statement>> {
         let state = self.inner.context.state();
-        let dialect = state.config_options().sql_parser.dialect;
-        Ok(match state.sql_to_statement(&plain(&with_versions(sql)), &dialect)? {
+        Ok(match parse(&state, &plain(&with_versions(sql)))? {
             Parsed::Statement(statement) => Some(*statement),
             _ => None,
         })

@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 use super::running::Query;
 use super::statements::Taken;
 use super::{QueryResult, Session};
+use crate::dialect::order_operators;
 use crate::{Error, Result, ScalarValue};
 
 /// The variables of a session: the SQL of their values by lower-case name.
@@ -50,7 +51,9 @@ impl Variables {
     pub(crate) fn get(&self, name: &str) -> Option<Expr> {
         let sql = self.0.read().get(&name.to_lowercase()).cloned()?;
         let parser = Parser::new(&DuckDbDialect).try_with_sql(&sql);
-        parser.and_then(|mut parser| parser.parse_expr()).ok()
+        let mut value = parser.and_then(|mut parser| parser.parse_expr()).ok()?;
+        order_operators(&mut value);
+        Some(value)
     }
 }
 

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use super::scope::quoted;
 use super::{query_of, same};
+use crate::dialect::order_operators;
 use crate::session::ddl::default_of;
 use crate::{Error, Result};
 
@@ -90,7 +91,9 @@ fn is_plain(with: bool, order: bool, limit: bool) -> bool {
 pub(super) fn expression(sql: &str) -> Result<Expr> {
     let parser = Parser::new(&DuckDbDialect).with_recursion_limit(10_000).try_with_sql(sql);
     let expr = parser.and_then(|mut parser| parser.parse_expr());
-    expr.map_err(|error| Error::Parse(format!("{error} (of {sql})")))
+    let mut expr = expr.map_err(|error| Error::Parse(format!("{error} (of {sql})")))?;
+    order_operators(&mut expr);
+    Ok(expr)
 }
 
 pub(super) fn query(sql: &str) -> Result<Query> {

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::catalog::same;
-use crate::dialect::{optionally_quoted, plain};
+use crate::dialect::{optionally_quoted, order_operators, plain};
 use crate::{Error, Result};
 
 /// The parser's limit on expression levels.
@@ -20,7 +20,9 @@ pub(in crate::session) fn parsed(text: &str) -> Result<Expr> {
         |error: datafusion::sql::sqlparser::parser::ParserError| Error::Parse(format!("CHECK ({text}): {error}"));
     let plain = plain(text);
     let parser = Parser::new(&DuckDbDialect {}).with_recursion_limit(MOST_LEVELS).try_with_sql(&plain);
-    parser.map_err(failed)?.parse_expr().map_err(failed)
+    let mut expr = parser.map_err(failed)?.parse_expr().map_err(failed)?;
+    order_operators(&mut expr);
+    Ok(expr)
 }
 
 /// The part of a compound name that names a column, with its position.
