@@ -52,15 +52,14 @@ fn common(left: &Expr, right: &Expr, [lt, rt]: [DataType; 2]) -> DataType {
     }
 }
 
-/// `xor(left, right)` of whole numbers of these types.
+/// `xor(left, right)` of whole numbers of these types. DataFusion's operator is simplified to 0 for equal operands, NULLs included.
 pub(super) fn xor(left: &Expr, right: &Expr, types: [DataType; 2]) -> Expr {
-    let to = common(left, right, types.clone());
-    if to == HUGEINT {
-        return call(How::Xor, to, [left.clone(), right.clone()]);
+    let to = common(left, right, types);
+    let operands = [left.clone(), right.clone()];
+    match to {
+        DataType::UInt64 => cast(call(How::Xor, HUGEINT, operands), to),
+        to => call(How::Xor, to, operands),
     }
-    let [lt, rt] = types;
-    let operand = |e: &Expr, ty: DataType| if ty == to { e.clone() } else { cast(e.clone(), to.clone()) };
-    Expr::BinaryExpr(BinaryExpr::new(Box::new(operand(left, lt)), Operator::BitwiseXor, Box::new(operand(right, rt))))
 }
 
 /// `left op right` where an operand is a HUGEINT; `None` for other operators or operands.
