@@ -81,6 +81,29 @@ def test_few_groups_get_small_tables(con: warpmill.Connection, second: str, keys
     assert size < first
 
 
+@pytest.mark.parametrize(
+    "groups",
+    [
+        # Each row of the join is counted, each customer without one is not.
+        "SELECT c.k, count(o.v) AS n FROM c LEFT JOIN o ON c.k = o.k GROUP BY c.k",
+        # Some groups have only NULLs.
+        "SELECT c.k, count(o.s) AS n FROM c LEFT JOIN o ON c.k = o.k GROUP BY c.k",
+        "SELECT k, count(s) AS n FROM o GROUP BY k",
+        "SELECT c.k, count(o.v) FILTER (o.v % 5 = 0) + count(o.v) AS n FROM c LEFT JOIN o ON c.k = o.k GROUP BY c.k",
+        "SELECT c.k, count(o.s) + coalesce(sum(o.v), 0) AS n FROM c LEFT JOIN o ON c.k = o.k GROUP BY c.k",
+        "SELECT o.k, count(c.k) AS n FROM o LEFT JOIN c ON c.k = o.k AND c.k < 100 GROUP BY o.k",
+    ],
+)
+def test_groups_that_are_only_counted_exist(con: warpmill.Connection, groups: str) -> None:
+    con.execute("CREATE TABLE c AS SELECT i::INTEGER AS k FROM range(30000) r(i)")
+    con.execute(
+        "CREATE TABLE o AS SELECT (i * 7 % 20011)::INTEGER AS k, i AS v, "
+        "CASE WHEN i % 20011 % 3 = 0 THEN i END AS s FROM range(60000) r(i)"
+    )
+    sql = f"SELECT n, count(*), min(k), max(k) FROM ({groups}) GROUP BY n ORDER BY n"
+    assert on_device(con, sql)[0] == on_cpu(con, sql)
+
+
 def test_other_constants_get_the_sizes_that_were_counted(con: warpmill.Connection) -> None:
     con.execute(
         "CREATE TABLE t AS SELECT (i * 48271 % 2147483647 % 90000)::BIGINT AS k, (i % 1000)::INTEGER AS v "

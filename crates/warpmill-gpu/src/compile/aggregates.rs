@@ -127,6 +127,12 @@ impl Aggregates {
             }
     }
 
+    /// The accumulator, if there is one, that counts rows whose argument is not NULL.
+    pub fn counted(&self) -> Option<usize> {
+        let is_plain = |slot: &Slot| slot.input.filter.is_none() && slot.input.distinct.is_none();
+        self.slots.iter().position(|slot| slot.accumulator == Accumulator::Count && is_plain(slot))
+    }
+
     /// The count of the rows that an aggregate takes in; the count of all rows if its argument is never NULL.
     fn count(&mut self, input: Input) -> usize {
         let nullable = input.argument.is_some_and(|argument| self.arguments[argument].ty.nullable);

@@ -86,7 +86,8 @@ pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &
     if layout.table != GroupTable::One {
         g.code.open(format!("if ({})", g.active));
     }
-    let mark = layout.marked.then(|| {
+    let is_counted = layout.counted.is_some_and(|slot| inputs.conditions(&layout.slots[slot]).is_empty());
+    let mark = (layout.marked && !is_counted).then(|| {
         let marks = g.params.output("u32", "marks", Binding::Named(format!("sink{id}.marks")));
         format!("if (!bit_test({marks}, {cell})) bit_set({marks}, {cell});")
     });
@@ -291,7 +292,9 @@ pub fn finish(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Exp
         GroupTable::One => "present".to_string(),
         GroupTable::Dense if layout.marked => {
             let marks = g.params.pointer("u32", "marks", Binding::Named(format!("sink{id}.marks")));
-            format!("present && bit_test({marks}, row)")
+            let counted =
+                layout.counted.map(|slot| format!(" || {records}[row * {words} + {}] != 0", layout.slots[slot].word));
+            format!("present && (bit_test({marks}, row){})", counted.unwrap_or_default())
         }
         GroupTable::Private | GroupTable::Shared | GroupTable::Dense => {
             let word = layout.presence.map_or(0, |slot| layout.slots[slot].word);

@@ -316,6 +316,8 @@ pub struct GroupLayout {
     pub presence: Option<usize>,
     /// Whether the bitmap `sink{id}.marks` tells which records have rows; records are then a word smaller.
     pub marked: bool,
+    /// The accumulator of a marked record that has counted each row where its argument is never NULL: such rows need no mark.
+    pub counted: Option<usize>,
     /// Whether each thread sums consecutive rows of a group before it updates the group's record.
     pub combined: bool,
     /// Slots of each block's own table for few groups, in shared memory ([`GroupTable::Hash`]); rows of groups without room go to the global table.

@@ -481,6 +481,7 @@ impl Planner<'_> {
         };
         // Groups without rows do not exist; open addressing recognizes them by empty keys.
         let marked = marked && table == GroupTable::Dense;
+        let counted = marked.then(|| plan.counted()).flatten();
         let indexed = matches!(table, GroupTable::Private | GroupTable::Shared | GroupTable::Dense);
         let presence = (indexed && !marked).then(|| plan.presence());
         let mut feeding = self.program.pipelines.iter().filter(|pipeline| pipeline.sink == self.id);
@@ -543,6 +544,7 @@ impl Planner<'_> {
             outputs: plan.outputs,
             presence,
             marked,
+            counted,
             combined,
             words: plan.words,
             cells,
