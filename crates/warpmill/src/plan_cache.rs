@@ -43,6 +43,8 @@ pub(crate) struct Prepared {
     pub from_template: bool,
     /// Whether the template was found by the statement's text.
     pub from_text: bool,
+    /// Whether it writes rows of constants, with a new plan, which has no state of an earlier run.
+    pub rows_only: bool,
     /// The duration of the last run in nanoseconds, of this plan or another one of its template; 0: there was none.
     pub last_nanos: Arc<AtomicU64>,
 }
@@ -57,6 +59,7 @@ impl Prepared {
             workers: vec![],
             from_template: false,
             from_text: false,
+            rows_only: false,
             last_nanos: Arc::default(),
         }
     }

@@ -83,8 +83,8 @@ impl DataSink for TableSink {
                 return blocking(move || {
                     writer.merge_tail()?;
                     let mut rows = 0;
-                    for batch in &batches {
-                        writer.write(batch)?;
+                    for batch in batches {
+                        writer.write(&batch)?;
                         rows += batch.num_rows() as u64;
                     }
                     writer.commit()?;
@@ -125,6 +125,8 @@ pub(crate) fn guarded(
 
 /// Number of rows that are written by one task with the commit.
 const FEW_ROWS: usize = 4096;
+/// Their bytes, at most.
+const FEW_BYTES: usize = 1 << 20;
 
 /// The rows of a stream, if they are few.
 struct Few {
@@ -135,11 +137,12 @@ struct Few {
 
 impl Few {
     async fn of(mut data: SendableRecordBatchStream) -> Result<Self> {
-        let (mut batches, mut rows) = (vec![], 0);
+        let (mut batches, mut rows, mut bytes) = (vec![], 0, 0);
         while let Some(batch) = data.next().await.transpose()? {
             rows += batch.num_rows();
+            bytes += batch.get_array_memory_size();
             batches.push(batch);
-            if rows > FEW_ROWS {
+            if rows > FEW_ROWS || bytes > FEW_BYTES {
                 let schema = data.schema();
                 let all = futures::stream::iter(batches.into_iter().map(Ok)).chain(data);
                 let rest: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, all));

@@ -7,7 +7,6 @@ use std::time::Instant;
 use arrow::datatypes::FieldRef;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, TableReference};
-use datafusion::datasource::sink::DataSinkExec;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, Statement, Values, Volatility, WriteOp};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -140,10 +139,8 @@ impl Session {
         let start = Instant::now();
         // A program keeps no state between runs and calls no functions, unlike DataFusion's operators.
         let one_program = is_one_program(&*prepared.plan);
-        // Nor do the rows of an INSERT that was not planned, whose plan is new.
-        let rows_only = prepared.from_text && prepared.plan.is::<DataSinkExec>();
         let state = self.inner.context.state_ref();
-        let (plan, context) = match one_program || rows_only {
+        let (plan, context) = match one_program || prepared.rows_only {
             true => (Arc::clone(&prepared.plan), context_of_program(&state.read(), &query.handle)),
             false => (reset_plan_states(Arc::clone(&prepared.plan))?, self.task_context(query)),
         };
@@ -304,7 +301,8 @@ impl Session {
         let Some(found) = self.inner.inserts.find(text, generation, |name| self.table_named(name)) else {
             return Ok(None);
         };
-        let prepared = Prepared { from_template: true, from_text: true, ..Prepared::of(found.plan()?) };
+        let prepared =
+            Prepared { from_template: true, from_text: true, rows_only: true, ..Prepared::of(found.plan()?) };
         Ok(Some(Arc::new(prepared)))
     }
 
