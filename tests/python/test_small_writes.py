@@ -181,3 +181,37 @@ def test_a_transaction_of_rows_is_one_commit(tmp_path: Path) -> None:
         assert other.execute("SELECT count(*), sum(v), count(DISTINCT s) FROM t").fetchall() == [(202, 5, 200)]
         # A record, and the mark of another version.
         assert len(files(tmp_path)) == len(before)
+
+
+def test_rows_with_all_pruning_metadata_are_merged(tmp_path: Path) -> None:
+    with warpmill.connect(tmp_path, pruning_metadata="all") as con:
+        con.execute("CREATE TABLE t (k BIGINT, s VARCHAR)")
+        for k in range(600):
+            con.execute(f"INSERT INTO t VALUES ({k}, 'word {k % 9}')")
+        (column, _) = con.inspect("t")
+        assert sum(column["encodings"].values()) <= 40
+        assert con.execute("SELECT count(*), sum(k) FROM t WHERE k >= 300").fetchall() == [(300, 134850)]
+    with warpmill.connect(tmp_path) as con:
+        assert con.execute("SELECT count(*), count(DISTINCT s), max(k) FROM t").fetchall() == [(600, 9, 599)]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        ["CREATE OR REPLACE TABLE t AS SELECT 0 AS k, 'other' AS s"],
+        ["DROP TABLE t", "CREATE TABLE t AS SELECT 0 AS k, 'other' AS s"],
+    ],
+)
+def test_a_table_made_again_has_none_of_the_rows_before(tmp_path: Path, again: list[str]) -> None:
+    with warpmill.connect(tmp_path) as con, warpmill.connect(tmp_path) as reader:
+        con.execute("CREATE TABLE t AS SELECT 0 AS k, 'first' AS s")
+        query = "SELECT count(*), max(k), min(s), max(s) FROM t"
+        for _ in range(6):
+            for k in range(1, 8):
+                con.execute(f"INSERT INTO t VALUES ({k}, 'row {k}')")
+                assert reader.execute(query).fetchall()[0][:2] == (k + 1, k)
+            for text in again:
+                con.execute(text)
+            assert reader.execute(query).fetchall() == [(1, 0, "other", "other")]
+    with warpmill.connect(tmp_path) as con:
+        assert con.execute(query).fetchall() == [(1, 0, "other", "other")]

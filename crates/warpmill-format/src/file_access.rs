@@ -70,15 +70,6 @@ impl FileBytes {
         }
     }
 
-    /// Size in bytes; of a piece its end.
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::Mapped(map) => map.len() as u64,
-            Self::Open(open) => open.bytes,
-            Self::Held(held) => held.start + held.bytes.len() as u64,
-        }
-    }
-
     /// The address of the first byte, or a pseudo-address: unique among open files and memory while it is open.
     pub fn address(&self) -> usize {
         match self {

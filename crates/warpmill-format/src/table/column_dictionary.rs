@@ -39,6 +39,11 @@ impl ColumnDictionary {
         }
     }
 
+    /// Whether `other` is the same dictionary: one of a commit that failed may have the same generation.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.generation == other.generation && Arc::ptr_eq(&self.dictionary, &other.dictionary)
+    }
+
     /// Loads the dictionary of `entry`; returns `known` if it is the same.
     pub(super) fn load(
         entry: &DictionaryEntry,

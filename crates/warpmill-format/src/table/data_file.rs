@@ -1,6 +1,7 @@
 //! Data files: checksummed, aligned blobs (segments, dictionaries, remaps), written once and then mapped, or read part by part.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -46,9 +47,18 @@ pub(crate) struct DataFile {
 
 #[derive(Debug)]
 struct Opened {
-    bytes: FileBytes,
+    content: FileBytes,
+    /// Size as the manifest says, of a piece its end: a log may be longer.
+    bytes: u64,
     /// `None` for a piece in memory, which no change of a file affects.
     state: Option<FileState>,
+}
+
+impl Opened {
+    fn held(piece: HeldBytes) -> Self {
+        let bytes = piece.start + piece.bytes.len() as u64;
+        Self { content: FileBytes::Held(piece), bytes, state: None }
+    }
 }
 
 impl DataFile {
@@ -59,16 +69,33 @@ impl DataFile {
         Ok(Arc::new(file))
     }
 
-    /// A piece in memory of file `name` in `directory`, which is not complete: its bytes from `start` on, a multiple of 64.
-    pub fn held(directory: &Path, name: &str, (start, bytes): (u64, SegmentBytes), access: FileAccess) -> Arc<Self> {
-        let bytes = FileBytes::Held(HeldBytes { start, bytes, access });
-        let opened = OnceLock::from(Opened { bytes, state: None });
+    /// A piece in memory of file `name` in `directory`, which is not complete.
+    pub fn piece(directory: &Path, name: &str, piece: HeldBytes) -> Arc<Self> {
+        let opened = OnceLock::from(Opened::held(piece));
         Arc::new(Self { directory: directory.to_owned(), name: name.to_owned(), opened })
+    }
+
+    /// The bytes of the file that it is in memory, if it is a piece of one.
+    pub fn held(&self) -> Option<Range<u64>> {
+        match &self.opened.get()?.content {
+            FileBytes::Held(held) => Some(held.start..held.start + held.bytes.len() as u64),
+            FileBytes::Mapped(_) | FileBytes::Open(_) => None,
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn held_bytes(&self) -> u64 {
+        self.held().map_or(0, |range| range.end - range.start)
     }
 
     /// Whether it is a piece in memory of a file that nobody has written yet.
     pub fn is_pending(&self) -> bool {
-        self.opened.get().is_some_and(|opened| opened.state.is_none()) && !self.name.ends_with(LOG_EXTENSION)
+        self.held().is_some() && !self.name.ends_with(LOG_EXTENSION)
+    }
+
+    /// Whether it is a record of a log in memory.
+    pub fn is_record(&self) -> bool {
+        self.held().is_some() && self.name.ends_with(LOG_EXTENSION)
     }
 
     fn open_from(&self, directory: &Path, bytes: u64, access: FileAccess) -> Result<()> {
@@ -81,12 +108,12 @@ impl DataFile {
         if !is_whole {
             return Err(FormatError::corrupt(&path, format!("{found} bytes, its manifest says {bytes}")));
         }
-        let bytes = FileBytes::of(file, bytes, access).map_err(FormatError::io("cannot map", &path))?;
+        let content = FileBytes::of(file, bytes, access).map_err(FormatError::io("cannot map", &path))?;
         let foreign = || FormatError::corrupt(&path, "not a Warpmill data file");
         if found < HEADER_BYTES as u64 {
             return Err(foreign());
         }
-        let head = bytes.get(0..HEADER_BYTES as u64).map_err(|error| in_file(error, &path, None))?;
+        let head = content.get(0..HEADER_BYTES as u64).map_err(|error| in_file(error, &path, None))?;
         let is_log = self.name.ends_with(LOG_EXTENSION);
         if &head[..8] != if is_log { LOG_MAGIC } else { MAGIC } {
             return Err(foreign());
@@ -96,7 +123,7 @@ impl DataFile {
             let detail = format!("format version {version}, this build reads {FORMAT_VERSION}");
             return Err(FormatError::corrupt(&path, detail));
         }
-        let opened = Opened { bytes, state: Some(FileState::of(&meta)) };
+        let opened = Opened { content, bytes, state: Some(FileState::of(&meta)) };
         self.opened.set(opened).expect("a file is opened once");
         Ok(())
     }
@@ -109,9 +136,9 @@ impl DataFile {
         self.directory.join(&self.name)
     }
 
-    /// Size in bytes.
+    /// Size in bytes; of a piece in memory its end.
     pub fn bytes(&self) -> u64 {
-        self.content().len()
+        self.opened().bytes
     }
 
     /// How it is accessed.
@@ -120,7 +147,7 @@ impl DataFile {
     }
 
     fn content(&self) -> &FileBytes {
-        &self.opened().bytes
+        &self.opened().content
     }
 
     fn opened(&self) -> &Opened {
@@ -450,8 +477,7 @@ impl DataFileWriter {
         self.done.iter().try_for_each(|(file, bytes)| file.open_from(&self.directory, *bytes, self.access))?;
         if let Some((file, held)) = self.held.take() {
             let held = HeldBytes { start: 0, bytes: SegmentBytes::copy_from(&held), access: self.access };
-            let opened = Opened { bytes: FileBytes::Held(held), state: None };
-            file.opened.set(opened).expect("a file is opened once");
+            file.opened.set(Opened::held(held)).expect("a file is opened once");
         }
         Ok(())
     }

@@ -7,12 +7,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::data_file::LOG_EXTENSION;
 use super::fs::FileSystem;
-use super::log::{self, Log, Logged};
+use super::log::{self, Log};
+use super::log_reader::{LogReader, Logged};
 use super::manifest::Manifest;
 use super::manifest_check::{VERSION_DIGITS, is_number};
-use super::version::Version;
+use super::version::{Shared, Version};
 use super::{Identity, TableSnapshot};
 use super::{journal, leftovers};
 use crate::{FileAccess, FileState, FormatError, Result};
@@ -56,12 +59,30 @@ pub(crate) struct Stamp {
     pub first: [u8; 64],
     /// The log of the manifest, if it may have one.
     pub log: Option<Log>,
+    /// A checksum of the manifest and of the records that make the version, by which two commits with the same number differ, the first of which has
+    /// failed.
+    pub seal: u64,
 }
 
 impl Stamp {
     fn of(bytes: &[u8], manifest: &Manifest) -> Self {
-        let log = manifest.log.then(|| Log::none(manifest));
-        Self { base: manifest.version, first: first_of(bytes), log }
+        let (log, first) = (manifest.log.then(|| Log::none(manifest)), first_of(bytes));
+        Self { base: manifest.version, first, log, seal: xxh3_64(&first) }
+    }
+
+    /// Notes a further record of the log, with this checksum.
+    pub(super) fn add(&mut self, bytes: usize, sum: u64) {
+        if let Some(log) = &mut self.log {
+            log.add(bytes, sum);
+        }
+        self.seal = xxh3_64(&[self.seal.to_le_bytes(), sum.to_le_bytes()].concat());
+    }
+
+    /// Makes the log durable, which a later manifest may name.
+    ///
+    /// Errors: those of the file system.
+    pub fn sync_log(&self, fs: &dyn FileSystem, directory: &Path) -> Result<()> {
+        self.log.as_ref().map_or(Ok(()), |log| log.sync(fs, directory, self.base))
     }
 
     /// Whether `version` in `directory`, of which this is the stamp, is still the newest one.
@@ -201,14 +222,12 @@ pub(crate) fn is_table(directory: &Path) -> Result<bool> {
 pub(crate) fn versions(directory: &Path) -> Result<Vec<u64>> {
     let mut all = vec![];
     for base in manifests(directory)? {
-        let newest = match read_manifest(directory, base)? {
-            Some(found) if found.0.log => {
-                log::read(directory, found, u64::MAX, FileAccess::default())?.manifest.version
-            }
-            _ => base,
-        };
-        all.extend(base..=newest);
+        let reader = LogReader { directory, until: u64::MAX, access: FileAccess::default() };
+        let found = read_manifest(directory, base)?.map(|found| reader.read(found)).transpose()?;
+        all.extend(base..=found.map_or(base, |found| found.manifest.version));
     }
+    // A record that failed and came back has the number of a manifest.
+    all.dedup();
     Ok(all)
 }
 
@@ -224,35 +243,42 @@ fn manifests_of(names: &[String]) -> Vec<u64> {
     versions
 }
 
-/// Loads version `version`, sharing parts with `known`; `None` if it does not exist any more.
+/// Loads version `version` with its stamp, sharing parts with `known`; `None` if it does not exist any more.
 pub(crate) fn load_version(
     directory: &Path,
     version: u64,
     known: &Version,
     access: FileAccess,
-) -> Result<Option<Version>> {
+) -> Result<Option<(Version, Stamp)>> {
     let base = manifests(directory)?.into_iter().rfind(|base| *base <= version);
     let Some(found) = base.map(|base| read_manifest(directory, base)).transpose()?.flatten() else { return Ok(None) };
-    let Logged { manifest, stamp, file } = log::read(directory, found, version, access)?;
+    let Logged { manifest, stamp, records } = LogReader { directory, until: version, access }.read(found)?;
     if manifest.version != version {
         return Ok(None);
     }
-    match Version::from_manifest(&manifest, &manifest_path(directory, stamp.base), (Some(known), file.as_ref()), access)
-    {
-        Ok(version) => Ok(Some(version)),
+    let path = manifest_path(directory, stamp.base);
+    match Version::from_manifest(&manifest, &path, Shared { known: Some(known), records: &records }, access) {
+        Ok(version) => Ok(Some((version, stamp))),
         // A writer has removed it since.
         Err(FormatError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Removes every file that belongs neither to `newest`, the newest version, nor to the earlier versions that are kept with the next one (`keep` in
+/// The newest version of a table, with its stamp.
+#[derive(Clone, Copy)]
+pub(crate) struct Newest<'a> {
+    pub snapshot: &'a TableSnapshot,
+    pub stamp: Option<&'a Stamp>,
+}
+
+/// Removes every file that belongs neither to `newest` nor to the earlier versions that are kept with the next one (`keep` in
 /// total): older manifests and their commit markers, data of older versions and of writers that did not commit. The caller holds the
 /// lock. Readers of older versions have those files mapped, which unlinking does not affect. A file that cannot be removed is left for the next time.
 pub(crate) fn collect_garbage(
     fs: &dyn FileSystem,
     directory: &Path,
-    (newest, stamp): (&TableSnapshot, Option<&Stamp>),
+    Newest { snapshot: newest, stamp }: Newest<'_>,
     keep: usize,
 ) -> Result<()> {
     let all = names(directory)?;
@@ -265,7 +291,7 @@ pub(crate) fn collect_garbage(
     for version in manifests_of(&all).into_iter().rev().filter(is_older) {
         // Versions up to the next manifest may be in its log. A manifest that cannot be read is of no use to any reader.
         if next > oldest
-            && let Ok(Some((older, _))) = read_manifest(directory, version)
+            && let Ok(Some(Logged { manifest: older, .. })) = read_manifest(directory, version)
             && (version >= oldest || older.log)
         {
             kept.extend(older.files.iter().map(|file| file.name.clone()));
@@ -325,7 +351,18 @@ pub(crate) fn stage_manifest(fs: &dyn FileSystem, directory: &Path, manifest: &M
 /// Renames the staged manifest of `version` ([`stage_manifest`]) to its name.
 pub(crate) fn place_manifest(fs: &dyn FileSystem, directory: &Path, version: u64) -> Result<()> {
     let path = manifest_path(directory, version);
+    remove_stale_log(fs, directory, version)?;
     fs.rename(&staged_path(directory, version), &path).map_err(FormatError::io("cannot rename to", &path))?;
+    fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory))
+}
+
+/// Removes a log that has the name of that of the manifest of `version`, which does not exist yet: it would be mistaken for it.
+fn remove_stale_log(fs: &dyn FileSystem, directory: &Path, version: u64) -> Result<()> {
+    let path = log::path_of(directory, version);
+    if manifest_path(directory, version).exists() || !path.exists() {
+        return Ok(());
+    }
+    fs.remove_file(&path).map_err(FormatError::io("cannot remove", &path))?;
     fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory))
 }
 
@@ -345,7 +382,7 @@ pub(crate) fn mark_committed(fs: &dyn FileSystem, directory: &Path, version: u64
 }
 
 /// Reads the manifest of `version`; `None` if it has been removed since it was listed.
-fn read_manifest(directory: &Path, version: u64) -> Result<Option<(Manifest, Stamp)>> {
+fn read_manifest(directory: &Path, version: u64) -> Result<Option<Logged>> {
     let path = manifest_path(directory, version);
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
@@ -357,7 +394,7 @@ fn read_manifest(directory: &Path, version: u64) -> Result<Option<(Manifest, Sta
         return Err(FormatError::corrupt(&path, format!("it is the manifest of version {}", manifest.version)));
     }
     let stamp = Stamp::of(&bytes, &manifest);
-    Ok(Some((manifest, stamp)))
+    Ok(Some(Logged::without_log(manifest, stamp)))
 }
 
 /// The identity of the table in `directory`, if it has one; `None`: there is no table, or it cannot be read.
@@ -369,9 +406,16 @@ pub(crate) fn identity_of(directory: &Path) -> Result<Option<Option<Identity>>> 
     }
 }
 
+/// A version that is open, with its stamp.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub version: &'a Version,
+    pub stamp: Option<&'a Stamp>,
+}
+
 /// Loads the newest version, sharing parts with `known`. A writer may remove files while they are being opened: then there is a newer version, which
 /// is tried next. The directory may be replaced by another table's meanwhile: then everything that was read, including errors, is discarded.
-pub(crate) fn load_newest(directory: &Path, known: Option<&Version>, access: FileAccess) -> Result<(Version, Stamp)> {
+pub(crate) fn load_newest(directory: &Path, known: Option<Known<'_>>, access: FileAccess) -> Result<(Version, Stamp)> {
     let none = || FormatError::Catalog(format!("there is no table in {}", directory.display()));
     loop {
         // While it is open, no other directory has its place.
@@ -387,7 +431,7 @@ pub(crate) fn load_newest(directory: &Path, known: Option<&Version>, access: Fil
 }
 
 /// [`load_newest`] for a directory that is not replaced.
-fn load_from(directory: &Path, known: Option<&Version>, access: FileAccess) -> Result<(Version, Stamp)> {
+fn load_from(directory: &Path, known: Option<Known<'_>>, access: FileAccess) -> Result<(Version, Stamp)> {
     let mut failed: Option<(u64, FormatError)> = None;
     loop {
         let (base, committed) = newest_versions(directory)?;
@@ -402,20 +446,26 @@ fn load_from(directory: &Path, known: Option<&Version>, access: FileAccess) -> R
             return Err(error);
         }
         let missing = || format!("missing, although version {newest} was committed");
-        let found = base.map(|base| read_manifest(directory, base)).transpose()?.flatten();
-        let Some(found) = found.filter(|found| found.0.version == newest || found.0.log) else {
+        let found = base.map(|base| read_logged(directory, base, known, access)).transpose()?.flatten();
+        let Some(Logged { manifest, stamp, records }) =
+            found.filter(|found| found.manifest.version == newest || found.stamp.log.is_some())
+        else {
             failed = Some((newest, FormatError::corrupt(&manifest_path(directory, newest), missing())));
             continue;
         };
-        let Logged { manifest, stamp, file } = log::read(directory, found, u64::MAX, access)?;
+        // A log that is gone may have gone with its manifest, before which there was a newer one.
+        let has_log = stamp.log.as_ref().is_none_or(Log::has_file);
+        if !has_log && first_bytes(directory, stamp.base)? != Some(stamp.first) {
+            continue;
+        }
         if manifest.version < newest {
             let path = log::path_of(directory, stamp.base);
             failed =
                 Some((newest, FormatError::corrupt(&path, format!("its record of version {newest} is {}", missing()))));
             continue;
         }
-        let path = manifest_path(directory, stamp.base);
-        match Version::from_manifest(&manifest, &path, (known, file.as_ref()), access) {
+        let (path, known) = (manifest_path(directory, stamp.base), known.map(|known| known.version));
+        match Version::from_manifest(&manifest, &path, Shared { known, records: &records }, access) {
             Ok(version) => return Ok((version, stamp)),
             Err(FormatError::Io { path, source, .. }) if source.kind() == ErrorKind::NotFound => {
                 let missing = format!("missing, although the manifest of version {newest} names it");
@@ -424,6 +474,19 @@ fn load_from(directory: &Path, known: Option<&Version>, access: FileAccess) -> R
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Reads the manifest of version `base`, the newest one, with its log; only what is new in the log since `known` if that is of it.
+fn read_logged(directory: &Path, base: u64, known: Option<Known<'_>>, access: FileAccess) -> Result<Option<Logged>> {
+    let reader = LogReader { directory, until: u64::MAX, access };
+    if let Some(Known { version, stamp: Some(stamp) }) = known
+        && stamp.base == base
+        && first_bytes(directory, base)? == Some(stamp.first)
+        && let Some(found) = reader.read_on(version, stamp)?
+    {
+        return Ok(Some(found));
+    }
+    read_manifest(directory, base)?.map(|found| reader.read(found)).transpose()
 }
 
 /// Renames the folder `from` to `path`, and makes that durable.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::data_file::DataFileWriter;
-use super::directory;
+use super::directory::{self, Newest};
 use super::fs::FileSystem;
 use super::writer::Staging;
 use super::{Home, Table, TableSnapshot, Version, WriterLock, leftovers};
@@ -125,8 +125,7 @@ impl Fork {
             return Ok(None);
         }
         let newest = of.snapshot()?;
-        let same = (newest.identity(), newest.version()) == (base.identity(), base.version());
-        Ok((!same).then_some(newest))
+        Ok((!newest.is_same_version(base)).then_some(newest))
     }
 
     /// The writer of the next statement's data files, for a table in directory `path`.
@@ -173,11 +172,12 @@ impl Fork {
 fn first_lock(of: &Arc<Table>, base: &TableSnapshot, keep_versions: usize) -> Result<WriterLock> {
     let lock = of.lock()?;
     let (now, stamp) = of.stamped()?;
-    if (now.identity(), now.version()) != (base.identity(), base.version()) {
+    if !now.is_same_version(base) {
         return Err(FormatError::Changed { table: of.shown() });
     }
     if let Home::Directory { fs, path } = &of.home {
-        directory::collect_garbage(&**fs, path, (&now, stamp.as_ref()), keep_versions)?;
+        let newest = Newest { snapshot: &now, stamp: stamp.as_ref() };
+        directory::collect_garbage(&**fs, path, newest, keep_versions)?;
         leftovers::clean(path.parent().unwrap_or(path))?;
     }
     Ok(lock)

@@ -56,7 +56,7 @@ impl FileSystem for SystemFs {
     fn open_at(&self, path: &Path, at: u64) -> io::Result<Box<dyn OutputFile>> {
         let mut file = OpenOptions::new().write(true).open(path)?;
         file.seek(SeekFrom::Start(at))?;
-        Ok(Box::new(file))
+        Ok(Box::new(Appended(file)))
     }
 
     fn cut(&self, path: &Path, bytes: u64) -> io::Result<()> {
@@ -81,6 +81,20 @@ impl FileSystem for SystemFs {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
+    }
+}
+
+/// A file that gets longer.
+struct Appended(File);
+
+impl OutputFile for Appended {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Write::write_all(&mut self.0, bytes)
+    }
+
+    /// Its bytes and its length; not the time of the change.
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
     }
 }
 

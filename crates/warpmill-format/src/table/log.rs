@@ -2,51 +2,57 @@
 //!
 //! A record has what its version has otherwise than the version before: the row segments after the first ones, and dictionaries, with their bytes. A
 //! version is committed when its record is there as a whole, as its checksum tells. What follows the last whole record is the remains of a writer that
-//! died; nothing is appended behind it, the next version has a manifest of its own. The log is a data file of later manifests then, and does not change
-//! any more (`docs/format.md`).
+//! died or failed; nothing is appended behind it, the next version has a manifest of its own. The log is a data file of later manifests then, and does
+//! not change any more (`docs/format.md`).
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata};
-use std::io::{ErrorKind, Read};
+use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::data_file::{DataFile, END_PADDING, HEADER_BYTES, LOG_EXTENSION, LOG_MAGIC, Place, header};
+use super::data_file::{DataFile, END_PADDING, HEADER_BYTES, LOG_EXTENSION, Place};
 use super::directory::{self, Stamp};
-use super::fs::FileSystem;
+use super::fs::{FileSystem, OutputFile};
 use super::manifest::{DictionaryEntry, FileEntry, Manifest, RowSegmentEntry};
 use super::manifest_check::VERSION_DIGITS;
+use super::record::{MOST_RECORD_BYTES, RECORD_HEADER, complete, file_header};
 use super::version::Version;
+use crate::file_access::HeldBytes;
 use crate::segment::{SEGMENT_ALIGN, SegmentBytes};
 use crate::{FileAccess, FileState, FormatError, Result};
 
-/// The first bytes of a record.
-const RECORD: &[u8; 8] = b"WMCOMMIT";
-/// Bytes of the header of a record.
-const RECORD_HEADER: usize = SEGMENT_ALIGN;
-
-/// Largest size of a record: others are commits with files of their own.
-const MOST_RECORD_BYTES: usize = 128 << 10;
 /// Largest number of records of a log, all of which are read to open the table.
 const MOST_RECORDS: usize = 256;
 /// Largest size of a log, which readers have in memory.
-const MOST_BYTES: u64 = 4 << 20;
+pub(super) const MOST_BYTES: u64 = 4 << 20;
 
 /// The log of a manifest as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Log {
     /// The names of the manifest's files.
     pub files: Arc<[String]>,
-    /// The end of the last whole record; 0 if there is no file.
+    /// The end of the last whole record, or of the header; 0 if there is no file with a header.
     end: u64,
     records: usize,
+    last: Option<Last>,
     /// The state of the file, if there is one.
     state: Option<FileState>,
     /// Its length.
     bytes: u64,
+    /// Whether its name is known to be durable.
+    is_named: bool,
+}
+
+/// The last record of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Last {
+    /// Its first byte.
+    pub start: u64,
+    /// Its checksum.
+    pub sum: u64,
 }
 
 /// What a version has otherwise than the version before it.
@@ -76,7 +82,7 @@ impl Log {
     /// The log of a manifest that was just written: there is no file.
     pub fn none(manifest: &Manifest) -> Self {
         let files = manifest.files.iter().map(|file| file.name.clone()).collect();
-        Self { files, end: 0, records: 0, state: None, bytes: 0 }
+        Self { files, end: 0, records: 0, last: None, state: None, bytes: 0, is_named: false }
     }
 
     /// Whether the log of the manifest of `version` is still as it was found.
@@ -91,18 +97,68 @@ impl Log {
         }
     }
 
-    /// Whether a record may be appended: the last one is whole, and there are not too many.
-    fn has_room(&self, more: usize) -> bool {
+    /// Whether there was a file.
+    pub fn has_file(&self) -> bool {
+        self.state.is_some()
+    }
+
+    /// Whether no version has been committed in it.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Whether a record of `more` bytes may be appended: the last one is whole, and there are not too many.
+    pub fn has_room(&self, more: usize) -> bool {
         self.bytes == self.end && self.records < MOST_RECORDS && self.start() + more as u64 <= MOST_BYTES
     }
 
     /// The place of the next record.
-    fn start(&self) -> u64 {
+    pub(super) fn start(&self) -> u64 {
         self.end.max(HEADER_BYTES as u64)
     }
 
-    fn note(&mut self, metadata: &Metadata) {
+    pub(super) fn last(&self) -> Option<Last> {
+        self.last
+    }
+
+    /// Whether `metadata` are of the same file, which still has all records.
+    pub(super) fn is_in(&self, metadata: &Metadata) -> bool {
+        let now = FileState::of(metadata);
+        self.state.is_some_and(|state| state.is_same_file(&now)) && metadata.len() >= self.end
+    }
+
+    pub(super) fn note(&mut self, metadata: &Metadata) {
         (self.state, self.bytes) = (Some(FileState::of(metadata)), metadata.len());
+    }
+
+    /// Notes that there is a file with a header.
+    pub(super) fn begin(&mut self) {
+        self.end = self.start();
+    }
+
+    /// Notes a further record.
+    pub(super) fn add(&mut self, bytes: usize, sum: u64) {
+        let start = self.start();
+        self.last = Some(Last { start, sum });
+        (self.end, self.records) = (start + bytes as u64, self.records + 1);
+    }
+
+    /// Makes the records of the log of the manifest of `version` durable, before a manifest names it: one that a dead writer has left may not be.
+    ///
+    /// Errors: those of the file system.
+    pub fn sync(&self, fs: &dyn FileSystem, directory: &Path, version: u64) -> Result<()> {
+        let path = path_of(directory, version);
+        if self.is_empty() { Ok(()) } else { fs.sync_file(&path).map_err(FormatError::io("cannot sync", &path)) }
+    }
+
+    /// Removes what a failed commit has written but for the first byte: with the rest of a record in it the log is not continued, so that no other
+    /// version gets the same place and length.
+    fn spoil(&self, fs: &dyn FileSystem, path: &Path) {
+        // Nor is a file of one byte a log.
+        let bytes = self.end + 1;
+        if let Err(error) = fs.cut(path, bytes).and_then(|()| fs.sync_file(path)) {
+            tracing::warn!(path = %path.display(), %error, "a failed commit cannot be removed");
+        }
     }
 }
 
@@ -111,6 +167,7 @@ pub(super) struct Append {
     /// The version, with places in the log.
     pub version: Version,
     bytes: Vec<u8>,
+    sum: u64,
 }
 
 impl Append {
@@ -137,23 +194,17 @@ impl Append {
         }
         let mut version = version.clone();
         version.pruning.clone_from(&base.pruning);
-        let start = log.start();
-        let Some(mut bytes) = gather(&mut version, directory, (stamp.base, start), access)? else { return Ok(None) };
-        let body = serde_json::to_vec(&version.difference(base, keep)).expect("plain data with string keys");
-        let body_at = bytes.len();
-        bytes.extend_from_slice(&body);
+        let place = Piece { directory, base: stamp.base, start: log.start(), access };
+        let Some(mut bytes) = gather(&mut version, &place)? else { return Ok(None) };
+        let text = serde_json::to_vec(&version.difference(base, keep)).expect("plain data with string keys");
+        let body = bytes.len()..bytes.len() + text.len();
+        bytes.extend_from_slice(&text);
         bytes.resize(bytes.len().next_multiple_of(SEGMENT_ALIGN), 0);
         if bytes.len() > MOST_RECORD_BYTES || !log.has_room(bytes.len()) {
             return Ok(None);
         }
-        bytes[..8].copy_from_slice(RECORD);
-        let numbers = [version.number, bytes.len() as u64, body_at as u64, body.len() as u64];
-        for (at, number) in numbers.into_iter().enumerate() {
-            bytes[8 + 8 * at..16 + 8 * at].copy_from_slice(&number.to_le_bytes());
-        }
-        let sum = checksum(&bytes);
-        bytes[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
-        Ok(Some(Self { version, bytes }))
+        let sum = complete(&mut bytes, version.number, body);
+        Ok(Some(Self { version, bytes, sum }))
     }
 
     /// Appends it, durable. Calls `committing` before anybody can see it. Returns the stamp of the version.
@@ -167,12 +218,13 @@ impl Append {
         committing: impl FnOnce() -> Result<()>,
     ) -> Result<Stamp> {
         let mut stamp = stamp.clone();
+        let header = file_header(stamp.base, &stamp.first);
         let log = stamp.log.as_mut().expect("made of a stamp with a log");
-        let (path, start) = (path_of(directory, stamp.base), log.start());
+        let path = path_of(directory, stamp.base);
         let is_new = log.end == 0;
         let mut out = match is_new {
             true => fs.create_file(&path),
-            false => fs.open_at(&path, start),
+            false => fs.open_at(&path, log.end),
         }
         .map_err(FormatError::io("cannot open", &path))?;
         committing().inspect_err(|_| {
@@ -180,26 +232,26 @@ impl Append {
                 let _ = fs.remove_file(&path);
             }
         })?;
-        let mut bytes = if is_new { file_header(stamp.base, &stamp.first).to_vec() } else { vec![] };
-        bytes.extend_from_slice(&self.bytes);
-        let written = out.write_all(&bytes).map_err(FormatError::io("cannot write", &path));
-        let written = written.and_then(|()| out.sync().map_err(FormatError::io("cannot sync", &path)));
-        let written = written.and_then(|()| match is_new {
-            true => fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory)),
-            false => Ok(()),
+        let bytes = if is_new { &[&header, &self.bytes[..]].concat() } else { &self.bytes };
+        let written = written(&mut *out, bytes).map_err(FormatError::io("cannot write", &path));
+        // The name of a log that another writer has made may not be durable either.
+        let written = written.and_then(|()| match log.is_named {
+            true => Ok(()),
+            false => fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory)),
         });
         let written = written.and_then(|()| std::fs::metadata(&path).map_err(FormatError::io("cannot read", &path)));
-        let metadata = written.inspect_err(|_| {
-            // Nobody may take it for a commit: it may not be durable, and others would be behind it.
-            if let Err(error) = fs.cut(&path, if is_new { 0 } else { start }) {
-                tracing::warn!(path = %path.display(), %error, "a failed commit cannot be removed");
-            }
-        })?;
+        let metadata = written.inspect_err(|_| log.spoil(fs, &path))?;
         log.note(&metadata);
-        (log.end, log.records) = (start + self.bytes.len() as u64, log.records + 1);
+        log.is_named = true;
+        stamp.add(self.bytes.len(), self.sum);
         directory::mark_committed(fs, directory, self.version.number);
         Ok(stamp)
     }
+}
+
+fn written(out: &mut dyn OutputFile, bytes: &[u8]) -> std::io::Result<()> {
+    out.write_all(bytes)?;
+    out.sync()
 }
 
 /// The number of row segments, the first ones, that both versions have as they are stored.
@@ -214,14 +266,19 @@ fn kept(base: &Version, version: &Version) -> usize {
     version.segments.iter().zip(&base.segments).take_while(is_same).count()
 }
 
-/// Moves what is in memory of `version` to a record, in the log of manifest `base` from byte `start` on. Returns the bytes of the record, to which the
-/// header and the body are missing; `None` if they are too many.
-fn gather(
-    version: &mut Version,
-    directory: &Path,
-    (base, start): (u64, u64),
+/// The place of a record to be.
+struct Piece<'a> {
+    directory: &'a Path,
+    /// The version of the log's manifest.
+    base: u64,
+    /// The first byte in the log.
+    start: u64,
     access: FileAccess,
-) -> Result<Option<Vec<u8>>> {
+}
+
+/// Moves what is in memory of `version` to a record at `piece`. Returns the bytes of the record, to which the header and the text are missing; `None`
+/// if they are too many.
+fn gather(version: &mut Version, piece: &Piece<'_>) -> Result<Option<Vec<u8>>> {
     let (mut bytes, mut offsets) = (vec![0; RECORD_HEADER], vec![]);
     let mut too_many = false;
     version.move_places(&mut |place| {
@@ -240,159 +297,32 @@ fn gather(
         return Ok(None);
     }
     bytes.resize((bytes.len() + END_PADDING as usize).next_multiple_of(8), 0);
-    let piece = (start, SegmentBytes::copy_from(&bytes));
-    let (file, mut offsets) = (DataFile::held(directory, &name_of(base), piece, access), offsets.into_iter());
+    let held = HeldBytes { start: piece.start, bytes: SegmentBytes::copy_from(&bytes), access: piece.access };
+    let (file, mut offsets) = (DataFile::piece(piece.directory, &name_of(piece.base), held), offsets.into_iter());
     version.move_places(&mut |place| {
         let offset = if place.file.is_pending() { offsets.next() } else { None };
-        Ok(offset.map(|offset| Place { file: Arc::clone(&file), offset: start + offset, ..place.clone() }))
+        Ok(offset.map(|offset| Place { file: Arc::clone(&file), offset: piece.start + offset, ..place.clone() }))
     })?;
     Ok(Some(bytes))
 }
 
-/// The place of the checksum in the header of a record.
-const CHECKSUM: std::ops::Range<usize> = 40..48;
-
-/// The checksum of a record, but for itself.
-fn checksum(record: &[u8]) -> u64 {
-    let mut hasher = Xxh3::new();
-    hasher.update(&record[..CHECKSUM.start]);
-    hasher.update(&record[CHECKSUM.end..]);
-    hasher.digest()
-}
-
-/// The header of the log of the manifest of `version`, which begins with `first`.
-fn file_header(version: u64, first: &[u8; 64]) -> [u8; HEADER_BYTES] {
-    let mut bytes = header(LOG_MAGIC);
-    bytes[16..24].copy_from_slice(&version.to_le_bytes());
-    bytes[24..32].copy_from_slice(&xxh3_64(first).to_le_bytes());
-    bytes
-}
-
-/// A record in the bytes of a log.
-struct Record<'a> {
-    bytes: &'a [u8],
-    body: &'a [u8],
-}
-
-/// The whole record of `version` at the beginning of `bytes`.
-fn record(bytes: &[u8], version: u64) -> Option<Record<'_>> {
-    let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    if bytes.get(..8)? != RECORD || number(8)? != version {
-        return None;
-    }
-    let all = bytes.get(..usize::try_from(number(16)?).ok()?)?;
-    if all.len() < RECORD_HEADER || !all.len().is_multiple_of(SEGMENT_ALIGN) || checksum(all) != number(CHECKSUM.start)?
-    {
-        return None;
-    }
-    let (start, length) = (usize::try_from(number(24)?).ok()?, usize::try_from(number(32)?).ok()?);
-    Some(Record { bytes: all, body: all.get(start..start.checked_add(length)?)? })
-}
-
-/// A manifest with what its log says, and the log: its bytes if it has records.
-pub(super) struct Logged {
-    pub manifest: Manifest,
-    pub stamp: Stamp,
-    pub file: Option<Arc<DataFile>>,
-}
-
-/// Reads the log of `manifest`, up to the record of version `until`.
+/// Opens logs of which `version` has records in memory, in `directory`, as data files in their place: a manifest will name them, and they do not change
+/// any more.
 ///
-/// Errors: [`FormatError::Corrupt`] if the log is another one's, or a record contradicts the manifest.
-pub(super) fn read(
-    directory: &Path,
-    (mut manifest, mut stamp): (Manifest, Stamp),
-    until: u64,
-    access: FileAccess,
-) -> Result<Logged> {
-    let Some(log) = &mut stamp.log else { return Ok(Logged { manifest, stamp, file: None }) };
-    let path = path_of(directory, stamp.base);
-    let Some((bytes, metadata)) = contents(&path)? else { return Ok(Logged { manifest, stamp, file: None }) };
-    log.note(&metadata);
-    let known = file_header(stamp.base, &stamp.first);
-    match bytes.get(..HEADER_BYTES) {
-        Some(found) if found == known => {}
-        // Its writer has died before the first commit.
-        found if found.is_none_or(|found| !found.starts_with(LOG_MAGIC)) => {
-            return Ok(Logged { manifest, stamp, file: None });
-        }
-        _ => return Err(FormatError::corrupt(&path, "the log of another manifest, or of another format version")),
+/// Errors: those of opening the files.
+pub(super) fn open_logs(version: &mut Version, directory: &Path, access: FileAccess) -> Result<()> {
+    let mut ends: HashMap<String, u64> = HashMap::new();
+    for file in version.files().iter().filter(|file| file.is_record()) {
+        let end = ends.entry(file.name().to_owned()).or_default();
+        *end = file.bytes().max(*end);
     }
-    log.end = HEADER_BYTES as u64;
-    while manifest.version < until
-        && let Some(found) = record(&bytes[log.end as usize..], manifest.version + 1)
-    {
-        let wrong = |detail: String| FormatError::corrupt(&path, format!("record at byte {}: {detail}", log.end));
-        let difference: Difference =
-            serde_json::from_slice(found.body).map_err(|error| wrong(format!("malformed: {error}")))?;
-        apply(&mut manifest, difference).map_err(wrong)?;
-        log.end += found.bytes.len() as u64;
-        log.records += 1;
-    }
-    if log.records == 0 {
-        return Ok(Logged { manifest, stamp, file: None });
-    }
-    let wrong = |detail: String| FormatError::corrupt(&path, detail);
-    let schema = manifest.schema(&directory::manifest_path(directory, stamp.base))?;
-    manifest.check(&schema).map_err(wrong)?;
-    let piece = (0, SegmentBytes::copy_from(&bytes[..log.end as usize]));
-    let file = DataFile::held(directory, &name_of(stamp.base), piece, access);
-    Ok(Logged { manifest, stamp, file: Some(file) })
-}
-
-/// The bytes of the log at `path`, and what the system said of the file before; `None` if there is none.
-fn contents(path: &Path) -> Result<Option<(Vec<u8>, Metadata)>> {
-    let read = || -> std::io::Result<_> {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        let mut bytes = Vec::with_capacity(metadata.len().min(MOST_BYTES) as usize);
-        // What is appended meanwhile is found with the next look at the file.
-        file.take(metadata.len().min(MOST_BYTES)).read_to_end(&mut bytes)?;
-        Ok((bytes, metadata))
+    let open = |(name, end): (String, u64)| {
+        let file = DataFile::open(directory, &name, end, access)?;
+        Ok((name, file))
     };
-    match read() {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(FormatError::io("cannot read", path)(error)),
-    }
-}
-
-/// Changes `manifest` to the next version.
-fn apply(manifest: &mut Manifest, difference: Difference) -> std::result::Result<(), String> {
-    let Difference { keep, files, dictionaries, segments } = difference;
-    if keep > manifest.segments.len() {
-        return Err(format!("{keep} row segments of {} stay", manifest.segments.len()));
-    }
-    let places: HashMap<usize, usize> =
-        files.into_iter().enumerate().map(|(at, file)| (at, place_of(&mut manifest.files, file))).collect();
-    let moved = |file: &mut usize| {
-        *file = *places.get(file).ok_or("it names a file that it does not list")?;
-        Ok::<(), String>(())
-    };
-    manifest.segments.truncate(keep);
-    manifest.pruning.retain(|map| map.first.saturating_add(map.segments) <= keep);
-    for mut segment in segments {
-        segment.columns.iter_mut().flat_map(|chunk| chunk.blobs()).try_for_each(|blob| moved(&mut blob.file))?;
-        manifest.segments.push(segment);
-    }
-    for (column, mut dictionary) in dictionaries {
-        dictionary.iter_mut().flat_map(|own| own.blobs()).try_for_each(|blob| moved(&mut blob.file))?;
-        *manifest.dictionaries.get_mut(column).ok_or(format!("a dictionary of column {column}"))? = dictionary;
-    }
-    manifest.version += 1;
-    Ok(())
-}
-
-/// The index of a file among those of a manifest.
-fn place_of(files: &mut Vec<FileEntry>, file: FileEntry) -> usize {
-    match files.iter().position(|known| known.name == file.name) {
-        Some(at) => {
-            files[at].bytes = files[at].bytes.max(file.bytes);
-            at
-        }
-        None => {
-            files.push(file);
-            files.len() - 1
-        }
-    }
+    let logs: HashMap<String, Arc<DataFile>> = ends.into_iter().map(open).collect::<Result<_>>()?;
+    version.move_places(&mut |place| {
+        let log = logs.get(place.file.name()).filter(|_| place.file.is_record());
+        Ok(log.map(|log| Place { file: Arc::clone(log), ..place.clone() }))
+    })
 }

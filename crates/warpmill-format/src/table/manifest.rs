@@ -290,6 +290,13 @@ impl ChunkEntry {
 }
 
 impl Manifest {
+    /// The ranges of data files that chunks and dictionaries name.
+    pub fn blobs(&mut self) -> impl Iterator<Item = &mut Blob> {
+        let chunks = self.segments.iter_mut().flat_map(|segment| &mut segment.columns);
+        let dictionaries = self.dictionaries.iter_mut().flatten().flat_map(|dictionary| dictionary.blobs());
+        chunks.flat_map(|chunk| chunk.blobs()).chain(dictionaries)
+    }
+
     /// The oldest format version that has everything that is used.
     fn format_version(&self) -> u32 {
         if self.log || self.names_logs() {

@@ -12,8 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
-use crate::codec::CodecOptions;
-use crate::pruning::{Metadata, Sideways};
 use crate::{FileAccess, FormatError, Result};
 
 mod changes;
@@ -33,11 +31,15 @@ mod interner;
 pub mod journal;
 pub mod leftovers;
 mod log;
+mod log_reader;
 mod manifest;
 mod manifest_check;
+mod merging;
+mod options;
 mod parts;
 mod pieces;
 mod pruning;
+mod record;
 mod regroup;
 mod rows;
 mod sample;
@@ -59,6 +61,7 @@ pub(crate) mod tests;
 pub use changes::Changes;
 pub use columns::{ColumnWriter, EncodedColumn, Part};
 pub use constraints::{Constraint, Relatives, RowCheck, is_key_type};
+pub use options::WriteOptions;
 pub use parts::WithParts;
 pub use pieces::{Piece, Strings, Values};
 pub use pruning::{ColumnZones, ZoneMap};
@@ -69,73 +72,13 @@ pub use writer::TableWriter;
 pub(crate) use chunk::{Chunk as VersionChunk, Source};
 pub(crate) use conform::{conform_column, stored_schema, strict_cast};
 use data_file::DataFileWriter;
-use directory::Stamp;
+use directory::{Known, Newest, Stamp};
 use encoder::Sink;
 use fork::{Fork, ForkLock};
 use fs::{FileSystem, SystemFs};
 pub use identity::Identity;
 pub(crate) use version::{RowSegment, Version};
 use writer::{Staging, Start};
-
-/// Options for writing a table.
-#[derive(Debug, Clone)]
-pub struct WriteOptions {
-    /// Number of rows of a full segment (a multiple of 1024, at most [`crate::SEGMENT_ROWS`]). 0: that number; for sorted rows fewer, so that
-    /// metadata can rule out whole segments, with 1024 to 2047 segments of 65536 rows or more.
-    pub segment_rows: usize,
-    /// Bytes of rows that fill a segment, however few they are: several segments are in memory while they are encoded.
-    pub segment_bytes: usize,
-    /// Columns by which the input is sorted (ascending, NULLs last, stable) before it is divided into segments, or attributes of
-    /// [`WriteOptions::sideways`]. Keeps all rows of the write in memory, at most 2^32 - 1; an append sorts the new rows only.
-    pub sort_by: Vec<String>,
-    /// Whether to sort by the attributes, or without attributes by the columns, with the fewest distinct values (not with `sort_by`).
-    pub cluster: bool,
-    /// The metadata by which scans skip rows.
-    pub metadata: Metadata,
-    /// Number of rows of a zone of metadata: a multiple of 1024.
-    pub zone_rows: usize,
-    /// Attributes of other tables for which metadata are stored.
-    pub sideways: Vec<Sideways>,
-    /// Number of worker threads (0: all cores).
-    pub threads: usize,
-    /// The compression of column chunks; `None`: that of the table's existing columns; new tables have no codec, and strings in
-    /// [symbols](crate::Encoding::Symbols) if that pays (as with [`CodecChoice::Auto`](crate::codec::CodecChoice::Auto) if it chooses no codec).
-    pub codec: Option<CodecOptions>,
-    /// Whether strings may be encoded as symbols.
-    pub symbols: bool,
-    /// Align all chunks for direct I/O, to 4096 bytes (compressed ones of 64 KiB or more always are).
-    pub direct_io: bool,
-    /// Number of versions that stay readable, including the new one (1: only the newest, and the one before until the next write).
-    pub keep_versions: usize,
-    /// Bytes of small chunks of a column that are stored contiguously, at least: the size that a disk reads at full speed.
-    pub extent_bytes: usize,
-    /// Limit in bytes for the keys of new rows in memory, for tables with keys.
-    pub key_bytes: usize,
-    /// Whether small changes of a table in a directory are appended to a log: one write and one sync. Tables without codecs only.
-    pub log: bool,
-}
-
-impl Default for WriteOptions {
-    fn default() -> Self {
-        Self {
-            segment_rows: 0,
-            segment_bytes: 1 << 30,
-            sort_by: Vec::new(),
-            cluster: false,
-            metadata: Metadata::default(),
-            zone_rows: crate::pruning::ZONE_ROWS,
-            sideways: Vec::new(),
-            threads: 0,
-            codec: None,
-            symbols: true,
-            direct_io: false,
-            keep_versions: 1,
-            extent_bytes: 4 << 20,
-            key_bytes: usize::MAX,
-            log: false,
-        }
-    }
-}
 
 /// A table in a directory or in memory: returns snapshots and commits writes.
 #[derive(Debug)]
@@ -255,7 +198,7 @@ impl Table {
         table.fork = Some(Fork::made_in(staging, WriterLock::Directory(lock)));
         let table = Arc::new(table);
         let lock = table.writer_lock(options.keep_versions)?;
-        let sink = table.sink((&*table.snapshot()?, None), options)?;
+        let sink = table.sink(Newest { snapshot: &*table.snapshot()?, stamp: None }, options)?;
         let (base, codecs, staging, constraints) = (None, Vec::new(), None, Arc::default());
         let (replaced, stamp) = (None, None);
         TableWriter::start(
@@ -398,6 +341,11 @@ impl Table {
         self.current.lock().as_ref().map(|(snapshot, _)| Arc::clone(snapshot))
     }
 
+    /// The stamp of that version, if it is a committed one on disk.
+    fn last_stamp(&self) -> Option<Stamp> {
+        self.current.lock().as_ref().and_then(|(_, stamp)| stamp.clone())
+    }
+
     /// The newest committed version, of any process.
     pub fn snapshot(&self) -> Result<Arc<TableSnapshot>> {
         self.stamped().map(|(snapshot, _)| snapshot)
@@ -421,9 +369,9 @@ impl Table {
         }
         // Nothing is reused from files that have been changed.
         let known = current.take().filter(|(snapshot, _)| snapshot.check_files().is_ok());
-        let known = known.as_ref().map(|(snapshot, _)| snapshot.parts());
+        let known = known.as_ref().map(|(snapshot, stamp)| Known { version: snapshot.parts(), stamp: stamp.as_ref() });
         let (version, stamp) = directory::load_newest(path, known, self.access())?;
-        let snapshot = TableSnapshot::new(Some(path.clone()), version);
+        let snapshot = TableSnapshot::sealed(Some(path.clone()), version, stamp.seal);
         *current = Some((snapshot.clone(), Some(stamp.clone())));
         Ok((snapshot, Some(stamp)))
     }
@@ -440,8 +388,8 @@ impl Table {
         if let Home::Directory { path, .. } = &self.home
             && !self.is_made_in_transaction()
         {
-            if let Some(found) = directory::load_version(path, version, newest.parts(), self.access())? {
-                return Ok(TableSnapshot::new(Some(path.clone()), found));
+            if let Some((found, stamp)) = directory::load_version(path, version, newest.parts(), self.access())? {
+                return Ok(TableSnapshot::sealed(Some(path.clone()), found, stamp.seal));
             }
             there = directory::versions(path)?;
         }
@@ -521,7 +469,7 @@ impl Table {
         }
         let number = if self.fork.is_some() { fork::version_number() } else { base.version() + 1 };
         let identity = base.parts().identity.filter(|_| replaced_by.is_none()).unwrap_or_else(Identity::new);
-        let sink = self.sink((&base, stamp.as_ref()), &options)?;
+        let sink = self.sink(Newest { snapshot: &base, stamp: stamp.as_ref() }, &options)?;
         // Rows for an earlier version belong to its table; others may be for a different table of the same name.
         let constraints = match replaced_by.is_some() && planned.is_none() {
             true => Arc::default(),
@@ -545,20 +493,24 @@ impl Table {
         )
     }
 
-    /// The destination of the next version, after `base`; removes versions that cannot be requested any more.
-    fn sink(&self, (base, stamp): (&TableSnapshot, Option<&Stamp>), options: &WriteOptions) -> Result<Sink> {
+    /// The destination of the next version, after `newest`; removes versions that cannot be requested any more.
+    fn sink(&self, newest: Newest<'_>, options: &WriteOptions) -> Result<Sink> {
+        let base = newest.snapshot;
         let Home::Directory { fs, path } = &self.home else { return Ok(Sink::Memory) };
         let files = match &self.fork {
             Some(fork) => fork.data_files(fs, path),
             None => {
-                directory::collect_garbage(&**fs, path, (base, stamp), options.keep_versions)?;
+                directory::collect_garbage(&**fs, path, newest, options.keep_versions)?;
                 leftovers::clean(path.parent().unwrap_or(path))?;
                 DataFileWriter::new(fs.clone(), path, path, base.version() + 1)
             }
         };
         let files = files.with_access(self.access());
         let has_codecs = options.codec.is_some() || base.parts().codecs.iter().any(Option::is_some);
-        let holds = options.log && !has_codecs && !options.direct_io;
+        // Earlier statements of a transaction that are too many for a record have no use for others in memory.
+        let pending = base.files().iter().filter(|file| file.is_pending()).map(|file| file.held_bytes()).sum::<u64>();
+        let is_little = pending <= record::MOST_RECORD_BYTES as u64;
+        let holds = options.log && !has_codecs && !options.direct_io && is_little;
         Ok(Sink::Files(if holds { files.holding() } else { files }))
     }
 
@@ -608,7 +560,8 @@ impl Table {
 
     /// Makes a committed version, whose manifest has this stamp, the newest one.
     fn publish(&self, version: Version, stamp: Option<Stamp>) -> Arc<TableSnapshot> {
-        let snapshot = TableSnapshot::new(self.path().map(Path::to_owned), version);
+        let seal = stamp.as_ref().map_or(0, |stamp| stamp.seal);
+        let snapshot = TableSnapshot::sealed(self.path().map(Path::to_owned), version, seal);
         *self.current.lock() = Some((snapshot.clone(), stamp));
         snapshot
     }

@@ -34,6 +34,8 @@ pub struct TableSnapshot {
     files: Vec<Arc<DataFile>>,
     stats: Vec<ColumnStats>,
     rows: u64,
+    /// The seal of its stamp; 0 if it has none.
+    seal: u64,
     parquet: bool,
     left_out: LeftOut,
     /// [`TableSnapshot::numbered`] after the first call, and the column's name.
@@ -91,6 +93,11 @@ impl ColumnSummary {
 impl TableSnapshot {
     /// A snapshot of `version`.
     pub(crate) fn new(path: Option<PathBuf>, version: Version) -> Arc<Self> {
+        Self::sealed(path, version, 0)
+    }
+
+    /// The same of a committed version, whose stamp has `seal`.
+    pub(crate) fn sealed(path: Option<PathBuf>, version: Version, seal: u64) -> Arc<Self> {
         let stats = (0..version.schema.fields().len()).map(|c| {
             let segments = version.segments.iter().map(|s| &s.columns[c].stats);
             summary::column_stats(segments, version.dictionaries[c].as_ref().map(|d| d.dictionary.len()))
@@ -106,6 +113,7 @@ impl TableSnapshot {
             files,
             stats,
             rows,
+            seal,
             parquet,
             left_out,
             numbered,
@@ -193,6 +201,12 @@ impl TableSnapshot {
     pub fn continues(&self, earlier: &TableSnapshot) -> bool {
         let (now, then) = (&self.version, &earlier.version);
         now.identity == then.identity && now.schema == then.schema && now.constraints == then.constraints
+    }
+
+    /// Whether both are the same committed version: a commit that failed may have been seen, and the next one has its number.
+    pub(crate) fn is_same_version(&self, other: &TableSnapshot) -> bool {
+        let of = |own: &Self| (own.version.identity, own.version.number, own.seal);
+        of(self) == of(other)
     }
 
     /// Checks that the files of this version are unchanged since they were opened: call it after all reads.

@@ -10,7 +10,8 @@ use super::fork::{Fork, State};
 use super::fs::{FileSystem, SystemFs};
 use super::journal::{self, Journal, Step};
 use super::leftovers::FolderLock;
-use super::log::Append;
+use super::log::{Append, open_logs};
+use super::manifest::Manifest;
 use super::{Home, Table, Version, leftovers};
 use crate::{FormatError, Result};
 
@@ -228,14 +229,16 @@ impl Change {
             (Self::Written(_), Some((of, base)), _) if state.changed => {
                 let step = Step::Version { table: relative(path)?, version: fork.next_version() };
                 let (now, stamp) = of.stamped()?;
-                if let Some(stamp) = stamp.as_ref().filter(|_| alone && state.few && now.version() == base.version()) {
+                let is_few = alone && state.few && now.is_same_version(base);
+                if let Some(stamp) = stamp.as_ref().filter(|_| is_few) {
                     let made = Append::of(path, stamp, base.parts(), &for_others(table, fork)?, table.access())?;
                     append = made.map(|made| (made, stamp.clone()));
                 }
                 let version = match append {
                     Some(_) => None,
                     None => {
-                        let log = state.few || stamp.is_some_and(|stamp| stamp.log.is_some());
+                        let log = state.few || stamp.as_ref().is_some_and(|stamp| stamp.log.is_some());
+                        stamp.map_or(Ok(()), |stamp| stamp.sync_log(&**fs, path))?;
                         let version = staged(fs, (table, fork), &mut state, path, log)?;
                         fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
                         Some(version)
@@ -298,8 +301,8 @@ fn staged(
         state.files.push(files);
         settled?;
     }
-    let mut manifest = version.to_manifest();
-    manifest.log = log;
+    open_logs(&mut version, directory, table.access())?;
+    let manifest = Manifest { log, ..version.to_manifest() };
     let stamp = directory::stage_manifest(&**fs, directory, &manifest)?;
     Ok((version, stamp))
 }

@@ -12,6 +12,7 @@ use super::column_dictionary::ColumnDictionary;
 use super::constraints::Constraint;
 use super::data_file::{DataFile, Place};
 use super::log::Difference;
+use super::log_reader::Records;
 use super::manifest::RowSegmentEntry;
 use super::manifest::{
     self, Blob, ChunkEntry, DictionaryEntry, FileEntry, HeavyEntry, Manifest, RemapEntry, StatsEntry,
@@ -39,6 +40,15 @@ pub(crate) struct Version {
     pub segments: Vec<RowSegment>,
     /// Pruning metadata, in the order of row segments.
     pub pruning: Vec<ZoneMap>,
+}
+
+/// What a version that is read has in common with what is open.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared<'a> {
+    /// An earlier version, whose parts stay open if it is one of the same table.
+    pub known: Option<&'a Version>,
+    /// The records of the manifest's own log.
+    pub records: &'a Records,
 }
 
 /// One row range, all columns.
@@ -348,12 +358,11 @@ impl Version {
         self.files().iter().any(|file| file.is_pending())
     }
 
-    /// The version described by `manifest`, read from `path`, with this access to its files. Parts shared with `known`, if that is an earlier version
-    /// of the same table, stay open. `log`: the manifest's own log, which is in memory.
+    /// The version described by `manifest`, read from `path`, with this access to its files.
     pub fn from_manifest(
         manifest: &Manifest,
         path: &Path,
-        (known, log): (Option<&Version>, Option<&Arc<DataFile>>),
+        Shared { known, records }: Shared<'_>,
         access: FileAccess,
     ) -> Result<Self> {
         let known = known.filter(|known| known.identity.is_some() && known.identity == manifest.identity);
@@ -361,18 +370,18 @@ impl Version {
         let schema = manifest.schema(path)?;
         let mapped = known.map(Version::files).unwrap_or_default();
         let files = manifest.files.iter().map(|entry| {
-            let own = log.filter(|log| log.name() == entry.name);
-            match own.or_else(|| mapped.iter().find(|f| f.is_current(&entry.name, entry.bytes, access))) {
-                Some(file) => Ok(file.clone()),
-                None => DataFile::open(directory, &entry.name, entry.bytes, access),
+            if records.name() == Some(&*entry.name) {
+                return Ok(None);
             }
+            Ok(Some(match mapped.iter().find(|f| f.is_current(&entry.name, entry.bytes, access)) {
+                Some(file) => file.clone(),
+                None => DataFile::open(directory, &entry.name, entry.bytes, access)?,
+            }))
         });
-        let files: Vec<Arc<DataFile>> = files.collect::<Result<_>>()?;
-        let place = |blob: &Blob| Place {
-            file: files[blob.file].clone(),
-            offset: blob.offset,
-            bytes: blob.bytes,
-            xxh3: blob.xxh3,
+        let files: Vec<Option<Arc<DataFile>>> = files.collect::<Result<_>>()?;
+        let place = |blob: &Blob| {
+            let file = files[blob.file].as_ref().unwrap_or_else(|| records.of(blob));
+            Place { file: file.clone(), offset: blob.offset, bytes: blob.bytes, xxh3: blob.xxh3 }
         };
         let known_dictionaries = known.map(|k| &k.dictionaries[..]).unwrap_or_default();
         let dictionaries = manifest.dictionaries.iter().enumerate().map(|(column, entry)| {
@@ -392,13 +401,15 @@ impl Version {
                 });
                 let same = known
                     .and_then(|k| k.segments.get(s)?.columns.get(c))
-                    .filter(|k| k.is_at(&source, heavy.as_ref()) && k.stats.rows == entry.rows as u64);
+                    .filter(|k| k.is_at(&source, heavy.as_ref()) && k.stats.rows == entry.rows as u64)
+                    // Bytes of a log in memory are let go where the log has become a data file.
+                    .filter(|k| k.place().is_some_and(|place| place.file.is_record() == source.file.is_record()));
+                let dictionary = known_dictionaries.get(c).and_then(|d| d.as_ref());
                 let same_codes = |k: &&Arc<Chunk>| {
                     k.generation.is_none()
-                        || known_dictionaries.get(c).and_then(|d| d.as_ref()).map(|d| d.generation)
-                            == dictionaries[c].as_ref().map(|d| d.generation)
+                        || dictionary.zip(dictionaries[c].as_ref()).is_some_and(|(known, own)| known.is(own))
                 };
-                columns.push(match same.filter(same_codes) {
+                columns.push(match same.filter(|k| k.generation == chunk.generation).filter(same_codes) {
                     Some(known) => known.clone(),
                     None => {
                         let malformed = || FormatError::corrupt(path, format!("statistics of column {c}, segment {s}"));

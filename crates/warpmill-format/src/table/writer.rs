@@ -1,7 +1,6 @@
 //! Writes a new version: divides rows into row segments, encodes them in the background, commits.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -16,7 +15,9 @@ use super::constraints::{self, Constraint, Relatives, RowCheck};
 use super::directory::Stamp;
 use super::encoder::{Encoded, Encoder, Sink, Storage};
 use super::fs::FileSystem;
-use super::log::Append;
+use super::log::{Append, open_logs};
+use super::manifest::Manifest;
+use super::merging::{is_manifest_due, mapped_segments, small_ranges, tail_range};
 use super::sort::SortBuffer;
 use super::threads::Threads;
 use super::version::Version;
@@ -238,7 +239,9 @@ impl TableWriter {
     pub fn merge_tail(&mut self) -> Result<()> {
         let (Encoding::Here(encoder), Some(base)) = (&mut self.encoding, &self.base) else { return Ok(()) };
         let full = if self.segment_rows == 0 { crate::SEGMENT_ROWS } else { self.segment_rows };
-        tail_range(base, full).map_or(Ok(()), |range| encoder.merge(&[range]))
+        let free =
+            if is_manifest_due(&self.table, self.stamp.as_ref()) { 0 } else { mapped_segments(&self.table, base) };
+        tail_range(base, full, free).map_or(Ok(()), |range| encoder.merge(&[range]))
     }
 
     /// Sets the table's name for errors about its constraints.
@@ -370,8 +373,12 @@ impl TableWriter {
         if files.is_held() {
             files.settle(&mut version)?;
         }
-        let mut manifest = version.to_manifest();
-        manifest.log = is_few || self.stamp.as_ref().is_some_and(|stamp| stamp.log.is_some());
+        if let Some(stamp) = &self.stamp {
+            stamp.sync_log(&**fs, path)?;
+        }
+        open_logs(&mut version, path, self.table.access())?;
+        let log = is_few || self.stamp.as_ref().is_some_and(|stamp| stamp.log.is_some());
+        let manifest = Manifest { log, ..version.to_manifest() };
         let stamp = match &mut self.staging {
             None => {
                 fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
@@ -396,62 +403,6 @@ impl TableWriter {
         };
         Ok(self.table.publish(version, Some(stamp)))
     }
-}
-
-/// Number of row segments of about the same number of rows that are merged at the end of a table, and the factor between such numbers.
-const ALIKE: usize = 4;
-/// Levels of such numbers: row segments of [`ALIKE`] to the power of it, 16384 rows, and more are not merged.
-const LEVELS: u32 = 7;
-/// Most bytes of values of row segments that are merged with what is written.
-const MOST_MERGED_BYTES: u64 = 4 << 20;
-
-/// The row segments at the end of `base` to be merged: [`ALIKE`] or more of a level, with the smaller ones after them, of at most `full` rows together.
-/// None with pruning metadata.
-fn tail_range(base: &TableSnapshot, full: usize) -> Option<Range<usize>> {
-    let (end, mut first, mut found) = (base.num_segments(), base.num_segments(), None);
-    let (mut rows, mut bytes) = (0, 0);
-    let free = base.zone_maps().last().map_or(0, |map| map.segments().end);
-    let level_of = |segment: usize| base.segment_rows(segment).ilog(ALIKE);
-    let columns = base.schema().fields().len();
-    let bytes_of = |segment: usize| -> u64 { (0..columns).map(|c| base.segment_stats(segment, c).plain_bytes).sum() };
-    for level in 0..LEVELS {
-        let mut alike = 0;
-        while first > free && level_of(first - 1) <= level {
-            rows += base.segment_rows(first - 1);
-            bytes += bytes_of(first - 1);
-            if rows > full || bytes > MOST_MERGED_BYTES {
-                return found;
-            }
-            first -= 1;
-            alike += usize::from(level_of(first) == level);
-        }
-        if alike >= ALIKE {
-            found = Some(first..end);
-        }
-    }
-    found
-}
-
-/// Ranges of at least two neighbouring row segments of fewer than `small` rows each that together fit a full one.
-fn small_ranges(base: &TableSnapshot, (full, small): (usize, usize), most_bytes: u64) -> Vec<Range<usize>> {
-    let columns = base.schema().fields().len();
-    let bytes = |segment: usize| -> u64 { (0..columns).map(|c| base.segment_stats(segment, c).plain_bytes).sum() };
-    let (mut ranges, mut first) = (vec![], 0);
-    while first < base.num_segments() {
-        let (mut rows, mut size, mut next) = (0, 0, first);
-        while next < base.num_segments() && base.segment_rows(next) < small {
-            (rows, size) = (rows + base.segment_rows(next), size + bytes(next));
-            if next > first && (rows > full || size > most_bytes) {
-                break;
-            }
-            next += 1;
-        }
-        if next - first > 1 {
-            ranges.push(first..next);
-        }
-        first = next.max(first + 1);
-    }
-    ranges
 }
 
 /// Bytes of the rows of a batch, which may be a slice of a larger one.

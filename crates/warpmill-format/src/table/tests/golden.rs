@@ -201,13 +201,55 @@ fn version_6_is_written() {
     });
 }
 
+/// Writes a table with a log that is a data file of the newest manifest, and a log of that.
+fn write_logged(path: &Path) {
+    let mut writer = Table::build(path, rows(0, 0).schema(), small()).unwrap();
+    writer.write(&rows(0, 30)).unwrap();
+    let table = writer.table().clone();
+    writer.commit().unwrap();
+    for count in [1, 1, 1, 5000, 1, 1] {
+        let mut writer = table.append(WriteOptions { log: true, ..small() }).unwrap();
+        let first = writer.base().unwrap().num_rows() as usize;
+        writer.write(&rows(first, count)).unwrap();
+        writer.commit().unwrap();
+    }
+    let mut writer = table.append(WriteOptions { log: true, ..small() }).unwrap();
+    writer.write(&appended().slice(0, 3)).unwrap();
+    writer.commit().unwrap();
+}
+
+#[test]
+fn version_7_is_read() {
+    let path = golden("v7");
+    let snapshot = fresh(&path);
+    assert_holds(&snapshot, &[rows(0, 5035), appended().slice(0, 3)]);
+    snapshot.verify().unwrap();
+    assert_eq!(snapshot.version(), 8);
+    assert!(std::fs::read(path.join("0000000000000005.manifest")).unwrap().starts_with(b"warpmill-manifest 7 "));
+    let logs = files(&path).into_iter().filter(|(name, _)| name.ends_with(".log")).count();
+    assert_eq!(logs, 2);
+}
+
+#[test]
+fn version_7_is_written() {
+    is_written("v7", write_logged);
+}
+
 /// The files of the table in `path` whose content is deterministic.
 fn files_to_keep(path: &Path) -> Vec<(String, Vec<u8>)> {
-    let keep = |(name, bytes): (String, Vec<u8>)| {
-        let bytes = if name.ends_with(".manifest") { without_identity(&path.join(&name), &bytes) } else { bytes };
-        (name, bytes)
-    };
-    files(path).into_iter().map(keep).collect()
+    let mut all = files(path);
+    for (name, bytes) in all.iter_mut().filter(|(name, _)| name.ends_with(".manifest")) {
+        *bytes = without_identity(&path.join(&*name), bytes);
+    }
+    let manifests: Vec<(String, Vec<u8>)> =
+        all.iter().filter(|(name, _)| name.ends_with(".manifest")).cloned().collect();
+    for (name, bytes) in all.iter_mut().filter(|(name, _)| name.ends_with(".log")) {
+        // A log has the checksum of the beginning of its manifest, if that is still there.
+        let of = manifests.iter().find(|(manifest, _)| manifest.strip_suffix(".manifest") == name.strip_suffix(".log"));
+        let sum = of.map_or(0, |(_, manifest)| xxhash_rust::xxh3::xxh3_64(&manifest[..64]));
+        bytes[24..32].copy_from_slice(&sum.to_le_bytes());
+    }
+    all
 }
 
 fn is_written(name: &str, write: impl Fn(&Path)) {

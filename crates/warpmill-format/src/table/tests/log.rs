@@ -7,11 +7,11 @@ use super::processes::kill_a_child;
 use super::*;
 use crate::table::transaction::{Change, commit, end};
 
-fn logging() -> WriteOptions {
+pub(super) fn logging() -> WriteOptions {
     WriteOptions { log: true, ..small() }
 }
 
-fn make(path: &Path, count: usize) -> Arc<Table> {
+pub(super) fn make(path: &Path, count: usize) -> Arc<Table> {
     let mut writer = Table::build(path, rows(0, 0).schema(), small()).unwrap();
     writer.write(&rows(0, count)).unwrap();
     let table = writer.table().clone();
@@ -20,7 +20,7 @@ fn make(path: &Path, count: usize) -> Arc<Table> {
 }
 
 /// Appends rows that continue those of the table, as an INSERT does.
-fn append(table: &Arc<Table>, count: usize) -> Result<Arc<TableSnapshot>> {
+pub(super) fn append(table: &Arc<Table>, count: usize) -> Result<Arc<TableSnapshot>> {
     let mut writer = table.append(logging())?;
     writer.merge_tail()?;
     let first = writer.base().unwrap().num_rows() as usize;
@@ -28,7 +28,7 @@ fn append(table: &Arc<Table>, count: usize) -> Result<Arc<TableSnapshot>> {
     writer.commit()
 }
 
-fn names(path: &Path, extension: &str) -> Vec<String> {
+pub(super) fn names(path: &Path, extension: &str) -> Vec<String> {
     let names = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| name.ends_with(extension)).collect();
     names.sort();

@@ -9,6 +9,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::*;
 use crate::Segment;
+use crate::pruning::Metadata;
 
 mod changes;
 mod codec;
@@ -19,6 +20,9 @@ mod golden;
 mod heavy;
 mod identity;
 mod log;
+mod log_damage;
+mod log_faults;
+mod log_memory;
 mod mutations;
 mod nested;
 mod processes;
