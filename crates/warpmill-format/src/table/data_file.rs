@@ -262,7 +262,7 @@ pub(crate) struct DataFileWriter {
     published: bool,
     /// Whether few bytes are held in memory.
     holds: bool,
-    /// What is held in memory: the beginning of the first file.
+    /// The beginning of the first file, held in memory.
     held: Option<(Arc<DataFile>, Vec<u8>)>,
     /// Whether small files are made durable by [`DataFileWriter::sync`].
     later: bool,

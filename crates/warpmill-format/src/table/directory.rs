@@ -49,7 +49,7 @@ pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
     names.collect::<std::io::Result<_>>().map_err(FormatError::io("cannot list", directory))
 }
 
-/// What tells whether a version is still the newest one: a manifest, and the state of its log.
+/// The mark of a version by which it is still the newest one, or not: a manifest, and the state of its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// The version of the manifest: the version itself, or an earlier one if it is in the log.

@@ -55,7 +55,7 @@ pub(super) struct Last {
     pub sum: u64,
 }
 
-/// What a version has otherwise than the version before it.
+/// The difference between a version and the version before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Difference {
     /// Number of row segments that it has in common with the version before, the first ones.
@@ -154,7 +154,7 @@ impl Log {
     /// Removes what a failed commit has written but for the first byte: with the rest of a record in it the log is not continued, so that no other
     /// version gets the same place and length.
     fn spoil(&self, fs: &dyn FileSystem, path: &Path) {
-        // Nor is a file of one byte a log.
+        // A new log keeps the first byte of its header: a file of one byte is none.
         let bytes = self.end + 1;
         if let Err(error) = fs.cut(path, bytes).and_then(|()| fs.sync_file(path)) {
             tracing::warn!(path = %path.display(), %error, "a failed commit cannot be removed");

@@ -37,7 +37,7 @@ impl Logged {
 pub(crate) struct Records(Vec<Arc<DataFile>>);
 
 impl Records {
-    /// Those of the log called `name` in which `version` has something.
+    /// The records of the log called `name` in which `version` has something.
     fn in_version(version: &Version, name: &str) -> Self {
         let mut found: Vec<_> =
             version.files().into_iter().filter(|file| file.name() == name && file.is_record()).collect();
@@ -104,7 +104,7 @@ impl LogReader<'_> {
         Ok(found)
     }
 
-    /// What has been appended to the log since `version`, of which `stamp` is; `None`: the log has to be read as a whole.
+    /// Reads the records that have been appended to the log since `version`, whose stamp this is; `None`: the log has to be read as a whole.
     ///
     /// Errors: those of [`LogReader::read`].
     pub fn read_on(&self, version: &Version, stamp: &Stamp) -> Result<Option<Logged>> {

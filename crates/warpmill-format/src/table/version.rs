@@ -42,7 +42,7 @@ pub(crate) struct Version {
     pub pruning: Vec<ZoneMap>,
 }
 
-/// What a version that is read has in common with what is open.
+/// Open parts of a version that is to be read.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<'a> {
     /// An earlier version, whose parts stay open if it is one of the same table.
@@ -320,7 +320,7 @@ impl Version {
         Manifest { version, identity, schema, log, constraints, files, dictionaries, codecs, segments, pruning }
     }
 
-    /// What this version has otherwise than `base`, of whose row segments it has the first `keep`.
+    /// The difference between this version and `base`, of whose row segments it has the first `keep`.
     pub fn difference(&self, base: &Version, keep: usize) -> Difference {
         let mut files = Files::default();
         let mut dictionaries = vec![];
@@ -389,39 +389,13 @@ impl Version {
             entry.as_ref().map(|e| ColumnDictionary::load(e, &place, known, schema.field(column).name())).transpose()
         });
         let dictionaries: Vec<Option<ColumnDictionary>> = dictionaries.collect::<Result<_>>()?;
-        let mut segments = Vec::with_capacity(manifest.segments.len());
-        for (s, entry) in manifest.segments.iter().enumerate() {
-            let mut columns = Vec::with_capacity(entry.columns.len());
-            for (c, chunk) in entry.columns.iter().enumerate() {
-                let source = place(&chunk.blob);
-                let heavy = chunk.heavy.as_ref().map(|heavy| Heavy {
-                    place: place(&heavy.blob),
-                    encoding: heavy.encoding,
-                    codec: heavy.codec,
-                });
-                let same = known
-                    .and_then(|k| k.segments.get(s)?.columns.get(c))
-                    .filter(|k| k.is_at(&source, heavy.as_ref()) && k.stats.rows == entry.rows as u64)
-                    // Bytes of a log in memory are let go where the log has become a data file.
-                    .filter(|k| k.place().is_some_and(|place| place.file.is_record() == source.file.is_record()));
-                let dictionary = known_dictionaries.get(c).and_then(|d| d.as_ref());
-                let same_codes = |k: &&Arc<Chunk>| {
-                    k.generation.is_none()
-                        || dictionary.zip(dictionaries[c].as_ref()).is_some_and(|(known, own)| known.is(own))
-                };
-                columns.push(match same.filter(|k| k.generation == chunk.generation).filter(same_codes) {
-                    Some(known) => known.clone(),
-                    None => {
-                        let malformed = || FormatError::corrupt(path, format!("statistics of column {c}, segment {s}"));
-                        let stats = chunk.column_stats(entry.rows).ok_or_else(malformed)?;
-                        let source = Source::stored(source, chunk.codec);
-                        let made = Chunk::new(stats, chunk.encoding, chunk.generation, source, heavy);
-                        Chunk::with_parts(made, chunk.parts.clone())
-                    }
-                });
-            }
-            segments.push(RowSegment { rows: entry.rows, columns });
-        }
+        let chunks = Chunks { path, known, dictionaries: &dictionaries, place: &place };
+        let segment = |(segment, entry): (usize, &RowSegmentEntry)| {
+            let columns = 0..entry.columns.len();
+            let columns = columns.map(|column| chunks.chunk(entry, segment, column)).collect::<Result<_>>()?;
+            Ok(RowSegment { rows: entry.rows, columns })
+        };
+        let segments = manifest.segments.iter().enumerate().map(segment).collect::<Result<_>>()?;
         let known_pruning = known.map(|k| &k.pruning[..]).unwrap_or_default();
         let pruning = manifest.pruning.iter().map(|entry| ZoneMap::from_entry(entry, &place, known_pruning)).collect();
         let codecs = manifest.codecs.clone();
@@ -446,6 +420,51 @@ impl Version {
             }
         }
         files
+    }
+}
+
+/// The chunks of a version that is read from the manifest at `path`.
+struct Chunks<'a> {
+    path: &'a Path,
+    /// A version of the same table that is open.
+    known: Option<&'a Version>,
+    dictionaries: &'a [Option<ColumnDictionary>],
+    place: &'a dyn Fn(&Blob) -> Place,
+}
+
+impl Chunks<'_> {
+    /// The chunk of a column in row segment `segment`, which is `entry`: the known one, if that is the same.
+    fn chunk(&self, entry: &RowSegmentEntry, segment: usize, column: usize) -> Result<Arc<Chunk>> {
+        let chunk = &entry.columns[column];
+        let source = (self.place)(&chunk.blob);
+        let heavy = chunk.heavy.as_ref().map(|heavy| Heavy {
+            place: (self.place)(&heavy.blob),
+            encoding: heavy.encoding,
+            codec: heavy.codec,
+        });
+        let known = self.known.and_then(|known| known.segments.get(segment)?.columns.get(column));
+        let is_same = |known: &&Arc<Chunk>| {
+            known.is_at(&source, heavy.as_ref())
+                && known.stats.rows == entry.rows as u64
+                && known.generation == chunk.generation
+                && (known.generation.is_none() || self.has_known_dictionary(column))
+                // Bytes of a log in memory are let go where the log has become a data file.
+                && known.place().is_some_and(|place| place.file.is_record() == source.file.is_record())
+        };
+        if let Some(known) = known.filter(is_same) {
+            return Ok(known.clone());
+        }
+        let malformed = || FormatError::corrupt(self.path, format!("statistics of column {column}, segment {segment}"));
+        let stats = chunk.column_stats(entry.rows).ok_or_else(malformed)?;
+        let source = Source::stored(source, chunk.codec);
+        let made = Chunk::new(stats, chunk.encoding, chunk.generation, source, heavy);
+        Ok(Chunk::with_parts(made, chunk.parts.clone()))
+    }
+
+    /// Whether the dictionary of `column` is that of the known version.
+    fn has_known_dictionary(&self, column: usize) -> bool {
+        let known = self.known.and_then(|known| known.dictionaries.get(column)?.as_ref());
+        known.zip(self.dictionaries[column].as_ref()).is_some_and(|(known, own)| known.is(own))
     }
 }
 

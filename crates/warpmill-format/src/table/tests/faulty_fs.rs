@@ -47,7 +47,7 @@ struct State {
     dead: bool,
 }
 
-/// What would survive a power failure.
+/// The state of the disk that a power failure reveals.
 #[derive(Debug, Default)]
 struct Disk {
     /// Number of durable bytes of each file written here.

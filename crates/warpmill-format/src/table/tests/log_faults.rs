@@ -237,7 +237,7 @@ fn power_failures_leave_anything_in_the_tail() {
             assert_holds(&fresh(&copy), &[rows(0, count)]);
         }
         fresh(&copy).verify().unwrap();
-        // Who has it as a data file finds the same file again.
+        // A reader that has it as a data file finds the same file again.
         let reader = Table::open(&copy).unwrap();
         let files = |table: &Table| -> Vec<_> {
             let snapshot = table.snapshot().unwrap();
