@@ -362,7 +362,10 @@ fn remove_stale_log(fs: &dyn FileSystem, directory: &Path, version: u64) -> Resu
     if manifest_path(directory, version).exists() || !path.exists() {
         return Ok(());
     }
-    fs.remove_file(&path).map_err(FormatError::io("cannot remove", &path))?;
+    match fs.remove_file(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        removed => removed.map_err(FormatError::io("cannot remove", &path))?,
+    }
     fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory))
 }
 
@@ -453,7 +456,7 @@ fn load_from(directory: &Path, known: Option<Known<'_>>, access: FileAccess) -> 
             failed = Some((newest, FormatError::corrupt(&manifest_path(directory, newest), missing())));
             continue;
         };
-        // A log that is gone may have gone with its manifest, before which there was a newer one.
+        // A log that is gone may have gone with its manifest, in whose place there is a newer one.
         let has_log = stamp.log.as_ref().is_none_or(Log::has_file);
         if !has_log && first_bytes(directory, stamp.base)? != Some(stamp.first) {
             continue;
