@@ -1,8 +1,8 @@
 //! The log of a manifest: small commits after it, each a record at the end of one file, which takes one write and one sync.
 //!
 //! A record has what its version has otherwise than the version before: the row segments after the first ones, and dictionaries, with their bytes. A
-//! version is committed when its record is there as a whole, as its checksum tells. What follows the last whole record is the remains of a writer that
-//! died or failed; nothing is appended behind it, the next version has a manifest of its own. The log is a data file of later manifests then, and does
+//! version is committed when its record is there as a whole, as its checksum tells. Bytes after the last whole record are the remains of a writer that
+//! died or failed; nothing is appended behind them, the next version has a manifest of its own. The log is a data file of later manifests then, and does
 //! not change any more (`docs/format.md`).
 
 use std::collections::HashMap;

@@ -184,7 +184,8 @@ impl LogFile {
     }
 }
 
-/// The bytes of `file`, at `path`, from `start` up to `end`, or the end of the file. What is appended meanwhile is found with the next look at the file.
+/// The bytes of `file`, at `path`, from `start` up to `end`, or the end of the file. Records that are appended meanwhile are found with the next look
+/// at the file.
 fn read_from(file: &File, start: u64, end: u64, path: &Path) -> Result<Vec<u8>> {
     let mut bytes = vec![0; end.saturating_sub(start) as usize];
     let mut read = 0;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::encoder::Sink;
 use super::pruning::{AttributeMap, ColumnMap, Stored, ZoneMap};
+use super::sink::Sink;
 use super::zone_writer::ZoneWriter;
 use crate::pruning::{ColumnZones, Metadata, Zone, Zones};
 use crate::segment::{SegmentBytes, is_nested};

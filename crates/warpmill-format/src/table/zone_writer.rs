@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use super::encoder::Sink;
 use super::pruning::{AttributeMap, ColumnMap, Stored, ZoneMap};
+use super::sink::Sink;
 use crate::pruning::{ColumnZones, Lookup, Metadata, Zone, Zones, of_segment};
 use crate::segment::SegmentBytes;
 use crate::{FormatError, Result, Segment};
