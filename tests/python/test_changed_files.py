@@ -78,7 +78,7 @@ def outcomes(folder: Path, how: str, codec: str, when: str, access: str, seed: i
 @pytest.mark.trials
 @pytest.mark.parametrize("access", ["map", "read"])
 @pytest.mark.parametrize("when", ["used", "new"])
-@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("codec", ["none", pytest.param("zstd", marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", ["cut", "overwritten"])
 def test_files_that_change_are_errors(tmp_path: Path, how: str, codec: str, when: str, access: str) -> None:
     all_told: Counter[str] = Counter()

@@ -135,7 +135,7 @@ def test_copied_facts_are_the_sorted_ones_in_their_order(data: Path) -> None:
         assert golap.counters(other.sql(facts.queries["3.1"]).profile)[1]["zones_by_sideways"] > 0
 
 
-@pytest.mark.parametrize("kind", ["zones", "chunks"])
+@pytest.mark.parametrize("kind", [pytest.param("zones", marks=pytest.mark.long), "chunks"])
 def test_smaller_zones_and_chunks_prune_more(data: Path, tmp_path: Path, kind: str) -> None:
     options = ["--values", "2048,65536", "--layouts", "clustered", "--queries", "3.1", "--device", "cpu"]
     found = report(data, tmp_path, f"golap-{kind}", "--sweep", kind, *options)

@@ -240,6 +240,7 @@ def test_optimizations_are_left_out_one_by_one(data: Path, tmp_path: Path) -> No
     assert read("segment skipping", "alone") < read("none", None) / 3
 
 
+@pytest.mark.long
 def test_a_wrong_answer_and_a_failing_query_are_told(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def test_answers_are_duckdbs_with_every_codec(data: Path, tmp_path: Path) -> Non
 
 
 @needs_sim
+@pytest.mark.long
 def test_a_device_moves_all_columns_for_every_query(data: Path, tmp_path: Path) -> None:
     options = ["--device", "sim", "--runs", 1, "--joins", "0,4", "--selectivities", 1, "--data", data]
     options += ["--drives", "unlimited", "--gpu-memory-limit", "1GB", "--heavy", "zstd", "--out", tmp_path]

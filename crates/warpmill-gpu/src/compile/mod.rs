@@ -38,6 +38,7 @@ pub(crate) mod joins;
 pub mod kernel;
 pub mod keys;
 pub mod layout;
+pub mod learnt;
 pub mod order;
 mod own_groups;
 pub mod params;

@@ -132,7 +132,7 @@ impl Prepared {
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let filters = ScanFilters::of_program(&program)?;
         let shape = by.shapes.of(&program, &filters);
-        let learnt = by.first.then(|| shape.learnt(hints, by.loaded)).flatten();
+        let learnt = by.first.then(|| shape.learnt.get(hints, by.loaded)).flatten();
         let (has_others_hints, hints) = (learnt.is_some(), learnt.as_ref().unwrap_or(hints));
         let laid_out = shape.lay_out(&program, &filters, inputs, hints, by.limits)?;
         let selected =
@@ -206,22 +206,22 @@ impl Prepared {
 
     /// Passes the hints with which the program has completed to programs with other constants that start with `first`.
     pub(crate) fn teach(&self, first: &Hints) {
-        self.shape.learn(first, self.hints());
+        self.shape.learnt.add(first, self.hints());
     }
 
     /// Passes its hints to programs with other constants that start with `first`, once its kernels are compiled.
     pub(crate) fn teach_later(&self, first: &Hints) {
-        self.shape.expect(first, &self.made);
+        self.shape.learnt.expect(first, &self.made);
     }
 
     /// Whether its hints, or those of a program with other constants, are passed on later.
     pub(crate) fn is_to_teach(&self, first: &Hints) -> bool {
-        self.shape.expects(first)
+        self.shape.learnt.expects(first)
     }
 
     /// Makes programs with other constants that start with `first` use these again.
     pub(crate) fn unteach(&self, first: &Hints) {
-        self.shape.forget(first);
+        self.shape.learnt.forget(first);
     }
 
     /// Hints of the layout.

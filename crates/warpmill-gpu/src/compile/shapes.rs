@@ -5,17 +5,18 @@
 //! ([`identity::seen`]), so that kernel texts cannot depend on anything else; layouts depend on the selectivity of filters, never on the filters.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use warpmill_ir::{Field, Program, Unsupported};
 
 use super::filters::{Filters, ScanFilters, selectivities};
-use super::functions::{Functions, Loaded};
+use super::functions::Functions;
 use super::hints::{Hints, Limits};
 use super::identity::{self, Identity, Named};
 use super::layout::SinkLayout;
+use super::learnt::Learnt;
 use super::plan::MemoryPlan;
 use super::program::{self, Lowered, Place};
 use super::scan_shape::{ScanShape, coarse_of_keys};
@@ -49,16 +50,16 @@ pub struct Shapes(Mutex<Known>);
 struct Known {
     /// Shapes by identity, with the time of the last use.
     shapes: HashMap<Box<[u8]>, (Arc<Shape>, u64)>,
+    /// Learnt hints by rough identity.
+    learnt: HashMap<Box<[u8]>, Weak<Learnt>>,
     clock: u64,
 }
 
 /// The shared state of programs that lowering can distinguish only by the selectivity of filters.
 pub struct Shape {
     named: Named,
-    /// Learnt hints by initial hints: those with which the last program completed that needed others than the initial ones.
-    learnt: Mutex<Vec<(Hints, Hints)>>,
-    /// Smaller tables by initial hints, whose kernels are being compiled.
-    coming: Mutex<Vec<(Hints, Arc<Made>)>>,
+    /// Hints that programs have learnt which differ in constants only, also in those that lowering sees.
+    pub(super) learnt: Arc<Learnt>,
     laid_out: Mutex<Vec<(Vec<u64>, Arc<LaidOut>)>>,
     made: Mutex<Vec<Arc<Made>>>,
 }
@@ -75,7 +76,7 @@ pub struct LaidOut {
 
 /// Kernels, shared among programs.
 pub struct Made {
-    laid_out: Arc<LaidOut>,
+    pub(super) laid_out: Arc<LaidOut>,
     scans: BTreeMap<usize, ScanShape>,
     /// Kernels, and the processor of each pipeline.
     pub lowered: Lowered,
@@ -102,8 +103,9 @@ impl Shapes {
             let oldest = known.shapes.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
             gone.extend(oldest.and_then(|oldest| known.shapes.remove_entry(&oldest)));
         }
-        let (learnt, coming, laid_out, made) = Default::default();
-        let shape = Arc::new(Shape { named: identity.named(), learnt, coming, laid_out, made });
+        let learnt = known.learnt_by(Identity::rough(program, filters).bytes());
+        let (laid_out, made) = Default::default();
+        let shape = Arc::new(Shape { named: identity.named(), learnt, laid_out, made });
         known.shapes.insert(identity.bytes().into(), (shape.clone(), clock));
         // Unloading functions may wait for the device, so the lock is released first.
         drop(known);
@@ -112,50 +114,20 @@ impl Shapes {
     }
 }
 
+impl Known {
+    /// The hints that programs of a rough identity have learnt.
+    fn learnt_by(&mut self, rough: &[u8]) -> Arc<Learnt> {
+        if let Some(known) = self.learnt.get(rough).and_then(Weak::upgrade) {
+            return known;
+        }
+        self.learnt.retain(|_, known| known.strong_count() > 0);
+        let learnt = Arc::new(Learnt::default());
+        self.learnt.insert(rough.into(), Arc::downgrade(&learnt));
+        learnt
+    }
+}
+
 impl Shape {
-    /// The hints learnt by earlier programs that started with `first`; `None` if `first` sufficed. `loaded` keeps kernels that have been compiled
-    /// meanwhile.
-    pub fn learnt(&self, first: &Hints, loaded: &Loaded) -> Option<Hints> {
-        let is_ready = |(other, made): &mut (Hints, Arc<Made>)| other == first && made.functions.are_ready();
-        let come = self.coming.lock().extract_if(.., is_ready).last();
-        if let Some((_, made)) = come {
-            match made.functions.wait(&made.lowered.kernels, loaded) {
-                Ok(()) => self.learn(first, &made.laid_out.hints),
-                Err(error) => tracing::warn!(%error, "kernels for smaller tables cannot be compiled"),
-            }
-        }
-        self.learnt.lock().iter().find(|(other, _)| other == first).map(|(_, learnt)| learnt.clone())
-    }
-
-    /// Records that a program that started with `first` completed with `hints`.
-    pub fn learn(&self, first: &Hints, hints: &Hints) {
-        if !hints.are_sizes(first) {
-            return;
-        }
-        let mut learnt = self.learnt.lock();
-        match learnt.iter_mut().find(|(other, _)| other == first) {
-            Some((_, known)) => known.clone_from(hints),
-            None => drop(push(&mut learnt, (first.clone(), hints.clone()))),
-        }
-    }
-
-    /// Records that the tables of `made` suffice for a program that started with `first`: others use them once their kernels are compiled.
-    pub fn expect(&self, first: &Hints, made: &Arc<Made>) {
-        let mut coming = self.coming.lock();
-        coming.retain(|(other, _)| other != first);
-        coming.push((first.clone(), Arc::clone(made)));
-    }
-
-    /// Whether smaller tables for `first` are being compiled.
-    pub fn expects(&self, first: &Hints) -> bool {
-        self.coming.lock().iter().any(|(other, _)| other == first)
-    }
-
-    /// Forgets the hints learnt for `first`: they do not suit some program.
-    pub fn forget(&self, first: &Hints) {
-        self.learnt.lock().retain(|(other, _)| other != first);
-    }
-
     /// Lays out the sinks of `program` with `filters`, for inputs of these row counts.
     ///
     /// # Errors
@@ -281,28 +253,4 @@ fn layouts(
         }
     }
     Ok(layouts)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::Device;
-    use crate::device::sim::{SimDevice, SimOptions};
-
-    #[test]
-    fn what_was_learnt_is_forgotten_by_the_hints_it_was_learnt_for() {
-        let device: Arc<dyn Device> = Arc::new(SimDevice::new(SimOptions::default()).expect("a C++ compiler"));
-        let loaded = Loaded::new(&device);
-        let program = Program::new(vec![], vec![], Arc::new(arrow::datatypes::Schema::empty()));
-        let shape = Shapes::default().of(&program, &Filters::default());
-        let with = |rows: u64| Hints { capacity: [(0, rows)].into(), ..Hints::default() };
-        let (first, others) = (Hints::default(), Hints { streamed: true, ..Hints::default() });
-        shape.learn(&first, &with(1));
-        shape.learn(&first, &with(2));
-        shape.learn(&others, &Hints { streamed: true, ..with(3) });
-        assert_eq!(shape.learnt(&first, &loaded), Some(with(2)));
-        shape.forget(&first);
-        assert_eq!(shape.learnt(&first, &loaded), None);
-        assert!(shape.learnt(&others, &loaded).is_some());
-    }
 }
