@@ -82,6 +82,12 @@ mod tests {
     use super::super::{RowSegment, Version};
     use super::*;
 
+    struct Case {
+        rows: &'static [usize],
+        free: usize,
+        expected: Option<Range<usize>>,
+    }
+
     fn table(rows: &[usize]) -> Arc<TableSnapshot> {
         let segments = rows.iter().map(|&rows| RowSegment { rows, columns: vec![] }).collect();
         TableSnapshot::new(None, Version { segments, ..Version::empty(1, Arc::new(Schema::empty())) })
@@ -89,16 +95,17 @@ mod tests {
 
     #[test]
     fn row_segments_that_are_alike_are_merged() {
-        let cases: [(&[usize], usize, Option<Range<usize>>); 6] = [
-            (&[1, 1, 1], 0, None),
-            (&[100, 1, 1, 1, 1], 0, Some(1..5)),
-            (&[4, 4, 4, 4, 1, 1, 1], 0, Some(0..7)),
-            (&[4, 4, 4, 4, 1, 1, 1, 1], 2, Some(4..8)),
+        let case = |rows, free, expected| Case { rows, free, expected };
+        let cases = [
+            case(&[1, 1, 1], 0, None),
+            case(&[100, 1, 1, 1, 1], 0, Some(1..5)),
+            case(&[4, 4, 4, 4, 1, 1, 1], 0, Some(0..7)),
+            case(&[4, 4, 4, 4, 1, 1, 1, 1], 2, Some(4..8)),
             // Without rows.
-            (&[0, 1, 0, 0], 0, Some(0..4)),
-            (&[], 0, None),
+            case(&[0, 1, 0, 0], 0, Some(0..4)),
+            case(&[], 0, None),
         ];
-        for (rows, free, expected) in cases {
+        for Case { rows, free, expected } in cases {
             assert_eq!(tail_range(&table(rows), 1000, free), expected, "{rows:?} from {free} on");
         }
     }

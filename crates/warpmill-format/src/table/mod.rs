@@ -224,7 +224,7 @@ impl Table {
         let (staging, lock) = leftovers::create_folder(&*fs, &path)?;
         let staging = Staging { fs: fs.clone(), path: staging, over, done: false };
         let lock = WriterLock::Directory(lock);
-        let sink = Sink::Files(DataFileWriter::new(fs.clone(), &staging.path, &path, 1));
+        let sink = Sink::Files(Box::new(DataFileWriter::new(fs.clone(), &staging.path, &path, 1)));
         let table = Arc::new(Self::at(Home::Directory { fs, path }, None));
         let (base, identity, codecs, staging) = (None, Identity::new(), Vec::new(), Some(staging));
         let (number, constraints, replaced, stamp) = (1, Arc::default(), None, None);
@@ -512,7 +512,7 @@ impl Table {
         let pending = base.files().iter().filter(|file| file.is_pending()).map(|file| file.held_bytes()).sum::<u64>();
         let is_little = pending <= record::MOST_RECORD_BYTES as u64;
         let holds = options.log && !has_codecs && !options.direct_io && is_little;
-        Ok(Sink::Files(if holds { files.holding() } else { files }))
+        Ok(Sink::Files(Box::new(if holds { files.holding() } else { files })))
     }
 
     /// The error for writing to a table whose name belongs to another one now.

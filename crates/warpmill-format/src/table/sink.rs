@@ -42,7 +42,7 @@ impl Storage {
 /// The destination of encoded chunks.
 pub(crate) enum Sink {
     Memory,
-    Files(DataFileWriter),
+    Files(Box<DataFileWriter>),
 }
 
 impl Sink {

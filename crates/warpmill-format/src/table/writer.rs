@@ -347,7 +347,7 @@ impl TableWriter {
             Sink::Memory => None,
             Sink::Files(mut files) => {
                 files.finish()?;
-                Some(files)
+                Some(*files)
             }
         };
         if let Some(fork) = &self.table.fork {

@@ -115,6 +115,13 @@ fn set_time(path: &Path, time: SystemTime) {
     file.set_modified(time).unwrap();
 }
 
+/// The state that a reader has seen.
+struct Seen {
+    fork: Arc<Table>,
+    rows: usize,
+    modified: SystemTime,
+}
+
 /// A reader loads what a commit has written that fails then, and begins a transaction there; another commit has another word at the same place, and the
 /// log gets the time that the reader has seen, as within one tick of the clock.
 #[test]
@@ -126,13 +133,13 @@ fn a_failed_commit_is_not_taken_for_the_next_one() {
         let mut all = make_words(&path);
         let log = path.join(&names(&path, ".log")[0]);
         let reader = Table::open(&path).unwrap();
-        let seen: Arc<Mutex<Vec<(Arc<Table>, usize, SystemTime)>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let look = {
             let (reader, seen, log) = (reader.clone(), Arc::clone(&seen), log.clone());
             move || {
-                let count = column(&reader.snapshot().unwrap(), 0).len();
+                let rows = column(&reader.snapshot().unwrap(), 0).len();
                 let modified = std::fs::metadata(&log).unwrap().modified().unwrap();
-                seen.lock().push((reader.fork().unwrap(), count, modified));
+                seen.lock().push(Seen { fork: reader.fork().unwrap(), rows, modified });
             }
         };
         let fs = FaultyFs::striking(Fault::Error, at, &place.dir.path().join("attic"), look);
@@ -150,9 +157,9 @@ fn a_failed_commit_is_not_taken_for_the_next_one() {
         } else {
             all.push(Some("apple".into()));
         }
-        let (fork, count, modified) = seen.lock().pop().unwrap();
+        let Seen { fork, rows, modified } = seen.lock().pop().unwrap();
         set_time(&log, modified);
-        assert_eq!(column(&reader.snapshot().unwrap(), 0), all, "{context}: {count} rows were seen");
+        assert_eq!(column(&reader.snapshot().unwrap(), 0), all, "{context}: {rows} rows were seen");
         assert_eq!(column(&fresh(&path), 0), all, "{context}");
         if failed.is_err() {
             let error = append_word(&fork, "zebra").map(drop).unwrap_err();
