@@ -143,3 +143,23 @@ def test_positions_before_the_first_row(pair: tuple[Any, Any]) -> None:
     calls = ", ".join(f"nth_value({call}) OVER (ORDER BY a)" for call in ("a, -1", "s, -2", "a, 2"))
     text = f"SELECT {calls} FROM t ORDER BY ALL"
     assert ours.execute(text).fetchall() == theirs.execute(text).fetchall()
+
+
+def test_values_of_queries(pair: tuple[Any, Any]) -> None:
+    for con in pair:
+        con.execute("CREATE OR REPLACE TABLE kept (k INTEGER PRIMARY KEY, s VARCHAR DEFAULT 'none')")
+        con.execute("INSERT INTO kept VALUES ((SELECT max(a) FROM t), 'most')")
+        con.execute("INSERT INTO kept VALUES ((SELECT min(a) FROM t), NULL), (7, (SELECT s FROM t WHERE a = 2))")
+        con.execute("INSERT INTO kept (k) VALUES ((SELECT max(k) + 1 FROM kept))")
+        con.execute("INSERT INTO kept VALUES ((SELECT max(x) FROM (VALUES (20), (30)) v(x)), 'nested')")
+        con.execute("INSERT INTO kept VALUES ((SELECT 7), 'again') ON CONFLICT DO UPDATE SET s = excluded.s || s")
+    ours, theirs = pair
+    for text in (
+        "SELECT * FROM kept ORDER BY k",
+        "VALUES ((SELECT max(a) FROM t), 2)",
+        "SELECT * FROM (VALUES ((SELECT 1), 'a'), (NULL, (SELECT 'b')), (3, 'c')) v ORDER BY ALL",
+        "SELECT x + y FROM (VALUES ((SELECT 1), 2), (5, 6)) v(x, y) ORDER BY ALL",
+        "WITH w(x) AS (VALUES ((SELECT 1)), (EXISTS (SELECT 1 WHERE false))) SELECT * FROM w ORDER BY ALL",
+        "SELECT count(*), sum(x) FROM (VALUES " + ", ".join(f"((SELECT {n}))" for n in range(300)) + ") v(x)",
+    ):
+        assert ours.execute(text).fetchall() == theirs.execute(text).fetchall(), text

@@ -36,13 +36,14 @@ mod precedence;
 mod quantile_windows;
 mod readers;
 mod rewrites;
+mod row_queries;
 mod sets;
 mod shifts;
 mod sources;
 mod states;
 mod subqueries;
 mod syntax;
-mod table_queries;
+
 mod tables;
 mod text;
 mod texts;
@@ -122,7 +123,7 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
 pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
     precedence::rewrite(&mut statement);
-    table_queries::rewrite(&mut statement)?;
+    row_queries::rewrite(&mut statement)?;
     Ok(statement)
 }
 
