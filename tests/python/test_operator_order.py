@@ -159,7 +159,7 @@ def test_values_of_queries(pair: tuple[Any, Any]) -> None:
         "VALUES ((SELECT max(a) FROM t), 2)",
         "SELECT * FROM (VALUES ((SELECT 1), 'a'), (NULL, (SELECT 'b')), (3, 'c')) v ORDER BY ALL",
         "SELECT x + y FROM (VALUES ((SELECT 1), 2), (5, 6)) v(x, y) ORDER BY ALL",
-        "WITH w(x) AS (VALUES ((SELECT 1)), (EXISTS (SELECT 1 WHERE false))) SELECT * FROM w ORDER BY ALL",
+        "WITH w(x) AS (VALUES ((SELECT 1)), ((EXISTS (SELECT 1 WHERE false))::INTEGER)) SELECT * FROM w ORDER BY ALL",
         "SELECT count(*), sum(x) FROM (VALUES " + ", ".join(f"((SELECT {n}))" for n in range(300)) + ") v(x)",
     ):
         assert ours.execute(text).fetchall() == theirs.execute(text).fetchall(), text

@@ -307,6 +307,21 @@ def test_patterns_that_keep_other_rows_are_planned_anew(own: warpmill.Connection
     assert _state(own, text.format("%4")) == "text"
 
 
+@pytest.mark.parametrize("kind", ["small", "deep", "wide"])
+def test_sizes_of_conditions(ours: warpmill.Connection, duck: duckdb.DuckDBPyConnection, kind: str) -> None:
+    states = []
+    for n in range(7):
+        condition = {
+            "small": f"t.v > {n} * 2 AND t.k < {600 + n}",
+            "deep": "t.v > " + " + ".join(str((n + at) % 11) for at in range(150)) + " - 700",
+            "wide": "t.v IN (" + ", ".join(str((n + 1) * at % 1000) for at in range(1200)) + ")",
+        }[kind]
+        statement = f"SELECT count(*), sum(t.v) FROM t WHERE {condition}"
+        states.append(_state(ours, statement))
+        assert ours.execute(statement).fetchall() == duck.execute(statement).fetchall()
+    assert kind == "wide" or states[-1] == "text"
+
+
 def test_parameters_are_planned_by_text(own: warpmill.Connection) -> None:
     text = "SELECT count(*) FROM t WHERE s LIKE $1 AND v < $2 AND day >= CAST($3 AS DATE)"
     params = [[f"%{n}", n * 10, f"2021-0{n}-01"] for n in range(1, 8)]

@@ -276,7 +276,7 @@ impl Session {
             return Ok(None);
         }
         let Some(found) = self.inner.templates.find(text, generation) else { return Ok(None) };
-        let program = if found.is_shallow() {
+        let program = if found.is_small() {
             found.program(options)
         } else {
             let options = options.clone();

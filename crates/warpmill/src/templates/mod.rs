@@ -123,8 +123,8 @@ impl Found {
         Some((program, self.family.read.clone()))
     }
 
-    /// Whether [`Found::program`] needs no deep stack.
-    pub(crate) fn is_shallow(&self) -> bool {
-        self.family.templates().iter().all(|template| template.is_shallow())
+    /// Whether [`Found::program`] needs neither a deep stack nor long.
+    pub(crate) fn is_small(&self) -> bool {
+        self.family.templates().iter().all(|template| template.is_small())
     }
 }

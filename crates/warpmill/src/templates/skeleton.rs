@@ -28,12 +28,14 @@ pub(super) struct Skeleton {
     filters: Vec<TableFilter>,
     /// The program for the slots of one statement. Its plan has numbered literals for slots.
     program: Arc<dyn ExecutionPlan>,
-    /// Whether translation does not need a deep stack.
-    pub is_shallow: bool,
+    /// Whether its translation needs neither a deep stack nor long.
+    pub is_small: bool,
 }
 
-/// Largest number of nodes of a plan, with the levels of its deepest expression, that is translated on any stack.
-const SHALLOW: usize = 100;
+/// Largest number of nodes of a small plan, with the levels of its deepest expression.
+const MOST_LEVELS: usize = 100;
+/// Largest number of nodes of a small plan's expressions.
+const MOST_NODES: usize = 1000;
 
 /// A constant in a condition.
 #[derive(Debug)]
@@ -85,8 +87,8 @@ impl Skeleton {
         };
         // A condition that its values decide is missing from the plan.
         let has_all = numbers(source.source())?.into_iter().eq(0..slots.len());
-        let is_shallow = levels(&plan)? <= SHALLOW;
-        Ok(has_all.then_some(Self { slots, filters, program, is_shallow }))
+        let is_small = is_small(&plan)?;
+        Ok(has_all.then_some(Self { slots, filters, program, is_small }))
     }
 
     /// The values of the slots; `None` where one has none.
@@ -107,34 +109,36 @@ impl Skeleton {
     }
 }
 
-/// The number of nodes of `plan`, and of the levels of its deepest expression.
-fn levels(plan: &LogicalPlan) -> DataFusionResult<usize> {
-    let (mut nodes, mut levels) = (0, Levels::default());
+/// Whether the translation of `plan` needs neither a deep stack nor long.
+fn is_small(plan: &LogicalPlan) -> DataFusionResult<bool> {
+    let (mut nodes, mut size) = (0, Size::default());
     plan.apply_with_subqueries(|node| {
         nodes += 1;
-        node.apply_expressions(|expr| expr.visit(&mut levels))
+        node.apply_expressions(|expr| expr.visit(&mut size))
     })?;
-    Ok(nodes + levels.most)
+    Ok(nodes + size.most_levels <= MOST_LEVELS && size.nodes <= MOST_NODES)
 }
 
-/// Counts the levels of expressions.
+/// Counts the nodes of expressions, and their levels.
 #[derive(Default)]
-struct Levels {
-    now: usize,
-    most: usize,
+struct Size {
+    nodes: usize,
+    levels: usize,
+    most_levels: usize,
 }
 
-impl TreeNodeVisitor<'_> for Levels {
+impl TreeNodeVisitor<'_> for Size {
     type Node = Expr;
 
     fn f_down(&mut self, _: &Expr) -> DataFusionResult<TreeNodeRecursion> {
-        self.now += 1;
-        self.most = self.most.max(self.now);
+        self.nodes += 1;
+        self.levels += 1;
+        self.most_levels = self.most_levels.max(self.levels);
         Ok(TreeNodeRecursion::Continue)
     }
 
     fn f_up(&mut self, _: &Expr) -> DataFusionResult<TreeNodeRecursion> {
-        self.now -= 1;
+        self.levels -= 1;
         Ok(TreeNodeRecursion::Continue)
     }
 }

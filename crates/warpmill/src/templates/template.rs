@@ -88,9 +88,9 @@ impl Template {
         Ok(matches!(self.skeleton.get(), Some(Some(_))))
     }
 
-    /// Whether its program is made for other values without a deep stack, if it has one.
-    pub fn is_shallow(&self) -> bool {
-        self.skeleton.get().and_then(Option::as_ref).is_none_or(|skeleton| skeleton.is_shallow)
+    /// Whether its program, if it has one, is made for other values without a deep stack, and soon.
+    pub fn is_small(&self) -> bool {
+        self.skeleton.get().and_then(Option::as_ref).is_none_or(|skeleton| skeleton.is_small)
     }
 
     /// The program for `values`, without optimizing a plan for them; `None` where the statement has to be planned.
