@@ -35,6 +35,12 @@ EXPRESSIONS = [
     "b >> a - 1 | 8",
     "a << 1 + 1",
     "6 & b || s",
+    "a + b ^ 2 * 3",
+    "3 - a ^ 2 - 1",
+    "s || b ^ 2 + 1",
+    "2 ** a || s",
+    "-a ^ 2",
+    "2 ^ a ^ 2",
     "(a || b) || 'z' || (a + b) * 2",
     "CASE WHEN a + 1 || '' = '2' THEN s || a * 2 END",
     "DATE '2020-01-01' + a || ''",
@@ -95,6 +101,21 @@ def test_bits_keep_their_type(kind: str) -> None:
         con.execute(f"CREATE TABLE t (k {kind} NOT NULL, n {kind}, i INTEGER)")
         con.execute("INSERT INTO t VALUES (5, 5, 9), (0, NULL, NULL), (127, 1, -1)")
     text = f"SELECT {columns} FROM t ORDER BY k"
+    assert ours.execute(text).fetchall() == theirs.execute(text).fetchall()
+
+
+def test_rows_that_are_written_anew(pair: tuple[Any, Any]) -> None:
+    for con in pair:
+        con.execute(
+            "CREATE OR REPLACE TABLE filled (x VARCHAR, y VARCHAR DEFAULT 'd' || 1 + 1, n INTEGER DEFAULT 5 | 2 & 1)"
+        )
+        con.execute("INSERT INTO filled (x) SELECT s || a + 1 FROM t")
+        con.execute("INSERT INTO filled (n) SELECT ~a + b FROM t UNION ALL SELECT 5 | a & 1 FROM t")
+        con.execute("INSERT INTO filled (y, n) VALUES ('v' || 2 + 3, 1 | 1 << 2), (DEFAULT, DEFAULT)")
+        con.execute("INSERT INTO filled VALUES ((SELECT s || a * 2 FROM t WHERE a = 2), DEFAULT, 5 | 2 & 1)")
+        con.execute("INSERT INTO filled (x) VALUES ((SELECT max(s) || max(a) - 1 FROM t))")
+    ours, theirs = pair
+    text = "SELECT * FROM filled ORDER BY ALL"
     assert ours.execute(text).fetchall() == theirs.execute(text).fetchall()
 
 

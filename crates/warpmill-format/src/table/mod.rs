@@ -2,8 +2,8 @@
 //!
 //! A table on disk is a directory with data files, written once, and one manifest per committed version, which lists all parts of the version
 //! (`docs/format.md`). The newest manifest is the current version. A writer holds the lock file, writes its files under temporary names, and commits
-//! by renaming its manifest, or, if little has changed, by appending a record to the newest manifest's log; until then, and after any failure, readers see the version before. The next writer removes old versions; readers of one
-//! keep its files open, mapped or not, which removal does not affect.
+//! by renaming its manifest, or, if little has changed, by appending a record to the newest manifest's log; until then, and after any failure, readers
+//! see the version before. The next writer removes old versions; readers of one keep its files open, mapped or not, which removal does not affect.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -239,7 +239,7 @@ impl Change {
                     None => {
                         let log = state.few || stamp.as_ref().is_some_and(|stamp| stamp.log.is_some());
                         stamp.map_or(Ok(()), |stamp| stamp.sync_log(&**fs, path))?;
-                        let version = staged(fs, (table, fork), &mut state, path, log)?;
+                        let version = staged(fs, table, &mut state, path, log)?;
                         fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
                         Some(version)
                     }
@@ -250,7 +250,7 @@ impl Change {
                 let path = if let Self::MadeAs(_, path) = self { path } else { path };
                 named = Some(path.to_path_buf());
                 let staging = staging.path.clone();
-                let (version, _) = staged(fs, (table, fork), &mut state, &staging, false)?;
+                let (version, _) = staged(fs, table, &mut state, &staging, false)?;
                 directory::place_manifest(&**fs, &staging, version.number)?;
                 directory::mark_committed(&**fs, &staging, version.number);
                 fs.sync_dir(folder).map_err(FormatError::io("cannot sync", folder))?;
@@ -287,12 +287,12 @@ fn for_others(table: &Table, fork: &Fork) -> Result<Version> {
 /// manifest may have a log.
 fn staged(
     fs: &Arc<dyn FileSystem>,
-    (table, fork): (&Table, &Fork),
+    table: &Table,
     state: &mut State,
     directory: &Path,
     log: bool,
 ) -> Result<(Version, Stamp)> {
-    let mut version = for_others(table, fork)?;
+    let mut version = for_others(table, table.own_fork()?)?;
     if version.is_pending() {
         let first = state.files.last().map_or(0, DataFileWriter::next_number);
         let files = DataFileWriter::new(Arc::clone(fs), directory, directory, version.number);

@@ -1,5 +1,6 @@
 //! Precedence of operators as in DuckDB: `||`, `&`, `|`, `<<` and `>>` bind less than arithmetic, and all alike, from left to right; `~` has all that
-//! arithmetic joins. The parser has C's levels, and reads `||` as it reads `*`.
+//! arithmetic joins; `^` binds most. The parser has C's levels, and reads `||` as it reads `*`. Parts of statements are written as text and parsed
+//! again, so that operations get brackets where the parser would read them otherwise.
 
 use std::ops::ControlFlow;
 
@@ -10,15 +11,26 @@ use super::walk;
 
 /// Puts the operators of a statement in order.
 pub(super) fn rewrite(statement: &mut Statement) {
-    let _: ControlFlow<()> = walk::statement(statement, &mut Order);
+    let mut order = Order::default();
+    let _: ControlFlow<()> = walk::statement(statement, &mut order);
+    if order.has_moved {
+        let _: ControlFlow<()> = walk::statement(statement, &mut Brackets);
+    }
 }
 
 /// Puts the operators of an expression in order.
 pub(crate) fn order(expr: &mut Expr) {
-    let _: ControlFlow<()> = expr.visit(&mut Order);
+    let mut order = Order::default();
+    let _: ControlFlow<()> = expr.visit(&mut order);
+    if order.has_moved {
+        let _: ControlFlow<()> = expr.visit(&mut Brackets);
+    }
 }
 
-struct Order;
+#[derive(Default)]
+struct Order {
+    has_moved: bool,
+}
 
 impl VisitorMut for Order {
     type Break = ();
@@ -33,6 +45,7 @@ impl VisitorMut for Order {
                 {
                     let (left, op, right) = (take(left), op.clone(), take(right));
                     *expr = joined(left, op, right, level);
+                    self.has_moved = true;
                 }
             }
             Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: operand } if begins_less(operand, OTHER) => {
@@ -41,6 +54,7 @@ impl VisitorMut for Order {
                 let operand = Box::new(take(first));
                 *first = Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: operand };
                 *expr = all;
+                self.has_moved = true;
             }
             _ => {}
         }
@@ -48,16 +62,52 @@ impl VisitorMut for Order {
     }
 }
 
+/// Puts brackets where the parser would read operations in order otherwise.
+struct Brackets;
+
+impl VisitorMut for Brackets {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let bracket = |operand: &mut Expr| *operand = Expr::Nested(Box::new(take(operand)));
+        match expr {
+            Expr::BinaryOp { left, op, right } => {
+                [left, right].into_iter().filter(|operand| is_read_otherwise(operand, op)).for_each(|e| bracket(e));
+            }
+            Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: operand } if root_level(operand).is_some() => {
+                bracket(operand);
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether the parser may take the operand of `outer` apart: it has the same levels for arithmetic alone.
+fn is_read_otherwise(operand: &Expr, outer: &BinaryOperator) -> bool {
+    let Some(own) = level(outer) else { return false };
+    let is_arithmetic = |level: u8| (OTHER + 1..=OTHER + 2).contains(&level);
+    match operand {
+        Expr::UnaryOp { op: UnaryOperator::BitwiseNot, .. } => true,
+        Expr::BinaryOp { op, .. } => {
+            level(op).is_some_and(|inner| op != outer && !(is_arithmetic(inner) && is_arithmetic(own)))
+        }
+        _ => false,
+    }
+}
+
 /// How tightly an operator binds, of those that the parser orders otherwise.
 fn level(op: &BinaryOperator) -> Option<u8> {
     use BinaryOperator::{
-        BitwiseAnd, BitwiseOr, Divide, DuckIntegerDivide, Minus, Modulo, Multiply, PGBitwiseShiftLeft,
+        BitwiseAnd, BitwiseOr, BitwiseXor, Divide, DuckIntegerDivide, Minus, Modulo, Multiply, PGBitwiseShiftLeft,
         PGBitwiseShiftRight, Plus, StringConcat,
     };
     match op {
         StringConcat | BitwiseAnd | BitwiseOr | PGBitwiseShiftLeft | PGBitwiseShiftRight => Some(OTHER),
         Plus | Minus => Some(OTHER + 1),
         Multiply | Divide | DuckIntegerDivide | Modulo => Some(OTHER + 2),
+        // A power, as DuckDB writes it.
+        BitwiseXor => Some(OTHER + 3),
         _ => None,
     }
 }
@@ -88,28 +138,32 @@ fn ends_in_complement(mut expr: &Expr) -> bool {
 
 /// Whether the operation `right` was read as the operand of an operator that binds as tightly, or more.
 fn begins_less(right: &Expr, before: u8) -> bool {
-    matches!(right, Expr::BinaryOp { op, .. } if level(op).is_some_and(|own| own <= before))
+    root_level(right).is_some_and(|own| own <= before)
 }
 
 /// `left op right`, with the operators of both in order.
 fn joined(mut left: Expr, op: BinaryOperator, mut right: Expr, level: u8) -> Expr {
-    if begins_less(&right, level) {
-        let first = first_operand(&mut right, level);
+    // The last operator that binds least has the others in its operands.
+    let least = root_level(&left).map_or(level, |own| own.min(level));
+    if begins_less(&right, least) {
+        let first = first_operand(&mut right, least);
         let operand = take(first);
         *first = joined(left, op, operand, level);
         return right;
     }
-    let mut last = &mut left;
-    while binds_less(last, level) {
-        last = match last {
-            Expr::BinaryOp { right, .. } => right,
-            Expr::UnaryOp { expr, .. } => expr,
-            other => unreachable!("no operation: {other}"),
-        };
+    if binds_less(&left, level)
+        && let Expr::BinaryOp { right: last, .. } | Expr::UnaryOp { expr: last, .. } = &mut left
+    {
+        let operand = take(last);
+        **last = joined(operand, op, right, level);
+        return left;
     }
-    let inner = take(last);
-    *last = Expr::BinaryOp { left: Box::new(inner), op, right: Box::new(right) };
-    left
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+/// The level of an operation of two operands.
+fn root_level(expr: &Expr) -> Option<u8> {
+    if let Expr::BinaryOp { op, .. } = expr { level(op) } else { None }
 }
 
 /// The first operand of the operations at the left edge of `expr` that bind at most as tightly as `level`.
@@ -143,8 +197,11 @@ mod tests {
                 other => other.to_string(),
             }
         }
-        let mut expr = Parser::new(&DuckDbDialect).try_with_sql(text).unwrap().parse_expr().unwrap();
+        let parsed = |text: &str| Parser::new(&DuckDbDialect).try_with_sql(text).unwrap().parse_expr().unwrap();
+        let mut expr = parsed(text);
         order(&mut expr);
+        // Its text means the same to the parser.
+        assert_eq!(brackets(&parsed(&expr.to_string())), brackets(&expr));
         brackets(&expr)
     }
 
@@ -174,6 +231,16 @@ mod tests {
         assert_eq!(shown("~a * b - c & d"), "((~((a * b) - c)) & d)");
         assert_eq!(shown("~a || b || c"), "(((~a) || b) || c)");
         assert_eq!(shown("a + ~b + c || d"), "((a + (~(b + c))) || d)");
+    }
+
+    #[test]
+    fn powers_bind_most() {
+        assert_eq!(shown("a + b ^ c * d"), "(a + ((b ^ c) * d))");
+        assert_eq!(shown("a - b ^ 2 - c || d ^ e + 1"), "(((a - (b ^ 2)) - c) || ((d ^ e) + 1))");
+        assert_eq!(shown("x || a + b ^ c"), "(x || (a + (b ^ c)))");
+        assert_eq!(shown("x || a * b + c ^ 2 - d"), "(x || (((a * b) + (c ^ 2)) - d))");
+        assert_eq!(shown("a ^ b ^ c"), "((a ^ b) ^ c)");
+        assert_eq!(shown("a & b ^ 2 | -c ^ 2"), "((a & (b ^ 2)) | ((-c) ^ 2))");
     }
 
     #[test]

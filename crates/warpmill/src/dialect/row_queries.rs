@@ -30,8 +30,8 @@ impl VisitorMut for Rows {
     }
 }
 
-/// Replaces such operands of set operations.
-fn replace(body: &mut SetExpr) -> Result<(), ParserError> {
+/// Replaces such operands of set operations. VALUES with DEFAULT, which are those of an INSERT, stay until it has its value.
+pub(super) fn replace(body: &mut SetExpr) -> Result<(), ParserError> {
     // Long chains of operations nest on the left.
     let mut next = body;
     loop {

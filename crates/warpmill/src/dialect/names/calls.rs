@@ -372,40 +372,6 @@ fn sliced_or(expr: Expr) -> Expr {
     }
 }
 
-/// `x ^ y`, which the parser binds weaker than `+` and `*`, and DuckDB stronger.
-///
-/// # Errors
-/// Operators on both sides without parentheses.
-pub(super) fn power(left: &Expr, right: &Expr) -> crate::Result<Expr> {
-    let arithmetic = |e: &Expr| {
-        use BinaryOperator::{Divide, DuckIntegerDivide, Minus, Modulo, Multiply, Plus};
-        matches!(e, Expr::BinaryOp { op: Plus | Minus | Multiply | Divide | Modulo | DuckIntegerDivide, .. })
-    };
-    let of = |x: Expr, y: Expr| function("power", vec![x, y]);
-    match (arithmetic(left), arithmetic(right)) {
-        (false, false) => Ok(of(left.clone(), right.clone())),
-        (true, false) => {
-            let mut whole = left.clone();
-            let mut last = &mut whole;
-            while let Expr::BinaryOp { right, .. } = last {
-                last = right;
-            }
-            *last = of(last.clone(), right.clone());
-            Ok(whole)
-        }
-        (false, true) => {
-            let mut whole = right.clone();
-            let mut first = &mut whole;
-            while let Expr::BinaryOp { left, .. } = first {
-                first = left;
-            }
-            *first = of(left.clone(), first.clone());
-            Ok(whole)
-        }
-        (true, true) => Err(crate::Error::NotImplemented("^ between other operators without parentheses".into())),
-    }
-}
-
 /// Functions that take functions.
 const TAKING: [&str; 14] = [
     "list_transform",

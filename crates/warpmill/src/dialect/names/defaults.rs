@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use super::scope::quoted;
 use super::{query_of, same};
-use crate::dialect::order_operators;
+use crate::dialect::{order_operators, row_queries};
 use crate::session::ddl::default_of;
 use crate::{Error, Result};
 
@@ -57,10 +57,12 @@ pub(super) fn add(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
             }
         }
     }
+    let of_values = matches!(&*source.body, SetExpr::Values(_));
+    // Rows of VALUES have got their defaults.
+    row_queries::replace(&mut source.body).map_err(|error| Error::Parse(error.to_string()))?;
     if left.is_empty() {
         return Ok(());
     }
-    let of_values = matches!(&*source.body, SetExpr::Values(_));
     if !(of_values && is_plain(source.with.is_some(), source.order_by.is_some(), source.limit_clause.is_some())) {
         let added = left.iter().map(|column| Ok(format!("({})", default(*column)?))).collect::<Result<Vec<_>>>()?;
         let text = format!("SELECT \"\u{1}rows\".*, {} FROM ({source}) AS \"\u{1}rows\"", added.join(", "));

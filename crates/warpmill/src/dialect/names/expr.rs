@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::aggregate_calls::settle;
-use super::calls::{json_path, meaning, operator, power, take_lambdas, take_null_treatment};
+use super::calls::{json_path, meaning, operator, take_lambdas, take_null_treatment};
 use super::distinct_from::reassociate;
 use super::more_calls::with_positions;
 use super::scope::{Scope, field_access, nested, operation};
@@ -173,7 +173,9 @@ impl VisitorMut for Binding<'_, '_, '_> {
             Expr::Function(call) if self.binder.tables.session_value(call).is_some() => {
                 Ok(self.binder.tables.session_value(call))
             }
-            Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => power(left, right).map(Some),
+            Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => {
+                Ok(Some(function("power", vec![(**left).clone(), (**right).clone()])))
+            }
             _ => Ok(replacement(expr)),
         };
         match found {
