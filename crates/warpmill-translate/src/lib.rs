@@ -50,6 +50,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use warpmill_format::TableSnapshot;
 use warpmill_ir::equal_keys::read_keys_of_probes;
 use warpmill_ir::equal_sinks::merge_equal_sinks;
 use warpmill_ir::needed_columns::keep_needed_columns;
@@ -283,7 +284,25 @@ impl Translator<'_> {
     }
 
     fn scan(&mut self, scan: &WarpmillScanExec) -> Result<Stream, Unsupported> {
-        let (table, columns) = (scan.table(), scan.projection().to_vec());
+        let with_kept = scan.table().with_kept();
+        let with_kept = with_kept.map_err(|error| Unsupported::new(scan.table_name(), error.to_string()))?;
+        let Some(table) = with_kept else { return self.table_scan(scan, scan.table(), scan.projection().to_vec()) };
+        let given = scan.projection().len();
+        let columns = scan.projection().iter().copied().chain([table.schema().fields().len() - 1]).collect();
+        let mut stream = self.table_scan(scan, &table, columns)?;
+        stream.filter(vec![Expr::column(given, stream.fields[given].ty.clone())]);
+        stream.columns.truncate(given);
+        stream.rows.likely = scan.table().num_rows() as f64;
+        Ok(stream)
+    }
+
+    /// A scan of `columns` of `table`.
+    fn table_scan(
+        &mut self,
+        scan: &WarpmillScanExec,
+        table: &Arc<TableSnapshot>,
+        columns: Vec<usize>,
+    ) -> Result<Stream, Unsupported> {
         let fields = columns.iter().map(|&column| {
             let field = table.schema().field(column);
             let ty = column_type(table, column).ok_or_else(|| unsupported_column(scan.table_name(), field))?;

@@ -168,6 +168,8 @@ pub fn table_statistics(table: &TableSnapshot, projection: &[usize]) -> Statisti
 
 fn column_statistics(table: &TableSnapshot, column: usize) -> ColumnStatistics {
     let stats = table.column_stats(column);
+    // Deleted rows are counted, and their values may be the bounds.
+    let exact = !table.has_deletions();
     let logical = table.schema().field(column).data_type();
     let bound = |value: &Option<StatValue>, last: bool| match table.dictionary(column) {
         // The dictionary may contain strings that the column lacks (after a replacement), never fewer.
@@ -178,13 +180,16 @@ fn column_statistics(table: &TableSnapshot, column: usize) -> ColumnStatistics {
         }
         _ => match value.as_ref().and_then(|v| scalar(v, logical)) {
             // Writers take the bounds of integers from the values; string bounds may be truncated, and floats have two zeros.
-            Some(value) if ColType::range_of(logical).is_some() => Precision::Exact(value),
+            Some(value) if exact && ColType::range_of(logical).is_some() => Precision::Exact(value),
             Some(value) => Precision::Inexact(value),
             None => Precision::Absent,
         },
     };
     ColumnStatistics {
-        null_count: Precision::Exact(stats.nulls as usize),
+        null_count: match exact || stats.nulls == 0 {
+            true => Precision::Exact(stats.nulls as usize),
+            false => Precision::Inexact(stats.nulls as usize),
+        },
         min_value: bound(&stats.min, false),
         max_value: bound(&stats.max, true),
         sum_value: Precision::Absent,

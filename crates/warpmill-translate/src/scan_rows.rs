@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::compute::filter;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::runtime::SpawnedTask;
@@ -10,7 +11,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
-use warpmill_format::TableSnapshot;
+use warpmill_format::{FormatError, TableSnapshot};
 
 /// The rows of columns `projection` of `table`, in order, with schema `schema`. Decodes as many row segments at a time as there are threads.
 pub(crate) fn rows(
@@ -36,10 +37,18 @@ pub(crate) fn rows(
     Box::pin(RecordBatchStreamAdapter::new(schema, batches.try_flatten()))
 }
 
-/// Decodes columns of a row segment.
+/// Decodes columns of a row segment, without deleted rows.
 fn decode(table: &TableSnapshot, segment: usize, projection: &[usize], schema: SchemaRef) -> Result<RecordBatch> {
-    let columns = projection.iter().map(|&column| table.array(segment, column));
-    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(|error| DataFusionError::External(error.into()))?;
-    let options = RecordBatchOptions::new().with_row_count(Some(table.segment_rows(segment)));
+    let external = |error: FormatError| DataFusionError::External(error.into());
+    let kept = table.kept(segment).map_err(external)?;
+    let column = |&column: &usize| {
+        let array = table.array(segment, column).map_err(external)?;
+        Ok(match &kept {
+            Some(kept) => filter(&array, kept)?,
+            None => array,
+        })
+    };
+    let columns = projection.iter().map(column).collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(table.kept_rows(segment)));
     Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }

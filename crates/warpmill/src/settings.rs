@@ -112,6 +112,8 @@ pub struct WarpmillOptions {
     pub zone_rows: usize,
     /// Versions of a written table that stay readable.
     pub keep_versions: usize,
+    /// Number of rows from which on a row segment keeps its deleted rows, marked (for tests).
+    pub least_marked: usize,
     /// Sideways metadata of written tables, from attributes of other tables: `table.column=other.key:attribute,...; ...`.
     pub sideways: String,
     /// The sort order of written tables: nothing (empty), columns, or `auto`.
@@ -236,6 +238,7 @@ impl Default for WarpmillOptions {
             pruning_metadata: Metadata::default(),
             zone_rows: warpmill_format::pruning::ZONE_ROWS,
             keep_versions: 1,
+            least_marked: crate::WriteOptions::default().least_marked,
             sideways: String::new(),
             cluster: String::new(),
             remote: RemoteOptions::default(),
@@ -359,6 +362,9 @@ impl ExtensionOptions for WarpmillOptions {
             }
             "debug.plan_templates" => {
                 self.plan_templates = parse_switch(&text).ok_or_else(|| expects("on or off"))?;
+            }
+            "debug.least_marked" => {
+                self.least_marked = text.parse().map_err(|_| expects("a number of rows"))?;
             }
             "debug.first_runs" => {
                 let found = FIRST_RUNS.iter().find(|(name, _)| *name == text);

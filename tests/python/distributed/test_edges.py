@@ -174,3 +174,16 @@ def test_new_versions_are_read(database: Path, two: Workers) -> None:
         con.execute("CREATE TABLE changing AS SELECT 2 AS a FROM range(30000) r(i)")
         assert read() == [(30000, 60000)]
         con.execute("DROP TABLE changing")
+
+
+def test_deleted_rows(tmp_path: Path, two: Workers) -> None:
+    with warpmill.connect(tmp_path / "db", device="cpu") as con:
+        con.execute("SET warpmill.segment_rows = 2048")
+        con.execute("SET warpmill.debug.least_marked = 1")
+        con.execute("CREATE TABLE t AS SELECT i AS k, i % 10 AS g FROM range(20000) r(i)")
+        con.execute("DELETE FROM t WHERE k % 3 = 0 OR k BETWEEN 4000 AND 4500")
+        queries = ("SELECT g, count(*), sum(k) FROM t GROUP BY g", "SELECT count(*), min(k) FROM t WHERE k > 3999")
+        expected = [in_order(con.sql(query).fetchall()) for query in queries]
+    with two.connect(tmp_path / "db") as con:
+        assert is_distributed(con, queries[0])
+        assert [in_order(con.sql(query).fetchall()) for query in queries] == expected

@@ -344,6 +344,32 @@ def test_statements_of_warpmill_only(con: Any, statement: str, what: str) -> Non
     assert rows(con, "FROM w.t") == [(1,)]
 
 
+def test_deleted_rows(own: warpmill.Connection, folder: Path) -> None:
+    own.execute("SET warpmill.segment_rows = 65536")
+    source = "SELECT i AS a, i % 100 AS g, 'text ' || i AS s, [i] AS l FROM range(300000) r(i)"
+    own.execute(f"CREATE TABLE t AS {source}")
+    kept = "a % 7 <> 3 AND a NOT BETWEEN 140000 AND 150000"
+    own.execute(f"DELETE FROM t WHERE NOT ({kept})")
+    with attached(folder) as con:
+        con.execute(f"CREATE TABLE u AS FROM ({source}) WHERE {kept}")
+        assert_equal(con, "w.t", "u")
+        for query in (
+            "SELECT count(*) FROM {}",
+            "SELECT count(*), sum(a), min(s), max(len(l)) FROM {} WHERE a > 139000 AND a < 151000",
+            "SELECT g, count(*) FROM {} GROUP BY g ORDER BY g",
+            "SELECT min(a), max(a) FROM {} WHERE a BETWEEN 145000 AND 160000",
+            "SELECT a, s FROM {} ORDER BY a DESC LIMIT 5",
+        ):
+            assert rows(con, query.format("w.t")) == rows(con, query.format("u"))
+        assert rows(con, "SELECT count(DISTINCT rowid), min(rowid), max(rowid), count(*) FROM w.t") == [
+            (count := rows(con, "SELECT count(*) FROM u")[0][0], 0, count - 1, count)
+        ]
+        assert rows(con, "SELECT rowid, a FROM w.t WHERE a = 299999") == [(count - 1, 299999)]
+    own.execute("OPTIMIZE t")
+    with attached(folder) as con:
+        assert rows(con, "SELECT count(*) FROM w.t") == [(count,)]
+
+
 def test_read_only(own: warpmill.Connection, folder: Path) -> None:
     own.execute("CREATE TABLE t AS SELECT 1 AS a")
     with warpmill.duckdb.connect() as con:

@@ -76,7 +76,7 @@ impl Cutter {
 /// The row segments of every task: contiguous, about as many rows each, and always the same for a table and number of tasks, so that segments cached
 /// by a worker can be used by the next query.
 fn shares(table: &TableSnapshot, tasks: usize) -> Vec<Range<usize>> {
-    let (count, total) = (table.num_segments(), table.num_rows() as u128);
+    let (count, total) = (table.num_segments(), table.stored_rows() as u128);
     let (mut shares, mut first, mut rows) = (Vec::with_capacity(tasks), 0, 0u128);
     for task in 0..tasks {
         let mut end = first;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::compute::filter;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use warpmill_format::{Segment, TableSnapshot};
@@ -20,7 +21,7 @@ const UNIT_ROWS: usize = 1 << 17;
 pub struct Rows {
     /// The position of the unit among all units of the scan.
     pub place: usize,
-    /// The number of the first row in the table.
+    /// The number of the first row in the table, deleted rows left out.
     pub first: u64,
     /// The rows.
     pub batch: RecordBatch,
@@ -42,7 +43,7 @@ pub struct Scan {
 /// A row segment that the scan reads.
 struct Source {
     segment: usize,
-    /// The number of its first row in the table.
+    /// The number of its first row in the table, deleted rows left out.
     first: u64,
     /// Number of its units that have not been read yet.
     left: AtomicUsize,
@@ -84,7 +85,7 @@ impl Scan {
                 let left = AtomicUsize::new(units.len() - begun);
                 sources.push(Source { segment, first, left, opened: Mutex::default() });
             }
-            first += table.segment_rows(segment) as u64;
+            first += table.kept_rows(segment) as u64;
         }
         let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Ok(Self { table, columns, stored, given, sources, units, next, finished })
@@ -105,7 +106,7 @@ impl Scan {
         self.finished.load(Ordering::Relaxed)
     }
 
-    /// The next rows.
+    /// The next rows; there may be none of a unit whose rows are deleted.
     ///
     /// # Errors
     /// Damage.
@@ -114,19 +115,30 @@ impl Scan {
         let Some(Unit { source, rows }) = self.units.get(place) else { return Ok(None) };
         let source = &self.sources[*source];
         let opened = self.open(source)?;
-        let columns = self.columns.iter().zip(&*opened);
-        let columns = columns.map(|(&column, opened)| self.table.array_rows(opened, column, rows.clone()));
+        let (mut first, mut count) = (source.first + rows.start as u64, rows.len());
+        let kept = self.table.kept(source.segment)?.map(|kept| {
+            first -= kept.slice(0, rows.start).false_count() as u64;
+            kept.slice(rows.start, rows.len())
+        });
+        let columns = self.columns.iter().zip(&*opened).map(|(&column, opened)| {
+            let array = self.table.array_rows(opened, column, rows.clone())?;
+            match &kept {
+                Some(kept) => Ok::<_, Failed>(filter(&array, kept)?),
+                None => Ok(array),
+            }
+        });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        count -= kept.map_or(0, |kept| kept.false_count());
         if source.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             *source.opened.lock() = None;
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.stored), columns, &options)?;
         let batch = warpmill::with_schema(batch, &self.given)?;
         if self.finished.fetch_add(1, Ordering::AcqRel) + 1 == self.units.len() {
             self.table.check_files()?;
         }
-        Ok(Some(Rows { place, first: source.first + rows.start as u64, batch }))
+        Ok(Some(Rows { place, first, batch }))
     }
 
     fn open(&self, source: &Source) -> Result<Arc<[Arc<Segment>]>, Failed> {

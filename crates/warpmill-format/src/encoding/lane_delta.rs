@@ -109,6 +109,19 @@ impl LaneDelta {
         out.push_words(words);
     }
 
+    /// Lays out `rows` consecutive numbers from `first` on: all of their deltas are 1, in no bits.
+    pub(crate) fn write_numbers(first: i64, rows: usize, out: &mut SectionWriter) {
+        let vectors = rows.div_ceil(VECTOR_ROWS);
+        let one: Vec<u8> = (0..LANES).flat_map(|lane| ((lane * PER_LANE) as u16).to_le_bytes()).collect();
+        let mut bases = one.repeat(vectors);
+        // Lanes of the last vector without rows have none.
+        bases[2 * rows.div_ceil(PER_LANE)..].fill(0);
+        out.push(&[1i128, 0, 2]);
+        out.push(&(0..vectors).map(|vector| i128::from(first) + (vector * VECTOR_ROWS) as i128).collect::<Vec<_>>());
+        out.push_bytes(bases);
+        out.push_words(vec![]);
+    }
+
     /// Reads the sections of [`LaneDelta::encode`] for `rows` rows.
     pub(crate) fn read(reader: &mut SectionReader<'_>, rows: usize) -> Result<Self> {
         let vectors = rows.div_ceil(VECTOR_ROWS);

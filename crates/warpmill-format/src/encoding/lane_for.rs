@@ -14,7 +14,7 @@ use super::select::{self, RowMask};
 use super::word::{Value, Word};
 use crate::segment::LaneLayout;
 use crate::segment::bytes::{SectionReader, SectionWriter, View, corrupt};
-use crate::{Result, VECTOR_ROWS};
+use crate::{Bitmap, Result, VECTOR_ROWS};
 
 /// Numbers in the parameter section.
 const PARAMS: usize = 4;
@@ -277,6 +277,40 @@ impl LaneFor {
             out.push(&patches);
         }
         limbs.into_iter().for_each(|limb| out.push_words(limb));
+    }
+
+    /// Lays out the bits of `marks`, of which `clear` are not set: in a bit each, or, if these are very few, as patches.
+    pub(crate) fn write_marks(marks: &Bitmap, clear: usize, out: &mut SectionWriter) {
+        let vectors = marks.len().div_ceil(VECTOR_ROWS);
+        if clear * PATCH_BITS < marks.len() {
+            let (mut starts, mut rows) = (vec![0u32], Vec::with_capacity(clear));
+            for vector in marks.words().chunks(VECTOR_ROWS / 64) {
+                let within = |(word, bits): (usize, &u64)| {
+                    let bits = *bits;
+                    (0..64).filter(move |bit| bits >> bit & 1 == 0).map(move |bit| (64 * word + bit) as u16)
+                };
+                let first = (starts.len() - 1) * VECTOR_ROWS;
+                let clear = vector.iter().enumerate().filter(|(_, bits)| **bits != u64::MAX).flat_map(within);
+                rows.extend(clear.filter(|row| first + usize::from(*row) < marks.len()));
+                starts.push(rows.len() as u32);
+            }
+            out.push(&[1i128, 0, 0, rows.len() as i128]);
+            out.push(&starts);
+            out.push(&rows);
+            out.push(&vec![0i128; rows.len()]);
+            return;
+        }
+        let (n, mut words) = (lane::vector_words(1), vec![0u32; vectors * lane::vector_words(1)]);
+        let mut fields = [0u32; VECTOR_ROWS];
+        for (vector, words) in marks.words().chunks(VECTOR_ROWS / 64).zip(words.chunks_mut(n)) {
+            fields.fill(0);
+            for (fields, bits) in fields.chunks_mut(64).zip(vector) {
+                fields.iter_mut().enumerate().for_each(|(bit, field)| *field = (bits >> bit) as u32 & 1);
+            }
+            lane::pack(&fields, 1, Order::Striped, words);
+        }
+        out.push(&[0i128, 1, 0, 0]);
+        out.push_words(words);
     }
 
     /// Positions of the parts, relative to `base`.

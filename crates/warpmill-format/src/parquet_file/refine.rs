@@ -341,7 +341,7 @@ impl Pages<'_> {
             let column = ParquetColumn { rows: rows.clone(), stats, located, ..column.clone() };
             VersionChunk::new(own, chunk.encoding, None, Source::Parquet(column), None)
         });
-        RowSegment { rows: count as usize, columns: chunks.collect() }
+        RowSegment { rows: count as usize, columns: chunks.collect(), deletions: None }
     }
 }
 

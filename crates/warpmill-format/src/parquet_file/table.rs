@@ -111,7 +111,7 @@ fn row_segments(file: &Arc<ParquetFile>, group: usize, columns: &[(usize, Stored
             let column = ParquetColumn { file, group, column: *column, rows: rows.clone(), ty, stats, located: None };
             VersionChunk::new(own, Encoding::Plain, None, Source::Parquet(column), None)
         });
-        RowSegment { rows: (rows.end - rows.start) as usize, columns: chunks.collect() }
+        RowSegment { rows: (rows.end - rows.start) as usize, columns: chunks.collect(), deletions: None }
     };
     Ok(starts.map(segment).collect())
 }

@@ -69,7 +69,7 @@ impl Lookup {
             table.column_index(name).ok_or_else(missing)
         };
         let key = find(&sideways.key)?;
-        if u32::try_from(table.num_rows()).is_err() {
+        if u32::try_from(table.stored_rows()).is_err() {
             return Err(FormatError::schema(&sideways.key, format!("table {:?} has too many rows", sideways.name)));
         }
         if !is_key(table.schema().field(key).data_type()) {
@@ -77,7 +77,8 @@ impl Lookup {
                 format!("keys of type {} cannot be followed: integers can", table.schema().field(key).data_type());
             return Err(FormatError::schema(&sideways.key, detail));
         }
-        let keys = ranks(table, key)?;
+        let mut keys = ranks(table, key)?;
+        leave_out_deleted(table, &mut keys)?;
         let attributes = sideways.attributes.iter().map(|name| {
             let column = find(name)?;
             let strings = table.schema().field(column).data_type() == &DataType::Utf8;
@@ -169,9 +170,21 @@ fn index(keys: &[Option<i128>]) -> (Rows, Vec<u32>) {
     (rows, next)
 }
 
+/// Removes the ranks of deleted rows.
+fn leave_out_deleted(table: &TableSnapshot, ranks: &mut [Option<i128>]) -> Result<()> {
+    let mut first = 0;
+    for segment in 0..table.num_segments() {
+        if let Some(deleted) = table.deleted(segment)? {
+            (0..deleted.len()).filter(|&row| deleted.get(row)).for_each(|row| ranks[first + row] = None);
+        }
+        first += table.segment_rows(segment);
+    }
+    Ok(())
+}
+
 /// The ranks of a whole column.
 fn ranks(table: &TableSnapshot, column: usize) -> Result<Vec<Option<i128>>> {
-    let mut out = Vec::with_capacity(table.num_rows() as usize);
+    let mut out = Vec::with_capacity(table.stored_rows() as usize);
     for s in 0..table.num_segments() {
         let segment = table.segment(s, column)?;
         for start in (0..segment.rows()).step_by(VECTOR_ROWS) {
@@ -229,6 +242,9 @@ impl TableSnapshot {
             hash.update(&(self.segment_rows(segment) as u64).to_le_bytes());
             for column in [key, attribute] {
                 hash.update(&self.parts().checksum(segment, column).to_le_bytes());
+            }
+            if let Some(deletions) = self.parts().deletions_checksum(segment) {
+                hash.update(&deletions.to_le_bytes());
             }
         }
         for column in [key, attribute] {

@@ -126,7 +126,7 @@ pub(super) fn encode_values<V: Value>(
 }
 
 /// Lays out statistics, validity and values, and reads the result back as a segment.
-fn finish(
+pub(super) fn finish(
     (kind, encoding): (Kind, Encoding),
     rows: usize,
     nulls: Option<&NullBuffer>,

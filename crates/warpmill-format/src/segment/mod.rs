@@ -17,6 +17,7 @@ pub(crate) mod arrays;
 pub(crate) mod bytes;
 pub(crate) mod encode;
 mod layout;
+mod made;
 mod nested;
 mod read;
 

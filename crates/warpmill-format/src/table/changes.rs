@@ -1,15 +1,17 @@
 //! Changes of rows: deletions and updates of a version's rows. Row segments without changes keep their stored chunks; in the others, columns without
 //! changed rows do.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, MutableArrayData, UInt32Array, make_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{filter, interleave, take};
 
 use super::TableSnapshot;
 use super::conform::conform_column;
 use super::decode::{column_array, column_codes};
+use super::deletions::kept_mask;
 use super::interner::Interner;
 use crate::{Bitmap, FormatError, Result};
 
@@ -131,12 +133,6 @@ impl Changes {
         self.segments.iter().flatten().map(|changes| &**changes)
     }
 
-    /// Whether column `column` of the segment is unchanged.
-    pub(crate) fn is_same(&self, changes: &SegmentChanges, column: usize) -> bool {
-        let changed = self.columns.contains(&column) && !changes.updated.is_empty();
-        changes.deleted.is_none() && !changed
-    }
-
     /// The new values of `column` by batch, if it is updated.
     fn values_of(&self, changes: &SegmentChanges, column: usize) -> Option<Vec<&dyn Array>> {
         let at = self.columns.iter().position(|known| *known == column).filter(|_| !changes.updated.is_empty())?;
@@ -166,53 +162,22 @@ impl Changes {
         columns.iter().map(column).collect::<Result<_>>().map(Some)
     }
 
-    /// The resulting column of a row segment.
-    pub(crate) fn array(&self, changes: &SegmentChanges, column: usize) -> Result<ArrayRef> {
-        let failed =
-            |e: arrow::error::ArrowError| FormatError::schema(self.table.schema().field(column).name(), e.to_string());
-        let mut array = column_array(&self.table, changes.segment, column)?;
-        if let Some(values) = self.values_of(changes, column) {
-            let mut sources: Vec<&dyn Array> = vec![&*array];
-            sources.extend(values);
-            let mut taken: Vec<(usize, usize)> = (0..changes.rows).map(|row| (0, row)).collect();
-            for &(row, batch, at) in &changes.updated {
-                taken[row as usize] = (batch as usize + 1, at as usize);
+    /// The rows of a row segment that are deleted afterwards; `None`: none are.
+    ///
+    /// # Errors
+    /// Errors of reading.
+    pub(crate) fn deleted(&self, changes: &SegmentChanges) -> Result<Option<Bitmap>> {
+        let before = self.table.deleted(changes.segment)?;
+        Ok(match (&changes.deleted, before) {
+            (None, None) => None,
+            (Some(own), None) => Some(own.clone()),
+            (None, Some(before)) => Some(before.clone()),
+            (Some(own), Some(before)) => {
+                let mut all = own.clone();
+                all.or_assign(before);
+                Some(all)
             }
-            array = interleave(&sources, &taken).map_err(failed)?;
-        }
-        match changes.kept() {
-            Some(kept) => filter(&array, &kept).map_err(failed),
-            None => Ok(array),
-        }
-    }
-
-    /// The same for a dictionary column.
-    pub(crate) fn coded(&self, changes: &SegmentChanges, column: usize) -> Result<Coded> {
-        let known = self.table.dictionary(column).map_or(0, |dictionary| dictionary.len()) as u32;
-        let (mut codes, mut nulls) = column_codes(&self.table, changes.segment, column)?;
-        let mut new = Interner::new();
-        if let Some(values) = self.values_of(changes, column) {
-            let mut valid: Vec<bool> = match &nulls {
-                Some(nulls) => nulls.iter().collect(),
-                None => vec![true; changes.rows],
-            };
-            for &(row, batch, at) in &changes.updated {
-                let strings = values[batch as usize].as_string::<i32>();
-                let (row, at) = (row as usize, at as usize);
-                valid[row] = strings.is_valid(at);
-                codes[row] = if valid[row] { known + new.intern(strings.value(at)) } else { 0 };
-            }
-            nulls = Some(NullBuffer::from(valid)).filter(|nulls| nulls.null_count() > 0);
-        }
-        if let Some(deleted) = &changes.deleted {
-            let mut kept = (0..changes.rows).filter(|&row| !deleted.get(row));
-            codes = kept.by_ref().map(|row| codes[row]).collect();
-            let valid = |nulls: &NullBuffer| {
-                NullBuffer::from_iter((0..changes.rows).filter(|&row| !deleted.get(row)).map(|row| nulls.is_valid(row)))
-            };
-            nulls = nulls.as_ref().map(valid).filter(|nulls| nulls.null_count() > 0);
-        }
-        Ok(Coded { codes, nulls, new })
+        })
     }
 }
 
@@ -222,14 +187,102 @@ impl SegmentChanges {
         self.segment
     }
 
-    /// Rows that stay.
-    pub fn rows(&self) -> usize {
-        self.rows - self.deleted.as_ref().map_or(0, Bitmap::count_ones)
+    /// Whether it deletes rows.
+    pub fn has_deleted(&self) -> bool {
+        self.deleted.is_some()
     }
 
-    /// Whether each row is kept; `None`: all are.
-    fn kept(&self) -> Option<BooleanArray> {
-        let deleted = self.deleted.as_ref()?;
-        Some((0..self.rows).map(|row| Some(!deleted.get(row))).collect())
+    /// Whether it updates rows.
+    pub fn has_updated(&self) -> bool {
+        !self.updated.is_empty()
     }
+
+    /// `array`, a column of the row segment, with the updated rows from `values`, by batch; runs of rows are copied at once.
+    fn updated_array(&self, array: &ArrayRef, values: &[&dyn Array]) -> arrow::error::Result<ArrayRef> {
+        let data: Vec<ArrayData> = [&**array].iter().chain(values).map(|array| array.to_data()).collect();
+        let mut made = MutableArrayData::new(data.iter().collect(), false, self.rows);
+        let mut updated = Cow::Borrowed(&self.updated);
+        if !updated.is_sorted_by_key(|(row, ..)| *row) {
+            updated.to_mut().sort_unstable_by_key(|(row, ..)| *row);
+        }
+        let (mut rest, mut next) = (&updated[..], 0);
+        while let [(row, batch, at), ..] = *rest {
+            let is_next = |(i, known): (usize, &(u32, u32, u32))| *known == (row + i as u32, batch, at + i as u32);
+            let count = rest.iter().enumerate().take_while(|known| is_next(*known)).count();
+            made.try_extend(0, next, row as usize)?;
+            made.try_extend(batch as usize + 1, at as usize, at as usize + count)?;
+            next = row as usize + count;
+            rest = &rest[count..];
+        }
+        made.try_extend(0, next, self.rows)?;
+        Ok(make_array(made.freeze()))
+    }
+}
+
+/// A row segment with its changes, as it is to be written.
+#[derive(Debug)]
+pub(crate) struct Rewrite<'a> {
+    pub all: &'a Changes,
+    pub own: &'a SegmentChanges,
+    /// The rows that are left out.
+    pub left_out: Option<Bitmap>,
+}
+
+impl Rewrite<'_> {
+    /// Rows that are written.
+    pub fn rows(&self) -> usize {
+        self.own.rows - self.left_out.as_ref().map_or(0, Bitmap::count_ones)
+    }
+
+    /// Whether a column is unchanged.
+    pub fn is_same(&self, column: usize) -> bool {
+        self.left_out.is_none() && !(self.all.columns.contains(&column) && self.own.has_updated())
+    }
+
+    /// The resulting column.
+    pub fn array(&self, column: usize) -> Result<ArrayRef> {
+        let Self { all, own, .. } = *self;
+        let failed =
+            |e: arrow::error::ArrowError| FormatError::schema(all.table.schema().field(column).name(), e.to_string());
+        let mut array = column_array(&all.table, own.segment, column)?;
+        if let Some(values) = all.values_of(own, column) {
+            array = own.updated_array(&array, &values).map_err(failed)?;
+        }
+        match &self.left_out {
+            Some(left_out) => filter(&array, &kept_mask(left_out)).map_err(failed),
+            None => Ok(array),
+        }
+    }
+
+    /// The same for a dictionary column.
+    pub fn coded(&self, column: usize) -> Result<Coded> {
+        let Self { all, own, .. } = *self;
+        let known = all.table.dictionary(column).map_or(0, |dictionary| dictionary.len()) as u32;
+        let (mut codes, mut nulls) = column_codes(&all.table, own.segment, column)?;
+        let mut new = Interner::new();
+        if let Some(values) = all.values_of(own, column) {
+            let mut valid: Vec<bool> = match &nulls {
+                Some(nulls) => nulls.iter().collect(),
+                None => vec![true; own.rows],
+            };
+            for &(row, batch, at) in &own.updated {
+                let strings = values[batch as usize].as_string::<i32>();
+                let (row, at) = (row as usize, at as usize);
+                valid[row] = strings.is_valid(at);
+                codes[row] = if valid[row] { known + new.intern(strings.value(at)) } else { 0 };
+            }
+            nulls = Some(NullBuffer::from(valid)).filter(|nulls| nulls.null_count() > 0);
+        }
+        if let Some(left_out) = &self.left_out {
+            (codes, nulls) = without(left_out, &codes, nulls.as_ref());
+        }
+        Ok(Coded { codes, nulls, new })
+    }
+}
+
+/// Codes and NULLs without the rows `left_out`.
+pub(super) fn without(left_out: &Bitmap, codes: &[u32], nulls: Option<&NullBuffer>) -> (Vec<u32>, Option<NullBuffer>) {
+    let kept = || (0..left_out.len()).filter(|&row| !left_out.get(row));
+    let nulls = nulls.map(|nulls| NullBuffer::from_iter(kept().map(|row| nulls.is_valid(row))));
+    (kept().map(|row| codes[row]).collect(), nulls.filter(|nulls| nulls.null_count() > 0))
 }

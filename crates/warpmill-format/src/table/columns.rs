@@ -428,7 +428,7 @@ impl Table {
         }
         let segment = |(s, &rows): (usize, &usize)| {
             let columns = columns.iter().map(|column| Arc::clone(&column.segments[s].1)).collect();
-            RowSegment { rows, columns }
+            RowSegment { rows, columns, deletions: None }
         };
         let segments: Vec<RowSegment> = first.iter().enumerate().map(segment).collect();
         let zones = |(c, column): (usize, &Arc<EncodedColumn>)| ColumnMap {

@@ -9,9 +9,10 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
-use super::changes::{Changes, Coded, SegmentChanges};
+use super::changes::{Changes, Coded, Rewrite};
 use super::chunk::Chunk;
 use super::column_dictionary::{ColumnDictionary, Remap};
+use super::deletions::{self, Deletions, stay_marked};
 use super::pruning::ZoneMap;
 use super::regroup::{Origin, Regroup};
 use super::rows::{Rows, Written, hold, placed, row_segment};
@@ -24,7 +25,7 @@ use super::waiting::Waiting;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
 use crate::codec::{ColumnChoice, Stored};
 use crate::pruning::Zone;
-use crate::{Dictionary, FormatError, Result, Segment};
+use crate::{Bitmap, Dictionary, FormatError, Result, Segment};
 
 /// How a column is encoded.
 enum Column {
@@ -81,6 +82,8 @@ pub(crate) struct Encoder {
     /// Rewritten row segments of the base version: the first one's position, their number, and the position among those written; `None`: their rows
     /// are deleted.
     places: BTreeMap<usize, (usize, Option<usize>)>,
+    /// Row segments of the base version with other deletions.
+    marked: BTreeMap<usize, Arc<Deletions>>,
     /// Rewritten chunks of the base version by column, for columns whose dictionary was given up.
     rewritten: Vec<Option<Vec<Arc<Chunk>>>>,
     threads: Threads,
@@ -108,7 +111,7 @@ impl Encoder {
         zones: ZoneWriter,
         sink: Sink,
     ) -> Self {
-        let base_rows = base.as_ref().map_or(0, |b| b.num_rows());
+        let base_rows = base.as_ref().map_or(0, |b| b.stored_rows());
         let column = |(c, field): (usize, &arrow::datatypes::FieldRef)| {
             let dictionary = base.as_ref().and_then(|b| b.dictionary(c));
             if field.data_type() == &DataType::Utf8 && (base_rows == 0 || dictionary.is_some()) {
@@ -120,8 +123,8 @@ impl Encoder {
         let columns: Vec<Column> = schema.fields().iter().enumerate().map(column).collect();
         let rewritten = columns.iter().map(|_| None).collect();
         let waiting = Waiting::new(columns.len(), storage.extent);
-        let (segments, places) = (Vec::new(), BTreeMap::new());
-        Self { schema, base, columns, segments, places, rewritten, threads, storage, zones, waiting, sink }
+        let (segments, places, marked) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Self { schema, base, columns, segments, places, marked, rewritten, threads, storage, zones, waiting, sink }
     }
 
     fn base_version(&self) -> Option<&Version> {
@@ -138,15 +141,41 @@ impl Encoder {
         self.push_rows(&segments.iter().map(|parts| Rows::Parts(parts)).collect::<Vec<_>>())
     }
 
-    /// Writes the row segments that change.
-    pub fn change(&mut self, changes: &Changes) -> Result<()> {
-        let all: Vec<&SegmentChanges> = changes.segments().collect();
-        for gone in all.iter().filter(|own| own.rows() == 0) {
-            self.places.insert(gone.segment(), (1, None));
+    /// Writes the row segments that change; of those of at least `least_marked` rows that lose few, only the marks of deleted rows.
+    pub fn change(&mut self, changes: &Changes, least_marked: usize) -> Result<()> {
+        let (mut rewrites, mut marks): (Vec<Rewrite<'_>>, Vec<(usize, Bitmap)>) = (vec![], vec![]);
+        for own in changes.segments() {
+            let (segment, rows) = (own.segment(), changes.table().segment_rows(own.segment()));
+            let deleted = if own.has_deleted() { changes.deleted(own)? } else { None };
+            let count = deleted.as_ref().map_or(0, Bitmap::count_ones);
+            if count == rows {
+                self.places.insert(segment, (1, None));
+                continue;
+            }
+            let left_out = match deleted {
+                Some(deleted) if stay_marked(count, rows, least_marked) => {
+                    marks.push((segment, deleted));
+                    None
+                }
+                other => other,
+            };
+            if left_out.is_some() || own.has_updated() {
+                rewrites.push(Rewrite { all: changes, own, left_out });
+            }
         }
-        let rows: Vec<Rows<'_>> =
-            all.iter().filter(|own| own.rows() > 0).map(|own| Rows::Changed(changes, own)).collect();
+        self.mark(marks)?;
+        let rows: Vec<Rows<'_>> = rewrites.iter().map(Rows::Changed).collect();
         rows.chunks(self.at_once()).try_for_each(|rows| self.push_rows(rows))
+    }
+
+    /// Stores the deleted rows of row segments of the base version.
+    fn mark(&mut self, marks: Vec<(usize, Bitmap)>) -> Result<()> {
+        let rows = marks.iter().map(|(_, deleted)| deleted.len()).sum();
+        let encoded = side_by_side(&self.threads, rows, &marks, |(_, deleted)| deletions::encode(deleted))?;
+        for ((segment, deleted), encoded) in marks.into_iter().zip(encoded) {
+            self.marked.insert(segment, Deletions::store(deleted, encoded, &mut self.sink)?);
+        }
+        Ok(())
     }
 
     /// Merges ranges of row segments of the base version to one each.
@@ -417,6 +446,9 @@ impl Encoder {
     fn base_segments(&self, dictionaries: &[Option<ColumnDictionary>]) -> Vec<RowSegment> {
         let Some(base) = self.base_version() else { return Vec::new() };
         let mut segments = base.segments.clone();
+        for (&segment, deletions) in &self.marked {
+            segments[segment].deletions = Some(Arc::clone(deletions));
+        }
         for (c, dictionary) in dictionaries.iter().enumerate() {
             let generation = |d: &Option<ColumnDictionary>| d.as_ref().map(|d| d.generation);
             let grown = generation(dictionary) != generation(&base.dictionaries[c]);

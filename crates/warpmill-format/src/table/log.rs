@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::data_file::{DataFile, END_PADDING, HEADER_BYTES, LOG_EXTENSION, Place};
 use super::directory::{self, Stamp};
 use super::fs::{FileSystem, OutputFile};
-use super::manifest::{DictionaryEntry, FileEntry, Manifest, RowSegmentEntry};
+use super::manifest::{DeletionsEntry, DictionaryEntry, FileEntry, Manifest, RowSegmentEntry};
 use super::manifest_check::VERSION_DIGITS;
 use super::record::{MOST_RECORD_BYTES, RECORD_HEADER, complete, file_header};
 use super::version::Version;
@@ -44,6 +44,8 @@ pub(crate) struct Log {
     bytes: u64,
     /// Whether its name is known to be durable.
     is_named: bool,
+    /// Whether it may not have deletions.
+    is_old: bool,
 }
 
 /// The last record of a log.
@@ -65,6 +67,9 @@ pub(crate) struct Difference {
     /// Columns with another dictionary, or without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dictionaries: Vec<(usize, Option<DictionaryEntry>)>,
+    /// Row segments in common, but for their deleted rows, and these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deletions: Vec<(usize, Option<DeletionsEntry>)>,
     /// The row segments after those in common.
     pub segments: Vec<RowSegmentEntry>,
 }
@@ -82,7 +87,8 @@ impl Log {
     /// The log of a manifest that was just written: there is no file.
     pub fn none(manifest: &Manifest) -> Self {
         let files = manifest.files.iter().map(|file| file.name.clone()).collect();
-        Self { files, end: 0, records: 0, last: None, state: None, bytes: 0, is_named: false }
+        let is_old = manifest.is_old_log;
+        Self { files, end: 0, records: 0, last: None, state: None, bytes: 0, is_named: false, is_old }
     }
 
     /// Whether the log of the manifest of `version` is still as it was found.
@@ -188,8 +194,9 @@ impl Append {
             && version.constraints == base.constraints
             && version.codecs == base.codecs;
         let keep = kept(base, version);
+        let may_delete = !log.is_old || version.segments.iter().all(|segment| segment.deletions.is_none());
         // Readers have the metadata of the version before, which are those of row segments that stay.
-        if !same || base.pruning.iter().any(|map| map.segments().end > keep) {
+        if !same || !may_delete || base.pruning.iter().any(|map| map.segments().end > keep) {
             return Ok(None);
         }
         let mut version = version.clone();
@@ -254,7 +261,7 @@ fn written(out: &mut dyn OutputFile, bytes: &[u8]) -> std::io::Result<()> {
     out.sync()
 }
 
-/// The number of row segments, the first ones, that both versions have as they are stored.
+/// The number of row segments, the first ones, that both versions have as they are stored, but for deleted rows.
 fn kept(base: &Version, version: &Version) -> usize {
     let is_same = |(own, known): &(&super::RowSegment, &super::RowSegment)| {
         let same = |(own, known): (&Arc<super::VersionChunk>, &Arc<super::VersionChunk>)| {

@@ -203,7 +203,7 @@ fn read_from(file: &File, start: u64, end: u64, path: &Path) -> Result<Vec<u8>> 
 
 /// Changes `manifest` to the next version.
 fn apply(manifest: &mut Manifest, difference: Difference) -> std::result::Result<(), String> {
-    let Difference { keep, files, dictionaries, segments } = difference;
+    let Difference { keep, files, dictionaries, deletions, segments } = difference;
     if keep > manifest.segments.len() {
         return Err(format!("{keep} row segments of {} stay", manifest.segments.len()));
     }
@@ -216,8 +216,14 @@ fn apply(manifest: &mut Manifest, difference: Difference) -> std::result::Result
     manifest.segments.truncate(keep);
     manifest.pruning.retain(|map| map.first.saturating_add(map.segments) <= keep);
     for mut segment in segments {
-        segment.columns.iter_mut().flat_map(|chunk| chunk.blobs()).try_for_each(|blob| moved(&mut blob.file))?;
+        segment.chunks().flat_map(|chunk| chunk.blobs()).try_for_each(|blob| moved(&mut blob.file))?;
         manifest.segments.push(segment);
+    }
+    for (segment, mut deletions) in deletions {
+        let chunk = deletions.iter_mut().map(|deletions| &mut deletions.kept);
+        chunk.flat_map(|chunk| chunk.blobs()).try_for_each(|blob| moved(&mut blob.file))?;
+        let own = manifest.segments[..keep].get_mut(segment);
+        own.ok_or_else(|| format!("deletions of row segment {segment}"))?.deletions = deletions;
     }
     for (column, mut dictionary) in dictionaries {
         dictionary.iter_mut().flat_map(|own| own.blobs()).try_for_each(|blob| moved(&mut blob.file))?;

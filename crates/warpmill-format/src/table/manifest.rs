@@ -31,8 +31,10 @@ const NESTED_VERSION: u32 = 4;
 const CONSTRAINTS_VERSION: u32 = 5;
 /// The version of manifests with foreign keys, of the table or to it.
 const REFERENCES_VERSION: u32 = 6;
-/// The version of manifests that may have a log, the newest supported: builds that do not know logs would miss what is in them.
+/// The version of manifests that may have a log: builds that do not know logs would miss what is in them.
 const LOG_VERSION: u32 = 7;
+/// The version of manifests with deletions, of the manifest or of its log, the newest supported: builds that do not know them would read deleted rows.
+const DELETIONS_VERSION: u32 = 8;
 const TITLE: &str = "warpmill-manifest";
 
 /// The stored form of a committed version.
@@ -48,6 +50,9 @@ pub(crate) struct Manifest {
     /// Whether later versions may be in a log beside the manifest (`table/log.rs`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub log: bool,
+    /// Whether the log may not have deletions, as builds read it that do not know them.
+    #[serde(skip)]
+    pub is_old_log: bool,
     /// The constraints of its rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,
@@ -154,6 +159,18 @@ pub(crate) struct RemapEntry {
 pub(crate) struct RowSegmentEntry {
     pub rows: usize,
     pub columns: Vec<ChunkEntry>,
+    /// Rows among them that are deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletions: Option<DeletionsEntry>,
+}
+
+/// The deleted rows of a row segment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DeletionsEntry {
+    /// Their number.
+    pub count: usize,
+    /// A Boolean column: whether each row is kept.
+    pub kept: ChunkEntry,
 }
 
 /// One column of one row segment.
@@ -277,6 +294,13 @@ impl DictionaryEntry {
     }
 }
 
+impl RowSegmentEntry {
+    /// All that is stored of it.
+    pub fn chunks(&mut self) -> impl Iterator<Item = &mut ChunkEntry> {
+        self.columns.iter_mut().chain(self.deletions.iter_mut().map(|deletions| &mut deletions.kept))
+    }
+}
+
 impl ChunkEntry {
     /// The ranges of data files that it names.
     pub fn blobs(&mut self) -> impl Iterator<Item = &mut Blob> {
@@ -292,13 +316,16 @@ impl ChunkEntry {
 impl Manifest {
     /// The ranges of data files that chunks and dictionaries name.
     pub fn blobs(&mut self) -> impl Iterator<Item = &mut Blob> {
-        let chunks = self.segments.iter_mut().flat_map(|segment| &mut segment.columns);
+        let chunks = self.segments.iter_mut().flat_map(RowSegmentEntry::chunks);
         let dictionaries = self.dictionaries.iter_mut().flatten().flat_map(|dictionary| dictionary.blobs());
         chunks.flat_map(|chunk| chunk.blobs()).chain(dictionaries)
     }
 
     /// The oldest format version that has everything that is used.
     fn format_version(&self) -> u32 {
+        if self.log && !self.is_old_log || self.segments.iter().any(|segment| segment.deletions.is_some()) {
+            return DELETIONS_VERSION;
+        }
         if self.log || self.names_logs() {
             return LOG_VERSION;
         }
@@ -347,9 +374,9 @@ impl Manifest {
             return Err(corrupt(format!("no manifest (first line {title:?})")));
         };
         let format = match format.parse::<u32>() {
-            Ok(known @ FORMAT_VERSION..=LOG_VERSION) => known,
+            Ok(known @ FORMAT_VERSION..=DELETIONS_VERSION) => known,
             Ok(newer) => {
-                return Err(corrupt(format!("format version {newer}, this build reads {LOG_VERSION}")));
+                return Err(corrupt(format!("format version {newer}, this build reads {DELETIONS_VERSION}")));
             }
             Err(_) => return Err(corrupt(format!("format version {format:?} is no number"))),
         };
@@ -357,7 +384,7 @@ impl Manifest {
         if u64::from_str_radix(checksum, 16).ok() != Some(xxh3_64(body)) {
             return Err(corrupt("checksum mismatch".into()));
         }
-        let manifest: Self = serde_json::from_slice(body).map_err(|e| corrupt(format!("malformed: {e}")))?;
+        let mut manifest: Self = serde_json::from_slice(body).map_err(|e| corrupt(format!("malformed: {e}")))?;
         if format < CONSTRAINTS_VERSION && !manifest.constraints.is_empty() {
             return Err(corrupt(format!("constraints in a manifest of format version {format}")));
         }
@@ -367,6 +394,10 @@ impl Manifest {
         if format < LOG_VERSION && (manifest.log || manifest.names_logs()) {
             return Err(corrupt(format!("a log in a manifest of format version {format}")));
         }
+        if format < DELETIONS_VERSION && manifest.segments.iter().any(|segment| segment.deletions.is_some()) {
+            return Err(corrupt(format!("deleted rows in a manifest of format version {format}")));
+        }
+        manifest.is_old_log = manifest.log && format < DELETIONS_VERSION;
         let schema = manifest.schema(path)?;
         manifest.check(&schema).map_err(corrupt)?;
         Ok(manifest)

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Schema};
 
 use super::constraints;
 use super::data_file::{HEADER_BYTES, LOG_EXTENSION};
-use super::manifest::{Blob, ChunkEntry, CodecEntry, DictionaryEntry, Manifest, PruningEntry};
+use super::manifest::{Blob, ChunkEntry, CodecEntry, DeletionsEntry, DictionaryEntry, Manifest, PruningEntry};
 use super::parts::PartEntry;
 use crate::codec::{CompressedChunk, MAX_BLOCK_BYTES, MAX_CHUNK_BYTES};
 use crate::segment::{PartTypes, SEGMENT_ALIGN, integer_width, part_types};
@@ -59,10 +59,16 @@ impl Manifest {
                 self.check_chunk(chunk, c, &what)?;
                 let field = schema.field(c);
                 let stats = chunk.column_stats(segment.rows);
-                let malformed = stats.is_none_or(|stats| !are_possible(&stats, field.data_type(), field.is_nullable()));
+                // Of a column that has become NOT NULL, rows that were deleted before may be NULL.
+                let may_be_null = field.is_nullable() || segment.deletions.is_some();
+                let malformed = stats.is_none_or(|stats| !are_possible(&stats, field.data_type(), may_be_null));
                 if malformed || !parts_are_possible(&chunk.parts, segment.rows, field.data_type()) {
                     return Err(format!("the statistics of {} cannot be", what()));
                 }
+            }
+            if let Some(deletions) = &segment.deletions {
+                self.check_deletions(deletions, segment.rows)
+                    .map_err(|detail| format!("the deletions of segment {s}: {detail}"))?;
             }
         }
         let mut free = 0;
@@ -119,6 +125,20 @@ impl Manifest {
             _ => false,
         };
         if known { Ok(()) } else { Err(format!("{} has codes of a dictionary that is not listed", what())) }
+    }
+
+    fn check_deletions(&self, deletions: &DeletionsEntry, rows: usize) -> Checked {
+        let DeletionsEntry { count, kept } = deletions;
+        if !(1..rows).contains(count) {
+            return Err(format!("{count} of {rows} rows"));
+        }
+        self.check_blob(&kept.blob, "they")?;
+        let stats = kept.column_stats(rows).filter(|stats| are_possible(stats, &DataType::Boolean, false));
+        let is_plain = kept.codec.is_none() && kept.heavy.is_none() && kept.generation.is_none();
+        match stats.is_some() && is_plain && kept.parts.is_empty() {
+            true => Ok(()),
+            false => Err("no plain Boolean column".to_owned()),
+        }
     }
 
     fn check_pruning(&self, entry: &PruningEntry, free: &mut usize) -> Checked {

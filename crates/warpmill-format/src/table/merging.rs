@@ -30,13 +30,13 @@ pub(super) fn mapped_segments(table: &Table, base: &TableSnapshot) -> usize {
 pub(super) fn tail_range(base: &TableSnapshot, full: usize, free: usize) -> Option<Range<usize>> {
     let (end, mut first, mut found) = (base.num_segments(), base.num_segments(), None);
     let (mut rows, mut bytes) = (0, 0);
-    let level_of = |segment: usize| base.segment_rows(segment).max(1).ilog(ALIKE);
+    let level_of = |segment: usize| base.kept_rows(segment).max(1).ilog(ALIKE);
     let columns = base.schema().fields().len();
     let bytes_of = |segment: usize| -> u64 { (0..columns).map(|c| base.segment_stats(segment, c).plain_bytes).sum() };
     for level in 0..LEVELS {
         let mut alike = 0;
         while first > free && level_of(first - 1) <= level {
-            rows += base.segment_rows(first - 1);
+            rows += base.kept_rows(first - 1);
             bytes += bytes_of(first - 1);
             if rows > full || bytes > MOST_MERGED_BYTES {
                 return found;
@@ -51,24 +51,25 @@ pub(super) fn tail_range(base: &TableSnapshot, full: usize, free: usize) -> Opti
     found
 }
 
-/// Ranges of at least two neighbouring row segments of fewer than `small` rows each that together fit a full one.
+/// Ranges of neighbouring row segments of fewer than `small` rows each that together fit a full one: at least two, or one with deleted rows.
 pub(super) fn small_ranges(base: &TableSnapshot, (full, small): (usize, usize), most_bytes: u64) -> Vec<Range<usize>> {
     let columns = base.schema().fields().len();
     let bytes = |segment: usize| -> u64 { (0..columns).map(|c| base.segment_stats(segment, c).plain_bytes).sum() };
     let (mut ranges, mut first) = (vec![], 0);
     while first < base.num_segments() {
         let (mut rows, mut size, mut next) = (0, 0, first);
-        while next < base.num_segments() && base.segment_rows(next) < small {
-            (rows, size) = (rows + base.segment_rows(next), size + bytes(next));
+        while next < base.num_segments() && base.kept_rows(next) < small {
+            (rows, size) = (rows + base.kept_rows(next), size + bytes(next));
             if next > first && (rows > full || size > most_bytes) {
                 break;
             }
             next += 1;
         }
-        if next - first > 1 {
-            ranges.push(first..next);
+        let end = next.max(first + 1);
+        if end - first > 1 || base.kept_rows(first) < base.segment_rows(first) {
+            ranges.push(first..end);
         }
-        first = next.max(first + 1);
+        first = end;
     }
     ranges
 }
@@ -89,7 +90,7 @@ mod tests {
     }
 
     fn table(rows: &[usize]) -> Arc<TableSnapshot> {
-        let segments = rows.iter().map(|&rows| RowSegment { rows, columns: vec![] }).collect();
+        let segments = rows.iter().map(|&rows| RowSegment { rows, columns: vec![], deletions: None }).collect();
         TableSnapshot::new(None, Version { segments, ..Version::empty(1, Arc::new(Schema::empty())) })
     }
 

@@ -37,6 +37,8 @@ pub struct WriteOptions {
     pub extent_bytes: usize,
     /// Limit in bytes for the keys of new rows in memory, for tables with keys.
     pub key_bytes: usize,
+    /// Number of rows from which on a row segment keeps its deleted rows, marked as such, if they are at most half: all others are written anew.
+    pub least_marked: usize,
     /// Whether small changes of a table in a directory are appended to a log: one write and one sync. Tables without codecs only.
     pub log: bool,
 }
@@ -58,6 +60,7 @@ impl Default for WriteOptions {
             keep_versions: 1,
             extent_bytes: 4 << 20,
             key_bytes: usize::MAX,
+            least_marked: 1 << 14,
             log: false,
         }
     }

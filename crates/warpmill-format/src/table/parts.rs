@@ -111,7 +111,8 @@ fn with_columns(version: &Version, leaves: &[Leaf]) -> Version {
             let (stats, encoding) = row.columns[path[0]].part(&path[1..]).expect("a part that is known");
             Chunk::new(stats, encoding, None, Source::Part(path), None)
         });
-        RowSegment { rows: row.rows, columns: row.columns.iter().cloned().chain(own).collect() }
+        let columns = row.columns.iter().cloned().chain(own).collect();
+        RowSegment { rows: row.rows, columns, deletions: row.deletions.clone() }
     });
     let mut codecs = version.codecs.clone();
     if !codecs.is_empty() {

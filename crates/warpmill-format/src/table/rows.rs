@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, NullBufferBuilder};
 use arrow::record_batch::RecordBatch;
 
-use super::changes::{Changes, Coded, SegmentChanges};
+use super::changes::{Coded, Rewrite, without};
 use super::chunk::Chunk;
 use super::decode::{column_array, column_codes};
 use super::interner::Interner;
@@ -26,8 +26,8 @@ pub(crate) enum Rows<'a> {
     /// New ones, in parts.
     Parts(&'a [RecordBatch]),
     /// Rows of one row segment of the base version, with changes.
-    Changed(&'a Changes, &'a SegmentChanges),
-    /// Rows of row segments of the base version that are next to each other.
+    Changed(&'a Rewrite<'a>),
+    /// Rows of row segments of the base version that are next to each other, without deleted ones.
     Merged(&'a Arc<TableSnapshot>, &'a Range<usize>),
 }
 
@@ -35,8 +35,8 @@ impl Rows<'_> {
     pub fn rows(&self) -> usize {
         match self {
             Rows::Parts(parts) => parts.iter().map(|part| part.num_rows()).sum(),
-            Rows::Changed(_, changes) => changes.rows(),
-            Rows::Merged(base, range) => (*range).clone().map(|segment| base.segment_rows(segment)).sum(),
+            Rows::Changed(changed) => changed.rows(),
+            Rows::Merged(base, range) => (*range).clone().map(|segment| base.kept_rows(segment)).sum(),
         }
     }
 
@@ -44,21 +44,30 @@ impl Rows<'_> {
     pub fn place(&self) -> Option<Range<usize>> {
         match self {
             Rows::Parts(_) => None,
-            Rows::Changed(_, changes) => Some(changes.segment()..changes.segment() + 1),
+            Rows::Changed(changed) => Some(changed.own.segment()..changed.own.segment() + 1),
             Rows::Merged(_, range) => Some((*range).clone()),
         }
     }
 
     pub fn is_same(&self, column: usize) -> bool {
-        matches!(self, Rows::Changed(all, changes) if all.is_same(changes, column))
+        matches!(self, Rows::Changed(changed) if changed.is_same(column))
     }
 
     /// A column, in parts.
     pub fn arrays(&self, column: usize) -> Result<Vec<ArrayRef>> {
         match self {
             Rows::Parts(parts) => Ok(parts.iter().map(|part| part.column(column).clone()).collect()),
-            Rows::Changed(all, changes) => Ok(vec![all.array(changes, column)?]),
-            Rows::Merged(base, range) => (*range).clone().map(|segment| column_array(base, segment, column)).collect(),
+            Rows::Changed(changed) => Ok(vec![changed.array(column)?]),
+            Rows::Merged(base, range) => {
+                let kept = |segment: usize| {
+                    let array = column_array(base, segment, column)?;
+                    Ok(match base.kept(segment)? {
+                        Some(kept) => arrow::compute::filter(&array, &kept)?,
+                        None => array,
+                    })
+                };
+                (*range).clone().map(kept).collect()
+            }
         }
     }
 
@@ -66,13 +75,16 @@ impl Rows<'_> {
     pub fn coded(&self, column: usize) -> Result<Option<Coded>> {
         match self {
             Rows::Parts(_) => Ok(None),
-            Rows::Changed(all, _) if all.table().dictionary(column).is_none() => Ok(None),
-            Rows::Changed(all, changes) => all.coded(changes, column).map(Some),
+            Rows::Changed(changed) if changed.all.table().dictionary(column).is_none() => Ok(None),
+            Rows::Changed(changed) => changed.coded(column).map(Some),
             Rows::Merged(base, _) if base.dictionary(column).is_none() => Ok(None),
             Rows::Merged(base, range) => {
                 let (mut codes, mut valid) = (vec![], NullBufferBuilder::new(self.rows()));
                 for segment in (*range).clone() {
-                    let (own, nulls) = column_codes(base, segment, column)?;
+                    let (mut own, mut nulls) = column_codes(base, segment, column)?;
+                    if let Some(deleted) = base.deleted(segment)? {
+                        (own, nulls) = without(deleted, &own, nulls.as_ref());
+                    }
                     match nulls {
                         Some(nulls) => valid.append_buffer(&nulls),
                         None => valid.append_n_non_nulls(own.len()),
@@ -85,12 +97,13 @@ impl Rows<'_> {
     }
 }
 
-/// A row segment with these chunks; missing ones are taken from `base`.
+/// A row segment with these chunks; missing ones are taken from `base`, and deletions if it has all of its rows.
 pub(super) fn row_segment((rows, chunks): Written, base: Option<&RowSegment>) -> RowSegment {
+    let deletions = base.filter(|base| base.rows == rows).and_then(|base| base.deletions.clone());
     let chunk = |(column, chunk): (usize, Option<Arc<Chunk>>)| {
         chunk.or_else(|| base.map(|base| base.columns[column].clone())).expect("every chunk has been encoded")
     };
-    RowSegment { rows, columns: chunks.into_iter().enumerate().map(chunk).collect() }
+    RowSegment { rows, columns: chunks.into_iter().enumerate().map(chunk).collect(), deletions }
 }
 
 /// The row segments of the base version, with some replaced by written ones, followed by the other written ones.
@@ -112,7 +125,7 @@ pub(super) fn placed(
                     && let Some((rows, chunks)) = own[position].take()
                 {
                     let same: Vec<bool> = chunks.iter().map(Option::is_none).collect();
-                    let segment = row_segment((rows, chunks), Some(&base[next]));
+                    let segment = row_segment((rows, chunks), (count == 1).then_some(&base[next]));
                     all.push((Origin { base: (count == 1).then_some(next), own: Some(position), same }, segment));
                 }
                 next += count;

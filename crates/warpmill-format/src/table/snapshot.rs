@@ -1,6 +1,5 @@
 //! Reading one committed version of a table.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -19,11 +18,11 @@ use super::pruning::ZoneMap;
 use super::sample::TextSample;
 use super::stored_chunk::StoredChunk;
 use super::summary;
-use super::version::{RowSegment, Version, numbers};
+use super::version::{RowSegment, Version};
 use crate::codec::{Codec, CompressedChunk, Machine};
 use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk, ParquetPromise};
 use crate::segment::{Encoding, SegmentParts};
-use crate::{ColumnStats, Dictionary, FileAccess, Result, Segment, StatValue};
+use crate::{ColumnStats, Dictionary, FileAccess, Result, Segment};
 
 /// One committed version of a table: immutable, readable while this object lives.
 #[derive(Debug)]
@@ -40,6 +39,8 @@ pub struct TableSnapshot {
     left_out: LeftOut,
     /// [`TableSnapshot::numbered`] after the first call, and the column's name.
     numbered: OnceLock<(String, Arc<TableSnapshot>)>,
+    /// [`TableSnapshot::with_kept`] after the first call.
+    pub(super) with_kept: OnceLock<Arc<TableSnapshot>>,
     /// [`TableSnapshot::with_parts`] after the first call.
     pub(crate) with_parts: OnceLock<Option<WithParts>>,
     /// Fingerprints by key and attribute that have been computed ([`TableSnapshot::fingerprint`]).
@@ -103,9 +104,9 @@ impl TableSnapshot {
             summary::column_stats(segments, version.dictionaries[c].as_ref().map(|d| d.dictionary.len()))
         });
         let stats = stats.collect();
-        let rows = version.segments.iter().map(|s| s.rows as u64).sum();
+        let rows = version.segments.iter().map(|s| s.kept_rows() as u64).sum();
         let (parquet, left_out, files) = (false, LeftOut::default(), version.files());
-        let (numbered, with_parts) = (OnceLock::new(), OnceLock::new());
+        let (numbered, with_kept, with_parts) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let (fingerprints, samples) = (Mutex::default(), Mutex::default());
         Arc::new(Self {
             path,
@@ -117,6 +118,7 @@ impl TableSnapshot {
             parquet,
             left_out,
             numbered,
+            with_kept,
             with_parts,
             fingerprints,
             samples,
@@ -159,41 +161,35 @@ impl TableSnapshot {
     }
 
     fn with_numbers(&self, name: &str) -> Result<Arc<Self>> {
-        // Segments of equal length differ only in their first number.
-        let mut alike: HashMap<usize, (ColumnStats, Encoding)> = HashMap::new();
-        let (mut first, mut segments) = (0, Vec::with_capacity(self.num_segments()));
-        for RowSegment { rows, columns } in &self.version.segments {
-            let (stats, encoding) = match alike.entry(*rows) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(free) => {
-                    let made = numbers(0, *rows)?;
-                    free.insert((made.stats().clone(), made.encoding()))
-                }
-            };
-            let end = first + *rows as i64;
-            let bound = |number: i64| Some(StatValue::Int(number.into()));
-            let stats = ColumnStats { min: bound(first), max: bound(end - 1), ..stats.clone() };
-            let mut columns = columns.clone();
-            columns.push(Chunk::new(stats, *encoding, None, Source::Numbers(first), None));
-            segments.push(RowSegment { rows: *rows, columns });
-            first = end;
+        let (mut first, mut chunks) = (0, Vec::with_capacity(self.num_segments()));
+        for segment in &self.version.segments {
+            let made = Segment::numbers(first, segment.rows)?;
+            chunks.push(Chunk::new(made.stats().clone(), made.encoding(), None, Source::Numbers(first), None));
+            first += segment.rows as i64;
         }
-        let mut fields: Vec<FieldRef> = self.schema().fields().iter().cloned().collect();
-        fields.push(Arc::new(Field::new(name, DataType::Int64, false)));
-        let mut dictionaries = self.version.dictionaries.clone();
-        dictionaries.push(None);
-        let Version { number, identity, codecs, pruning, .. } = &self.version;
+        let segments = self.version.segments.iter().zip(chunks);
+        Ok(self.with_column(
+            Field::new(name, DataType::Int64, false),
+            segments.map(|(segment, chunk)| extended(segment, chunk)).collect(),
+        ))
+    }
+
+    /// The same table with an additional last column, whose chunks `segments` have.
+    pub(super) fn with_column(&self, field: Field, segments: Vec<RowSegment>) -> Arc<Self> {
+        let Version { number, identity, ref schema, ref constraints, .. } = self.version;
+        let Version { ref dictionaries, ref codecs, ref pruning, .. } = self.version;
+        let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([Arc::new(field)]).collect();
         let version = Version {
-            number: *number,
-            identity: *identity,
-            schema: Arc::new(Schema::new_with_metadata(fields, self.schema().metadata().clone())),
-            constraints: Arc::clone(&self.version.constraints),
-            dictionaries,
+            number,
+            identity,
+            schema: Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())),
+            constraints: Arc::clone(constraints),
+            dictionaries: dictionaries.iter().cloned().chain([None]).collect(),
             codecs: codecs.clone(),
             segments,
             pruning: pruning.clone(),
         };
-        Ok(Self::new(self.path.clone(), version))
+        Self::new(self.path.clone(), version)
     }
 
     /// Whether this is a version of the same table as `earlier`, with the same columns and constraints, and not another table of that name, or a
@@ -267,9 +263,14 @@ impl TableSnapshot {
         self.version.identity
     }
 
-    /// Rows of all segments.
+    /// Rows of all segments that are not deleted.
     pub fn num_rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Rows of all segments, with deleted ones.
+    pub fn stored_rows(&self) -> u64 {
+        self.version.segments.iter().map(|segment| segment.rows as u64).sum()
     }
 
     /// Number of row segments.
@@ -277,12 +278,12 @@ impl TableSnapshot {
         self.version.segments.len()
     }
 
-    /// Rows of row segment `segment`.
+    /// Rows of row segment `segment`, with deleted ones ([`TableSnapshot::deleted`]): all columns have so many.
     pub fn segment_rows(&self, segment: usize) -> usize {
         self.version.segments[segment].rows
     }
 
-    /// Statistics of a column over all segments.
+    /// Statistics of a column over all segments. Deleted rows are counted, and their values are within the bounds.
     pub fn column_stats(&self, column: usize) -> &ColumnStats {
         &self.stats[column]
     }
@@ -444,7 +445,9 @@ impl TableSnapshot {
         let dictionaries = dictionaries.filter_map(|d| d.place.as_ref()).map(|p| p.bytes);
         let chunks = self.version.segments.iter().flat_map(|segment| &segment.columns);
         let heavy = chunks.filter_map(|chunk| chunk.heavy.as_ref()).map(|heavy| heavy.place.bytes);
-        self.stats.iter().map(|s| s.stored_bytes).chain(dictionaries).chain(heavy).sum()
+        let deletions = self.version.segments.iter().filter_map(|segment| segment.deletions.as_ref());
+        let deletions = deletions.map(|deletions| deletions.kept.stats.stored_bytes);
+        self.stats.iter().map(|s| s.stored_bytes).chain(dictionaries).chain(heavy).chain(deletions).sum()
     }
 
     /// Size of all values uncompressed, in bytes.
@@ -500,6 +503,13 @@ impl TableSnapshot {
                 None => Ok(()),
             }
         })?;
+        (0..self.num_segments()).try_for_each(|segment| self.deleted(segment).map(|_| ()))?;
         self.version.pruning.iter().try_for_each(|map| map.verify(self))
     }
+}
+
+/// `segment` with an additional last chunk.
+pub(super) fn extended(segment: &RowSegment, chunk: Arc<Chunk>) -> RowSegment {
+    let columns = segment.columns.iter().cloned().chain([chunk]).collect();
+    RowSegment { rows: segment.rows, columns, deletions: segment.deletions.clone() }
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::SchemaRef;
 
 use super::Identity;
@@ -11,11 +10,12 @@ use super::chunk::{Chunk, Heavy, Source, stored_encoding};
 use super::column_dictionary::ColumnDictionary;
 use super::constraints::Constraint;
 use super::data_file::{DataFile, Place};
+use super::deletions::Deletions;
 use super::log::Difference;
 use super::log_reader::Records;
 use super::manifest::RowSegmentEntry;
 use super::manifest::{
-    self, Blob, ChunkEntry, DictionaryEntry, FileEntry, HeavyEntry, Manifest, RemapEntry, StatsEntry,
+    self, Blob, ChunkEntry, DeletionsEntry, DictionaryEntry, FileEntry, HeavyEntry, Manifest, RemapEntry, StatsEntry,
 };
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
@@ -54,8 +54,23 @@ pub(crate) struct Shared<'a> {
 /// One row range, all columns.
 #[derive(Debug, Clone)]
 pub(crate) struct RowSegment {
+    /// Rows of each column.
     pub rows: usize,
     pub columns: Vec<Arc<Chunk>>,
+    /// Rows among them that are deleted.
+    pub deletions: Option<Arc<Deletions>>,
+}
+
+impl RowSegment {
+    /// The number of rows that are not deleted.
+    pub fn kept_rows(&self) -> usize {
+        self.rows - self.deletions.as_ref().map_or(0, |deletions| deletions.count)
+    }
+
+    /// All that is stored of it.
+    pub fn chunks(&self) -> impl Iterator<Item = &Arc<Chunk>> {
+        self.columns.iter().chain(self.deletions.iter().map(|deletions| &deletions.kept))
+    }
 }
 
 impl Version {
@@ -75,7 +90,7 @@ impl Version {
         }
         let opened = match &chunk.source {
             Source::Memory(base) => self.translated(base, segment, column).unwrap_or_else(|| base.clone()),
-            Source::Numbers(first) => Arc::new(numbers(*first, self.rows_of(segment))?),
+            Source::Numbers(first) => Arc::new(Segment::numbers(*first, self.rows_of(segment))?),
             // Kept where the whole is.
             Source::Part(path) => {
                 let whole = self.open(segment, path[0])?;
@@ -290,12 +305,13 @@ impl Version {
 
     /// The checksum of a column's stored bytes in one row segment.
     pub fn checksum(&self, segment: usize, column: usize) -> u64 {
-        match &self.segments[segment].columns[column].source {
-            Source::Memory(segment) => xxhash_rust::xxh3::xxh3_64(segment.as_bytes()),
-            Source::File(place) | Source::Compressed(place, _) => place.xxh3,
-            // Other tables' metadata do not depend on it.
-            Source::Parquet(_) | Source::Numbers(_) | Source::Part(_) => 0,
-        }
+        checksum_of(&self.segments[segment].columns[column])
+    }
+
+    /// The checksum of the deletions of a row segment, if it has some.
+    pub fn deletions_checksum(&self, segment: usize) -> Option<u64> {
+        let deletions = self.segments[segment].deletions.as_ref()?;
+        Some(checksum_of(&deletions.kept))
     }
 
     /// The checksum of its dictionary; 0 if it has none.
@@ -316,8 +332,20 @@ impl Version {
         let codecs = self.codecs.clone();
         let pruning = self.pruning.iter().map(|map| map.entry(|place| files.blob(place))).collect();
         let (version, identity, files) = (self.number, self.identity, files.entries);
-        let (log, constraints) = (false, self.constraints.to_vec());
-        Manifest { version, identity, schema, log, constraints, files, dictionaries, codecs, segments, pruning }
+        let (log, is_old_log, constraints) = (false, false, self.constraints.to_vec());
+        Manifest {
+            version,
+            identity,
+            schema,
+            log,
+            is_old_log,
+            constraints,
+            files,
+            dictionaries,
+            codecs,
+            segments,
+            pruning,
+        }
     }
 
     /// The difference between this version and `base`, of whose row segments it has the first `keep`.
@@ -331,15 +359,33 @@ impl Version {
                 dictionaries.push((column, own));
             }
         }
+        let mut deletions = vec![];
+        for (segment, (own, known)) in self.segments.iter().zip(&base.segments).take(keep).enumerate() {
+            let is_same = match (&own.deletions, &known.deletions) {
+                (None, None) => true,
+                (Some(own), Some(known)) => own.is(known),
+                _ => false,
+            };
+            if !is_same {
+                deletions.push((segment, files.deletions(own)));
+            }
+        }
         let segments = self.segments[keep..].iter().map(|segment| files.segment(segment)).collect();
-        Difference { keep, files: files.entries, dictionaries, segments }
+        Difference { keep, files: files.entries, dictionaries, deletions, segments }
     }
 
     /// Moves what is stored at places for which `to` has another one.
     pub fn move_places(&mut self, to: &mut dyn FnMut(&Place) -> Result<Option<Place>>) -> Result<()> {
-        for chunk in self.segments.iter_mut().flat_map(|segment| &mut segment.columns) {
-            if let Some(moved) = chunk.moved(to)? {
-                *chunk = moved;
+        for segment in &mut self.segments {
+            for chunk in &mut segment.columns {
+                if let Some(moved) = chunk.moved(to)? {
+                    *chunk = moved;
+                }
+            }
+            if let Some(deletions) = &mut segment.deletions
+                && let Some(moved) = deletions.kept.moved(to)?
+            {
+                *deletions = deletions.moved(moved);
             }
         }
         for dictionary in self.dictionaries.iter_mut().flatten() {
@@ -393,7 +439,8 @@ impl Version {
         let segment = |(segment, entry): (usize, &RowSegmentEntry)| {
             let columns = 0..entry.columns.len();
             let columns = columns.map(|column| chunks.chunk(entry, segment, column)).collect::<Result<_>>()?;
-            Ok(RowSegment { rows: entry.rows, columns })
+            let deletions = chunks.deletions(entry, segment)?;
+            Ok(RowSegment { rows: entry.rows, columns, deletions })
         };
         let segments = manifest.segments.iter().enumerate().map(segment).collect::<Result<_>>()?;
         let known_pruning = known.map(|k| &k.pruning[..]).unwrap_or_default();
@@ -407,7 +454,7 @@ impl Version {
     /// The data files of this version.
     pub fn files(&self) -> Vec<Arc<DataFile>> {
         let mut files: Vec<Arc<DataFile>> = Vec::new();
-        let chunks = self.segments.iter().flat_map(|s| &s.columns).flat_map(|chunk| chunk.places());
+        let chunks = self.segments.iter().flat_map(RowSegment::chunks).flat_map(|chunk| chunk.places());
         let dictionaries = self
             .dictionaries
             .iter()
@@ -435,30 +482,53 @@ struct Chunks<'a> {
 impl Chunks<'_> {
     /// The chunk of a column in row segment `segment`, which is `entry`: the known one, if that is the same.
     fn chunk(&self, entry: &RowSegmentEntry, segment: usize, column: usize) -> Result<Arc<Chunk>> {
-        let chunk = &entry.columns[column];
-        let source = (self.place)(&chunk.blob);
-        let heavy = chunk.heavy.as_ref().map(|heavy| Heavy {
+        let known = self.known.and_then(|known| known.segments.get(segment)?.columns.get(column));
+        let has_dictionary = |known: &&Arc<Chunk>| known.generation.is_none() || self.has_known_dictionary(column);
+        let what = || format!("column {column}, segment {segment}");
+        self.opened(&entry.columns[column], entry.rows, known.filter(has_dictionary), &what)
+    }
+
+    /// The deletions in row segment `segment`.
+    fn deletions(&self, entry: &RowSegmentEntry, segment: usize) -> Result<Option<Arc<Deletions>>> {
+        let Some(deletions) = &entry.deletions else { return Ok(None) };
+        let known = self.known.and_then(|known| known.segments.get(segment)?.deletions.as_ref());
+        let what = || format!("the deletions of segment {segment}");
+        let kept = self.opened(&deletions.kept, entry.rows, known.map(|known| &known.kept), &what)?;
+        Ok(Some(match known.filter(|known| Arc::ptr_eq(&known.kept, &kept)) {
+            Some(known) => Arc::clone(known),
+            None => Deletions::of_entry(deletions, kept),
+        }))
+    }
+
+    /// The chunk of `entry`, of `rows` rows: the known one, if that is the same.
+    fn opened(
+        &self,
+        entry: &ChunkEntry,
+        rows: usize,
+        known: Option<&Arc<Chunk>>,
+        what: &dyn Fn() -> String,
+    ) -> Result<Arc<Chunk>> {
+        let source = (self.place)(&entry.blob);
+        let heavy = entry.heavy.as_ref().map(|heavy| Heavy {
             place: (self.place)(&heavy.blob),
             encoding: heavy.encoding,
             codec: heavy.codec,
         });
-        let known = self.known.and_then(|known| known.segments.get(segment)?.columns.get(column));
         let is_same = |known: &&Arc<Chunk>| {
             known.is_at(&source, heavy.as_ref())
-                && known.stats.rows == entry.rows as u64
-                && known.generation == chunk.generation
-                && (known.generation.is_none() || self.has_known_dictionary(column))
+                && known.stats.rows == rows as u64
+                && known.generation == entry.generation
                 // Bytes of a log in memory are let go where the log has become a data file.
                 && known.place().is_some_and(|place| place.file.is_record() == source.file.is_record())
         };
         if let Some(known) = known.filter(is_same) {
             return Ok(known.clone());
         }
-        let malformed = || FormatError::corrupt(self.path, format!("statistics of column {column}, segment {segment}"));
-        let stats = chunk.column_stats(entry.rows).ok_or_else(malformed)?;
-        let source = Source::stored(source, chunk.codec);
-        let made = Chunk::new(stats, chunk.encoding, chunk.generation, source, heavy);
-        Ok(Chunk::with_parts(made, chunk.parts.clone()))
+        let malformed = || FormatError::corrupt(self.path, format!("statistics of {}", what()));
+        let stats = entry.column_stats(rows).ok_or_else(malformed)?;
+        let source = Source::stored(source, entry.codec);
+        let made = Chunk::new(stats, entry.encoding, entry.generation, source, heavy);
+        Ok(Chunk::with_parts(made, entry.parts.clone()))
     }
 
     /// Whether the dictionary of `column` is that of the known version.
@@ -468,10 +538,14 @@ impl Chunks<'_> {
     }
 }
 
-/// The segment of `rows` numbers from `first` on.
-pub(super) fn numbers(first: i64, rows: usize) -> Result<Segment> {
-    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(first..first + rows as i64));
-    Segment::encode(&numbers, None, None)
+/// The checksum of a chunk's stored bytes.
+fn checksum_of(chunk: &Chunk) -> u64 {
+    match &chunk.source {
+        Source::Memory(segment) => xxhash_rust::xxh3::xxh3_64(segment.as_bytes()),
+        Source::File(place) | Source::Compressed(place, _) => place.xxh3,
+        // Other tables' metadata do not depend on it.
+        Source::Parquet(_) | Source::Numbers(_) | Source::Part(_) => 0,
+    }
 }
 
 /// Adds file and segment to the error of a segment's own checks.
@@ -517,7 +591,12 @@ impl Files {
     }
 
     fn segment(&mut self, segment: &RowSegment) -> RowSegmentEntry {
-        RowSegmentEntry { rows: segment.rows, columns: segment.columns.iter().map(|chunk| self.chunk(chunk)).collect() }
+        let columns = segment.columns.iter().map(|chunk| self.chunk(chunk)).collect();
+        RowSegmentEntry { rows: segment.rows, columns, deletions: self.deletions(segment) }
+    }
+
+    fn deletions(&mut self, segment: &RowSegment) -> Option<DeletionsEntry> {
+        segment.deletions.as_ref().map(|deletions| deletions.entry(self.chunk(&deletions.kept)))
     }
 
     fn chunk(&mut self, chunk: &Chunk) -> ChunkEntry {

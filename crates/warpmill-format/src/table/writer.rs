@@ -54,6 +54,7 @@ pub struct TableWriter {
     guard: Guard,
     /// Bytes that keys of new rows may take.
     key_bytes: usize,
+    least_marked: usize,
     /// The table's name in errors; empty if unknown.
     name: String,
     may_commit: Box<dyn FnOnce() -> bool + Send>,
@@ -148,6 +149,7 @@ impl TableWriter {
             staging,
             guard,
             key_bytes: options.key_bytes,
+            least_marked: options.least_marked,
             name: name.unwrap_or_default(),
             may_commit,
             lock,
@@ -211,17 +213,17 @@ impl TableWriter {
     pub fn change(&mut self, changes: &Changes) -> Result<()> {
         self.guard.change(changes)?;
         match &mut self.encoding {
-            Encoding::Here(encoder) => encoder.change(changes),
+            Encoding::Here(encoder) => encoder.change(changes, self.least_marked),
             Encoding::Worker(_) | Encoding::Done => Err(failed_before()),
         }
     }
 
-    /// Merges neighbouring row segments of fewer than `small` rows (0: half of a full one), before anything else is written. Returns the decrease in
-    /// the number of row segments.
+    /// Merges neighbouring row segments of fewer than `small` rows (0: half of a full one), and writes those with deleted rows anew, before anything else
+    /// is written. Returns whether there are any.
     ///
     /// # Errors
     /// The errors of [`TableWriter::change`].
-    pub fn merge_small(&mut self, small: usize) -> Result<usize> {
+    pub fn merge_small(&mut self, small: usize) -> Result<bool> {
         let (Encoding::Here(encoder), Some(base)) = (&mut self.encoding, &self.base) else {
             return Err(failed_before());
         };
@@ -229,7 +231,7 @@ impl TableWriter {
         let small = if small == 0 { full / 2 } else { small };
         let ranges = small_ranges(base, (full, small), self.segment_bytes as u64);
         encoder.merge(&ranges)?;
-        Ok(ranges.iter().map(|range| range.len() - 1).sum())
+        Ok(!ranges.is_empty())
     }
 
     /// Merges the last row segments where several have few rows, and about as many, before anything else is written: a table whose rows come one by one
@@ -275,7 +277,9 @@ impl TableWriter {
         let mut fields: Vec<Field> = self.schema.fields().iter().map(|field| field.as_ref().clone()).collect();
         for &column in constraints.iter().filter(|c| c.is_primary()).filter_map(Constraint::key).flatten() {
             let Some(field) = fields.get_mut(column) else { continue };
-            if self.base.as_ref().is_some_and(|base| base.column_stats(column).nulls > 0) {
+            if let Some(base) = &self.base
+                && base.has_null(column)?
+            {
                 return Err(FormatError::NotNull { column: field.name().clone() }.of_table(&self.name));
             }
             field.set_nullable(false);

@@ -173,6 +173,7 @@ pub(crate) fn write_options(options: &WarpmillOptions) -> WriteOptions {
         symbols: !has_gpu(options),
         direct_io: options.direct_io,
         keep_versions: options.keep_versions,
+        least_marked: options.least_marked,
         key_bytes: options.memory_limit,
         log: true,
         ..WriteOptions::default()

@@ -97,6 +97,11 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             "Reuse plans for statements that differ in constants only, while plan_cache is on (off: for measurements)",
         ),
         (
+            "warpmill.debug.least_marked",
+            options.least_marked.to_string(),
+            "Number of rows from which on a row segment keeps its deleted rows, marked, if they are at most half of it (for tests)",
+        ),
+        (
             "warpmill.device_data",
             name_of(&DATA_SOURCES, &options.device_data).to_string(),
             "Where the data of queries on a device is kept before they run: cache (device memory), mirrored, pinned, host or disk",

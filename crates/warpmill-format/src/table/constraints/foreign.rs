@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray};
-use arrow::compute::filter;
+use arrow::compute::{and, filter};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use super::key_set::{Exchange, KeySet};
@@ -74,7 +74,7 @@ impl ForeignKey {
             }
             let Some(own) = &mut self.own else { continue };
             if let Some(freed) = changes.freed(segment, &own.keys.columns) {
-                own.keys.lost.add(&kept(changes.table(), segment.segment(), &own.keys.columns, &freed)?)?;
+                own.keys.lost.add(&kept(changes.table(), segment.segment(), &own.keys.columns, Some(&freed))?)?;
                 own.freed.insert(segment.segment(), freed);
             }
             if let Some(columns) = changes.updated(segment, &own.keys.columns)? {
@@ -196,8 +196,24 @@ pub(super) fn columns_of(rows: &[ArrayRef], columns: &[usize]) -> Vec<ArrayRef> 
     columns.iter().map(|&column| Arc::clone(&rows[column])).collect()
 }
 
-/// The values of `columns` in the rows of a row segment that a bitmap has.
-pub(super) fn kept(base: &TableSnapshot, segment: usize, columns: &[usize], rows: &Bitmap) -> Result<Vec<ArrayRef>> {
-    let mask: BooleanArray = (0..base.segment_rows(segment)).map(|row| Some(rows.get(row))).collect();
-    columns.iter().map(|&column| Ok(filter(&base.array(segment, column)?, &mask)?)).collect()
+/// The values of `columns` in rows of a row segment that are not deleted; `among`: in those of them that it has.
+pub(super) fn kept(
+    base: &TableSnapshot,
+    segment: usize,
+    columns: &[usize],
+    among: Option<&Bitmap>,
+) -> Result<Vec<ArrayRef>> {
+    let among = among.map(|rows| (0..rows.len()).map(|row| Some(rows.get(row))).collect::<BooleanArray>());
+    let mask = match (base.kept(segment)?, among) {
+        (Some(kept), Some(among)) => Some(and(&kept, &among)?),
+        (kept, among) => kept.or(among),
+    };
+    let column = |&column: &usize| {
+        let array = base.array(segment, column)?;
+        Ok(match &mask {
+            Some(mask) => filter(&array, mask)?,
+            None => array,
+        })
+    };
+    columns.iter().map(column).collect()
 }

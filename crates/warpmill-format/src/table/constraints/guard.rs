@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use super::foreign::ForeignKey;
+use super::foreign::{ForeignKey, kept};
 use super::keys::Key;
 use super::referrers::Referrers;
 use super::{Constraint, Relatives, RowCheck, Rows};
@@ -173,8 +173,7 @@ pub(crate) fn check_rows(base: &TableSnapshot, constraints: &[Constraint], schem
     for constraint in constraints {
         let Some(mut key) = Key::of(constraint, schema)? else { continue };
         for segment in 0..base.num_segments() {
-            let columns = key.columns().iter().map(|&column| base.array(segment, column));
-            let columns = columns.collect::<Result<Vec<_>>>()?;
+            let columns = kept(base, segment, key.columns(), None)?;
             key.add(&columns)?;
         }
         key.finish(None)?;

@@ -1,5 +1,6 @@
 //! Uniqueness check of one key during writing: the keys of new rows, and the rows that lose theirs.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,6 +15,22 @@ use crate::{Bitmap, FormatError, Result};
 
 /// By row segment, the rows of the base version that lose their keys.
 pub(super) type Freed = HashMap<usize, Bitmap>;
+
+/// The rows of a row segment of `base` that do not have their keys any more: those `freed`, and deleted ones.
+pub(super) fn without_key<'a>(
+    base: &'a TableSnapshot,
+    segment: usize,
+    freed: &'a Freed,
+) -> Result<Option<Cow<'a, Bitmap>>> {
+    Ok(match (base.deleted(segment)?, freed.get(&segment)) {
+        (Some(deleted), Some(freed)) => {
+            let mut both = deleted.clone();
+            both.or_assign(freed);
+            Some(Cow::Owned(both))
+        }
+        (deleted, freed) => deleted.or(freed).map(Cow::Borrowed),
+    })
+}
 
 /// A duplicate key: row `row` of `values`, the columns of the key.
 pub(super) struct Twice {

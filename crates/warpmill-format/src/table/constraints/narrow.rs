@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
-use super::keys::{Freed, Twice};
+use super::keys::{Freed, Twice, without_key};
 use super::places::{Place, first_of};
 use crate::table::TableSnapshot;
 use crate::{Bitmap, ColumnStats, Result, StatValue};
@@ -84,7 +84,7 @@ impl Narrow {
         let segments: Vec<usize> = (0..base.num_segments()).filter(may_be_in).collect();
         let found = first_of(&segments, |&segment| {
             let place = Place { base, segment, column };
-            self.look_up_in(place, freed.get(&segment)).transpose()
+            self.look_up_in(place, freed).transpose()
         });
         Ok(found.transpose()?.map(|rank| self.value(rank)))
     }
@@ -112,7 +112,7 @@ impl Narrow {
     pub fn look_up_missing(&self, base: &TableSnapshot, column: usize, freed: &Freed) -> Result<Option<Twice>> {
         let found: Vec<AtomicBool> = self.ranks.iter().map(|_| AtomicBool::new(false)).collect();
         (0..base.num_segments()).into_par_iter().try_for_each(|segment| -> Result<()> {
-            for rank in self.all_in(Place { base, segment, column }, freed.get(&segment))? {
+            for rank in self.all_in(Place { base, segment, column }, freed)? {
                 if let Ok(at) = self.ranks.binary_search(&rank) {
                     found[at].store(true, Ordering::Relaxed);
                 }
@@ -138,7 +138,9 @@ impl Narrow {
     }
 
     /// Finds a key that a row of one row segment also has, ignoring rows whose keys are `freed`.
-    fn look_up_in(&self, place: Place<'_>, freed: Option<&Bitmap>) -> Result<Option<i64>> {
+    fn look_up_in(&self, place: Place<'_>, freed: &Freed) -> Result<Option<i64>> {
+        let freed = without_key(place.base, place.segment, freed)?;
+        let freed = freed.as_deref();
         let Some(wanted) = self.wanted_in(place, freed) else { return Ok(None) };
         let is_kept = |row: usize| freed.is_none_or(|freed| !freed.get(row));
         if wanted.len() <= VERY_FEW && self.data_type != DataType::UInt64 {
@@ -157,7 +159,9 @@ impl Narrow {
     }
 
     /// The keys that rows of one row segment also have, ignoring rows whose keys are `freed`.
-    fn all_in(&self, place: Place<'_>, freed: Option<&Bitmap>) -> Result<Vec<i64>> {
+    fn all_in(&self, place: Place<'_>, freed: &Freed) -> Result<Vec<i64>> {
+        let freed = without_key(place.base, place.segment, freed)?;
+        let freed = freed.as_deref();
         let Some(wanted) = self.wanted_in(place, freed) else { return Ok(vec![]) };
         let is_kept = |row: usize| freed.is_none_or(|freed| !freed.get(row));
         if wanted.len() <= VERY_FEW && self.data_type != DataType::UInt64 {

@@ -12,8 +12,8 @@ use super::foreign::{columns_of, described, kept, positions, referenced, unrelat
 use super::key_set::Exchange;
 use super::keys::Freed;
 use super::{Constraint, Relatives};
+use crate::Result;
 use crate::table::{Changes, TableSnapshot, WriterLock};
-use crate::{Bitmap, Result};
 
 /// Foreign keys of other tables while rows are written.
 pub(super) struct Referrers {
@@ -84,7 +84,7 @@ impl Referrers {
             let Exchange { columns, lost, gained } = &mut one.keys;
             for segment in changes.segments() {
                 if let Some(freed) = changes.freed(segment, columns) {
-                    lost.add(&kept(changes.table(), segment.segment(), columns, &freed)?)?;
+                    lost.add(&kept(changes.table(), segment.segment(), columns, Some(&freed))?)?;
                 }
                 if let Some(updated) = changes.updated(segment, columns)? {
                     gained.add(&updated)?;
@@ -98,7 +98,7 @@ impl Referrers {
     pub fn lose_all(&mut self, old: &TableSnapshot) -> Result<()> {
         for Referrer { keys: Exchange { columns, lost, .. }, .. } in &mut self.found {
             for segment in 0..old.num_segments() {
-                lost.add(&kept(old, segment, columns, &Bitmap::new(old.segment_rows(segment), true))?)?;
+                lost.add(&kept(old, segment, columns, None)?)?;
             }
         }
         Ok(())

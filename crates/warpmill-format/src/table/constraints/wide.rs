@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::keys::{Freed, Twice};
+use super::keys::{Freed, Twice, without_key};
 use super::places::{Place, first_of};
 use crate::table::TableSnapshot;
 use crate::{Bitmap, Result, StatValue, enums};
@@ -153,7 +153,7 @@ impl Wide {
         let segments: Vec<usize> = (0..base.num_segments()).filter(may_be_in).collect();
         let found = first_of(&segments, |&segment| {
             let place = place(segment);
-            self.look_up_in(place, &columns[1..], few.as_ref(), freed.get(&segment)).transpose()
+            self.look_up_in(place, &columns[1..], few.as_ref(), freed).transpose()
         });
         found.transpose()
     }
@@ -174,7 +174,7 @@ impl Wide {
         let found: Vec<AtomicBool> = (0..self.rows.num_rows()).map(|_| AtomicBool::new(false)).collect();
         (0..base.num_segments()).into_par_iter().try_for_each(|segment| -> Result<()> {
             let first = Place { base, segment, column: columns[0] };
-            let there = self.candidates(first, &columns[1..], few.as_ref(), freed.get(&segment))?;
+            let there = self.candidates(first, &columns[1..], few.as_ref(), freed)?;
             let there = there.iter().flat_map(|(_, rows)| rows.iter());
             there.filter_map(|row| self.place_of(row)).for_each(|place| found[place].store(true, Ordering::Relaxed));
             Ok(())
@@ -198,7 +198,7 @@ impl Wide {
         first: Place<'_>,
         others: &[usize],
         few: Option<&ArrayRef>,
-        freed: Option<&Bitmap>,
+        freed: &Freed,
     ) -> Result<Option<Twice>> {
         let Some((values, found)) = self.candidates(first, others, few, freed)? else { return Ok(None) };
         let row = (0..found.num_rows()).find(|&row| self.place_of(found.row(row)).is_some());
@@ -211,9 +211,11 @@ impl Wide {
         first: Place<'_>,
         others: &[usize],
         few: Option<&ArrayRef>,
-        freed: Option<&Bitmap>,
+        freed: &Freed,
     ) -> Result<Option<(Vec<ArrayRef>, Rows)>> {
         let Place { base, segment, column } = first;
+        let freed = without_key(base, segment, freed)?;
+        let freed = freed.as_deref();
         if freed.is_some_and(Bitmap::all) {
             return Ok(None);
         }

@@ -25,9 +25,9 @@ fn assert_rows(snapshot: &TableSnapshot, numbers: &[usize], names: &[usize]) {
         let of = if snapshot.schema().field(c).name() == "name" { names } else { numbers };
         let wanted: Vec<_> = of.iter().flat_map(|&number| expected(rows(number, 1).column(c))).collect();
         assert!(column(snapshot, c) == wanted, "column {}", snapshot.schema().field(c).name());
-        let stats = snapshot.column_stats(c);
-        assert_eq!(stats.rows, numbers.len() as u64);
-        assert_eq!(stats.nulls, wanted.iter().filter(|value| value.is_none()).count() as u64);
+        let (stats, nulls) = (snapshot.column_stats(c), wanted.iter().filter(|value| value.is_none()).count() as u64);
+        assert_eq!(stats.rows, snapshot.stored_rows());
+        assert!(if snapshot.has_deletions() { stats.nulls >= nulls } else { stats.nulls == nulls });
     }
     assert_zones(snapshot);
 }
@@ -56,9 +56,24 @@ fn assert_zones(snapshot: &TableSnapshot) {
     }
 }
 
-fn strike(table: &Arc<Table>, metadata: Metadata, seed: u64) {
+/// The numbers of the stored rows that are not deleted.
+fn stored_places(snapshot: &TableSnapshot) -> Vec<u64> {
+    let (mut places, mut first) = (vec![], 0);
+    for segment in 0..snapshot.num_segments() {
+        let rows = snapshot.segment_rows(segment);
+        let deleted = snapshot.deleted(segment).unwrap();
+        let kept = (0..rows).filter(|&row| deleted.is_none_or(|deleted| !deleted.get(row)));
+        places.extend(kept.map(|row| first + row as u64));
+        first += rows as u64;
+    }
+    places
+}
+
+fn strike(table: &Arc<Table>, metadata: Metadata, least_marked: usize, seed: u64) {
     let mut draw = Draw(seed);
     let count = 9000;
+    let options = |metadata: Metadata| WriteOptions { least_marked, ..options(metadata) };
+    let mut marked = false;
     let mut writer = table.append(options(metadata)).unwrap();
     writer.write(&rows(0, count)).unwrap();
     writer.commit().unwrap();
@@ -69,6 +84,7 @@ fn strike(table: &Arc<Table>, metadata: Metadata, seed: u64) {
         let mut writer = table.append(options(metadata)).unwrap();
         let base = Arc::clone(writer.base().unwrap());
         assert_eq!(base.num_rows(), numbers.len() as u64);
+        let places = stored_places(&base);
         let one = draw.below(2) == 0;
         let all: Vec<usize> = (0..base.schema().fields().len()).collect();
         let mut changes = Changes::new(&base, if one { vec![name] } else { all.clone() });
@@ -83,11 +99,11 @@ fn strike(table: &Arc<Table>, metadata: Metadata, seed: u64) {
         let mut gone = vec![];
         for row in from..to {
             if kind == 0 || (kind == 1 && draw.below(3) == 0) {
-                assert!(changes.delete(row as u64));
-                assert!(!changes.delete(row as u64));
+                assert!(changes.delete(places[row]));
+                assert!(!changes.delete(places[row]));
                 gone.push(row);
             } else if draw.below(2) == 0 {
-                assert!(changes.update(row as u64, values, row - from));
+                assert!(changes.update(places[row], values, row - from));
                 names[row] = fresh + row - from;
                 if !one {
                     numbers[row] = fresh + row - from;
@@ -105,6 +121,7 @@ fn strike(table: &Arc<Table>, metadata: Metadata, seed: u64) {
             names.extend(100_000 + 10 * step..100_010 + 10 * step);
         }
         let committed = writer.commit().unwrap();
+        marked |= committed.has_deletions();
         assert_rows(&committed, &numbers, &names);
         // Readers of the version before are not affected.
         base.verify().unwrap();
@@ -113,10 +130,12 @@ fn strike(table: &Arc<Table>, metadata: Metadata, seed: u64) {
         }
     }
     let mut writer = table.append(options(metadata)).unwrap();
-    let before = writer.base().unwrap().num_segments();
-    let fewer = writer.merge_small(0).unwrap();
+    let (before, had_deletions) = (writer.base().unwrap().num_segments(), writer.base().unwrap().has_deletions());
+    let any = writer.merge_small(0).unwrap();
     let merged = writer.commit().unwrap();
-    assert_eq!(merged.num_segments(), before - fewer);
+    assert_eq!(merged.num_segments() < before || had_deletions, any);
+    assert!(!merged.has_deletions());
+    assert_eq!(marked, least_marked < 4096);
     assert_rows(&merged, &numbers, &names);
     let mut writer = table.append(options(metadata)).unwrap();
     let mut changes = Changes::new(writer.base().unwrap(), vec![]);
@@ -131,9 +150,12 @@ fn strike(table: &Arc<Table>, metadata: Metadata, seed: u64) {
 #[test]
 fn random_changes() {
     for (seed, metadata) in [(1, Metadata::Auto), (2, Metadata::All), (3, Metadata::None), (4, Metadata::All)] {
-        strike(&Table::in_memory(rows(0, 0).schema()), metadata, seed);
-        let dir = tempfile::tempdir().unwrap();
-        strike(&Table::create(&dir.path().join("t"), rows(0, 0).schema()).unwrap(), metadata, seed);
+        for least_marked in [1, 8192] {
+            strike(&Table::in_memory(rows(0, 0).schema()), metadata, least_marked, seed);
+            let dir = tempfile::tempdir().unwrap();
+            let table = Table::create(&dir.path().join("t"), rows(0, 0).schema()).unwrap();
+            strike(&table, metadata, least_marked, seed);
+        }
     }
 }
 

@@ -74,10 +74,10 @@ fn a_damaged_manifest_is_rejected() {
         damage(&manifest, |bytes| bytes[at] ^= 1);
         assert!(matches!(Table::open(&path), Err(FormatError::Corrupt { .. })), "flipped at {at}");
     }
-    let text = String::from_utf8(good).unwrap().replacen("warpmill-manifest 1 ", "warpmill-manifest 8 ", 1);
+    let text = String::from_utf8(good).unwrap().replacen("warpmill-manifest 1 ", "warpmill-manifest 9 ", 1);
     std::fs::write(&manifest, text).unwrap();
     let error = Table::open(&path).unwrap_err().to_string();
-    assert!(error.contains("format version 8, this build reads 7"), "{error}");
+    assert!(error.contains("format version 9, this build reads 8"), "{error}");
 }
 
 /// Compares every column of every segment with that of the other access method.

@@ -230,9 +230,30 @@ fn version_7_is_read() {
     assert_eq!(logs, 2);
 }
 
+/// Writes a table with deletions in its newest manifest and in the log of that.
+fn write_deleted(path: &Path) {
+    write_logged(path);
+    let table = Table::open(path).unwrap();
+    let options = || WriteOptions { least_marked: 1, log: true, ..small() };
+    for (gone, log) in [(3, true), (4, false), (40, true), (2500, true)] {
+        super::deletions::delete(&table, &[gone], WriteOptions { log, ..options() }).unwrap();
+    }
+}
+
 #[test]
-fn version_7_is_written() {
-    is_written("v7", write_logged);
+fn version_8_is_read() {
+    let path = golden("v8");
+    let snapshot = fresh(&path);
+    assert_holds(&snapshot, &[rows(0, 3), rows(5, 35), rows(41, 2459), rows(2501, 2534), appended().slice(0, 3)]);
+    snapshot.verify().unwrap();
+    assert_eq!((snapshot.num_rows(), snapshot.stored_rows()), (5034, 5038));
+    let manifests: Vec<_> = files(&path).into_iter().filter(|(name, _)| name.ends_with(".manifest")).collect();
+    assert!(manifests.iter().all(|(_, bytes)| bytes.starts_with(b"warpmill-manifest 8 ")));
+}
+
+#[test]
+fn version_8_is_written() {
+    is_written("v8", write_deleted);
 }
 
 /// The files of the table in `path` whose content is deterministic.

@@ -182,7 +182,7 @@ fn versions_in_logs_can_be_read() {
 }
 
 /// Runs `write` on a copy of the same table with a fault at each operation in turn: the rows are `old` or `new`.
-fn strike_everywhere(
+pub(super) fn strike_everywhere(
     prepare: impl Fn(&Path),
     write: impl Fn(Arc<FaultyFs>, &Path) -> Result<()>,
     (old, new): (usize, usize),

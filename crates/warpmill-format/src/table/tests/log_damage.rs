@@ -97,10 +97,10 @@ fn versions_of_several_logs_can_be_read() {
 }
 
 /// A change of the text of a record.
-type Edit = fn(&mut serde_json::Value);
+pub(super) type Edit = fn(&mut serde_json::Value);
 
 /// The log with another text in its last record, whose checksum is right.
-fn crafted(log: &[u8], edit: Edit) -> Vec<u8> {
+pub(super) fn crafted(log: &[u8], edit: Edit) -> Vec<u8> {
     let last = records(log).pop().unwrap();
     let record = &log[last.clone()];
     let number = |at: usize| u64::from_le_bytes(record[at..at + 8].try_into().unwrap()) as usize;

@@ -14,6 +14,7 @@ use crate::pruning::Metadata;
 mod changes;
 mod codec;
 mod damage;
+mod deletions;
 mod faults;
 mod faulty_fs;
 mod golden;
@@ -41,7 +42,9 @@ pub(crate) fn column(snapshot: &TableSnapshot, column: usize) -> Vec<Option<Stri
         let segment = snapshot.segment(s, column).unwrap();
         assert_eq!(segment.rows(), snapshot.segment_rows(s));
         assert_eq!(segment.is_dictionary(), snapshot.dictionary(column).is_some());
-        rows.extend(values(&segment, snapshot, column));
+        let deleted = snapshot.deleted(s).unwrap();
+        let values = values(&segment, snapshot, column).into_iter().enumerate();
+        rows.extend(values.filter(|(row, _)| deleted.is_none_or(|deleted| !deleted.get(*row))).map(|(_, value)| value));
     }
     rows
 }

@@ -1,4 +1,4 @@
-//! OPTIMIZE: small row segments become few.
+//! OPTIMIZE: small row segments become few, and deleted rows are dropped.
 
 use super::blocking;
 use super::target::quoted;
@@ -9,7 +9,7 @@ use crate::session::{QueryResult, Session};
 use crate::{Error, Result};
 
 impl Session {
-    /// `OPTIMIZE [TABLE] t`: merges adjacent row segments that are at most half full.
+    /// `OPTIMIZE [TABLE] t`: merges adjacent row segments that are at most half full, and writes those with deleted rows anew.
     pub(super) async fn optimize_statement(&self, sql: &str, query: &Query) -> Result<QueryResult> {
         let rest = sql.get("optimize ".len()..).unwrap_or_default();
         let name = match rest.get(..6) {
@@ -30,7 +30,7 @@ impl Session {
         let done = blocking(move || {
             let mut writer = table.append(options)?;
             writer.commit_only_if(move || gate.pass());
-            if writer.merge_small(0)? > 0 {
+            if writer.merge_small(0)? {
                 writer.commit()?;
             }
             Ok(())
