@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 };
 
 use super::operators::{self, Op, convert};
-use super::types::{common, digits, is_float, is_number, is_text};
+use super::types::{common, common_number, digits, is_float, is_number, is_text, is_whole};
 use super::{
     aggregates, alike, castable, casts, copied, dates, enums, field_names, functions, limits, outer, own_casts, sets,
     states, uuids,
@@ -335,6 +335,10 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
                 match value.get_type(schema)? {
                     ty if ty == uuids::UUID => *default = uuids::constant(std::mem::take(default))?,
                     ty if enums::is_enum(&ty) => *default = casts::bind(std::mem::take(default), &ty, false, schema)?,
+                    // DataFusion cuts off digits.
+                    ty if is_whole(&ty) && is_number(&default.get_type(schema)?) => {
+                        *default = casts::bind(std::mem::take(default), &ty, false, schema)?;
+                    }
                     _ => {}
                 }
             }
@@ -432,6 +436,13 @@ fn range(between: Between, schema: &DFSchema) -> Result<Expr> {
             **e = casts::bind(std::mem::take(&mut **e), &ty, false, schema)?;
         }
     }
+    // A text between a date and a moment is a moment.
+    for (text, ty, other) in [(&mut low, &from, &to), (&mut high, &to, &from)] {
+        if is_text_constant(text) && is_text(ty) && own.is_temporal() && other.is_temporal() {
+            let both = common(&own, other).unwrap_or_else(|| own.clone());
+            **text = casts::bind(std::mem::take(&mut **text), &both, false, schema)?;
+        }
+    }
     let (left, low) = comparable((*expr).clone(), *low, false, schema)?;
     let (left, low) = enums::positioned(left, low, schema)?;
     let (right, high) = comparable(*expr, *high, false, schema)?;
@@ -454,15 +465,17 @@ fn members(list: InList, schema: &DFSchema) -> Result<Expr> {
             None if ty.is_null() => ty = other,
             // The difference of two moments among intervals.
             None if matches!((&ty, &other), (DataType::Duration(_), DataType::Interval(_))) => ty = other,
-            None => {}
+            // Exact numbers of other types.
+            None => ty = common_number(&ty, &other).unwrap_or(ty),
         }
     }
     if enums::is_enum(&ty) {
         ty = DataType::Utf8;
     }
     // Exact numbers stay with DataFusion, unless other operands require more.
-    let is_exact = |e: &Expr| e.get_type(schema).is_ok_and(|other| other == own || digits(&other).is_some());
-    if ty == own && !is_float(&own) && list.iter().all(is_exact) {
+    let is_exact =
+        |e: &Expr| e.get_type(schema).is_ok_and(|other| other == own || other.is_null() || digits(&other).is_some());
+    if (ty == own || digits(&own).is_some()) && !is_float(&own) && list.iter().all(is_exact) {
         return Ok(Expr::InList(InList { expr, list, negated }));
     }
     let convertible = |e: &Expr| {

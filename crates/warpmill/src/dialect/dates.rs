@@ -78,7 +78,8 @@ pub(super) fn midnight(e: &Expr) -> Option<Expr> {
     let constant = match e {
         Expr::Literal(..) => e.clone(),
         e if e.column_refs().is_empty() && !e.is_volatile() && !e.contains_outer() => {
-            ExprSimplifier::new(SimplifyContext::builder().build()).simplify(e.clone()).ok()?
+            let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
+            simplifier.simplify(simplifier.coerce(e.clone(), &DFSchema::empty()).ok()?).ok()?
         }
         _ => return None,
     };

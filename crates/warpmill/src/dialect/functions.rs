@@ -216,13 +216,18 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
         }
         ("xor", [x, y], [lt, rt]) if is_whole(lt) && is_whole(rt) => Ok(shifts::xor(x, y, [lt.clone(), rt.clone()])),
         ("round", [x, places], [DataType::Float64, _]) => Ok(rounded_float(x, places, &again)),
+        ("round", [x, places], [DataType::Float32, _]) => {
+            convert(rounded_float(&float(x)?, places, &again), &DataType::Float32, schema)
+        }
         // Functions of floating-point numbers for any numeric arguments.
         (
             "sqrt" | "cbrt" | "ln" | "log2" | "log10" | "log" | "exp" | "power" | "pow" | "sin" | "cos" | "tan" | "cot"
             | "asin" | "acos" | "atan" | "atan2" | "sinh" | "cosh" | "tanh" | "degrees" | "radians",
             args,
             types,
-        ) if types.iter().any(|ty| digits(ty).is_some()) => Ok(again(args.iter().map(float).collect::<Result<_>>()?)),
+        ) if types.iter().any(|ty| digits(ty).is_some() || *ty == DataType::Float32) => {
+            Ok(again(args.iter().map(float).collect::<Result<_>>()?))
+        }
         ("typeof", [_], [ty]) => Ok(lit(type_name(ty))),
         ("contains", [x, part], [ty, other]) if is_text(ty) && is_text(other) => {
             Ok(datafusion::functions::string::expr_fn::contains(x.clone(), part.clone()))
@@ -236,7 +241,8 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
         {
             again_as("regexp_replace_re2", function.args.clone())
         }
-        ("regexp_matches", [x, pattern], _) if is_plain(pattern) => {
+        // DataFusion takes `.*` for a test that is false for NULL.
+        ("regexp_matches", [x, pattern], _) if is_plain(pattern) && !is_any(pattern) => {
             Ok(datafusion::functions::regex::expr_fn::regexp_like(x.clone(), pattern.clone(), None))
         }
         ("isfinite", [x], [ty]) if ty.is_temporal() => again_as("is_finite_moment", vec![x.clone()]),
@@ -298,6 +304,11 @@ fn from_first(bounds: &[Expr]) -> bool {
         [from, count] => at_least(from, 1) && at_least(count, 0),
         _ => false,
     }
+}
+
+/// Whether a regular expression matches every text.
+fn is_any(e: &Expr) -> bool {
+    matches!(e, Expr::Literal(text, _) if text.try_as_str().flatten() == Some(".*"))
 }
 
 /// Whether a regular expression has the same meaning in RE2 and Rust: no classes that Unicode extends, no flags.

@@ -71,13 +71,8 @@ impl VisitorMut for Literals {
                     *expr = Expr::Value(Value::Number(i64::MIN.to_string(), *long).into());
                 }
             }
-            Expr::Value(value) => {
-                if let Value::Number(digits, _) = &value.value
-                    && let Some(data_type) = number(digits)
-                {
-                    let text = Box::new(Expr::Value(Value::SingleQuotedString(digits.clone()).into()));
-                    *expr = Expr::Cast { kind: CastKind::Cast, expr: text, data_type, array: false, format: None };
-                }
+            Expr::Value(_) => {
+                typed(expr);
             }
             // A text without a separate unit.
             Expr::Interval(Interval { value, leading_field: None, .. }) if matches!(&**value, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_))) =>
@@ -95,6 +90,19 @@ impl VisitorMut for Literals {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Makes a number that DataFusion reads with another type the cast of a text. Returns whether it is one.
+pub(super) fn typed(expr: &mut Expr) -> bool {
+    if let Expr::Value(value) = &*expr
+        && let Value::Number(digits, _) = &value.value
+        && let Some(data_type) = number(digits)
+    {
+        let text = Box::new(Expr::Value(Value::SingleQuotedString(digits.clone()).into()));
+        *expr = Expr::Cast { kind: CastKind::Cast, expr: text, data_type, array: false, format: None };
+        return true;
+    }
+    false
 }
 
 /// The type of a number that DataFusion reads differently.

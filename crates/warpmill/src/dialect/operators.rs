@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use arrow::compute::kernels::numeric;
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -174,6 +174,8 @@ fn bind_typed(op: Op, left: Typed, right: Expr, schema: &DFSchema) -> Result<Opt
         let (left, right) = (converted(left, &lt, &result, schema)?, converted(right, &rt, &result, schema)?);
         let expr = match op {
             Op::IntegerDivide => binary(op, left, right, flat),
+            // Arrow orders NaN by its sign, which a processor gives to one that it makes.
+            Op::Divide if is_zero(&left) && is_zero(&right) => convert(lit(f64::NAN), &result, schema)?,
             op => Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op.of_floats(), Box::new(right))),
         };
         return Ok(Some(Typed { expr, ty: result }));
@@ -190,6 +192,11 @@ fn bind_typed(op: Op, left: Typed, right: Expr, schema: &DFSchema) -> Result<Opt
     };
     let expr = binary(op, operand(left, &lt)?, operand(right, &rt)?, flat);
     Ok(Some(Typed { expr, ty: result }))
+}
+
+/// Whether an operand is a literal 0 of a floating-point type.
+fn is_zero(e: &Expr) -> bool {
+    matches!(e, Expr::Literal(ScalarValue::Float64(Some(0.0)) | ScalarValue::Float32(Some(0.0)), None))
 }
 
 /// Whether an operand is the NULL literal.
@@ -433,13 +440,14 @@ impl Op {
         if self == Op::IntegerDivide && (0..divisors.len()).any(by_zero) {
             return exec_err!("division by zero");
         }
-        Ok(match self {
+        let made = match self {
             Op::Add => numeric::add(&left, &right)?,
             Op::Subtract => numeric::sub(&left, &right)?,
             Op::Multiply => numeric::mul(&left, &right)?,
             Op::Divide | Op::IntegerDivide => numeric::div(&left, &right)?,
             Op::Modulo => numeric::rem(&left, &right)?,
-        })
+        };
+        Ok(with_one_nan(made))
     }
 
     /// The results, in 128 bits first.
@@ -479,6 +487,17 @@ impl Op {
             return strict_cast(&whole, to);
         }
         Ok(Arc::new(values.with_precision_and_scale(width, scale)?))
+    }
+}
+
+/// Floats with one kind of NaN: processors give those that they make a sign, by which Arrow orders and tells them apart.
+fn with_one_nan(floats: ArrayRef) -> ArrayRef {
+    if let Some(doubles) = floats.as_primitive_opt::<Float64Type>() {
+        return Arc::new(doubles.unary::<_, Float64Type>(|x| if x.is_nan() { f64::NAN } else { x }));
+    }
+    match floats.as_primitive_opt::<Float32Type>() {
+        Some(singles) => Arc::new(singles.unary::<_, Float32Type>(|x| if x.is_nan() { f32::NAN } else { x })),
+        None => floats,
     }
 }
 

@@ -50,9 +50,10 @@ fn types_of_all(inputs: &[&LogicalPlan]) -> Result<Option<Vec<DataType>>> {
 pub(super) fn branches(union: Union) -> Result<Union> {
     let all: Vec<&LogicalPlan> = union.inputs.iter().map(AsRef::as_ref).collect();
     let Some(types) = types_of_all(&all)? else {
-        // States of values that have other types than when the statement was planned.
-        let are_states = all[0].schema().fields().iter().any(|field| states::is_state(field.data_type()));
-        return if are_states { Union::try_new(union.inputs) } else { Ok(union) };
+        // Values may have other types than when the statement was planned.
+        let are_same = all.iter().all(|input| columns(input) == columns(all[0]));
+        let is_known = union.schema.fields().iter().map(|field| field.data_type()).eq(&columns(all[0]));
+        return if are_same && !is_known { Union::try_new(union.inputs) } else { Ok(union) };
     };
     let inputs = union.inputs.into_iter().map(|input| retyped(Arc::unwrap_or_clone(input), &types).map(Arc::new));
     Union::try_new(inputs.collect::<Result<_>>()?)

@@ -293,6 +293,10 @@ pub(super) fn common(left: &DataType, right: &DataType) -> Option<DataType> {
         (Date32, Timestamp(..)) => Some(right.clone()),
         (Timestamp(..), Date32) => Some(left.clone()),
         (Timestamp(a, None), Timestamp(b, None)) => Some(Timestamp(*a.max(b), None)),
+        (DataType::List(left), DataType::List(right)) => {
+            let both = common_number(left.data_type(), right.data_type())?;
+            Some(DataType::new_list(both, true))
+        }
         _ => common_number(left, right),
     }
 }

@@ -88,19 +88,28 @@ impl Session {
         Ok(())
     }
 
+    /// The text of the PREPARE of a statement, if there is one.
+    ///
+    /// # Errors
+    /// A called function was redefined or removed since PREPARE.
+    pub(super) fn prepared_text(&self, name: &str) -> Result<Option<String>> {
+        let Some(PreparedStatement { sql, called }) = self.inner.prepared.lock().get(name).cloned() else {
+            return Ok(None);
+        };
+        match called.iter().find_map(|name| name.strip_prefix('!')) {
+            Some(function) => Err(Error::Catalog(format!(
+                "prepared statement '{name}' calls function '{function}', which has changed: DEALLOCATE it, and prepare it again"
+            ))),
+            None => Ok(Some(sql)),
+        }
+    }
+
     /// Plans a prepared statement again, for the current tables as the transaction sees them.
     ///
     /// # Errors
-    /// A called function was redefined or removed since PREPARE, or the statement has become invalid.
+    /// Those of [`Session::prepared_text`]; the statement has become invalid.
     pub(super) async fn prepare_anew(&self, name: &str) -> Result<()> {
-        let Some(PreparedStatement { sql, called }) = self.inner.prepared.lock().get(name).cloned() else {
-            return Ok(());
-        };
-        if let Some(function) = called.iter().find_map(|name| name.strip_prefix('!')) {
-            return Err(Error::Catalog(format!(
-                "prepared statement '{name}' calls function '{function}', which has changed: DEALLOCATE it, and prepare it again"
-            )));
-        }
+        let Some(sql) = self.prepared_text(name)? else { return Ok(()) };
         let plan = with_nullable_rows(bound(&Arc::new(self.inner.context.state()), &sql, &[]).await?)?;
         let gone = LogicalPlan::Statement(PlanStatement::Deallocate(Deallocate { name: name.to_string() }));
         // It may have been deallocated concurrently; then nothing is left to do.

@@ -41,6 +41,7 @@ impl Session {
         let mut words = sql.trim_end_matches([';', ' ']).split(' ').skip(1).peekable();
         words.next_if(|word| word.eq_ignore_ascii_case("prepare"));
         let name = words.next().unwrap_or_default().trim_matches('"').to_lowercase();
+        self.inner.prepared.lock().retain(|known, _| known.to_lowercase() != name);
         match self.forget_change(&name) {
             true => Taken::Done(QueryResult::empty()),
             false => Taken::No,
@@ -59,6 +60,26 @@ impl Session {
     pub(super) fn executed_change(&self, execute: &Execute) -> Result<Option<(String, Vec<ScalarValue>)>> {
         let found = self.inner.prepared_changes.lock().get(&execute.name.to_lowercase()).cloned();
         let Some(PreparedChange { sql, parameters }) = found else { return Ok(None) };
+        let values = self.arguments(execute, parameters)?;
+        Ok(Some((sql, values)))
+    }
+
+    /// The text that an EXECUTE of a prepared query runs, and its parameters, which have their own types; `None` for one whose PREPARE gives types, or
+    /// whose parameters have names.
+    ///
+    /// # Errors
+    /// Those of [`Session::executed_change`]; a function that the statement calls has changed.
+    pub(super) fn executed_query(&self, execute: &Execute) -> Result<Option<(String, Vec<ScalarValue>)>> {
+        let Some(sql) = self.prepared_text(&execute.name)? else { return Ok(None) };
+        let typed = matches!(self.parsed(&sql)?, Some(Statement::Prepare { data_types, .. }) if !data_types.is_empty());
+        let Some((_, text)) = parts(&sql).filter(|_| !typed) else { return Ok(None) };
+        let Ok(parameters) = parameters(text) else { return Ok(None) };
+        let values = self.arguments(execute, parameters)?;
+        Ok(Some((text.to_string(), values)))
+    }
+
+    /// The values of an EXECUTE of a statement with this many parameters.
+    fn arguments(&self, execute: &Execute, parameters: usize) -> Result<Vec<ScalarValue>> {
         let given = execute.parameters.len();
         if given != parameters {
             return Err(Error::Plan(format!("EXECUTE {}: {given} values for {parameters} parameters", execute.name)));
@@ -73,8 +94,7 @@ impl Session {
                 other => Err(Error::Plan(format!("EXECUTE {}: {other} is no constant", execute.name))),
             }
         };
-        let values = execute.parameters.iter().map(value).collect::<Result<_>>()?;
-        Ok(Some((sql, values)))
+        execute.parameters.iter().map(value).collect()
     }
 
     /// Whether a text executes a prepared statement that must not run at the same time as others.

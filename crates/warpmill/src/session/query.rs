@@ -224,6 +224,9 @@ impl Session {
             if let Some((text, values)) = self.executed_change(execute)? {
                 return Ok(Planned::Done(Box::pin(self.run_statement(&text, &values, query)).await?));
             }
+            if let Some((text, values)) = self.executed_query(execute)? {
+                return Box::pin(self.plan_statement(&text, &values, query)).await;
+            }
             self.prepare_anew(&execute.name).await?;
         }
         let plan = match plan {

@@ -66,6 +66,10 @@ pub(super) fn functions() -> Vec<Own> {
                 })
             },
         ),
+        Own::new("sin", double, |call| each(call, f64::sin)),
+        Own::new("cos", double, |call| each(call, f64::cos)),
+        Own::new("tan", double, |call| each(call, f64::tan)),
+        Own::new("cot", double, |call| each(call, |x| 1.0 / x.tan())),
         Own::new("asinh", double, |call| each(call, f64::asinh)),
         Own::new("acosh", double, |call| each(call, f64::acosh)),
         Own::new("atanh", double, |call| {

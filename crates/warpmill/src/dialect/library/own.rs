@@ -181,7 +181,9 @@ impl Call {
     }
 
     pub(super) fn floats(&self, f: impl Fn(usize) -> Result<Option<f64>>) -> Result<ArrayRef> {
-        Ok(std::sync::Arc::new((0..self.rows).map(f).collect::<Result<Float64Array>>()?))
+        // NaN of one kind: Arrow tells those with a sign apart.
+        let one = |row| Ok(f(row)?.map(|x| if x.is_nan() { f64::NAN } else { x }));
+        Ok(std::sync::Arc::new((0..self.rows).map(one).collect::<Result<Float64Array>>()?))
     }
 
     pub(super) fn bools(&self, f: impl Fn(usize) -> Result<Option<bool>>) -> Result<ArrayRef> {

@@ -13,6 +13,7 @@ use super::parts::Parts;
 use super::pivot::parsed;
 use super::scope::{Field, Fields, Scope, quoted, same};
 use super::{Binder, Names, assigned, no_query, query_of};
+use crate::dialect::literals;
 use crate::{Error, Result};
 
 impl Binder<'_> {
@@ -31,10 +32,11 @@ impl Binder<'_> {
                     None => vec![],
                 };
                 assigned::alike(values)?;
+                let several = values.rows.len() > 1;
                 for expr in values.rows.iter_mut().flat_map(|row| row.content.iter_mut()) {
                     self.expr(expr, &scope)?;
                     // Values that DataFusion casts have no mark.
-                    mark_cast(expr);
+                    mark_cast(expr, several);
                 }
                 let width = values.rows.first().map_or(0, |row| row.content.len());
                 let field = |at: usize| Field {
@@ -78,10 +80,16 @@ fn whole_table(table: &Table) -> Result<SetExpr> {
     Ok(*parsed(&format!("SELECT * FROM {}", name.join(".")))?.body)
 }
 
-fn mark_cast(value: &mut Expr) {
+/// Marks a value of a VALUES list that is a cast, or that becomes one: numbers that DataFusion reads otherwise, beside other values.
+fn mark_cast(value: &mut Expr, several: bool) {
     match value {
-        Expr::Nested(inner) => mark_cast(inner),
+        Expr::Nested(inner) => mark_cast(inner, several),
         Expr::Cast { .. } => *value = marked(value),
+        Expr::Value(_) if several => {
+            if literals::typed(value) {
+                *value = marked(value);
+            }
+        }
         _ => {}
     }
 }

@@ -125,18 +125,13 @@ struct Upsert<'a> {
     source: String,
     /// Columns that the INSERT sets, by their names in the table.
     columns: Vec<&'a str>,
-    /// The key columns by which rows match, with their SQL types.
-    keys: Vec<Key<'a>>,
+    /// The key columns by which rows match.
+    keys: Vec<&'a str>,
     /// Further keys: new rows that share one with another row are skipped.
-    others: Vec<Vec<Key<'a>>>,
+    others: Vec<Vec<&'a str>>,
     /// The update of existing rows; `None`: they are unchanged.
     update: Option<&'a DoUpdate>,
     schema: &'a SchemaRef,
-}
-
-struct Key<'a> {
-    column: &'a str,
-    ty: String,
 }
 
 impl<'a> Upsert<'a> {
@@ -150,7 +145,7 @@ impl<'a> Upsert<'a> {
         let columns = columns_of(insert, schema)?;
         let mut all = match conflict_target {
             Some(ConflictTarget::Columns(names)) => {
-                vec![names.iter().map(|name| key_of(column_of(name, schema)?, schema)).collect::<Result<Vec<_>>>()?]
+                vec![names.iter().map(|name| column_of(name, schema)).collect::<Result<Vec<_>>>()?]
             }
             Some(other) => return Err(Error::NotImplemented(format!("ON CONFLICT{other}: name the columns"))),
             None => given_keys(schema, constraints, &columns)?,
@@ -159,8 +154,8 @@ impl<'a> Upsert<'a> {
             return Err(several_keys());
         }
         let keys = all.remove(0);
-        if let Some(key) = keys.iter().find(|key| !columns.contains(&key.column)) {
-            return Err(Error::Plan(format!("ON CONFLICT ({}): the INSERT gives it no value", key.column)));
+        if let Some(key) = keys.iter().find(|key| !columns.contains(key)) {
+            return Err(Error::Plan(format!("ON CONFLICT ({key}): the INSERT gives it no value")));
         }
         let update = match action {
             OnConflictAction::DoNothing => None,
@@ -171,7 +166,7 @@ impl<'a> Upsert<'a> {
 
     fn merge(&self, target: &Target) -> Result<String> {
         let own = target.alias();
-        let same: Vec<_> = self.keys.iter().map(|key| pair(&own, key.column)).collect();
+        let same: Vec<_> = self.keys.iter().map(|key| pair(&own, key)).collect();
         let values: Vec<_> = self.columns.iter().map(|name| format!("{EXCLUDED}.{}", quoted(name))).collect();
         let update = match self.update {
             Some(update) => self.updating(update, target)?,
@@ -192,19 +187,18 @@ impl<'a> Upsert<'a> {
         if !self.others.is_empty() {
             return self.rows_of_several_keys(target);
         }
-        let keys: Vec<&str> = self.keys.iter().map(|key| key.column).collect();
         let null = any_null(&self.keys);
         let numbered = format!(
             "SELECT *, row_number() OVER (PARTITION BY {}) AS {NUMBER} FROM ({})",
-            list(&keys),
+            list(&self.keys),
             self.typed_rows()
         );
         if self.update.is_none() {
             return format!("SELECT {} FROM ({numbered}) WHERE {NUMBER} = 1 OR {null}", list(&self.columns));
         }
-        let first = quoted(keys[0]);
+        let first = quoted(self.keys[0]);
         let twice = "ON CONFLICT DO UPDATE cannot change a row twice: several of the rows have one key";
-        let checked = self.columns.iter().map(|name| match *name == keys[0] {
+        let checked = self.columns.iter().map(|name| match *name == self.keys[0] {
             true => format!(
                 "coalesce(error(CASE WHEN {NUMBER} > 1 AND NOT ({null}) THEN '{twice}' END), {first}) AS {first}"
             ),
@@ -213,12 +207,11 @@ impl<'a> Upsert<'a> {
         format!("SELECT {} FROM ({numbered})", checked.collect::<Vec<_>>().join(", "))
     }
 
-    /// The source's rows, keys having the types of the table.
+    /// The source's rows, with the types of the table.
     fn typed_rows(&self) -> String {
-        let keys = || self.keys.iter().chain(self.others.iter().flatten());
-        let typed = self.columns.iter().map(|name| match keys().find(|key| key.column == *name) {
-            Some(key) => format!("CAST({0} AS {1}) AS {0}", quoted(name), key.ty),
-            None => quoted(name),
+        let typed = self.columns.iter().map(|name| {
+            let field = self.schema.field_with_name(name).expect("a column of the table");
+            format!("CAST({0} AS {1}) AS {0}", quoted(name), type_name(field.data_type()))
         });
         let typed = typed.collect::<Vec<_>>().join(", ");
         format!("SELECT {typed} FROM ({}) AS \"\u{1}rows\"({})", self.source, list(&self.columns))
@@ -229,16 +222,16 @@ impl<'a> Upsert<'a> {
         const NEW: &str = "\"\u{1}new\"";
         let mut rows = format!("SELECT *, row_number() OVER () AS {PLACE} FROM ({})", self.typed_rows());
         for key in std::iter::once(&self.keys).chain(&self.others) {
-            let (names, null) = (key.iter().map(|key| key.column).collect::<Vec<_>>(), any_null(key));
-            let number = format!("row_number() OVER (PARTITION BY {} ORDER BY {PLACE})", list(&names));
+            let null = any_null(key);
+            let number = format!("row_number() OVER (PARTITION BY {} ORDER BY {PLACE})", list(key));
             let columns = list(&self.columns);
             rows = format!(
                 "SELECT {columns}, {PLACE} FROM (SELECT *, {number} AS {NUMBER} FROM ({rows})) WHERE {NUMBER} = 1 OR {null}"
             );
         }
         let own = target.alias();
-        let is_there = |key: &Vec<Key<'_>>| {
-            let pairs = key.iter().map(|key| format!("{own}.{0} = {NEW}.{0}", quoted(key.column)));
+        let is_there = |key: &Vec<&str>| {
+            let pairs = key.iter().map(|key| format!("{own}.{0} = {NEW}.{0}", quoted(key)));
             let pairs = pairs.collect::<Vec<_>>().join(" AND ");
             format!("NOT EXISTS (SELECT 1 FROM {} WHERE {pairs})", target.plain())
         };
@@ -306,7 +299,7 @@ fn column_of<'a>(name: &Ident, schema: &'a SchemaRef) -> Result<&'a str> {
 ///
 /// # Errors
 /// There is no such key.
-fn given_keys<'a>(schema: &'a SchemaRef, constraints: &[Constraint], columns: &[&str]) -> Result<Vec<Vec<Key<'a>>>> {
+fn given_keys<'a>(schema: &'a SchemaRef, constraints: &[Constraint], columns: &[&str]) -> Result<Vec<Vec<&'a str>>> {
     let keys = declared_keys(constraints);
     if keys.is_empty() {
         return Err(no_key());
@@ -316,22 +309,17 @@ fn given_keys<'a>(schema: &'a SchemaRef, constraints: &[Constraint], columns: &[
         columns.contains(&field.name().as_str()) || default_of(field).is_some() || !field.is_nullable()
     };
     let given = keys.iter().filter(|key| keys.len() == 1 || key.iter().all(is_given));
-    let given = given.map(|key| key.iter().map(|column| key_of(schema.field(*column).name(), schema)).collect());
-    let given = given.collect::<Result<Vec<_>>>()?;
-    let missing = |key: &&Key<'_>| !columns.contains(&key.column);
+    let given = given.map(|key| key.iter().map(|column| schema.field(*column).name().as_str()).collect());
+    let given: Vec<Vec<&str>> = given.collect();
+    let missing = |key: &&&str| !columns.contains(&key);
     match given.iter().flatten().find(missing) {
-        Some(key) => Err(Error::Plan(format!("ON CONFLICT: the INSERT gives column {} of a key no value", key.column))),
+        Some(key) => Err(Error::Plan(format!("ON CONFLICT: the INSERT gives column {key} of a key no value"))),
         None if given.is_empty() => Err(Error::Plan("ON CONFLICT: the INSERT gives no key a value".into())),
         None => Ok(given),
     }
 }
 
 /// Whether a row has NULL in one of the columns of a key.
-fn any_null(key: &[Key<'_>]) -> String {
-    key.iter().map(|key| format!("{} IS NULL", quoted(key.column))).collect::<Vec<_>>().join(" OR ")
-}
-
-fn key_of<'a>(column: &'a str, schema: &SchemaRef) -> Result<Key<'a>> {
-    let ty = schema.field_with_name(column).map(|field| type_name(field.data_type()))?;
-    Ok(Key { column, ty })
+fn any_null(key: &[&str]) -> String {
+    key.iter().map(|column| format!("{} IS NULL", quoted(column))).collect::<Vec<_>>().join(" OR ")
 }
