@@ -111,4 +111,19 @@ CASES = (
         "other aggregates of lists",
         "SELECT list_median([1, 2, 4]) AS a",
     ),
+    Case(
+        "`-0.0` within lists",
+        "SELECT [x * 0] = [0e0] AS a FROM (VALUES (-1e0), (1e0)) t(x) ORDER BY x",
+        differs="lists tell -0.0 from 0.0, which are equal as numbers",
+    ),
+    Case(
+        "a NULL among elements that are looked for",
+        "SELECT list_has_any([1, NULL], [NULL, 5]::INTEGER[]) AS a, list_has_all([1], [NULL]::INTEGER[]) AS b",
+        differs="true and false: NULL is an element like others, which DuckDB leaves out",
+    ),
+    Case(
+        "NULL in the place of lists and lengths",
+        "SELECT list_concat(NULL::INTEGER[], NULL::INTEGER[]) AS a, list_resize([1, 2], NULL) AS b",
+        differs="NULL: DuckDB gives empty lists",
+    ),
 )

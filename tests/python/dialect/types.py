@@ -211,6 +211,11 @@ CASES = (
         MOMENTS,
     ),
     Case(
+        "time zones from 2100 on",
+        "SELECT CAST(TIMESTAMPTZ '2150-07-01 12:00:00+00' AT TIME ZONE 'America/New_York' AS VARCHAR) AS a",
+        differs="without daylight saving time",
+    ),
+    Case(
         "differences of moments",
         "SELECT TIMESTAMP '2020-01-01 10:00:00' - TIMESTAMP '2019-12-31' AS a",
         retyped="an exact length of time, without calendar months",
