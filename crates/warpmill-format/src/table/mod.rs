@@ -25,6 +25,7 @@ mod decode;
 mod deletions;
 mod directory;
 mod encoder;
+mod entries;
 mod fork;
 mod fs;
 mod identity;

@@ -11,12 +11,11 @@ use super::column_dictionary::ColumnDictionary;
 use super::constraints::Constraint;
 use super::data_file::{DataFile, Place};
 use super::deletions::Deletions;
+use super::entries::Files;
 use super::log::Difference;
 use super::log_reader::Records;
 use super::manifest::RowSegmentEntry;
-use super::manifest::{
-    self, Blob, ChunkEntry, DeletionsEntry, DictionaryEntry, FileEntry, HeavyEntry, Manifest, RemapEntry, StatsEntry,
-};
+use super::manifest::{self, Blob, ChunkEntry, Manifest};
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use crate::codec::{ColumnChoice, CompressedChunk, Sparse};
@@ -559,59 +558,5 @@ pub(super) fn place_error(error: FormatError, place: &Place, segment: String) ->
             FormatError::Codec { codec, detail }
         }
         other => other,
-    }
-}
-
-/// Collects the files that a manifest names.
-#[derive(Default)]
-struct Files {
-    entries: Vec<FileEntry>,
-    index: std::collections::HashMap<String, usize>,
-}
-
-impl Files {
-    fn blob(&mut self, place: &Place) -> Blob {
-        let (entries, end) = (&mut self.entries, place.file.bytes());
-        let file = *self.index.entry(place.file.name().to_owned()).or_insert_with(|| {
-            entries.push(FileEntry { name: place.file.name().to_owned(), bytes: end });
-            entries.len() - 1
-        });
-        // Pieces of a log that are in memory end where they end.
-        entries[file].bytes = entries[file].bytes.max(end);
-        Blob { file, offset: place.offset, bytes: place.bytes, xxh3: place.xxh3 }
-    }
-
-    fn dictionary(&mut self, dictionary: &ColumnDictionary) -> DictionaryEntry {
-        let stored = "dictionaries of a table on disk are in files";
-        let blob = self.blob(dictionary.place.as_ref().expect(stored));
-        let remaps = dictionary.remaps.iter();
-        let remaps = remaps.map(|r| RemapEntry { from: r.from, blob: self.blob(r.place.as_ref().expect(stored)) });
-        let remaps = remaps.collect();
-        DictionaryEntry { generation: dictionary.generation, blob, remaps }
-    }
-
-    fn segment(&mut self, segment: &RowSegment) -> RowSegmentEntry {
-        let columns = segment.columns.iter().map(|chunk| self.chunk(chunk)).collect();
-        RowSegmentEntry { rows: segment.rows, columns, deletions: self.deletions(segment) }
-    }
-
-    fn deletions(&mut self, segment: &RowSegment) -> Option<DeletionsEntry> {
-        segment.deletions.as_ref().map(|deletions| deletions.entry(self.chunk(&deletions.kept)))
-    }
-
-    fn chunk(&mut self, chunk: &Chunk) -> ChunkEntry {
-        ChunkEntry {
-            blob: self.blob(chunk.place().expect("chunks of a table on disk are in files")),
-            encoding: chunk.encoding,
-            generation: chunk.generation,
-            codec: chunk.codec(),
-            heavy: chunk.heavy.as_ref().map(|heavy| HeavyEntry {
-                blob: self.blob(&heavy.place),
-                encoding: heavy.encoding,
-                codec: heavy.codec,
-            }),
-            stats: StatsEntry::of(&chunk.stats),
-            parts: chunk.nested.clone(),
-        }
     }
 }

@@ -82,15 +82,14 @@ fn whole_table(table: &Table) -> Result<SetExpr> {
 
 /// Marks a value of a VALUES list that is a cast, or that becomes one: numbers that DataFusion reads otherwise, beside other values.
 fn mark_cast(value: &mut Expr, several: bool) {
-    match value {
-        Expr::Nested(inner) => mark_cast(inner, several),
-        Expr::Cast { .. } => *value = marked(value),
-        Expr::Value(_) if several => {
-            if literals::typed(value) {
-                *value = marked(value);
-            }
-        }
-        _ => {}
+    if let Expr::Nested(inner) = value {
+        return mark_cast(inner, several);
+    }
+    if several {
+        literals::typed(value);
+    }
+    if matches!(value, Expr::Cast { .. }) {
+        *value = marked(value);
     }
 }
 

@@ -311,7 +311,7 @@ fn given_keys<'a>(schema: &'a SchemaRef, constraints: &[Constraint], columns: &[
     let given = keys.iter().filter(|key| keys.len() == 1 || key.iter().all(is_given));
     let given = given.map(|key| key.iter().map(|column| schema.field(*column).name().as_str()).collect());
     let given: Vec<Vec<&str>> = given.collect();
-    let missing = |key: &&&str| !columns.contains(&key);
+    let missing = |key: &&&str| !columns.contains(key);
     match given.iter().flatten().find(missing) {
         Some(key) => Err(Error::Plan(format!("ON CONFLICT: the INSERT gives column {key} of a key no value"))),
         None if given.is_empty() => Err(Error::Plan("ON CONFLICT: the INSERT gives no key a value".into())),
