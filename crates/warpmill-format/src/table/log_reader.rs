@@ -213,6 +213,10 @@ fn apply(manifest: &mut Manifest, difference: Difference) -> std::result::Result
         *file = *places.get(file).ok_or("it names a file that it does not list")?;
         Ok::<(), String>(())
     };
+    let deletes = !deletions.is_empty() || segments.iter().any(|segment| segment.deletions.is_some());
+    if manifest.is_old_log && deletes {
+        return Err("it deletes rows, in the log of a manifest of version 7".to_owned());
+    }
     manifest.segments.truncate(keep);
     manifest.pruning.retain(|map| map.first.saturating_add(map.segments) <= keep);
     for mut segment in segments {

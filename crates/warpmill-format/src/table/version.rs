@@ -493,7 +493,7 @@ impl Chunks<'_> {
         let known = self.known.and_then(|known| known.segments.get(segment)?.deletions.as_ref());
         let what = || format!("the deletions of segment {segment}");
         let kept = self.opened(&deletions.kept, entry.rows, known.map(|known| &known.kept), &what)?;
-        Ok(Some(match known.filter(|known| Arc::ptr_eq(&known.kept, &kept)) {
+        Ok(Some(match known.filter(|known| Arc::ptr_eq(&known.kept, &kept) && known.count == deletions.count) {
             Some(known) => Arc::clone(known),
             None => Deletions::of_entry(deletions, kept),
         }))
