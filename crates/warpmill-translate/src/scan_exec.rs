@@ -22,8 +22,9 @@ use crate::scan_rows;
 
 /// A scan of some columns of one version of a table.
 ///
-/// The translator turns it into a [`Scan`](warpmill_ir::Scan), and its statistics (exact row count, null counts and bounds, estimated distinct
-/// counts) feed DataFusion's optimizer. DataFusion executes it if it has columns of types that programs do not support.
+/// The translator turns it into a [`Scan`](warpmill_ir::Scan), and its statistics (exact row count; null counts and bounds, inexact
+/// where rows are deleted; estimated distinct counts) feed DataFusion's optimizer. DataFusion executes it if it has columns of types that programs do
+/// not support.
 pub struct WarpmillScanExec {
     table: Arc<TableSnapshot>,
     name: String,

@@ -17,7 +17,7 @@ use crate::codec::Stored;
 use crate::{Bitmap, ColumnStats, FormatError, Result, Segment};
 
 /// The name of the column in [`TableSnapshot::with_kept`].
-pub const KEPT: &str = "kept";
+const KEPT: &str = "kept";
 
 /// Rows are marked as deleted as long as they are at most one of this many; beyond, their row segment is written anew.
 const MOST_MARKED: usize = 2;
@@ -64,11 +64,6 @@ impl Deletions {
     }
 }
 
-/// The column of the rows that are kept, all but those `deleted`.
-pub(super) fn encode(deleted: &Bitmap) -> Result<Segment> {
-    Segment::marks(&deleted.not())
-}
-
 /// Whether `deleted` of `rows` rows stay where they are, marked.
 pub(super) fn stay_marked(deleted: usize, rows: usize, least_rows: usize) -> bool {
     rows >= least_rows && deleted.saturating_mul(MOST_MARKED) <= rows
@@ -91,7 +86,7 @@ fn all_kept(rows: usize) -> Result<Arc<Chunk>> {
 impl TableSnapshot {
     /// Whether some row segments have rows that are deleted.
     pub fn has_deletions(&self) -> bool {
-        self.parts().segments.iter().any(|segment| segment.deletions.is_some())
+        self.stored_rows() > self.num_rows()
     }
 
     /// The number of rows in a row segment that are not deleted.
@@ -102,7 +97,7 @@ impl TableSnapshot {
     /// The deleted rows of a row segment; `None`: there are none.
     ///
     /// # Errors
-    /// Those of [`TableSnapshot::segment`].
+    /// Errors of reading, as of [`TableSnapshot::segment`].
     pub fn deleted(&self, segment: usize) -> Result<Option<&Bitmap>> {
         let Some(deletions) = &self.parts().segments[segment].deletions else { return Ok(None) };
         if let Some(known) = deletions.rows.get() {
@@ -125,7 +120,7 @@ impl TableSnapshot {
     /// The rows of a row segment that are kept, for [`arrow::compute::filter`]; `None`: all are.
     ///
     /// # Errors
-    /// Those of [`TableSnapshot::segment`].
+    /// Errors of reading, as of [`TableSnapshot::segment`].
     pub fn kept(&self, segment: usize) -> Result<Option<BooleanArray>> {
         Ok(self.deleted(segment)?.map(kept_mask))
     }
@@ -133,7 +128,7 @@ impl TableSnapshot {
     /// Whether a row that is not deleted is NULL in a column.
     ///
     /// # Errors
-    /// Those of [`TableSnapshot::segment`].
+    /// Errors of reading, as of [`TableSnapshot::segment`].
     pub fn has_null(&self, column: usize) -> Result<bool> {
         for segment in 0..self.num_segments() {
             if self.segment_stats(segment, column).nulls == 0 {

@@ -12,7 +12,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use super::changes::{Changes, Coded, Rewrite};
 use super::chunk::Chunk;
 use super::column_dictionary::{ColumnDictionary, Remap};
-use super::deletions::{self, Deletions, stay_marked};
+use super::deletions::{Deletions, stay_marked};
 use super::pruning::ZoneMap;
 use super::regroup::{Origin, Regroup};
 use super::rows::{Rows, Written, hold, placed, row_segment};
@@ -171,7 +171,7 @@ impl Encoder {
     /// Stores the deleted rows of row segments of the base version.
     fn mark(&mut self, marks: Vec<(usize, Bitmap)>) -> Result<()> {
         let rows = marks.iter().map(|(_, deleted)| deleted.len()).sum();
-        let encoded = side_by_side(&self.threads, rows, &marks, |(_, deleted)| deletions::encode(deleted))?;
+        let encoded = side_by_side(&self.threads, rows, &marks, |(_, deleted)| Segment::marks(&deleted.not()))?;
         for ((segment, deleted), encoded) in marks.into_iter().zip(encoded) {
             self.marked.insert(segment, Deletions::store(deleted, encoded, &mut self.sink)?);
         }

@@ -64,7 +64,6 @@ pub(crate) mod tests;
 pub use changes::Changes;
 pub use columns::{ColumnWriter, EncodedColumn, Part};
 pub use constraints::{Constraint, Relatives, RowCheck, is_key_type};
-pub use deletions::KEPT;
 pub use options::WriteOptions;
 pub use parts::WithParts;
 pub use pieces::{Piece, Strings, Values};

@@ -1,5 +1,6 @@
 //! Reading one committed version of a table.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use super::version::{RowSegment, Version};
 use crate::codec::{Codec, CompressedChunk, Machine};
 use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk, ParquetPromise};
 use crate::segment::{Encoding, SegmentParts};
-use crate::{ColumnStats, Dictionary, FileAccess, Result, Segment};
+use crate::{ColumnStats, Dictionary, FileAccess, Result, Segment, StatValue};
 
 /// One committed version of a table: immutable, readable while this object lives.
 #[derive(Debug)]
@@ -32,7 +33,9 @@ pub struct TableSnapshot {
     version: Version,
     files: Vec<Arc<DataFile>>,
     stats: Vec<ColumnStats>,
+    /// Rows that are not deleted, and all.
     rows: u64,
+    stored_rows: u64,
     /// The seal of its stamp; 0 if it has none.
     seal: u64,
     parquet: bool,
@@ -105,6 +108,7 @@ impl TableSnapshot {
         });
         let stats = stats.collect();
         let rows = version.segments.iter().map(|s| s.kept_rows() as u64).sum();
+        let stored_rows = version.segments.iter().map(|s| s.rows as u64).sum();
         let (parquet, left_out, files) = (false, LeftOut::default(), version.files());
         let (numbered, with_kept, with_parts) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         let (fingerprints, samples) = (Mutex::default(), Mutex::default());
@@ -114,6 +118,7 @@ impl TableSnapshot {
             files,
             stats,
             rows,
+            stored_rows,
             seal,
             parquet,
             left_out,
@@ -161,11 +166,22 @@ impl TableSnapshot {
     }
 
     fn with_numbers(&self, name: &str) -> Result<Arc<Self>> {
+        // Segments of equal length differ only in their first number.
+        let mut alike: HashMap<usize, (ColumnStats, Encoding)> = HashMap::new();
         let (mut first, mut chunks) = (0, Vec::with_capacity(self.num_segments()));
         for segment in &self.version.segments {
-            let made = Segment::numbers(first, segment.rows)?;
-            chunks.push(Chunk::new(made.stats().clone(), made.encoding(), None, Source::Numbers(first), None));
-            first += segment.rows as i64;
+            let (stats, encoding) = match alike.entry(segment.rows) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(free) => {
+                    let made = Segment::numbers(0, segment.rows)?;
+                    free.insert((made.stats().clone(), made.encoding()))
+                }
+            };
+            let end = first + segment.rows as i64;
+            let bound = |number: i64| Some(StatValue::Int(number.into()));
+            let stats = ColumnStats { min: bound(first), max: bound(end - 1), ..stats.clone() };
+            chunks.push(Chunk::new(stats, *encoding, None, Source::Numbers(first), None));
+            first = end;
         }
         let segments = self.version.segments.iter().zip(chunks);
         Ok(self.with_column(
@@ -270,7 +286,7 @@ impl TableSnapshot {
 
     /// Rows of all segments, with deleted ones.
     pub fn stored_rows(&self) -> u64 {
-        self.version.segments.iter().map(|segment| segment.rows as u64).sum()
+        self.stored_rows
     }
 
     /// Number of row segments.

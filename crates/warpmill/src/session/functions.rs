@@ -107,7 +107,7 @@ impl Session {
     /// Plans a prepared statement again, for the current tables as the transaction sees them.
     ///
     /// # Errors
-    /// Those of [`Session::prepared_text`]; the statement has become invalid.
+    /// The errors of [`Session::prepared_text`]; an error of planning if the statement has become invalid.
     pub(super) async fn prepare_anew(&self, name: &str) -> Result<()> {
         let Some(sql) = self.prepared_text(name)? else { return Ok(()) };
         let plan = with_nullable_rows(bound(&Arc::new(self.inner.context.state()), &sql, &[]).await?)?;

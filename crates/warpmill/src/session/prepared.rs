@@ -68,7 +68,7 @@ impl Session {
     /// whose parameters have names.
     ///
     /// # Errors
-    /// Those of [`Session::executed_change`]; a function that the statement calls has changed.
+    /// The errors of [`Session::executed_change`] and of [`Session::prepared_text`].
     pub(super) fn executed_query(&self, execute: &Execute) -> Result<Option<(String, Vec<ScalarValue>)>> {
         let Some(sql) = self.prepared_text(&execute.name)? else { return Ok(None) };
         let typed = matches!(self.parsed(&sql)?, Some(Statement::Prepare { data_types, .. }) if !data_types.is_empty());

@@ -124,10 +124,10 @@ impl Narrow {
     }
 
     /// The keys within the bounds of a row segment; `None` if no row can have one.
-    fn wanted_in(&self, place: Place<'_>, freed: Option<&Bitmap>) -> Option<&[i64]> {
+    fn wanted_in(&self, place: Place<'_>) -> Option<&[i64]> {
         let (least, greatest) = self.bounds(place.base.segment_stats(place.segment, place.column))?;
         let wanted = self.between(least, greatest);
-        (!wanted.is_empty() && !freed.is_some_and(Bitmap::all)).then_some(wanted)
+        (!wanted.is_empty()).then_some(wanted)
     }
 
     /// The sorted keys from `least` to `greatest`.
@@ -139,9 +139,12 @@ impl Narrow {
 
     /// Finds a key that a row of one row segment also has, ignoring rows whose keys are `freed`.
     fn look_up_in(&self, place: Place<'_>, freed: &Freed) -> Result<Option<i64>> {
+        let Some(wanted) = self.wanted_in(place) else { return Ok(None) };
         let freed = without_key(place.base, place.segment, freed)?;
         let freed = freed.as_deref();
-        let Some(wanted) = self.wanted_in(place, freed) else { return Ok(None) };
+        if freed.is_some_and(Bitmap::all) {
+            return Ok(None);
+        }
         let is_kept = |row: usize| freed.is_none_or(|freed| !freed.get(row));
         if wanted.len() <= VERY_FEW && self.data_type != DataType::UInt64 {
             return place.find_number(wanted, is_kept);
@@ -160,9 +163,12 @@ impl Narrow {
 
     /// The keys that rows of one row segment also have, ignoring rows whose keys are `freed`.
     fn all_in(&self, place: Place<'_>, freed: &Freed) -> Result<Vec<i64>> {
+        let Some(wanted) = self.wanted_in(place) else { return Ok(vec![]) };
         let freed = without_key(place.base, place.segment, freed)?;
         let freed = freed.as_deref();
-        let Some(wanted) = self.wanted_in(place, freed) else { return Ok(vec![]) };
+        if freed.is_some_and(Bitmap::all) {
+            return Ok(vec![]);
+        }
         let is_kept = |row: usize| freed.is_none_or(|freed| !freed.get(row));
         if wanted.len() <= VERY_FEW && self.data_type != DataType::UInt64 {
             return place.find_numbers(wanted, is_kept);
