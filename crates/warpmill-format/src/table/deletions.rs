@@ -143,7 +143,7 @@ impl TableSnapshot {
         Ok(false)
     }
 
-    /// All stored rows, deleted ones among them, with an additional last column [`KEPT`]: whether a row is kept. `None`: no row is deleted.
+    /// All stored rows, deleted ones among them, with an additional last column "kept": whether a row is kept. `None`: no row is deleted.
     ///
     /// # Errors
     /// Errors of encoding, which are not expected.
