@@ -1,4 +1,4 @@
-"""Values of several types: prepared statements, lists, conflicts, NaN, and functions of FLOAT, compared with DuckDB."""
+"""Values of several types beside DuckDB: prepared statements, constants, rows, lists, conflicts, NaN, FLOAT."""
 
 from __future__ import annotations
 
@@ -67,6 +67,73 @@ STATEMENTS = [
     "SELECT round(x, 1), typeof(round(x, 1)) FROM (VALUES (3.4e38::FLOAT), (1.05::FLOAT)) t(x)",
     "SELECT DATE '2020-02-29' = make_timestamp(2020, 2, 29, 10, 20, 30.5)",
     "SELECT DATE '2020-02-29' = make_timestamp(2020, 2, 29, 0, 0, 0)",
+    # Constant texts beside other values are read as values of their type.
+    "SELECT coalesce(d, '2020-01-02'), ifnull(d, '2020-01-01'), greatest(d, '2021-01-01'), [d, '2020-02-02'], "
+    "nullif(d, '2020-01-01'), if(d IS NULL, '2020-05-05', d), CASE WHEN d IS NULL THEN '2020-01-01' ELSE d END "
+    "FROM (VALUES (DATE '2020-01-01'), (NULL)) t(d)",
+    "SELECT coalesce(ts, '2020-01-02'), coalesce(NULL, ts, '2020-01-02 10:00:00'), greatest(ts, '2500-01-01'), "
+    "nullif(ts, '2020-01-01') FROM (VALUES (TIMESTAMP '2020-01-01'), (NULL)) t(ts)",
+    "SELECT coalesce(tm, '10:00:00'), greatest(tm, '11:00:00') FROM (VALUES (TIME '10:00:00'), (NULL)) t(tm)",
+    "SELECT coalesce(d, ts, '2020-01-01 10:00:00') FROM (VALUES (NULL::DATE, NULL::TIMESTAMP)) t(d, ts)",
+    "SELECT CASE WHEN i IS NULL THEN '1' ELSE i END, greatest(i, '2'), least(1.5, '1'), [i, '2'], nullif(i, '1') "
+    "FROM (VALUES (1), (NULL)) t(i)",
+    "SELECT x = true, true > x, x <> false FROM (VALUES (1), (0), (NULL), (2)) t(x)",
+    # Dates and times of day.
+    "SELECT DATE '2020-01-01' + TIME '10:00:00', TIME '10:00:00' + DATE '9999-12-31', NULL::DATE + TIME '00:00:01', "
+    "d + TIME '23:59:59.999999' FROM (VALUES (DATE '0001-01-01'), (NULL)) t(d)",
+    # Powers of 0, as floats have them.
+    "SELECT i ** -1, 0 ** -1, power(0.0, -2), pow(2, 3), pow(-8, 0.5), i ^ 2 FROM (VALUES (2), (0), (NULL)) t(i)",
+    "CREATE TABLE t AS SELECT * FROM (VALUES (0.0::DOUBLE, -1.0::DOUBLE), (2, -2), (NULL, 1)) t(x, y); "
+    "SELECT power(x, y) FROM t WHERE power(x, y) > 0.1",
+    # Rows of values in lists.
+    "SELECT (x, k) IN ((1.0, 1), (-2, 2)), (x, k) NOT IN ((1, 1), (x, k)) FROM (VALUES (1, 1), (2.5, NULL)) t(x, k)",
+    "SELECT (1, NULL) IN ((1, NULL)), (1, NULL) IN ((2, 3)), (NULL, 1) IN ((1, 2)), "
+    "(1, 2) IS NOT DISTINCT FROM (1, 2), (1, NULL) IS DISTINCT FROM (1, NULL)",
+    "SELECT x FROM (VALUES (1, 2), (3, 4)) t(x, y) WHERE (x, y) IN ((3, 4), (5, 6))",
+    # Lists and NULL.
+    "SELECT list_has_any([1, NULL], [NULL, 5]), list_has_any(NULL, [1]), list_has_all([1], [NULL]), "
+    "list_has_all([]::INT[], [NULL]::INT[]), list_has_all(NULL::INT[], [1]), [1, 2] && [2], [1, 2] @> [2]",
+    "SELECT list_has_any([0.0::DOUBLE], [-0.0::DOUBLE]), list_has_any(['nan'::DOUBLE], ['nan'::DOUBLE])",
+    "SELECT list_concat(x, x), list_concat(x, [1]), list_concat(NULL, [1]), list_cat([1], x), list_concat(NULL, NULL) "
+    "FROM (VALUES (NULL::INTEGER[]), ([1])) t(x)",
+    "SELECT list_concat([1], [2.5]), list_concat([1], [2], [3]), list_concat(['a'], [NULL]), list_concat([1])",
+    "SELECT list_append([1, 2], 1.5), list_append(NULL, 1), list_append([1], NULL), list_prepend(1.5, [1, 2]), "
+    "list_prepend(NULL, [1]), array_push_back([1], 2), array_push_front([1], 2)",
+    "SELECT list_intersect(x, [1]), list_intersect([1], x), list_intersect([3, 1, 2, 1], [1, 2, 3]), "
+    "list_intersect([5, 4, 3, 2, 1], [1, 5, 3, 9, 9, 9, 9, 9, 9]) FROM (VALUES (NULL::INTEGER[]), ([1])) t(x)",
+    "SELECT list_resize([1, 2], x), list_resize(NULL::INT[], 1), list_resize([1], 2, 7), list_resize([1], 3), "
+    "list_resize([1, 2, 3], 0), list_resize(['a'], 2, 'b') FROM (VALUES (NULL::INTEGER), (3)) t(x)",
+    "SELECT string_split('a,b', x), string_split(x, ','), len(string_split('3.75', x)), string_split('abc', '') "
+    "FROM (VALUES (NULL::VARCHAR), (',')) t(x)",
+    "SELECT * FROM (VALUES ([1e-20, 1.5]), ([1e0])) t(x)",
+    "SELECT CAST(x AS VARCHAR) FROM (VALUES ([0.1e0, 1.5])) t(x)",
+    # Totals of lists.
+    "SELECT list_reduce(l, lambda a, b: a + b), list_reduce(l, lambda a, b: a * b, 10), "
+    "list_reduce(l, lambda a, b, i: a + b * i) FROM (VALUES ([1, 2, 3]), ([7]), (NULL)) t(l)",
+    "SELECT list_reduce([]::INT[], lambda a, b: a + b, 5), reduce(['a', 'b'], lambda a, b: a || b), "
+    "list_reduce([9.5, 9.5], lambda a, b: a + b), list_reduce([1, NULL, 2], lambda a, b: a + coalesce(b, 10))",
+    "SELECT list_reduce(l, lambda a, b: a + b * k, k) FROM (VALUES ([1, 2], 10), ([3], 20), ([]::INT[], 30)) t(l, k)",
+    # Shapes of equal numbers.
+    "SELECT skewness(2.4999), kurtosis(2.4999), kurtosis_pop(0.1) FROM range(5)",
+    "SELECT round(skewness(x), 12), round(kurtosis(x), 12), round(kurtosis_pop(x), 12) "
+    "FROM (VALUES (3.5), (1.25), (7.75), (2.0), (9.5)) t(x)",
+    # NaN made of constants.
+    "SELECT 'inf'::DOUBLE - 'inf'::DOUBLE > 1, 'inf'::DOUBLE * 0 > 1, -('nan'::DOUBLE) > 1",
+    "SELECT x FROM (SELECT 'inf'::DOUBLE - 'inf'::DOUBLE AS x) t WHERE x > 1",
+    # Positions of small types.
+    "SELECT substring('hello', 2::SMALLINT, 3::TINYINT), left('abc', x), repeat('a', x), lpad('a', x, 'x') "
+    "FROM (VALUES (2::SMALLINT)) t(x)",
+    # Others.
+    "SELECT lower('ABC') GLOB 'a*', ('x' || 'y') GLOB 'x?', x[1] GLOB 'a' FROM (VALUES (['a'])) t(x)",
+    "SELECT s.*, t.n FROM (SELECT {'a': 1, 'b': 'x'} AS s, 5 AS n) t",
+    "SELECT weighted_avg(x, w), wavg(x, w) FROM (VALUES (1, 2), (2, NULL), (NULL, 3), (5, 1)) t(x, w)",
+    "SELECT struct_concat({'a': 1}, {'b': 2}, {'c': 3}), struct_update({'a': 1, 'b': 2}, a := 'x', c := 5)",
+    "SELECT list_aggregate([1, 2], 'string_agg', '-'), list_aggregate(['a', 'b'], 'string_agg', '-')",
+    "SELECT x FROM (VALUES ('%a'), ('b_'), ('A%'), (NULL)) t(x), (VALUES ('a%'), ('b_'), ('%A')) u(y) "
+    "WHERE x ILIKE y ORDER BY ALL",
+    "SELECT x NOT ILIKE y FROM (VALUES ('Straße', 'STRA%'), ('a', NULL)) t(x, y)",
+    "SELECT 1 AS a UNION SELECT (SELECT 2 FROM range(3) LIMIT 1) ORDER BY a",
+    "SELECT 1.5 AS a, 'x' AS b UNION BY NAME SELECT 2 AS a, (SELECT max(b) FROM (VALUES ('y')) t(b)) AS b ORDER BY a",
 ]
 
 

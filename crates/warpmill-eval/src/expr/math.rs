@@ -2,7 +2,7 @@
 
 use warpmill_ir::{ColType, Function, Phys};
 
-use super::arith::{Int, binary, is_set, scale_of};
+use super::arith::{Int, binary, scale_of};
 use super::call::{Compute, all_valid, rows};
 use super::cast::widen;
 use super::value::{Native, Value, map};
@@ -118,10 +118,6 @@ macro_rules! float_functions {
                 Function::Power => {
                     let Some(validity) = all_valid(args) else { return Ok(Value::null(input.vector().data.phys())) };
                     let (base, exponent) = (input.side::<$float>(), args[1].side::<$float>());
-                    let undefined = |i: usize| base.at(i) == 0.0 && exponent.at(i) < 0.0;
-                    if (0..len).any(|i| undefined(i) && is_set(validity.as_ref(), i)) {
-                        return Err(ExecError::Value("zero raised to a negative power is undefined".into()));
-                    }
                     let data = <$float>::wrap(binary(base, exponent, len, <$float>::powf));
                     Value::rows(Vector::with_validity(data, validity))
                 }

@@ -1,7 +1,9 @@
 //! Aggregates of rows: their argument types, and aggregates that differ from DataFusion's.
 
+pub(super) mod frames;
 mod histograms;
 mod kahan;
+mod moving;
 mod pairs;
 mod typed;
 
@@ -24,7 +26,8 @@ use super::types::{HUGEINT, MAX_WIDTH, digits, is_text, type_name};
 
 /// The functions that replace DataFusion's with the same names.
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
-    pairs::functions().chain(kahan::functions()).chain(histograms::functions()).collect()
+    let of_rows = pairs::functions().chain(kahan::functions()).chain(histograms::functions());
+    of_rows.chain(frames::functions()).collect()
 }
 
 /// The function for planning calls in texts, if it accepts more types than the one that computes them: see [`checked`].
@@ -40,6 +43,9 @@ pub(super) fn of_texts(name: &str) -> Option<Arc<AggregateUDF>> {
 /// Argument types for which DuckDB has no such function.
 pub(super) fn arguments(function: &str, mut args: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
     check(function, &args, schema)?;
+    if let Some(args) = frames::arguments(function, &args, schema)? {
+        return Ok(args);
+    }
     if histograms::is_histogram(function) {
         return histograms::arguments(function, args, schema);
     }
@@ -118,6 +124,28 @@ pub(super) fn checked(func: Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema)
     };
     let wide = digits(&plain.get_type(schema)?).is_none_or(|(width, _)| width > SAFE);
     Ok(if wide { Arc::new(AggregateUDF::from(Total::new())) } else { func })
+}
+
+/// The function that computes a call of `func` in a window, where rows leave its frames.
+///
+/// # Errors
+/// Arguments without a type.
+pub(super) fn in_window(
+    func: Arc<AggregateUDF>,
+    args: &[Expr],
+    distinct: bool,
+    schema: &DFSchema,
+) -> Result<Arc<AggregateUDF>> {
+    let is_kept =
+        matches!(func.name(), "bit_and" | "bit_or" | "string_agg" | "histogram" | "histogram_exact" | "fsum_error");
+    let is_distinct = distinct && (func.name() == "string_agg" || moving::is_known(func.name()));
+    if is_kept || is_distinct {
+        return Ok(Arc::new(AggregateUDF::from(frames::Recomputed(func))));
+    }
+    match args {
+        [arg] => Ok(moving::of_floats(&func, &arg.get_type(schema)?).unwrap_or(func)),
+        _ => Ok(func),
+    }
 }
 
 /// The sum of decimals of the full width; one of more digits is an error.

@@ -1,7 +1,7 @@
-//! Functions that accept UUIDs and ENUM values together with other types during planning: functions whose arguments have a common type, functions
-//! that convert all arguments to texts, and, if there are ENUMs, all functions of texts.
+//! Functions that accept UUIDs, moments and ENUM values together with other types during planning: functions whose arguments have a common type,
+//! functions that convert all arguments to texts, and, if there are ENUMs, all functions of texts.
 //!
-//! DataFusion finds no common type for a UUID and a text while it plans a statement. When types are bound, arguments are cast, and DataFusion's own
+//! DataFusion finds no common type for a UUID or a date and a text while it plans a statement. When types are bound, arguments are cast, and DataFusion's own
 //! functions replace these.
 
 use std::sync::Arc;
@@ -14,13 +14,15 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
+use super::types::{common, is_text};
 use super::uuids::UUID;
 use super::{enums, own_casts};
 
 /// The planning replacement of `function`; most functions are unchanged. `has_enums`: the statement may have ENUM values.
 pub(super) fn planned(function: Arc<ScalarUDF>, has_enums: bool) -> Arc<ScalarUDF> {
     let takes_values = has_enums && !function.signature().type_signature.supports_zero_argument();
-    if !has_one_type(function.name()) && !makes_texts(function.name()) && !takes_values {
+    let is_known = has_one_type(function.name()) || makes_texts(function.name()) || takes_positions(function.name());
+    if !is_known && !takes_values {
         return function;
     }
     let signature = Signature::user_defined(function.signature().volatility);
@@ -35,6 +37,11 @@ pub(super) fn plain(call: ScalarFunction) -> ScalarFunction {
     }
 }
 
+/// Whether a function of a text takes positions, which are BIGINT for DataFusion.
+pub(super) fn takes_positions(name: &str) -> bool {
+    matches!(name, "substr" | "left" | "right" | "lpad" | "rpad" | "repeat")
+}
+
 /// Whether the function makes a text of all its arguments.
 fn makes_texts(name: &str) -> bool {
     matches!(name, "concat" | "concat_ws" | "format" | "printf")
@@ -45,8 +52,26 @@ fn has_one_type(name: &str) -> bool {
     matches!(name, "coalesce" | "greatest" | "least" | "nullif" | "make_array")
 }
 
+/// Whether values of a type are dates, times or timestamps.
+pub(super) fn is_moment(ty: &DataType) -> bool {
+    matches!(ty, DataType::Date32 | DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_))
+}
+
+/// The common type of moments, beside which constant texts are read as moments; `None` where nothing or something else is beside them.
+fn of_moments<'t>(mut types: impl Iterator<Item = &'t DataType> + Clone) -> Option<DataType> {
+    let with_texts = types.clone().any(is_moment) && types.clone().any(is_text);
+    if !with_texts || types.clone().any(|ty| !is_moment(ty) && !is_text(ty) && !ty.is_null()) {
+        return None;
+    }
+    let first = types.find(|ty| is_moment(ty))?.clone();
+    Some(types.filter(|ty| is_moment(ty)).fold(first, |all, ty| common(&all, ty).unwrap_or(all)))
+}
+
 /// Whether a function with common or text arguments gets types that only [`Alike`] accepts.
-fn has_own<'t>(name: &str, mut types: impl Iterator<Item = &'t DataType>) -> bool {
+fn has_own<'t>(name: &str, mut types: impl Iterator<Item = &'t DataType> + Clone) -> bool {
+    if has_one_type(name) && of_moments(types.clone()).is_some() {
+        return true;
+    }
     types.any(|ty| match makes_texts(name) {
         true => own_casts::is_within(ty),
         false => has_one_type(name) && (*ty == UUID || own_casts::has_enums(ty)),
@@ -87,7 +112,10 @@ impl ScalarUDFImpl for Alike {
             return Ok(types.to_vec());
         }
         // Other functions get the texts of ENUM values, to which they are bound later.
-        let given = enums::taken(self.name(), types);
+        let mut given = enums::taken(self.name(), types);
+        if takes_positions(self.name()) {
+            given.iter_mut().filter(|ty| ty.is_integer()).for_each(|ty| *ty = DataType::Int64);
+        }
         let fields: Vec<FieldRef> = given.iter().map(|ty| Arc::new(Field::new("", ty.clone(), true))).collect();
         let fields = fields_with_udf(&fields, self.plain.as_ref())?;
         let types = fields.iter().zip(types.iter().zip(&given)).map(|(field, (ty, given))| match ty == given {
@@ -111,7 +139,11 @@ impl ScalarUDFImpl for Alike {
             let scalar_arguments = args.scalar_arguments;
             return self.plain.return_field_from_args(ReturnFieldArgs { arg_fields: &arg_fields, scalar_arguments });
         }
-        let common = if types().any(|ty| *ty == UUID) { UUID } else { of_enums(types()) };
+        let common = match of_moments(types()) {
+            Some(moment) => moment,
+            None if types().any(|ty| *ty == UUID) => UUID,
+            None => of_enums(types()),
+        };
         let ty = match self.name() {
             name if makes_texts(name) => DataType::Utf8,
             "make_array" => DataType::new_list(common, true),

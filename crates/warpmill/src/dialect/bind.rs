@@ -137,7 +137,7 @@ fn with_bound_values(mut list: Values) -> Result<Values> {
     };
     let types: Vec<DataType> = list.schema.fields().iter().map(|field| field.data_type().clone()).collect();
     for row in &mut list.values {
-        for (value, ty) in row.iter_mut().zip(&types).filter(|(_, ty)| is_number(ty)) {
+        for (value, ty) in row.iter_mut().zip(&types).filter(|(_, ty)| holds_numbers(ty)) {
             match as_given(value, ty) {
                 Expr::Literal(..) => {}
                 // Casts in the text stay: their types are known.
@@ -155,7 +155,8 @@ fn with_bound_values(mut list: Values) -> Result<Values> {
 fn listed(list: Values) -> Result<LogicalPlan> {
     let nothing = DFSchema::empty();
     let mut retyped = vec![];
-    for (column, field) in list.schema.fields().iter().enumerate().filter(|(_, field)| is_number(field.data_type())) {
+    for (column, field) in list.schema.fields().iter().enumerate().filter(|(_, field)| holds_numbers(field.data_type()))
+    {
         let values: Vec<&Expr> = list.values.iter().map(|row| as_given(&row[column], field.data_type())).collect();
         let numbers: Vec<&Expr> = values.iter().copied().filter(|e| !is_text_constant(e)).collect();
         if let Some(ty) = functions::listed_type(&numbers, &nothing)?.filter(|ty| ty != field.data_type()) {
@@ -204,6 +205,11 @@ fn texts_read(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
+/// Whether values of a type are numbers or lists of numbers.
+fn holds_numbers(ty: &DataType) -> bool {
+    is_number(ty) || matches!(ty, DataType::List(element) if is_number(element.data_type()))
+}
+
 /// Whether a value of a list is a text constant that is read as the type of the others.
 fn is_text_constant(value: &Expr) -> bool {
     matches!(value, Expr::Literal(constant, _) if is_text(&constant.data_type()))
@@ -213,7 +219,7 @@ fn is_text_constant(value: &Expr) -> bool {
 fn as_given<'e>(value: &'e Expr, ty: &DataType) -> &'e Expr {
     match value {
         Expr::Cast(cast) if cast.field.data_type() == ty => match cast.expr.get_type(&DFSchema::empty()) {
-            Ok(from) if is_number(&from) || is_text_constant(&cast.expr) => &cast.expr,
+            Ok(from) if holds_numbers(&from) || is_text_constant(&cast.expr) => &cast.expr,
             _ => value,
         },
         value => value,
@@ -320,7 +326,9 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
                 let args = std::mem::take(&mut window.params.args);
                 let args = aggregates::filtered(func.name(), args, &mut window.params.filter);
                 let args = aggregates::arguments(func.name(), args, schema)?;
-                let fun = WindowFunctionDefinition::AggregateUDF(aggregates::checked(Arc::clone(func), &args, schema)?);
+                let func = aggregates::checked(Arc::clone(func), &args, schema)?;
+                let func = aggregates::in_window(func, &args, window.params.distinct, schema)?;
+                let fun = WindowFunctionDefinition::AggregateUDF(func);
                 let params = datafusion::logical_expr::expr::WindowFunctionParams { args, ..window.params };
                 return Ok(Expr::from(WindowFunction { fun, params }));
             }
@@ -550,10 +558,10 @@ fn branched(mut case: Case, schema: &DFSchema) -> Result<Expr> {
     let values = case.when_then_expr.iter().map(|(_, then)| then.as_ref()).chain(case.else_expr.as_deref());
     if let Some(ty) = functions::common_type(values, schema)? {
         for (_, then) in &mut case.when_then_expr {
-            **then = convert(std::mem::take(then.as_mut()), &ty, schema)?;
+            **then = functions::unified(std::mem::take(then.as_mut()), &ty, schema)?;
         }
         if let Some(otherwise) = &mut case.else_expr {
-            **otherwise = convert(std::mem::take(otherwise.as_mut()), &ty, schema)?;
+            **otherwise = functions::unified(std::mem::take(otherwise.as_mut()), &ty, schema)?;
         }
     }
     Ok(Expr::Case(case))

@@ -21,7 +21,7 @@ use super::types::{self, TIMESTAMP, is_number};
 
 /// `left op right` with a date operand; `None` if DataFusion's meaning is DuckDB's.
 pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataType)) -> Result<Option<Expr>> {
-    use DataType::{Date32, Int32, Int64, Interval, Timestamp};
+    use DataType::{Date32, Int32, Int64, Interval, Time64, Timestamp};
     let ((l, lt), (r, rt)) = (left, right);
     let moment = |e: &Expr| cast(e.clone(), TIMESTAMP);
     let days = |e: &Expr| recounted(e.clone(), Int32);
@@ -34,6 +34,8 @@ pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataT
         (Op::Add, Interval(_), Date32) => plain(l.clone(), moment(r)),
         (Op::Add | Op::Subtract, Date32, by) if by.is_integer() => recounted(call(op, vec![days(l), small(r)]), Date32),
         (Op::Add, by, Date32) if by.is_integer() => recounted(call(op, vec![small(l), days(r)]), Date32),
+        (Op::Add, Date32, Time64(_)) => at_time(l, r),
+        (Op::Add, Time64(_), Date32) => at_time(r, l),
         (Op::Subtract, Date32, Date32) => call(op, [l, r].map(|e| cast(days(e), Int64)).into()),
         (Op::Subtract, Date32, Timestamp(..)) => plain(cast(l.clone(), rt.clone()), r.clone()),
         (Op::Subtract, Timestamp(..), Date32) => plain(l.clone(), cast(r.clone(), lt.clone())),
@@ -54,6 +56,14 @@ pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataT
         }
         _ => return Ok(None),
     }))
+}
+
+/// The timestamp of a date and a time of day.
+fn at_time(date: &Expr, time: &Expr) -> Expr {
+    let microseconds = |e: Expr| recounted(e, DataType::Int64);
+    let time = cast(time.clone(), DataType::Time64(TimeUnit::Microsecond));
+    let moment = cast(date.clone(), TIMESTAMP);
+    recounted(call(Op::Add, vec![microseconds(moment), microseconds(time)]), TIMESTAMP)
 }
 
 /// Converts a date to its number of days, or back.

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 use super::operators::{convert, strict_cast};
 use super::types::{HUGEINT, common, digits, is_decimal, is_number, is_text, is_whole, type_name};
 use super::uuids::{self, UUID};
-use super::{castable, casts, enums, library, own_casts, shifts};
+use super::{alike, castable, casts, enums, library, own_casts, shifts};
 
 /// The common type of several values, if it differs from DataFusion's choice: for numbers, and for dates with timestamps.
 pub(super) fn common_type<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<DataType>> {
@@ -50,7 +50,9 @@ impl Given {
             return Ok(Some(given));
         }
         let mut given = Self::default();
-        for value in values {
+        let (texts, others) = split_texts(values, schema)?;
+        given.mixed = !texts.is_empty();
+        for value in others {
             match value {
                 Expr::Literal(ScalarValue::Int64(Some(constant)), _) => given.constants.push(*constant),
                 value => {
@@ -120,6 +122,21 @@ impl Given {
     }
 }
 
+/// Constant texts, which are read as values of the type of the others, and these; all values are others if they are texts, nested values or NULL.
+fn split_texts<'e>(values: Vec<&'e Expr>, schema: &DFSchema) -> Result<(Vec<&'e Expr>, Vec<&'e Expr>)> {
+    let types = values.iter().map(|value| value.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let is_known = |ty: &DataType| is_number(ty) || alike::is_moment(ty);
+    if !types.iter().any(is_known) || !types.iter().all(|ty| is_known(ty) || is_text(ty) || ty.is_null()) {
+        return Ok((vec![], values));
+    }
+    Ok(values.into_iter().partition(|value| uuids::is_constant_text(value)))
+}
+
+/// `e` as a value of the common type `ty` of several: texts by DuckDB's rules.
+pub(super) fn unified(e: Expr, ty: &DataType, schema: &DFSchema) -> Result<Expr> {
+    if is_text(&e.get_type(schema)?) { casts::bind(e, ty, false, schema) } else { convert(e, ty, schema) }
+}
+
 /// A call with DuckDB's semantics.
 pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
     let types = function.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
@@ -131,6 +148,15 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
         }
         enums::check_arguments(function.func.name(), &types)?;
     }
+    if alike::takes_positions(function.func.name()) && types.iter().any(|ty| ty.is_integer() && *ty != DataType::Int64)
+    {
+        let wide = |(arg, ty): (Expr, &DataType)| match ty.is_integer() {
+            true => convert(arg, &DataType::Int64, schema),
+            false => Ok(arg),
+        };
+        let args = function.args.into_iter().zip(&types).map(wide).collect::<Result<_>>()?;
+        return bind(ScalarFunction { func: function.func, args }, schema);
+    }
     let again = |args: Vec<Expr>| Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&function.func), args });
     let float = |e: &Expr| convert(e.clone(), &DataType::Float64, schema);
     if let ("nullif", [left, right]) = (function.func.name(), types.as_slice()) {
@@ -138,7 +164,7 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
     }
     match (function.func.name(), function.args.as_slice(), types.as_slice()) {
         ("coalesce" | "greatest" | "least" | "make_array", args, _) => match common_type(args.iter(), schema)? {
-            Some(ty) => Ok(again(args.iter().map(|e| convert(e.clone(), &ty, schema)).collect::<Result<_>>()?)),
+            Some(ty) => Ok(again(args.iter().map(|e| unified(e.clone(), &ty, schema)).collect::<Result<_>>()?)),
             None => Ok(Expr::ScalarFunction(function)),
         },
         ("nullif", [left, right], [lt, rt])
@@ -173,9 +199,9 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             Ok(again(vec![uuid_of(name, value)?]))
         }
         // The first value where it is not the second.
-        ("nullif", [left, right], [lt, rt]) if lt != rt && common(lt, rt).is_some() => {
-            let ty = common(lt, rt).expect("looked up before");
-            let equal = convert(left.clone(), &ty, schema)?.eq(convert(right.clone(), &ty, schema)?);
+        ("nullif", [left, right], [lt, rt]) if lt != rt && compared_as(left, right, [lt, rt]).is_some() => {
+            let ty = compared_as(left, right, [lt, rt]).expect("looked up before");
+            let equal = unified(left.clone(), &ty, schema)?.eq(unified(right.clone(), &ty, schema)?);
             let null = lit(ScalarValue::try_from(lt)?);
             Ok(Expr::Case(Case::new(None, vec![(Box::new(equal), Box::new(null))], Some(Box::new(left.clone())))))
         }
@@ -267,6 +293,15 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             again_as(name, function.args.clone())
         }
         _ => Ok(Expr::ScalarFunction(function)),
+    }
+}
+
+/// The type for comparing two values of several types; constant texts are read as values of the other type.
+fn compared_as(left: &Expr, right: &Expr, [lt, rt]: [&DataType; 2]) -> Option<DataType> {
+    match (uuids::is_constant_text(left), uuids::is_constant_text(right)) {
+        (false, true) if alike::is_moment(lt) => Some(lt.clone()),
+        (true, false) if alike::is_moment(rt) => Some(rt.clone()),
+        _ => common(lt, rt),
     }
 }
 

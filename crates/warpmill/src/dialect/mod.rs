@@ -238,6 +238,7 @@ pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     functions.extend(lists::functions());
     functions.extend(library::functions());
     functions.extend(states::functions());
+    builder.higher_order_functions().get_or_insert_default().push(library::reduce());
     let own = aggregates::functions().into_iter().chain(states::aggregates());
     builder.aggregate_functions().get_or_insert_default().extend(own);
     builder

@@ -175,7 +175,7 @@ fn bind_typed(op: Op, left: Typed, right: Expr, schema: &DFSchema) -> Result<Opt
         let expr = match op {
             Op::IntegerDivide => binary(op, left, right, flat),
             // Arrow orders NaN by its sign, which a processor gives to one that it makes.
-            Op::Divide if is_zero(&left) && is_zero(&right) => convert(lit(f64::NAN), &result, schema)?,
+            op if is_nan(op, &left, &right) => convert(lit(f64::NAN), &result, schema)?,
             op => Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op.of_floats(), Box::new(right))),
         };
         return Ok(Some(Typed { expr, ty: result }));
@@ -194,9 +194,26 @@ fn bind_typed(op: Op, left: Typed, right: Expr, schema: &DFSchema) -> Result<Opt
     Ok(Some(Typed { expr, ty: result }))
 }
 
-/// Whether an operand is a literal 0 of a floating-point type.
-fn is_zero(e: &Expr) -> bool {
-    matches!(e, Expr::Literal(ScalarValue::Float64(Some(0.0)) | ScalarValue::Float32(Some(0.0)), None))
+/// Whether the result of literals of floating-point types is NaN.
+fn is_nan(op: Op, left: &Expr, right: &Expr) -> bool {
+    let (Some(left), Some(right)) = (literal(left), literal(right)) else { return false };
+    let result = match op {
+        Op::Add => left + right,
+        Op::Subtract => left - right,
+        Op::Multiply => left * right,
+        Op::Divide | Op::IntegerDivide => left / right,
+        Op::Modulo => left % right,
+    };
+    result.is_nan()
+}
+
+/// The value of a literal of a floating-point type; parameters have metadata.
+fn literal(e: &Expr) -> Option<f64> {
+    match e {
+        Expr::Literal(ScalarValue::Float64(value), None) => *value,
+        Expr::Literal(ScalarValue::Float32(value), None) => value.map(f64::from),
+        _ => None,
+    }
 }
 
 /// Whether an operand is the NULL literal.
@@ -243,6 +260,10 @@ fn converted(e: Expr, from: &DataType, to: &DataType, schema: &DFSchema) -> Resu
 
 /// `-e` of an exact number; `None` for others.
 pub(super) fn negated(e: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    // NaN of one kind.
+    if literal(&e).is_some_and(f64::is_nan) {
+        return Ok(Some(e));
+    }
     // -(-(-x)) is -x, also where -x overflows, so that rows of signs do not nest.
     if let Some(inner) = operand_of_negation(&e)
         && operand_of_negation(inner).is_some()

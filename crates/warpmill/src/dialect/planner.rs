@@ -11,9 +11,9 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::intervals::is_comparison;
 use super::operators::{Op, binary, check_arithmetic};
-use super::types::{MAX_WIDTH, is_number, is_text};
+use super::types::{MAX_WIDTH, is_number, is_text, is_whole};
 use super::uuids::{self, UUID};
-use super::{bind, casts, dates, enums, field_names, functions, library, own_casts, shifts};
+use super::{alike, bind, casts, dates, enums, field_names, functions, library, own_casts, shifts};
 
 /// Plans operators, fields and elements as calls: arithmetic whose operands [`bind`](super::operators::bind) converts.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Operators;
 
 impl ExprPlanner for Operators {
     fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        let raw = with_uuids(raw, schema)?;
+        let raw = with_truth_values(with_uuids(raw, schema)?, schema);
         if let Some(bits) = shifts::of_hugeints(&raw.op, &raw.left, &raw.right, schema) {
             return Ok(PlannerResult::Planned(bits));
         }
@@ -46,7 +46,7 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Planned(binary(op, raw.left, raw.right, result == left)))
     }
 
-    /// Lists of UUIDs: constant texts in them are read as UUIDs.
+    /// Lists of UUIDs or moments: constant texts in them are read as such.
     fn plan_array_literal(&self, exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
         let is_uuid = |e: &Expr| e.get_type(schema).is_ok_and(|ty| ty == UUID);
         let one = |e: &Expr| e.get_type(schema).ok().filter(own_casts::has_enums);
@@ -57,7 +57,13 @@ impl ExprPlanner for Operators {
             return Ok(PlannerResult::Original(elements.collect::<Result<_>>()?));
         }
         if !exprs.iter().any(is_uuid) {
-            return Ok(PlannerResult::Original(exprs));
+            return match functions::common_type(exprs.iter(), schema)?.filter(alike::is_moment) {
+                Some(ty) => {
+                    let elements = exprs.into_iter().map(|e| functions::unified(e, &ty, schema));
+                    Ok(PlannerResult::Original(elements.collect::<Result<_>>()?))
+                }
+                None => Ok(PlannerResult::Original(exprs)),
+            };
         }
         let as_uuid = |e: Expr| match e.get_type(schema) {
             Ok(DataType::Null) => casts::bind(e, &UUID, false, schema),
@@ -129,6 +135,22 @@ impl ExprPlanner for Operators {
         }
         Ok(PlannerResult::Original(raw))
     }
+}
+
+/// A comparison of an integer with a truth value, which counts as 0 or 1.
+fn with_truth_values(mut raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    let is = |e: &Expr, of: fn(&DataType) -> bool| e.get_type(schema).is_ok_and(|ty| of(&ty));
+    let is_bool = |ty: &DataType| *ty == DataType::Boolean;
+    if !matches!(raw.op, Eq | NotEq | Lt | LtEq | Gt | GtEq) {
+        return raw;
+    }
+    if is(&raw.left, is_whole) && is(&raw.right, is_bool) {
+        raw.right = cast(raw.right, DataType::Int32);
+    } else if is(&raw.left, is_bool) && is(&raw.right, is_whole) {
+        raw.left = cast(raw.left, DataType::Int32);
+    }
+    raw
 }
 
 /// A key to look up in maps with these entries: a constant text becomes a UUID or an ENUM value, where the keys are.

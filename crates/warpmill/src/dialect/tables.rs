@@ -359,7 +359,7 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
-        self.state.window_functions().get(name).cloned()
+        self.state.window_functions().get(library::aggregate(name)).cloned()
     }
 
     fn get_variable_type(&self, _: &[String]) -> Option<DataType> {

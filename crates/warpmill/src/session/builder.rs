@@ -21,6 +21,7 @@ use super::filters::StopsAboveTotals;
 use super::grouping_sets::HidesConstantKeys;
 use super::join_keys::KeepsKeys;
 use super::limits::SortsAboveLimits;
+use super::unions::NullableUnions;
 use super::variables::Variables;
 use super::whole_tables::OfWholeTables;
 use super::{Inner, Session};
@@ -196,7 +197,8 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
     let asof = std::iter::once(Arc::new(PushDownLeftFilters) as SharedRule);
     let rules = asof.chain(rules);
     let bounded = || std::iter::once(Arc::new(BoundedResults) as SharedRule);
-    bounded().chain(rules.map(switched)).chain(bounded()).map(checked).collect()
+    let unions = std::iter::once(Arc::new(NullableUnions) as SharedRule);
+    bounded().chain(rules.map(switched)).chain(bounded()).chain(unions).map(checked).collect()
 }
 
 /// The physical rules of a session. Aggregates answered from statistics do not become programs; plans that are one program skip all other rules.

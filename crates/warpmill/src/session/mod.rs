@@ -39,6 +39,7 @@ mod tables;
 mod transactions;
 mod turns;
 mod types;
+mod unions;
 mod upkeep;
 pub(crate) mod variables;
 mod whole_tables;

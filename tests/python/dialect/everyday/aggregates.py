@@ -129,8 +129,6 @@ CASES = (
     ),
     Everyday(
         "SELECT arg_max(i, f) OVER (ORDER BY f) AS a FROM t",
-        state="refused",
-        why="arg_min and arg_max in a window with ORDER BY or a frame",
         setup=_T,
     ),
     Everyday("SELECT g, f FROM t QUALIFY row_number() OVER (PARTITION BY g ORDER BY f DESC) = 1 ORDER BY g", setup=_T),

@@ -43,8 +43,6 @@ pub(super) fn call(
         Function::Log10 => "decimal_logarithm",
         Function::Power => {
             let exponent = second.as_ref().ok_or_else(|| Unsupported::new(expr, "no exponent"))?;
-            let undefined = format!("{x} == 0 && {} < 0", exponent.text);
-            context.raise(&undefined, valid.as_deref(), "ERROR_VALUE");
             let text = format!("power({x}, {})", exponent.text);
             return Ok(context.define(value.ty, &text, valid));
         }

@@ -13,6 +13,7 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Sign
 use warpmill_ir::PairFunction;
 use warpmill_ir::pairs::Pairs;
 
+use super::moving;
 use crate::dialect::types::{is_number, type_name};
 
 /// The functions.
@@ -66,6 +67,10 @@ impl AggregateUDFImpl for OfPairs {
         Ok(Box::new(State { function: self.function, pairs: Pairs::default() }))
     }
 
+    fn create_sliding_accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        Ok(moving::of_pairs(self.function))
+    }
+
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let field = |part| Arc::new(Field::new(format!("{}[{part}]", args.name), DataType::Float64, true));
         Ok(Pairs::PARTS.map(field).to_vec())
@@ -92,15 +97,6 @@ impl Accumulator for State {
     fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
         each(columns, |y, x| self.pairs.add(y, x));
         Ok(())
-    }
-
-    fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        each(columns, |y, x| self.pairs.remove(y, x));
-        Ok(())
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        true
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {

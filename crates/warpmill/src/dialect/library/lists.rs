@@ -135,7 +135,7 @@ pub(super) fn functions() -> Vec<Own> {
 }
 
 /// The list type of values of a type, with 32-bit offsets; `None` for non-lists.
-fn list(ty: &DataType) -> Option<DataType> {
+pub(super) fn list(ty: &DataType) -> Option<DataType> {
     match ty {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
             Some(DataType::new_list(field.data_type().clone(), true))
@@ -149,7 +149,7 @@ fn list_or_text(ty: &DataType) -> Option<DataType> {
     if text_like(ty) && !ty.is_null() { Some(DataType::Utf8) } else { list(ty) }
 }
 
-fn element(list: &DataType) -> DataType {
+pub(super) fn element(list: &DataType) -> DataType {
     match list {
         DataType::List(field) => field.data_type().clone(),
         other => other.clone(),
@@ -276,21 +276,21 @@ fn slice(call: &Call) -> Result<ArrayRef> {
 
 /// Lists of elements of other lists, by index.
 #[derive(Default)]
-struct Gathered {
+pub(super) struct Gathered {
     positions: Vec<Option<u64>>,
     lengths: Vec<usize>,
     there: Vec<bool>,
 }
 
 impl Gathered {
-    fn push(&mut self, row: Option<Vec<Option<usize>>>) {
+    pub(super) fn push(&mut self, row: Option<Vec<Option<usize>>>) {
         self.there.push(row.is_some());
         let before = self.positions.len();
         self.positions.extend(row.into_iter().flatten().map(|at| at.map(|at| at as u64)));
         self.lengths.push(self.positions.len() - before);
     }
 
-    fn finish(self, elements: &ArrayRef) -> Result<ArrayRef> {
+    pub(super) fn finish(self, elements: &ArrayRef) -> Result<ArrayRef> {
         let values = take(elements, &UInt64Array::from(self.positions), None)?;
         let DataType::List(field) = DataType::new_list(values.data_type().clone(), true) else {
             return exec_err!("a list has elements");
@@ -357,7 +357,7 @@ fn sort_types(types: &[DataType]) -> Option<Typed> {
     ok.then(|| (std::iter::once(list.clone()).chain(how.iter().map(|_| DataType::Utf8)).collect(), list))
 }
 
-type Order = Box<dyn Fn(usize, usize) -> std::cmp::Ordering + Send + Sync>;
+pub(super) type Order = Box<dyn Fn(usize, usize) -> std::cmp::Ordering + Send + Sync>;
 
 fn comparator(elements: &ArrayRef, descending: bool, nulls_first: bool) -> Result<Order> {
     let keys = keys(elements);

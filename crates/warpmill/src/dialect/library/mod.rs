@@ -2,6 +2,7 @@
 
 mod bins;
 mod calendar;
+mod combined_lists;
 pub(super) mod csv_field;
 mod enums;
 mod errors;
@@ -16,6 +17,7 @@ mod own;
 mod parts;
 mod quantiles;
 mod ranks;
+mod reduce;
 mod regexps;
 mod series;
 mod similar;
@@ -30,8 +32,9 @@ use warpmill_translate::functions::simple_case;
 
 pub(super) use bins::other_bin;
 pub(super) use calendar::read as moment_of;
-pub(super) use quantiles::check_fraction;
+pub(super) use quantiles::{Quantiles, check_fraction};
 pub(super) use ranks::map_type;
+pub(super) use reduce::function as reduce;
 
 /// The functions in registration order: a later one replaces earlier ones of the same name.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -53,6 +56,7 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         ranks::functions(),
         bins::functions(),
         quantiles::functions(),
+        combined_lists::functions(),
         json::functions(),
         structs::functions(),
         csv_field::functions(),
@@ -108,6 +112,7 @@ names! {
     "datepart" => "date_part",
     "datetrunc" => "date_trunc",
     "ceiling" => "ceil",
+    "pow" => "power",
     "list_value" | "list_pack" | "array_value" => "make_array",
     "list_element" | "list_extract" => "array_extract",
     "array_slice" => "list_slice",
@@ -122,6 +127,12 @@ names! {
     "array_where" => "list_where",
     "array_grade_up" | "grade_up" => "list_grade_up",
     "list_cat" | "list_concat" | "array_cat" => "array_concat",
+    "list_append" => "array_append",
+    "list_prepend" => "array_prepend",
+    "list_intersect" => "array_intersect",
+    "list_resize" => "array_resize",
+    "array_has_any" => "list_has_any",
+    "array_has_all" => "list_has_all",
     "list_variance" => "list_var_samp",
     "list_stddev" => "list_stddev_samp",
     "gen_random_uuid" | "uuidv4" => "uuid",
@@ -137,6 +148,7 @@ names! {
     with_lambda, WITH_LAMBDAS;
     "list_apply" | "apply" | "array_apply" => "array_transform",
     "filter" => "array_filter",
+    "array_reduce" | "reduce" => "list_reduce",
 }
 
 names! {
@@ -168,7 +180,9 @@ pub(super) fn is_taken(name: &str) -> bool {
 }
 
 /// Aggregates of rows that become other functions, besides those of lists ([`composed_of_list`]).
-const COMPOSED: [&str; 21] = [
+const COMPOSED: [&str; 23] = [
+    "weighted_avg",
+    "wavg",
     "count_if",
     "countif",
     "arg_min",
@@ -197,19 +211,11 @@ pub(super) fn is_composed(name: &str) -> bool {
     composed_of_list(name).is_some() || COMPOSED.contains(&name)
 }
 
-/// The list function that computes a variance of its elements.
-pub(super) fn variance_of_list(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "variance" | "var_samp" => "list_var_samp",
-        "var_pop" => "list_var_pop",
-        "stddev" | "stddev_samp" => "list_stddev_samp",
-        "stddev_pop" => "list_stddev_pop",
-        _ => return None,
-    })
-}
-
 /// Aggregates that are functions of lists, with these functions.
-const OF_LISTS: [(&str, &str); 16] = [
+const OF_LISTS: [(&str, &str); 18] = [
+    // Exact, not approximate.
+    ("approx_quantile", "list_quantile_disc"),
+    ("reservoir_quantile", "list_quantile_disc"),
     ("product", "list_product"),
     ("mode", "list_mode"),
     ("quantile_cont", "list_quantile_cont"),
@@ -227,6 +233,11 @@ const OF_LISTS: [(&str, &str); 16] = [
     ("geomean", "list_geomean"),
     ("geometric_mean", "list_geomean"),
 ];
+
+/// The functions of lists that compute aggregates.
+pub(super) fn functions_of_lists() -> impl Iterator<Item = &'static str> {
+    OF_LISTS.iter().map(|(_, of_list)| *of_list)
+}
 
 /// The function of a list that computes an aggregate of its elements.
 pub(super) fn composed_of_list(name: &str) -> Option<&'static str> {

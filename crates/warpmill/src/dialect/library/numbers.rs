@@ -70,6 +70,11 @@ pub(super) fn functions() -> Vec<Own> {
         Own::new("cos", double, |call| each(call, f64::cos)),
         Own::new("tan", double, |call| each(call, f64::tan)),
         Own::new("cot", double, |call| each(call, |x| 1.0 / x.tan())),
+        Own::new(
+            "power",
+            |t| typed(t, &[Is::Number; 2], DataType::Float64),
+            |call| call.floats(|row| Ok(Option::zip(call.float(0, row), call.float(1, row)).map(|(x, by)| x.powf(by)))),
+        ),
         Own::new("asinh", double, |call| each(call, f64::asinh)),
         Own::new("acosh", double, |call| each(call, f64::acosh)),
         Own::new("atanh", double, |call| {

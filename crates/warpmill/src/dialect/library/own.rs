@@ -23,7 +23,7 @@ pub(super) type Types = fn(&[DataType]) -> Option<Typed>;
 pub(super) type Run = fn(&Call) -> Result<ArrayRef>;
 
 /// Result type that depends on a constant argument.
-type TypedBy = fn(&ReturnFieldArgs<'_>) -> Result<Option<DataType>>;
+pub(super) type TypedBy = fn(&ReturnFieldArgs<'_>) -> Result<Option<DataType>>;
 
 /// A function.
 pub(super) struct Own {

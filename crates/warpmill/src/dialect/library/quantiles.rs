@@ -11,10 +11,10 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{
-    DataType, Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
-    TimeUnit,
+    DataType, Decimal128Type, FieldRef, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalUnit, TimeUnit,
 };
-use datafusion::common::{Result, exec_err, not_impl_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_err, not_impl_err, plan_err};
 use datafusion::logical_expr::Expr;
 
 use super::own::{Call, Own, Typed, number_like};
@@ -265,7 +265,7 @@ fn quantiles(call: &Call, kind: Kind) -> Result<ArrayRef> {
     let several = matches!(call.args[1].data_type(), DataType::List(_));
     let (mut places, mut lengths, mut there) = (vec![], vec![], vec![]);
     for (row, range) in ranks.lists.rows.iter().enumerate() {
-        let fractions = fractions(call, row)?;
+        let fractions = fractions(&call.args[1], row)?;
         let ranked = ranks.row(range);
         there.push(ranked.is_some());
         lengths.push(if ranked.is_some() { fractions.len() } else { 0 });
@@ -286,19 +286,80 @@ fn quantiles(call: &Call, kind: Kind) -> Result<ArrayRef> {
     }
 }
 
-/// The fractions of a row.
-fn fractions(call: &Call, row: usize) -> Result<Vec<Fraction>> {
-    let DataType::List(_) = call.args[1].data_type() else { return Ok(vec![Fraction::of(call.float(1, row))?]) };
-    let list = call.args[1].as_list::<i32>();
-    if list.is_null(row) {
-        return Fraction::of(None).map(|_| vec![]);
-    }
-    let values = list.value(row);
-    let fractions = values.as_primitive::<Float64Type>().iter().map(Fraction::of).collect::<Result<Vec<_>>>()?;
+/// The fractions in a row of an argument, or the only one.
+fn fractions(at: &ArrayRef, row: usize) -> Result<Vec<Fraction>> {
+    let numbers = match at.data_type() {
+        DataType::List(_) if at.is_null(row) => return Fraction::of(None).map(|_| vec![]),
+        DataType::List(_) => at.as_list::<i32>().value(row),
+        _ => at.slice(row, 1),
+    };
+    let numbers = numbers.as_primitive::<Float64Type>();
+    let fractions = numbers.iter().map(Fraction::of).collect::<Result<Vec<_>>>()?;
     if fractions.iter().any(|at| at.0 < 0.0) && fractions.iter().any(|at| at.0 > 0.0) {
         return exec_err!("QUANTILE parameters must have consistent signs");
     }
     Ok(fractions)
+}
+
+/// Quantiles of values that are sorted elsewhere and found by their ranks.
+pub(in crate::dialect) struct Quantiles<'t> {
+    kind: Kind,
+    /// One, unless the result is a list.
+    fractions: Vec<Fraction>,
+    /// The list, if the result is one.
+    list: Option<&'t FieldRef>,
+    to: &'t DataType,
+}
+
+impl<'t> Quantiles<'t> {
+    /// Whether a function of lists computes quantiles.
+    pub(in crate::dialect) fn is_computed_by(list: &str) -> bool {
+        matches!(list, "list_median" | "list_quantile_cont" | "list_quantile_disc")
+    }
+
+    /// The quantiles that a function of lists computes at the fractions `at`, or the median, as a value of type `to`.
+    ///
+    /// # Errors
+    /// Invalid fractions.
+    pub(in crate::dialect) fn new(list: &str, at: Option<&ScalarValue>, to: &'t DataType) -> Result<Self> {
+        let fractions = match at {
+            Some(at) => fractions(&at.to_array()?, 0)?,
+            None => vec![Fraction(0.5)],
+        };
+        let (list_field, element) = match (to, at) {
+            (DataType::List(field), Some(ScalarValue::List(_))) => (Some(field), field.data_type()),
+            _ => (None, to),
+        };
+        let is_disc = list == "list_quantile_disc" || list == "list_median" && between_types(element).is_none();
+        let kind = if is_disc { Kind::Element } else { Kind::Between };
+        Ok(Self { kind, fractions, list: list_field, to: element })
+    }
+
+    fn places(&self, count: usize) -> impl Iterator<Item = (usize, usize, f64)> {
+        self.fractions.iter().map(move |at| match self.kind {
+            Kind::Element => (at.element(count), at.element(count), 0.0),
+            Kind::Between => at.between(count),
+        })
+    }
+
+    /// The ranks, from 0, of the values that are needed of `count` ones, at least one.
+    pub(in crate::dialect) fn ranks(&self, count: usize) -> Vec<usize> {
+        self.places(count).flat_map(|(low, high, _)| [low, high]).collect()
+    }
+
+    /// The quantiles of `count` values, of which `elements` have the needed ranks.
+    pub(in crate::dialect) fn value(&self, elements: &ArrayRef, count: usize) -> Result<ScalarValue> {
+        let place = |(at, (_, _, by))| Some(Place { low: 2 * at, high: 2 * at + 1, by });
+        let places: Vec<_> = self.places(count).enumerate().map(place).collect();
+        let values = self.kind.values(elements, &places, self.to)?;
+        match self.list {
+            Some(field) => {
+                let lengths = OffsetBuffer::from_lengths([values.len()]);
+                Ok(ScalarValue::List(Arc::new(ListArray::try_new(Arc::clone(field), lengths, values, None)?)))
+            }
+            None => ScalarValue::try_from_array(&values, 0),
+        }
+    }
 }
 
 fn median(call: &Call) -> Result<ArrayRef> {

@@ -14,6 +14,7 @@ use datafusion::common::{Result, exec_err};
 use super::own::{Call, Is, Own, Typed, number_like, typed};
 use crate::dialect::lists::{Lists, keys, rows};
 use crate::dialect::operators::strict_cast;
+use crate::dialect::states;
 
 pub(super) fn functions() -> Vec<Own> {
     vec![
@@ -21,9 +22,13 @@ pub(super) fn functions() -> Vec<Own> {
         Own::new("list_histogram", histogram_types, histogram),
         Own::new("list_top_k", top_types, most_frequent),
         Own::new("list_entropy", any_list, entropy),
-        Own::new("list_skewness", numbers, |call| finite(call, "SKEW", skewness)),
-        Own::new("list_kurtosis", numbers, |call| finite(call, "Kurtosis", |values| kurtosis(values, true))),
-        Own::new("list_kurtosis_pop", numbers, |call| finite(call, "Kurtosis", |values| kurtosis(values, false))),
+        Own::new("list_skewness", numbers, |call| finite(call, "SKEW", |values| shape(values, states::skewness))),
+        Own::new("list_kurtosis", numbers, |call| {
+            finite(call, "Kurtosis", |values| shape(values, |moments| states::kurtosis(moments, true)))
+        }),
+        Own::new("list_kurtosis_pop", numbers, |call| {
+            finite(call, "Kurtosis", |values| shape(values, |moments| states::kurtosis(moments, false)))
+        }),
         Own::new("list_moment_2", numbers, |call| floats(call, |values| central_power(values, 2))),
         Own::new("list_moment_3", numbers, |call| floats(call, |values| central_power(values, 3))),
         Own::new("list_moment_4", numbers, |call| floats(call, |values| central_power(values, 4))),
@@ -176,43 +181,17 @@ fn central_power(values: &[f64], power: i32) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().map(|x| (x - mean).powi(power)).sum())
 }
 
-fn power_sums(values: &[f64]) -> [f64; 4] {
-    [1, 2, 3, 4].map(|power| values.iter().map(|x| x.powi(power)).sum())
+/// `of` the central moments of more than two values; NaN where they are not finite.
+fn shape(values: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<f64> {
+    let moments = central_moments(values);
+    if values.len() > 2 && !moments[2].is_finite() { Some(f64::NAN) } else { of(&moments) }
 }
 
-fn skewness(values: &[f64]) -> Option<f64> {
-    let n = values.len() as f64;
-    if n <= 2.0 {
-        return None;
-    }
-    let [sum, squares, cubes, _] = power_sums(values);
-    let by = 1.0 / n;
-    let cubed = (by * (squares - sum * sum * by)).powi(3);
-    let spread = if cubed < 0.0 { 0.0 } else { cubed.sqrt() };
-    if spread == 0.0 {
-        return None;
-    }
-    let adjusted = (n * (n - 1.0)).sqrt() / (n - 2.0);
-    Some(adjusted * by * (cubes - 3.0 * squares * sum * by + 2.0 * sum.powi(3) * by * by) / spread)
-}
-
-fn kurtosis(values: &[f64], sample: bool) -> Option<f64> {
-    let n = values.len() as f64;
-    if n <= 1.0 || sample && n <= 3.0 {
-        return None;
-    }
-    let [sum, squares, cubes, fourths] = power_sums(values);
-    let by = 1.0 / n;
-    let m2 = by * (squares - sum * sum * by);
-    let m4 =
-        by * (fourths - 4.0 * cubes * sum * by + 6.0 * squares * sum * sum * by * by - 3.0 * sum.powi(4) * by.powi(3));
-    if m2 <= 0.0 {
-        return None;
-    }
-    match sample {
-        true => Some((n - 1.0) * ((n + 1.0) * m4 / (m2 * m2) - 3.0 * (n - 1.0)) / ((n - 2.0) * (n - 3.0))),
-        false => Some(m4 / (m2 * m2) - 3.0),
-    }
+/// The number of values, their mean, and the sums of the second to fourth powers of their deviations.
+fn central_moments(values: &[f64]) -> [f64; 5] {
+    let mut moments = [0.0; 5];
+    values.iter().for_each(|x| states::combine_powers(&mut moments, &[1.0, *x, 0.0, 0.0, 0.0]));
+    moments
 }
 
 /// The frequency of each element, by element.

@@ -11,11 +11,11 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, concat, take};
 use arrow::datatypes::{DataType, Field, Fields};
 use arrow::row::{OwnedRow, RowConverter, SortField};
-use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::ReturnFieldArgs;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 
-use super::own::{Call, Own, Typed};
+use super::own::{Call, Own, Typed, TypedBy};
 use crate::dialect::is_row;
 use crate::dialect::operators::strict_cast;
 use crate::dialect::types::common;
@@ -39,7 +39,13 @@ pub(super) fn functions() -> Vec<Own> {
             let nulls = call.args[0].nulls().cloned();
             Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls)?))
         }),
-        inserted(),
+        changed("struct_insert", |args| changed_fields(args, "struct_insert", false)),
+        changed("struct_update", |args| changed_fields(args, "struct_update", true)),
+        Own::new("struct_concat", concat_fields, |call| {
+            let DataType::Struct(fields) = &call.to else { return exec_err!("struct_concat of no struct") };
+            let columns = call.args.iter().map(fields_of).collect::<Result<Vec<_>>>()?.concat();
+            Ok(Arc::new(StructArray::try_new(fields.clone(), columns, None)?))
+        }),
         Own::new("map_of_lists", map_types, made),
         Own::new("map_from_entries", entries_types, |call| {
             let lists = call.args[0].as_list::<i32>();
@@ -65,46 +71,81 @@ fn keys_types(types: &[DataType]) -> Option<Typed> {
     named.then(|| (types.to_vec(), DataType::new_list(DataType::Utf8, true)))
 }
 
-/// `struct_insert(s, 'name', value, ...)`.
-fn inserted() -> Own {
+/// `struct_insert(s, 'name', value, ...)`, which adds fields, and `struct_update`, which replaces fields of the same names.
+fn changed(name: &'static str, typed_by: TypedBy) -> Own {
     let mut own = Own::new(
-        "struct_insert",
+        name,
         |types| Some((types.to_vec(), DataType::Null)),
         |call| {
-            let DataType::Struct(fields) = &call.to else { return exec_err!("struct_insert of no struct") };
-            let own = call.args[0].as_struct();
-            let (nulls, mut columns) = (own.nulls(), vec![]);
-            for column in own.columns() {
-                // A struct that is NULL has fields that are.
-                columns.push(match nulls {
-                    Some(nulls) => {
-                        arrow::compute::nullif(column, &arrow::array::BooleanArray::new(!nulls.inner(), None))?
-                    }
-                    None => Arc::clone(column),
-                });
+            let DataType::Struct(fields) = &call.to else { return exec_err!("{} of no struct", call.name) };
+            if call.rows == 0 {
+                return Ok(new_empty_array(&call.to));
             }
-            columns.extend(call.args[1..].chunks(2).filter_map(|pair| pair.get(1).cloned()));
+            let mut columns = fields_of(&call.args[0])?;
+            columns.resize(fields.len(), Arc::clone(&call.args[0]));
+            for pair in call.args[1..].chunks_exact(2) {
+                let name = ScalarValue::try_from_array(&pair[0], 0)?;
+                let name = name.try_as_str().flatten().unwrap_or_default();
+                let Some(at) = fields.iter().position(|field| field.name().eq_ignore_ascii_case(name)) else {
+                    return exec_err!("{}: no field {name}", call.name);
+                };
+                columns[at] = Arc::clone(&pair[1]);
+            }
             Ok(Arc::new(StructArray::try_new(fields.clone(), columns, None)?))
         },
     );
-    own.typed_by = Some(|args: &ReturnFieldArgs<'_>| {
-        let Some(DataType::Struct(fields)) = args.arg_fields.first().map(|field| field.data_type()) else {
-            return plan_err!("struct_insert takes a struct, and values with names");
-        };
-        let mut all: Vec<Field> = fields.iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
-        for (at, field) in args.arg_fields.iter().enumerate().skip(2).step_by(2) {
-            let name = args.scalar_arguments.get(at - 1).copied().flatten();
-            let Some(name) = name.and_then(|name| name.try_as_str().flatten()) else {
-                return plan_err!("struct_insert takes a struct, and values with names");
-            };
-            if all.iter().any(|field| field.name().eq_ignore_ascii_case(name)) {
-                return plan_err!("Duplicate struct entry name \"{name}\"");
-            }
-            all.push(Field::new(name, field.data_type().clone(), true));
-        }
-        Ok(Some(DataType::Struct(Fields::from(all))))
-    });
+    own.typed_by = Some(typed_by);
     own
+}
+
+/// The columns of a struct; a struct that is NULL has fields that are.
+fn fields_of(of: &ArrayRef) -> Result<Vec<ArrayRef>> {
+    let of = of.as_struct();
+    let field = |column: &ArrayRef| match of.nulls() {
+        Some(nulls) => Ok(arrow::compute::nullif(column, &arrow::array::BooleanArray::new(!nulls.inner(), None))?),
+        None => Ok(Arc::clone(column)),
+    };
+    of.columns().iter().map(field).collect()
+}
+
+/// The fields of the struct that [`changed`] makes.
+fn changed_fields(args: &ReturnFieldArgs<'_>, name: &str, replaces: bool) -> Result<Option<DataType>> {
+    let Some(DataType::Struct(fields)) = args.arg_fields.first().map(|field| field.data_type()) else {
+        return plan_err!("{name} takes a struct, and values with names");
+    };
+    let mut all: Vec<Field> = fields.iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    for (at, field) in args.arg_fields.iter().enumerate().skip(2).step_by(2) {
+        let given = args.scalar_arguments.get(at - 1).copied().flatten();
+        let Some(given) = given.and_then(|given| given.try_as_str().flatten()) else {
+            return plan_err!("{name} takes a struct, and values with names");
+        };
+        match all.iter_mut().find(|field| field.name().eq_ignore_ascii_case(given)) {
+            Some(known) if replaces => *known = Field::new(known.name(), field.data_type().clone(), true),
+            Some(_) => return plan_err!("Duplicate struct entry name \"{given}\""),
+            None => all.push(Field::new(given, field.data_type().clone(), true)),
+        }
+    }
+    Ok(Some(DataType::Struct(Fields::from(all))))
+}
+
+/// The fields of several structs, one after the other.
+fn concat_fields(types: &[DataType]) -> Option<Typed> {
+    let fields = types.iter().map(|ty| match ty {
+        DataType::Struct(fields) if !is_row(fields) => Some(fields.iter()),
+        _ => None,
+    });
+    let all: Vec<Field> = fields
+        .collect::<Option<Vec<_>>>()?
+        .into_iter()
+        .flatten()
+        .map(|f| f.as_ref().clone().with_nullable(true))
+        .collect();
+    let is_twice =
+        |at: usize, field: &Field| all[..at].iter().any(|other| other.name().eq_ignore_ascii_case(field.name()));
+    if all.is_empty() || all.iter().enumerate().any(|(at, field)| is_twice(at, field)) {
+        return None;
+    }
+    Some((types.to_vec(), DataType::Struct(all.into())))
 }
 
 /// Lists of keys and of values.

@@ -18,7 +18,9 @@ pub(super) fn functions() -> Vec<Own> {
             "string_split",
             |t| typed(t, &[Is::Text; 2], DataType::new_list(Utf8, true)),
             |call| {
-                lists(call, |row| Option::zip(call.text(0, row), call.text(1, row)).map(|(text, by)| split(text, by)))
+                // Nothing separates at NULL.
+                let parts = |row, text| call.text(1, row).map_or_else(|| vec![text], |by| split(text, by));
+                lists(call, |row| call.text(0, row).map(|text| parts(row, text)))
             },
         ),
         Own::new(

@@ -14,6 +14,7 @@ use super::expr::function;
 use super::query::check_sort_literal;
 use super::scope::nested;
 use super::windows::extreme;
+use crate::dialect::aggregates::frames;
 use crate::dialect::library;
 use crate::{Error, Result};
 
@@ -129,6 +130,15 @@ pub(in crate::dialect) fn filtered(mut call: Function, condition: Expr) -> Funct
     call
 }
 
+/// A function of the list `values` with further arguments; over a window, the aggregate that is this function of each frame.
+fn of_list(list_function: &str, values: Function, rest: &[Expr]) -> Expr {
+    if values.over.is_some() {
+        let args = arguments(&values).unwrap_or_default().into_iter().chain(rest.iter().cloned()).collect();
+        return Expr::Function(renamed(&values, &frames::of_list(list_function), args));
+    }
+    function(list_function, std::iter::once(Expr::Function(values)).chain(rest.iter().cloned()).collect())
+}
+
 /// The list of the values that an aggregate is of.
 fn listed(call: &Function, x: &Expr) -> Function {
     renamed(call, "array_agg", vec![x.clone()])
@@ -149,8 +159,7 @@ pub(super) fn composed(name: &str, call: &Function) -> Option<Expr> {
         if let ("list_quantile_cont" | "list_quantile_disc", [at]) = (list_function, rest) {
             return Some(quantile(list_function, call, x, at));
         }
-        let list = Expr::Function(listed(call, x));
-        return Some(function(list_function, std::iter::once(list).chain(rest.iter().cloned()).collect()));
+        return Some(of_list(list_function, listed(call, x), rest));
     }
     let double = |x: &Expr| cast(x.clone(), DataType::Double(ExactNumberInfo::None));
     Some(match (name, args.as_slice()) {
@@ -164,6 +173,12 @@ pub(super) fn composed(name: &str, call: &Function) -> Option<Expr> {
         ("favg", [x]) if call.over.is_some() => Expr::Function(renamed(call, "avg", vec![double(x)])),
         ("fsum" | "sumkahan" | "kahan_sum", [_]) => Expr::Function(renamed(call, "fsum", args)),
         ("favg", [_]) => Expr::Function(call.clone()),
+        ("weighted_avg" | "wavg", [x, weight]) => {
+            let there = binary(present(x), BinaryOperator::And, present(weight));
+            let sum = |e: Expr| Expr::Function(filtered(renamed(call, "sum", vec![e]), there.clone()));
+            let weighted = binary(double(x), BinaryOperator::Multiply, nested(weight.clone()));
+            binary(sum(weighted), BinaryOperator::Divide, sum(double(weight)))
+        }
         ("json_group_object", [key, x]) => {
             let lists = [key, x].map(|x| Expr::Function(listed(call, x)));
             function("json_object_of_lists", lists.into())
@@ -213,9 +228,9 @@ fn percentile(name: &str, call: &Function) -> Option<Expr> {
     }
     let mut values = listed(call, x);
     values.within_group.clear();
-    let of_list = if name == "percentile_cont" { "list_quantile_cont" } else { "list_quantile_disc" };
+    let list_function = if name == "percentile_cont" { "list_quantile_cont" } else { "list_quantile_disc" };
     let at = if options.asc == Some(false) { from_end(at) } else { at.clone() };
-    Some(function(of_list, vec![Expr::Function(values), at]))
+    Some(of_list(list_function, values, &[at]))
 }
 
 /// The fraction of a quantile, or fractions, in descending order.
@@ -233,7 +248,7 @@ fn from_end(at: &Expr) -> Expr {
 }
 
 /// `quantile_cont(x, at ORDER BY x DESC)`: its order tells from which end it counts.
-fn quantile(of_list: &str, call: &Function, x: &Expr, at: &Expr) -> Expr {
+fn quantile(list_function: &str, call: &Function, x: &Expr, at: &Expr) -> Expr {
     let mut values = listed(call, x);
     let mut descending = false;
     if let FunctionArguments::List(list) = &mut values.args {
@@ -246,7 +261,7 @@ fn quantile(of_list: &str, call: &Function, x: &Expr, at: &Expr) -> Expr {
         });
     }
     let at = if descending { from_end(at) } else { at.clone() };
-    function(of_list, vec![Expr::Function(values), at])
+    of_list(list_function, values, &[at])
 }
 
 /// `sum(x ORDER BY y)`, whose last digits depend on the order.
@@ -265,7 +280,9 @@ fn by_extreme(name: &str, call: &Function, [x, y]: [&Expr; 2], rest: &[Expr]) ->
     };
     let keeps_null = name.ends_with("_null");
     if call.over.is_some() {
-        return extreme(call, descending, x, y).filter(|_| rest.is_empty() && !keeps_null);
+        let of_frames = || Expr::Function(renamed(call, frames::of_extreme(descending), vec![x.clone(), y.clone()]));
+        let is_known = rest.is_empty() && !keeps_null;
+        return is_known.then(|| extreme(call, descending, x, y).unwrap_or_else(of_frames));
     }
     let mut first = renamed(call, if rest.is_empty() { "first_value" } else { "array_agg" }, vec![x.clone()]);
     let FunctionArguments::List(list) = &mut first.args else { return None };

@@ -9,7 +9,6 @@ use datafusion::sql::sqlparser::ast::{
 use super::aggregate_calls;
 use super::expr::function;
 use super::scope::nested;
-use super::windows::has_narrow_frame;
 use crate::dialect::library;
 
 /// The arguments of a call without names; `None` if some are named.
@@ -118,14 +117,6 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
     let name = name.as_ident()?.value.to_lowercase();
     if library::is_composed(&name) {
         return aggregate_calls::composed(&name, call);
-    }
-    if let Some(list_function) = library::variance_of_list(&name)
-        && has_narrow_frame(call)
-        && let [_] = arguments(call)?.as_slice()
-    {
-        let mut list = call.clone();
-        list.name = ObjectName::from(vec![Ident::new("array_agg")]);
-        return Some(function(list_function, vec![Expr::Function(list)]));
     }
     // The first non-NULL value in the order.
     if name == "any_value"
@@ -294,7 +285,13 @@ pub(super) fn operator(expr: &Expr) -> Option<Expr> {
             Some(Expr::Like { negated: *negated, any: false, expr: expr.clone(), pattern, escape_char })
         }
         Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
-            let (pattern, escape_char) = (Box::new(pattern_of(pattern, escape_char.as_ref())?), None);
+            let (pattern, escape_char) = (pattern_of(pattern, escape_char.as_ref())?, None);
+            // DataFusion compiles a pattern per row for ILIKE.
+            if !matches!(pattern, Expr::Value(_)) {
+                let [expr, pattern] = [(**expr).clone(), pattern].map(|e| Box::new(function("lower", vec![e])));
+                return Some(Expr::Like { negated: *negated, any: false, expr, pattern, escape_char });
+            }
+            let pattern = Box::new(pattern);
             Some(Expr::ILike { negated: *negated, any: false, expr: expr.clone(), pattern, escape_char })
         }
         _ => None,

@@ -17,6 +17,9 @@ use crate::{Error, Result, ScalarValue};
 impl Binder<'_> {
     /// The items that `item` expands to, with the names of their source columns.
     pub(super) fn columns(&mut self, item: SelectItem, scope: &Scope<'_>) -> Result<Vec<(SelectItem, Option<String>)>> {
+        if let Some(columns) = parts::starred(&item, scope) {
+            return Ok(columns);
+        }
         let expr = match &item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr,
             _ => return Ok(vec![(item, None)]),

@@ -159,10 +159,8 @@ impl VisitorMut for Binding<'_, '_, '_> {
             }
             Expr::Identifier(name) => self.find(std::slice::from_ref(name)),
             Expr::CompoundIdentifier(parts) => self.find(parts),
-            // Calls, which take values of ENUMs as texts.
-            Expr::Substring { expr, substring_from: Some(from), substring_for: count, .. }
-                if self.binder.tables.has_enums() =>
-            {
+            // Calls, which take positions of all integer types, and values of ENUMs as texts.
+            Expr::Substring { expr, substring_from: Some(from), substring_for: count, .. } => {
                 let args =
                     [Some(&*expr), Some(&*from), count.as_ref()].into_iter().flatten().map(|arg| (**arg).clone());
                 Ok(Some(function("substr", args.collect())))

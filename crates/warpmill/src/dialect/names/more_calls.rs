@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
-    LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Value,
+    Array, ArrayElemTypeDef, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Value,
 };
 use regex::Regex;
 
 use super::aggregate_calls;
-use super::calls::{arguments, case, number, text};
+use super::calls::{arguments, case, cast, number, text};
 use super::expr::function;
 use super::scope::nested;
 use crate::dialect::library;
@@ -20,11 +20,10 @@ pub(super) fn meaning(name: &str, call: &Function) -> Option<Expr> {
     if matches!(name, "string_agg") {
         return aggregate_calls::ordered_texts(call);
     }
-    if name == "struct_insert" {
-        return with_names(call);
+    if matches!(name, "struct_insert" | "struct_update") {
+        return with_names(name, call);
     }
     let args = arguments(call)?;
-    let is_null = |arg: &Expr| matches!(arg, Expr::Value(value) if value.value == Value::Null);
     Some(match (name, args.as_slice()) {
         ("sum", [x]) => aggregate_calls::ordered_sum(call, x)?,
         ("max" | "min", [x, count]) if call.over.is_none() => aggregate_calls::several(name, call, x, count)?,
@@ -45,18 +44,11 @@ pub(super) fn meaning(name: &str, call: &Function) -> Option<Expr> {
         ("map_contains", [map, key]) => {
             function("list_contains", vec![function("map_keys", vec![map.clone()]), key.clone()])
         }
-        ("list_concat" | "list_cat" | "array_cat" | "array_concat", args) if args.iter().any(is_null) => {
-            let mut there: Vec<Expr> = args.iter().filter(|arg| !is_null(arg)).cloned().collect();
-            match there.len() {
-                0 => Expr::Value(Value::Null.into()),
-                1 => there.swap_remove(0),
-                _ => function("list_concat", there),
-            }
-        }
         ("list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr" | "aggregate", [list, of, by])
             if constant(of)?.eq_ignore_ascii_case("string_agg") =>
         {
-            function("list_string_agg", vec![list.clone(), by.clone()])
+            let texts = ArrayElemTypeDef::SquareBracket(Box::new(DataType::Varchar(None)), None);
+            function("list_string_agg", vec![cast(list.clone(), DataType::Array(texts)), by.clone()])
         }
         ("list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr" | "aggregate", [list, of, rest @ ..])
             if let Some(named) = constant(of).and_then(|of| library::composed_of_list(&of.to_lowercase())) =>
@@ -67,8 +59,8 @@ pub(super) fn meaning(name: &str, call: &Function) -> Option<Expr> {
     })
 }
 
-/// `struct_insert(s, name := value)` with the names as texts.
-fn with_names(call: &Function) -> Option<Expr> {
+/// `struct_insert(s, name := value)` or `struct_update` with the names as texts.
+fn with_names(name: &str, call: &Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &call.args else { return None };
     let (first, rest) = list.args.split_first()?;
     let FunctionArg::Unnamed(FunctionArgExpr::Expr(of)) = first else { return None };
@@ -82,7 +74,7 @@ fn with_names(call: &Function) -> Option<Expr> {
             _ => return None,
         }
     }
-    (args.len() > 1).then(|| function("struct_insert", args))
+    (args.len() > 1).then(|| function(name, args))
 }
 
 /// The columns of `unnest({...})`, and of `unnest([{...}], recursive := true)`: a struct's fields by name.

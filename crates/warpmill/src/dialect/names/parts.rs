@@ -2,7 +2,8 @@
 
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, SelectItem, Value,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, SelectItem,
+    SelectItemQualifiedWildcardKind, Value,
 };
 
 use super::calls::arguments;
@@ -63,6 +64,31 @@ pub(super) fn unnested(call: &Function, scope: &Scope<'_>) -> Option<Vec<(Select
     if !name.as_ident()?.value.eq_ignore_ascii_case("unnest") {
         return None;
     }
+    fields_of(of, scope)
+}
+
+/// The columns of `s.*` for a struct `s` with known fields; `None` where that is a relation, or something else.
+pub(super) fn starred(item: &SelectItem, scope: &Scope<'_>) -> Option<Vec<(SelectItem, Option<String>)>> {
+    let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) = item else {
+        return None;
+    };
+    let is_plain = options.opt_exclude.is_none()
+        && options.opt_except.is_none()
+        && options.opt_replace.is_none()
+        && options.opt_rename.is_none();
+    let parts: Vec<Ident> = name.0.iter().map(|part| part.as_ident().cloned()).collect::<Option<_>>()?;
+    if !is_plain || scope.relation(&parts).is_some() {
+        return None;
+    }
+    let of = match parts.as_slice() {
+        [name] => Expr::Identifier(name.clone()),
+        _ => Expr::CompoundIdentifier(parts),
+    };
+    fields_of(&of, scope)
+}
+
+/// The fields of a struct as columns.
+fn fields_of(of: &Expr, scope: &Scope<'_>) -> Option<Vec<(SelectItem, Option<String>)>> {
     let parts = Parts::of(of, scope).filter(|parts| !parts.0.is_empty())?;
     let is_row = parts.is_row();
     let column = |(at, (name, _)): (usize, (String, _))| {

@@ -41,9 +41,35 @@ pub(super) fn meaning(expr: &Expr, bytes: &mut usize) -> Result<Option<Expr>> {
         count()?;
         return Ok(compared(&left, op, &right));
     }
+    if let Some(found) = listed(expr) {
+        count()?;
+        return Ok(Some(found));
+    }
     let Some(search) = searched(expr) else { return Ok(None) };
     count()?;
     search.value().map(Some)
+}
+
+/// A search for a row in a list of rows, or `IS [NOT] DISTINCT FROM` of rows: NULL equals NULL.
+fn listed(expr: &Expr) -> Option<Expr> {
+    let rows_of = |left: &Expr, right: &Expr| {
+        let (left, right) = (values(left)?, values(right)?);
+        (left.len() == right.len()).then_some((left, right))
+    };
+    let equal = |left: &Expr, right: &Expr| {
+        let (left, right) = rows_of(left, right)?;
+        compared(&left, &BinaryOperator::Eq, &right)
+    };
+    match expr {
+        Expr::InList { expr: row, list, negated } => {
+            let any = list.iter().map(|other| equal(row, other)).collect::<Option<Vec<_>>>()?;
+            let any = any.into_iter().reduce(|any, one| operation(any, BinaryOperator::Or, one))?;
+            Some(if *negated { not(nested(any)) } else { nested(any) })
+        }
+        Expr::IsNotDistinctFrom(left, right) => equal(left, right),
+        Expr::IsDistinctFrom(left, right) => equal(left, right).map(not),
+        _ => None,
+    }
 }
 
 /// [`meaning`] where NULL counts as FALSE: in the conditions of WHERE, and the operands of AND and OR in them.

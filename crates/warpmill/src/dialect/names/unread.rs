@@ -1,11 +1,9 @@
 //! Parts of statements that DataFusion ignores: they are refused, since a result without them would be wrong.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, Query, Select, TableFactor,
+    Expr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, Query, Select, TableFactor,
     WildcardAdditionalOptions,
 };
-
-use super::windows::whole_window;
 
 /// The part of a query, outside of its body, that would be ignored.
 pub(super) fn unread_of_query(query: &Query) -> Option<String> {
@@ -78,19 +76,11 @@ pub(super) fn unread_of_expr(expr: &Expr) -> Option<String> {
                 (has(|clause| matches!(clause, FunctionArgumentClause::OnOverflow(_))), "ON OVERFLOW"),
                 (has(|clause| matches!(clause, FunctionArgumentClause::Separator(_))), "SEPARATOR"),
                 (!matches!(function.parameters, FunctionArguments::None), "parameters of a function"),
-                (is_extreme_in_order(function), "arg_min and arg_max in a window with ORDER BY or a frame"),
             ]
         }
         _ => vec![],
     };
     first(&found)
-}
-
-/// Whether a call is an `arg_min` or `arg_max` over a part of a window.
-fn is_extreme_in_order(call: &Function) -> bool {
-    let names = ["arg_min", "argmin", "min_by", "arg_max", "argmax", "max_by"];
-    let Some(name) = call.name.0.last().and_then(|part| part.as_ident()) else { return false };
-    names.contains(&name.value.to_lowercase().as_str()) && call.over.is_some() && whole_window(call).is_none()
 }
 
 fn first(found: &[(bool, &str)]) -> Option<String> {

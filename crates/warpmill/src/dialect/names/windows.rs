@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, OrderByExpr,
-    OrderByOptions, Value, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    OrderByOptions, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 
 use super::calls::{binary, case};
@@ -44,28 +44,4 @@ pub(super) fn extreme(call: &Function, descending: bool, x: &Expr, y: &Expr) -> 
     let FunctionArguments::List(list) = &mut first.args else { return None };
     list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(case(there, x.clone(), None)))];
     Some(Expr::Function(first))
-}
-
-/// The largest frame, in rows, whose values are listed.
-const NARROW: u64 = 512;
-
-/// Whether a call is over a frame of few rows that slides: DataFusion subtracts the rows that leave from its variances, after which rounding errors
-/// of large values are all that is left.
-pub(super) fn has_narrow_frame(call: &Function) -> bool {
-    let Some(WindowType::WindowSpec(window)) = &call.over else { return false };
-    let Some(WindowFrame { units: WindowFrameUnits::Rows, start_bound, end_bound }) = &window.window_frame else {
-        return false;
-    };
-    let is_near = |bound: &WindowFrameBound| match bound {
-        WindowFrameBound::CurrentRow => true,
-        WindowFrameBound::Preceding(Some(offset)) | WindowFrameBound::Following(Some(offset)) => match &**offset {
-            Expr::Value(value) => match &value.value {
-                Value::Number(number, _) => number.parse::<u64>().is_ok_and(|number| number <= NARROW),
-                _ => false,
-            },
-            _ => false,
-        },
-        WindowFrameBound::Preceding(None) | WindowFrameBound::Following(None) => false,
-    };
-    is_near(start_bound) && end_bound.as_ref().is_none_or(is_near)
 }

@@ -32,6 +32,7 @@ pub(super) use combined::split;
 pub(super) use converted::cast;
 pub(super) use exported::{CLAUSE, Known, WRAPPER, expression, marked};
 use kind::Kind;
+pub(super) use moments::{combine_powers, kurtosis, skewness};
 use order::Key;
 pub(super) use placeholders::{aggregates, functions};
 

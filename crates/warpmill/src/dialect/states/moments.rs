@@ -265,7 +265,7 @@ fn merged(own: &[f64], other: &[f64], pairs: impl Fn(&[f64]) -> Pairs) -> [f64; 
 }
 
 /// Combines numbers of values, means and sums of powers of deviations, from the second on (Pébay 2008).
-fn combine_powers(own: &mut [f64], other: &[f64]) {
+pub(in crate::dialect) fn combine_powers(own: &mut [f64], other: &[f64]) {
     if own[0] == 0.0 || other[0] == 0.0 {
         if own[0] == 0.0 {
             own.copy_from_slice(other);
@@ -288,14 +288,14 @@ fn combine_powers(own: &mut [f64], other: &[f64]) {
     own[0] = n;
 }
 
-fn skewness(numbers: &[f64]) -> Option<f64> {
+pub(in crate::dialect) fn skewness(numbers: &[f64]) -> Option<f64> {
     let (n, m2, m3) = (numbers[0], numbers[2], numbers[3]);
     let cubed = (m2 / n).powi(3);
     let is_spread = n > 2.0 && cubed > 0.0;
     is_spread.then(|| (n * (n - 1.0)).sqrt() / (n - 2.0) * (m3 / n) / cubed.sqrt())
 }
 
-fn kurtosis(numbers: &[f64], sample: bool) -> Option<f64> {
+pub(in crate::dialect) fn kurtosis(numbers: &[f64], sample: bool) -> Option<f64> {
     let (n, m2, m4) = (numbers[0], numbers[2] / numbers[0], numbers[4] / numbers[0]);
     let is_spread = n > if sample { 3.0 } else { 1.0 } && m2 > 0.0;
     is_spread.then(|| match sample {

@@ -1,0 +1,146 @@
+//! Aggregates that DataFusion cannot compute over frames that slide: of distinct values, of texts, of bits. They are computed anew for each frame.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::common::{Result, ScalarValue, not_impl_err};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature};
+use datafusion::physical_expr::PhysicalExpr;
+
+use super::rows::Rows;
+
+/// A function with another accumulator for frames that slide.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(in crate::dialect) struct Recomputed(pub(in crate::dialect) Arc<AggregateUDF>);
+
+impl AggregateUDFImpl for Recomputed {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.0.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.0.return_type(types)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.0.is_nullable()
+    }
+
+    fn default_value(&self, ty: &DataType) -> Result<ScalarValue> {
+        self.0.default_value(ty)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.0.coerce_types(types)
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.0.accumulator(args)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.0.state_fields(args)
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let call = Call {
+            function: Arc::clone(&self.0),
+            return_field: Arc::clone(&args.return_field),
+            schema: args.schema.clone(),
+            ignore_nulls: args.ignore_nulls,
+            is_distinct: args.is_distinct,
+            name: args.name.into(),
+            exprs: args.exprs.to_vec(),
+            expr_fields: args.expr_fields.to_vec(),
+        };
+        Ok(Box::new(Frame { call, rows: Rows::default(), result: None }))
+    }
+}
+
+/// A call, for as many accumulators as are needed.
+#[derive(Debug)]
+struct Call {
+    function: Arc<AggregateUDF>,
+    return_field: FieldRef,
+    schema: Schema,
+    ignore_nulls: bool,
+    is_distinct: bool,
+    name: String,
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    expr_fields: Vec<FieldRef>,
+}
+
+impl Call {
+    fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
+        self.function.accumulator(AccumulatorArgs {
+            return_field: Arc::clone(&self.return_field),
+            schema: &self.schema,
+            ignore_nulls: self.ignore_nulls,
+            order_bys: &[],
+            is_reversed: false,
+            name: &self.name,
+            is_distinct: self.is_distinct,
+            exprs: &self.exprs,
+            expr_fields: &self.expr_fields,
+        })
+    }
+}
+
+/// The rows of a frame, with their aggregate until they change.
+#[derive(Debug)]
+struct Frame {
+    call: Call,
+    rows: Rows,
+    result: Option<ScalarValue>,
+}
+
+impl Accumulator for Frame {
+    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        if !columns[0].is_empty() {
+            self.result = None;
+            self.rows.push(columns);
+        }
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        if !columns[0].is_empty() {
+            self.result = None;
+            self.rows.pop(columns[0].len());
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        if let Some(result) = &self.result {
+            return Ok(result.clone());
+        }
+        let mut accumulator = self.call.accumulator()?;
+        if self.rows.count() > 0 {
+            accumulator.update_batch(self.rows.settled()?)?;
+        }
+        Ok(self.result.insert(accumulator.evaluate()?).clone())
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.rows.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        not_impl_err!("partial results of frames")
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        not_impl_err!("partial results of frames")
+    }
+}

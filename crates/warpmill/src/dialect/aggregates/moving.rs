@@ -1,0 +1,251 @@
+//! Aggregates of DOUBLE values over frames that slide: sums, averages, variances and functions of pairs.
+//!
+//! DataFusion subtracts the rows that leave a frame, after which rounding errors of large values remain, and NaN of infinite ones. Here a frame is a
+//! queue of two stacks with partial results, so that rows are added only, each two times.
+
+use std::mem::size_of_val;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, FieldRef, Float64Type};
+use datafusion::common::{Result, ScalarValue, not_impl_err};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature};
+use warpmill_ir::PairFunction;
+use warpmill_ir::pairs::Pairs;
+
+use crate::dialect::operators::strict_cast;
+use crate::dialect::types::{is_float, is_number};
+
+/// The function that computes a call of `func` with an argument of a type in a window; `None` where nothing is subtracted, or exactly.
+pub(super) fn of_floats(func: &Arc<AggregateUDF>, ty: &DataType) -> Option<Arc<AggregateUDF>> {
+    let of = Of::named(func.name())?;
+    let is_inexact = is_float(ty) || is_number(ty) && matches!(of, Of::Variance { .. });
+    is_inexact.then(|| Arc::new(AggregateUDF::from(Moving { of, plain: Arc::clone(func) })))
+}
+
+/// Whether DataFusion subtracts the rows that leave the frames of an aggregate of numbers.
+pub(super) fn is_known(name: &str) -> bool {
+    Of::named(name).is_some()
+}
+
+/// An accumulator of a function of pairs.
+pub(super) fn of_pairs(function: PairFunction) -> Box<dyn Accumulator> {
+    Box::new(Frame { of: Of::Pairs(function), rows: Queue::default() })
+}
+
+/// The value that is computed from a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Of {
+    Sum,
+    Average,
+    /// A variance of a sample or of a population, or its root.
+    Variance {
+        sample: bool,
+        root: bool,
+    },
+    Pairs(PairFunction),
+}
+
+impl Of {
+    /// The aggregate of numbers that DataFusion calls so.
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "sum" => Self::Sum,
+            "avg" => Self::Average,
+            "var" | "var_samp" => Self::Variance { sample: true, root: false },
+            "var_pop" => Self::Variance { sample: false, root: false },
+            "stddev" | "stddev_samp" => Self::Variance { sample: true, root: true },
+            "stddev_pop" => Self::Variance { sample: false, root: true },
+            _ => return None,
+        })
+    }
+
+    fn value(self, rows: &Pairs) -> ScalarValue {
+        let squares = || rows.value(PairFunction::SquaresX);
+        let number = match self {
+            Self::Sum => (rows.count() > 0.0).then(|| rows.sum_x()),
+            Self::Average => rows.value(PairFunction::AverageX),
+            Self::Variance { sample, root } => {
+                let count = rows.count() - f64::from(sample);
+                let variance = squares().filter(|_| count > 0.0).map(|squares| squares / count);
+                if root { variance.map(f64::sqrt) } else { variance }
+            }
+            Self::Pairs(PairFunction::Count) => return ScalarValue::UInt32(Some(rows.count() as u32)),
+            Self::Pairs(function) => rows.value(function),
+        };
+        // NaN of one kind: Arrow tells those with a sign apart.
+        ScalarValue::Float64(number.map(|x| if x.is_nan() { f64::NAN } else { x }))
+    }
+}
+
+/// DataFusion's function with another accumulator for frames that slide.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Moving {
+    of: Of,
+    plain: Arc<AggregateUDF>,
+}
+
+impl AggregateUDFImpl for Moving {
+    fn name(&self) -> &str {
+        self.plain.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.plain.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.plain.return_type(types)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.plain.coerce_types(types)
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.plain.accumulator(args)
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.plain.state_fields(args)
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        debug_assert!(!args.is_distinct, "distinct values are no queue");
+        Ok(Box::new(Frame { of: self.of, rows: Queue::default() }))
+    }
+}
+
+/// The rows of a frame.
+#[derive(Debug)]
+struct Frame {
+    of: Of,
+    rows: Queue,
+}
+
+impl Frame {
+    /// Calls `f` with the numbers of each row that has all of them, as a pair.
+    fn each(&mut self, columns: &[ArrayRef], mut f: impl FnMut(&mut Queue, [f64; 2])) -> Result<()> {
+        let columns = columns.iter().map(|column| strict_cast(column, &DataType::Float64));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let (first, last) = (&columns[0], &columns[columns.len() - 1]);
+        let numbers = [first, last].map(|column| column.as_primitive::<Float64Type>());
+        for row in 0..first.len() {
+            if numbers.iter().all(|column| column.is_valid(row)) {
+                f(&mut self.rows, numbers.map(|column| column.value(row)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Accumulator for Frame {
+    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.each(columns, Queue::push)
+    }
+
+    fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.each(columns, |rows, _| rows.pop())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        Ok(self.of.value(&self.rows.total()))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.rows.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        not_impl_err!("partial results of frames")
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        not_impl_err!("partial results of frames")
+    }
+}
+
+/// A queue of pairs whose total is known: two stacks. A pair moves from one to the other once.
+#[derive(Debug, Default)]
+struct Queue {
+    /// For each of the oldest pairs, from the last to the first: the total from it to the end of this stack.
+    front: Vec<Pairs>,
+    back: Vec<[f64; 2]>,
+    back_total: Pairs,
+}
+
+impl Queue {
+    fn push(&mut self, [y, x]: [f64; 2]) {
+        self.back.push([y, x]);
+        self.back_total.add(y, x);
+    }
+
+    /// Removes the oldest pair.
+    fn pop(&mut self) {
+        if self.front.is_empty() {
+            let mut total = Pairs::default();
+            self.front.extend(self.back.drain(..).rev().map(|[y, x]| {
+                total.add(y, x);
+                total
+            }));
+            self.back_total = Pairs::default();
+        }
+        self.front.pop();
+    }
+
+    fn total(&self) -> Pairs {
+        let mut total = self.front.last().copied().unwrap_or_default();
+        total.merge(&self.back_total);
+        total
+    }
+
+    fn size(&self) -> usize {
+        self.front.capacity() * size_of::<Pairs>() + self.back.capacity() * size_of::<[f64; 2]>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Float64Array;
+
+    use super::*;
+
+    fn frame(of: Of) -> Frame {
+        Frame { of, rows: Queue::default() }
+    }
+
+    #[test]
+    fn values_that_leave_leave_no_error() {
+        let column = |values: Vec<Option<f64>>| -> [ArrayRef; 1] { [Arc::new(Float64Array::from(values))] };
+        let values =
+            [Some(1e20), None, Some(f64::INFINITY), Some(3.0), Some(0.1), Some(f64::NAN), Some(-7.5), Some(2.0)];
+        for width in 1..=values.len() {
+            let names = ["sum", "avg", "var_samp", "var_pop", "stddev", "stddev_pop"];
+            for of in names.map(|name| Of::named(name).unwrap()) {
+                let mut moving = frame(of);
+                for end in 0..values.len() {
+                    moving.update_batch(&column(vec![values[end]])).unwrap();
+                    if end >= width {
+                        moving.retract_batch(&column(vec![values[end - width]])).unwrap();
+                    }
+                    let start = (end + 1).saturating_sub(width);
+                    let mut expected = frame(of);
+                    expected.update_batch(&column(values[start..=end].to_vec())).unwrap();
+                    let [ScalarValue::Float64(found), ScalarValue::Float64(expected)] =
+                        [&mut moving, &mut expected].map(|frame| frame.evaluate().unwrap())
+                    else {
+                        panic!("numbers");
+                    };
+                    let near = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan() || (a - b).abs() < 1e-12 * b.abs();
+                    let equal = found.is_none() && expected.is_none() || near(found.unwrap(), expected.unwrap());
+                    assert!(equal, "{of:?} {start}..={end}: {found:?}, not {expected:?}");
+                }
+            }
+        }
+    }
+}
