@@ -175,6 +175,18 @@ def test_large_row_segments_keep_their_files(tmp_path: Path) -> None:
         assert con.execute("SELECT count(*), min(k), sum(k) FROM t").fetchall() == [(99_995, 1, 4999950000 - 99990)]
 
 
+def test_inspect_counts_deleted_rows(tmp_path: Path) -> None:
+    with warpmill.connect(str(tmp_path / "db")) as con:
+        con.execute("CREATE TABLE t AS SELECT i FROM range(20000) r(i)")
+        assert [column["deleted"] for column in con.inspect("t")] == [0]
+        con.execute("DELETE FROM t WHERE i % 100 = 0")
+        (column,) = con.inspect("t")
+        assert (column["rows"], column["deleted"]) == (20_000, 200)
+        con.execute("OPTIMIZE t")
+        (column,) = con.inspect("t")
+        assert (column["rows"], column["deleted"]) == (19_800, 0)
+
+
 def test_nested_columns(tmp_path: Path) -> None:
     with warpmill.connect(tmp_path) as con, duckdb.connect() as other:
         con.execute("SET warpmill.debug.least_marked = 1")

@@ -10,8 +10,8 @@ use warpmill_format::{FormatError, Table};
 
 use crate::errors::{Error, format_error, guarded};
 
-/// One dict per column of the table in `directory`: name, type, encodings and their segments, dictionary entries, rows, nulls, distinct values,
-/// stored bytes, bytes before the codec (light) and as plain columns; codecs and their segments, block sizes; codecs, bytes and block sizes of
+/// One dict per column of the table in `directory`: name, type, encodings and their segments, dictionary entries, stored rows, the deleted ones of
+/// these, nulls, distinct values, stored bytes, bytes before the codec (light) and as plain columns; codecs and their segments, block sizes; codecs, bytes and block sizes of
 /// additional compressed forms of segments without a codec (heavy); the measured decompression speed of one thread for the column, and the plain
 /// bytes per second of a scan in the cost model.
 #[pyfunction]
@@ -25,10 +25,12 @@ pub(crate) fn inspect(
     let machine = Machine { storage_bandwidth: storage_bandwidth.unwrap_or(default.storage_bandwidth), ..default };
     let read = || -> Result<_, FormatError> {
         let snapshot = Table::open(&directory)?.snapshot()?;
+        let deleted = snapshot.stored_rows() - snapshot.num_rows();
         let columns = snapshot.columns().into_iter().enumerate();
-        columns.map(|(c, column)| Ok((column, snapshot.decompression_rate(c)?))).collect::<Result<Vec<_>, _>>()
+        let columns = columns.map(|(c, column)| Ok((column, snapshot.decompression_rate(c)?)));
+        Ok((deleted, columns.collect::<Result<Vec<_>, FormatError>>()?))
     };
-    let columns = py.detach(|| guarded(|| read().map_err(|error| format_error(&error))))?;
+    let (deleted, columns) = py.detach(|| guarded(|| read().map_err(|error| format_error(&error))))?;
     columns
         .into_iter()
         .map(|(column, rate)| {
@@ -49,6 +51,7 @@ pub(crate) fn inspect(
             dict.set_item("encodings", &column.encodings)?;
             dict.set_item("dictionary", column.dictionary)?;
             dict.set_item("rows", column.stats.rows)?;
+            dict.set_item("deleted", deleted)?;
             dict.set_item("nulls", column.stats.nulls)?;
             dict.set_item("distinct", column.stats.distinct)?;
             dict.set_item("stored_bytes", column.stats.stored_bytes)?;

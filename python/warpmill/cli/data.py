@@ -212,7 +212,9 @@ def inspect(
     if as_json:
         typer.echo(json.dumps({"table": name, "columns": columns}))
         return
-    out = Table(box=box.SIMPLE, title=name, title_justify="left")
+    deleted = columns[0]["deleted"] if columns else 0
+    title = f"{name}, {deleted} of {columns[0]['rows']} rows are deleted: OPTIMIZE drops them" if deleted else name
+    out = Table(box=box.SIMPLE, title=title, title_justify="left")
     numbers = ("stored", "plain", "light", "heavy", "ratio", "GB/s")
     for title in ("column", "type", "encodings", "codec", *numbers):
         out.add_column(title, justify="right" if title in numbers else "left")
