@@ -45,11 +45,17 @@ def test_a_worker_killed_at_random_moments(tpch: tuple[Path, dict[str, Rows]]) -
     print("seed", seed)
     dice, failed, killed = random.Random(seed), 0, []
     with Workers(2) as workers:
+        lasts = {}
+        with workers.connect(database) as con:
+            for name, sql in chosen:
+                begin = time.monotonic()
+                assert in_order(con.sql(sql).fetchall()) == answers[name]
+                lasts[name] = time.monotonic() - begin
         for _ in range(KILLS):
             name, sql = dice.choice(chosen)
             with workers.connect(database) as con:
                 victim = dice.choice(workers.workers)
-                timer = threading.Timer(dice.uniform(0, 0.25), victim.kill)
+                timer = threading.Timer(dice.uniform(0, lasts[name]), victim.kill)
                 timer.start()
                 failed += not answered(con, sql, answers[name], victim.address)
                 timer.join()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Float32Array, StringArray};
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     DataType, Date32Type, DurationMicrosecondType, Float64Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampNanosecondType,
@@ -19,9 +20,10 @@ use warpmill_translate::kept;
 use super::castable;
 use super::field_names;
 use super::moment_texts;
+use super::nested_texts;
 use super::operators::strict_cast;
 use super::states;
-use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};
+use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number, is_text};
 use super::written;
 use super::{enums, own_casts, uuids};
 use crate::dialect::text;
@@ -98,6 +100,7 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Binary) => {
             convert(How::Bytes, DataType::Binary, try_cast, e)
         }
+        (from, to) if is_text(from) && written::has_parts(to) => convert(How::Nested, to.clone(), try_cast, e),
         (from, DataType::Utf8) if is_float(from) || is_written_otherwise(from) => {
             convert(How::Write, DataType::Utf8, try_cast, e)
         }
@@ -161,6 +164,8 @@ enum How {
     Moment,
     /// Text as bytes.
     Bytes,
+    /// Text as a list, a struct or a map.
+    Nested,
     /// Values of types without Arrow casts, also nested ones.
     Own,
     /// The position of an ENUM value.
@@ -221,6 +226,7 @@ impl ScalarUDFImpl for Convert {
             How::Moment if self.try_cast => "try_read_moment",
             How::Moment => "read_moment",
             How::Bytes => "read_bytes",
+            How::Nested => "read_nested",
             How::Own => "convert_own",
             How::Position => "enum_position",
             How::Write => "write_text",
@@ -253,12 +259,29 @@ impl ScalarUDFImpl for Convert {
             How::Read => self.read(array),
             How::Moment => self.moment(array),
             How::Bytes => self.bytes(array),
+            How::Nested => nested_texts::read(&strict_cast(array, &DataType::Utf8)?, &self.to, self.try_cast),
             How::Own => own_casts::cast(array, &self.to, self.try_cast),
             How::Position => Ok(Arc::new(enums::positions(array)?)),
             How::Write => written(array),
             How::Rename => field_names::with_names(array, &self.to),
             How::Never => castable::refused(array, &self.to, self.try_cast),
         })
+    }
+}
+
+/// The texts of `array` as values of a type without parts.
+///
+/// # Errors
+/// Texts that are no such values, unless `try_cast` makes them NULL.
+pub(super) fn of_texts(array: &ArrayRef, to: &DataType, try_cast: bool) -> Result<ArrayRef> {
+    let how = |how| Convert { how, to: to.clone(), try_cast, signature: Signature::any(1, Volatility::Immutable) };
+    match to {
+        to if is_text(to) => strict_cast(array, to),
+        to if is_number(to) => how(How::Read).read(array),
+        to if moment_texts::is_read(to) => how(How::Moment).moment(array),
+        DataType::Binary => how(How::Bytes).bytes(array),
+        to if own_casts::is_within(to) => own_casts::cast(array, to, try_cast),
+        to => Ok(cast_with_options(array, to, &CastOptions { safe: try_cast, ..CastOptions::default() })?),
     }
 }
 

@@ -27,6 +27,7 @@ mod macros;
 mod moment_texts;
 mod names;
 mod nested_order;
+mod nested_texts;
 mod operators;
 mod outer;
 mod outside;

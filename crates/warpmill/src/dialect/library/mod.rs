@@ -35,6 +35,7 @@ pub(super) use calendar::read as moment_of;
 pub(super) use quantiles::{Quantiles, check_fraction};
 pub(super) use ranks::map_type;
 pub(super) use reduce::function as reduce;
+pub(super) use structs::map_of_places;
 
 /// The functions in registration order: a later one replaces earlier ones of the same name.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {

@@ -287,6 +287,19 @@ enum Twice {
     Last,
 }
 
+/// Maps of the keys and values at some places; `None`: NULL.
+///
+/// # Errors
+/// A key twice.
+pub(in crate::dialect) fn map_of_places(
+    keys: &ArrayRef,
+    values: &ArrayRef,
+    rows: Vec<Option<Vec<usize>>>,
+    to: &DataType,
+) -> Result<ArrayRef> {
+    maps(keys, values, rows, to, Twice::Error)
+}
+
 /// Maps of the entries at some places; `None`: NULL.
 fn maps(
     keys: &ArrayRef,
