@@ -29,6 +29,14 @@ QUERIES = {
     "row_number of all": "row_number() OVER (ORDER BY t)",
     "moving sum of all": "sum(v) OVER (ORDER BY t ROWS 99 PRECEDING)",
     "moving maximum of all floats": "max(x) OVER (ORDER BY t ROWS 999 PRECEDING)",
+    "median of partitions": "median(v) OVER (PARTITION BY k)",
+    "running median": "median(v) OVER (PARTITION BY k ORDER BY t)",
+    "running median of all": "median(v) OVER (ORDER BY t)",
+    "moving median of 100 rows": "median(x) OVER (ORDER BY t ROWS 99 PRECEDING)",
+    "moving mode of 100 rows": "mode(v) OVER (ORDER BY t ROWS 99 PRECEDING)",
+    "moving variance of 100 floats": "var_samp(x) OVER (ORDER BY t ROWS 99 PRECEDING)",
+    "moving arg_max of 100 rows": "arg_max(v, x) OVER (ORDER BY t ROWS 99 PRECEDING)",
+    "moving distinct sum of 10 rows": "sum(DISTINCT v) OVER (ORDER BY t ROWS 9 PRECEDING)",
     "partitions of texts": "row_number() OVER (PARTITION BY s ORDER BY t)",
 }
 
