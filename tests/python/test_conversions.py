@@ -125,6 +125,13 @@ STATEMENTS = [
     "FROM (VALUES (2::SMALLINT)) t(x)",
     # Others.
     "SELECT lower('ABC') GLOB 'a*', ('x' || 'y') GLOB 'x?', x[1] GLOB 'a' FROM (VALUES (['a'])) t(x)",
+    "SELECT s || 'b' GLOB 'a' || '*', s NOT GLOB 'b*', s GLOB lower(p), s GLOB p, NOT(s) GLOB p, s GLOB ('a' || '*'), "
+    "CASE WHEN s > 'a' THEN s ELSE p END GLOB 'a*', s::VARCHAR GLOB 'a*', max(s) OVER () GLOB 'a*' "
+    "FROM (VALUES ('abc', 'A*'), ('b', 'b'), (NULL, '*')) t(s, p)",
+    "SELECT s AS g FROM (VALUES ('abc'), (NULL)) t(s) WHERE s IS NOT NULL AND(s) GLOB '?b[a-c]'",
+    "SELECT nullif(s, d), typeof(nullif(s, d)), nullif('1', i), typeof(nullif('1', i)), nullif(i, '1.5') "
+    "FROM (VALUES ('2020-01-01', DATE '2020-01-01', 1), ('2020-01-02', NULL, 2)) t(s, d, i) WHERE d IS NULL",
+    "SELECT nullif(i, 2.0), typeof(nullif(i, 2.5)), nullif(NULL, i), nullif(i, NULL) FROM (VALUES (1), (2)) t(i)",
     "SELECT s.*, t.n FROM (SELECT {'a': 1, 'b': 'x'} AS s, 5 AS n) t",
     "SELECT weighted_avg(x, w), wavg(x, w) FROM (VALUES (1, 2), (2, NULL), (NULL, 3), (5, 1)) t(x, w)",
     "SELECT struct_concat({'a': 1}, {'b': 2}, {'c': 3}), struct_update({'a': 1, 'b': 2}, a := 'x', c := 5)",

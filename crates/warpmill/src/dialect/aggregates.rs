@@ -3,7 +3,6 @@
 pub(super) mod frames;
 mod histograms;
 mod kahan;
-mod moving;
 mod pairs;
 mod typed;
 
@@ -20,6 +19,7 @@ use datafusion::logical_expr::{
 
 pub(super) use typed::nearest;
 
+use self::frames::moving;
 use super::extremes;
 use super::operators::convert;
 use super::types::{HUGEINT, MAX_WIDTH, digits, is_text, type_name};
@@ -136,11 +136,13 @@ pub(super) fn in_window(
     distinct: bool,
     schema: &DFSchema,
 ) -> Result<Arc<AggregateUDF>> {
-    let is_kept =
-        matches!(func.name(), "bit_and" | "bit_or" | "string_agg" | "histogram" | "histogram_exact" | "fsum_error");
+    let is_kept = matches!(
+        func.name(),
+        "any_value" | "bit_and" | "bit_or" | "string_agg" | "histogram" | "histogram_exact" | "fsum_error"
+    );
     let is_distinct = distinct && (func.name() == "string_agg" || moving::is_known(func.name()));
     if is_kept || is_distinct {
-        return Ok(Arc::new(AggregateUDF::from(frames::Recomputed(func))));
+        return Ok(frames::recomputed(func));
     }
     match args {
         [arg] => Ok(moving::of_floats(&func, &arg.get_type(schema)?).unwrap_or(func)),

@@ -72,6 +72,11 @@ fn has_own<'t>(name: &str, mut types: impl Iterator<Item = &'t DataType> + Clone
     if has_one_type(name) && of_moments(types.clone()).is_some() {
         return true;
     }
+    if name == "nullif" {
+        let mut known = types.clone().filter(|ty| !ty.is_null());
+        let first = known.next();
+        return known.any(|ty| Some(ty) != first || enums::is_enum(ty));
+    }
     types.any(|ty| match makes_texts(name) {
         true => own_casts::is_within(ty),
         false => has_one_type(name) && (*ty == UUID || own_casts::has_enums(ty)),

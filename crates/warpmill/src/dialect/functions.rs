@@ -167,11 +167,8 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             Some(ty) => Ok(again(args.iter().map(|e| unified(e.clone(), &ty, schema)).collect::<Result<_>>()?)),
             None => Ok(Expr::ScalarFunction(function)),
         },
-        ("nullif", [left, right], [lt, rt])
-            if !lt.is_null()
-                && !rt.is_null()
-                && ((*lt == UUID) != (*rt == UUID) || enums::is_enum(lt) || enums::is_enum(rt)) =>
-        {
+        // The first value where it is not the second.
+        ("nullif", [left, right], [lt, rt]) if !lt.is_null() && !rt.is_null() && (lt != rt || enums::is_enum(lt)) => {
             let (left_value, right) = super::bind::comparable(left.clone(), right.clone(), true, schema)?;
             let (left_value, right) = enums::positioned(left_value, right, schema)?;
             let null = lit(ScalarValue::try_from(lt)?);
@@ -197,13 +194,6 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
         }
         (name @ ("uuid_extract_version" | "uuid_extract_timestamp"), [value], [ty]) if is_text(ty) => {
             Ok(again(vec![uuid_of(name, value)?]))
-        }
-        // The first value where it is not the second.
-        ("nullif", [left, right], [lt, rt]) if lt != rt && compared_as(left, right, [lt, rt]).is_some() => {
-            let ty = compared_as(left, right, [lt, rt]).expect("looked up before");
-            let equal = unified(left.clone(), &ty, schema)?.eq(unified(right.clone(), &ty, schema)?);
-            let null = lit(ScalarValue::try_from(lt)?);
-            Ok(Expr::Case(Case::new(None, vec![(Box::new(equal), Box::new(null))], Some(Box::new(left.clone())))))
         }
         ("round" | "trunc", [x, ..], [ty, ..]) if ty.is_integer() && to_whole(&function.args) => Ok(x.clone()),
         ("ceil" | "floor", [x], [ty]) if ty.is_integer() => float(x),
@@ -293,15 +283,6 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             again_as(name, function.args.clone())
         }
         _ => Ok(Expr::ScalarFunction(function)),
-    }
-}
-
-/// The type for comparing two values of several types; constant texts are read as values of the other type.
-fn compared_as(left: &Expr, right: &Expr, [lt, rt]: [&DataType; 2]) -> Option<DataType> {
-    match (uuids::is_constant_text(left), uuids::is_constant_text(right)) {
-        (false, true) if alike::is_moment(lt) => Some(lt.clone()),
-        (true, false) if alike::is_moment(rt) => Some(rt.clone()),
-        _ => common(lt, rt),
     }
 }
 

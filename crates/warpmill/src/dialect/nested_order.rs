@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFunctionDefinition,
 };
 
+use super::aggregates::frames;
 use super::casts::{self, of_one};
 use super::enums;
 
@@ -70,7 +71,7 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             let params = WindowFunctionParams { order_by, ..window.params };
             let fun = match (params.args.first().map(is).transpose()?, window.fun) {
                 (Some(true), WindowFunctionDefinition::AggregateUDF(func)) => {
-                    WindowFunctionDefinition::AggregateUDF(extreme(&func).unwrap_or(func))
+                    WindowFunctionDefinition::AggregateUDF(extreme(&func).map_or(func, frames::recomputed))
                 }
                 (_, fun) => fun,
             };
@@ -81,7 +82,7 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 /// Whether values of a type are ordered by keys.
-fn has_keys(ty: &DataType) -> bool {
+pub(super) fn has_keys(ty: &DataType) -> bool {
     use DataType::{FixedSizeList, LargeList, List, Struct};
     matches!(ty, List(_) | LargeList(_) | FixedSizeList(..) | Struct(_))
         && RowConverter::supports_fields(&[SortField::new(ty.clone())])
@@ -105,7 +106,7 @@ fn alike(sides: [Expr; 2], schema: &DFSchema) -> Result<[Expr; 2]> {
 }
 
 /// The sort key of a value.
-fn key_of(e: Expr) -> Expr {
+pub(super) fn key_of(e: Expr) -> Expr {
     key(e, false)
 }
 
@@ -167,7 +168,7 @@ fn extreme(func: &Arc<AggregateUDF>) -> Option<Arc<AggregateUDF>> {
         "max" => true,
         _ => return None,
     };
-    let replaced = func.inner().downcast_ref::<Extreme>().is_some();
+    let replaced = func.inner().downcast_ref::<Extreme>().is_some() || frames::is_recomputed(func);
     (!replaced).then(|| Arc::new(AggregateUDF::from(Extreme { greatest, plain: Arc::clone(func) })))
 }
 

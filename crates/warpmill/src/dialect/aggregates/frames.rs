@@ -5,6 +5,7 @@
 
 mod extreme;
 mod frequencies;
+pub(super) mod moving;
 mod recomputed;
 mod rows;
 mod sorted;
@@ -26,12 +27,12 @@ use datafusion::logical_expr::{
 };
 
 use self::frequencies::Frequencies;
-pub(super) use self::recomputed::Recomputed;
+pub(in crate::dialect) use self::recomputed::{is_recomputed, recomputed};
 use self::rows::Rows;
 use self::sorted::Sorted;
 use crate::dialect::library::{self, Quantiles};
 use crate::dialect::lists::{self, keys};
-use crate::dialect::{casts, types};
+use crate::dialect::{casts, nested_order, types};
 
 /// Begins the names of the aggregates; their functions of lists begin with `list_`.
 const PREFIX: &str = "frame_";
@@ -71,7 +72,14 @@ pub(super) fn arguments(function: &str, args: &[Expr], schema: &DFSchema) -> Res
     let types = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
     let to = aggregate.coerce_types(&types)?;
     let converted = args.iter().zip(to).map(|(arg, to)| casts::bind(arg.clone(), &to, false, schema));
-    converted.collect::<Result<Vec<_>>>().map(Some)
+    let mut converted = converted.collect::<Result<Vec<_>>>()?;
+    if let [_, key] = converted.as_mut_slice()
+        && extreme::is_extreme(function)
+        && nested_order::has_keys(&key.get_type(schema)?)
+    {
+        *key = nested_order::key_of(std::mem::take(key));
+    }
+    Ok(Some(converted))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -123,20 +131,21 @@ impl AggregateUDFImpl for OfFrame {
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let Some(value) = args.expr_fields.first() else { return internal_err!("{} of no value", self.name) };
         let (value, to) = (value.data_type(), args.return_field.data_type());
-        let frame: Box<dyn Frame> = match self.list.name() {
-            "list_mode" if is_ordered(value) && !args.is_distinct => Box::new(Frequencies::new(value)?),
-            name if is_ordered(value) && !args.is_distinct && Quantiles::is_computed_by(name) => Box::new(Ordered {
-                rows: converter(value)?,
-                sorted: Sorted::default(),
-                list: self.list.name().into(),
-                to: to.clone(),
-            }),
-            _ => {
-                let (list, to) = (Arc::clone(&self.list), Arc::clone(&args.return_field));
-                Box::new(Kept { list, to, distinct: args.is_distinct, values: Rows::default() })
+        let is_sorted = is_ordered(value) && !args.is_distinct;
+        Ok(match self.list.name() {
+            "list_mode" if is_sorted => accumulator(Frequencies::new(value)?),
+            list if is_sorted && Quantiles::is_computed_by(list) => {
+                let (rows, list, to) = (converter(value)?, list.into(), to.clone());
+                accumulator(Ordered { rows, sorted: Sorted::default(), list, at: None, to })
             }
-        };
-        Ok(Box::new(Cached { frame, empty: self.default_value(to)?, result: None, rest: vec![] }))
+            _ => accumulator(Kept {
+                list: Arc::clone(&self.list),
+                to: Arc::clone(&args.return_field),
+                empty: self.default_value(to)?,
+                distinct: args.is_distinct,
+                rows: Rows::default(),
+            }),
+        })
     }
 
     fn default_value(&self, ty: &DataType) -> Result<ScalarValue> {
@@ -157,43 +166,38 @@ fn converter(ty: &DataType) -> Result<RowConverter> {
     Ok(RowConverter::new(vec![SortField::new(ty.clone())])?)
 }
 
-/// The values of a frame.
+/// The rows of a frame.
 trait Frame: std::fmt::Debug + Send + Sync {
-    fn add(&mut self, values: &ArrayRef) -> Result<()>;
+    /// Adds rows; `columns` are the arguments of the aggregate.
+    fn add(&mut self, columns: &[ArrayRef]) -> Result<()>;
 
-    /// Removes the oldest values.
-    fn remove(&mut self, values: &ArrayRef) -> Result<()>;
+    /// Removes the oldest rows.
+    fn remove(&mut self, columns: &[ArrayRef]) -> Result<()>;
 
-    /// The number of values, NULLs among them or not.
-    fn count(&self) -> usize;
-
-    /// The aggregate of one value or more; `rest`: the constant arguments.
-    fn value(&mut self, rest: &[ScalarValue]) -> Result<ScalarValue>;
+    fn value(&mut self) -> Result<ScalarValue>;
 
     fn size(&self) -> usize;
 }
 
-/// A frame with its aggregate, which is computed once until values change: rows may have equal frames.
-#[derive(Debug)]
-struct Cached {
-    frame: Box<dyn Frame>,
-    /// The aggregate of no value.
-    empty: ScalarValue,
-    result: Option<ScalarValue>,
-    rest: Vec<ScalarValue>,
+/// An accumulator of a frame.
+fn accumulator(frame: impl Frame + 'static) -> Box<dyn Accumulator> {
+    Box::new(Accumulated { frame: Box::new(frame), result: None })
 }
 
-impl Accumulator for Cached {
+/// A frame with its aggregate, which is computed once until rows change: rows may have equal frames.
+#[derive(Debug)]
+struct Accumulated {
+    frame: Box<dyn Frame>,
+    result: Option<ScalarValue>,
+}
+
+impl Accumulator for Accumulated {
     fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
         if columns[0].is_empty() {
             return Ok(());
         }
-        if self.rest.is_empty() {
-            self.rest =
-                columns[1..].iter().map(|column| ScalarValue::try_from_array(column, 0)).collect::<Result<_>>()?;
-        }
         self.result = None;
-        self.frame.add(&columns[0])
+        self.frame.add(columns)
     }
 
     fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
@@ -201,7 +205,7 @@ impl Accumulator for Cached {
             return Ok(());
         }
         self.result = None;
-        self.frame.remove(&columns[0])
+        self.frame.remove(columns)
     }
 
     fn supports_retract_batch(&self) -> bool {
@@ -212,8 +216,7 @@ impl Accumulator for Cached {
         if let Some(result) = &self.result {
             return Ok(result.clone());
         }
-        let result = if self.frame.count() == 0 { self.empty.clone() } else { self.frame.value(&self.rest)? };
-        Ok(self.result.insert(result).clone())
+        Ok(self.result.insert(self.frame.value()?).clone())
     }
 
     fn size(&self) -> usize {
@@ -236,6 +239,8 @@ struct Ordered {
     sorted: Sorted<OwnedRow>,
     /// The function of lists.
     list: String,
+    /// Its fractions.
+    at: Option<ScalarValue>,
     to: DataType,
 }
 
@@ -246,25 +251,28 @@ fn present(converter: &RowConverter, values: &ArrayRef) -> Result<Vec<OwnedRow>>
 }
 
 impl Frame for Ordered {
-    fn add(&mut self, values: &ArrayRef) -> Result<()> {
-        present(&self.rows, values)?.into_iter().for_each(|row| self.sorted.insert(row));
+    fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        if let (None, Some(at)) = (&self.at, columns.get(1)) {
+            self.at = Some(ScalarValue::try_from_array(at, 0)?);
+        }
+        present(&self.rows, &columns[0])?.into_iter().for_each(|row| self.sorted.insert(row));
         Ok(())
     }
 
-    fn remove(&mut self, values: &ArrayRef) -> Result<()> {
-        present(&self.rows, values)?.iter().for_each(|row| self.sorted.remove(row));
+    fn remove(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        present(&self.rows, &columns[0])?.iter().for_each(|row| self.sorted.remove(row));
         Ok(())
     }
 
-    fn count(&self) -> usize {
-        self.sorted.len()
-    }
-
-    fn value(&mut self, rest: &[ScalarValue]) -> Result<ScalarValue> {
-        let quantiles = Quantiles::new(&self.list, rest.first(), &self.to)?;
-        let ranks = quantiles.ranks(self.sorted.len());
+    fn value(&mut self) -> Result<ScalarValue> {
+        let count = self.sorted.len();
+        if count == 0 {
+            return ScalarValue::try_from(&self.to);
+        }
+        let quantiles = Quantiles::new(&self.list, self.at.as_ref(), &self.to)?;
+        let ranks = quantiles.ranks(count);
         let elements = self.rows.convert_rows(ranks.iter().map(|rank| self.sorted.get(*rank).row()))?;
-        quantiles.value(&elements[0], self.sorted.len())
+        quantiles.value(&elements[0], count)
     }
 
     fn size(&self) -> usize {
@@ -277,8 +285,10 @@ impl Frame for Ordered {
 struct Kept {
     list: Arc<ScalarUDF>,
     to: FieldRef,
+    /// The aggregate of no rows.
+    empty: ScalarValue,
     distinct: bool,
-    values: Rows,
+    rows: Rows,
 }
 
 /// The first of equal values each.
@@ -292,28 +302,28 @@ fn distinct(values: &ArrayRef) -> Result<ArrayRef> {
 }
 
 impl Frame for Kept {
-    fn add(&mut self, values: &ArrayRef) -> Result<()> {
-        self.values.push(std::slice::from_ref(values));
+    fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.rows.push(columns);
         Ok(())
     }
 
-    fn remove(&mut self, values: &ArrayRef) -> Result<()> {
-        self.values.pop(values.len());
+    fn remove(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.rows.pop(columns[0].len());
         Ok(())
     }
 
-    fn count(&self) -> usize {
-        self.values.count()
-    }
-
-    fn value(&mut self, rest: &[ScalarValue]) -> Result<ScalarValue> {
-        let values = &self.values.settled()?[0];
+    fn value(&mut self) -> Result<ScalarValue> {
+        if self.rows.count() == 0 {
+            return Ok(self.empty.clone());
+        }
+        let (values, rest) = self.rows.settled()?.split_first().expect("a row has columns");
         let values = if self.distinct { distinct(values)? } else { Arc::clone(values) };
         let element = Arc::new(Field::new_list_field(values.data_type().clone(), true));
         let offsets = OffsetBuffer::from_lengths([values.len()]);
         let list: ArrayRef = Arc::new(ListArray::try_new(element, offsets, values, None)?);
-        let rest = rest.iter().cloned().map(ColumnarValue::Scalar);
-        let args: Vec<_> = std::iter::once(ColumnarValue::Array(list)).chain(rest).collect();
+        // The other arguments are constants.
+        let rest = rest.iter().map(|column| Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(column, 0)?)));
+        let args = std::iter::once(Ok(ColumnarValue::Array(list))).chain(rest).collect::<Result<Vec<_>>>()?;
         let arg_fields = args.iter().map(|arg| Arc::new(Field::new("", arg.data_type(), true))).collect();
         let call = ScalarFunctionArgs {
             args,
@@ -329,6 +339,6 @@ impl Frame for Kept {
     }
 
     fn size(&self) -> usize {
-        self.values.size()
+        self.rows.size()
     }
 }

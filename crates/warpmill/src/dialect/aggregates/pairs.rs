@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Sign
 use warpmill_ir::PairFunction;
 use warpmill_ir::pairs::Pairs;
 
-use super::moving;
+use super::frames::moving;
 use crate::dialect::types::{is_number, type_name};
 
 /// The functions.

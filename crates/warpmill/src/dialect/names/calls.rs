@@ -280,6 +280,14 @@ pub(super) fn operator(expr: &Expr) -> Option<Expr> {
             Some(function("cast_to_json", vec![(**expr).clone()]))
         }
         Expr::CompoundFieldAccess { root, access_chain } => sliced(root, access_chain),
+        // GLOB, for the parser.
+        Expr::RLike { negated, expr, pattern, regexp: false } => {
+            let matches = function("glob_matches", vec![(**expr).clone(), (**pattern).clone()]);
+            Some(match negated {
+                true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(matches)) },
+                false => matches,
+            })
+        }
         Expr::Like { negated, any: false, expr, pattern, escape_char } => {
             let (pattern, escape_char) = (Box::new(pattern_of(pattern, escape_char.as_ref())?), None);
             Some(Expr::Like { negated: *negated, any: false, expr: expr.clone(), pattern, escape_char })

@@ -326,7 +326,7 @@ fn arithmetic(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Opt
     let is_alone = rest.get(1).is_none_or(|token| !matches!(token.text, "=" | "~" | "!"));
     if rest[0].text == "!"
         && is_alone
-        && let Some((operand, length)) = subject(out)
+        && let Some((operand, length)) = subject(before, out)
     {
         out.truncate(length);
         out.push_str(&format!("factorial({operand})"));

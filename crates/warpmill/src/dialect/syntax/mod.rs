@@ -190,16 +190,10 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
         out.push_str(&join);
         return length;
     }
-    if first.is("glob")
-        && is_operand_end(before)
-        && next(rest, 1)
-            .is_some_and(|pattern| rest[pattern].piece == Piece::Quoted && rest[pattern].text.starts_with('\''))
-        && let Some((subject, length)) = subject(out)
-        && let Some(pattern) = next(rest, 1)
-    {
-        out.truncate(length);
-        out.push_str(&format!("glob_matches({subject}, {})", rest[pattern].text));
-        return pattern + 1;
+    if is_glob(rest, before) {
+        // Of LIKE's precedence for the parser; DuckDB has no such operator.
+        out.push_str("RLIKE");
+        return 1;
     }
     if first.is("interval")
         && let Some((count, length)) = bracketed_number(rest)
@@ -355,64 +349,63 @@ fn is_operand_end(before: &[Token<'_>]) -> bool {
     })
 }
 
-/// The operand at the end of `text`, and the length of the text before it: a name, a constant, a call, an expression in brackets, an element or a
-/// field of one of these, or a cast of one.
-fn subject(text: &str) -> Option<(String, usize)> {
-    let text = text.trim_end();
-    let mut begin = text.len();
-    loop {
-        begin = operand(text.as_bytes(), begin)?;
-        begin -= match &text[..begin] {
-            before if before.ends_with("::") => 2,
-            before if before.ends_with('.') => 1,
-            _ => return Some((text[begin..].to_string(), begin)),
-        };
+/// Whether the word that begins `rest` is the operator GLOB, or NOT GLOB, between operands, rather than a name or a function.
+fn is_glob(rest: &[Token<'_>], before: &[Token<'_>]) -> bool {
+    let last = before.iter().rposition(|token| !token.is_blank());
+    let negated = last.filter(|at| before[*at].is("not"));
+    let before = &before[..negated.unwrap_or(before.len())];
+    let is_relation = |token: &Token<'_>| ["from", "join", "lateral", "table", "as"].iter().any(|word| token.is(word));
+    if !rest[0].is("glob")
+        || !is_operand_end(before)
+        || before.iter().rev().find(|token| !token.is_blank()).is_some_and(is_relation)
+    {
+        return false;
     }
+    next(rest, 1).map(|at| &rest[at]).is_some_and(|pattern| match pattern.piece {
+        Piece::Quoted => true,
+        Piece::Word => !AFTER_NAMES.iter().any(|word| pattern.is(word)),
+        _ => pattern.text == "(" || pattern.text.starts_with(['$', '?']),
+    })
 }
 
-/// The beginning of the operand that ends at `end`.
-fn operand(text: &[u8], end: usize) -> Option<usize> {
-    let mut at = end;
-    while at > 0 && matches!(text[at - 1], b')' | b']') {
-        at = opening(text, at)?;
-    }
-    match at.checked_sub(1).map(|last| text[last]) {
-        Some(quote @ (b'\'' | b'"')) => at = quoted(text, at - 1, quote)?,
-        _ => {
-            let is_word = |c: &u8| c.is_ascii_alphanumeric() || *c == b'_' || !c.is_ascii();
-            at -= text[..at].iter().rev().take_while(|c| is_word(c)).count();
-        }
-    }
-    (at < end).then_some(at)
-}
+/// Words that may come after an alias.
+const AFTER_NAMES: [&str; 26] = [
+    "from",
+    "where",
+    "group",
+    "order",
+    "having",
+    "limit",
+    "offset",
+    "union",
+    "except",
+    "intersect",
+    "join",
+    "inner",
+    "left",
+    "right",
+    "full",
+    "cross",
+    "asof",
+    "on",
+    "using",
+    "as",
+    "and",
+    "or",
+    "qualify",
+    "window",
+    "then",
+    "end",
+];
 
-/// The place of the quote that begins the text whose last quote is at `last`; two quotes within are one character.
-fn quoted(text: &[u8], last: usize, quote: u8) -> Option<usize> {
-    let mut at = last.checked_sub(1)?;
-    loop {
-        match (text[at] == quote, at > 0 && text[at - 1] == quote) {
-            (true, false) => return Some(at),
-            (true, true) => at = at.checked_sub(2)?,
-            (false, _) => at = at.checked_sub(1)?,
-        }
-    }
-}
-
-/// The place of the bracket that opens what ends with a bracket before `end`.
-fn opening(text: &[u8], end: usize) -> Option<usize> {
-    let (mut at, mut depth) = (end, 0_usize);
-    loop {
-        at = at.checked_sub(1)?;
-        match text[at] {
-            b')' | b']' => depth += 1,
-            b'(' | b'[' => depth -= 1,
-            quote @ (b'\'' | b'"') => at = quoted(text, at, quote)?,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(at);
-        }
-    }
+/// The name or string before an operator, and the length of the text without it; longer expressions are not supported.
+fn subject<'a>(before: &[Token<'a>], out: &str) -> Option<(&'a str, usize)> {
+    let at = before.iter().rposition(|token| !token.is_blank())?;
+    let token = before[at];
+    let single = matches!(token.piece, Piece::Word | Piece::Quoted)
+        && before[..at].iter().rev().find(|token| !token.is_blank()).is_none_or(|token| token.text != ".");
+    let trimmed = out.trim_end();
+    (single && trimmed.ends_with(token.text)).then(|| (token.text, trimmed.len() - token.text.len()))
 }
 
 /// The parameter names of `lambda x, y: e`, and the number of tokens up to and including the colon.
@@ -551,10 +544,9 @@ mod tests {
                 "SELECT avg(x) FILTER (y) export_state, (a) export_state FROM f(x) export_state",
                 "SELECT avg(x) FILTER (WHERE y) OVER \"export$state\", (a) export_state FROM f(x) export_state",
             ),
-            ("SELECT s GLOB 'a*'", "SELECT glob_matches(s, 'a*')"),
-            ("SELECT (lower('(''A')) GLOB 'a*'", "SELECT glob_matches((lower('(''A')), 'a*')"),
-            ("SELECT t.s[1]::VARCHAR GLOB 'a*'", "SELECT glob_matches(t.s[1]::VARCHAR, 'a*')"),
-            ("SELECT NOT \"a b\".f(x)['k'] GLOB 'a*'", "SELECT NOT glob_matches(\"a b\".f(x)['k'], 'a*')"),
+            ("SELECT s GLOB 'a*'", "SELECT s RLIKE 'a*'"),
+            ("SELECT a || 'b' NOT GLOB lower('A*')", "SELECT a || 'b' NOT RLIKE lower('A*')"),
+            ("SELECT s glob FROM glob('x') glob, glob('y')", "SELECT s glob FROM glob('x') glob, glob('y')"),
             (
                 "WITH t AS (TABLE u) TABLE t UNION ALL\nTABLE t ORDER BY 1",
                 "WITH t AS (SELECT * FROM u) SELECT * FROM t UNION ALL\nSELECT * FROM t ORDER BY 1",

@@ -7,14 +7,19 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 use arrow::row::{OwnedRow, RowConverter, SortField};
-use datafusion::common::{Result, ScalarValue, internal_err, not_impl_err, plan_err};
+use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 
-use super::keys;
+use super::{Frame, accumulator, keys};
 
 pub(super) const ARG_MAX: &str = "frame_arg_max";
 pub(super) const ARG_MIN: &str = "frame_arg_min";
+
+/// Whether a function of this name is one of the two.
+pub(super) fn is_extreme(name: &str) -> bool {
+    matches!(name, ARG_MAX | ARG_MIN)
+}
 
 /// The two functions.
 pub(super) fn functions() -> impl Iterator<Item = Arc<AggregateUDF>> {
@@ -57,7 +62,7 @@ impl AggregateUDFImpl for Extreme {
         let [value, key] = args.expr_fields else { return internal_err!("{} of a value and a key", self.name()) };
         let options = SortOptions { descending: self.descending, nulls_first: false };
         let key = keys(&arrow::array::new_empty_array(key.data_type())).data_type().clone();
-        Ok(Box::new(Frame {
+        Ok(accumulator(Firsts {
             values: RowConverter::new(vec![SortField::new(value.data_type().clone())])?,
             keys: RowConverter::new(vec![SortField::new_with_options(key, options)])?,
             rows: VecDeque::new(),
@@ -78,7 +83,7 @@ struct Candidate {
 
 /// The rows of a frame that may be the first by their keys, in their order: keys ascend.
 #[derive(Debug)]
-struct Frame {
+struct Firsts {
     values: RowConverter,
     keys: RowConverter,
     rows: VecDeque<Candidate>,
@@ -88,8 +93,8 @@ struct Frame {
     popped: u64,
 }
 
-impl Accumulator for Frame {
-    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+impl Frame for Firsts {
+    fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let [values, keys] = [&columns[0], &self::keys(&columns[1])].map(ArrayRef::clone);
         let [value_rows, key_rows] = [
             self.values.convert_columns(std::slice::from_ref(&values))?,
@@ -110,7 +115,7 @@ impl Accumulator for Frame {
         Ok(())
     }
 
-    fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+    fn remove(&mut self, columns: &[ArrayRef]) -> Result<()> {
         self.popped += columns[0].len() as u64;
         while self.rows.front().is_some_and(|first| first.place < self.popped) {
             self.rows.pop_front();
@@ -118,11 +123,7 @@ impl Accumulator for Frame {
         Ok(())
     }
 
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
+    fn value(&mut self) -> Result<ScalarValue> {
         match self.rows.front() {
             Some(first) => ScalarValue::try_from_array(&self.values.convert_rows([first.value.row()])?[0], 0),
             None => ScalarValue::try_from(&self.to),
@@ -130,14 +131,6 @@ impl Accumulator for Frame {
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.rows.capacity() * size_of::<Candidate>()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        not_impl_err!("partial results of frames")
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        not_impl_err!("partial results of frames")
+        self.rows.capacity() * size_of::<Candidate>()
     }
 }

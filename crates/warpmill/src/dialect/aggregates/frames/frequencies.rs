@@ -13,6 +13,7 @@ use super::{Frame, converter, keys, present};
 #[derive(Debug)]
 pub(super) struct Frequencies {
     rows: RowConverter,
+    ty: DataType,
     /// From the oldest to the newest.
     values: VecDeque<OwnedRow>,
     /// Number of values that left.
@@ -25,7 +26,14 @@ pub(super) struct Frequencies {
 
 impl Frequencies {
     pub(super) fn new(ty: &DataType) -> Result<Self> {
-        Ok(Self { rows: converter(ty)?, values: VecDeque::new(), left: 0, places: HashMap::new(), best: None })
+        Ok(Self {
+            rows: converter(ty)?,
+            ty: ty.clone(),
+            values: VecDeque::new(),
+            left: 0,
+            places: HashMap::new(),
+            best: None,
+        })
     }
 
     fn push(&mut self, value: OwnedRow, key: OwnedRow) {
@@ -64,30 +72,27 @@ fn is_before(a: &VecDeque<u64>, b: &VecDeque<u64>) -> bool {
 }
 
 impl Frame for Frequencies {
-    fn add(&mut self, values: &ArrayRef) -> Result<()> {
-        let (values, keys) = (present(&self.rows, values)?, present(&self.rows, &keys(values))?);
+    fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let (values, keys) = (present(&self.rows, &columns[0])?, present(&self.rows, &keys(&columns[0]))?);
         values.into_iter().zip(keys).for_each(|(value, key)| self.push(value, key));
         Ok(())
     }
 
-    fn remove(&mut self, values: &ArrayRef) -> Result<()> {
-        present(&self.rows, &keys(values))?.iter().for_each(|key| self.pop(key));
+    fn remove(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        present(&self.rows, &keys(&columns[0]))?.iter().for_each(|key| self.pop(key));
         Ok(())
     }
 
-    fn count(&self) -> usize {
-        self.values.len()
-    }
-
-    fn value(&mut self, _: &[ScalarValue]) -> Result<ScalarValue> {
+    fn value(&mut self) -> Result<ScalarValue> {
         if self.best.is_none() {
             let first = self.places.iter().reduce(|best, other| if is_before(other.1, best.1) { other } else { best });
             self.best = first.map(|(key, _)| key.clone());
         }
         let places = self.best.as_ref().and_then(|best| self.places.get(best)?.front());
-        let value = places.and_then(|place| self.values.get((place - self.left) as usize));
-        let values = self.rows.convert_rows(value.map(OwnedRow::row))?;
-        ScalarValue::try_from_array(&values[0], 0)
+        match places.and_then(|place| self.values.get((place - self.left) as usize)) {
+            Some(value) => ScalarValue::try_from_array(&self.rows.convert_rows([value.row()])?[0], 0),
+            None => ScalarValue::try_from(&self.ty),
+        }
     }
 
     fn size(&self) -> usize {

@@ -4,16 +4,27 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, FieldRef, Schema};
-use datafusion::common::{Result, ScalarValue, not_impl_err};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature};
 use datafusion::physical_expr::PhysicalExpr;
 
 use super::rows::Rows;
+use super::{Frame, accumulator};
+
+/// The function that computes calls of `func` in windows.
+pub(in crate::dialect) fn recomputed(func: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+    if is_recomputed(&func) { func } else { Arc::new(AggregateUDF::from(Recomputed(func))) }
+}
+
+/// Whether a function is one of [`recomputed`].
+pub(in crate::dialect) fn is_recomputed(func: &AggregateUDF) -> bool {
+    func.inner().downcast_ref::<Recomputed>().is_some()
+}
 
 /// A function with another accumulator for frames that slide.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(in crate::dialect) struct Recomputed(pub(in crate::dialect) Arc<AggregateUDF>);
+struct Recomputed(Arc<AggregateUDF>);
 
 impl AggregateUDFImpl for Recomputed {
     fn name(&self) -> &str {
@@ -26,6 +37,10 @@ impl AggregateUDFImpl for Recomputed {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         self.0.return_type(types)
+    }
+
+    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
+        self.0.return_field(fields)
     }
 
     fn is_nullable(&self) -> bool {
@@ -59,7 +74,7 @@ impl AggregateUDFImpl for Recomputed {
             exprs: args.exprs.to_vec(),
             expr_fields: args.expr_fields.to_vec(),
         };
-        Ok(Box::new(Frame { call, rows: Rows::default(), result: None }))
+        Ok(accumulator(Again { call, rows: Rows::default() }))
     }
 }
 
@@ -92,55 +107,33 @@ impl Call {
     }
 }
 
-/// The rows of a frame, with their aggregate until they change.
+/// The rows of a frame.
 #[derive(Debug)]
-struct Frame {
+struct Again {
     call: Call,
     rows: Rows,
-    result: Option<ScalarValue>,
 }
 
-impl Accumulator for Frame {
-    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        if !columns[0].is_empty() {
-            self.result = None;
-            self.rows.push(columns);
-        }
+impl Frame for Again {
+    fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.rows.push(columns);
         Ok(())
     }
 
-    fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        if !columns[0].is_empty() {
-            self.result = None;
-            self.rows.pop(columns[0].len());
-        }
+    fn remove(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.rows.pop(columns[0].len());
         Ok(())
     }
 
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        if let Some(result) = &self.result {
-            return Ok(result.clone());
-        }
+    fn value(&mut self) -> Result<ScalarValue> {
         let mut accumulator = self.call.accumulator()?;
         if self.rows.count() > 0 {
             accumulator.update_batch(self.rows.settled()?)?;
         }
-        Ok(self.result.insert(accumulator.evaluate()?).clone())
+        accumulator.evaluate()
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.rows.size()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        not_impl_err!("partial results of frames")
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        not_impl_err!("partial results of frames")
+        self.rows.size()
     }
 }

@@ -17,10 +17,7 @@ impl Writer<'_> {
                 let call = list.args.iter().map(|call| self.argument(call)).collect::<String>();
                 return format!("{call} EXPORT_STATE");
             }
-            (name, FunctionArguments::List(list)) => match self.operator(&name, list) {
-                Some(operator) => operator,
-                None => self.with_arguments(&name, function, list),
-            },
+            (name, FunctionArguments::List(list)) => self.with_arguments(&name, function, list),
             (name, FunctionArguments::None) => name,
             (name, FunctionArguments::Subquery(query)) => format!("{name}({})", self.query(query)),
         };
@@ -57,16 +54,6 @@ impl Writer<'_> {
             (name, _) => optionally_quoted(name),
         };
         parts.iter().map(|part| optionally_quoted(part)).chain([name]).collect::<Vec<_>>().join(".")
-    }
-
-    /// A call that the text has an operator for.
-    fn operator(self, name: &str, list: &FunctionArgumentList) -> Option<String> {
-        match (name, list.args.as_slice()) {
-            ("glob_matches", [text, pattern]) => {
-                Some(format!("({} ~~~ {})", self.argument(text), self.argument(pattern)))
-            }
-            _ => None,
-        }
     }
 
     fn with_arguments(self, name: &str, function: &Function, list: &FunctionArgumentList) -> String {

@@ -27,6 +27,9 @@ impl Writer<'_> {
                 let pattern = Pattern { negated: *negated, expr, pattern, escape: escape_char.as_ref() };
                 self.like(&pattern, "~~*", "ilike_escape")
             }
+            Expr::RLike { negated, expr, pattern, regexp: false } => {
+                negation(*negated, format!("({} ~~~ {})", self.text(expr), self.text(pattern)))
+            }
             Expr::SimilarTo { negated, expr, pattern, escape_char: None } => {
                 negation(*negated, format!("regexp_full_match({}, {})", self.text(expr), self.text(pattern)))
             }

@@ -3,35 +3,35 @@
 //! DataFusion subtracts the rows that leave a frame, after which rounding errors of large values remain, and NaN of infinite ones. Here a frame is a
 //! queue of two stacks with partial results, so that rows are added only, each two times.
 
-use std::mem::size_of_val;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, FieldRef, Float64Type};
-use datafusion::common::{Result, ScalarValue, not_impl_err};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature};
 use warpmill_ir::PairFunction;
 use warpmill_ir::pairs::Pairs;
 
+use super::{Frame, accumulator};
 use crate::dialect::operators::strict_cast;
 use crate::dialect::types::{is_float, is_number};
 
 /// The function that computes a call of `func` with an argument of a type in a window; `None` where nothing is subtracted, or exactly.
-pub(super) fn of_floats(func: &Arc<AggregateUDF>, ty: &DataType) -> Option<Arc<AggregateUDF>> {
-    let of = Of::named(func.name())?;
+pub(in crate::dialect) fn of_floats(func: &Arc<AggregateUDF>, ty: &DataType) -> Option<Arc<AggregateUDF>> {
+    let of = Of::named(func.name()).filter(|_| func.inner().downcast_ref::<Moving>().is_none())?;
     let is_inexact = is_float(ty) || is_number(ty) && matches!(of, Of::Variance { .. });
     is_inexact.then(|| Arc::new(AggregateUDF::from(Moving { of, plain: Arc::clone(func) })))
 }
 
 /// Whether DataFusion subtracts the rows that leave the frames of an aggregate of numbers.
-pub(super) fn is_known(name: &str) -> bool {
+pub(in crate::dialect) fn is_known(name: &str) -> bool {
     Of::named(name).is_some()
 }
 
 /// An accumulator of a function of pairs.
-pub(super) fn of_pairs(function: PairFunction) -> Box<dyn Accumulator> {
-    Box::new(Frame { of: Of::Pairs(function), rows: Queue::default() })
+pub(in crate::dialect) fn of_pairs(function: PairFunction) -> Box<dyn Accumulator> {
+    accumulator(Slid { of: Of::Pairs(function), rows: Queue::default() })
 }
 
 /// The value that is computed from a frame.
@@ -113,18 +113,18 @@ impl AggregateUDFImpl for Moving {
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         debug_assert!(!args.is_distinct, "distinct values are no queue");
-        Ok(Box::new(Frame { of: self.of, rows: Queue::default() }))
+        Ok(accumulator(Slid { of: self.of, rows: Queue::default() }))
     }
 }
 
 /// The rows of a frame.
 #[derive(Debug)]
-struct Frame {
+struct Slid {
     of: Of,
     rows: Queue,
 }
 
-impl Frame {
+impl Slid {
     /// Calls `f` with the numbers of each row that has all of them, as a pair.
     fn each(&mut self, columns: &[ArrayRef], mut f: impl FnMut(&mut Queue, [f64; 2])) -> Result<()> {
         let columns = columns.iter().map(|column| strict_cast(column, &DataType::Float64));
@@ -140,33 +140,21 @@ impl Frame {
     }
 }
 
-impl Accumulator for Frame {
-    fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+impl Frame for Slid {
+    fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
         self.each(columns, Queue::push)
     }
 
-    fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+    fn remove(&mut self, columns: &[ArrayRef]) -> Result<()> {
         self.each(columns, |rows, _| rows.pop())
     }
 
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
+    fn value(&mut self) -> Result<ScalarValue> {
         Ok(self.of.value(&self.rows.total()))
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.rows.size()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        not_impl_err!("partial results of frames")
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        not_impl_err!("partial results of frames")
+        self.rows.size()
     }
 }
 
@@ -215,8 +203,8 @@ mod tests {
 
     use super::*;
 
-    fn frame(of: Of) -> Frame {
-        Frame { of, rows: Queue::default() }
+    fn frame(of: Of) -> Slid {
+        Slid { of, rows: Queue::default() }
     }
 
     #[test]
@@ -229,15 +217,15 @@ mod tests {
             for of in names.map(|name| Of::named(name).unwrap()) {
                 let mut moving = frame(of);
                 for end in 0..values.len() {
-                    moving.update_batch(&column(vec![values[end]])).unwrap();
+                    moving.add(&column(vec![values[end]])).unwrap();
                     if end >= width {
-                        moving.retract_batch(&column(vec![values[end - width]])).unwrap();
+                        moving.remove(&column(vec![values[end - width]])).unwrap();
                     }
                     let start = (end + 1).saturating_sub(width);
                     let mut expected = frame(of);
-                    expected.update_batch(&column(values[start..=end].to_vec())).unwrap();
+                    expected.add(&column(values[start..=end].to_vec())).unwrap();
                     let [ScalarValue::Float64(found), ScalarValue::Float64(expected)] =
-                        [&mut moving, &mut expected].map(|frame| frame.evaluate().unwrap())
+                        [&mut moving, &mut expected].map(|frame| frame.value().unwrap())
                     else {
                         panic!("numbers");
                     };
