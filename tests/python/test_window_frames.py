@@ -177,3 +177,18 @@ def test_wrong_arguments_are_refused(call: str, reason: str) -> None:
     connection.execute(TABLE.format(rows=10))
     with pytest.raises(warpmill.Error, match=reason):
         connection.execute(f"SELECT {call} OVER (ORDER BY i) FROM t").fetchall()
+
+
+def test_all_nan_are_one() -> None:
+    query = "SELECT median(x) OVER w, quantile_disc(x, 0.9) OVER w, mode(x) OVER w FROM v WINDOW w AS (ORDER BY i)"
+    with warpmill.connect() as ours, duckdb.connect() as theirs:
+        for con in (ours, theirs):
+            con.execute(
+                "CREATE TABLE v AS SELECT * FROM (VALUES (1, '-nan'::DOUBLE), (2, 1), (3, 2), (4, 'nan')) v(i, x)"
+            )
+        assert repr(ours.execute(query).fetchall()) == repr(theirs.execute(query).fetchall())
+
+
+def test_totals_of_lists_keep_all_digits() -> None:
+    with warpmill.connect() as con, pytest.raises(warpmill.Error, match="whose lambda returns"):
+        con.execute("SELECT list_reduce([1, 2, 3], lambda x, y: x * 1.5 + y)")

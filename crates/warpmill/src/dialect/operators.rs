@@ -468,7 +468,7 @@ impl Op {
             Op::Divide | Op::IntegerDivide => numeric::div(&left, &right)?,
             Op::Modulo => numeric::rem(&left, &right)?,
         };
-        Ok(with_one_nan(made))
+        Ok(with_one_nan(&made))
     }
 
     /// The results, in 128 bits first.
@@ -512,13 +512,13 @@ impl Op {
 }
 
 /// Floats with one kind of NaN: processors give those that they make a sign, by which Arrow orders and tells them apart.
-fn with_one_nan(floats: ArrayRef) -> ArrayRef {
+pub(super) fn with_one_nan(floats: &ArrayRef) -> ArrayRef {
     if let Some(doubles) = floats.as_primitive_opt::<Float64Type>() {
         return Arc::new(doubles.unary::<_, Float64Type>(|x| if x.is_nan() { f64::NAN } else { x }));
     }
     match floats.as_primitive_opt::<Float32Type>() {
         Some(singles) => Arc::new(singles.unary::<_, Float32Type>(|x| if x.is_nan() { f32::NAN } else { x })),
-        None => floats,
+        None => Arc::clone(floats),
     }
 }
 

@@ -32,6 +32,7 @@ use self::rows::Rows;
 use self::sorted::Sorted;
 use crate::dialect::library::{self, Quantiles};
 use crate::dialect::lists::{self, keys};
+use crate::dialect::operators::with_one_nan;
 use crate::dialect::{casts, nested_order, types};
 
 /// Begins the names of the aggregates; their functions of lists begin with `list_`.
@@ -156,7 +157,7 @@ impl AggregateUDFImpl for OfFrame {
     }
 }
 
-/// Whether the values of a type sort by their rows, and values that are not equal are no equal keys, but for zeros.
+/// Whether the values of a type sort by their rows, given one kind of NaN, and equal values, but for zeros, have equal rows.
 fn is_ordered(ty: &DataType) -> bool {
     let simple = ty.is_integer() || types::is_float(ty) || types::is_decimal(ty) || types::is_text(ty);
     simple || matches!(ty, DataType::Boolean | DataType::Date32 | DataType::Timestamp(..) | DataType::Time64(_))
@@ -255,12 +256,12 @@ impl Frame for Ordered {
         if let (None, Some(at)) = (&self.at, columns.get(1)) {
             self.at = Some(ScalarValue::try_from_array(at, 0)?);
         }
-        present(&self.rows, &columns[0])?.into_iter().for_each(|row| self.sorted.insert(row));
+        present(&self.rows, &with_one_nan(&columns[0]))?.into_iter().for_each(|row| self.sorted.insert(row));
         Ok(())
     }
 
     fn remove(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        present(&self.rows, &columns[0])?.iter().for_each(|row| self.sorted.remove(row));
+        present(&self.rows, &with_one_nan(&columns[0]))?.iter().for_each(|row| self.sorted.remove(row));
         Ok(())
     }
 

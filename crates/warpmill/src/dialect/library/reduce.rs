@@ -15,7 +15,7 @@ use super::combined_lists::both;
 use super::lists::{element, list};
 use crate::dialect::lists::rows;
 use crate::dialect::operators::strict_cast;
-use crate::dialect::types::{MAX_WIDTH, digits, is_decimal, is_number, type_name};
+use crate::dialect::types::{MAX_WIDTH, digits, is_decimal, is_whole, type_name};
 
 /// The function.
 pub(in crate::dialect) fn function() -> Arc<HigherOrderUDF> {
@@ -83,7 +83,12 @@ impl HigherOrderUDFImpl for Reduce {
         }
         let total = total_type(&values)?;
         match made {
-            Some(made) if *made == total || made.is_null() || is_number(made) && is_number(&total) => {
+            // No digits are cut off; a whole number that the type does not hold is an error.
+            Some(made)
+                if made.is_null()
+                    || is_whole(made) && is_whole(&total)
+                    || both(made, &total).as_ref() == Some(&total) =>
+            {
                 Ok(Arc::new(Field::new("", total, true)))
             }
             Some(made) => {
