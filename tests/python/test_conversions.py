@@ -97,6 +97,9 @@ STATEMENTS = [
     "SELECT list_concat(x, x), list_concat(x, [1]), list_concat(NULL, [1]), list_cat([1], x), list_concat(NULL, NULL) "
     "FROM (VALUES (NULL::INTEGER[]), ([1])) t(x)",
     "SELECT list_concat([1], [2.5]), list_concat([1], [2], [3]), list_concat(['a'], [NULL]), list_concat([1])",
+    "SELECT NULL::INTEGER[] || [1], [1] || NULL, NULL || x, x || NULL::INTEGER[], "
+    "x || [2, NULL], [1.5] || x FROM (VALUES ([1]), (NULL)) t(x)",
+    "SELECT list_intersect([1, NULL, 2, 3], [3, 2, 5]), list_intersect([1, NULL], [NULL, 1, 1])",
     "SELECT list_append([1, 2], 1.5), list_append(NULL, 1), list_append([1], NULL), list_prepend(1.5, [1, 2]), "
     "list_prepend(NULL, [1]), array_push_back([1], 2), array_push_front([1], 2)",
     "SELECT list_intersect(x, [1]), list_intersect([1], x), list_intersect([3, 1, 2, 1], [1, 2, 3]), "
@@ -155,6 +158,15 @@ def rows(con: Any, statements: str) -> list[str]:
 def test_as_in_duckdb(statements: str) -> None:
     with warpmill.connect() as ours, duckdb.connect() as theirs:
         assert rows(ours, statements) == rows(theirs, statements)
+
+
+@pytest.mark.parametrize("sign", ["", "-"], ids=["constants", "expressions"])
+def test_long_lists_of_rows(sign: str) -> None:
+    wanted = ", ".join(f"({n * 7}, {sign}{n % 50})" for n in range(600))
+    table = f"(SELECT i, {sign}(i // 7 % 50) AS k FROM range(5000) r(i))"
+    query = f"SELECT sum(i), count(*) FROM {table} WHERE (i, k) IN ({wanted})"
+    with warpmill.connect() as ours, duckdb.connect() as theirs:
+        assert rows(ours, query) == rows(theirs, query)
 
 
 def test_prepared_statements_are_what_they_were_last() -> None:

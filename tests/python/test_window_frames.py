@@ -170,6 +170,7 @@ def test_growing_frames_need_neither_lists_nor_minutes() -> None:
         ("quantile_cont(s, 0.5)", "No function matches"),
         ("mad(s)", "No function matches"),
         ("skewness(s)", "No function matches"),
+        ("corr(DISTINCT x, n)", "corr of distinct pairs"),
     ],
 )
 def test_wrong_arguments_are_refused(call: str, reason: str) -> None:

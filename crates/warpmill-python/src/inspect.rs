@@ -11,9 +11,9 @@ use warpmill_format::{FormatError, Table};
 use crate::errors::{Error, format_error, guarded};
 
 /// One dict per column of the table in `directory`: name, type, encodings and their segments, dictionary entries, stored rows, the deleted ones of
-/// these, nulls, distinct values, stored bytes, bytes before the codec (light) and as plain columns; codecs and their segments, block sizes; codecs, bytes and block sizes of
-/// additional compressed forms of segments without a codec (heavy); the measured decompression speed of one thread for the column, and the plain
-/// bytes per second of a scan in the cost model.
+/// these, nulls, distinct values, stored bytes, bytes before the codec (light) and as plain columns; codecs and their segments, block sizes; codecs,
+/// bytes and block sizes of additional compressed forms of segments without a codec (heavy); the measured decompression speed of one thread for the
+/// column, and the plain bytes per second of a scan in the cost model.
 #[pyfunction]
 #[pyo3(signature = (directory, storage_bandwidth=None))]
 pub(crate) fn inspect(

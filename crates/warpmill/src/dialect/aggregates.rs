@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Int64Type, i256};
-use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, not_impl_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Case, Expr, ExprSchemable, Signature, Volatility,
@@ -126,6 +126,14 @@ pub(super) fn checked(func: Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema)
     Ok(if wide { Arc::new(AggregateUDF::from(Total::new())) } else { func })
 }
 
+/// Refuses distinct pairs: their functions have no state for them.
+pub(super) fn check_distinct(function: &str, distinct: bool) -> Result<()> {
+    match distinct && pairs::is_of_pairs(function) {
+        true => not_impl_err!("{function} of distinct pairs"),
+        false => Ok(()),
+    }
+}
+
 /// The function that computes a call of `func` in a window, where rows leave its frames.
 ///
 /// # Errors
@@ -142,10 +150,10 @@ pub(super) fn in_window(
     );
     let is_distinct = distinct && (func.name() == "string_agg" || moving::is_known(func.name()));
     if is_kept || is_distinct {
-        return Ok(frames::recomputed(func));
+        return Ok(frames::anew(func));
     }
     match args {
-        [arg] => Ok(moving::of_floats(&func, &arg.get_type(schema)?).unwrap_or(func)),
+        [arg] => Ok(frames::without_subtraction(func, &arg.get_type(schema)?)),
         _ => Ok(func),
     }
 }

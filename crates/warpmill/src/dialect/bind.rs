@@ -311,6 +311,7 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             None => called(alike::plain(function), schema),
         },
         Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
+            aggregates::check_distinct(func.name(), params.distinct)?;
             params.args = aggregates::arguments(func.name(), params.args, schema)?;
             let func = aggregates::checked(func, &params.args, schema)?;
             Ok(Expr::AggregateFunction(AggregateFunction { func, params }))
@@ -323,6 +324,7 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
                 }
             }
             if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun {
+                aggregates::check_distinct(func.name(), window.params.distinct)?;
                 let args = std::mem::take(&mut window.params.args);
                 let args = aggregates::filtered(func.name(), args, &mut window.params.filter);
                 let args = aggregates::arguments(func.name(), args, schema)?;

@@ -71,7 +71,7 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             let params = WindowFunctionParams { order_by, ..window.params };
             let fun = match (params.args.first().map(is).transpose()?, window.fun) {
                 (Some(true), WindowFunctionDefinition::AggregateUDF(func)) => {
-                    WindowFunctionDefinition::AggregateUDF(extreme(&func).map_or(func, frames::recomputed))
+                    WindowFunctionDefinition::AggregateUDF(extreme(&func).map_or(func, frames::anew))
                 }
                 (_, fun) => fun,
             };
@@ -168,7 +168,7 @@ fn extreme(func: &Arc<AggregateUDF>) -> Option<Arc<AggregateUDF>> {
         "max" => true,
         _ => return None,
     };
-    let replaced = func.inner().downcast_ref::<Extreme>().is_some() || frames::is_recomputed(func);
+    let replaced = func.inner().downcast_ref::<Extreme>().is_some() || frames::is_sliding(func);
     (!replaced).then(|| Arc::new(AggregateUDF::from(Extreme { greatest, plain: Arc::clone(func) })))
 }
 

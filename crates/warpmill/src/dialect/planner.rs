@@ -22,6 +22,16 @@ pub(super) struct Operators;
 impl ExprPlanner for Operators {
     fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let raw = with_truth_values(with_uuids(raw, schema)?, schema);
+        let is = |e: &Expr, of: fn(&DataType) -> bool| e.get_type(schema).is_ok_and(|ty| of(&ty));
+        let is_list = |ty: &DataType| matches!(ty, DataType::List(_));
+        let is_list_or_null = |ty: &DataType| matches!(ty, DataType::List(_) | DataType::Null);
+        if raw.op == BinaryOperator::StringConcat
+            && [&raw.left, &raw.right].iter().all(|e| is(e, is_list_or_null))
+            && [&raw.left, &raw.right].iter().any(|e| is(e, is_list))
+            && let Some(joined) = library::call("list_after_list", vec![raw.left.clone(), raw.right.clone()])
+        {
+            return Ok(PlannerResult::Planned(joined));
+        }
         if let Some(bits) = shifts::of_hugeints(&raw.op, &raw.left, &raw.right, schema) {
             return Ok(PlannerResult::Planned(bits));
         }

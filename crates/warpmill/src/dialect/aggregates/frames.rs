@@ -8,17 +8,17 @@ mod frequencies;
 pub(super) mod moving;
 mod recomputed;
 mod rows;
+mod sliding;
 mod sorted;
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, BooleanArray, ListArray};
+use arrow::array::{Array, ArrayRef, ListArray};
 use arrow::buffer::OffsetBuffer;
-use arrow::compute::filter;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, HashSet, Result, ScalarValue, internal_err, not_impl_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err, not_impl_err};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
@@ -27,8 +27,8 @@ use datafusion::logical_expr::{
 };
 
 use self::frequencies::Frequencies;
-pub(in crate::dialect) use self::recomputed::{is_recomputed, recomputed};
-use self::rows::Rows;
+use self::rows::{Anew, OfRows, distinct};
+pub(in crate::dialect) use self::sliding::{anew, is_sliding, without_subtraction};
 use self::sorted::Sorted;
 use crate::dialect::library::{self, Quantiles};
 use crate::dialect::lists::{self, keys};
@@ -139,13 +139,12 @@ impl AggregateUDFImpl for OfFrame {
                 let (rows, list, to) = (converter(value)?, list.into(), to.clone());
                 accumulator(Ordered { rows, sorted: Sorted::default(), list, at: None, to })
             }
-            _ => accumulator(Kept {
+            _ => accumulator(Anew::of(OfList {
                 list: Arc::clone(&self.list),
                 to: Arc::clone(&args.return_field),
                 empty: self.default_value(to)?,
-                distinct: args.is_distinct,
-                rows: Rows::default(),
-            }),
+                is_distinct: args.is_distinct,
+            })),
         })
     }
 
@@ -281,49 +280,28 @@ impl Frame for Ordered {
     }
 }
 
-/// The values of a frame, as they are.
+/// A function of the list of values.
 #[derive(Debug)]
-struct Kept {
+struct OfList {
     list: Arc<ScalarUDF>,
     to: FieldRef,
     /// The aggregate of no rows.
     empty: ScalarValue,
-    distinct: bool,
-    rows: Rows,
+    is_distinct: bool,
 }
 
-/// The first of equal values each.
-fn distinct(values: &ArrayRef) -> Result<ArrayRef> {
-    let keys = keys(values);
-    let converter = converter(keys.data_type())?;
-    let rows = converter.convert_columns(&[keys])?;
-    let mut seen = HashSet::new();
-    let is_first: BooleanArray = rows.iter().map(|row| Some(seen.insert(row))).collect();
-    Ok(filter(values, &is_first)?)
-}
-
-impl Frame for Kept {
-    fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        self.rows.push(columns);
-        Ok(())
+impl OfRows for OfList {
+    fn of_nothing(&self) -> Result<ScalarValue> {
+        Ok(self.empty.clone())
     }
 
-    fn remove(&mut self, columns: &[ArrayRef]) -> Result<()> {
-        self.rows.pop(columns[0].len());
-        Ok(())
-    }
-
-    fn value(&mut self) -> Result<ScalarValue> {
-        if self.rows.count() == 0 {
-            return Ok(self.empty.clone());
-        }
-        let (values, rest) = self.rows.settled()?.split_first().expect("a row has columns");
-        let values = if self.distinct { distinct(values)? } else { Arc::clone(values) };
+    fn of(&self, columns: &[ArrayRef]) -> Result<ScalarValue> {
+        let values = if self.is_distinct { distinct(&columns[..1])?.swap_remove(0) } else { Arc::clone(&columns[0]) };
         let element = Arc::new(Field::new_list_field(values.data_type().clone(), true));
         let offsets = OffsetBuffer::from_lengths([values.len()]);
         let list: ArrayRef = Arc::new(ListArray::try_new(element, offsets, values, None)?);
         // The other arguments are constants.
-        let rest = rest.iter().map(|column| Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(column, 0)?)));
+        let rest = columns[1..].iter().map(|column| Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(column, 0)?)));
         let args = std::iter::once(Ok(ColumnarValue::Array(list))).chain(rest).collect::<Result<Vec<_>>>()?;
         let arg_fields = args.iter().map(|arg| Arc::new(Field::new("", arg.data_type(), true))).collect();
         let call = ScalarFunctionArgs {
@@ -337,9 +315,5 @@ impl Frame for Kept {
             ColumnarValue::Scalar(value) => Ok(value),
             ColumnarValue::Array(values) => ScalarValue::try_from_array(&values, 0),
         }
-    }
-
-    fn size(&self) -> usize {
-        self.rows.size()
     }
 }

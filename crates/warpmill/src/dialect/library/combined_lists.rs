@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, make_comparator, new_null_array};
-use arrow::compute::{SortOptions, concat};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array, make_comparator, new_null_array};
+use arrow::compute::{SortOptions, concat, take};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 
@@ -14,6 +14,12 @@ use crate::dialect::types::common;
 
 pub(super) fn functions() -> Vec<Own> {
     vec![
+        // `||`: NULL makes NULL.
+        Own::new("list_after_list", concat_types, |call| {
+            let there = |row| call.all(row).then_some(row as u64);
+            let joined = Pooled::of(call)?.concatenated()?;
+            Ok(take(&joined, &(0..call.rows).map(there).collect::<UInt64Array>(), None)?)
+        }),
         Own::new("array_concat", concat_types, |call| match &call.to {
             DataType::Null => Ok(new_null_array(&DataType::Null, call.rows)),
             _ => Pooled::of(call)?.concatenated(),
@@ -176,7 +182,8 @@ impl Pooled {
                 continue;
             };
             let other = self.present(1, row).unwrap_or_default();
-            let (shorter, longer) = if other.len() < own.len() { (other, own) } else { (own, other) };
+            let length = |argument: usize| self.lists[argument].rows[row].as_ref().map_or(0, |row| row.len());
+            let (shorter, longer) = if length(1) < length(0) { (other, own) } else { (own, other) };
             let mut found: Vec<usize> = vec![];
             for at in longer {
                 if self.is_among(at, &shorter) && !self.is_among(at, &found) {

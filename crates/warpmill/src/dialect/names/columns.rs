@@ -10,7 +10,7 @@ use regex::Regex;
 
 use super::calls::lambda_of;
 use super::more_calls::unnested;
-use super::scope::{Scope, Visible, nested};
+use super::scope::{Scope, Visible, combined, nested};
 use super::{Binder, parts, same};
 use crate::{Error, Result, ScalarValue};
 
@@ -50,20 +50,7 @@ impl Binder<'_> {
     pub(super) fn columns_condition(&mut self, condition: &mut Expr, scope: &Scope<'_>) -> Result<()> {
         let Some(call) = columns_in(condition) else { return Ok(()) };
         let each = self.chosen(&call, scope)?.into_iter().map(|column| nested(with_column(condition.clone(), &column)));
-        // Not one above the other: what is asked of a condition is asked of those in it, too.
-        let mut all: Vec<Expr> = each.collect();
-        while all.len() > 1 {
-            let mut rest = std::mem::take(&mut all).into_iter();
-            while let Some(left) = rest.next() {
-                all.push(match rest.next() {
-                    Some(right) => {
-                        nested(Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) })
-                    }
-                    None => left,
-                });
-            }
-        }
-        if let Some(all) = all.pop() {
+        if let Some(all) = combined(each.collect(), &BinaryOperator::And) {
             *condition = all;
         }
         Ok(())

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::defaults::expression;
 use super::pivot::parsed;
-use super::scope::{nested, operation, quoted};
+use super::scope::{combined, nested, operation, quoted};
 use crate::{Error, Result};
 
 /// The alias of a subquery that is searched for a row.
@@ -61,9 +61,11 @@ fn listed(expr: &Expr) -> Option<Expr> {
         compared(&left, &BinaryOperator::Eq, &right)
     };
     match expr {
+        // DataFusion looks rows of names and constants up.
+        Expr::InList { expr: row, list, .. } if std::iter::once(&**row).chain(list).all(is_plain_row) => None,
         Expr::InList { expr: row, list, negated } => {
             let any = list.iter().map(|other| equal(row, other)).collect::<Option<Vec<_>>>()?;
-            let any = any.into_iter().reduce(|any, one| operation(any, BinaryOperator::Or, one))?;
+            let any = combined(any, &BinaryOperator::Or)?;
             Some(if *negated { not(nested(any)) } else { nested(any) })
         }
         Expr::IsNotDistinctFrom(left, right) => equal(left, right),
@@ -98,6 +100,12 @@ pub(super) fn check(alias: Option<&TableAlias>, fields: Option<usize>) -> Result
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a row consists of names and constants.
+fn is_plain_row(row: &Expr) -> bool {
+    let is_plain = |e: &Expr| matches!(e, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_));
+    values(row).is_some_and(|values| values.iter().all(is_plain))
 }
 
 /// The values of a row.

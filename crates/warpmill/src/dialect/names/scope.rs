@@ -255,6 +255,20 @@ pub(super) fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
+/// Several conditions as one. They are not nested one in the other: what is asked of a condition is asked of those in it, too.
+pub(super) fn combined(mut conditions: Vec<Expr>, op: &BinaryOperator) -> Option<Expr> {
+    while conditions.len() > 1 {
+        let mut rest = std::mem::take(&mut conditions).into_iter();
+        while let Some(left) = rest.next() {
+            conditions.push(match rest.next() {
+                Some(right) => nested(operation(left, op.clone(), right)),
+                None => left,
+            });
+        }
+    }
+    conditions.pop()
+}
+
 pub(in crate::dialect) fn nested(expr: Expr) -> Expr {
     match expr {
         expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Nested(_)) => expr,

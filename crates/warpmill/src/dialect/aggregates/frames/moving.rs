@@ -3,26 +3,16 @@
 //! DataFusion subtracts the rows that leave a frame, after which rounding errors of large values remain, and NaN of infinite ones. Here a frame is a
 //! queue of two stacks with partial results, so that rows are added only, each two times.
 
-use std::sync::Arc;
-
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, FieldRef, Float64Type};
+use arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature};
+use datafusion::logical_expr::Accumulator;
 use warpmill_ir::PairFunction;
 use warpmill_ir::pairs::Pairs;
 
-use super::{Frame, accumulator};
+use super::Frame;
 use crate::dialect::operators::strict_cast;
 use crate::dialect::types::{is_float, is_number};
-
-/// The function that computes a call of `func` with an argument of a type in a window; `None` where nothing is subtracted, or exactly.
-pub(in crate::dialect) fn of_floats(func: &Arc<AggregateUDF>, ty: &DataType) -> Option<Arc<AggregateUDF>> {
-    let of = Of::named(func.name()).filter(|_| func.inner().downcast_ref::<Moving>().is_none())?;
-    let is_inexact = is_float(ty) || is_number(ty) && matches!(of, Of::Variance { .. });
-    is_inexact.then(|| Arc::new(AggregateUDF::from(Moving { of, plain: Arc::clone(func) })))
-}
 
 /// Whether DataFusion subtracts the rows that leave the frames of an aggregate of numbers.
 pub(in crate::dialect) fn is_known(name: &str) -> bool {
@@ -31,12 +21,17 @@ pub(in crate::dialect) fn is_known(name: &str) -> bool {
 
 /// An accumulator of a function of pairs.
 pub(in crate::dialect) fn of_pairs(function: PairFunction) -> Box<dyn Accumulator> {
-    accumulator(Slid { of: Of::Pairs(function), rows: Queue::default() })
+    accumulator(Of::Pairs(function))
+}
+
+/// An accumulator of a value.
+pub(super) fn accumulator(of: Of) -> Box<dyn Accumulator> {
+    super::accumulator(Slid { of, rows: Queue::default() })
 }
 
 /// The value that is computed from a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Of {
+pub(super) enum Of {
     Sum,
     Average,
     /// A variance of a sample or of a population, or its root.
@@ -48,6 +43,12 @@ enum Of {
 }
 
 impl Of {
+    /// The value of a call of a function with an argument of a type; `None` where nothing is subtracted, or exactly.
+    pub(super) fn inexact(function: &str, ty: &DataType) -> Option<Self> {
+        let of = Self::named(function)?;
+        (is_float(ty) || is_number(ty) && matches!(of, Self::Variance { .. })).then_some(of)
+    }
+
     /// The aggregate of numbers that DataFusion calls so.
     fn named(name: &str) -> Option<Self> {
         Some(match name {
@@ -76,44 +77,6 @@ impl Of {
         };
         // NaN of one kind: Arrow tells those with a sign apart.
         ScalarValue::Float64(number.map(|x| if x.is_nan() { f64::NAN } else { x }))
-    }
-}
-
-/// DataFusion's function with another accumulator for frames that slide.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Moving {
-    of: Of,
-    plain: Arc<AggregateUDF>,
-}
-
-impl AggregateUDFImpl for Moving {
-    fn name(&self) -> &str {
-        self.plain.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.plain.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.plain.return_type(types)
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.plain.coerce_types(types)
-    }
-
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.plain.accumulator(args)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.plain.state_fields(args)
-    }
-
-    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        debug_assert!(!args.is_distinct, "distinct values are no queue");
-        Ok(accumulator(Slid { of: self.of, rows: Queue::default() }))
     }
 }
 
@@ -199,6 +162,8 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use arrow::array::Float64Array;
 
     use super::*;

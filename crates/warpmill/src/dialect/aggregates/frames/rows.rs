@@ -1,12 +1,68 @@
-//! The rows of a frame as columns.
+//! Frames whose aggregate is computed anew from all of their rows.
 
-use arrow::array::{Array, ArrayRef};
-use arrow::compute::concat;
-use datafusion::common::Result;
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::compute::{concat, filter};
+use datafusion::common::{HashSet, Result, ScalarValue};
+
+use super::{Frame, converter, keys};
+
+/// An aggregate of rows.
+pub(super) trait OfRows: std::fmt::Debug + Send + Sync {
+    fn of_nothing(&self) -> Result<ScalarValue>;
+
+    /// The aggregate of one row or more.
+    fn of(&self, columns: &[ArrayRef]) -> Result<ScalarValue>;
+}
+
+/// A frame of which `F` is computed.
+#[derive(Debug)]
+pub(super) struct Anew<F> {
+    function: F,
+    rows: Rows,
+}
+
+impl<F> Anew<F> {
+    pub(super) fn of(function: F) -> Self {
+        Self { function, rows: Rows::default() }
+    }
+}
+
+impl<F: OfRows> Frame for Anew<F> {
+    fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.rows.push(columns);
+        Ok(())
+    }
+
+    fn remove(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        self.rows.pop(columns[0].len());
+        Ok(())
+    }
+
+    fn value(&mut self) -> Result<ScalarValue> {
+        match self.rows.count {
+            0 => self.function.of_nothing(),
+            _ => self.function.of(self.rows.settled()?),
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.rows.size()
+    }
+}
+
+/// The first rows of those with equal first values.
+pub(super) fn distinct(columns: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+    let keys = keys(&columns[0]);
+    let converter = converter(keys.data_type())?;
+    let rows = converter.convert_columns(&[keys])?;
+    let mut seen = HashSet::new();
+    let is_first: BooleanArray = rows.iter().map(|row| Some(seen.insert(row))).collect();
+    columns.iter().map(|column| Ok(filter(column, &is_first)?)).collect()
+}
 
 /// A queue of rows.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+struct Rows {
     columns: Vec<ArrayRef>,
     /// Rows behind those of `columns`.
     added: Vec<Vec<ArrayRef>>,
@@ -16,17 +72,13 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
-
-    pub(super) fn push(&mut self, columns: &[ArrayRef]) {
+    fn push(&mut self, columns: &[ArrayRef]) {
         self.count += columns[0].len();
         self.added.push(columns.to_vec());
     }
 
     /// Removes the oldest rows.
-    pub(super) fn pop(&mut self, count: usize) {
+    fn pop(&mut self, count: usize) {
         self.count -= count;
         self.left += count;
     }
@@ -35,7 +87,7 @@ impl Rows {
     ///
     /// # Errors
     /// Texts of more than 2 GiB.
-    pub(super) fn settled(&mut self) -> Result<&[ArrayRef]> {
+    fn settled(&mut self) -> Result<&[ArrayRef]> {
         if self.columns.is_empty() && !self.added.is_empty() {
             self.columns = self.added.remove(0);
         }
@@ -50,7 +102,7 @@ impl Rows {
         Ok(&self.columns)
     }
 
-    pub(super) fn size(&self) -> usize {
+    fn size(&self) -> usize {
         let columns = self.columns.iter().chain(self.added.iter().flatten());
         columns.map(|column| column.get_array_memory_size()).sum()
     }
