@@ -18,9 +18,11 @@ import subprocess
 import sys
 import tarfile
 import urllib.request
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "duckdb" / "src"
@@ -130,6 +132,16 @@ def compile_shim(version: Version, include: Path, out: Path) -> Path:
     return target
 
 
+def unpacked(engine: Path, folder: Path) -> Path:
+    """The engine's library: a file, or in a wheel, from which it is copied to a folder."""
+    if engine.suffix != ".whl":
+        return engine
+    with zipfile.ZipFile(engine) as wheel:
+        library = folder / "_warpmill.abi3.so"
+        library.write_bytes(wheel.read(f"warpmill/{library.name}"))
+    return library
+
+
 def nopython(engine: Path, out: Path) -> None:
     """The stand-in for Python in programs that have none: the engine is a Python module, and refers to Python's names.
 
@@ -188,7 +200,7 @@ def main() -> None:
         "--engine",
         type=Path,
         default=ROOT / "python" / "warpmill" / "_warpmill.abi3.so",
-        help="the engine's library, which lies two folders above the extension",
+        help="the engine's library, which lies two folders above the extension, or a wheel that has it",
     )
     parser.add_argument("--headers", type=Path, default=ROOT / "target" / "duckdb-headers")
     parser.add_argument("--version", action="append", help="a DuckDB version (default: all that are supported)")
@@ -202,7 +214,8 @@ def main() -> None:
         there = [(version, include) for version, include in zip(chosen, includes, strict=True) if include]
         list(pool.map(lambda pair: compile_shim(*pair, arguments.out), there))
     if arguments.engine.exists():
-        nopython(arguments.engine, arguments.out)
+        with TemporaryDirectory() as folder:
+            nopython(unpacked(arguments.engine, Path(folder)), arguments.out)
     else:
         print(f"only for Python: {arguments.engine} is not there", file=sys.stderr)
     print(pack(arguments.loader, arguments.out, f"v{package[1]}"))

@@ -7,6 +7,7 @@
 #include "src/expressions.cpp"
 #include "src/functions.cpp"
 #include "src/kept.cpp"
+#include "src/old_systems.cpp"
 #include "src/operator.cpp"
 #include "src/plan.cpp"
 #include "src/rows.cpp"

@@ -22,6 +22,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"warpmill-[^-]+-cp3\d+-abi3-(?P<platform>[\w.]+)\.whl")
+_EXTENSION = ("warpmill.duckdb_extension", "warpmill_nopython.so", "warpmill_nopython_names.so")
+_SHIM = re.compile(r"/warpmill_shim-v[\d.]+\.so$")
+# Fails where DuckDB would run the statement itself.
+_STRICT = """con.execute("SET warpmill_fallback = 'error'")
+print(con.sql("SELECT sum(a) FROM t").fetchall())
+"""
+# The newest version of GCC's library that every system has whose glibc is 2.28 (PEP 600's policy manylinux_2_28).
+_LIBSTDCXX = 24
 
 
 def wheel_problems(wheel: Path, most_mb: float) -> list[str]:
@@ -36,15 +44,32 @@ def wheel_problems(wheel: Path, most_mb: float) -> list[str]:
         found.append(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, more than {most_mb:g}")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        parts = ("licenses/LICENSE", "THIRD_PARTY_LICENSES.txt", "/py.typed", "warpmill.duckdb_extension")
+        parts = ("licenses/LICENSE", "THIRD_PARTY_LICENSES.txt", "/py.typed", *_EXTENSION)
         missing = [part for part in parts if not any(name.endswith(part) for name in names)]
         found += [f"{wheel.name}: without {part}" for part in missing]
         modules = [name for name in names if name.startswith("warpmill/_warpmill") and name.endswith(".so")]
         found += [f"{module}: not stripped" for module in modules if b".symtab\0" in archive.read(module)]
         if len(modules) != 1:
             found.append(f"{wheel.name}: modules {modules}")
+        if not any(map(_SHIM.search, names)):
+            found.append(f"{wheel.name}: without a shim for DuckDB")
+        glibc = re.search(r"manylinux_2_(\d+)", wheel.name)
+        if glibc:
+            for library in names:
+                if library.endswith((".so", ".duckdb_extension")):
+                    found += library_problems(library, archive.read(library), int(glibc[1]))
         metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
         found += metadata_problems(archive.read(metadata).decode())
+    return found
+
+
+def library_problems(name: str, content: bytes, glibc: int) -> list[str]:
+    """The versions that a library needs and systems with glibc 2.`glibc` may lack."""
+    found = []
+    for library, most in ((b"GLIBC_2", glibc), (b"GLIBCXX_3.4", _LIBSTDCXX)):
+        needed = [int(version) for version in re.findall(rb"\0%b\.(\d+)[.\d]*(?=\0)" % re.escape(library), content)]
+        if max(needed, default=0) > most:
+            found.append(f"{name}: needs {library.decode()}.{max(needed)}, more than {library.decode()}.{most}")
     return found
 
 
@@ -64,12 +89,15 @@ def sdist_problems(sdist: Path) -> list[str]:
 
 
 def start_runs(wheel: Path) -> list[str]:
-    """What goes wrong in the first Python block of the README, in an environment with nothing but the wheel."""
-    code = _BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    """The errors of the first Python blocks of README.md and docs/duckdb.md, where only what they need is installed."""
+    blocks = [_BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))[0] for page in ("README.md", "docs/duckdb.md")]
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"
-        for command in ([python, "-m", "pip", "install", "--quiet", wheel.resolve()], [python, "-c", code]):
+        install: list[str | Path] = [python, "-m", "pip", "install", "--quiet"]
+        door = [*install, f"{wheel.resolve()}[duckdb]"]
+        accelerated = blocks[1] + _STRICT
+        for command in ([*install, wheel.resolve()], [python, "-c", blocks[0]], door, [python, "-c", accelerated]):
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 return [f"{' '.join(map(str, command[1:4]))}: {done.stderr.strip()}"]
