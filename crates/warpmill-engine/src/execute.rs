@@ -407,9 +407,16 @@ fn note(program: &Program, plan: &PlacedPlan, profile: &QueryProfile, context: &
         Site::Device(_) => Way::Alone,
         Site::Cpu => return,
     };
+    let trials = program.derived.get::<Trials>();
+    if plan.share.is_some()
+        && profile.segments.iter().skip(1).all(|&count| count == 0)
+        && !trials.counts_without_devices()
+    {
+        return;
+    }
     let transfers = profile.on_device.iter().flat_map(|profile| &profile.transfers);
     let travelled = transfers.filter(|transfer| transfer.is_of_segments()).map(|transfer| transfer.bytes).sum();
-    program.derived.get::<Trials>().note(way, Duration::from_nanos(profile.wall_nanos), travelled);
+    trials.note(way, Duration::from_nanos(profile.wall_nanos), travelled);
 }
 
 /// Runs the CPU's remaining pipelines, and makes batches of the rows.

@@ -1,7 +1,7 @@
 //! A scan that several sites share: the queue of its row segments, and the exchange of the other sites' results.
 //!
 //! Every row segment belongs to the site that claims it first, so that a late site (a device that still compiles) gets the remaining ones. The CPU
-//! claims from the end, devices from the beginning or the segments nearest to them, until none are left. The CPU merges the other sites' results,
+//! claims from the end or the segments farthest from devices, devices from the beginning or the segments nearest to them, until none are left. The CPU merges the other sites' results,
 //! rows or the states of an aggregation, into the pipeline's sink, and runs all later pipelines.
 
 use std::any::Any;
@@ -43,6 +43,8 @@ struct State {
     held: Option<Hold>,
     /// Expected time per row segment of each party, if announced.
     pace: Vec<Option<Duration>>,
+    /// Bytes of each row segment that would have to travel to the other parties, if announced.
+    distances: Vec<u64>,
 }
 
 /// The end of the CPU's waiting.
@@ -64,6 +66,7 @@ impl SegmentQueue {
             closed: vec![false; parties],
             held: None,
             pace: vec![None; parties],
+            distances: vec![],
         };
         Self { state: Mutex::new(state), assigned: None, released: Condvar::new() }
     }
@@ -112,6 +115,20 @@ impl SegmentQueue {
     /// Announces how long `party` expects to need for each of the unclaimed row segments.
     pub fn announce(&self, party: Party, pace: Duration) {
         self.state.lock().pace[party] = Some(pace);
+    }
+
+    /// Announces how many bytes of each row segment would have to travel to a party that is not the CPU.
+    pub fn announce_distances(&self, distances: Vec<u64>) {
+        self.state.lock().distances = distances;
+    }
+
+    /// The order in which the CPU claims `segments`, from the last one on: the farthest one from other parties, if these have announced distances.
+    pub fn order_for_cpu(&self, segments: impl Iterator<Item = usize>) -> Vec<usize> {
+        let mut order: Vec<(usize, usize)> = segments.enumerate().collect();
+        let state = self.state.lock();
+        // Stable: the last one of those that are equally far.
+        order.sort_by_key(|&(_, segment)| state.distances.get(segment).copied().unwrap_or(0));
+        order.into_iter().map(|(position, _)| position).collect()
     }
 
     /// Whether `party` has announced its pace: then it will claim all remaining row segments.
@@ -409,6 +426,14 @@ mod tests {
         shared.begin(&cancel).unwrap();
         shared.exchange.put(1, rows());
         assert!(shared.arrivals(&cancel).is_err());
+    }
+
+    #[test]
+    fn the_cpu_begins_far_from_devices() {
+        let queue = SegmentQueue::new(5, 2);
+        assert_eq!(queue.order_for_cpu([1, 2, 4].into_iter()), [0, 1, 2]);
+        queue.announce_distances(vec![0, 9, 3, 9, 3]);
+        assert_eq!(queue.order_for_cpu([1, 2, 4].into_iter()), [1, 2, 0]);
     }
 
     #[test]

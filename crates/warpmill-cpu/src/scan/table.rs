@@ -99,7 +99,7 @@ impl TableSource {
     }
 }
 
-/// Morsels of a scan shared with other sites: row segments are claimed from the end.
+/// Morsels of a scan shared with other sites.
 struct SharedMorsels {
     queue: Arc<SegmentQueue>,
     /// Expected CPU time per row segment.
@@ -108,8 +108,8 @@ struct SharedMorsels {
 }
 
 struct Cursor {
-    /// Number of row segments not looked at yet.
-    left: usize,
+    /// Row segments not looked at yet, by position; claimed from the end. `None` before the first claim.
+    left: Option<Vec<usize>>,
     /// Remaining morsels of the row segment claimed last.
     morsels: Range<usize>,
 }
@@ -125,7 +125,7 @@ impl TableSource {
                 let _ruled_out = queue.claim(CPU, segment);
             }
         }
-        let cursor = Mutex::new(Cursor { left: self.segments.len(), morsels: 0..0 });
+        let cursor = Mutex::new(Cursor { left: None, morsels: 0..0 });
         self.shared = Some(SharedMorsels { queue, pace, cursor });
         self
     }
@@ -159,10 +159,11 @@ impl TableSource {
             if shared.queue.leave_to_faster(CPU, shared.pace) {
                 return None;
             }
-            cursor.left = cursor.left.checked_sub(1)?;
-            if shared.queue.claim(CPU, self.segments[cursor.left].segment) {
-                let first = self.morsels.partition_point(|morsel| morsel.0 < cursor.left);
-                let end = self.morsels.partition_point(|morsel| morsel.0 <= cursor.left);
+            let numbers = self.segments.iter().map(|row| row.segment);
+            let at = cursor.left.get_or_insert_with(|| shared.queue.order_for_cpu(numbers)).pop()?;
+            if shared.queue.claim(CPU, self.segments[at].segment) {
+                let first = self.morsels.partition_point(|morsel| morsel.0 < at);
+                let end = self.morsels.partition_point(|morsel| morsel.0 <= at);
                 cursor.morsels = first..end;
             }
         }

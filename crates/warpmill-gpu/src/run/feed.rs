@@ -238,6 +238,22 @@ impl<'a> Feed<'a> {
         self.ahead = scan.filter(|scan| scan.rows.to_come).and_then(|_| Ahead::of(rows));
     }
 
+    /// Waits until the copies to the next slot are done, so that [`Feed::bring`] need not wait.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn wait_for_slot(&mut self, stream: Stream) -> Result<()> {
+        let device = &*self.shared.store.device;
+        if !self.overlap {
+            device.synchronize(stream)?;
+        }
+        if let Some(copied) = self.slots[self.next].copied.take() {
+            device.finish(copied)?;
+            device.destroy_event(copied);
+        }
+        Ok(())
+    }
+
     /// Copies row segments of kernel `kernel` to the next slot. `kept` has the addresses of dictionaries, `found` those of chunks that need no copy.
     ///
     /// # Errors
@@ -264,16 +280,10 @@ impl<'a> Feed<'a> {
                 return Err(Failure::Unforeseen);
             }
         }
+        self.wait_for_slot(lane.stream)?;
         let number = self.next;
         self.next = (number + 1) % self.slots.len();
         let device = &*self.shared.store.device;
-        if !self.overlap {
-            device.synchronize(lane.stream)?;
-        }
-        if let Some(copied) = self.slots[number].copied.take() {
-            device.finish(copied)?;
-            device.destroy_event(copied);
-        }
         let at = self.slots[number].at;
         let mut places = kept.clone();
         let (parts, stored) = place(rows, (self.source, found), at, &mut places);

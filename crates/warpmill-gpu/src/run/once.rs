@@ -22,7 +22,7 @@ use crate::compile::layout::{SinkLayout, Table};
 use crate::compile::replay::{Launch, Places};
 use crate::data::form::{DataSource, is_scanned};
 use crate::data::row_segment::RowSegment;
-use crate::data::stream::plan::StreamPlan;
+use crate::data::stream::plan::{SHARED_BATCH_BYTES, StreamPlan};
 use crate::data::transfer::TransferProfile;
 use crate::device::{Device, DevicePtr};
 use crate::memory::error::{Failure, Result};
@@ -282,10 +282,17 @@ impl<'a> Run<'a> {
                 continue;
             }
             feed.expect(prepared, kernel, &rows);
-            let single = self.shared_by(kernel).is_some_and(|shared| shared.unit == ClaimUnit::Segments);
-            let batches =
-                if single { (0..rows.len()).map(|row| row..row + 1).collect() } else { plan.batches(&rows, &found) };
+            let shared = self.shared_by(kernel);
+            let batches = match shared.map(|shared| shared.unit) {
+                Some(ClaimUnit::Segments) => (0..rows.len()).map(|row| row..row + 1).collect(),
+                Some(_) => plan.batches_of(SHARED_BATCH_BYTES, &rows, &found),
+                None => plan.batches(&rows, &found),
+            };
             for batch in batches {
+                if shared.is_some() {
+                    // Claims as late as possible.
+                    feed.wait_for_slot(self.lane.stream)?;
+                }
                 let batch = self.claimed(kernel, &rows[batch]);
                 if batch.is_empty() {
                     continue;

@@ -6,6 +6,16 @@ use warpmill_format::Bitmap;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ranges(Vec<(i128, i128)>);
 
+/// Number of ranges per wanted range up to which all are compared: to read millions takes longer than the pruning that they are for.
+const EXACT: usize = 16;
+
+/// Number of runs of set bits.
+fn count_runs(words: &[u64]) -> usize {
+    let starts = |(before, word): (u64, u64)| (word & !(word << 1 | before >> 63)).count_ones() as usize;
+    let before = std::iter::once(0).chain(words.iter().copied());
+    before.zip(words.iter().copied()).map(starts).sum()
+}
+
 impl Ranges {
     /// All ranks.
     pub fn all() -> Self {
@@ -36,11 +46,21 @@ impl Ranges {
         Self::of_words(bits.words(), least, most)
     }
 
-    /// As [`Ranges::of_bits`], of a bitmap's words.
+    /// As [`Ranges::of_bits`], of a bitmap's words. Of very many ranges, only gaps that contain a whole word are kept, and the narrowest of these filled.
     pub fn of_words(words: &[u64], least: i128, most: usize) -> Self {
         let mut out: Vec<(i128, i128)> = vec![];
+        let is_exact = count_runs(words) <= most.saturating_mul(EXACT);
         for (w, &word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
             let base = least + 64 * w as i128;
+            if !is_exact {
+                let (first, last) = (word.trailing_zeros(), 63 - word.leading_zeros());
+                let (lo, hi) = (base + i128::from(first), base + i128::from(last));
+                match out.last_mut() {
+                    Some(before) if w > 0 && words[w - 1] != 0 => before.1 = hi,
+                    _ => out.push((lo, hi)),
+                }
+                continue;
+            }
             let mut left = word;
             while left != 0 {
                 let first = left.trailing_zeros();
@@ -62,8 +82,8 @@ impl Ranges {
             return self;
         }
         let mut gaps: Vec<u128> = self.0.windows(2).map(|pair| pair[1].0.abs_diff(pair[0].1)).collect();
-        gaps.sort_unstable();
-        let narrow = gaps[gaps.len().saturating_sub(most.max(1))];
+        let widest = gaps.len().saturating_sub(most.max(1));
+        let narrow = *gaps.select_nth_unstable(widest).1;
         let mut out: Vec<(i128, i128)> = vec![];
         for (lo, hi) in self.0 {
             match out.last_mut() {

@@ -47,6 +47,11 @@ fn extreme_ranks() {
     assert!(Ranges::of(5, 4).is_empty());
     let words = [u64::MAX, 1, 0, 1 << 63];
     assert_eq!(Ranges::of_words(&words, -10, 9).as_slice(), &[(-10, 54), (245, 245)]);
+    // More ranges than are looked at one by one: gaps within a word and between two words are filled, the one of two words is not.
+    let mut many = [0x5555_5555_5555_5555; 100];
+    many[40..42].fill(0);
+    assert_eq!(Ranges::of_words(&many, 1000, 9).as_slice(), &[(1000, 3558), (3688, 7398)]);
+    assert_eq!(Ranges::of_words(&many, 1000, 1).as_slice(), &[(1000, 7398)]);
 }
 
 /// Strings that are in a dictionary, and some before, between and after them.

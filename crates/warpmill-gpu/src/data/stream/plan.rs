@@ -24,6 +24,9 @@ const SLOT_BYTES: u64 = 64 << 20;
 /// Least number of batches of a scan, if its row segments allow: the first copy overlaps with nothing.
 const LEAST_BATCHES: u64 = 8;
 
+/// Most bytes that travel in a batch of a scan shared with other sites: claimed row segments that wait for the link are lost to these.
+pub(crate) const SHARED_BATCH_BYTES: u64 = 16 << 20;
+
 /// Least bytes of a read from a disk: the host waits for the slowest request of a batch before it begins the next, so batches of 8 MiB reach three
 /// quarters of a disk's rate. Copies are short beside such reads.
 const READ_BYTES: u64 = 16 << 20;
@@ -131,15 +134,22 @@ impl StreamPlan {
         self.slots * self.slot_bytes + self.scratch.bytes()
     }
 
-    /// Cuts `rows` into batches. Chunks `found` in device memory are not copied.
+    /// Cuts `rows` into batches that fill slots. Chunks `found` in device memory are not copied.
     pub fn batches(&self, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
+        self.batches_of(u64::MAX, rows, found)
+    }
+
+    /// [`StreamPlan::batches`] of at most `most` copied bytes, unless a row segment has more.
+    pub fn batches_of(&self, most: u64, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
         let mut batches: Vec<Range<usize>> = vec![];
         let mut size = Size::default();
         for (position, row) in rows.iter().enumerate() {
             let own = Size::of(std::slice::from_ref(row), found);
             let joined = size.plus(&own);
             match batches.last_mut() {
-                Some(last) if self.holds(&joined) => (last.end, size) = (position + 1, joined),
+                Some(last) if joined.travelling <= most && self.holds(&joined) => {
+                    (last.end, size) = (position + 1, joined)
+                }
                 _ => {
                     batches.push(position..position + 1);
                     size = own;

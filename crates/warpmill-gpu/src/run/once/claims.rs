@@ -134,12 +134,14 @@ impl Run<'_> {
             let rows = self.prepared.row_segments(kernel).unwrap_or_default();
             let found = feed.look(&rows);
             let (mut bytes, mut others) = (0, 0);
+            let mut distances = vec![0; self.prepared.scan(kernel).map_or(0, |scan| scan.table.num_segments())];
             for row in &rows {
                 match travelling(row, &found) {
                     0 => drop(self.claims.claim(shared, row.number)),
-                    some => (bytes, others) = (bytes + some, others + 1),
+                    some => (bytes, others, distances[row.number]) = (bytes + some, others + 1, some),
                 }
             }
+            shared.queue.announce_distances(distances);
             let rates = self.shared.paths.rates();
             let rate = match self.options.data.passing() {
                 DataSource::Disk => rates.link.min(rates.disk),
