@@ -1,13 +1,16 @@
 //! Aggregates over frames of windows that are functions of the list of their values. A list per row would need memory for each frame.
 //!
-//! Values of types that sort by their bytes are kept sorted for quantiles, and counted for modes. All other aggregates keep the values of one frame and
-//! call the function of lists after each change.
+//! Values of types that sort by their bytes are kept sorted for quantiles, and counted for modes and entropies; of shapes, sums of powers are kept. All other
+//! aggregates keep the values of one frame and call the function of lists after each change.
 
+mod entropy;
 mod extreme;
 mod frequencies;
 pub(super) mod moving;
+mod queue;
 mod recomputed;
 mod rows;
+mod shapes;
 mod sliding;
 mod sorted;
 
@@ -26,11 +29,13 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, Signature, Volatility,
 };
 
+use self::entropy::Entropy;
 use self::frequencies::Frequencies;
 use self::rows::{Anew, OfRows, distinct};
+use self::shapes::Shaped;
 pub(in crate::dialect) use self::sliding::{anew, is_sliding, without_subtraction};
 use self::sorted::Sorted;
-use crate::dialect::library::{self, Quantiles};
+use crate::dialect::library::{self, Quantiles, Shape};
 use crate::dialect::lists::{self, keys};
 use crate::dialect::operators::with_one_nan;
 use crate::dialect::{casts, nested_order, types};
@@ -135,9 +140,15 @@ impl AggregateUDFImpl for OfFrame {
         let is_sorted = is_ordered(value) && !args.is_distinct;
         Ok(match self.list.name() {
             "list_mode" if is_sorted => accumulator(Frequencies::new(value)?),
+            "list_entropy" if is_sorted => accumulator(Entropy::new(value)?),
             list if is_sorted && Quantiles::is_computed_by(list) => {
                 let (rows, list, to) = (converter(value)?, list.into(), to.clone());
                 accumulator(Ordered { rows, sorted: Sorted::default(), list, at: None, to })
+            }
+            list if !args.is_distinct
+                && let Some(shape) = Shape::of_list(list) =>
+            {
+                accumulator(Shaped::new(shape))
             }
             _ => accumulator(Anew::of(OfList {
                 list: Arc::clone(&self.list),

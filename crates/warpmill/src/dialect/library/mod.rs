@@ -33,7 +33,7 @@ use warpmill_translate::functions::simple_case;
 pub(super) use bins::other_bin;
 pub(super) use calendar::read as moment_of;
 pub(super) use quantiles::{Quantiles, check_fraction};
-pub(super) use ranks::map_type;
+pub(super) use ranks::{Shape, map_type};
 pub(super) use reduce::function as reduce;
 pub(super) use structs::map_of_places;
 

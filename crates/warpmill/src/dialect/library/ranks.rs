@@ -22,13 +22,9 @@ pub(super) fn functions() -> Vec<Own> {
         Own::new("list_histogram", histogram_types, histogram),
         Own::new("list_top_k", top_types, most_frequent),
         Own::new("list_entropy", any_list, entropy),
-        Own::new("list_skewness", numbers, |call| finite(call, "SKEW", |values| shape(values, states::skewness))),
-        Own::new("list_kurtosis", numbers, |call| {
-            finite(call, "Kurtosis", |values| shape(values, |moments| states::kurtosis(moments, true)))
-        }),
-        Own::new("list_kurtosis_pop", numbers, |call| {
-            finite(call, "Kurtosis", |values| shape(values, |moments| states::kurtosis(moments, false)))
-        }),
+        Own::new("list_skewness", numbers, |call| shaped(call, Shape::Skewness)),
+        Own::new("list_kurtosis", numbers, |call| shaped(call, Shape::Kurtosis { sample: true })),
+        Own::new("list_kurtosis_pop", numbers, |call| shaped(call, Shape::Kurtosis { sample: false })),
         Own::new("list_moment_2", numbers, |call| floats(call, |values| central_power(values, 2))),
         Own::new("list_moment_3", numbers, |call| floats(call, |values| central_power(values, 3))),
         Own::new("list_moment_4", numbers, |call| floats(call, |values| central_power(values, 4))),
@@ -150,23 +146,20 @@ fn mode(call: &Call) -> Result<ArrayRef> {
 
 /// `f` of the numbers of each non-empty list.
 fn floats(call: &Call, f: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
+    Ok(Arc::new(numbers_of(call, |numbers| Ok(f(numbers)))?))
+}
+
+/// [`floats`] of a function that can fail.
+fn numbers_of(call: &Call, f: impl Fn(&[f64]) -> Result<Option<f64>>) -> Result<Float64Array> {
     let lists = lists(call);
     let values = strict_cast(&lists.elements, &DataType::Float64)?;
     let values = values.as_primitive::<Float64Type>();
     let of = |row: &Option<std::ops::Range<usize>>| {
-        let numbers: Vec<f64> = row.clone()?.filter(|&at| values.is_valid(at)).map(|at| values.value(at)).collect();
-        if numbers.is_empty() { None } else { f(&numbers) }
+        let numbers = row.clone().unwrap_or_default().filter(|&at| values.is_valid(at)).map(|at| values.value(at));
+        let numbers: Vec<f64> = numbers.collect();
+        if numbers.is_empty() { Ok(None) } else { f(&numbers) }
     };
-    Ok(Arc::new(lists.rows.iter().map(of).collect::<Float64Array>()))
-}
-
-/// [`floats`], with an error for infinity and NaN.
-fn finite(call: &Call, what: &str, f: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
-    let found = floats(call, f)?;
-    match found.as_primitive::<Float64Type>().iter().flatten().all(f64::is_finite) {
-        true => Ok(found),
-        false => exec_err!("{what} is out of range!"),
-    }
+    lists.rows.iter().map(of).collect()
 }
 
 fn variance(values: &[f64], less: usize) -> Option<f64> {
@@ -181,10 +174,49 @@ fn central_power(values: &[f64], power: i32) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().map(|x| (x - mean).powi(power)).sum())
 }
 
-/// `of` the central moments of more than two values; NaN where they are not finite.
-fn shape(values: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<f64> {
-    let moments = central_moments(values);
-    if values.len() > 2 && !moments[2].is_finite() { Some(f64::NAN) } else { of(&moments) }
+/// A shape of a distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::dialect) enum Shape {
+    Skewness,
+    /// Of a sample, or of a population.
+    Kurtosis {
+        sample: bool,
+    },
+}
+
+impl Shape {
+    /// The shape that a function of lists computes.
+    pub(in crate::dialect) fn of_list(function: &str) -> Option<Self> {
+        Some(match function {
+            "list_skewness" => Self::Skewness,
+            "list_kurtosis" => Self::Kurtosis { sample: true },
+            "list_kurtosis_pop" => Self::Kurtosis { sample: false },
+            _ => return None,
+        })
+    }
+
+    /// The shape of values, given their number, their mean, and the sums of the second to fourth powers of their deviations.
+    ///
+    /// # Errors
+    /// It is not finite.
+    pub(in crate::dialect) fn value(self, moments: &[f64; 5]) -> Result<Option<f64>> {
+        let [count, _, squares, ..] = *moments;
+        let found = match self {
+            _ if count > 2.0 && !squares.is_finite() => Some(f64::NAN),
+            Self::Skewness => states::skewness(moments),
+            Self::Kurtosis { sample } => states::kurtosis(moments, sample),
+        };
+        match (found, self) {
+            (Some(x), Self::Skewness) if !x.is_finite() => exec_err!("SKEW is out of range!"),
+            (Some(x), Self::Kurtosis { .. }) if !x.is_finite() => exec_err!("Kurtosis is out of range!"),
+            (found, _) => Ok(found),
+        }
+    }
+}
+
+fn shaped(call: &Call, shape: Shape) -> Result<ArrayRef> {
+    let found = numbers_of(call, |values| shape.value(&central_moments(values)))?;
+    Ok(Arc::new(found))
 }
 
 /// The number of values, their mean, and the sums of the second to fourth powers of their deviations.

@@ -1,7 +1,7 @@
 //! Aggregates of DOUBLE values over frames that slide: sums, averages, variances and functions of pairs.
 //!
-//! DataFusion subtracts the rows that leave a frame, after which rounding errors of large values remain, and NaN of infinite ones. Here a frame is a
-//! queue of two stacks with partial results, so that rows are added only, each two times.
+//! DataFusion subtracts the rows that leave a frame, after which rounding errors of large values remain, and NaN of infinite ones. Here rows are added
+//! only ([`Queue`]).
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float64Type};
@@ -11,6 +11,7 @@ use warpmill_ir::PairFunction;
 use warpmill_ir::pairs::Pairs;
 
 use super::Frame;
+use super::queue::{Queue, Total};
 use crate::dialect::operators::strict_cast;
 use crate::dialect::types::{is_float, is_number};
 
@@ -84,12 +85,12 @@ impl Of {
 #[derive(Debug)]
 struct Slid {
     of: Of,
-    rows: Queue,
+    rows: Queue<Pairs>,
 }
 
 impl Slid {
     /// Calls `f` with the numbers of each row that has all of them, as a pair.
-    fn each(&mut self, columns: &[ArrayRef], mut f: impl FnMut(&mut Queue, [f64; 2])) -> Result<()> {
+    fn each(&mut self, columns: &[ArrayRef], mut f: impl FnMut(&mut Queue<Pairs>, [f64; 2])) -> Result<()> {
         let columns = columns.iter().map(|column| strict_cast(column, &DataType::Float64));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let (first, last) = (&columns[0], &columns[columns.len() - 1]);
@@ -121,42 +122,15 @@ impl Frame for Slid {
     }
 }
 
-/// A queue of pairs whose total is known: two stacks. A pair moves from one to the other once.
-#[derive(Debug, Default)]
-struct Queue {
-    /// For each of the oldest pairs, from the last to the first: the total from it to the end of this stack.
-    front: Vec<Pairs>,
-    back: Vec<[f64; 2]>,
-    back_total: Pairs,
-}
+impl Total for Pairs {
+    type Row = [f64; 2];
 
-impl Queue {
-    fn push(&mut self, [y, x]: [f64; 2]) {
-        self.back.push([y, x]);
-        self.back_total.add(y, x);
+    fn add(&mut self, &[y, x]: &[f64; 2]) {
+        Pairs::add(self, y, x);
     }
 
-    /// Removes the oldest pair.
-    fn pop(&mut self) {
-        if self.front.is_empty() {
-            let mut total = Pairs::default();
-            self.front.extend(self.back.drain(..).rev().map(|[y, x]| {
-                total.add(y, x);
-                total
-            }));
-            self.back_total = Pairs::default();
-        }
-        self.front.pop();
-    }
-
-    fn total(&self) -> Pairs {
-        let mut total = self.front.last().copied().unwrap_or_default();
-        total.merge(&self.back_total);
-        total
-    }
-
-    fn size(&self) -> usize {
-        self.front.capacity() * size_of::<Pairs>() + self.back.capacity() * size_of::<[f64; 2]>()
+    fn merge(&mut self, later: &Self) {
+        Pairs::merge(self, later);
     }
 }
 
