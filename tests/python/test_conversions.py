@@ -11,6 +11,10 @@ import warpmill
 
 TABLE = "CREATE TABLE t AS SELECT * FROM range(3) r(b)"
 KEYED = "CREATE TABLE p(k INTEGER PRIMARY KEY, n DECIMAL(10,2), v BIGINT, d DATE); INSERT INTO p VALUES (1, 0, 0, NULL)"
+TRUTHS = (
+    "CREATE TABLE t(b BOOLEAN, i INTEGER, s VARCHAR); "
+    "INSERT INTO t VALUES (true, 1, 'true'), (false, 0, 'f'), (NULL, NULL, NULL), (true, 2, '1')"
+)
 FLOATS = "CREATE TABLE f(x DOUBLE); INSERT INTO f VALUES ('inf'), (0), ('nan')"
 
 #: Statements, separated by semicolons: the rows of the last one are compared.
@@ -144,6 +148,25 @@ STATEMENTS = [
     "SELECT x NOT ILIKE y FROM (VALUES ('Straße', 'STRA%'), ('a', NULL)) t(x, y)",
     "SELECT 1 AS a UNION SELECT (SELECT 2 FROM range(3) LIMIT 1) ORDER BY a",
     "SELECT 1.5 AS a, 'x' AS b UNION BY NAME SELECT 2 AS a, (SELECT max(b) FROM (VALUES ('y')) t(b)) AS b ORDER BY a",
+    # Truth values beside integers and texts.
+    f"{TRUTHS}; SELECT b = i, b < i, i >= b, b > i + 1, true = 1::HUGEINT, true <> 1::UTINYINT FROM t",
+    f"{TRUTHS}; SELECT b = '1', b = 'true', 'F' = b, b IN ('t', 'f'), b NOT IN ('yes', NULL) FROM t",
+    f"{TRUTHS}; SELECT b = s, s <> b FROM t WHERE s <> '7'",
+    f"{TRUTHS}; SELECT count(*) FROM t WHERE b = 'true' AND b <> 0",
+    f"{TRUTHS}; SELECT b BETWEEN 0 AND 1, i BETWEEN false AND true, b NOT BETWEEN i AND 1 FROM t",
+    f"{TRUTHS}; SELECT b IN (0, 1), b IN (1, 2), i IN (true, false), i IN (b, 2), b NOT IN (i, NULL) FROM t",
+    f"{TRUTHS}; SELECT CASE b WHEN 1 THEN 'x' WHEN 0 THEN 'y' END, CASE i WHEN true THEN 'x' ELSE 'z' END FROM t",
+    f"{TRUTHS}; SELECT CASE WHEN i = 1 THEN b ELSE i END, if(b, i, b), "
+    "sum(CASE WHEN b THEN i ELSE b END) OVER () FROM t",
+    f"{TRUTHS}; SELECT coalesce(b, i), coalesce(b, 5), coalesce(i, true), ifnull(b, 3) FROM t",
+    f"{TRUTHS}; SELECT nullif(b, 1), nullif(i, true), greatest(b, i), least(b, 0), greatest(b, false) FROM t",
+    f"{TRUTHS}; SELECT b FROM t UNION ALL SELECT i FROM t; SELECT x, count(*) FROM "
+    "(SELECT b AS x FROM t UNION ALL SELECT i FROM t UNION ALL SELECT 1.5) GROUP BY x ORDER BY x",
+    f"{TRUTHS}; SELECT a.i, b.i FROM t a JOIN t b ON a.i = b.b ORDER BY ALL",
+    f"{TRUTHS}; SELECT i FROM t WHERE b IN (SELECT i FROM t) ORDER BY i; "
+    "SELECT i FROM t WHERE i IN (SELECT b FROM t WHERE b IS NOT NULL) ORDER BY i",
+    f"{TRUTHS}; SELECT i FROM t WHERE b = ANY (SELECT i FROM t) ORDER BY i",
+    f"{TRUTHS}; SELECT i FROM t WHERE i = b GROUP BY i HAVING max(i) = true",
 ]
 
 

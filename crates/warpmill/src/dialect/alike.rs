@@ -1,4 +1,4 @@
-//! Functions that accept UUIDs, moments and ENUM values together with other types during planning: functions whose arguments have a common type,
+//! Functions that accept UUIDs, moments, truth values and ENUM values together with other types during planning: functions whose arguments have a common type,
 //! functions that convert all arguments to texts, and, if there are ENUMs, all functions of texts.
 //!
 //! DataFusion finds no common type for a UUID or a date and a text while it plans a statement. When types are bound, arguments are cast, and
@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-use super::types::{common, is_text};
+use super::types::{common, is_text, is_whole};
 use super::uuids::UUID;
 use super::{enums, own_casts};
 
@@ -67,9 +67,16 @@ fn of_moments<'t>(mut types: impl Iterator<Item = &'t DataType> + Clone) -> Opti
     Some(types.filter(|ty| is_moment(ty)).fold(first, |all, ty| common(&all, ty).unwrap_or(all)))
 }
 
+/// The common type of truth values and integers; `None` where one of both is missing, or something else is beside them.
+fn of_truth_values<'t>(types: impl Iterator<Item = &'t DataType> + Clone) -> Option<DataType> {
+    let mut known = types.filter(|ty| !ty.is_null());
+    let with_both = known.clone().any(|ty| *ty == DataType::Boolean) && known.clone().any(is_whole);
+    known.try_fold(DataType::Boolean, |all, ty| common(&all, ty)).filter(|_| with_both)
+}
+
 /// Whether a function with common or text arguments gets types that only [`Alike`] accepts.
 fn has_own<'t>(name: &str, mut types: impl Iterator<Item = &'t DataType> + Clone) -> bool {
-    if has_one_type(name) && of_moments(types.clone()).is_some() {
+    if has_one_type(name) && of_moments(types.clone()).or_else(|| of_truth_values(types.clone())).is_some() {
         return true;
     }
     if name == "nullif" {
@@ -144,8 +151,8 @@ impl ScalarUDFImpl for Alike {
             let scalar_arguments = args.scalar_arguments;
             return self.plain.return_field_from_args(ReturnFieldArgs { arg_fields: &arg_fields, scalar_arguments });
         }
-        let common = match of_moments(types()) {
-            Some(moment) => moment,
+        let common = match of_moments(types()).or_else(|| of_truth_values(types())) {
+            Some(common) => common,
             None if types().any(|ty| *ty == UUID) => UUID,
             None => of_enums(types()),
         };

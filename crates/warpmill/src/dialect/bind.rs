@@ -416,8 +416,8 @@ pub(super) fn comparable(left: Expr, right: Expr, equality: bool, schema: &DFSch
     })
 }
 
-/// The type for comparing two values, if it differs from DataFusion's choice: with floating-point numbers, and with texts, of which constants are
-/// read as the other side's type.
+/// The type for comparing two values, if it differs from DataFusion's choice: with floating-point numbers and truth values, and with texts, of which
+/// constants are read as the other side's type.
 fn compared(left: (&Expr, &DataType), right: (&Expr, &DataType), equality: bool) -> Result<Option<DataType>> {
     let ((left, lt), (right, rt)) = (left, right);
     castable::check_pair(lt, rt)?;
@@ -425,7 +425,7 @@ fn compared(left: (&Expr, &DataType), right: (&Expr, &DataType), equality: bool)
         return Ok(Some(ty).filter(|ty| lt != ty || rt != ty));
     }
     for (e, ty, other) in [(left, lt, rt), (right, rt, lt)] {
-        if is_text(ty) && is_number(other) {
+        if is_text(ty) && (is_number(other) || *other == DataType::Boolean) {
             if !matches!(e, Expr::Literal(..)) && !equality {
                 return plan_err!("a text is compared with a value of type {other}: an explicit cast is required");
             }
@@ -513,7 +513,8 @@ fn member(membership: InSubquery, schema: &DFSchema) -> Result<Expr> {
         let expr = Box::new(casts::bind(*expr, &DataType::Utf8, false, schema)?);
         return Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }));
     }
-    if let Some(ty) = common(&own, &theirs).filter(|_| own != theirs && (is_float(&own) || is_float(&theirs))) {
+    let is_apart = |ty: &DataType| is_float(ty) || *ty == DataType::Boolean;
+    if let Some(ty) = common(&own, &theirs).filter(|_| own != theirs && (is_apart(&own) || is_apart(&theirs))) {
         subquery.subquery = Arc::new(retyped(Arc::unwrap_or_clone(subquery.subquery), std::slice::from_ref(&ty))?);
         let expr = Box::new(casts::bind(*expr, &ty, false, schema)?);
         return Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }));
@@ -548,7 +549,10 @@ fn branched(mut case: Case, schema: &DFSchema) -> Result<Expr> {
         let same = |when: &Expr| matches!(when, Expr::BinaryExpr(eq) if *eq.left == *base);
         // DataFusion looks constants up among those of WHEN, except UUIDs; ENUM values are not constants.
         let looks_up = plain != uuids::UUID && !enums::is_enum(&plain);
-        if looks_up && (case.when_then_expr.iter().all(|(when, _)| same(when)) || !is_number(&plain)) {
+        if looks_up
+            && (case.when_then_expr.iter().all(|(when, _)| same(when))
+                || !is_number(&plain) && plain != DataType::Boolean)
+        {
             for (when, _) in &mut case.when_then_expr {
                 if let Expr::BinaryExpr(eq) = when.as_ref() {
                     *when = eq.right.clone();

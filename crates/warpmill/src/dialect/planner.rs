@@ -21,7 +21,7 @@ pub(super) struct Operators;
 
 impl ExprPlanner for Operators {
     fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        let raw = with_truth_values(with_uuids(raw, schema)?, schema);
+        let raw = with_truth_values(with_uuids(raw, schema)?, schema)?;
         let is = |e: &Expr, of: fn(&DataType) -> bool| e.get_type(schema).is_ok_and(|ty| of(&ty));
         let is_list = |ty: &DataType| matches!(ty, DataType::List(_));
         let is_list_or_null = |ty: &DataType| matches!(ty, DataType::List(_) | DataType::Null);
@@ -147,20 +147,18 @@ impl ExprPlanner for Operators {
     }
 }
 
-/// A comparison of an integer with a truth value, which counts as 0 or 1.
-fn with_truth_values(mut raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
+/// A comparison of a truth value with an integer or a text, as one of values of one type.
+fn with_truth_values(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr> {
     use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
     let is = |e: &Expr, of: fn(&DataType) -> bool| e.get_type(schema).is_ok_and(|ty| of(&ty));
     let is_bool = |ty: &DataType| *ty == DataType::Boolean;
-    if !matches!(raw.op, Eq | NotEq | Lt | LtEq | Gt | GtEq) {
-        return raw;
+    let is_other = |ty: &DataType| is_whole(ty) || is_text(ty);
+    let are = is(&raw.left, is_bool) && is(&raw.right, is_other) || is(&raw.left, is_other) && is(&raw.right, is_bool);
+    if are && matches!(raw.op, Eq | NotEq | Lt | LtEq | Gt | GtEq) {
+        let equality = matches!(raw.op, Eq | NotEq);
+        (raw.left, raw.right) = bind::comparable(raw.left, raw.right, equality, schema)?;
     }
-    if is(&raw.left, is_whole) && is(&raw.right, is_bool) {
-        raw.right = cast(raw.right, DataType::Int32);
-    } else if is(&raw.left, is_bool) && is(&raw.right, is_whole) {
-        raw.left = cast(raw.left, DataType::Int32);
-    }
-    raw
+    Ok(raw)
 }
 
 /// A key to look up in maps with these entries: a constant text becomes a UUID or an ENUM value, where the keys are.

@@ -282,11 +282,13 @@ fn width_of(ty: &DataType) -> u16 {
     ty.primitive_width().map_or(64, |bytes| bytes as u16 * 8)
 }
 
-/// The common type for comparing or mixing values of both, where DataFusion would choose another one: for numbers, and for dates with timestamps.
+/// The common type for comparing or mixing values of both, where DataFusion would choose another one: for numbers, for truth values with integers, of
+/// which they are 0 and 1, and for dates with timestamps.
 pub(super) fn common(left: &DataType, right: &DataType) -> Option<DataType> {
-    use DataType::{Date32, Timestamp};
+    use DataType::{Boolean, Date32, Timestamp};
     match (left, right) {
         (left, right) if left == right => Some(left.clone()),
+        (Boolean, number) | (number, Boolean) if is_whole(number) => Some(number.clone()),
         (Timestamp(_, Some(_)), Timestamp(..) | Date32) | (Timestamp(..) | Date32, Timestamp(_, Some(_))) => {
             Some(timestamptz())
         }
