@@ -41,6 +41,7 @@ pub mod session;
 pub mod settings;
 mod templates;
 pub mod udf;
+mod visit;
 
 pub use accelerate::{accelerate, accelerated};
 pub use calibrate::{Measurement, calibrate};

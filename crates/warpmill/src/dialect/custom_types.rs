@@ -9,15 +9,14 @@ use datafusion::catalog::{CatalogProvider, SchemaProvider};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType as SqlType, Expr, ObjectName, TypedString, visit_expressions,
-};
+use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as SqlType, Expr, ObjectName, TypedString};
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::types;
 use crate::Error;
 use crate::catalog::{CATALOG, Defined, MAIN, Schema, same};
+use crate::visit::visit_expressions;
 
 /// The types that a statement may name: without a schema, those of the default schema, then those of the main schema.
 #[derive(Debug, Clone, Default)]

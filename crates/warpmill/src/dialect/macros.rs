@@ -11,12 +11,13 @@ use datafusion::sql::parser::Statement as AnyStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunctionParameter, MacroArg,
     MacroDefinition, ObjectName, OneOrManyWithParens, Query, Select, Statement, TableAlias, TableFactor, VisitMut,
-    VisitorMut, visit_expressions,
+    VisitorMut,
 };
 
 use super::names::quoted;
 use super::{syntax, walk};
 use crate::catalog::{CATALOG, Defined, MAIN, Schema};
+use crate::visit::{visit_expressions, visit_mut};
 use crate::{Error, Result};
 
 /// Macros inside each other.
@@ -134,7 +135,7 @@ impl Expander<'_> {
             )));
         }
         let mut substitution = Substitution { arguments: &arguments, shadowed: vec![], nodes: 0 };
-        let _: ControlFlow<()> = body.visit(&mut substitution);
+        let _: ControlFlow<()> = visit_mut(body, &mut substitution);
         self.nodes += substitution.nodes;
         if self.nodes > MOST_NODES {
             return Err(Error::Limit(format!(
@@ -142,7 +143,7 @@ impl Expander<'_> {
                 found.name
             )));
         }
-        walk::result(body.visit(self))?;
+        walk::result(visit_mut(body, self))?;
         self.depth -= 1;
         Ok(())
     }
@@ -260,7 +261,7 @@ fn arguments(found: &Macro, given: &[FunctionArg]) -> Result<HashMap<String, Exp
 /// `expr` with names, in lower case, replaced by other expressions.
 pub(super) fn substituted(mut expr: Expr, arguments: &HashMap<String, Expr>) -> Expr {
     let mut substitution = Substitution { arguments, shadowed: vec![], nodes: 0 };
-    let _: ControlFlow<()> = VisitMut::visit(&mut expr, &mut substitution);
+    let _: ControlFlow<()> = visit_mut(&mut expr, &mut substitution);
     expr
 }
 

@@ -5,9 +5,10 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitorMut};
 
 use super::walk;
+use crate::visit::visit_mut;
 
 /// Puts the operators of a statement in order.
 pub(super) fn rewrite(statement: &mut Statement) {
@@ -21,9 +22,9 @@ pub(super) fn rewrite(statement: &mut Statement) {
 /// Puts the operators of an expression in order.
 pub(crate) fn order(expr: &mut Expr) {
     let mut order = Order::default();
-    let _: ControlFlow<()> = expr.visit(&mut order);
+    let _: ControlFlow<()> = visit_mut(expr, &mut order);
     if order.has_moved {
-        let _: ControlFlow<()> = expr.visit(&mut Brackets);
+        let _: ControlFlow<()> = visit_mut(expr, &mut Brackets);
     }
 }
 

@@ -4,12 +4,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Table, Values, VisitorMut, visit_expressions,
+    Expr, Ident, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Table, Values, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
 use super::walk;
+use crate::visit::visit_expressions;
 use crate::{Error, Result};
 
 /// Replaces such queries in a statement.

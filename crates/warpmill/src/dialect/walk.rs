@@ -5,17 +5,18 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{Expr, Select, SelectItem, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, Select, SelectItem, VisitorMut};
 
 use super::alias_of;
+use crate::visit::visit_mut;
 use crate::{Error, Result};
 
 /// Visits the SQL of `statement`, also within EXPLAIN and COPY.
 pub(crate) fn statement<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFlow<V::Break> {
     match statement {
-        Statement::Statement(statement) => statement.visit(visitor),
+        Statement::Statement(statement) => visit_mut(statement, visitor),
         Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(visitor),
+            CopyToSource::Query(query) => visit_mut(query, visitor),
             CopyToSource::Relation(_) => ControlFlow::Continue(()),
         },
         Statement::Explain(explain) => self::statement(&mut explain.statement, visitor),

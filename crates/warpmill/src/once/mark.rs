@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, ObjectName, ObjectNamePart, Query, SetExpr, TableAlias, TableFactor, TableWithJoins, VisitorMut,
-    visit_expressions, visit_relations,
 };
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::dialect::walk;
+use crate::visit::{visit_expressions, visit_relations};
 
 /// The name of the brackets, which no text has.
 const NAME: &str = "$ once";

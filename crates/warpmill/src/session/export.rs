@@ -6,7 +6,6 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::visit_relations;
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use warpmill_format::Table;
@@ -22,6 +21,7 @@ use crate::dialect::optionally_quoted;
 use crate::pieces::statements;
 use crate::plan_cache::normalized;
 use crate::remote::is_remote;
+use crate::visit::visit_relations;
 use crate::{Error, Result};
 
 const SCHEMA: &str = "schema.sql";

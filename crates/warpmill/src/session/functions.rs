@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use datafusion::logical_expr::{Deallocate, LogicalPlan, Statement as PlanStatement};
-use datafusion::sql::sqlparser::ast::{Expr, Statement, visit_expressions};
+use datafusion::sql::sqlparser::ast::{Expr, Statement};
 
 use super::Session;
 use super::query::with_nullable_rows;
 use crate::planning::{bound, run};
 use crate::udf::FunctionDefinition;
+use crate::visit::visit_expressions;
 use crate::{Error, Result};
 
 /// The text of a PREPARE.

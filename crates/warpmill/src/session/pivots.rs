@@ -6,13 +6,13 @@ use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Expr, ExprWithAlias, PivotValueSource, Query as SqlQuery, Statement, TableFactor, Value, VisitMut, VisitorMut,
-    With,
+    Cte, Expr, ExprWithAlias, PivotValueSource, Query as SqlQuery, Statement, TableFactor, Value, VisitorMut, With,
 };
 
 use super::Session;
 use super::running::Query;
 use crate::dialect::{PIVOT_VALUES, arguments};
+use crate::visit::visit_mut;
 use crate::{Error, Result, ScalarValue};
 
 /// Combinations of values that a PIVOT may make columns of.
@@ -98,10 +98,10 @@ struct Open {
 impl Open {
     fn of(statement: &mut Statement) -> Option<Self> {
         let mut search = Search { with: None };
-        let ControlFlow::Break((table, columns)) = statement.visit(&mut search) else { return None };
+        let ControlFlow::Break((table, columns)) = visit_mut(statement, &mut search) else { return None };
         // Only CTEs before the PIVOT are visible to it; the first that contains a PIVOT without a list is the PIVOT's own.
         let with = search.with.flatten().map(|mut with| {
-            let closed = |cte: &Cte| cte.clone().visit(&mut Search { with: None }).is_continue();
+            let closed = |cte: &Cte| visit_mut(&mut cte.clone(), &mut Search { with: None }).is_continue();
             let before = with.cte_tables.iter().take_while(|cte| closed(cte)).count();
             with.cte_tables.truncate(before);
             if before == 0 { String::new() } else { format!("{with} ") }
@@ -143,7 +143,7 @@ struct Filling {
 
 impl Filling {
     fn fill(mut self, statement: &mut Statement) {
-        let _: ControlFlow<()> = statement.visit(&mut self);
+        let _: ControlFlow<()> = visit_mut(statement, &mut self);
     }
 }
 

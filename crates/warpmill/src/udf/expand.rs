@@ -6,12 +6,12 @@ use std::sync::Arc;
 use datafusion::sql::parser::Statement as AnyStatement;
 use datafusion::sql::sqlparser::ast::{
     DuplicateTreatment, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, Select, VisitorMut,
-    visit_expressions,
 };
 
 use super::template::{self, Size};
 use super::{Function, Functions};
 use crate::dialect::walk;
+use crate::visit::visit_expressions;
 use crate::{Error, Result};
 
 /// Expression nodes that replace the calls of one statement, at most.

@@ -2,13 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, Ident, Visit, VisitMut, Visitor, VisitorMut, WindowType,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Function, Ident, Visitor, VisitorMut, WindowType};
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::operators;
+use crate::visit::{visit, visit_mut};
 use crate::{Error, Result};
 
 /// The beginning of the names of parameters.
@@ -34,7 +33,7 @@ pub(super) struct Size {
 impl Size {
     pub(super) fn of(expr: &Expr) -> Self {
         let mut sizes = Sizes::default();
-        let _: ControlFlow<()> = expr.visit(&mut sizes);
+        let _: ControlFlow<()> = visit(expr, &mut sizes);
         sizes.size
     }
 }
@@ -46,7 +45,7 @@ impl Template {
         let expr = parser.and_then(|mut parser| parser.parse_expr());
         let expr = expr.map_err(|error| Error::Parse(format!("the expression of a function: {error}")))?;
         let mut uses = Uses(vec![0; count]);
-        if let ControlFlow::Break(name) = expr.visit(&mut uses) {
+        if let ControlFlow::Break(name) = visit(&expr, &mut uses) {
             return Err(Error::Plan(format!(
                 "the expression of a function names {name}, which is none of its parameters"
             )));
@@ -58,7 +57,7 @@ impl Template {
     /// The expression with `args` for its parameters. Its aggregate functions get the filter and the window of `call`.
     pub(super) fn applied(&self, args: Vec<Expr>, call: &Function) -> Expr {
         let mut expr = self.expr.clone();
-        let _: ControlFlow<()> = VisitMut::visit(&mut expr, &mut Application { args, call });
+        let _: ControlFlow<()> = visit_mut(&mut expr, &mut Application { args, call });
         Expr::Nested(Box::new(expr))
     }
 }

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, BinaryOperator, CaseWhen, DataType, DuplicateTreatment, ExactNumberInfo, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, LambdaFunction,
     LambdaFunctionParameter, LambdaSyntax, ObjectName, ObjectNamePart, OneOrManyWithParens, OrderByExpr,
-    OrderByOptions, UnaryOperator, Value, visit_expressions, visit_expressions_mut,
+    OrderByOptions, UnaryOperator, Value,
 };
 
 use super::calls::{arguments, binary, case, cast, number, text};
@@ -16,6 +16,7 @@ use super::scope::nested;
 use super::windows::extreme;
 use crate::dialect::aggregates::frames;
 use crate::dialect::library;
+use crate::visit::{visit_expressions, visit_expressions_mut};
 use crate::{Error, Result};
 
 /// Number of bits of GROUPING's result.

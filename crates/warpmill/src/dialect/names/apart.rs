@@ -6,13 +6,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    Expr, OrderBy, Select, Visit, VisitMut, visit_expressions, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{Expr, OrderBy, Select, Visit, VisitMut};
 
 use super::Binder;
 use super::expr::function;
 use crate::dialect::casts;
+use crate::visit::{visit_expressions, visit_expressions_mut};
 
 impl Binder<'_> {
     /// Marks the casts of a SELECT, grouped by `keys`, and its ORDER BY, where names require it.

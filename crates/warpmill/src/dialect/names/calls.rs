@@ -10,6 +10,7 @@ use super::aggregate_calls;
 use super::expr::function;
 use super::scope::nested;
 use crate::dialect::library;
+use crate::visit::visit_expressions;
 
 /// The arguments of a call without names; `None` if some are named.
 pub(in crate::dialect) fn arguments(call: &Function) -> Option<Vec<Expr>> {
@@ -479,7 +480,7 @@ fn extracted(root: Expr, body: Expr) -> Expr {
 
 fn mentions(expr: &Expr, name: &str) -> bool {
     use std::ops::ControlFlow;
-    let found = datafusion::sql::sqlparser::ast::visit_expressions(expr, |e| {
+    let found = visit_expressions(expr, |e| {
         let here = match e {
             Expr::Identifier(ident) => ident.value.eq_ignore_ascii_case(name),
             Expr::CompoundIdentifier(parts) => parts[0].value.eq_ignore_ascii_case(name),

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, LambdaFunction,
-    OneOrManyWithParens, SelectItem, Value, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+    OneOrManyWithParens, SelectItem, Value, WildcardAdditionalOptions,
 };
 use regex::Regex;
 
@@ -12,6 +12,7 @@ use super::calls::lambda_of;
 use super::more_calls::unnested;
 use super::scope::{Scope, Visible, combined, nested};
 use super::{Binder, parts, same};
+use crate::visit::{visit_expressions, visit_expressions_mut};
 use crate::{Error, Result, ScalarValue};
 
 impl Binder<'_> {

@@ -18,6 +18,7 @@ use super::unread::unread_of_expr;
 use super::{Binder, Names, collation, no_query, rows, truths};
 use crate::dialect::states::{self, Known};
 use crate::dialect::{library, walk};
+use crate::visit::visit_mut;
 use crate::{Error, Result};
 
 /// The choice between a column and an alias of the same name.
@@ -46,7 +47,7 @@ impl Binder<'_> {
         preference: Preference<'_>,
     ) -> Result<()> {
         let mut visitor = Binding { binder: self, scope, preference, aggregates: 0, queries: vec![], lambdas: vec![] };
-        walk::result(part.visit(&mut visitor))
+        walk::result(visit_mut(part, &mut visitor))
     }
 
     /// Whether a function with this lower-case name is volatile.

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Function, GroupByExpr, Select, Visit, visit_expressions};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Function, GroupByExpr, Select, Visit};
 
 use super::Binder;
 use super::calls::{arguments, binary};
@@ -11,6 +11,7 @@ use super::items::Items;
 use super::query::number;
 use super::scope::{Scope, same};
 use crate::planning::limits::check_grouping_sets;
+use crate::visit::visit_expressions;
 use crate::{Error, Result};
 
 impl Binder<'_> {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, ExprWithAlias, Function, FunctionArg, FunctionArgExpr, FunctionArguments, NullInclusion, PivotValueSource,
-    Query, TableFactor, UnaryOperator, Value, visit_expressions,
+    Query, TableFactor, UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -14,6 +14,7 @@ use super::label::label;
 use super::scope::{Scope, quoted, same};
 use crate::dialect::syntax::GROUPS;
 use crate::planning::limits::check_columns;
+use crate::visit::visit_expressions;
 use crate::{Error, Result};
 
 /// PIVOTs and UNPIVOTs inside each other.

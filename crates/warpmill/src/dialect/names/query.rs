@@ -4,7 +4,6 @@ use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, Fetch, Function, GroupByExpr, LimitClause, NamedWindowDefinition, NamedWindowExpr, ObjectNamePart,
     OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, Select, SelectFlavor, SelectItem, SetExpr,
     TableAliasColumnDef, Value, VisitMut, VisitorMut, WildcardAdditionalOptions, WindowSpec, WindowType, With,
-    visit_expressions_mut, visit_relations,
 };
 use std::ops::ControlFlow;
 
@@ -13,6 +12,7 @@ use super::items::Items;
 use super::scope::{Field, Fields, Scope, distinct_names, quoted, same};
 use super::unread::{unread_of_query, unread_of_select};
 use super::{Binder, Cte, Names, collation, distinct, rows, truths};
+use crate::visit::{visit_expressions_mut, visit_mut, visit_relations};
 use crate::{Error, Result};
 
 impl Binder<'_> {
@@ -278,7 +278,7 @@ fn sort_key(position: usize, options: OrderByOptions) -> OrderByExpr {
 /// Puts the definitions of named windows where they are named.
 fn define_windows<T: VisitMut>(part: &mut T, windows: &[NamedWindowDefinition]) {
     if !windows.is_empty() {
-        let _: ControlFlow<()> = part.visit(&mut Windows(windows));
+        let _: ControlFlow<()> = visit_mut(part, &mut Windows(windows));
     }
 }
 

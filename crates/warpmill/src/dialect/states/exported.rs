@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, Ident, ObjectName, OrderByExpr, Value, VisitorMut, WindowType, visit_expressions,
+    FunctionArguments, Ident, ObjectName, OrderByExpr, Value, VisitorMut, WindowType,
 };
 
 use super::kind::Kind;
@@ -16,6 +16,7 @@ use super::placeholders::{EXPORTED, TYPES};
 use crate::dialect::names::calls::{arguments, binary, case, cast, number, text};
 use crate::dialect::names::{filtered, function, nested, renamed};
 use crate::dialect::walk;
+use crate::visit::visit_expressions;
 use crate::{Error, Result};
 
 /// The function that wraps a call whose state is exported.

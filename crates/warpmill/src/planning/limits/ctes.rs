@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, ObjectNamePart, Query, Visitor, visit_relations};
+use datafusion::sql::sqlparser::ast::{self, ObjectNamePart, Query, Visitor};
 
 use super::{MAX_NODES, visit};
+use crate::visit::visit_relations;
 use crate::{Error, Result};
 
 /// Refuses a statement whose common table expressions read each other too often. Takes time linear in the text and in its levels of queries.

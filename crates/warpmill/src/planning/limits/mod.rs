@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{Visit, Visitor};
+use datafusion::sql::sqlparser::ast::Visitor;
 
 use crate::{Error, Result};
 
@@ -61,9 +61,9 @@ pub(super) fn begin() {
 /// Visits the inner statement, also within EXPLAIN and COPY.
 fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> ControlFlow<V::Break> {
     match statement {
-        Statement::Statement(statement) => statement.visit(visitor),
+        Statement::Statement(statement) => crate::visit::visit(statement, visitor),
         Statement::CopyTo(copy) => match &copy.source {
-            CopyToSource::Query(query) => query.visit(visitor),
+            CopyToSource::Query(query) => crate::visit::visit(query, visitor),
             CopyToSource::Relation(_) => ControlFlow::Continue(()),
         },
         Statement::Explain(explain) => visit(&explain.statement, visitor),

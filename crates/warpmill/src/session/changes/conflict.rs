@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict,
-    OnConflictAction, OnInsert, TableObject, visit_expressions, visit_expressions_mut,
+    OnConflictAction, OnInsert, TableObject,
 };
 use warpmill_format::table::Constraint;
 
@@ -16,6 +16,7 @@ use crate::session::Session;
 use crate::session::ddl::default_of;
 use crate::session::running::Query;
 use crate::session::statements::Taken;
+use crate::visit::{visit_expressions, visit_expressions_mut};
 use crate::{Error, Result, ScalarValue};
 
 /// The name of the source's rows in the clause, as in PostgreSQL and DuckDB.

@@ -3,12 +3,13 @@
 use std::ops::ControlFlow;
 
 use arrow::datatypes::Schema;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, VisitorMut};
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::catalog::same;
 use crate::dialect::{optionally_quoted, order_operators, plain};
+use crate::visit::visit_mut;
 use crate::{Error, Result};
 
 /// The parser's limit on expression levels.
@@ -60,7 +61,7 @@ impl<F: FnMut(usize, &mut Ident)> VisitorMut for Names<'_, F> {
 pub(crate) fn columns(text: &str, schema: &Schema) -> Result<Vec<usize>> {
     let mut found = vec![];
     let mut expr = parsed(text)?;
-    let _: ControlFlow<()> = expr.visit(&mut Names { schema, visit: |at, _: &mut Ident| found.push(at) });
+    let _: ControlFlow<()> = visit_mut(&mut expr, &mut Names { schema, visit: |at, _: &mut Ident| found.push(at) });
     found.sort_unstable();
     found.dedup();
     Ok(found)
@@ -75,7 +76,7 @@ pub(super) fn renamed(text: &str, schema: &Schema, column: usize, name: &str) ->
             *ident = if is_plain { Ident::new(name) } else { Ident::with_quote('"', name) };
         }
     };
-    let _: ControlFlow<()> = expr.visit(&mut Names { schema, visit: rename });
+    let _: ControlFlow<()> = visit_mut(&mut expr, &mut Names { schema, visit: rename });
     Ok(expr.to_string())
 }
 
@@ -89,7 +90,7 @@ pub(super) fn has_subquery(expr: &Expr) -> bool {
             ControlFlow::Break(())
         }
     }
-    expr.clone().visit(&mut Subqueries).is_break()
+    visit_mut(&mut expr.clone(), &mut Subqueries).is_break()
 }
 
 #[cfg(test)]

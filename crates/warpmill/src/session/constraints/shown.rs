@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 
 use arrow::datatypes::Schema;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, VisitorMut};
 use warpmill_format::table::Constraint;
 
 use super::expressions;
 use crate::dialect::optionally_quoted;
+use crate::visit::visit_mut;
 
 /// A constraint of a table as DuckDB shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +125,7 @@ pub(crate) fn keys(schema: &Schema, constraints: &[Constraint]) -> Vec<Option<&'
 /// A condition with brackets around each operation.
 pub(super) fn expression(text: &str) -> String {
     let Ok(mut expr) = expressions::parsed(text) else { return text.to_string() };
-    let _: ControlFlow<()> = expr.visit(&mut Brackets);
+    let _: ControlFlow<()> = visit_mut(&mut expr, &mut Brackets);
     expr.to_string()
 }
 
