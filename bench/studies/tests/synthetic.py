@@ -17,27 +17,40 @@ SIZES = (1.0, 3.0, 10.0, 30.0)
 
 
 def matrix(
-    gpu: str, efficiency: float, bmax: float, s0: float, noise: float = 0.0, overlap: float = 0.0, seed: int = 0
+    gpu: str,
+    efficiency: float,
+    bmax: float,
+    s0: float,
+    noise: float = 0.0,
+    overlap: float = 0.0,
+    seed: int = 0,
+    pieces: int = 0,
+    each: float = 0.0,
 ) -> dict[str, Any]:
-    """The report of a machine with a GPU so much faster than efficiency 1, behind a link."""
+    """The report of a machine with a GPU so much faster than efficiency 1, behind a link.
+
+    Inputs are copied at once, or in so many pieces at size 1; the engine needs `each` seconds for each copy.
+    """
     random = np.random.default_rng(seed)
 
     def noisy(seconds: float) -> float:
         return seconds * float(random.uniform(1 - noise, 1 + noise))
 
-    def copying(size: float) -> float:
-        return (size + s0) / bmax
+    def copying(size: float, copies: int = 1) -> float:
+        return (size + copies * s0) / bmax
 
     runs: list[dict[str, Any]] = []
     for size in SIZES:
         for query, (slope, fixed) in QUERIES.items():
             bytes_in = INPUTS[query] * size
             computing = slope / efficiency * bytes_in + fixed
+            count = pieces * int(size) or 1
             for location in ("device", "pinned"):
                 copied = bytes_in if location == "pinned" else 0.0
-                comm = copying(copied) if copied else 0.0
-                total = noisy(computing + comm - overlap * min(computing, comm))
-                copies = {"to device": {"bytes": copied, "count": 1, "ms": 1e3 * comm}} if copied else {}
+                comm = copying(copied, count) if copied else 0.0
+                begun = each * count if copied else 0.0
+                total = noisy(computing + comm - overlap * min(computing, comm) + begun)
+                copies = {"to device": {"bytes": copied, "count": count, "ms": 1e3 * comm}} if copied else {}
                 runs.append(
                     {
                         "suite": "tpch",
@@ -102,3 +115,22 @@ def matrix(
         "sessions": [],
         "left": [],
     }
+
+
+def on_cpu(report: dict[str, Any], efficiency: float) -> list[dict[str, Any]]:
+    """Runs on the machine's CPU, which skips parts of tables: it reads a fifth, and at smaller sizes another part."""
+    return [
+        {
+            **row,
+            "site": "cpu",
+            "location": "host",
+            "devices": ["cpu"],
+            "device_name": None,
+            "transfers": {},
+            "first_to_device_bytes": 0,
+            "bytes_read": row["bytes_read"] / 5 * (1 if row["size"] == SIZES[-1] else 0.7),
+            "median_ms": 1e3 * (QUERIES[row["query"]][0] / efficiency * row["bytes_read"] + QUERIES[row["query"]][1]),
+        }
+        for row in report["runs"]
+        if row["location"] == "device"
+    ]

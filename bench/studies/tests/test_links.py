@@ -81,6 +81,13 @@ def test_memory_and_disk_have_links(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_links_end_with_the_time(tmp_path: Path) -> None:
+    assert links.measure(tmp_path, True, False, 0.01) == (
+        [],
+        [{"what": "links", "reason": "they took more than 0 s"}],
+    )
+
+
 def test_a_machine_without_a_driver_says_so(tmp_path: Path) -> None:
     found = measured(tmp_path, "--gpu", library_path=tmp_path)
     if not any(row["device"] for row in found["links"]):

@@ -30,6 +30,9 @@ def test_a_plan_has_each_cell_once_and_the_model_first() -> None:
             assert {("cpu", "host"), ("gpu", "device"), ("gpu", "pinned")} <= {
                 (site, location) for name, of, site, location in before if (name, of) == (suite.name, size)
             }
+    # A suite has its sizes before the next one begins.
+    order = [(cell.suite, cell.size) for cell in plan[:first_peer] if cell.location == "pinned"]
+    assert order[:6] == [("tpch", 1), ("tpch", 3), ("tpch", 10), ("h2o", 1e6), ("h2o", 3e6), ("h2o", 1e7)]
     kinds = {(cell.engine, cell.source, state) for cell in plan for state in cell.states}
     assert kinds >= {
         (engine, Source.PARQUET, state) for engine in ("warpmill", "duckdb", "cudf-polars") for state in State

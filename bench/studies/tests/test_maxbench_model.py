@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from warpmill_bench.maxbench import characteristics, fits, limits
-from warpmill_bench.maxbench.fits import FitError, Line, Link
+from warpmill_bench.maxbench.fits import FitError, Handling, Line, Link
 
 SIZES = [4e3, 6.4e4, 1e6, 1.6e7, 2.5e8, 4e9]
 
@@ -25,6 +25,8 @@ def test_a_link_is_found_again(bmax: float, s0: float) -> None:
     assert found.bandwidth(found.s0) == pytest.approx(found.bmax / 2)
     assert found.bandwidth(found.size_at(0.9)) == pytest.approx(0.9 * found.bmax)
     assert float(found.seconds(0)) == 0.0
+    # Each of several copies has its own s0.
+    assert float(true.seconds(1e6, 10)) == pytest.approx(10 * float(true.seconds(1e5)))
 
 
 @given(bmax=st.floats(1e9, 1e12), s0=st.floats(1e3, 1e8), seed=st.integers(0, 1000))
@@ -76,18 +78,42 @@ def test_what_does_not_determine_a_curve_is_refused() -> None:
     assert fits.line([1.0, 2.0, 4.0], [3.0, 3.0, 2.9]).a == 0.0
 
 
-@given(st.floats(0, 1), st.lists(st.tuples(positive, positive), min_size=1, max_size=20))
-def test_overlap_is_found_again(part: float, times: list[tuple[float, float]]) -> None:
+@given(st.floats(0, 1), st.floats(0, 1), st.lists(st.tuples(positive, positive), min_size=3, max_size=20))
+def test_handling_is_found_again(part: float, each: float, times: list[tuple[float, float]]) -> None:
     computing, copying = (np.array(values) for values in zip(*times, strict=True))
-    total = fits.together(computing, copying, part)
-    assert fits.overlap(computing.tolist(), copying.tolist(), total.tolist()) == pytest.approx(part, abs=1e-6)
+    copies = np.arange(1.0, len(times) + 1)
+    true = Handling(part, each)
+    total = true.total(computing, copying, copies)
+    found = fits.handling(computing.tolist(), copying.tolist(), copies.tolist(), total.tolist())
+    # Short times do not determine both: their sum is what matters.
+    assert found.total(computing, copying, copies) == pytest.approx(total, rel=1e-6)
+    alone = fits.handling(computing.tolist(), copying.tolist(), [0.0] * len(times), (total - each * copies).tolist())
+    assert alone.overlap == pytest.approx(part, abs=1e-6)
+    assert alone.each == 0.0
 
 
-def test_overlap_is_between_none_and_all() -> None:
-    assert fits.overlap([1.0], [1.0], [3.0]) == 0.0
-    assert fits.overlap([2.0], [1.0], [0.5]) == 1.0
+def test_handling_keeps_its_bounds() -> None:
+    assert fits.handling([1.0], [1.0], [0.0], [3.0]) == Handling(0.0, 0.0)
+    assert fits.handling([2.0], [1.0], [1.0], [0.5]) == Handling(1.0, 0.0)
+    later = fits.handling([1.0, 1.0], [1.0, 1.0], [1.0, 2.0], [3.0, 4.0])
+    assert (later.overlap, later.each) == pytest.approx((0.0, 1.0))
     with pytest.raises(FitError, match="no run has copies"):
-        fits.overlap([], [], [])
+        fits.handling([], [], [], [])
+
+
+@given(
+    st.lists(st.floats(0.1, 10), min_size=3, max_size=3),
+    st.lists(st.tuples(positive, positive), min_size=4, max_size=12, unique=True),
+)
+def test_parts_of_times_are_found_again_and_never_negative(
+    weights: list[float], rows: list[tuple[float, float]]
+) -> None:
+    columns = np.array([(*row, 1.0) for row in rows])
+    found = fits.parts(columns.tolist(), (columns @ weights).tolist())
+    assert columns @ found == pytest.approx(columns @ weights, rel=1e-5)
+    falling = fits.parts([(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)], [3.0, 2.0, 1.0])
+    assert (falling >= 0).all()
+    assert falling[0] == 0.0
 
 
 @given(

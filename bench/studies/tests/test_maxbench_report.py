@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from synthetic import INPUTS, QUERIES, SIZES, TABLES, matrix
+from synthetic import INPUTS, QUERIES, SIZES, TABLES, matrix, on_cpu
 from typer.testing import CliRunner
 
 from warpmill.cli import app
@@ -50,30 +50,112 @@ def test_what_the_machines_were_made_of_is_found_again(exact: Report) -> None:
     assert model.weights == pytest.approx({("tpch", name): INPUTS[name] / TABLES for name in QUERIES})
     for (query, device), one in model.lines.items():
         assert one.line.b == pytest.approx(QUERIES[query[1]][1]), device
-    assert list(model.overlaps.values()) == pytest.approx([0.0, 0.0], abs=1e-9)
+    for how in model.handling.values():
+        assert (how.overlap, how.each) == pytest.approx((0.0, 0.0), abs=1e-9)
     (selection,) = {(one.kept, round(one.filtering, 15)) for one in model.selections.values()}
     assert selection == (0.02, 5e-11)
 
 
 def test_predictions_of_what_was_held_out_are_right(exact: Report) -> None:
     kinds = {one.held_out for one in exact.predictions}
-    assert kinds == {"size", "device", "copies", "copies that overlap"}
+    assert kinds == {"size", "query", "device", "transfers", "copies", errors.HANDLED}
     assert max(abs(one.error) for one in exact.predictions) < 1e-6
     count = len(SIZES) * len(QUERIES) * 2
     assert sum(one.held_out == "size" for one in exact.predictions) == count
     # Probes are no predictions.
     assert sum(one.held_out == "device" for one in exact.predictions) == (len(QUERIES) - errors.PROBES) * len(SIZES) * 2
-    assert sum(one.held_out == "copies" for one in exact.predictions) == count
+    for kind in ("query", "copies", "transfers", errors.HANDLED):
+        assert sum(one.held_out == kind for one in exact.predictions) == count, kind
 
 
 def test_overlap_is_an_error_of_the_model_without_it() -> None:
     found = Report([matrix(**H100, overlap=0.8)])
-    assert list(found.model.overlaps.values()) == pytest.approx([0.8])
+    assert [one.overlap for one in found.model.handling.values()] == pytest.approx([0.8])
     medians = {row["held_out"]: row["median_error"] for row in errors.summary(found.predictions)}
     assert medians["copies"] > 0.1
-    assert medians["copies that overlap"] < 1e-6
+    assert medians[errors.HANDLED] < 1e-6
     # One device cannot be held out.
-    assert "device" not in medians
+    assert not {"device", "query"} & set(medians)
+
+
+def test_each_copy_has_its_costs() -> None:
+    found = Report([matrix(**H100, pieces=40, each=2e-5)])
+    (one,) = found.model.handling.values()
+    assert one.each == pytest.approx(2e-5)
+    medians = {row["held_out"]: row["median_error"] for row in errors.summary(found.predictions)}
+    assert medians["transfers"] < 1e-6
+    assert medians["copies"] > 0.03
+    assert medians[errors.HANDLED] < 1e-6
+    # Configurations have as many copies as were seen.
+    row = next(row for row in found.configurations() if row["link"] == "pinned to device (H100)")
+    copies, each = 40 * SIZES[-1], Link(55e9, 1e5)
+    copying = sum(float(each.seconds(bytes_in * SIZES[-1], copies)) for bytes_in in INPUTS.values())
+    assert row["per_query_seconds"] - row["operators_seconds"] == pytest.approx(copying)
+
+
+def test_costs_of_copies_come_from_other_queries_at_other_sizes() -> None:
+    report = matrix(**H100, pieces=40, each=2e-5)
+    strange = [row for row in report["runs"] if row["query"] == "6" and row["location"] == "pinned"]
+    for row in strange:
+        row["median_ms"] += 50 * row["transfers"]["to device"]["count"] * 2e-2
+    # Whatever a query takes, the prediction for it is the same.
+    own = [one for one in Report([report]).predictions if one.held_out == errors.HANDLED and one.query[1] == "6"]
+    other = Report([matrix(**H100, pieces=40, each=2e-5)]).predictions
+    expected = [one for one in other if one.held_out == errors.HANDLED and one.query[1] == "6"]
+    assert [one.predicted for one in own] == pytest.approx([one.predicted for one in expected])
+    assert all(abs(one.error) > 0.5 for one in own)
+    # One suite at one size has no others.
+    report["runs"] = [row for row in report["runs"] if row["size"] == 1.0]
+    assert {one.held_out for one in Report([report]).predictions} == {"copies", "transfers"}
+
+
+def test_a_query_at_one_size_takes_its_time_in_place() -> None:
+    report = matrix(**H100)
+    report["runs"] = [row for row in report["runs"] if row["query"] != "6" or row["size"] == 3.0]
+    found = Report([report])
+    assert (("tpch", "6"), "H100") not in found.model.lines
+    (copied,) = (one for one in found.predictions if one.held_out == "copies" and one.query[1] == "6")
+    assert abs(copied.error) < 1e-6
+
+
+def test_a_cpu_and_a_gpu_are_of_different_kinds() -> None:
+    report = matrix(**H100)
+    report["runs"] += on_cpu(report, 0.05)
+    found = Report([report])
+    kinds = {(row["held_out"], row["device"]): row["largest_error"] for row in errors.summary(found.predictions)}
+    cpu = "CPU (AMD EPYC 9124, 16 cores)"
+    wanted = {(f"{what} {errors.ANOTHER}", device) for what in ("query", "device") for device in (cpu, "H100")}
+    assert wanted <= set(kinds)
+    assert max(kinds[at] for at in wanted) < 1e-6
+    assert not {("query", cpu), ("device", "H100")} & set(kinds)
+
+
+def test_cores_of_a_cpu_are_devices_of_one_kind() -> None:
+    whole, half = matrix(**H100), matrix(**H100)
+    whole["runs"] = on_cpu(whole, 0.05)
+    half["runs"] = on_cpu(half, 0.03)
+    half["machine"]["cores"] = 8
+    found = Report([whole, half])
+    assert found.seen.devices() == ["CPU (AMD EPYC 9124, 16 cores)", "CPU (AMD EPYC 9124, 8 cores)"]
+    assert found.model.characteristics is not None
+    assert found.model.characteristics.efficiency == pytest.approx([5 / 3, 1.0])
+    queries = [one for one in found.predictions if one.held_out == "query"]
+    assert len(queries) == 2 * len(QUERIES) * len(SIZES)
+    assert max(abs(one.error) for one in queries) < 1e-6
+
+
+def test_inputs_of_a_query_are_of_one_kind() -> None:
+    report = matrix(**H100)
+    cpu = on_cpu(report, 0.05)
+    report["runs"] += cpu
+    assert {run.input_bytes for run in observe([report]).runs if run.query[1] == "6"} == {
+        INPUTS["6"] * size for size in SIZES
+    }
+    # A time that is over before the largest size is copied: bytes that the CPU reads there are no other inputs.
+    report["runs"] = [row for row in report["runs"] if row["location"] != "pinned" or row["size"] < SIZES[-1]]
+    found = {run.size: run.input_bytes for run in observe([report]).runs if run.query[1] == "6"}
+    assert found == pytest.approx({size: INPUTS["6"] * size / 5 for size in SIZES})
+    assert max(abs(one.error) for one in Report([report]).predictions) < 1e-6
 
 
 def test_the_best_times_may_count() -> None:
@@ -188,7 +270,8 @@ def test_the_command_writes_numbers_that_are_near(written: Path) -> None:
     assert "PCIe 7.0" in {row["link"] for row in content["configurations"]}
     by_kind = {(row["held_out"], row["device"]): row["median_error"] for row in content["errors"]}
     assert by_kind["device", "H200"] < 0.15
-    assert by_kind["copies that overlap", "H100"] < 0.1
+    assert by_kind[errors.HANDLED, "H100"] < 0.1
+    assert by_kind["query", "H200"] < 0.1
     assert content["matrices"][0]["commit"] == "0123456789ab"
 
 

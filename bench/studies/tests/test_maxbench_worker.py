@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +148,49 @@ def test_nothing_is_begun_after_the_deadline(data: Data, known: answers.Answers)
     states = tuple(State)
     assert measured(cell("duckdb", *states), data, queries, known, replace(HOW, deadline=0.0)) == []
     assert list(worker.filters(data, {"1": "SELECT id1 FROM x"}, replace(HOW, deadline=0.0), lambda _: None)) == []
+
+
+def test_what_the_deadline_ends_is_missing_and_no_failure(data: Data, known: answers.Answers) -> None:
+    good = suites.queries("h2o", SIZE, ("1",))
+    known.learn([good[0].sql])
+    slow = Query("slow", "SELECT count(*) FROM x a, x b, x c, x d WHERE a.v1 + b.v1 + c.v1 + d.v1 < 7")
+    known._known[slow.sql] = answers.Answer(["count"], 1, [(0,)])
+    for of in (cell("duckdb"), cell("duckdb", State.NEW_PROCESS)):
+        begun = time.monotonic()
+        late = replace(HOW, deadline=begun + 4)
+        rows = measured(of, data, [*good, slow], known, late)
+        assert 4 <= time.monotonic() - begun < 20
+        assert {row["query"] for row in rows} <= {"1"}
+        assert all(row["median_ms"] > 0 for row in rows)
+    # So are a process that has not opened its tables, and filters.
+    begun = time.monotonic()
+    assert measured(cell("polars"), data, good, known, replace(HOW, deadline=begun + 0.05)) == []
+    assert list(worker.filters(data, {"1": slow.sql}, replace(HOW, deadline=begun + 4), lambda _: None)) == []
+    assert time.monotonic() - begun < 20
+
+
+def test_answers_are_learned_until_the_deadline(data: Data, tmp_path: Path) -> None:
+    slow = "SELECT count(*) FROM x a, x b, x c, x d WHERE a.v1 + b.v1 + c.v1 + d.v1 < 7"
+    known = answers.Answers(suites.suite("h2o"), data, 2, 60)
+    known._kept, known._known = tmp_path / "answers.json", {}
+    known.learn(["SELECT 1"], time.monotonic() - 1)
+    assert known._known == {}
+    begun = time.monotonic()
+    known.learn(["SELECT 1", slow, "SELECT 2"], begun + 4)
+    assert time.monotonic() - begun < 20
+    assert set(known._known) <= {"SELECT 1"}
+    # They may be asked for again.
+    assert known.unknown == {}
+
+
+def test_runs_that_copy_warm_up_for_longer() -> None:
+    def runs(site: str, location: str, source: Source = Source.TABLES) -> int:
+        return worker._warm(Cell("h2o", SIZE, "warpmill", site, source, location))
+
+    assert runs("gpu", "device") == runs("cpu", "host") == worker.WARM
+    assert runs("gpu", "pinned") == runs("gpu", "host") == worker.WARM_COPIED
+    assert runs("gpu", "files", Source.PARQUET) == worker.WARM
+    assert runs("gpu", "kept", Source.PARQUET) == worker.WARM_KEPT
 
 
 def test_filters_are_counted(data: Data) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import isnan
+from functools import partial
+from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
 from warpmill.bench import child
@@ -80,21 +82,31 @@ class Answers:
         #: Statements that DuckDB does not run, and why.
         self.unknown: dict[str, str] = {}
 
-    def learn(self, statements: Iterable[str]) -> None:
-        """Ask DuckDB for unknown answers, in a process that ends before this returns."""
+    def learn(self, statements: Iterable[str], deadline: float | None = None) -> None:
+        """Ask DuckDB for unknown answers, in a process that ends before this returns.
+
+        Answers after the `deadline`, a value of `time.monotonic`, stay unknown.
+        """
         missing = [sql for sql in dict.fromkeys(statements) if sql not in self._known and sql not in self.unknown]
         if not missing:
             return
-        with _served(self._setup, self._seconds) as ask:
+        left = partial(_left, deadline)
+        if left() <= 0:
+            return
+        with _served(self._setup, lambda: max(min(self._seconds, left()), 0.0)) as ask:
             for sql in missing:
+                if left() <= 0:
+                    break
                 try:
                     self._known[sql] = self._of(sql, ask)
                 except UnsupportedError as error:
+                    if left() <= 0:
+                        break
                     self.unknown[sql] = str(error)
         kept = {sql: answer.as_json() for sql, answer in self._known.items()}
-        partial = self._kept.with_suffix(".partial")
-        partial.write_text(json.dumps(kept), encoding="utf-8")
-        partial.rename(self._kept)
+        unfinished = self._kept.with_suffix(".partial")
+        unfinished.write_text(json.dumps(kept), encoding="utf-8")
+        unfinished.rename(self._kept)
 
     def digest(self, sql: str) -> str | None:
         """The statement about the rows of a result that is too large to be sent."""
@@ -177,8 +189,13 @@ def _near(own: Any, right: Any, tolerance: Tolerance) -> bool:
     return equal(own, right, tolerance)
 
 
+def _left(deadline: float | None) -> float:
+    """Seconds until a value of `time.monotonic`."""
+    return inf if deadline is None else deadline - time.monotonic()
+
+
 @contextmanager
-def _served(setup: Setup, seconds: float) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
+def _served(setup: Setup, seconds: Callable[[], float]) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
     """A process of DuckDB; another one after a statement that ended it."""
     how = launch("duckdb", setup)
     opened = [Served(replace(how, opening={**how.opening, "arrow": True}))]
@@ -187,7 +204,7 @@ def _served(setup: Setup, seconds: float) -> Iterator[Callable[[dict[str, Any]],
         if opened[-1].over:
             opened[-1].close()
             opened[-1] = Served(replace(how, opening={**how.opening, "arrow": True}))
-        return opened[-1].answer_within(seconds, request)
+        return opened[-1].answer_within(seconds(), request)
 
     try:
         yield ask

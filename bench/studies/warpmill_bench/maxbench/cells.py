@@ -135,13 +135,14 @@ def quick(choice: Choice) -> list[Cell]:
 def full(choice: Choice) -> list[Cell]:
     """Everything, most important first.
 
-    Cells for fitting the model, at three sizes; peers, Parquet, first runs and further locations at the smallest
-    one; then the same at the others.
+    Cells for fitting the model, one suite after the other at three sizes: lines through fewer tell nothing about other
+    sizes, wherever the time ends. Then peers, Parquet, first runs and further locations at the smallest one; then the
+    same at the others.
     """
     suites = [(one, one.ranked(choice.sizes)) for one in choice.chosen()]
     most = max((len(sizes) for _, sizes in suites), default=1)
     ranks = [[(one, sizes[at]) for one, sizes in suites if at < len(sizes)] for at in range(most)]
-    fitted = [cell for rank in ranks[:3] for one, size in rank for cell in _warpmill(choice, one, size, every=False)]
+    fitted = [cell for one, sizes in suites for size in sizes[:3] for cell in _warpmill(choice, one, size, every=False)]
     first = [cell for one, size in ranks[0] for cell in _beside(choice, one, size)]
     first += [cell for one, size in ranks[0] for cell in _first_runs(choice, one, size, None)]
     larger = [cell for rank in ranks[3:] for one, size in rank for cell in _warpmill(choice, one, size, every=False)]

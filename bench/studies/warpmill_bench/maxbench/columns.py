@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from warpmill_bench.maxbench.errors import PROBES
+from warpmill_bench.maxbench.errors import ANOTHER, HANDLED, PROBES
 from warpmill_bench.maxbench.page import Column
 
 ERRORS = (
-    "Runs that the prediction has not seen. size: one size of a query, by the line through its other sizes. device: "
-    f"all queries but {PROBES} on a device, by the other devices' complexities. copies: runs that copy their input, by "
-    "operators in place and links measured alone, one after the other as in the paper; copies that overlap: the same "
-    "with a part at once, as found at other sizes."
+    "Runs that the prediction has not seen. size: one size of a query, by the line through its other sizes. query: one "
+    "query on a device, by its lines on the other devices and by all other queries. device: "
+    f"all queries but {PROBES} on a device, by the other devices' complexities. {ANOTHER}: there is no other device of "
+    "its kind, a CPU or one behind a link. transfers: time of the copies within a query, by the link measured alone. "
+    "copies: runs that copy their input, by operators in place and links measured alone, one after the other as in the "
+    f"paper; {HANDLED}: the same with a part at once and a cost of each copy, as found with other queries at other "
+    "sizes."
 )
 BREAKDOWN = (
     "Input in page-locked (pinned) or pageable (host) memory, copied by every run, at the largest size. The total is "

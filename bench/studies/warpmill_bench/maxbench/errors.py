@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from warpmill_bench.maxbench import characteristics
-from warpmill_bench.maxbench.fits import FitError, Line, line, together
-from warpmill_bench.maxbench.model import operator_times, overlaps
+from warpmill_bench.maxbench import characteristics, fits
+from warpmill_bench.maxbench.fits import FitError, Line, line
+from warpmill_bench.maxbench.model import copied, handling, operator_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from warpmill_bench.maxbench.model import Model
     from warpmill_bench.maxbench.observations import Observations, Query
+
+#: What is held out where only devices of another kind are left: CPUs for GPUs, or GPUs for CPUs.
+ANOTHER = "of another kind"
+
+#: Copies with what other runs tell about their overlap and their cost.
+HANDLED = "copies with overlap and cost"
 
 #: Queries that are measured on a device that is held out: they tell how fast it is.
 PROBES = 3
@@ -25,7 +31,7 @@ PROBES = 3
 class Prediction:
     """A prediction of a run that was no part of the fit."""
 
-    #: "size", "device", or "copies", "copies that overlap".
+    #: "size", "query", "device", "transfers", "copies" or `HANDLED`; of "query" and "device" also with `ANOTHER`.
     held_out: str
     query: Query
     device: str
@@ -59,8 +65,64 @@ def sizes(model: Model, seen: Observations) -> list[Prediction]:
     return found
 
 
+def queries(model: Model) -> list[Prediction]:
+    """Each query on each of Warpmill's devices, predicted from its lines on other devices and from all other queries.
+
+    The other queries tell how long this device takes for a second of the others' slopes and intercepts, and what every
+    query takes besides.
+    """
+    found: list[Prediction] = []
+    for device in model.characteristics.devices if model.characteristics else ():
+        others, kind = _relatives(model, device)
+        shared = [
+            query for query, on in model.lines if on == device and any((query, name) in model.lines for name in others)
+        ]
+        if len(shared) <= PROBES:
+            continue
+        complexity = _complexities(model, shared, others)
+        points = [
+            (at, (complexity[at] * size, _b(model, query, others), 1.0), size, seconds)
+            for at, query in enumerate(shared)
+            for size, seconds in zip(*_points(model, query, device), strict=True)
+        ]
+        for at, query in enumerate(shared):
+            rest = [(column, seconds) for owner, column, _, seconds in points if owner != at]
+            weights = fits.parts(*zip(*rest, strict=True))
+            found += [
+                Prediction(f"query{kind}", query, device, "in place", size, seconds, float(np.dot(weights, column)))
+                for owner, column, size, seconds in points
+                if owner == at
+            ]
+    return found
+
+
+def _points(model: Model, query: Query, device: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    one = model.lines[query, device]
+    return one.inputs, one.seconds
+
+
+def _complexities(model: Model, queries: list[Query], devices: list[str]) -> Any:
+    """Seconds per byte on some devices; 0 where none of them has a slope."""
+    slopes = np.array([[_a(model, query, name) for name in devices] for query in queries])
+    rows, columns = np.isfinite(slopes).any(1), np.isfinite(slopes).any(0)
+    found = np.zeros(len(queries))
+    if rows.any():
+        names = [" ".join(query) for query, there in zip(queries, rows, strict=True) if there]
+        on = [name for name, there in zip(devices, columns, strict=True) if there]
+        found[rows] = characteristics.characterize(slopes[rows][:, columns], names, on).complexity
+    return found
+
+
+def _relatives(model: Model, device: str) -> tuple[list[str], str]:
+    """The other devices of a device's kind; without any, all others, and words that say so."""
+    assert model.characteristics is not None
+    others = [name for name in model.characteristics.devices if name != device]
+    alike = [name for name in others if (name in model.behind_links) == (device in model.behind_links)]
+    return (alike, "") if alike else (others, f" {ANOTHER}")
+
+
 def devices(model: Model) -> list[Prediction]:
-    """All queries but a few probes on each of Warpmill's devices, predicted from the other devices.
+    """All queries but a few probes on each of Warpmill's devices, predicted from the other devices of its kind.
 
     Complexities are those of the other devices alone; how fast this one is follows from the probes' slopes, and its
     intercepts from theirs.
@@ -75,7 +137,7 @@ def devices(model: Model) -> list[Prediction]:
 
 def _without(model: Model, held_out: str) -> list[Prediction]:
     assert model.characteristics is not None
-    others = [name for name in model.characteristics.devices if name != held_out]
+    others, kind = _relatives(model, held_out)
     shared = [
         query
         for query, device in model.lines
@@ -102,7 +164,7 @@ def _without(model: Model, held_out: str) -> list[Prediction]:
         predicted = Line(float(known.complexity[at]) / speed, float(fixed[at]) * ratio)
         one = model.lines[query, held_out]
         found += [
-            Prediction("device", query, held_out, "in place", size, seconds, float(predicted.seconds(size)))
+            Prediction(f"device{kind}", query, held_out, "in place", size, seconds, float(predicted.seconds(size)))
             for size, seconds in zip(one.inputs, one.seconds, strict=True)
         ]
     return found
@@ -129,29 +191,36 @@ def _ratio(own: list[float], others: Any) -> float:
     return float(np.sum(own) / np.sum(others)) if np.sum(others) > 0 else 1.0
 
 
+def transfers(model: Model, seen: Observations) -> list[Prediction]:
+    """The time of all copies within a query, predicted by the link as it was measured alone."""
+    return [
+        Prediction("transfers", run.query, run.device, run.location, run.input_bytes, run.copied_seconds, one.copying)
+        for one in copied(model, seen)
+        if (run := one.run).copied_seconds > 0
+    ]
+
+
 def copies(model: Model, seen: Observations) -> list[Prediction]:
     """Runs that copy their input, predicted from operators in place and links measured alone.
 
-    Copying and computing one after the other, as MaxBench has it; and with a part of them at once, which is taken from
-    runs at other sizes.
+    Copying and computing one after the other, as MaxBench has it; and with overlap and a cost of each copy, which are
+    taken from runs of other queries at other sizes.
     """
-    found = []
-    for run in seen.runs:
-        link = model.link(run.report, run.site, run.location)
-        one = model.lines.get((run.query, run.device))
-        if link is None or one is None or run.in_place or not run.copied_bytes:
-            continue
-        computing = float(one.line.seconds(run.input_bytes))
-        copying = float(link.seconds(run.copied_bytes))
-        first = Prediction(
-            "copies", run.query, run.device, run.location, run.input_bytes, run.seconds, computing + copying
-        )
+    found, runs = [], copied(model, seen)
+    for one in runs:
+        run = one.run
+        total = one.computing + one.copying
+        first = Prediction("copies", run.query, run.device, run.location, run.input_bytes, run.seconds, total)
         found.append(first)
-        others = [other for other in seen.runs if (other.query[0], other.size) != (run.query[0], run.size)]
-        part = overlaps(model, others).get((run.device, run.location))
-        if part is not None:
-            total = float(together(computing, copying, part))
-            found.append(replace(first, held_out="copies that overlap", predicted=total))
+        others = [
+            other
+            for other in runs
+            if other.run.query != run.query and (other.run.query[0], other.run.size) != (run.query[0], run.size)
+        ]
+        how = handling(others).get((run.device, run.location))
+        if how is not None:
+            total = float(how.total(one.computing, one.copying, run.copies))
+            found.append(replace(first, held_out=HANDLED, predicted=total))
     return found
 
 

@@ -162,10 +162,17 @@ def _bandwidths(model: Model, seen: Observations) -> Iterator[Picture]:
         own = [run for run in timed if (run.device, run.location) == (device, location)]
         rates = [run.copied_bytes / run.copied_seconds / 1e9 for run in own]
         label = f"queries on {device}, {location}"
-        panel.plot([run.copied_bytes for run in own], rates, "x", ms=4, color=f"C{(number + 5) % 10}", label=label)
+        panel.plot(
+            [run.copied_bytes / max(run.copies, 1) for run in own],
+            rates,
+            "x",
+            ms=4,
+            color=f"C{(number + 5) % 10}",
+            label=label,
+        )
     panel.set_xscale("log")
     panel.set_yscale("log")
-    panel.set_xlabel("bytes of a transfer, or of all transfers of a query")
+    panel.set_xlabel("bytes of a transfer; those of a query in the mean")
     panel.set_ylabel("GB/s")
     panel.legend(fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     yield _picture(

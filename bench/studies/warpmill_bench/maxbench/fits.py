@@ -6,6 +6,7 @@ All fits minimize relative errors, so that small sizes count as much as large on
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,14 +34,29 @@ class Link:
         """Bytes per second that a transfer of a size reaches."""
         return self.bmax * np.asarray(size, float) / (np.asarray(size, float) + self.s0)
 
-    def seconds(self, size: Any) -> Any:
-        """Time of a transfer of a size: s / B(s). Nothing takes no time."""
+    def seconds(self, size: Any, copies: Any = 1.0) -> Any:
+        """Time of a transfer of a size: s / B(s); in several copies, each has its own. Nothing takes no time."""
         size = np.asarray(size, float)
-        return np.where(size > 0, (size + self.s0) / self.bmax, 0.0)
+        return np.where(size > 0, (size + np.asarray(copies, float) * self.s0) / self.bmax, 0.0)
 
     def size_at(self, part: float) -> float:
         """Size at which so large a part of the peak bandwidth is reached, between 0 and 1 (both excluded)."""
         return self.s0 * part / (1 - part)
+
+
+@dataclass(frozen=True)
+class Handling:
+    """What an engine does about copies, beside the copies themselves."""
+
+    #: Part of the shorter of computing and copying that runs beside the longer: 0 is one after the other, 1 all of it.
+    overlap: float = 0.0
+    #: Seconds of each copy that its link does not have: it is begun, and its rows are a piece of work of their own.
+    each: float = 0.0
+
+    def total(self, computing: Any, copying: Any, copies: Any) -> Any:
+        """The time of computing and copying together."""
+        shorter = np.minimum(computing, copying)
+        return computing + copying - self.overlap * shorter + self.each * np.asarray(copies, float)
 
 
 @dataclass(frozen=True)
@@ -98,24 +114,51 @@ def _line(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, floa
     return float(slope) / unit, float(intercept)
 
 
+def parts(columns: Sequence[Sequence[float]], seconds: Sequence[float]) -> Floats:
+    """Weights of columns whose sum is nearest to times: none is negative, and relative errors are least."""
+    y = np.asarray(seconds, float)
+    scaled = np.asarray(columns, float) / y[:, None]
+    if not len(y):
+        raise FitError("no time to fit to")
+    best, least = np.zeros(scaled.shape[1]), float(len(y))
+    # The few columns allow for trying all sets of those that are not 0.
+    for chosen in (list(at) for count in range(1, scaled.shape[1] + 1) for at in combinations(range(len(best)), count)):
+        found, *_ = np.linalg.lstsq(scaled[:, chosen], np.ones_like(y), rcond=None)
+        error = float(((scaled[:, chosen] @ found - 1) ** 2).sum())
+        if (found >= 0).all() and error < least:
+            best, least = np.zeros(len(best)), error
+            best[chosen] = found
+    return best
+
+
 def _along(column: Floats, wanted: Floats) -> float:
-    return float(column @ wanted / (column @ column))
+    norm = float(column @ column)
+    return float(column @ wanted) / norm if norm > 0 else 0.0
 
 
-def overlap(computing: Sequence[float], copying: Sequence[float], total: Sequence[float]) -> float:
-    """Part of the shorter of computing and copying that runs beside the longer: 0 is one after the other, 1 all of it.
+def handling(
+    computing: Sequence[float], copying: Sequence[float], copies: Sequence[float], total: Sequence[float]
+) -> Handling:
+    """Fit overlap and the cost of each copy to total times; MaxBench's model has neither.
 
-    total = computing + copying - overlap * min(computing, copying); MaxBench's model has 0.
+    The overlap is between 0 and 1, and the cost is not negative.
     """
-    op, comm, wall = (np.asarray(values, float) for values in (computing, copying, total))
+    op, comm, count, wall = (np.asarray(values, float) for values in (computing, copying, copies, total))
     if not len(wall):
         raise FitError("no run has copies")
-    shorter = np.minimum(op, comm) / wall
-    excess = (op + comm - wall) / wall
-    norm = float(shorter @ shorter)
-    return float(np.clip(shorter @ excess / norm, 0.0, 1.0)) if norm > 0 else 0.0
+    # In units of the mean cost of a copy, so that both columns are of about the same magnitude.
+    unit = float(np.mean(wall)) / max(float(np.mean(count)), 1.0)
+    columns = np.stack([-np.minimum(op, comm) / wall, unit * count / wall], axis=1)
+    wanted = (wall - op - comm) / wall
+    found, *_ = np.linalg.lstsq(columns, wanted, rcond=None)
+    if not (0 <= found[0] <= 1 and found[1] >= 0):
+        # The problem is convex: the best solution lies on a bound.
+        sides = [_with_overlap(columns, wanted, fixed) for fixed in (0.0, 1.0)]
+        sides.append(np.array([np.clip(_along(columns[:, 0], wanted), 0.0, 1.0), 0.0]))
+        found = min(sides, key=lambda side: float(((columns @ side - wanted) ** 2).sum()))
+    return Handling(float(found[0]), float(found[1]) * unit)
 
 
-def together(computing: Any, copying: Any, overlapped: float = 0.0) -> Any:
-    """The total time of computing and copying that partly overlap."""
-    return computing + copying - overlapped * np.minimum(computing, copying)
+def _with_overlap(columns: Floats, wanted: Floats, fixed: float) -> Floats:
+    """The best solution with a given overlap."""
+    return np.array([fixed, max(_along(columns[:, 1], wanted - fixed * columns[:, 0]), 0.0)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warpmill_bench.maxbench import characteristics, fits, limits
-from warpmill_bench.maxbench.fits import FitError, Line, Link
+from warpmill_bench.maxbench.fits import FitError, Handling, Line, Link
 from warpmill_bench.maxbench.observations import BACK, LINKS
 
 if TYPE_CHECKING:
@@ -77,8 +77,10 @@ class Model:
     #: Input of a query by the bytes of its suite's data set, at the largest size.
     weights: dict[Query, float]
     selections: dict[tuple[Query, int], limits.Selection]
-    #: Part of copying and computing that runs at once, by device and location.
-    overlaps: dict[tuple[str, str], float]
+    #: Bytes of a copy in the mean, at the largest size.
+    messages: dict[Query, float]
+    #: Overlap of copying and computing, and the cost of each copy, by device and location.
+    handling: dict[tuple[str, str], Handling]
     #: Warpmill's devices whose memory is not the host's.
     behind_links: tuple[str, ...]
     #: The combinations that could not be fitted, with reasons.
@@ -95,14 +97,9 @@ class Model:
     def _named(self, report: int, name: str | None) -> Link | None:
         return next((one.link for one in self.links if (one.report, one.name) == (report, name)), None)
 
-    def seconds(
-        self, query: Query, device: str, link: Link | None, size: Any, overlapped: float = 0.0, copied: Any = None
-    ) -> Any:
-        """The predicted time of a query for `size` bytes of input, all or `copied` of which cross a link."""
-        computing = self.lines[query, device].line.seconds(size)
-        if link is None:
-            return computing
-        return fits.together(computing, link.seconds(size if copied is None else copied), overlapped)
+    def copies(self, query: Query, size: float) -> float:
+        """The number of copies of so many bytes of a query's input; 1 where none was seen."""
+        return max(size / self.messages.get(query, np.inf), 1.0)
 
     def workload(self, suite: str, device: str) -> limits.Workload | None:
         """The queries of a suite on a device, as far as all have a slope there; None where none has."""
@@ -128,8 +125,10 @@ def fit(seen: Observations) -> Model:
     if engines and len(engines.devices) < 2:
         engines = None
     behind = tuple(name for name in seen.devices("warpmill") if seen.site(name) != "cpu")
-    model = Model(links, lines, ours, engines, _weights(seen), _selections(seen), {}, behind, tuple(left))
-    return replace(model, overlaps=overlaps(model, seen.runs))
+    model = Model(
+        links, lines, ours, engines, _weights(seen), _selections(seen), _messages(seen), {}, behind, tuple(left)
+    )
+    return replace(model, handling=handling(copied(model, seen)))
 
 
 def operator_times(
@@ -207,6 +206,14 @@ def _weights(seen: Observations) -> dict[Query, float]:
     return {query: weight for query, (_, weight) in largest.items()}
 
 
+def _messages(seen: Observations) -> dict[Query, float]:
+    largest: dict[Query, tuple[float, float]] = {}
+    for run in seen.runs:
+        if run.copies and not run.in_place and run.size >= largest.get(run.query, (0.0, 0.0))[0]:
+            largest[run.query] = (run.size, run.copied_bytes / run.copies)
+    return {query: mean for query, (_, mean) in largest.items()}
+
+
 def _selections(seen: Observations) -> dict[tuple[Query, int], limits.Selection]:
     points: dict[tuple[Query, int], list[tuple[float, float, float]]] = {}
     for one in seen.filters:
@@ -224,15 +231,40 @@ def _selections(seen: Observations) -> dict[tuple[Query, int], limits.Selection]
     return found
 
 
-def overlaps(model: Model, runs: Iterable[Observation]) -> dict[tuple[str, str], float]:
-    """How much copying and computing overlap, by device and location that copies per query."""
-    points: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-    for run in runs:
+@dataclass(frozen=True)
+class Copied:
+    """A run that copies its input, and the parts that its time is predicted from."""
+
+    run: Observation
+    #: Seconds of the operators in place, and of the copies over their link.
+    computing: float
+    copying: float
+
+
+def copied(model: Model, seen: Observations) -> list[Copied]:
+    """The runs that copy their input over a measured link.
+
+    Operators take the time that the query's line has. Without a line, they take what they take in place at this size.
+    """
+    times = operator_times(seen.runs, model.links)
+    found = []
+    for run in seen.runs:
         link = model.link(run.report, run.site, run.location)
-        if link is None or run.in_place or (run.query, run.device) not in model.lines or not run.copied_bytes:
+        if link is None or run.in_place or not run.copied_bytes:
             continue
-        computing = float(model.lines[run.query, run.device].line.seconds(run.input_bytes))
-        points.setdefault((run.device, run.location), []).append(
-            (computing, float(link.seconds(run.copied_bytes)), run.seconds)
-        )
-    return {at: fits.overlap(*zip(*measured, strict=True)) for at, measured in points.items()}
+        one = model.lines.get((run.query, run.device))
+        at = [seconds for size, seconds in times.get((run.query, run.device), []) if size == run.input_bytes]
+        if one is None and not at:
+            continue
+        computing = float(one.line.seconds(run.input_bytes)) if one else float(np.median(at))
+        found.append(Copied(run, computing, float(link.seconds(run.copied_bytes, run.copies))))
+    return found
+
+
+def handling(runs: Iterable[Copied]) -> dict[tuple[str, str], Handling]:
+    """What the engine does about copies, by device and location that copies per query."""
+    points: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
+    for one in runs:
+        at = (one.run.device, one.run.location)
+        points.setdefault(at, []).append((one.computing, one.copying, one.run.copies, one.run.seconds))
+    return {at: fits.handling(*zip(*measured, strict=True)) for at, measured in points.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     Row = dict[str, Any]
 
@@ -47,6 +47,8 @@ class Observation:
     #: Bytes of the copies of the last run, and their time where it was measured.
     copied_bytes: float = 0.0
     copied_seconds: float = 0.0
+    #: Number of these copies.
+    copies: float = 0.0
     result_bytes: float = 0.0
     kernel_seconds: float | None = None
     operators: dict[str, float] = field(default_factory=dict)
@@ -110,7 +112,7 @@ class Observations:
 
 def observe(reports: list[Row], times: str = "median") -> Observations:
     """Read reports; runs without a time, with wrong rows or from Parquet are left out. `times`: "median" or "best"."""
-    inputs = _inputs(row for report in reports for row in report["runs"])
+    inputs = _inputs(reports)
     runs = [run for number, report in enumerate(reports) for run in _runs(number, report, inputs, times)]
     transfers = [one for number, report in enumerate(reports) for one in _transfers(number, report)]
     filters = [one for number, report in enumerate(reports) for one in _filters(number, report, inputs)]
@@ -164,19 +166,35 @@ def _why_not(row: Row) -> str | None:
     return None
 
 
-def _inputs(rows: Iterable[Row]) -> dict[tuple[str, str, float], float]:
-    """Bytes of input of each query at each size: copied bytes, else bytes that the CPU reads."""
-    copied: dict[tuple[str, str, float], list[float]] = {}
-    read: dict[tuple[str, str, float], list[float]] = {}
-    for row in rows:
+def _inputs(reports: list[Row]) -> dict[tuple[str, str, float], float]:
+    """Bytes of input of each query at each size: copied bytes; without them, bytes that the CPU reads.
+
+    All sizes of a query have the same kind, that of most of them. The CPU skips other parts of tables at each size: its
+    bytes are those of the largest size, by the bytes of the tables.
+    """
+    copied: dict[tuple[str, str], dict[float, list[float]]] = {}
+    read: dict[tuple[str, str], dict[float, list[float]]] = {}
+    for row in (row for report in reports for row in report["runs"]):
         if not _warm(row) or row["engine"] != "warpmill":
             continue
-        at = (row["suite"], row["query"], row["size"])
+        query, size = (row["suite"], row["query"]), row["size"]
         if row["copy_policy"] == "per-query" and (found := row.get("transfers", {}).get("to device")):
-            copied.setdefault(at, []).append(found["bytes"])
+            copied.setdefault(query, {}).setdefault(size, []).append(found["bytes"])
         elif row["site"] == "cpu" and row.get("bytes_read"):
-            read.setdefault(at, []).append(row["bytes_read"])
-    return {at: statistics.median(found) for at, found in {**read, **copied}.items()}
+            read.setdefault(query, {}).setdefault(size, []).append(row["bytes_read"])
+    tables = {(row["suite"], row["size"]): row["table_bytes"] for report in reports for row in report["data"]}
+    inputs: dict[tuple[str, str, float], float] = {}
+    for query in {**read, **copied}:
+        own, others = copied.get(query, {}), read.get(query, {})
+        if len(own) >= len(others):
+            inputs |= {(*query, size): statistics.median(found) for size, found in own.items()}
+            continue
+        largest = max(others)
+        unit = statistics.median(others[largest]) / (tables.get((query[0], largest)) or 1)
+        for size, found in others.items():
+            known = tables.get((query[0], size))
+            inputs[*query, size] = unit * known if known else statistics.median(found)
+    return inputs
 
 
 def _runs(number: int, report: Row, inputs: dict[tuple[str, str, float], float], times: str) -> Iterator[Observation]:
@@ -197,6 +215,7 @@ def _runs(number: int, report: Row, inputs: dict[tuple[str, str, float], float],
             seconds=row[f"{times}_ms"] / 1e3,
             copied_bytes=into.get("bytes", 0.0),
             copied_seconds=into.get("ms", 0.0) / 1e3,
+            copies=into.get("count", 0.0),
             result_bytes=back.get("bytes", 0.0),
             kernel_seconds=None if row.get("kernel_ms") is None else row["kernel_ms"] / 1e3,
             operators=row.get("operators_ms") or {},

@@ -37,7 +37,9 @@ class Report:
         self.model: Model = fit(self.seen)
         self.predictions: list[Prediction] = [
             *errors.sizes(self.model, self.seen),
+            *errors.queries(self.model),
             *errors.devices(self.model),
+            *errors.transfers(self.model, self.seen),
             *errors.copies(self.model, self.seen),
         ]
         self._more_links = more_links or {}
@@ -61,7 +63,10 @@ class Report:
             "engines": _of(model.engines),
             "weights": [{"suite": q[0], "query": q[1], "weight": weight} for q, weight in model.weights.items()],
             "selections": list(self.selections()),
-            "overlaps": [{"device": d, "location": at, "part": part} for (d, at), part in model.overlaps.items()],
+            "overlaps": [
+                {"device": d, "location": at, "part": one.overlap, "seconds_per_copy": one.each}
+                for (d, at), one in model.handling.items()
+            ],
             "limits": list(figures.crossings(model)),
             "configurations": list(self.configurations()),
             "errors": errors.summary(self.predictions),
@@ -133,9 +138,10 @@ class Report:
                 if not ones:
                     continue
                 inputs = np.array([model.weights[one.query] * data for one in ones])
+                copies = [model.copies(one.query, size) for one, size in zip(ones, inputs, strict=True)]
                 computing = sum(float(one.line.seconds(size)) for one, size in zip(ones, inputs, strict=True))
                 for name, link in links.items():
-                    once, each = float(link.seconds(data)), float(np.sum(link.seconds(inputs)))
+                    once, each = float(link.seconds(data)), float(np.sum(link.seconds(inputs, copies)))
                     yield {
                         "suite": suite,
                         "size": max(sizes),
@@ -167,7 +173,7 @@ class Report:
                 "input_bytes": run.copied_bytes,
                 "total_ms": 1e3 * run.seconds,
                 "computing_ms": 1e3 * float(line.line.seconds(run.input_bytes)) if line else None,
-                "copying_ms": 1e3 * float(link.seconds(run.copied_bytes)) if link else None,
+                "copying_ms": 1e3 * float(link.seconds(run.copied_bytes, run.copies)) if link else None,
                 "kernels_ms": None if run.kernel_seconds is None else 1e3 * run.kernel_seconds,
             }
             if at not in best or run.size > best[at]["size"]:

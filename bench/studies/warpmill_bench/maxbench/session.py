@@ -10,6 +10,7 @@ import json
 import shutil
 import subprocess
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -24,10 +25,11 @@ from warpmill_bench import suites
 from warpmill_bench.maxbench import links, worker
 from warpmill_bench.maxbench.answers import Answers
 from warpmill_bench.maxbench.cells import NEVER, cannot
+from warpmill_bench.suites.making import prepare_within
 from warpmill_bench.suites.tables import place, prepare, sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from warpmill.bench.data import Data
     from warpmill.bench.queries import Query
@@ -202,24 +204,46 @@ class Session:
         if self.report.content["links"] or self.how.late:
             return
         self.told("links")
-        found, skipped = links.measure(self.data, self.quick, "gpu" in choice.sites)
+        with self._timed("links"):
+            found, skipped = links.measure(self.data, self.quick, "gpu" in choice.sites, self.how.left)
         self.report.content["links"] = found
-        for one in skipped:
+        for one in skipped if not self.how.late else ():
             self._skip(one["what"], one["reason"])
         self.report.save()
 
-    def _prepared(self, cell: Cell) -> tuple[Data, Answers]:
-        """The tables of a cell, and the answers of its queries."""
+    def _prepared(self, cell: Cell) -> tuple[Data, Answers] | None:
+        """The tables of a cell, and the answers of its queries; None where there was no time to make them."""
         at = cell.suite, cell.size
         # The tables of other engines, and DuckDB's answers, come from Parquet files.
         own = cell.engine if cell.source is Source.TABLES else None
-        data = prepare(self.data, *at, self.bar, tables=own == "warpmill", duckdb=own == "duckdb")
+        data = self._made(*at, tables=own == "warpmill", duckdb=own == "duckdb")
+        if data is None:
+            return None
         if at not in self._answers:
             self._answers[at] = Answers(suites.suite(cell.suite), data, self.how.threads, 10 * self.how.seconds)
         one = {"suite": cell.suite, "size": cell.size}
         others = [row for row in self.report.content["data"] if not one.items() <= row.items()]
         self.report.content["data"] = [*others, {**one, **sizes(data)}]
         return data, self._answers[at]
+
+    def _made(self, name: str, size: float, tables: bool, duckdb: bool) -> Data | None:
+        """The tables of a suite at a size; None where there was no time to make them."""
+        with self._timed("tables"):
+            if self.how.deadline is not None:
+                self.told(f"{name}/{size:g}: tables")
+                if not prepare_within(self.how.left, self.data, name, size, tables=tables, duckdb=duckdb):
+                    return None
+            return prepare(self.data, name, size, self.bar, tables=tables, duckdb=duckdb)
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        """Count the seconds of a part of the session in the report."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            parts = self.report.content["sessions"][-1].setdefault("parts", {})
+            parts[part] = round(parts.get(part, 0.0) + time.monotonic() - begun, 1)
 
     def _discard(self, cell: Cell, later: list[Cell]) -> None:
         """Remove tables that no later cell needs; their bytes are in the report."""
@@ -257,8 +281,13 @@ class Session:
         return False
 
     def _measured(self, cell: Cell, queries: list[Query], wanted: set[tuple[str, State]]) -> bool:
-        data, answers = self._prepared(cell)
+        prepared = self._prepared(cell)
+        if prepared is None:
+            return False
+        data, answers = prepared
         try:
+            with self._timed("answers"):
+                answers.learn((query.sql for query in queries), self.how.deadline)
             for row in worker.measure(
                 cell, data, queries, self.how, answers, lambda step: self.told(f"{cell.key}: {step}")
             ):
@@ -280,12 +309,15 @@ class Session:
         gone = self.discard and (name, size) not in self._answers
         if not chosen or self.how.late or gone:
             return
-        data = prepare(self.data, name, size, self.bar, duckdb=False)
+        data = self._made(name, size, tables=True, duckdb=False)
+        if data is None:
+            return
         totals = {one.query: _rows(data.parquet[one.table]) for one in chosen}
         self.told(f"{name}/{size:g}: filters")
-        for query, row in worker.filters(data, {one.query: one.sql for one in chosen}, self.how, self.told):
-            rows.append({"suite": name, "size": size, "query": query, "rows": totals[query], **row})
-            self.report.save()
+        with self._timed("filters"):
+            for query, row in worker.filters(data, {one.query: one.sql for one in chosen}, self.how, self.told):
+                rows.append({"suite": name, "size": size, "query": query, "rows": totals[query], **row})
+                self.report.save()
 
     def _skip(self, what: str, reason: str) -> None:
         if self.report.skip(what, reason):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import statistics
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 #: Unmeasured runs: afterwards plans are cached and data are resident.
 WARM = 2
 
+#: The same where every run copies its input: the first ones take up to ten times as long as later ones.
+WARM_COPIED = 6
+
 #: The same for Parquet files with cached columns, which the background encodes during the first runs.
 WARM_KEPT = 4
 
@@ -48,7 +54,20 @@ class How:
     @property
     def late(self) -> bool:
         """Whether the time is over."""
-        return self.deadline is not None and time.monotonic() >= self.deadline
+        return self.left <= 0
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline; infinite without one."""
+        return math.inf if self.deadline is None else self.deadline - time.monotonic()
+
+    def within(self, seconds: float) -> float:
+        """So many seconds, but not more than are left."""
+        return max(min(seconds, self.left), 0.0)
+
+
+class LateError(Exception):
+    """The time was over before a process had answered: that is no property of the engine."""
 
 
 def launched(cell: Cell, data: Data, how: How) -> Launch:
@@ -68,19 +87,32 @@ def launched(cell: Cell, data: Data, how: How) -> Launch:
 def measure(
     cell: Cell, data: Data, queries: list[Query], how: How, answers: Answers, told: Callable[[str], None]
 ) -> Iterator[Row]:
-    """Rows for each query and state, as soon as available; runs after the deadline are missing.
+    """Rows for each query and state, as soon as available; runs that the deadline ends are missing.
 
     Raises `EngineUnavailableError` where the engine is not installed.
     """
-    answers.learn(query.sql for query in queries)
+    try:
+        yield from _measured(cell, data, queries, how, answers, told)
+    except LateError:
+        return
+
+
+def _measured(
+    cell: Cell, data: Data, queries: list[Query], how: How, answers: Answers, told: Callable[[str], None]
+) -> Iterator[Row]:
+    answers.learn((query.sql for query in queries), how.deadline)
+    if how.late:
+        return
     if State.NEW_PROCESS in cell.states:
         yield from _new_processes(cell, data, queries, how, answers, told)
     states: list[State] = [state for state in (State.NEW_STATEMENT, State.REPEATED) if state in cell.states]
     if not states or how.late:
         return
     if State.NEW_STATEMENT in states:
-        answers.learn(sql for query in queries for sql in query.others)
-    with _Process(launched(cell, data, how), how.seconds) as process:
+        answers.learn((sql for query in queries for sql in query.others), how.deadline)
+        if how.late:
+            return
+    with _Process(launched(cell, data, how), how) as process:
         for query in queries:
             if how.late:
                 return
@@ -89,11 +121,15 @@ def measure(
 
 
 class _Process:
-    """The process of an engine; another one after a statement that ended it."""
+    """The process of an engine; another one after a statement that ended it. Raises `LateError` at the deadline."""
 
-    def __init__(self, how: Launch, seconds: float) -> None:
-        self._how, self._seconds = how, seconds
-        self._served = Served(how)
+    def __init__(self, launched: Launch, how: How) -> None:
+        self._launched, self._how = launched, how
+        self._served = self._started()
+
+    def _started(self) -> Served:
+        with _no_later(self._how):
+            return _Opened(self._launched, self._how.left)
 
     def __enter__(self) -> _Process:
         return self
@@ -106,8 +142,39 @@ class _Process:
         most_rows = MOST_ROWS if most_rows is None else most_rows
         if self._served.over:
             self._served.close()
-            self._served = Served(self._how)
-        return self._served.answer_within(self._seconds, {"name": name, "sql": sql, "most_rows": most_rows})
+            self._served = self._started()
+        seconds = self._how.within(self._how.seconds)
+        with _no_later(self._how):
+            return self._served.answer_within(seconds, {"name": name, "sql": sql, "most_rows": most_rows})
+
+
+class _Opened(Served):
+    """A process that is ended if it does not open its tables within a time: some engines read all of them."""
+
+    def __init__(self, launched: Launch, seconds: float) -> None:
+        self._seconds = seconds
+        super().__init__(launched)
+
+    def _ask(self, request: Row) -> Row:
+        if "engine" not in request or math.isinf(self._seconds):
+            return super()._ask(request)
+        timer = threading.Timer(max(self._seconds, 0.0), self._process.kill)
+        timer.start()
+        try:
+            return super()._ask(request)
+        finally:
+            timer.cancel()
+
+
+@contextmanager
+def _no_later(how: How) -> Iterator[None]:
+    """Failures after the deadline are `LateError`: what failed may have been ended for it."""
+    try:
+        yield
+    except (UnsupportedError, EngineUnavailableError) as error:
+        if how.late:
+            raise LateError from error
+        raise
 
 
 class _Query:
@@ -153,7 +220,7 @@ class _Query:
         found: Row = {"rows": reply["count"], "first_ms": _ms(reply)}
         if reply["profile"]:
             found["first_to_device_bytes"] = bytes_copied(of_profile(reply["profile"]).transfers, "to device")
-        for _ in range((WARM_KEPT if self._cell.location == "kept" else WARM) - 1):
+        for _ in range(_warm(self._cell) - 1):
             self._process.ask(self._query.name, self._query.sql, 0)
         return found
 
@@ -238,6 +305,13 @@ class _Query:
         return {**self._cell.as_json(), "query": self._query.name, "state": state.value, "verified": None}
 
 
+def _warm(cell: Cell) -> int:
+    """The number of unmeasured runs."""
+    if cell.location == "kept":
+        return WARM_KEPT
+    return WARM_COPIED if cell.source is Source.TABLES and cell.copy_policy == "per-query" else WARM
+
+
 def _new_processes(
     cell: Cell, data: Data, queries: list[Query], how: How, answers: Answers, told: Callable[[str], None]
 ) -> Iterator[Row]:
@@ -250,7 +324,9 @@ def _new_processes(
         try:
             for number in range(how.processes + 1):
                 told(f"query {query.name}, process {number + 1} of {how.processes + 1}")
-                reply = once(_without_arrow(launched(cell, data, how)), query, MOST_ROWS)
+                started = _without_arrow(launched(cell, data, how))
+                with _no_later(how):
+                    reply = once(replace(started, limit=how.within(started.limit or how.seconds)), query, MOST_ROWS)
                 wrong = wrong or answers.difference(query.name, query.sql, cell.engine, reply, counted=True)
                 if number:
                     times.append(round((reply["answered"] - reply["started"]) / 1e6, 3))
@@ -284,13 +360,20 @@ def _ms(reply: Row) -> float:
 def filters(data: Data, statements: dict[str, str], how: How, told: Callable[[str], None]) -> Iterator[tuple[str, Row]]:
     """Filters that a host could apply before rows are copied, run by Warpmill's CPU back end: times and rows."""
     opening = launch("warpmill", Setup(data, Source.TABLES, how.threads, {**how.settings, "device": "cpu"}))
-    with _Process(replace(opening, limit=how.seconds), how.seconds) as process:
+    try:
+        process = _Process(replace(opening, limit=how.seconds), how)
+    except LateError:
+        return
+    with process:
         for name, sql in statements.items():
             if how.late:
                 return
             told(f"filter of query {name}")
-            process.ask(name, sql, 0)
-            replies = [process.ask(name, sql, 0) for _ in range(how.runs)]
+            try:
+                process.ask(name, sql, 0)
+                replies = [process.ask(name, sql, 0) for _ in range(how.runs)]
+            except LateError:
+                return
             times = [_ms(reply) for reply in replies]
             read = of_profile(replies[-1]["profile"]).bytes_read
             yield (
