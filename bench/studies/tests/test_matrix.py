@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from extension import packages
+from typer.testing import CliRunner
 
 from suites import job
 from warpmill import _warpmill
 from warpmill_bench import suites
+from warpmill_bench.cli import app
 from warpmill_bench.maxbench.observations import observe
 from warpmill_bench.suites import tpcds
 
@@ -209,6 +211,13 @@ def test_wrong_options_are_named(tmp_path: Path) -> None:
     assert listed.returncode == 0, listed.stderr
     assert listed.stdout.splitlines()[0] == "taxi/1/warpmill:cpu/tables/host (repeated; all queries)"
     assert not (tmp_path / "matrix.json").exists()
+
+
+def test_nothing_begins_without_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpmill_bench.cli.matrix.find_spec", lambda _: None)
+    with pytest.raises(ValueError, match="DuckDB is not installed"):
+        CliRunner().invoke(app, ["matrix", "--quick", "--out", str(tmp_path)], catch_exceptions=False)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

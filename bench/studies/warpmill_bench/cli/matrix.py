@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,6 +99,8 @@ def matrix(
         for cell in plan:
             typer.echo(f"{cell.key} ({', '.join(cell.states)}; {', '.join(cell.queries or ['all queries'])})")
         return
+    if find_spec("duckdb") is None:
+        raise ValueError("DuckDB is not installed, whose rows all results are compared with: pip install duckdb")
     count = min(threads or cores(), cores())
     engines.use_cores(count)
     end = None if budget is None else time.monotonic() + budget
