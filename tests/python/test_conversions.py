@@ -15,6 +15,14 @@ TRUTHS = (
     "CREATE TABLE t(b BOOLEAN, i INTEGER, s VARCHAR); "
     "INSERT INTO t VALUES (true, 1, 'true'), (false, 0, 'f'), (NULL, NULL, NULL), (true, 2, '1')"
 )
+MIXED = (
+    "CREATE TYPE md AS ENUM ('a', 'b'); "
+    "CREATE TABLE t(i INTEGER, d DOUBLE, n DECIMAL(10,2), u UUID, m md, b BOOLEAN, s VARCHAR, dt DATE); "
+    "INSERT INTO t VALUES "
+    "(1, 0.1e0 + 0.2e0, 4.44, '00000000-0000-0000-0000-000000000001', 'a', true, 'x', '2020-01-01'), "
+    "(1, 1e-17, 4, NULL, 'b', false, 'y', '2021-01-01'), (2, 'nan', 1, NULL, NULL, NULL, NULL, NULL), "
+    "(5, 1e300, 4.44, NULL, 'a', true, 'x', NULL), (6, -0.0, 4.44, NULL, 'a', true, 'x', NULL)"
+)
 FLOATS = "CREATE TABLE f(x DOUBLE); INSERT INTO f VALUES ('inf'), (0), ('nan')"
 
 #: Statements, separated by semicolons: the rows of the last one are compared.
@@ -167,6 +175,15 @@ STATEMENTS = [
     "SELECT i FROM t WHERE i IN (SELECT b FROM t WHERE b IS NOT NULL) ORDER BY i",
     f"{TRUTHS}; SELECT i FROM t WHERE b = ANY (SELECT i FROM t) ORDER BY i",
     f"{TRUTHS}; SELECT i FROM t WHERE i = b GROUP BY i HAVING max(i) = true",
+    # Rows of values of several types.
+    f"{MIXED}; SELECT (i, d) IN ((1, 0.3), (1, 2.25)), (i, d) NOT IN ((1, 0.3), (2, 1)), "
+    "(i, d) IN ((1, 0), (2, 0.5)) FROM t",
+    f"{MIXED}; SELECT (i, d) IN ((6, 0.0), (5, 1e300)), (i, d) IN ((2, 'nan')), (i, d) IN ((i, d)) FROM t",
+    f"{MIXED}; SELECT (i, n) IN ((1, 4.44e0)), (i, n) IN ((1, 4), (1, 4.44)), (i, s) IN ((2, NULL), (1, 'x')) FROM t",
+    f"{MIXED}; SELECT (i, u) IN ((1, '00000000-0000-0000-0000-000000000001')), (i, m) IN ((1, 'a')), "
+    "(i, dt) IN ((1, '2020-01-01')) FROM t",
+    f"{MIXED}; SELECT (i, b) IN ((1, 1)), (i, b) IN ((1, 'true')), (i, b) NOT IN ((1, i = 1)) FROM t",
+    "SELECT kurtosis(x) FROM (VALUES (1e0), ('inf'::DOUBLE), (2)) t(x)",
 ]
 
 

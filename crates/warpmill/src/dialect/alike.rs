@@ -99,7 +99,7 @@ fn of_enums<'t>(types: impl Iterator<Item = &'t DataType>) -> DataType {
     })
 }
 
-/// DataFusion's function, which also accepts texts together with UUIDs and ENUMs.
+/// DataFusion's function, which also accepts texts beside UUIDs, moments and ENUM values, and truth values beside integers.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Alike {
     plain: Arc<ScalarUDF>,

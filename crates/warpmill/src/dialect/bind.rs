@@ -19,8 +19,8 @@ use datafusion::logical_expr::{
 use super::operators::{self, Op, convert};
 use super::types::{common, common_number, digits, is_float, is_number, is_text, is_whole};
 use super::{
-    aggregates, alike, castable, casts, copied, dates, enums, field_names, functions, limits, outer, own_casts, sets,
-    states, uuids,
+    aggregates, alike, castable, casts, copied, dates, enums, field_names, functions, limits, outer, own_casts,
+    row_lists, sets, states, uuids,
 };
 use crate::asof::AsofJoin;
 use crate::recursion::Recursion;
@@ -303,7 +303,10 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             like.expr = as_text(like.expr, schema)?;
             Ok(Expr::SimilarTo(like))
         }
-        Expr::InList(list) => members(list, schema),
+        Expr::InList(list) => match row_lists::compared(&list, schema)? {
+            Some(compared) => Ok(compared),
+            None => members(list, schema),
+        },
         Expr::InSubquery(membership) => member(membership, schema),
         Expr::Case(case) => branched(case, schema),
         Expr::ScalarFunction(function) => match casts::unmarked(&function) {
@@ -375,7 +378,7 @@ fn as_truth_value(condition: Box<Expr>, op: Operator, value: bool) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(condition, op, Box::new(lit(value))))
 }
 
-fn binary_operator(binary: BinaryExpr, schema: &DFSchema) -> Result<Expr> {
+pub(super) fn binary_operator(binary: BinaryExpr, schema: &DFSchema) -> Result<Expr> {
     let BinaryExpr { left, op, right } = binary;
     if let Some(arithmetic) = Op::of(op) {
         return match operators::bind(arithmetic, (*left).clone(), (*right).clone(), schema)? {

@@ -37,6 +37,7 @@ mod precedence;
 mod quantile_windows;
 mod readers;
 mod rewrites;
+mod row_lists;
 mod row_queries;
 mod sets;
 mod shifts;

@@ -201,8 +201,18 @@ impl Shape {
     /// It is not finite.
     pub(in crate::dialect) fn value(self, moments: &[f64; 5]) -> Result<Option<f64>> {
         let [count, _, squares, ..] = *moments;
+        let most_without = match self {
+            Self::Skewness => 2.0,
+            Self::Kurtosis { sample } => {
+                if sample {
+                    3.0
+                } else {
+                    1.0
+                }
+            }
+        };
         let found = match self {
-            _ if count > 2.0 && !squares.is_finite() => Some(f64::NAN),
+            _ if count > most_without && !squares.is_finite() => Some(f64::NAN),
             Self::Skewness => states::skewness(moments),
             Self::Kurtosis { sample } => states::kurtosis(moments, sample),
         };

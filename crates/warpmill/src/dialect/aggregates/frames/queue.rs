@@ -1,6 +1,6 @@
 //! Queues of rows whose total is known.
 
-/// What is computed from rows one after the other.
+/// A value computed from rows one after the other.
 pub(super) trait Total: Copy + Default {
     type Row;
 
