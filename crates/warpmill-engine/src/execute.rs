@@ -362,6 +362,8 @@ fn run(
             together.learn(program);
         }
         match &output {
+            // A run in which a device still compiled tells nothing about later ones.
+            Ok(_) if together.as_ref().is_some_and(|together| !together.were_ready) => {}
             Ok(output) if feedback.misses.is_empty() => note(program, &plan, &output.profile, context),
             // Parts that fail take as long as all of the attempts.
             Ok(_) if missed_parts && context.granularity != Granularity::Program => {
@@ -407,16 +409,9 @@ fn note(program: &Program, plan: &PlacedPlan, profile: &QueryProfile, context: &
         Site::Device(_) => Way::Alone,
         Site::Cpu => return,
     };
-    let trials = program.derived.get::<Trials>();
-    if plan.share.is_some()
-        && profile.segments.iter().skip(1).all(|&count| count == 0)
-        && !trials.counts_without_devices()
-    {
-        return;
-    }
     let transfers = profile.on_device.iter().flat_map(|profile| &profile.transfers);
     let travelled = transfers.filter(|transfer| transfer.is_of_segments()).map(|transfer| transfer.bytes).sum();
-    trials.note(way, Duration::from_nanos(profile.wall_nanos), travelled);
+    program.derived.get::<Trials>().note(way, Duration::from_nanos(profile.wall_nanos), travelled);
 }
 
 /// Runs the CPU's remaining pipelines, and makes batches of the rows.

@@ -25,6 +25,8 @@ pub(crate) struct Together {
     findings: Arc<Mutex<Findings>>,
     /// Number of row segments of each device's part, if devices have parts.
     parts: Option<Vec<usize>>,
+    /// Whether no device had to compile kernels of a shared scan after the beginning.
+    pub were_ready: bool,
     /// Stops them.
     cancel: CancelToken,
 }
@@ -85,6 +87,7 @@ impl Together {
             pipeline: share.pipeline,
             findings: Arc::default(),
             parts: None,
+            were_ready: devices.iter().all(|(_, executor)| executor.is_ready(&share.program, options)),
             cancel: options.cancel.part(),
         };
         let options = Options { cancel: together.cancel.clone(), ..options.clone() };
@@ -119,7 +122,8 @@ impl Together {
         };
         let (pipeline, cancel) = (partition.pipeline, cancel.part());
         let parts = Some(partition.segments.clone());
-        let together = Self { scan: Arc::new(scan), pipeline, findings: Arc::default(), parts, cancel };
+        let together =
+            Self { scan: Arc::new(scan), pipeline, findings: Arc::default(), parts, were_ready: true, cancel };
         for ((party, (site, executor)), program) in (CPU + 1..).zip(devices).zip(&partition.programs) {
             let number = party - (CPU + 1);
             let (options, shuffle) = of_device(number);

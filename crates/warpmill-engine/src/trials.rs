@@ -3,7 +3,7 @@
 //! That depends on the copies that the device has, on the link's rate while the CPU reads the same memory, and on the CPU's hash builds. Therefore
 //! both ways are timed; the faster one is used, and the other one is tried again from time to time.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -28,9 +28,6 @@ const RETRY: u32 = 16;
 /// Largest number of runs between two trials of the slower way.
 const MOST_RETRY: u32 = 4096;
 
-/// Number of shared runs whose devices claimed nothing before such runs count: until then the devices may still compile kernels.
-const UNREADY: u32 = 16;
-
 /// Smallest number of bytes sent to a device in a run for which the data count as not resident.
 const TRAVELS: u64 = 64 << 20;
 
@@ -40,8 +37,6 @@ pub(crate) struct Trials {
     known: Mutex<[Known; 2]>,
     /// Whether data are sent in every run, not only in the first one.
     travels: AtomicBool,
-    /// Shared runs whose devices claimed nothing.
-    unready: AtomicU32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -98,11 +93,6 @@ impl Trials {
                 }
             }
         }
-    }
-
-    /// Whether the time of a shared run whose devices claimed nothing tells how fast sharing is.
-    pub fn counts_without_devices(&self) -> bool {
-        self.unready.fetch_add(1, Ordering::Relaxed) >= UNREADY
     }
 
     /// Records the time of a run, and the bytes sent to devices in it.
@@ -171,13 +161,6 @@ mod tests {
         assert_eq!(trials.sharing(false), Sharing::Yes);
         run(0);
         assert_eq!(trials.sharing(false), Sharing::No);
-    }
-
-    #[test]
-    fn runs_without_devices_count_after_a_while() {
-        let trials = Trials::default();
-        assert!((0..UNREADY).all(|_| !trials.counts_without_devices()));
-        assert!(trials.counts_without_devices());
     }
 
     #[test]

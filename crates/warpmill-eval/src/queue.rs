@@ -43,7 +43,7 @@ struct State {
     held: Option<Hold>,
     /// Expected time per row segment of each party, if announced.
     pace: Vec<Option<Duration>>,
-    /// Bytes of each row segment that would have to travel to the other parties, if announced.
+    /// Bytes of each row segment that would have to travel to the nearest other party, if announced.
     distances: Vec<u64>,
 }
 
@@ -119,7 +119,11 @@ impl SegmentQueue {
 
     /// Announces how many bytes of each row segment would have to travel to a party that is not the CPU.
     pub fn announce_distances(&self, distances: Vec<u64>) {
-        self.state.lock().distances = distances;
+        let known = &mut self.state.lock().distances;
+        match known.len() == distances.len() {
+            true => known.iter_mut().zip(distances).for_each(|(known, distance)| *known = distance.min(*known)),
+            false => *known = distances,
+        }
     }
 
     /// The order in which the CPU claims `segments`, from the last one on: the farthest one from other parties, if these have announced distances.
@@ -434,6 +438,9 @@ mod tests {
         assert_eq!(queue.order_for_cpu([1, 2, 4].into_iter()), [0, 1, 2]);
         queue.announce_distances(vec![0, 9, 3, 9, 3]);
         assert_eq!(queue.order_for_cpu([1, 2, 4].into_iter()), [1, 2, 0]);
+        // Another device is nearer to one.
+        queue.announce_distances(vec![9, 1, 9, 9, 9]);
+        assert_eq!(queue.order_for_cpu([1, 2, 4].into_iter()), [0, 1, 2]);
     }
 
     #[test]

@@ -102,6 +102,16 @@ impl Executor {
         prepared.is_compiled() || prepared.kernels().iter().all(|kernel| self.loaded.has_code(kernel))
     }
 
+    /// Whether `program` has been prepared, and all of its kernels are compiled: it can begin at once. Does not wait.
+    pub fn is_ready(&self, program: &Arc<Program>, options: &Options) -> bool {
+        let prepared = self.prepared.lock();
+        let known = prepared.get(&(Arc::as_ptr(program) as usize, Asked::of(program, options)));
+        known.is_some_and(|(held, known)| {
+            let is_held = held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program));
+            is_held && known.first().is_some_and(|last| last.is_compiled())
+        })
+    }
+
     /// Drops all copies of data. Waits for running programs.
     pub fn clear_cache(&self) {
         let wanted = Wanted { data: None, processing: 0, alone: true, nested: false };

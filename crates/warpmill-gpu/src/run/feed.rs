@@ -247,7 +247,7 @@ impl<'a> Feed<'a> {
         if !self.overlap {
             device.synchronize(stream)?;
         }
-        if let Some(copied) = self.slots[self.next].copied.take() {
+        if let Some(copied) = self.slots.get_mut(self.next).and_then(|slot| slot.copied.take()) {
             device.finish(copied)?;
             device.destroy_event(copied);
         }

@@ -7,7 +7,7 @@ use warpmill_format::Bitmap;
 pub struct Ranges(Vec<(i128, i128)>);
 
 /// Number of ranges per wanted range up to which all are compared: to read millions takes longer than the pruning that they are for.
-const EXACT: usize = 16;
+const EXACT: usize = 64;
 
 /// Number of runs of set bits.
 fn count_runs(words: &[u64]) -> usize {
@@ -46,7 +46,8 @@ impl Ranges {
         Self::of_words(bits.words(), least, most)
     }
 
-    /// As [`Ranges::of_bits`], of a bitmap's words. Of very many ranges, only gaps that contain a whole word are kept, and the narrowest of these filled.
+    /// As [`Ranges::of_bits`], of a bitmap's words. Of very many ranges, only gaps that contain a whole word are kept, and the narrowest of these
+    /// filled.
     pub fn of_words(words: &[u64], least: i128, most: usize) -> Self {
         let mut out: Vec<(i128, i128)> = vec![];
         let is_exact = count_runs(words) <= most.saturating_mul(EXACT);
