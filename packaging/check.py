@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parent.parent
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _NAME = re.compile(r"warpmill-[^-]+-cp3\d+-abi3-(?P<platform>[\w.]+)\.whl")
 _EXTENSION = ("warpmill.duckdb_extension", "warpmill_nopython.so", "warpmill_nopython_names.so")
-_SHIM = re.compile(r"/warpmill_shim-v[\d.]+\.so$")
 # Fails where DuckDB would run the statement itself.
 _STRICT = """con.execute("SET warpmill_fallback = 'error'")
 print(con.sql("SELECT sum(a) FROM t").fetchall())
@@ -51,8 +50,9 @@ def wheel_problems(wheel: Path, most_mb: float) -> list[str]:
         found += [f"{module}: not stripped" for module in modules if b".symtab\0" in archive.read(module)]
         if len(modules) != 1:
             found.append(f"{wheel.name}: modules {modules}")
-        if not any(map(_SHIM.search, names)):
-            found.append(f"{wheel.name}: without a shim for DuckDB")
+        text = (ROOT / "duckdb" / "build.py").read_text(encoding="utf-8")
+        shims = [f"warpmill_shim-v{version}.so" for version in re.findall(r'Version\("([\d.]+)"', text)]
+        found += [f"{wheel.name}: without {shim}" for shim in shims if not any(name.endswith(shim) for name in names)]
         glibc = re.search(r"manylinux_2_(\d+)", wheel.name)
         if glibc:
             for library in names:

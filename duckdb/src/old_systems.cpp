@@ -6,7 +6,10 @@ extern "C" __attribute__((visibility("hidden"))) char __libc_single_threaded = 0
 
 namespace std {
 // The error of `new T[n]` for lengths that are too large (libstdc++ of GCC 11).
-__attribute__((visibility("hidden"))) void __throw_bad_array_new_length() {
+void __throw_bad_array_new_length() {
 	throw bad_array_new_length();
 }
 } // namespace std
+
+// The namespace is declared as visible, which an attribute does not change.
+__asm__(".hidden _ZSt28__throw_bad_array_new_lengthv");

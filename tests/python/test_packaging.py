@@ -89,10 +89,23 @@ def wheel(path: Path, module: bytes = b"code", parts: tuple[str, ...] = ()) -> P
 
 
 def test_checks_find_what_is_wrong_with_packages(tmp_path: Path) -> None:
-    third = ("warpmill/licenses/THIRD_PARTY_LICENSES.txt",)
-    good = wheel(tmp_path / "warpmill-0.1.0-cp311-abi3-manylinux_2_28_x86_64.whl", parts=third)
+    extension = "warpmill/duckdb/extension"
+    libraries = ("nopython", "nopython_names", "shim-v1.5.6", "shim-v2.0.0")
+    parts = (
+        "warpmill/licenses/THIRD_PARTY_LICENSES.txt",
+        *(f"{extension}/warpmill_{library}.so" for library in libraries),
+    )
+    good = wheel(tmp_path / "warpmill-0.1.0-cp311-abi3-manylinux_2_28_x86_64.whl", parts=parts)
     assert check.wheel_problems(good, 1) == []
     assert "more than" in check.wheel_problems(good, 0)[0]
+    new = b"\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBCXX_3.4.21\0GLIBCXX_3.4.29\0"
+    newer = check.wheel_problems(wheel(good, new, parts), 1)
+    assert [problem.split(": ")[1] for problem in newer] == [
+        "needs GLIBC_2.34, more than GLIBC_2.28",
+        "needs GLIBCXX_3.4.29, more than GLIBCXX_3.4.24",
+    ]
+    lacking = "\n".join(check.wheel_problems(wheel(good, parts=parts[:-1]), 1))
+    assert "without warpmill_shim-v2.0.0.so" in lacking
     bad = wheel(tmp_path / "warpmill-0.1.0-cp311-abi3-linux_x86_64.whl", b"\0.symtab\0")
     problems = "\n".join(check.wheel_problems(bad, 1))
     assert all(part in problems for part in ("indexes refuse", "not stripped", "THIRD_PARTY_LICENSES.txt"))
@@ -105,6 +118,9 @@ def test_checks_find_what_is_wrong_with_packages(tmp_path: Path) -> None:
 
 def test_what_is_shipped_is_optimized_as_a_whole_and_has_no_symbols() -> None:
     profile = tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]["dist"]
+    smaller = profile.pop("package")
+    assert smaller
+    assert all(settings == {"opt-level": "s"} for settings in smaller.values())
     assert profile == {
         "inherits": "release",
         "opt-level": 3,
