@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from warpmill_bench.maxbench.model import Model
     from warpmill_bench.maxbench.observations import Observations, Query
 
-#: What is held out where only devices of another kind are left: CPUs for GPUs, or GPUs for CPUs.
+#: The mark of hold-outs for which only devices of another kind are left: CPUs for GPUs, or GPUs for CPUs.
 ANOTHER = "of another kind"
 
 #: Copies with what other runs tell about their overlap and their cost.

@@ -46,7 +46,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Handling:
-    """What an engine does about copies, beside the copies themselves."""
+    """Overlap of copies with computing, and the cost of each copy besides its transfer."""
 
     #: Part of the shorter of computing and copying that runs beside the longer: 0 is one after the other, 1 all of it.
     overlap: float = 0.0

@@ -262,7 +262,7 @@ def copied(model: Model, seen: Observations) -> list[Copied]:
 
 
 def handling(runs: Iterable[Copied]) -> dict[tuple[str, str], Handling]:
-    """What the engine does about copies, by device and location that copies per query."""
+    """The handling of copies by device and location that copies per query."""
     points: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
     for one in runs:
         at = (one.run.device, one.run.location)
