@@ -61,7 +61,7 @@ fn listed(expr: &Expr) -> Option<Expr> {
         compared(&left, &BinaryOperator::Eq, &right)
     };
     match expr {
-        // DataFusion looks rows of names and constants up.
+        // Looked up where the types of the values allow it (`dialect/row_lists.rs`).
         Expr::InList { expr: row, list, .. } if std::iter::once(&**row).chain(list).all(is_plain_row) => None,
         Expr::InList { expr: row, list, negated } => {
             let any = list.iter().map(|other| equal(row, other)).collect::<Option<Vec<_>>>()?;
