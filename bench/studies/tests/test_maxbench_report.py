@@ -98,7 +98,7 @@ def test_costs_of_copies_come_from_other_queries_at_other_sizes() -> None:
     strange = [row for row in report["runs"] if row["query"] == "6" and row["location"] == "pinned"]
     for row in strange:
         row["median_ms"] += 50 * row["transfers"]["to device"]["count"] * 2e-2
-    # Whatever a query takes, the prediction for it is the same.
+    # The prediction for a query does not depend on its own times.
     own = [one for one in Report([report]).predictions if one.held_out == errors.HANDLED and one.query[1] == "6"]
     other = Report([matrix(**H100, pieces=40, each=2e-5)]).predictions
     expected = [one for one in other if one.held_out == errors.HANDLED and one.query[1] == "6"]

@@ -1,8 +1,8 @@
 //! A scan that several sites share: the queue of its row segments, and the exchange of the other sites' results.
 //!
 //! Every row segment belongs to the site that claims it first, so that a late site (a device that still compiles) gets the remaining ones. The CPU
-//! claims from the end or the segments farthest from devices, devices from the beginning or the segments nearest to them, until none are left. The CPU merges the other sites' results,
-//! rows or the states of an aggregation, into the pipeline's sink, and runs all later pipelines.
+//! claims from the end or the segments farthest from devices, devices from the beginning or the segments nearest to them, until none are left. The
+//! CPU merges the other sites' results, rows or the states of an aggregation, into the pipeline's sink, and runs all later pipelines.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Functions that accept UUIDs, moments, truth values and ENUM values together with other types during planning: functions whose arguments have a common type,
-//! functions that convert all arguments to texts, and, if there are ENUMs, all functions of texts.
+//! Functions that accept UUIDs, moments, truth values and ENUM values together with other types during planning: functions whose arguments have a
+//! common type, functions that convert all arguments to texts, and, if there are ENUMs, all functions of texts.
 //!
 //! DataFusion finds no common type for a UUID or a date and a text while it plans a statement. When types are bound, arguments are cast, and
 //! DataFusion's own functions replace these.

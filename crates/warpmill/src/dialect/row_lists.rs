@@ -1,5 +1,6 @@
 //! Lists of rows that `IN` searches for a row: `(a, b) IN ((1, 'x'), (2, 'y'))`.
 
+use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
@@ -15,13 +16,11 @@ pub(super) fn compared(search: &InList, schema: &DFSchema) -> Result<Option<Expr
     let Some(row) = values(&search.expr) else { return Ok(None) };
     let rows: Option<Vec<&[Expr]>> = search.list.iter().map(values).collect();
     let Some(rows) = rows.filter(|rows| rows.iter().all(|other| other.len() == row.len())) else { return Ok(None) };
-    let mut are_alike = true;
-    for other in &rows {
-        for (value, wanted) in row.iter().zip(*other) {
-            are_alike &= is_alike(value, wanted, schema)?;
-        }
-    }
-    if are_alike {
+    let types = row.iter().map(|value| value.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let is_looked_up = |other: &[Expr]| {
+        types.iter().zip(other).all(|(own, wanted)| wanted.get_type(schema).is_ok_and(|ty| are_alike(own, &ty)))
+    };
+    if rows.iter().all(|other| is_looked_up(other)) {
         return Ok(None);
     }
     let found = rows.into_iter().map(|other| equal(row, other, schema)).collect::<Result<Vec<_>>>()?;
@@ -37,11 +36,10 @@ fn values(row: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// Whether DataFusion compares two values as their type says.
-fn is_alike(value: &Expr, wanted: &Expr, schema: &DFSchema) -> Result<bool> {
-    let (own, other) = (value.get_type(schema)?, wanted.get_type(schema)?);
-    let same = own == other && !own.is_nested() && !is_float(&own);
-    Ok(same || is_whole(&own) && is_whole(&other) || is_text(&own) && is_text(&other))
+/// Whether DataFusion finds values of one type among those of another as comparisons do.
+fn are_alike(own: &DataType, other: &DataType) -> bool {
+    let same = own == other && !own.is_nested() && !is_float(own);
+    same || is_whole(own) && is_whole(other) || is_text(own) && is_text(other)
 }
 
 /// Whether two rows are equal; NULL equals NULL.

@@ -1,7 +1,7 @@
 //! Aggregates over frames of windows that are functions of the list of their values. A list per row would need memory for each frame.
 //!
-//! Values of types that sort by their bytes are kept sorted for quantiles, and counted for modes and entropies; of shapes, sums of powers are kept. All other
-//! aggregates keep the values of one frame and call the function of lists after each change.
+//! Values of types that sort by their bytes are kept sorted for quantiles, and counted for modes and entropies; of shapes, sums of powers are kept.
+//! All other aggregates keep the values of one frame and call the function of lists after each change.
 
 mod entropy;
 mod extreme;
