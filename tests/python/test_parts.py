@@ -269,6 +269,32 @@ def test_each_device_reads_its_part_only(tpch: tuple[Path, dict[str, list[tuple[
     assert 0 < two < 1.3 * one, (one, two)
 
 
+@pytest.mark.parametrize(
+    ("sql", "less"),
+    [
+        ("SELECT k, sum(v) AS s FROM big GROUP BY k ORDER BY s DESC, k LIMIT 5", 10_000_000),
+        ("SELECT count(*), sum(a.v) FROM big a JOIN big b ON a.k = b.k WHERE b.v % 3 > 0", 2_500_000),
+        (
+            "SELECT count(*) FROM big a WHERE NOT EXISTS (SELECT 1 FROM big b WHERE a.k = b.k AND b.v > a.v)",
+            2_500_000,
+        ),
+    ],
+)
+def test_tables_of_a_device_are_as_large_as_its_range_of_keys(tmp_path: Path, sql: str, less: int) -> None:
+    """Each of three devices needs `less` bytes less than one that has all 800,000 possible keys."""
+    data = pa.table({"k": [4 * (i // 2) - 400_000 for i in range(400_000)], "v": [i % 7 for i in range(400_000)]})
+    found = {}
+    for devices in (1, 3):
+        with warpmill.connect(tmp_path, device=f"sim:{devices}", placement="range", segment_rows=16_384) as con:
+            con.create_table("big", data, replace=True)
+            result = con.sql(sql)
+            (program,) = result.profile["programs"]
+            assert bool(program["segments"]) == (devices > 1)
+            found[devices] = result.fetchall(), program["on_device"]["processing_bytes"]
+    assert found[1][0] == found[3][0] == duckdb.execute(sql.replace("big", "data")).fetchall()
+    assert found[1][1] - found[3][1] > less, (found[1][1], found[3][1])
+
+
 def exchanged(
     con: warpmill.Connection, name: str, expected: list[tuple[Any, ...]]
 ) -> tuple[int, list[list[int]] | None]:

@@ -27,6 +27,7 @@ mod filters;
 pub mod graph;
 pub mod group_function;
 pub mod needed_columns;
+pub mod origin;
 pub mod pairs;
 pub mod program;
 pub mod pruning;

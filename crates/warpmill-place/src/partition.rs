@@ -19,10 +19,11 @@ use std::sync::Arc;
 
 use warpmill_ir::Unsupported;
 use warpmill_ir::graph::{self, below, renumber};
+use warpmill_ir::origin::ScanColumn;
 use warpmill_ir::{Expr, Pipeline, Program, Route, Scan, Sink, SinkId, Source};
 
 pub use self::cost::{PartitionCost, PartitionRates};
-use self::origin::{Classes, ScanColumn};
+use self::origin::Classes;
 use self::ranges::{between, bounds, cuts, is_clustered, is_clustered_within, is_key, within};
 pub use self::shuffle::Shuffle;
 use self::spread::Walk;

@@ -1,5 +1,6 @@
 //! Chooses the layout of each sink in device memory before code is generated: from types, row bounds, estimates, and hints of earlier runs.
 
+mod narrow;
 mod pruning;
 
 use warpmill_ir::{
@@ -225,6 +226,7 @@ impl Planner<'_> {
         else {
             unreachable!("called for hash builds")
         };
+        let keys = &narrow::narrowed(self.program, self.id, keys);
         // Ordered builds also serve range conditions, which devices evaluate as residuals.
         let time = order.as_ref().filter(|_| self.probes().any(|probe| probe.asof.is_some()));
         let shape = KeyShape::of(keys.iter().map(|key| &key.ty), *null_equals_null);
@@ -455,6 +457,7 @@ impl Planner<'_> {
     }
 
     fn groups(&self, groups: &[Expr], aggregates: &[AggregateExpr]) -> Result<GroupLayout, Unsupported> {
+        let groups = &narrow::narrowed(self.program, self.id, groups);
         let mut plan = Aggregates::default();
         let rows = self.most_rows();
         for aggregate in aggregates {

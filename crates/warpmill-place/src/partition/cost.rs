@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use warpmill_ir::origin::column;
 use warpmill_ir::{CompareOp, Expr, ExprKind, JoinKind, Pipeline, Probe, Program, Scalar, Scan, Sink, SinkId, Source};
 use warpmill_machine::{CpuRates, DeviceRates};
 
-use super::origin::{column, origin};
+use super::origin::origin;
 use crate::Arrives;
 
 /// The rates that costs are made of.

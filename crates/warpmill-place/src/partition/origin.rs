@@ -2,29 +2,8 @@
 
 use std::collections::HashMap;
 
-use warpmill_ir::{Expr, ExprKind, Operator, Pipeline, Program, Sink, SinkId, Source};
-
-/// A column of a scan: the pipeline, and the output column of its scan.
-pub type ScanColumn = (usize, usize);
-
-/// The column of an expression, ignoring widening.
-pub fn column(expr: &Expr) -> Option<usize> {
-    match &expr.kind {
-        ExprKind::Column(index) => Some(*index),
-        ExprKind::Widen(input) if input.ty.phys.is_int() && expr.ty.phys.is_int() => column(input),
-        _ => None,
-    }
-}
-
-/// The number of columns before operator `position` of a pipeline.
-pub fn width(pipeline: &Pipeline, position: usize) -> usize {
-    let last = pipeline.operators[..position].iter().rev().find_map(|operator| match operator {
-        Operator::Project(list) => Some(list.len()),
-        Operator::Probe(probe) => Some(probe.fields.len()),
-        Operator::Filter(_) | Operator::Limit { .. } => None,
-    });
-    last.unwrap_or_else(|| pipeline.source.fields().len())
-}
+use warpmill_ir::origin::{self, ScanColumn, column};
+use warpmill_ir::{Program, Sink, SinkId};
 
 /// Equivalence classes of scan columns that joins compare, each with a representative.
 #[derive(Default)]
@@ -82,48 +61,11 @@ impl Classes {
     }
 }
 
-/// The scan column from which column `index` before operator `position` of pipeline `of` comes.
-pub fn origin(program: &Program, of: usize, mut index: usize, position: usize) -> Option<ScanColumn> {
-    let pipeline = &program.pipelines[of];
-    for (at, operator) in pipeline.operators[..position].iter().enumerate().rev() {
-        match operator {
-            Operator::Filter(_) | Operator::Limit { .. } => {}
-            Operator::Project(list) => index = column(&list.get(index)?.1)?,
-            Operator::Probe(probe) => {
-                let (from, width) = (*probe.output.get(index)?, width(pipeline, at));
-                if from >= width {
-                    let Sink::HashBuild { payload, .. } = &program.sinks[probe.build] else { return None };
-                    return into_sink(program, probe.build, *payload.get(from - width)?);
-                }
-                index = from;
-            }
-        }
-    }
-    match &pipeline.source {
-        Source::Scan(_) => Some((of, index)),
-        Source::Rows { sink, .. } => of_rows(program, *sink, index),
-        Source::Build { sink, .. } => {
-            let Sink::HashBuild { payload, .. } = &program.sinks[*sink] else { return None };
-            into_sink(program, *sink, *payload.get(index)?)
-        }
-        Source::Input { .. } | Source::Values { .. } => None,
-    }
+/// The scan column from which column `index` before operator `position` of pipeline `of` comes: the first of several.
+pub fn origin(program: &Program, of: usize, index: usize, position: usize) -> Option<ScanColumn> {
+    origin::origins(program, of, index, position)?.first().copied()
 }
 
-/// The origin of column `index` of the rows that reach a sink.
 fn into_sink(program: &Program, sink: SinkId, index: usize) -> Option<ScanColumn> {
-    let (of, pipeline) = program.pipelines.iter().enumerate().find(|(_, pipeline)| pipeline.sink == sink)?;
-    origin(program, of, index, pipeline.operators.len())
-}
-
-/// The origin of column `index` of the rows of a finished sink.
-fn of_rows(program: &Program, sink: SinkId, index: usize) -> Option<ScanColumn> {
-    match &program.sinks[sink] {
-        Sink::Aggregate { groups, .. } | Sink::Functions { groups, .. } => {
-            into_sink(program, sink, column(groups.get(index)?)?)
-        }
-        Sink::Sort { .. } | Sink::Collect { .. } => into_sink(program, sink, index),
-        Sink::Window { payload, .. } => into_sink(program, sink, *payload.get(index)?),
-        Sink::HashBuild { .. } => None,
-    }
+    origin::into_sink(program, sink, index)?.first().copied()
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use warpmill_ir::graph::sets_flags;
+use warpmill_ir::origin::{column, width};
 use warpmill_ir::{JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source, Unsupported};
 
-use super::origin::{column, width};
 use super::refusal;
 use crate::share::varies;
 
