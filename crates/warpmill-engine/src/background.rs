@@ -5,16 +5,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use warpmill_eval::cancel::CancelToken;
+use warpmill_gpu::device::priority;
 use warpmill_gpu::end_compiling;
 
-/// Largest number of threads of `spawn_later` tasks in a process: each compiles kernels, which occupies a core.
+/// Largest number of `spawn_later` tasks in a process. Each compiles kernels, on as many cores as are idle.
 const MOST_LATER: usize = 2;
 /// Largest number of threads of devices' parts of queries in a process.
 const MOST_PARTS: usize = 64;
 /// Largest number of threads that encode columns of files in a process; each may start others.
 const MOST_ENCODING: usize = 1;
-/// The niceness of encoding threads: queries have priority.
-const ENCODING_NICENESS: i32 = 5;
 
 #[derive(Default)]
 struct Running {
@@ -81,16 +80,19 @@ pub(crate) fn spawn(task: impl FnOnce() + Send + 'static) -> bool {
     start(Kind::Part, |_| task())
 }
 
-/// Runs `task`, which no query waits for, on a new thread, with a token that is cancelled when the process ends. Returns whether it was started.
+/// Runs `task`, which no query waits for, on a new thread of low priority, with a token that is cancelled when the process ends. Returns whether it
+/// was started.
 pub(crate) fn spawn_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
-    start(Kind::Later, task)
+    start(Kind::Later, |cancel| {
+        priority::lower();
+        task(cancel);
+    })
 }
 
 /// As `spawn_later`, for encoding columns of files on the CPU: its thread, and the threads that it starts, run at low priority.
 pub fn encode_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
     start(Kind::Encoding, |cancel| {
-        // SAFETY: 0 is the calling thread, which may always take itself back; whether it could does not matter.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, ENCODING_NICENESS) };
+        priority::lower();
         task(cancel);
     })
 }

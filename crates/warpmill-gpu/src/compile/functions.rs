@@ -11,7 +11,7 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::kernel::Kernel;
 use crate::device::kernel_cache::Key;
-use crate::device::{Device, DeviceError, Function, KernelSource};
+use crate::device::{Device, DeviceError, Function, KernelSource, priority};
 use crate::kernels::library::Library;
 use crate::memory::error::Result;
 
@@ -125,7 +125,13 @@ impl Functions {
         }
         self.asked.store(true, Ordering::Relaxed);
         let loaded = loaded.clone();
-        let compile = move || (compile(&missing, &loaded.device).map(|made| together(found, made)), begun.elapsed());
+        let is_low = priority::is_low();
+        let compile = move || {
+            if is_low {
+                priority::lower();
+            }
+            (compile(&missing, &loaded.device).map(|made| together(found, made)), begun.elapsed())
+        };
         // If no thread can be started, the waiting caller compiles.
         *running = std::thread::Builder::new().name("warpmill-compile".into()).spawn(compile).ok();
     }
@@ -204,13 +210,11 @@ pub fn source(kernel: &Kernel) -> KernelSource {
 /// Compiles kernels; equal texts are compiled once.
 fn compile(sources: &[KernelSource], device: &Arc<dyn Device>) -> Result<Vec<Function>> {
     let distinct: HashSet<&KernelSource> = sources.iter().collect();
-    let compiled = distinct
-        .into_par_iter()
-        .map(|source| {
-            let _compiling = Compiling::begin()?;
-            Ok((source, device.compile(source)?.function(&source.entries[0])?))
-        })
-        .collect::<Result<HashMap<_, _>>>()?;
+    let one = |source| {
+        let _compiling = Compiling::begin()?;
+        Ok((source, device.compile(source)?.function(&source.entries[0])?))
+    };
+    let compiled = priority::in_parallel(|| distinct.into_par_iter().map(one).collect::<Result<HashMap<_, _>>>())?;
     Ok(sources.iter().map(|source| compiled[source].clone()).collect())
 }
 

@@ -12,7 +12,7 @@ use warpmill_ir::pruning::{CodeSets, Selected};
 use warpmill_ir::{Scan, Unsupported};
 
 use super::form::Form;
-use crate::device::DevicePtr;
+use crate::device::{DevicePtr, priority};
 use crate::memory::error::{Failure, Result};
 
 use super::chunks::{Chunk, Expanded};
@@ -88,21 +88,19 @@ pub fn open(
         let now: Vec<_> = columns.filter(|column| !promised.contains_key(column)).collect();
         table.prefetch(&now).map_err(ExecError::from)?;
     }
-    let columns: Vec<Columns> = segments
-        .par_iter()
-        .map(|&segment| {
-            if let Some(row) = known.row(segment) {
-                return Ok(row);
-            }
-            let form = |position: usize| forms.map(|forms| forms[position]);
-            let columns = scan.columns.iter().enumerate();
-            let chunk = |(position, &column)| match promised.get(&(segment, column)) {
-                Some(promised) => Ok(promised.clone()),
-                None => chunk(table, (segment, column), recoded, form(position)),
-            };
-            columns.map(chunk).collect::<Result<Columns>>()
-        })
-        .collect::<Result<_>>()?;
+    let row = |&segment: &usize| {
+        if let Some(row) = known.row(segment) {
+            return Ok(row);
+        }
+        let form = |position: usize| forms.map(|forms| forms[position]);
+        let columns = scan.columns.iter().enumerate();
+        let chunk = |(position, &column)| match promised.get(&(segment, column)) {
+            Some(promised) => Ok(promised.clone()),
+            None => chunk(table, (segment, column), recoded, form(position)),
+        };
+        columns.map(chunk).collect::<Result<Columns>>()
+    };
+    let columns = priority::in_parallel(|| segments.par_iter().map(row).collect::<Result<Vec<Columns>>>())?;
     let rows = Arc::new(OpenRows::new(scan, segments, columns, !promised.is_empty()));
     if !table.is_parquet() {
         recoded.opened.keep(scan, forms, &rows);

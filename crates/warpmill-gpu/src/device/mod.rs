@@ -11,6 +11,7 @@ pub mod exchange;
 pub mod group;
 pub mod kernel;
 pub(crate) mod kernel_cache;
+pub mod priority;
 mod pull;
 pub mod sim;
 

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::context::Context;
 use super::pinned::pinned;
-use crate::device::{DevicePtr, PinnedBuffer, Result, Stream};
+use crate::device::{DevicePtr, PinnedBuffer, Result, Stream, priority};
 
 /// Bytes from which a copy uses several threads.
 const STAGED_BYTES: usize = 1 << 20;
@@ -73,8 +73,9 @@ impl Staging {
         // SAFETY: an event of this context.
         self.context.call("cuEventSynchronize", || unsafe { sys::cuEventSynchronize(event) })?;
         let staged = &mut buffer.bytes[..piece.len()];
-        staged.par_chunks_mut(PIECE_BYTES).zip(piece.par_chunks(PIECE_BYTES)).for_each(|(to, from)| {
-            to.copy_from_slice(from);
+        priority::in_parallel(|| {
+            let pieces = staged.par_chunks_mut(PIECE_BYTES).zip(piece.par_chunks(PIECE_BYTES));
+            pieces.for_each(|(to, from)| to.copy_from_slice(from));
         });
         // SAFETY: the caller's contract; the buffer is not written before the event is reached.
         unsafe { send(&self.context, dst, staged, stream)? };
