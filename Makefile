@@ -118,7 +118,6 @@ lint: install ## rustfmt, clippy, ruff and mypy: formatting and warnings are err
 # DIST_FLAGS=--zig (with `pip install maturin[zig] cargo-zigbuild`) links against an older one.
 MANYLINUX ?= manylinux_2_28
 DIST_FLAGS ?=
-BUILD_WHEEL = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --locked --compatibility $(MANYLINUX) --auditwheel check --out dist $(DIST_FLAGS)
 ifneq ($(findstring --zig,$(DIST_FLAGS)),)
 BUILD_LOADER = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/cargo-zigbuild zigbuild --target x86_64-unknown-linux-gnu$(patsubst manylinux_2_%,.2.%,$(MANYLINUX))
 LOADER = target/x86_64-unknown-linux-gnu/dist/libwarpmill_duckdb_loader.so
@@ -127,15 +126,15 @@ BUILD_LOADER = cargo build
 LOADER = target/dist/libwarpmill_duckdb_loader.so
 endif
 
-# The wheel is built twice: the DuckDB extension in it stands on the engine's library. Nothing is compiled the second time.
+# The DuckDB extension is built from the wheel's module, and put into the wheel afterwards.
 .PHONY: dist
 dist: $(BIN)/python ## Build the wheel (abi3, manylinux_2_28, stripped, with licence texts) and the sdist into dist, and check them (long)
 	rm -rf dist
 	$(BIN)/python packaging/licenses.py --out python/warpmill/licenses/THIRD_PARTY_LICENSES.txt
-	$(BUILD_WHEEL)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --locked --compression-level 9 --compatibility $(MANYLINUX) --auditwheel check --out dist $(DIST_FLAGS)
 	$(BUILD_LOADER) --locked --profile dist -p warpmill-duckdb-loader
 	$(BIN)/python duckdb/build.py --loader $(LOADER) --engine dist/*.whl --out python/warpmill/duckdb/extension
-	$(BUILD_WHEEL)
+	$(BIN)/python packaging/complete.py dist/*.whl --extension python/warpmill/duckdb/extension
 	$(BIN)/maturin sdist --out dist
 	$(BIN)/python packaging/check.py dist
 

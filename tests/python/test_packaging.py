@@ -24,7 +24,7 @@ def load(name: str) -> Any:
     return module
 
 
-licenses, check = load("licenses"), load("check")
+licenses, check, complete = load("licenses"), load("check"), load("complete")
 
 
 def crates(folder: Path) -> dict[str, Any]:
@@ -116,11 +116,40 @@ def test_checks_find_what_is_wrong_with_packages(tmp_path: Path) -> None:
     assert "Cargo.lock" in "\n".join(check.sdist_problems(sdist))
 
 
+def test_the_extension_is_put_into_a_wheel(tmp_path: Path) -> None:
+    wheel = tmp_path / "warpmill-0.1.0-cp311-abi3-manylinux_2_28_x86_64.whl"
+    record = "warpmill-0.1.0.dist-info/RECORD"
+    stale = f"{complete.PLACE}/warpmill.duckdb_extension"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("warpmill/__init__.py", b"import this")
+        archive.writestr(stale, b"an earlier one")
+        lines = [complete.record_line("warpmill/__init__.py", b"import this"), (stale, "sha256=x", "14")]
+        archive.writestr(record, "".join(f"{','.join(line)}\n" for line in [*lines, (record, "", "")]))
+    made = tmp_path / "extension"
+    made.mkdir()
+    (made / "warpmill.duckdb_extension").write_bytes(b"loader")
+    (made / "warpmill_nopython.so").write_bytes(b"stand-in")
+    (made / "warpmill_nopython.so").chmod(0o755)
+    complete.complete(wheel, list(made.iterdir()))
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        assert len(set(names)) == len(names) == 4
+        assert archive.read(stale) == b"loader"
+        assert archive.getinfo(f"{complete.PLACE}/warpmill_nopython.so").external_attr >> 16 & 0o111
+        written = {line.split(",")[0]: line for line in archive.read(record).decode().splitlines()}
+        assert written.keys() == set(names)
+        assert written.pop(record) == f"{record},,"
+        for name, line in written.items():
+            assert line == ",".join(complete.record_line(name, archive.read(name)))
+
+
 def test_what_is_shipped_is_optimized_as_a_whole_and_has_no_symbols() -> None:
     profile = tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]["dist"]
-    smaller = profile.pop("package")
-    assert smaller
-    assert all(settings == {"opt-level": "s"} for settings in smaller.values())
+    packages = profile.pop("package")
+    assert packages["*"] == {"opt-level": "s"}
+    assert packages["hashbrown"] == packages["parquet"] == {"opt-level": 3}
+    rows = {"cpu", "engine", "eval", "format", "functions", "gpu", "ir"}
+    assert packages.keys().isdisjoint(f"warpmill-{crate}" for crate in rows), "loops over rows are built for speed"
     assert profile == {
         "inherits": "release",
         "opt-level": 3,
