@@ -27,7 +27,7 @@ use warpmill_place::{Feedback, Granularity, Miss, PlacedPlan, Refusal, Request, 
 use crate::device::{self, DeviceChoice, DeviceKey, Ordinals, device_name};
 use crate::exchange::DeviceExchange;
 use crate::profile::{PredictedTimes, QueryProfile};
-use crate::shared::{Together, time_to_read};
+use crate::shared::{FEW_ROWS, Together, time_to_read};
 use crate::sites;
 use crate::trials::{Trials, Way};
 
@@ -421,8 +421,8 @@ fn finish(
     (started, context): (Instant, &ExecutionContext),
 ) -> Result<QueryOutput, EngineError> {
     let host = Instant::now();
-    // Waking other threads takes longer than processing the few rows that a device returns.
-    let threads = if parts.has_few_rows() { 1 } else { context.worker_threads() };
+    let is_little = parts.has_few_rows() || together.is_some_and(|together| together.brings_few_rows(&parts.program));
+    let threads = if is_little { 1 } else { context.worker_threads() };
     let settings = Settings {
         threads,
         memory_limit: context.memory_limit,
@@ -510,7 +510,7 @@ impl Parts {
             matches!(placed, Placed::Here) && matches!(pipeline.source, Source::Scan(_) | Source::Input { .. })
         };
         let has_own = self.program.pipelines.iter().zip(&self.placed).any(scans);
-        self.profile.is_some() && !has_own && rows.sum::<usize>() < 1 << 16
+        self.profile.is_some() && !has_own && rows.sum::<usize>() < FEW_ROWS
     }
 }
 

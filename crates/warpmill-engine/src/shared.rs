@@ -13,7 +13,7 @@ use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_gpu::{
     ClaimUnit, DataSource, DeviceProfile, Executor, Failure, Options, PeerPart, SharedPart, ShufflePart,
 };
-use warpmill_ir::{Program, Source, Unsupported};
+use warpmill_ir::{Pipeline, Program, Source, Unsupported};
 use warpmill_place::{Arrives, Partition, Share, Site};
 
 use crate::background;
@@ -35,6 +35,8 @@ pub(crate) struct Together {
 #[derive(Default)]
 struct Findings {
     profiles: Vec<DeviceProfile>,
+    /// Number of rows that the host gets.
+    rows: usize,
     /// The first failure.
     failure: Option<(Site, Failure)>,
 }
@@ -161,7 +163,11 @@ impl Together {
             });
             match outcome {
                 Ok((rows, owners, profile)) => {
-                    ending.findings.lock().profiles.push(profile);
+                    {
+                        let mut findings = ending.findings.lock();
+                        findings.profiles.push(profile);
+                        findings.rows += rows.rows();
+                    }
                     let (rows, owners) = (Arc::new(rows), Box::new(owners));
                     ending.arrival = match arrives {
                         Arrives::States => Arrival::States(rows, owners),
@@ -185,7 +191,8 @@ impl Together {
     /// eventually: it may have been slow for another reason.
     pub fn learn(&self, program: &Program) {
         // It has had no row segments.
-        if self.parts.is_some() {
+        if let Some(parts) = &self.parts {
+            program.derived.get::<KnownRows>().0.lock().insert(parts.len(), self.findings.lock().rows);
             return;
         }
         let known = program.derived.get::<KnownPace>();
@@ -198,6 +205,18 @@ impl Together {
                 }
             }
         }
+    }
+
+    /// Whether the CPU has little to do: to merge the few rows that devices' parts brought in the last run, and to scan nearly nothing.
+    pub fn brings_few_rows(&self, program: &Program) -> bool {
+        let Some(parts) = &self.parts else { return false };
+        let own = |(index, pipeline): (usize, &Pipeline)| match &pipeline.source {
+            Source::Scan(scan) if index != self.pipeline && !self.scan.below.contains(&index) => scan.plain_bytes(),
+            _ => 0,
+        };
+        let known = program.derived.get::<KnownRows>().0.lock().get(&parts.len()).copied();
+        known.is_some_and(|rows| rows < FEW_ROWS)
+            && program.pipelines.iter().enumerate().map(own).sum::<u64>() < FEW_BYTES
     }
 
     /// The failure of a device, after the CPU has ended with an error.
@@ -228,6 +247,16 @@ const DECISION: Duration = Duration::from_millis(2);
 
 /// Factor of the CPU's recorded pace after each run without the CPU.
 const AGEING: f64 = 0.95;
+
+/// Number of rows from which several threads process what devices return: waking them takes longer than processing fewer.
+pub(crate) const FEW_ROWS: usize = 1 << 16;
+
+/// Bytes of plain values of which the same is true.
+const FEW_BYTES: u64 = 1 << 20;
+
+/// Number of rows that devices' parts brought in the last run of a program, by number of devices; stored with the program.
+#[derive(Default)]
+struct KnownRows(Mutex<HashMap<usize, usize>>);
 
 /// The CPU's pace in the last run of a program, by shared pipeline; stored with the program.
 #[derive(Default)]
