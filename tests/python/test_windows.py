@@ -194,6 +194,48 @@ def test_ranges(both: Both, table: str, key: str, distances: list[str]) -> None:
         both.check(f"SELECT id, {calls} FROM {table} ORDER BY id")
 
 
+LEFT_OUT = ["CURRENT ROW", "GROUP", "TIES", "NO OTHERS"]
+
+
+@pytest.mark.trials
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("left_out", LEFT_OUT)
+def test_frames_without_some_rows(both: Both, table: str, left_out: str) -> None:
+    draw = random.Random(left_out + table)
+    of_rows = [*frames("ROWS", ["2", "5"]), "ROWS BETWEEN 5 FOLLOWING AND 9 FOLLOWING"]
+    of_groups = [*frames("GROUPS", ["1", "3"]), "RANGE UNBOUNDED PRECEDING"]
+    for frame in draw.sample(of_rows, trials(4, most=len(of_rows))):
+        window = f"{draw.choice(PARTITIONS)} ORDER BY {draw.choice(ORDERS)} {frame} EXCLUDE {left_out}"
+        both.check(f"SELECT id, {', '.join(over(call, window) for call in FRAMED)} FROM {table} ORDER BY id")
+    for frame in draw.sample(of_groups, trials(4, most=len(of_groups))):
+        window = f"{draw.choice(PARTITIONS[:3])} ORDER BY {draw.choice(PEERS)} {frame} EXCLUDE {left_out}"
+        both.check(f"SELECT id, {', '.join(over(call, window) for call in OF_SETS)} FROM {table} ORDER BY id")
+    key, distances = draw.choice(DISTANCES)
+    for frame in draw.sample(frames("RANGE", distances), trials(2, most=8)):
+        window = f"PARTITION BY g ORDER BY {key} {frame} EXCLUDE {left_out}"
+        both.check(f"SELECT id, {', '.join(over(call, window) for call in OF_SETS)} FROM {table} ORDER BY id")
+    # Functions of places in the partition do not look at frames.
+    window = f"PARTITION BY g ORDER BY id ROWS 3 PRECEDING EXCLUDE {left_out}"
+    both.check(f"SELECT id, {', '.join(over(call, window) for call in POSITIONS)} FROM {table} ORDER BY id")
+
+
+def test_windows_with_names_leave_rows_out(both: Both) -> None:
+    both.check(
+        """SELECT id, sum(i) OVER w, count(*) OVER (v ROWS 4 PRECEDING EXCLUDE CURRENT ROW), max(d) OVER (v)
+           FROM many WINDOW v AS (PARTITION BY g ORDER BY id),
+           w AS (v GROUPS BETWEEN 2 PRECEDING AND 2 FOLLOWING EXCLUDE TIES) ORDER BY id"""
+    )
+
+
+@pytest.mark.parametrize("call", ["median(i)", "list(i)", "sum(DISTINCT i)", "stddev(x)", "arg_max(i, x)"])
+def test_other_aggregates_of_frames_without_some_rows_are_refused(call: str) -> None:
+    with warpmill.connect() as con:
+        con.create_table("t", pa.table({"i": [1, 2, 3], "x": [0.5, 1.5, 2.5]}))
+        for frame in ("ROWS 2 PRECEDING", "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"):
+            with pytest.raises(warpmill.Error, match="EXCLUDE"):
+                con.execute(f"SELECT {call} OVER (ORDER BY i {frame} EXCLUDE TIES) FROM t").fetchall()
+
+
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_without_an_order(both: Both, table: str, partition: str) -> None:

@@ -49,7 +49,7 @@ pub use pruning::PruningMode;
 pub use recoding::Recoding;
 pub use route::Route;
 pub use types::{ColType, Phys};
-pub use window::{Frame, FrameBound, FrameUnits, WindowCall, WindowFunction};
+pub use window::{Exclude, Frame, FrameBound, FrameUnits, WindowCall, WindowFunction};
 
 /// The reason why Warpmill cannot run a plan, with the operator or expression at fault.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]

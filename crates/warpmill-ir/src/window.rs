@@ -60,6 +60,28 @@ pub struct Frame {
     pub start: FrameBound,
     /// The last row.
     pub end: FrameBound,
+    /// The rows between these that do not count.
+    pub exclude: Exclude,
+}
+
+/// Rows that are left out of a frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Exclude {
+    /// None.
+    #[default]
+    Nothing,
+    /// The current row.
+    CurrentRow,
+    /// The current row and its peers.
+    Group,
+    /// The peers of the current row.
+    Ties,
+}
+
+impl Exclude {
+    /// All that leave rows out, with their words in SQL.
+    pub const ALL: [(Self, &str); 3] =
+        [(Self::CurrentRow, "current row"), (Self::Group, "group"), (Self::Ties, "ties")];
 }
 
 /// The units of a frame's bounds.
@@ -108,7 +130,19 @@ impl WindowFunction {
 impl Frame {
     /// The whole partition.
     pub fn whole() -> Self {
-        Self { units: FrameUnits::Rows, start: FrameBound::UnboundedPreceding, end: FrameBound::UnboundedFollowing }
+        Self {
+            units: FrameUnits::Rows,
+            start: FrameBound::UnboundedPreceding,
+            end: FrameBound::UnboundedFollowing,
+            exclude: Exclude::Nothing,
+        }
+    }
+
+    /// Whether it is the partition of each row.
+    pub fn is_whole(&self) -> bool {
+        self.start == FrameBound::UnboundedPreceding
+            && self.end == FrameBound::UnboundedFollowing
+            && self.exclude == Exclude::Nothing
     }
 
     /// Whether a bound is at some distance of the value of the order key.

@@ -173,19 +173,28 @@ impl Context<'_> {
         call: &AggregateFunctionExpr,
         filter: Option<&Arc<dyn PhysicalExpr>>,
     ) -> Result<AggregateExpr, Unsupported> {
+        self.aggregate_of(call, &call.expressions(), filter)
+    }
+
+    /// The same with other arguments than those of `call`.
+    pub fn aggregate_of(
+        &self,
+        call: &AggregateFunctionExpr,
+        arguments: &[Arc<dyn PhysicalExpr>],
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+    ) -> Result<AggregateExpr, Unsupported> {
         let unsupported = |reason: &str| Unsupported::new(call.name(), reason);
-        let arguments = call.expressions();
         let filter = filter.map(|filter| self.scope.expr(filter)).transpose()?;
         let mut function = named(call.fun().name()).ok_or_else(|| unsupported("this aggregate function"))?;
         if function == AggregateFunction::AnyValue && !call.order_bys().is_empty() {
             return Err(unsupported("an ordered aggregate"));
         }
         let of_pairs = matches!(function, AggregateFunction::OfPairs(_));
-        let second = match arguments.as_slice() {
+        let second = match arguments {
             [_, second] if of_pairs => Some(self.scope.expr(second)?),
             _ => None,
         };
-        let argument = match arguments.as_slice() {
+        let argument = match arguments {
             [] if function == AggregateFunction::Count => None,
             [y, _] if of_pairs => Some(self.scope.expr(y)?),
             [argument] if !of_pairs => Some(Limit::of_keys(self.rows.likely).encode(self.scope.expr(argument)?)),

@@ -9,6 +9,7 @@ mod aggregate;
 pub mod any_rows;
 pub mod asof_exec;
 pub mod codec;
+pub mod excluded;
 mod expr;
 pub mod functions;
 pub mod group_functions;

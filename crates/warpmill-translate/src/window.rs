@@ -16,11 +16,12 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
 use warpmill_ir::{
-    AggregateFunction, ColType, Expr, ExprKind, Field, Frame, FrameBound, FrameUnits, Phys, Scalar, Sink, SortKey,
-    Source, Unsupported, WindowCall, WindowFunction,
+    AggregateFunction, ColType, Exclude, Expr, ExprKind, Field, Frame, FrameBound, FrameUnits, Phys, Scalar, Sink,
+    SortKey, Source, Unsupported, WindowCall, WindowFunction,
 };
 
 use super::aggregate;
+use super::excluded;
 use super::expr::{Limit, Scope, convert, interval};
 use super::stream::{Rows, Stream};
 use super::{Translator, moved, scope};
@@ -179,7 +180,7 @@ impl Context<'_> {
         let shown = format!("{function:?}");
         let ignore_nulls = shown.ends_with("ignore_nulls: true }");
         let reversed = shown.contains("is_reversed: true, ignore_nulls: ");
-        let args = function.args();
+        let (args, exclude) = excluded::taken(function.args())?;
         let argument = || args.first().map(|arg| self.scope.expr(arg)).transpose();
         let integer = |at: usize| match args.get(at) {
             None => Ok(None),
@@ -206,14 +207,14 @@ impl Context<'_> {
                 let back = back.ok_or_else(|| self.unsupported("this number of rows"))?;
                 let argument = argument()?.ok_or_else(|| self.unsupported("no argument"))?;
                 let (argument, default) = self.with_default(argument, args.get(2))?;
-                return self.picked(WindowFunction::Shift { back, default }, Some(argument), ignore_nulls);
+                return self.picked(WindowFunction::Shift { back, default }, Some(argument), ignore_nulls, exclude);
             }
             _ => return Err(self.unsupported("this window function")),
         };
         match window_function {
             WindowFunction::First | WindowFunction::Last | WindowFunction::Nth(_) => {
                 let argument = argument()?.map(|argument| Limit::of_keys(self.rows.likely).encode(argument));
-                self.picked(window_function, argument, ignore_nulls)
+                self.picked(window_function, argument, ignore_nulls, exclude)
             }
             function => self.position(function),
         }
@@ -225,10 +226,11 @@ impl Context<'_> {
         function: WindowFunction,
         argument: Option<Expr>,
         ignore_nulls: bool,
+        exclude: Exclude,
     ) -> Result<WindowCall, Unsupported> {
         let argument = argument.ok_or_else(|| self.unsupported("no argument"))?;
         let ty = ColType { logical: self.field()?.data_type().clone(), ..argument.ty.with_nullable(true) };
-        let frame = if function.has_frame() { self.frame()? } else { Frame::whole() };
+        let frame = if function.has_frame() { self.frame(exclude)? } else { Frame::whole() };
         Ok(WindowCall { function, argument: Some(argument), frame, ignore_nulls, ty })
     }
 
@@ -242,6 +244,7 @@ impl Context<'_> {
     }
 
     fn aggregate(&self, call: &AggregateFunctionExpr) -> Result<WindowCall, Unsupported> {
+        let (arguments, exclude) = excluded::taken(&call.expressions())?;
         let picks = match call.fun().name() {
             "first_value" => Some((WindowFunction::First, call.ignore_nulls())),
             "last_value" => Some((WindowFunction::Last, call.ignore_nulls())),
@@ -252,11 +255,11 @@ impl Context<'_> {
             if !call.order_bys().is_empty() || call.is_distinct() {
                 return Err(self.unsupported("an ordered aggregate in a window"));
             }
-            let argument = call.expressions().first().map(|argument| self.scope.expr(argument)).transpose()?;
-            return self.picked(function, argument, ignore_nulls);
+            let argument = arguments.first().map(|argument| self.scope.expr(argument)).transpose()?;
+            return self.picked(function, argument, ignore_nulls, exclude);
         }
         let context = aggregate::Context { scope: self.scope, rows: self.rows, grouped: false, wide: true };
-        let aggregate = context.aggregate(call, None)?;
+        let aggregate = context.aggregate_of(call, &arguments, None)?;
         if aggregate.distinct {
             return Err(self.unsupported("an aggregate of different values in a window"));
         }
@@ -267,7 +270,7 @@ impl Context<'_> {
         }
         let function = WindowFunction::Aggregate(aggregate.function);
         let (argument, ty) = (aggregate.argument, aggregate.ty);
-        Ok(WindowCall { function, argument, frame: self.frame()?, ignore_nulls: false, ty })
+        Ok(WindowCall { function, argument, frame: self.frame(exclude)?, ignore_nulls: false, ty })
     }
 
     fn integer(&self, arg: &Arc<dyn PhysicalExpr>) -> Result<i64, Unsupported> {
@@ -306,7 +309,7 @@ impl Context<'_> {
         Ok((argument, value))
     }
 
-    fn frame(&self) -> Result<Frame, Unsupported> {
+    fn frame(&self, exclude: Exclude) -> Result<Frame, Unsupported> {
         let WindowFrame { units, start_bound, end_bound, .. } = self.call.get_window_frame().as_ref();
         let units = match units {
             WindowFrameUnits::Rows => FrameUnits::Rows,
@@ -322,7 +325,7 @@ impl Context<'_> {
                 WindowFrameBound::Following(value) => FrameBound::Following(self.distance(units, value)?),
             })
         };
-        Ok(Frame { units, start: bound(start_bound)?, end: bound(end_bound)? })
+        Ok(Frame { units, start: bound(start_bound)?, end: bound(end_bound)?, exclude })
     }
 
     /// The distance of a bound of a frame.

@@ -12,7 +12,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use warpmill_translate::kept;
+use warpmill_translate::{excluded, kept};
 
 use crate::bounded::bounded_function;
 use crate::dialect::chains;
@@ -80,7 +80,7 @@ pub fn common_session() -> Result<Session> {
     let session = Session::new()?;
     let context = session.context();
     let known: Vec<_> = context.state().scalar_functions().values().map(bounded_function).collect();
-    for function in known.into_iter().chain(chains(LONGEST_CHAIN)).chain([kept::function()]) {
+    for function in known.into_iter().chain(chains(LONGEST_CHAIN)).chain([kept::function(), excluded::function()]) {
         context.register_udf(function.as_ref().clone());
     }
     Ok(session)

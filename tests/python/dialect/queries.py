@@ -47,6 +47,13 @@ CASES = (
         _AB,
     ),
     Case(
+        "`EXCLUDE` in frames",
+        "SELECT s, sum(x) OVER (ORDER BY i ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW),"
+        " count(*) OVER (ORDER BY i RANGE UNBOUNDED PRECEDING EXCLUDE TIES), max(s) OVER w FROM a"
+        " WINDOW w AS (ORDER BY i GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE GROUP) ORDER BY s",
+        _AB,
+    ),
+    Case(
         "DISTINCT in the order of what is not selected",
         "SELECT DISTINCT i FROM (VALUES (1, 2), (2, 1), (1, 0)) t(i, x) ORDER BY x",
     ),

@@ -54,13 +54,13 @@ impl Call<'_> {
                     other => return Err(ExecError::Unsupported(format!("{other:?} in windows"))),
                 };
                 let argument = self.argument()?;
-                self.framed(self.splits(true), query, |bounds| {
-                    Ok(argument.gather_or_null(&extremes(argument, greatest, bounds)))
+                self.framed(self.splits(true), query, |parts| {
+                    Ok(argument.gather_or_null(&extremes(argument, greatest, parts)))
                 })
             }
             WindowFunction::First | WindowFunction::Last | WindowFunction::Nth(_) => {
                 let (argument, counted) = (self.argument()?, self.counted()?);
-                self.framed(true, query, |bounds| Ok(argument.gather_or_null(&of_frames(function, &counted, bounds))))
+                self.framed(true, query, |parts| Ok(argument.gather_or_null(&of_frames(function, &counted, parts))))
             }
             WindowFunction::Shift { back, default } => self.shift(*back, default, query).map(Values::Positions),
             _ => {
@@ -83,8 +83,8 @@ impl Call<'_> {
     }
 
     fn counts(&self, counted: &Counted, query: &QueryContext) -> Result<Values> {
-        self.framed(true, query, |bounds| {
-            let counts = counts(counted, bounds);
+        self.framed(true, query, |parts| {
+            let counts = counts(counted, parts);
             Ok(Vector::new(match self.call.ty.phys {
                 warpmill_ir::Phys::I32 => Data::I32(counts.into_iter().map(|count| count as i32).collect()),
                 _ => Data::I64(counts),
@@ -99,8 +99,8 @@ impl Call<'_> {
         let unknown = || ExecError::Unsupported("a sum without an argument".into());
         let ty: &ColType = self.call.argument.as_ref().map(|argument| &argument.ty).ok_or_else(unknown)?;
         let (prepared, counted) = (Prepared::new(argument, ty)?, Counted::valid(argument));
-        self.framed(self.splits(prepared.slides()), query, |bounds| {
-            prepared.of_frames((*function, &self.call.ty), ty, &counted, bounds)
+        self.framed(self.splits(prepared.slides()), query, |parts| {
+            prepared.of_frames((*function, &self.call.ty), ty, &counted, parts)
         })
     }
 
@@ -123,24 +123,23 @@ impl Call<'_> {
         })
     }
 
-    /// The values that `value` computes for frames. Frames that are whole partitions are computed once per partition.
+    /// The values that `value` computes for frames in parts. Frames that are whole partitions are computed once per partition.
     fn framed(
         &self,
         split: bool,
         query: &QueryContext,
-        value: impl Fn(&Bounds) -> Result<Vector> + Sync,
+        value: impl Fn(&[Bounds]) -> Result<Vector> + Sync,
     ) -> Result<Values> {
-        let Frame { start, end, .. } = &self.call.frame;
-        if *start == FrameBound::UnboundedPreceding && *end == FrameBound::UnboundedFollowing {
+        if self.call.frame.is_whole() {
             let of_partitions = |rows| {
                 let bounds = |piece: Piece| (piece.partition.start as u32, piece.partition.end as u32);
                 let (start, end) = self.order.pieces(rows).map(bounds).unzip();
-                value(&Bounds { start, end })
+                value(&[Bounds { start, end }])
             };
             return self.tasks(false, query, of_partitions).map(Values::Partitions);
         }
         let frames = Frames { order: self.order, frame: &self.call.frame, key: self.key };
-        self.tasks(split, query, |rows| value(&frames.bounds(rows))).map(Values::Positions)
+        self.tasks(split, query, |rows| value(&frames.parts(rows))).map(Values::Positions)
     }
 
     /// Whether several threads may compute the frames of one partition: sliding frames start over in each part, which pays only for small frames.
@@ -150,7 +149,7 @@ impl Call<'_> {
             FrameBound::CurrentRow => true,
             _ => false,
         };
-        let Frame { units, start, end } = &self.call.frame;
+        let Frame { units, start, end, .. } = &self.call.frame;
         !slides || (*units == FrameUnits::Rows && is_small(start) && is_small(end))
     }
 

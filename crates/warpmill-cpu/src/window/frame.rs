@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use warpmill_ir::{Frame, FrameBound, FrameUnits, Scalar};
+use warpmill_ir::{Exclude, Frame, FrameBound, FrameUnits, Scalar};
 
 use super::order::{Order, Piece};
 use crate::sort::normalize::{ordered_f32, ordered_f64};
@@ -21,6 +21,22 @@ impl Bounds {
     /// The frame of each row.
     pub fn iter(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.start.iter().zip(&self.end).map(|(&start, &end)| start as usize..end as usize)
+    }
+
+    /// The frame of the row with this number.
+    pub fn of(&self, row: usize) -> Range<usize> {
+        self.start[row] as usize..self.end[row] as usize
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.start.len()
+    }
+
+    /// The frames that `ranges` has, row by row.
+    fn collect(ranges: impl Iterator<Item = Range<usize>>) -> Self {
+        let (start, end) = ranges.map(|range| (range.start as u32, range.end as u32)).unzip();
+        Self { start, end }
     }
 }
 
@@ -41,8 +57,35 @@ enum End {
 }
 
 impl Frames<'_> {
-    /// The frames of the rows at positions `rows`.
-    pub fn bounds(&self, rows: Range<usize>) -> Bounds {
+    /// The frames of the rows at positions `rows`, in parts that follow each other: one, or those around what is excluded. The ends of each part never
+    /// move back.
+    pub fn parts(&self, rows: Range<usize>) -> Vec<Bounds> {
+        let whole = self.bounds(rows.clone());
+        let units = match self.frame.exclude {
+            Exclude::Nothing => return vec![whole],
+            Exclude::CurrentRow => FrameUnits::Rows,
+            Exclude::Group | Exclude::Ties => FrameUnits::Groups,
+        };
+        let current = FrameBound::CurrentRow;
+        let left_out = Frame { units, start: current.clone(), end: current, exclude: Exclude::Nothing };
+        let left_out = Frames { frame: &left_out, ..*self }.bounds(rows.clone());
+        let both = || whole.iter().zip(left_out.iter());
+        let before = both().map(|(frame, out)| frame.start..frame.end.min(out.start).max(frame.start));
+        let after = both().map(|(frame, out)| {
+            let start = frame.start.max(out.end);
+            start..frame.end.max(start)
+        });
+        let mut parts = vec![Bounds::collect(before)];
+        if self.frame.exclude == Exclude::Ties {
+            let own = whole.iter().zip(rows).map(|(frame, row)| row..row + usize::from(frame.contains(&row)));
+            parts.push(Bounds::collect(own));
+        }
+        parts.push(Bounds::collect(after));
+        parts
+    }
+
+    /// The frames of the rows at positions `rows`, with excluded rows.
+    fn bounds(&self, rows: Range<usize>) -> Bounds {
         let mut bounds = Bounds { start: Vec::with_capacity(rows.len()), end: Vec::with_capacity(rows.len()) };
         for piece in self.order.pieces(rows) {
             self.side(&piece, &self.frame.start, End::Start, &mut bounds.start);

@@ -8,7 +8,7 @@ use warpmill_ir::WindowFunction;
 
 use super::frame::Bounds;
 use super::order::Order;
-use super::slide::{Monoid, Slide};
+use super::slide::{self, Monoid};
 use crate::sort::normalize::{ordered_f32, ordered_f64};
 use crate::vector::{NULL_ROW, Vector};
 use crate::with_data;
@@ -79,29 +79,39 @@ pub(super) fn shifted(order: &Order, counted: &Counted, back: i64, rows: Range<u
 }
 
 /// For each frame, the position that the function selects; [`NULL_ROW`] if there is none.
-pub(super) fn of_frames(function: &WindowFunction, counted: &Counted, bounds: &Bounds) -> Vec<u32> {
-    let pick = |frame: Range<usize>| {
-        let (first, end) = (counted.before(frame.start), counted.before(frame.end));
-        let back = |n: usize| end.checked_sub(n);
+pub(super) fn of_frames(function: &WindowFunction, counted: &Counted, parts: &[Bounds]) -> Vec<u32> {
+    let pick = |row: usize| {
+        let frames = parts.iter().map(|part| part.of(row));
+        let back = |n: u64| {
+            let count: usize = frames.clone().map(|frame| counted.count(&frame)).sum();
+            count.checked_sub(usize::try_from(n).unwrap_or(usize::MAX))
+        };
         let number = match function {
-            WindowFunction::First | WindowFunction::Nth(1) => Some(first),
+            WindowFunction::First => Some(0),
             WindowFunction::Last => back(1),
-            WindowFunction::Nth(n @ 1..) => first.checked_add(usize::try_from(n - 1).unwrap_or(usize::MAX)),
-            WindowFunction::Nth(n) if *n < 0 => back(usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX)),
+            WindowFunction::Nth(n @ 1..) => usize::try_from(n - 1).ok(),
+            WindowFunction::Nth(n) if *n < 0 => back(n.unsigned_abs()),
             _ => None,
         };
-        counted.nth(number, &frame)
+        let Some(mut number) = number else { return NULL_ROW };
+        for frame in frames {
+            let count = counted.count(&frame);
+            if number < count {
+                return counted.nth(Some(counted.before(frame.start) + number), &frame);
+            }
+            number -= count;
+        }
+        NULL_ROW
     };
-    bounds.iter().map(pick).collect()
+    (0..parts.first().map_or(0, Bounds::len)).map(pick).collect()
 }
 
 /// For each frame, the position of its greatest or least value; [`NULL_ROW`] if all are NULL.
-pub(super) fn extremes(values: &Vector, greatest: bool, bounds: &Bounds) -> Vec<u32> {
+pub(super) fn extremes(values: &Vector, greatest: bool, parts: &[Bounds]) -> Vec<u32> {
     let wanted = if greatest { Ordering::Greater } else { Ordering::Less };
     with_data!(&values.data, data => {
         let extreme = Extreme { data: data.as_slice(), values, wanted };
-        let mut slide = Slide::new(&extreme);
-        bounds.iter().map(|frame| slide.to(frame.start, frame.end)).collect()
+        slide::of_frames(&extreme, parts)
     })
 }
 

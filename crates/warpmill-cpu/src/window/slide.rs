@@ -1,6 +1,8 @@
 //! Aggregates over sliding frames without an inverse operation (Tangwongsan, Hirzel, Schneider, In-Order Sliding-Window Aggregation in Worst-Case
 //! Constant Time: two stacks). Each row enters each stack once, whatever the frame size.
 
+use super::frame::Bounds;
+
 /// An associative operation on values at positions.
 pub(super) trait Monoid {
     /// A value, or several values combined.
@@ -11,6 +13,19 @@ pub(super) trait Monoid {
     fn item(&self, position: usize) -> Self::Item;
     /// Combines two values, of which `first` comes before `second`.
     fn combine(&self, first: Self::Item, second: Self::Item) -> Self::Item;
+}
+
+/// The aggregates of frames in `parts`.
+pub(super) fn of_frames<M: Monoid>(monoid: &M, parts: &[Bounds]) -> Vec<M::Item> {
+    let of_part = |part: &Bounds| {
+        let mut slide = Slide::new(monoid);
+        part.iter().map(|frame| slide.to(frame.start, frame.end)).collect::<Vec<_>>()
+    };
+    let add = |mut all: Vec<M::Item>, more: Vec<M::Item>| {
+        all.iter_mut().zip(more).for_each(|(all, more)| *all = monoid.combine(*all, more));
+        all
+    };
+    parts.iter().map(of_part).reduce(add).unwrap_or_default()
 }
 
 /// The aggregate of a frame whose ends only move forward.

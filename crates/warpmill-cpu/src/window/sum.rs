@@ -1,11 +1,13 @@
 //! Counts, sums and averages of frames. Integer sums are differences of exact prefix sums; float sums are aggregated frame by frame.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use warpmill_ir::{AggregateFunction, ColType};
 
 use super::frame::Bounds;
 use super::pick::Counted;
-use super::slide::{Monoid, Slide};
+use super::slide::{self, Monoid};
 use crate::aggregate::output::{Sums, of_sums};
 use crate::aggregate::wide::Wide;
 use crate::context::{ExecError, Result};
@@ -77,27 +79,36 @@ impl Prepared {
         (function, ty): (AggregateFunction, &ColType),
         argument: &ColType,
         counted: &Counted,
-        bounds: &Bounds,
+        parts: &[Bounds],
     ) -> Result<Vector> {
-        let counts = counts(counted, bounds);
+        let counts = counts(counted, parts);
         let sums = match self {
-            Self::I64(sums) => Sums::I64(bounds.iter().map(|frame| sums[frame.end] - sums[frame.start]).collect()),
-            Self::I128(sums) => Sums::I128(bounds.iter().map(|frame| sums[frame.end] - sums[frame.start]).collect()),
-            Self::Wide(sums) => {
-                Sums::Wide(bounds.iter().map(|frame| sums[frame.end].without(sums[frame.start])).collect())
-            }
-            Self::Float(values) => {
-                let mut slide = Slide::new(values);
-                Sums::F64(bounds.iter().map(|frame| slide.to(frame.start, frame.end)).collect())
-            }
+            Self::I64(sums) => Sums::I64(added(parts, |frame| sums[frame.end] - sums[frame.start], |a, b| a + b)),
+            Self::I128(sums) => Sums::I128(added(parts, |frame| sums[frame.end] - sums[frame.start], |a, b| a + b)),
+            Self::Wide(sums) => Sums::Wide(added(
+                parts,
+                |frame| sums[frame.end].without(sums[frame.start]),
+                |mut a, b| {
+                    a.merge(b);
+                    a
+                },
+            )),
+            Self::Float(values) => Sums::F64(slide::of_frames(values, parts)),
         };
         of_sums((function, ty), argument, sums, counts)
     }
 }
 
 /// Number of counted rows of each frame.
-pub(super) fn counts(counted: &Counted, bounds: &Bounds) -> Vec<i64> {
-    bounds.iter().map(|frame| counted.count(&frame) as i64).collect()
+pub(super) fn counts(counted: &Counted, parts: &[Bounds]) -> Vec<i64> {
+    added(parts, |frame| counted.count(&frame) as i64, |a, b| a + b)
+}
+
+/// What `add` makes of `of` of each frame's parts.
+fn added<T>(parts: &[Bounds], of: impl Fn(Range<usize>) -> T, add: impl Fn(T, T) -> T) -> Vec<T> {
+    let [first, others @ ..] = parts else { return vec![] };
+    let with_others = |(row, frame)| others.iter().fold(of(frame), |sum, part| add(sum, of(part.of(row))));
+    first.iter().enumerate().map(with_others).collect()
 }
 
 /// The monoid of float addition.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use proptest::prelude::*;
 use warpmill_ir::{
-    AggregateFunction as F, ColType, Expr, Frame, FrameBound as B, FrameUnits as U, Scalar, SortKey, WindowCall,
-    WindowFunction as W,
+    AggregateFunction as F, ColType, Exclude, Expr, Frame, FrameBound as B, FrameUnits as U, Scalar, SortKey,
+    WindowCall, WindowFunction as W,
 };
 
 use super::WindowSink;
@@ -127,9 +127,15 @@ impl Place<'_> {
 
     /// The rows of the frame.
     fn frame(&self) -> Vec<usize> {
-        let Frame { start, end, .. } = &self.case.call.frame;
+        let Frame { start, end, exclude, .. } = &self.case.call.frame;
+        let counts = |row: &usize| match exclude {
+            Exclude::Nothing => true,
+            Exclude::CurrentRow => *row != self.at,
+            Exclude::Group => self.order(*row, self.at).is_ne(),
+            Exclude::Ties => *row == self.at || self.order(*row, self.at).is_ne(),
+        };
         let inside = |row: &usize| self.beside_bound(*row, start).is_ge() && self.beside_bound(*row, end).is_le();
-        (0..self.rows.len()).filter(inside).collect()
+        (0..self.rows.len()).filter(inside).filter(counts).collect()
     }
 
     fn argument(&self, row: usize) -> V {
@@ -234,10 +240,11 @@ fn case() -> impl Strategy<Value = Case> {
     let of_floats = (Just(U::Range), bounds(|n| Scalar::Float(n as f64)), key(vec![3]).prop_map(|key| vec![key]));
     let framed = prop_oneof![counted, of_ints, of_floats];
     let partition = proptest::collection::vec(0usize..9, 0..3);
-    (partition, framed, function(), any::<bool>()).prop_map(
-        |(partition, framed, (function, argument), ignore_nulls)| {
+    let exclude = proptest::sample::select(vec![Exclude::Nothing, Exclude::CurrentRow, Exclude::Group, Exclude::Ties]);
+    (partition, framed, function(), any::<bool>(), exclude).prop_map(
+        |(partition, framed, (function, argument), ignore_nulls, exclude)| {
             let (units, (start, end), order) = framed;
-            let call = call(function, argument, Frame { units, start, end }, ignore_nulls);
+            let call = call(function, argument, Frame { units, start, end, exclude }, ignore_nulls);
             Case { partition, order, call, argument }
         },
     )
@@ -283,13 +290,13 @@ fn row_of(at: usize, value: i128) -> Vec<V> {
 #[test]
 fn sums_that_leave_their_type_are_errors_and_others_are_exact() {
     let most = 10i128.pow(38) - 1;
-    let running = Frame { units: U::Rows, start: B::UnboundedPreceding, end: B::CurrentRow };
+    let running = Frame { units: U::Rows, start: B::UnboundedPreceding, end: B::CurrentRow, exclude: Exclude::Nothing };
     let rows = [row_of(2, most), row_of(2, 1)];
     let error = run(&sum_of(2, running), &rows, 8, 1, Settings::default()).unwrap_err();
     assert!(matches!(&error, ExecError::Value(text) if text.contains("overflow")), "{error}");
     // Prefix sums exceed 128 bits, sums of frames do not.
     let rows: Vec<Vec<V>> = (0..100).map(|_| row_of(2, most)).collect();
-    let single = Frame { units: U::Rows, start: B::CurrentRow, end: B::CurrentRow };
+    let single = Frame { units: U::Rows, start: B::CurrentRow, end: B::CurrentRow, exclude: Exclude::Nothing };
     let sums = run(&sum_of(2, single), &rows, 8, 2, Settings::default()).unwrap();
     assert!(sums.iter().all(|sum| *sum == V::Int(most)));
 }
@@ -307,7 +314,7 @@ fn large_partitions_are_split_among_threads() {
     let rows: Vec<Vec<V>> = (0..70_000i128).map(|i| row_of(8, i * 37 % 1000)).collect();
     let bounds = (B::Preceding(Scalar::Int(10)), B::Following(Scalar::Int(3)));
     for function in [F::Sum, F::Min, F::Max, F::Count] {
-        let frame = Frame { units: U::Rows, start: bounds.0.clone(), end: bounds.1.clone() };
+        let frame = Frame { units: U::Rows, start: bounds.0.clone(), end: bounds.1.clone(), exclude: Exclude::Nothing };
         let case = Case { call: call(W::Aggregate(function), 8, frame, false), ..sum_of(8, Frame::whole()) };
         let values = run(&case, &rows, 2048, 3, Settings::default()).unwrap();
         for at in (0..rows.len()).step_by(997).chain([16_383, 16_384, 16_385, 69_999]) {

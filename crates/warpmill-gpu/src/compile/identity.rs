@@ -340,8 +340,9 @@ impl<'a> Identity<'a> {
             }
         }
         self.option(argument.as_ref(), Self::expr);
-        let Frame { units, start, end } = frame;
+        let Frame { units, start, end, exclude } = frame;
         self.tag(*units as u8);
+        self.tag(*exclude as u8);
         for bound in [start, end] {
             match bound {
                 FrameBound::UnboundedPreceding => self.tag(0),

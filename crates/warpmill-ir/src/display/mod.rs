@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use self::literal::literal;
 use crate::{
-    AggregateExpr, AggregateFunction, Bound, BuildRows, ColType, Expr, Field, Frame, FrameBound, FunctionCall,
+    AggregateExpr, AggregateFunction, Bound, BuildRows, ColType, Exclude, Expr, Field, Frame, FrameBound, FunctionCall,
     JoinKind, Nearest, Operator, Pipeline, Probe, Program, Scalar, Scan, Sink, SinkId, SortKey, Source, WindowCall,
     WindowFunction,
 };
@@ -332,7 +332,11 @@ impl Display for Framed<'_> {
         write!(f, "{} ", format!("{:?}", self.frame.units).to_lowercase())?;
         self.bound(f, &self.frame.start)?;
         write!(f, "..")?;
-        self.bound(f, &self.frame.end)
+        self.bound(f, &self.frame.end)?;
+        match Exclude::ALL.iter().find(|(exclude, _)| *exclude == self.frame.exclude) {
+            Some((_, words)) => write!(f, " without {words}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -29,6 +29,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
 };
 use parking_lot::Mutex;
+use warpmill_translate::excluded;
 
 use super::custom_types::CustomTypes;
 use super::types::{self, TIMESTAMP};
@@ -336,6 +337,7 @@ impl ContextProvider for Tables<'_> {
         match name {
             casts::SHOWN => Some(casts::shown()),
             limits::PERCENT => Some(limits::percent()),
+            excluded::NAME => Some(excluded::function()),
             name => {
                 let own = || udf::operator(name).or_else(|| self.functions.as_ref()?.scalar(name));
                 self.state

@@ -1,8 +1,8 @@
 //! Plans the operands of window functions, and series of them.
 
 use warpmill_ir::{
-    AggregateFunction as F, ColType, Expr, ExprKind, Frame, FrameBound, FrameUnits, Phys, Scalar, Sink, SinkId,
-    SortKey, Unsupported, WindowCall, WindowFunction,
+    AggregateFunction as F, ColType, Exclude, Expr, ExprKind, Frame, FrameBound, FrameUnits, Phys, Scalar, Sink,
+    SinkId, SortKey, Unsupported, WindowCall, WindowFunction,
 };
 
 use crate::compile::layout::{Accumulator, Operand, Series, Sorted, Way, Windowed};
@@ -199,6 +199,9 @@ impl Windowed {
     }
 
     fn add(&mut self, call: &WindowCall, output: (&Sink, &[FlatColumn])) -> Result<(), Unsupported> {
+        if call.function.has_frame() && call.frame.exclude != Exclude::Nothing {
+            return Err(Unsupported::new("window", "of frames without some of their rows"));
+        }
         let argument = call.argument.as_ref().map(|expr| (self.operand(expr, output), expr.ty.clone()));
         let frame = self.frame(call);
         if call.function.has_frame() && frame.compares_values() {
@@ -264,7 +267,7 @@ mod tests {
     #[test]
     fn frames_of_rows_have_a_length() {
         use FrameBound::{CurrentRow, Following, Preceding, UnboundedPreceding};
-        let frame = |units, start, end| length(&Frame { units, start, end });
+        let frame = |units, start, end| length(&Frame { units, start, end, exclude: Exclude::Nothing });
         let rows = |rows: i128| Scalar::Int(rows);
         assert_eq!(frame(FrameUnits::Rows, Preceding(rows(99)), CurrentRow), Some(100));
         assert_eq!(frame(FrameUnits::Rows, Preceding(rows(9)), Preceding(rows(5))), Some(5));

@@ -2,8 +2,8 @@
 
 use arrow::datatypes::DataType;
 use warpmill_ir::{
-    AggregateFunction as F, ColType, Expr, Field, Frame, FrameBound as B, FrameUnits as U, Scalar, SortKey, WindowCall,
-    WindowFunction as W,
+    AggregateFunction as F, ColType, Exclude, Expr, Field, Frame, FrameBound as B, FrameUnits as U, Scalar, SortKey,
+    WindowCall, WindowFunction as W,
 };
 
 use super::*;
@@ -26,7 +26,7 @@ fn column(at: usize) -> Expr {
 }
 
 fn call(function: W, argument: Option<usize>, (units, start, end): (U, B, B), ty: ColType) -> WindowCall {
-    let frame = Frame { units, start, end };
+    let frame = Frame { units, start, end, exclude: Exclude::Nothing };
     WindowCall { function, argument: argument.map(column), frame, ignore_nulls: false, ty }
 }
 

@@ -15,6 +15,7 @@ use super::distinct_from::reassociate;
 use super::more_calls::with_positions;
 use super::scope::{Scope, field_access, nested, operation};
 use super::unread::unread_of_expr;
+use super::windows::exclude;
 use super::{Binder, Names, collation, no_query, rows, truths};
 use crate::dialect::states::{self, Known};
 use crate::dialect::{library, walk};
@@ -113,7 +114,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
         if let Expr::Function(call) = expr {
             take_lambdas(call);
             take_null_treatment(call);
-            if let Err(error) = settle(call, &|name| self.binder.is_volatile(name)) {
+            if let Err(error) = exclude(call).and_then(|()| settle(call, &|name| self.binder.is_volatile(name))) {
                 return ControlFlow::Break(Box::new(error));
             }
             if let Some(whole) = with_positions(call) {

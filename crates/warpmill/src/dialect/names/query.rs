@@ -11,6 +11,7 @@ use super::expr::Preference;
 use super::items::Items;
 use super::scope::{Field, Fields, Scope, distinct_names, quoted, same};
 use super::unread::{unread_of_query, unread_of_select};
+use super::windows::take_excluded;
 use super::{Binder, Cte, Names, collation, distinct, rows, truths};
 use crate::visit::{visit_expressions_mut, visit_mut, visit_relations};
 use crate::{Error, Result};
@@ -296,6 +297,7 @@ impl Windows<'_> {
 
     /// `spec` completed by the window that it names.
     fn complete(&self, mut spec: WindowSpec) -> WindowSpec {
+        let excluded = take_excluded(&mut spec);
         if let Some(base) = spec.window_name.as_ref().and_then(|name| self.definition(&name.value)) {
             spec.window_name = None;
             if spec.partition_by.is_empty() {
@@ -306,6 +308,7 @@ impl Windows<'_> {
             }
             spec.window_frame = spec.window_frame.or(base.window_frame);
         }
+        spec.partition_by.extend(excluded);
         spec
     }
 }

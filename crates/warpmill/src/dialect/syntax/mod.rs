@@ -1,10 +1,12 @@
 //! Rewrites SQL forms of DuckDB that the parser does not read to forms that it does, before parsing.
 
+mod exclude;
 mod forms;
 mod keys;
 mod limits;
 mod pivots;
 
+pub(crate) use exclude::MARK as EXCLUDE;
 pub(crate) use forms::answer;
 pub(crate) use pivots::{GROUPS, VALUES};
 use std::borrow::Cow;
@@ -30,13 +32,20 @@ impl Token<'_> {
 
 /// `sql` rewritten to forms that the parser reads:
 /// `STRUCT(x INTEGER)` as a type, `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, `ASOF LEFT JOIN r ON c`,
-/// commas after the last item or row, `?` (numbered), `PIVOT` and `UNPIVOT` as statements, and those of [`forms`].
+/// commas after the last item or row, `?` (numbered), `PIVOT` and `UNPIVOT` as statements, and those of [`forms`] and [`exclude`].
 pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
+    match exclude::moved(sql) {
+        Cow::Borrowed(sql) => without_forms(sql),
+        Cow::Owned(sql) => Cow::Owned(without_forms(&sql).into_owned()),
+    }
+}
+
+fn without_forms(sql: &str) -> Cow<'_, str> {
     if !is_concerned(sql) {
         return Cow::Borrowed(sql);
     }
     let numbered = numbered(sql);
-    let tokens: Vec<Token<'_>> = pieces(&numbered).map(|(piece, text)| Token { piece, text }).collect();
+    let tokens = tokens(&numbered);
     let mut out = String::with_capacity(sql.len() + 16);
     write(&tokens, &mut out);
     // DataFusion names the columns of VALUES differently: the list becomes a derived table, unless it is ordered.
@@ -46,6 +55,10 @@ pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
         out = format!("SELECT * FROM ({})", out.trim_end().trim_end_matches(';'));
     }
     Cow::Owned(out)
+}
+
+fn tokens(sql: &str) -> Vec<Token<'_>> {
+    pieces(sql).map(|(piece, text)| Token { piece, text }).collect()
 }
 
 /// `sql` with numbers for its parameters `?`, each a parameter of its own; named parameters are unchanged.

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     WindowSpec, WindowType,
 };
 
+use super::super::windows::excluded_words;
 use super::{Writer, negation};
 use crate::dialect::states;
 use crate::dialect::types::optionally_quoted;
@@ -103,22 +104,25 @@ impl Writer<'_> {
 
     fn window(self, window: &WindowSpec) -> String {
         let mut parts = Vec::new();
-        if !window.partition_by.is_empty() {
-            parts.push(format!("PARTITION BY {}", self.texts(&window.partition_by)));
+        let excluded = window.partition_by.iter().find_map(excluded_words);
+        let keys: Vec<Expr> = window.partition_by.iter().filter(|key| excluded_words(key).is_none()).cloned().collect();
+        if !keys.is_empty() {
+            parts.push(format!("PARTITION BY {}", self.texts(&keys)));
         }
         if !window.order_by.is_empty() {
             parts.push(format!("ORDER BY {}", self.sort_keys(&window.order_by)));
         }
-        parts.extend(window.window_frame.as_ref().and_then(|frame| self.frame(frame)));
+        parts.extend(window.window_frame.as_ref().and_then(|frame| self.frame(frame, excluded.is_some())));
+        parts.extend(excluded.map(|words| format!("EXCLUDE {}", words.to_uppercase())));
         parts.join(" ")
     }
 
-    /// A frame, unless it is the one that a window has anyway.
-    fn frame(self, frame: &WindowFrame) -> Option<String> {
+    /// A frame, unless it is the one that a window has anyway, with all of its rows.
+    fn frame(self, frame: &WindowFrame, has_excluded: bool) -> Option<String> {
         use WindowFrameBound::{CurrentRow, Following, Preceding};
         let end = frame.end_bound.as_ref().unwrap_or(&CurrentRow);
         let units = match (&frame.start_bound, end) {
-            (Preceding(None), CurrentRow) if frame.units == WindowFrameUnits::Range => return None,
+            (Preceding(None), CurrentRow) if frame.units == WindowFrameUnits::Range && !has_excluded => return None,
             (Preceding(None), Following(None)) => WindowFrameUnits::Rows,
             _ => frame.units,
         };
