@@ -251,7 +251,7 @@ const AGEING: f64 = 0.95;
 /// Number of rows from which several threads process what devices return: waking them takes longer than processing fewer.
 pub(crate) const FEW_ROWS: usize = 1 << 16;
 
-/// Bytes of plain values of which the same is true.
+/// Bytes of plain values that one thread scans as fast as several.
 const FEW_BYTES: u64 = 1 << 20;
 
 /// Number of rows that devices' parts brought in the last run of a program, by number of devices; stored with the program.

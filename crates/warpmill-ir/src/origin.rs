@@ -1,4 +1,4 @@
-//! Where columns come from: the scans that their values are read by.
+//! Origins of columns: the scan columns that their values come from.
 
 use crate::{Expr, ExprKind, Operator, Pipeline, Program, Sink, SinkId, Source};
 
@@ -24,10 +24,10 @@ pub fn width(pipeline: &Pipeline, position: usize) -> usize {
     last.unwrap_or_else(|| pipeline.source.fields().len())
 }
 
-/// Largest number of origins that are looked for: a query that reads its own parts again and again has as many as there are ways to a scan.
+/// Largest number of origins that are looked for: parts of a query that are read repeatedly multiply them.
 const MOST_ORIGINS: usize = 64;
 
-/// The place that the values of a column come from.
+/// A step on the way to the origin of a column.
 enum From {
     Scan(ScanColumn),
     /// A column of the rows that reach a sink.
@@ -68,7 +68,7 @@ fn all_origins(program: &Program, first: From) -> Option<Vec<ScanColumn>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// Where column `index` before operator `position` of pipeline `of` comes from.
+/// The next step from column `index` before operator `position` of pipeline `of`.
 fn from(program: &Program, of: usize, mut index: usize, position: usize) -> Option<From> {
     let pipeline = &program.pipelines[of];
     for (at, operator) in pipeline.operators[..position].iter().enumerate().rev() {

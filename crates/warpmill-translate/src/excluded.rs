@@ -1,7 +1,7 @@
-//! `EXCLUDE` of window frames, which DataFusion's frames have not: a function around an argument of the call says what the frame leaves out.
+//! `EXCLUDE` of window frames, which DataFusion's frames lack: a function around the call's first argument names the rows that are left out.
 //!
-//! [`translate`](crate::translate) makes it the frame's. Nothing else may run it, so that no frame is whole by mistake: it is volatile, which keeps
-//! DataFusion's rules from computing it elsewhere.
+//! [`translate`](crate::translate) moves them to the frame. The function itself is an error, so that no frame is whole by mistake, and volatile, so that
+//! DataFusion's rules do not compute it elsewhere.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,7 +15,7 @@ use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use warpmill_ir::{Exclude, Unsupported};
 
-/// The name of the function. Its arguments are that of the call, and what is left out, in the words of [`Exclude::ALL`].
+/// The name of the function. It takes the call's argument, and a text of [`Exclude::ALL`].
 pub const NAME: &str = "warpmill_excluded";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -59,10 +59,10 @@ pub fn function() -> Arc<ScalarUDF> {
     Arc::clone(&FUNCTION)
 }
 
-/// `arguments` of a window function without the function, and what it says of the frame.
+/// `arguments` of a window function without the function, and the rows that it leaves out of the frame.
 ///
 /// # Errors
-/// Words that say nothing of frames.
+/// Expressions that cannot be rewritten.
 pub(crate) fn taken(arguments: &[Arc<dyn PhysicalExpr>]) -> Result<(Vec<Arc<dyn PhysicalExpr>>, Exclude), Unsupported> {
     let mut exclude = Exclude::Nothing;
     let mut without = |argument: &Arc<dyn PhysicalExpr>| {
@@ -81,7 +81,7 @@ pub(crate) fn taken(arguments: &[Arc<dyn PhysicalExpr>]) -> Result<(Vec<Arc<dyn 
     Ok((arguments, exclude))
 }
 
-/// What a constant text says of frames.
+/// The exclusion that a constant text names.
 fn of_words(words: &Arc<dyn PhysicalExpr>) -> Option<Exclude> {
     let words = words.downcast_ref::<Literal>()?.value().try_as_str()??;
     Exclude::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(words)).map(|(exclude, _)| *exclude)

@@ -24,6 +24,20 @@ CASES = (
         "`||` of a list and NULL",
         "SELECT [1] || l AS a FROM (SELECT CAST(NULL AS INTEGER[]) AS l) t",
     ),
+    Case(
+        "distances and products of lists of numbers",
+        "SELECT list_distance(a, b) AS d, list_inner_product(a, b) AS p, list_negative_inner_product(a, b) AS n,"
+        " list_cosine_similarity(a, b) AS s, list_cosine_distance(a, a) AS z, list_dot_product(f, f) AS f,"
+        " list_cosine_similarity([0.0, 0.0], [1.0, 2.0]) AS o, list_distance([1, 2], [4, 6]) AS i FROM (VALUES"
+        " ([1.5::DOUBLE, -2], [0.25::DOUBLE, 3], [1.5::FLOAT, 2.5]), ([]::DOUBLE[], []::DOUBLE[], []::FLOAT[]),"
+        " (NULL, [1.0::DOUBLE], NULL)) t(a, b, f) ORDER BY p NULLS LAST",
+    ),
+    Case("lists of different length have no distance", "SELECT list_distance([1.0, 2.0], [1.0])"),
+    Case("lists with NULLs have no distance", "SELECT list_inner_product([1.0, NULL], [1.0, 2.0])"),
+    Case(
+        "`generate_subscripts`",
+        "SELECT i, generate_subscripts(l, 1) AS n FROM (VALUES (1, [7, 8]), (2, []), (3, NULL)) t(i, l) ORDER BY ALL",
+    ),
     Case("`list_sum` of integers is HUGEINT, and exact", "SELECT list_sum([9007199254740993, 0]) AS a"),
     Case(
         "`list_sum` of columns",

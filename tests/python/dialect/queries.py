@@ -47,6 +47,12 @@ CASES = (
         _AB,
     ),
     Case(
+        "defaults of `lead` and `lag` from the row",
+        "SELECT i, lead(x, 1, i * 10) OVER w AS a, lag(x, 2, -i) OVER w AS b, lag(s, 1, 'none ' || i) OVER w AS c,"
+        " lead(CASE WHEN i <> 2 THEN i END, 1, i + 100 IGNORE NULLS) OVER w AS d, lag(x, 1, (SELECT 7)) OVER w AS e"
+        " FROM (VALUES (1, 5, 'a'), (2, NULL, NULL), (3, 7, 'c')) t(i, x, s) WINDOW w AS (ORDER BY i) ORDER BY i",
+    ),
+    Case(
         "`EXCLUDE` in frames",
         "SELECT s, sum(x) OVER (ORDER BY i ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW),"
         " count(*) OVER (ORDER BY i RANGE UNBOUNDED PRECEDING EXCLUDE TIES), max(s) OVER w FROM a"

@@ -87,6 +87,26 @@ CASES = (
         "SELECT s, s ~ 'b' AS a, s ~ '^b' AS b, s !~ 'c$' AS c, s ~ '' AS d, s SIMILAR TO 'b' AS e"
         " FROM (VALUES ('abc'), ('b'), ('ABC'), (''), (NULL)) t(s) ORDER BY s",
     ),
+    Case(
+        "`sha1` of texts and bytes",
+        "SELECT s, sha1(s) AS a, sha1(s::BLOB) AS b FROM (VALUES ('a'), (''), (NULL)) t(s) ORDER BY s",
+    ),
+    Case(
+        "`strip_accents` and `nfc_normalize`",
+        "SELECT strip_accents(s) AS a, nfc_normalize(s) AS b, length(nfc_normalize(s)) AS n"
+        " FROM (VALUES ('Åéîøü ß ﬁ 中'), ('e' || chr(769)), ('plain'), (''), (NULL)) t(s) ORDER BY s",
+    ),
+    Case(
+        "`json_structure` and `json_pretty`",
+        "SELECT json_structure(s)::VARCHAR AS a, json_pretty(s)::VARCHAR AS b FROM (VALUES"
+        ' (\'{"a": null, "b": -1, "c": [1.5, 2], "d": [1, -1], "e": [{"x": 1}, {"y": "z"}]}\'),'
+        " ('[1, \"a\", true]'), ('[]'), ('{}'), ('[{}, {\"x\": {}}, {\"x\": {\"y\": 1}}]'),"
+        " ('[[1], [null], [2.5]]'), ('7'), (NULL)) t(s) ORDER BY s",
+    ),
+    Case(
+        "`age` of one moment",
+        "SELECT age(d) = age(current_date::TIMESTAMP, d) AS a FROM (VALUES (TIMESTAMP '2000-02-29 01:02:03')) t(d)",
+    ),
     Case("`sha256` is a text", "SELECT s, sha256(s) AS a FROM (VALUES ('a'), (''), ('é'), (NULL)) t(s) ORDER BY s"),
     Case(
         "texts as truth values",

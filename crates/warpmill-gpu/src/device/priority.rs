@@ -1,18 +1,18 @@
-//! Priority of threads: what no query waits for leaves the processor to queries.
+//! Priority of threads: background work leaves the processor to queries.
 
 use std::cell::Cell;
 use std::sync::LazyLock;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// The niceness of threads whose work no query waits for: beside queries on all cores they get a tenth of one each.
+/// The niceness of threads that no query waits for: beside queries on all cores, each gets a tenth of a core.
 const LOW: i32 = 10;
 
 thread_local! {
     static IS_LOW: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Threads of low priority, as many as all others: they have whatever cores are idle. `None`: none can be started.
+/// Threads of low priority, one for each core: idle cores are theirs. `None`: none can be started.
 static LOW_POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
     let name = |number| format!("warpmill-low-{number}");
     ThreadPoolBuilder::new().thread_name(name).start_handler(|_| lower()).build().ok()

@@ -1,9 +1,9 @@
-//! Bounds of keys by the row segments that a program reads: a device that runs a part of a query has tables for the keys of its part only.
+//! Bounds of keys in the row segments that a program reads: a device with a part of a query has tables for the keys of its part only.
 
 use warpmill_ir::origin::{self, ScanColumn, column};
 use warpmill_ir::{Expr, Phys, Program, SinkId, Source};
 
-/// The keys of sink `id`, with bounds that its rows' values are proven to lie within: those of the scans that the values come from.
+/// The keys of sink `id`, each within the bounds of the scan columns that its values come from.
 pub(super) fn narrowed(program: &Program, id: SinkId, keys: &[Expr]) -> Vec<Expr> {
     let narrow = |key: &Expr| {
         let mut key = key.clone();
@@ -15,7 +15,7 @@ pub(super) fn narrowed(program: &Program, id: SinkId, keys: &[Expr]) -> Vec<Expr
     keys.iter().map(narrow).collect()
 }
 
-/// Bounds of an integer key within those of its type; `None`: no better ones are known, or there is no value.
+/// The bounds of an integer key; `None`: none are known beside its type's, or there is no value.
 fn bounds(program: &Program, id: SinkId, key: &Expr) -> Option<(i128, i128)> {
     let (least, greatest) = key.ty.range?;
     if !matches!(key.ty.phys, Phys::I32 | Phys::I64 | Phys::I128) || key.ty.dictionary.is_some() {

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringBuilder, UInt64Array};
 use arrow::datatypes::DataType;
-use datafusion::common::{Result, exec_err, not_impl_err};
+use datafusion::common::{Result, exec_datafusion_err, exec_err, not_impl_err};
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::ser::{PrettyFormatter, Serializer};
 
+use super::json_structure::structure;
 use super::json_writer::write;
 use super::own::{Call, Is, Own, Typed, text_like, typed, whole_like};
 
@@ -64,6 +67,18 @@ pub(super) fn functions() -> Vec<Own> {
             "json",
             |t| typed(t, &[Is::Text], Utf8),
             |call| call.texts(|row| call.text(0, row).map(|text| Ok(parsed(text)?.to_string())).transpose()),
+        ),
+        Own::new(
+            "json_structure",
+            |t| typed(t, &[Is::Text], Utf8),
+            |call| {
+                call.texts(|row| call.text(0, row).map(|text| Ok(structure(&parsed(text)?).to_string())).transpose())
+            },
+        ),
+        Own::new(
+            "json_pretty",
+            |t| typed(t, &[Is::Text], Utf8),
+            |call| call.texts(|row| call.text(0, row).map(|text| pretty(&parsed(text)?)).transpose()),
         ),
         Own::new(
             "json_contains",
@@ -281,6 +296,14 @@ fn found(call: &Call, row: usize) -> Result<Option<Value>> {
         },
     };
     Ok(walk(&parsed(text)?, &steps).cloned())
+}
+
+/// A value in lines, indented by four blanks.
+fn pretty(value: &Value) -> Result<String> {
+    let mut text = vec![];
+    let mut writer = Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(b"    "));
+    value.serialize(&mut writer).map_err(|error| exec_datafusion_err!("{error}"))?;
+    String::from_utf8(text).map_err(|error| exec_datafusion_err!("{error}"))
 }
 
 fn shown(value: &Value, as_text: bool) -> Option<String> {

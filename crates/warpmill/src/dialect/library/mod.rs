@@ -9,6 +9,7 @@ mod errors;
 mod formats;
 mod intervals;
 mod json;
+mod json_structure;
 mod json_writer;
 mod lists;
 mod moments;
@@ -24,6 +25,7 @@ mod similar;
 mod structs;
 mod texts;
 mod uuids;
+mod vectors;
 
 use std::sync::{Arc, LazyLock};
 
@@ -64,6 +66,7 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         errors::functions(),
         uuids::functions(),
         enums::functions(),
+        vectors::functions(),
     ];
     own.into_iter().flatten().map(|function| Arc::new(ScalarUDF::from(function))).collect()
 });
@@ -131,6 +134,11 @@ names! {
     "list_append" => "array_append",
     "list_prepend" => "array_prepend",
     "list_intersect" => "array_intersect",
+    "array_distance" => "list_distance",
+    "list_dot_product" | "array_inner_product" | "array_dot_product" => "list_inner_product",
+    "list_negative_dot_product" | "array_negative_inner_product" | "array_negative_dot_product" => "list_negative_inner_product",
+    "array_cosine_similarity" => "list_cosine_similarity",
+    "array_cosine_distance" => "list_cosine_distance",
     "list_resize" => "array_resize",
     "array_has_any" => "list_has_any",
     "array_has_all" => "list_has_all",

@@ -5,11 +5,29 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, ListBuilder, StringBuilder};
 use arrow::datatypes::{DataType, Decimal128Type};
 use datafusion::common::{Result, exec_err};
+use icu_normalizer::{ComposingNormalizer, DecomposingNormalizer};
+use icu_properties::CodePointMapData;
+use icu_properties::props::GeneralCategory;
+use sha1::{Digest, Sha1};
 
 use super::numbers::in_base;
 use super::own::{Call, Is, Own, Typed, is_blob, text_like, typed, whole_like};
 use crate::dialect::operators::strict_cast;
 use crate::dialect::types::HUGEINT;
+
+/// A text without its marks: letters are taken apart from their accents, which are left out.
+fn without_accents(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
+    let is_mark = |letter: char| {
+        use GeneralCategory::{EnclosingMark, NonspacingMark, SpacingMark};
+        matches!(CodePointMapData::<GeneralCategory>::new().get(letter), EnclosingMark | NonspacingMark | SpacingMark)
+    };
+    let apart = DecomposingNormalizer::new_nfd().normalize(text);
+    let letters: String = apart.chars().filter(|&letter| !is_mark(letter)).collect();
+    ComposingNormalizer::new_nfc().normalize(&letters).into_owned()
+}
 
 pub(super) fn functions() -> Vec<Own> {
     use DataType::{Binary, Int64, Utf8};
@@ -47,6 +65,29 @@ pub(super) fn functions() -> Vec<Own> {
                     ))
                 })
             },
+        ),
+        Own::new(
+            "sha1",
+            |t| typed(t, &[Is::Text], Utf8).or_else(|| typed(t, &[Is::Bytes], Utf8)),
+            |call| {
+                let is_blob = is_blob(call.args[0].data_type());
+                let bytes = |row| if is_blob { call.bytes(0, row) } else { call.text(0, row).map(str::as_bytes) };
+                let hex = |bytes| Sha1::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+                call.texts(|row| Ok(bytes(row).map(hex)))
+            },
+        ),
+        Own::new(
+            "nfc_normalize",
+            |t| typed(t, &[Is::Text], Utf8),
+            |call| {
+                let composer = ComposingNormalizer::new_nfc();
+                call.texts(|row| Ok(call.text(0, row).map(|text| composer.normalize(text).into_owned())))
+            },
+        ),
+        Own::new(
+            "strip_accents",
+            |t| typed(t, &[Is::Text], Utf8),
+            |call| call.texts(|row| Ok(call.text(0, row).map(without_accents))),
         ),
         Own::new("unicode", |t| typed(t, &[Is::Text], DataType::Int32), code),
         Own::new("ord", |t| typed(t, &[Is::Text], DataType::Int32), code),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Value,
+    LambdaFunction, LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, TimezoneInfo, Value,
 };
 use regex::Regex;
 
@@ -12,6 +12,7 @@ use super::aggregate_calls;
 use super::calls::{arguments, case, cast, number, text};
 use super::expr::function;
 use super::scope::nested;
+use super::windows;
 use crate::dialect::library;
 use crate::dialect::macros::substituted;
 
@@ -40,6 +41,17 @@ pub(super) fn meaning(name: &str, call: &Function) -> Option<Expr> {
             let names = elem.iter().map(constant).collect::<Option<Vec<_>>>()?;
             let part = |name: &String| function("date_part", vec![text(name), moment.clone()]);
             of_present(moment, names.iter().map(|name| (name.as_str(), part(name))))
+        }
+        ("lead" | "lag", [x, rows, default]) if call.over.is_some() && !is_constant(default) => {
+            windows::with_default(call, x, rows, default)?
+        }
+        ("generate_subscripts", [list, dimension]) if *dimension == number(1) => {
+            let numbers = function("generate_series", vec![number(1), function("len", vec![list.clone()])]);
+            function("unnest", vec![numbers])
+        }
+        ("age", [moment]) => {
+            let today = cast(function("current_date", vec![]), DataType::Timestamp(None, TimezoneInfo::None));
+            function("age", vec![today, moment.clone()])
         }
         ("map_contains", [map, key]) => {
             function("list_contains", vec![function("map_keys", vec![map.clone()]), key.clone()])
@@ -119,6 +131,15 @@ pub(super) fn unnested(call: &Function) -> Option<Vec<(String, Expr)>> {
             Some(first.iter().enumerate().map(column).collect())
         }
         _ => None,
+    }
+}
+
+/// Whether an expression is one value, whatever the row.
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) | Expr::TypedString(_) | Expr::Interval(_) => true,
+        Expr::UnaryOp { expr, .. } | Expr::Nested(expr) | Expr::Cast { expr, .. } => is_constant(expr),
+        _ => false,
     }
 }
 

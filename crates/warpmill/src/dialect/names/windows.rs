@@ -1,8 +1,8 @@
 //! Calls over windows that are rewritten before names are bound.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, OrderByExpr,
-    OrderByOptions, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, NullTreatment, ObjectName,
+    OrderByExpr, OrderByOptions, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 
 use warpmill_translate::excluded;
@@ -13,17 +13,17 @@ use super::scope::nested;
 use crate::dialect::syntax::EXCLUDE;
 use crate::{Error, Result};
 
-/// Functions of a row's place among all rows of its partition, whatever its frame is.
+/// Functions of a row's place in its partition, which do not depend on a frame.
 const WITHOUT_FRAMES: [&str; 9] =
     ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "fill"];
 
-/// What the frame of a window leaves out, as the partition that it was written as.
+/// Removes the partition that stands for the EXCLUDE of a window's frame.
 pub(super) fn take_excluded(window: &mut WindowSpec) -> Option<Expr> {
     let at = window.partition_by.iter().position(|key| excluded_words(key).is_some())?;
     Some(window.partition_by.remove(at))
 }
 
-/// The words of such a partition.
+/// The words of EXCLUDE that a partition stands for.
 pub(super) fn excluded_words(partition: &Expr) -> Option<&str> {
     match partition {
         Expr::Identifier(name) => name.value.strip_prefix(EXCLUDE),
@@ -31,7 +31,7 @@ pub(super) fn excluded_words(partition: &Expr) -> Option<&str> {
     }
 }
 
-/// Makes what the frame of a call leaves out a function of its first argument, which [`excluded`] gives the frame back.
+/// Replaces EXCLUDE in a call's frame by a function around its first argument ([`excluded`]).
 ///
 /// # Errors
 /// Calls without an argument.
@@ -69,6 +69,23 @@ pub(super) fn whole_window(call: &Function) -> Option<WindowSpec> {
         }
         _ => None,
     }
+}
+
+/// `lead(x, rows, default) OVER (...)` and `lag`, with the default of the row itself where there is no other row.
+pub(super) fn with_default(call: &Function, x: &Expr, rows: &Expr, default: &Expr) -> Option<Expr> {
+    let of = |value: Expr| {
+        let mut call = call.clone();
+        let FunctionArguments::List(list) = &mut call.args else { return None };
+        list.args = [value, rows.clone()].map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).into();
+        Some(Expr::Function(call))
+    };
+    // Rows that are skipped are none.
+    let there = match call.null_treatment {
+        Some(NullTreatment::IgnoreNulls) => case(Expr::IsNotNull(Box::new(nested(x.clone()))), number(1), None),
+        _ => number(1),
+    };
+    let missing = Expr::IsNull(Box::new(nested(of(there)?)));
+    Some(case(missing, default.clone(), Some(of(x.clone())?)))
 }
 
 /// `arg_max(x, y) OVER (...)` and `arg_min`: x in the first row by y of the rows where neither is NULL.

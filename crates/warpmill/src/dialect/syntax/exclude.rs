@@ -1,4 +1,4 @@
-//! `EXCLUDE` at the end of a window's frame, which the parser does not read: what it leaves out becomes the first of the window's partitions, as a name.
+//! `EXCLUDE` at the end of a window's frame, which the parser does not read: it becomes the name of a first partition.
 
 use std::borrow::Cow;
 
@@ -71,7 +71,7 @@ impl Exclusion {
     }
 }
 
-/// Where a partition is written in the window in whose brackets token `at` is.
+/// The token before which a partition is written, in the window around token `at`; the BY of its partitions where it has some.
 fn place(tokens: &[Token<'_>], at: usize) -> Option<usize> {
     let mut depth = 0usize;
     let open = tokens[..at].iter().rposition(|token| match token.text {
