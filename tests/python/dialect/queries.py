@@ -47,6 +47,16 @@ CASES = (
         _AB,
     ),
     Case(
+        "`POSITIONAL JOIN`",
+        "SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (NULL, 'c')) x(i, s) POSITIONAL JOIN (VALUES (10), (20)) y(j)"
+        " POSITIONAL JOIN (SELECT 7 AS i UNION ALL SELECT 8) z WHERE s <> 'b' OR z.i = 8 ORDER BY s",
+    ),
+    Case(
+        "`POSITIONAL JOIN` beside other joins",
+        "SELECT a.s, a.x, t.n, u.i FROM a POSITIONAL JOIN range(3) t(n) JOIN a u ON u.s = a.s ORDER BY ALL",
+        _AB,
+    ),
+    Case(
         "defaults of `lead` and `lag` from the row",
         "SELECT i, lead(x, 1, i * 10) OVER w AS a, lag(x, 2, -i) OVER w AS b, lag(s, 1, 'none ' || i) OVER w AS c,"
         " lead(CASE WHEN i <> 2 THEN i END, 1, i + 100 IGNORE NULLS) OVER w AS d, lag(x, 1, (SELECT 7)) OVER w AS e"
@@ -137,7 +147,6 @@ CASES = (
         "`first` and `any_value` without an order take the first row of a small table",
         "SELECT first(x) AS a, any_value(x) AS b FROM (VALUES (2), (1), (3)) t(x)",
     ),
-    Case("`POSITIONAL JOIN`", "SELECT s, y FROM a POSITIONAL JOIN b", _AB, differs="refused"),
     Case(
         "a join with itself by NULL-safe equality",
         "SELECT l.s, r.s FROM a l JOIN a r ON l.i IS NOT DISTINCT FROM r.i ORDER BY ALL",

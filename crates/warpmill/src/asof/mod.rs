@@ -19,7 +19,7 @@ use warpmill_ir::Nearest;
 
 pub(crate) use physical::Planner;
 pub(crate) use pushdown::{PushDownLeftFilters, is_above_asof};
-pub(crate) use relation::{INNER, LEFT, Relations, marker};
+pub(crate) use relation::{INNER, LEFT, POSITIONAL, Relations, marker};
 
 /// The logical node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

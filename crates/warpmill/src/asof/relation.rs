@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{DFSchema, Result, internal_err, not_impl_err, plan_err};
+use datafusion::common::{Column, DFSchema, Result, internal_err, not_impl_err, plan_err};
+use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, Extension, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, when,
+    BinaryExpr, Expr, Extension, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, WindowFunctionDefinition, when,
 };
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
@@ -16,6 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use warpmill_ir::Nearest;
 
 use super::AsofJoin;
+use crate::dialect::window;
 use crate::once::{Once, is_marked};
 use crate::recursion;
 
@@ -25,7 +27,10 @@ pub(crate) const INNER: &str = "asof inner";
 /// As [`INNER`], but rows of the left side without a partner are kept.
 pub(crate) const LEFT: &str = "asof left";
 
-/// Plans parenthesised FROM items whose last join is an ASOF join, items that run once, and recursive queries.
+/// The MATCH_CONDITION of a POSITIONAL join, which is no ASOF join: it pairs rows of equal position, with NULL for those of the shorter side.
+pub(crate) const POSITIONAL: &str = "asof positional";
+
+/// Plans parenthesised FROM items whose last join is an ASOF or a POSITIONAL join, items that run once, and recursive queries.
 #[derive(Debug)]
 pub(crate) struct Relations;
 
@@ -79,6 +84,7 @@ fn planned(left: TableFactor, join: Join, context: &mut dyn RelationPlannerConte
         return internal_err!("an ASOF join whose conditions are not bound");
     };
     let join_type = match marker(&match_condition) {
+        Some(POSITIONAL) => return paired(context.plan(left)?, context.plan(join.relation)?),
         Some(INNER) => JoinType::Inner,
         Some(LEFT) => JoinType::Left,
         _ => return internal_err!("an ASOF join of no kind"),
@@ -94,6 +100,30 @@ fn planned(left: TableFactor, join: Join, context: &mut dyn RelationPlannerConte
         return not_impl_err!("subqueries in the conditions of an ASOF join");
     }
     joined(left, right, condition, join_type)
+}
+
+/// A POSITIONAL join, in the order of its rows.
+fn paired(left: LogicalPlan, right: LogicalPlan) -> Result<LogicalPlan> {
+    const POSITIONS: [&str; 2] = ["\u{1}left position", "\u{1}right position"];
+    let columns: Vec<Expr> =
+        [&left, &right].into_iter().flat_map(|side| side.schema().columns()).map(Expr::Column).collect();
+    let [left_key, right_key] = POSITIONS.map(Column::from_name);
+    let joined = LogicalPlanBuilder::from(numbered(left, POSITIONS[0])?).join(
+        numbered(right, POSITIONS[1])?,
+        JoinType::Full,
+        (vec![left_key.clone()], vec![right_key.clone()]),
+        None,
+    )?;
+    let order = [left_key, right_key].map(|key| Expr::Column(key).sort(true, false));
+    joined.sort(order)?.project(columns)?.build()
+}
+
+/// A plan with the positions of its rows as a last column.
+fn numbered(plan: LogicalPlan, name: &str) -> Result<LogicalPlan> {
+    let position = window(WindowFunctionDefinition::WindowUDF(row_number_udwf()), vec![], vec![])?;
+    let column = Expr::Column(Column::from_name(position.schema_name().to_string())).alias(name);
+    let columns: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).chain([column]).collect();
+    LogicalPlanBuilder::from(plan).window(vec![position])?.project(columns)?.build()
 }
 
 /// The marker string in a MATCH_CONDITION.

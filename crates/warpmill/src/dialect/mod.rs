@@ -84,6 +84,7 @@ pub(crate) use subqueries::Subqueries;
 pub(crate) use syntax::{VALUES as PIVOT_VALUES, answer, plain};
 pub(crate) use types::{optionally_quoted, type_name};
 pub(crate) use versions::named as with_versions;
+pub(crate) use windows::window;
 pub use written::text as value_text;
 
 use crate::asof::Relations;

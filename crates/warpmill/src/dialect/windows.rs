@@ -5,7 +5,7 @@ use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams}
 use datafusion::logical_expr::{Expr, WindowFrame, WindowFunctionDefinition};
 
 /// A window function of all rows in the order of `keys`.
-pub(super) fn window(fun: WindowFunctionDefinition, args: Vec<Expr>, keys: Vec<Sort>) -> Result<Expr> {
+pub(crate) fn window(fun: WindowFunctionDefinition, args: Vec<Expr>, keys: Vec<Sort>) -> Result<Expr> {
     window_in(fun, args, vec![], keys)
 }
 

@@ -46,8 +46,6 @@ CASES = (
     Everyday("SELECT * FROM a ANTI JOIN b USING (id) ORDER BY ALL", setup=_AB),
     Everyday(
         "SELECT * FROM (VALUES (1), (2)) x(p) POSITIONAL JOIN (VALUES ('a'), ('b'), ('c')) y(q)",
-        state="refused",
-        why="the parser does not read it",
     ),
     Everyday(
         "SELECT * FROM (VALUES (1, 5), (2, 15)) l(k, t) ASOF JOIN (VALUES (3, 'p'), (10, 'q')) r(t, v) ON l.t >= r.t ORDER BY k",

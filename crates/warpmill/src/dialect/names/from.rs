@@ -63,11 +63,6 @@ impl Binder<'_> {
     }
 
     fn tree(&mut self, tree: &mut TableWithJoins, before: &Scope<'_>) -> Result<Operand> {
-        // The last relation is not followed by a join, so its alias is a real one.
-        let joined = std::iter::once(&tree.relation).chain(tree.joins.iter().map(|join| &join.relation));
-        if joined.take(tree.joins.len()).any(is_positional) {
-            return Err(Error::NotImplemented("POSITIONAL JOIN: not supported".into()));
-        }
         let mut scope = Scope::inside(Some(before));
         let first = self.relation(&mut tree.relation, &scope)?;
         (scope.relations, scope.visible) = (first.relations, first.visible);
@@ -151,6 +146,11 @@ impl Binder<'_> {
         let JoinOperator::AsOf { match_condition, constraint } = operator else { return Ok(()) };
         let kind = match asof::marker(match_condition) {
             None => None,
+            Some(asof::POSITIONAL) => {
+                scope.relations.extend(right.relations);
+                scope.visible.extend(right.visible);
+                return Ok(());
+            }
             Some(kind @ (asof::INNER | asof::LEFT)) => Some(kind.to_string()),
             Some(kind) => {
                 let kind = kind.trim_start_matches("asof ").to_uppercase();
@@ -372,18 +372,6 @@ impl Binder<'_> {
     pub(super) fn schema(&self, name: &ObjectName) -> Option<SchemaRef> {
         Some(self.found(name)?.1)
     }
-}
-
-/// Whether the parser, which does not support `POSITIONAL JOIN`, read its first word as the alias of `relation`.
-fn is_positional(relation: &TableFactor) -> bool {
-    let (TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } | TableFactor::UNNEST { alias, .. }) =
-        relation
-    else {
-        return false;
-    };
-    alias.as_ref().is_some_and(|alias| {
-        !alias.explicit && alias.name.quote_style.is_none() && same(&alias.name.value, "positional")
-    })
 }
 
 /// Puts every ASOF join of a FROM item, with everything before it, in parentheses, where its planner finds it.

@@ -2,6 +2,7 @@
 
 mod exclude;
 mod forms;
+mod joins;
 mod keys;
 mod limits;
 mod pivots;
@@ -82,8 +83,9 @@ fn numbered(sql: &str) -> Cow<'_, str> {
 }
 
 /// The words of forms that the parser does not read.
-const WORDS: [&str; 33] = [
+const WORDS: [&str; 34] = [
     "asof",
+    "positional",
     "lambda",
     "for",
     "filter",
@@ -198,7 +200,14 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     let is_relation = |token: &Token<'_>| token.text == "," || ["from", "join", "as"].iter().any(|word| token.is(word));
     if first.is("asof")
         && !before.iter().rev().find(|token| !token.is_blank()).is_some_and(is_relation)
-        && let Some((join, length)) = asof(rest)
+        && let Some((join, length)) = joins::asof(rest)
+    {
+        out.push_str(&join);
+        return length;
+    }
+    if first.is("positional")
+        && !before.iter().rev().find(|token| !token.is_blank()).is_some_and(is_relation)
+        && let Some((join, length)) = joins::positional(rest)
     {
         out.push_str(&join);
         return length;
@@ -293,45 +302,6 @@ fn bracketed_number<'a>(tokens: &[Token<'a>]) -> Option<(&'a str, usize)> {
     let close = next(tokens, number + 1).filter(|&close| tokens[close].text == ")")?;
     let text = tokens[number].text;
     text.bytes().all(|byte| byte.is_ascii_digit()).then_some((text, close + 1))
-}
-
-/// Rewrites `ASOF [LEFT] JOIN r` at the beginning of `tokens`, up to ON or USING, adding a MATCH_CONDITION that names the join's kind; also returns
-/// the number of tokens. A join with a MATCH_CONDITION is left unchanged.
-fn asof(tokens: &[Token<'_>]) -> Option<(String, usize)> {
-    let word = |at: usize| next(tokens, at);
-    let mut at = word(1)?;
-    let kinds = ["inner", "left", "right", "full", "semi", "anti"];
-    let kind = kinds.into_iter().find(|kind| tokens[at].is(kind));
-    if let Some(kind) = kind {
-        at = word(at + 1)?;
-        if tokens[at].is("outer") && matches!(kind, "left" | "right" | "full") {
-            at = word(at + 1)?;
-        }
-    }
-    if !tokens[at].is("join") {
-        return None;
-    }
-    let mut depth = 0usize;
-    let end = (at + 1..tokens.len()).find(|&at| {
-        let token = tokens[at];
-        match token.text {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" if depth == 0 => return true,
-            ")" | "]" | "}" => depth -= 1,
-            "," | ";" if depth == 0 => return true,
-            _ => {}
-        }
-        depth == 0 && ["on", "using", "join", "match_condition", "where"].iter().any(|word| token.is(word))
-    });
-    // One without conditions is refused when its names are bound.
-    let end = end.unwrap_or(tokens.len());
-    if tokens.get(end).is_some_and(|token| token.is("match_condition")) {
-        return None;
-    }
-    let mut out = String::from("ASOF JOIN");
-    write(&tokens[at + 1..end], &mut out);
-    out.push_str(&format!(" MATCH_CONDITION ('asof {}') ", kind.unwrap_or("inner")));
-    Some((out, end))
 }
 
 /// The end of a lambda's body: the comma or bracket after it.
@@ -547,6 +517,11 @@ mod tests {
                 "SELECT * FROM l ASOF JOIN r  MATCH_CONDITION ('asof inner') ON l.t >= r.t ASOF JOIN (SELECT 1 ON x) s  MATCH_CONDITION \
                  ('asof left') USING (t)",
             ),
+            (
+                "FROM a POSITIONAL JOIN (SELECT 1) b JOIN c USING (i) positional join d WHERE x",
+                "SELECT * FROM a ASOF JOIN (SELECT 1) b  MATCH_CONDITION ('asof positional') ON true JOIN c USING (i) ASOF JOIN d  \
+                 MATCH_CONDITION ('asof positional') ON true WHERE x",
+            ),
             ("SELECT INTERVAL ( 5 ) DAY, INTERVAL (5.5) DAY", "SELECT INTERVAL ((5)) DAY, INTERVAL (5.5) DAY"),
             ("PREPARE p AS SELECT ?+1, '?', ?", "PREPARE p AS SELECT $1+1, '?', $2"),
             (
@@ -571,6 +546,7 @@ mod tests {
         for same in [
             "SELECT lambda FROM t",
             "SELECT asof FROM asof JOIN t ON true",
+            "SELECT positional FROM positional JOIN t ON true",
             "SELECT * FROM l ASOF JOIN r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k",
             "SELECT * FROM t",
             "SELECT 'a ** b', \"lambda x: y\"",
