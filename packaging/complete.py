@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 
 #: The folder of the extension in the package.
-PLACE = "warpmill/duckdb/extension"
+PLACE = "warpmill/duckdb/extension/"
 
 
 def record_line(name: str, data: bytes) -> tuple[str, str, str]:
@@ -41,7 +41,7 @@ def complete(wheel: Path, files: list[Path]) -> None:
         own = [line for line in lines if line[0] == record]
         others = [line for line in lines if line[0] != record]
         for file in sorted(files):
-            name, data = f"{PLACE}/{file.name}", file.read_bytes()
+            name, data = f"{PLACE}{file.name}", file.read_bytes()
             entry = zipfile.ZipInfo.from_file(file, name)
             new.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
             others.append(list(record_line(name, data)))

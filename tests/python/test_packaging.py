@@ -119,7 +119,7 @@ def test_checks_find_what_is_wrong_with_packages(tmp_path: Path) -> None:
 def test_the_extension_is_put_into_a_wheel(tmp_path: Path) -> None:
     wheel = tmp_path / "warpmill-0.1.0-cp311-abi3-manylinux_2_28_x86_64.whl"
     record = "warpmill-0.1.0.dist-info/RECORD"
-    stale = f"{complete.PLACE}/warpmill.duckdb_extension"
+    stale = f"{complete.PLACE}warpmill.duckdb_extension"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("warpmill/__init__.py", b"import this")
         archive.writestr(stale, b"an earlier one")
@@ -135,7 +135,7 @@ def test_the_extension_is_put_into_a_wheel(tmp_path: Path) -> None:
         names = archive.namelist()
         assert len(set(names)) == len(names) == 4
         assert archive.read(stale) == b"loader"
-        assert archive.getinfo(f"{complete.PLACE}/warpmill_nopython.so").external_attr >> 16 & 0o111
+        assert archive.getinfo(f"{complete.PLACE}warpmill_nopython.so").external_attr >> 16 & 0o111
         written = {line.split(",")[0]: line for line in archive.read(record).decode().splitlines()}
         assert written.keys() == set(names)
         assert written.pop(record) == f"{record},,"

@@ -225,6 +225,21 @@ def test_windows_with_names_leave_rows_out(both: Both) -> None:
            FROM many WINDOW v AS (PARTITION BY g ORDER BY id),
            w AS (v GROUPS BETWEEN 2 PRECEDING AND 2 FOLLOWING EXCLUDE TIES) ORDER BY id"""
     )
+    both.check(
+        """SELECT id, sum(i) OVER (v PARTITION BY g % 2 ROWS 1 PRECEDING EXCLUDE CURRENT ROW) FROM many
+           WINDOW v AS (ORDER BY id) ORDER BY id"""
+    )
+
+
+def test_frames_that_differ_in_excluded_rows_only(both: Both) -> None:
+    window = "PARTITION BY g ORDER BY o GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING"
+    ends = ["", *(f"EXCLUDE {left_out}" for left_out in LEFT_OUT)]
+    calls = ", ".join(f"sum(i) OVER ({window} {end}), count(*) OVER ({window} {end})" for end in ends)
+    both.check(f"SELECT id, {calls} FROM many ORDER BY id")
+    total, others = f"sum(i) OVER ({window})", f"sum(i) OVER ({window} EXCLUDE GROUP)"
+    both.check(
+        f"SELECT id, {total} - {others} AS x FROM many QUALIFY {others} > {total} OR x < 9 ORDER BY {others}, id"
+    )
 
 
 @pytest.mark.parametrize("call", ["median(i)", "list(i)", "sum(DISTINCT i)", "stddev(x)", "arg_max(i, x)"])

@@ -80,13 +80,18 @@ pub(crate) fn spawn(task: impl FnOnce() + Send + 'static) -> bool {
     start(Kind::Part, |_| task())
 }
 
-/// Runs `task`, which no query waits for, on a new thread of low priority, with a token that is cancelled when the process ends. Returns whether it
+/// Runs `task`, which queries seldom wait for, on a new thread of low priority, with a token that is cancelled when the process ends. Returns whether it
 /// was started.
 pub(crate) fn spawn_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
     start(Kind::Later, |cancel| {
         priority::lower();
         task(cancel);
     })
+}
+
+/// Opens a device on a new thread of normal priority, which the driver's own threads inherit. Returns whether it was started.
+pub(crate) fn spawn_opening(open: impl FnOnce() + Send + 'static) -> bool {
+    start(Kind::Later, |_| open())
 }
 
 /// As `spawn_later`, for encoding columns of files on the CPU: its thread, and the threads that it starts, run at low priority.

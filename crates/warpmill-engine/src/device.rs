@@ -167,7 +167,7 @@ fn executor_by_now(key: DeviceKey) -> Opened {
     if OPENING.lock().insert(key) {
         let done = Opening(key);
         // If no thread can be started, the next query tries again.
-        background::spawn_later(move |_| {
+        background::spawn_opening(move || {
             let _done = done;
             drop(executor(key));
             background::at_exit_first();

@@ -13,7 +13,7 @@ use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_gpu::{
     ClaimUnit, DataSource, DeviceProfile, Executor, Failure, Options, PeerPart, SharedPart, ShufflePart,
 };
-use warpmill_ir::{Pipeline, Program, Source, Unsupported};
+use warpmill_ir::{Pipeline, Program, Source, Unsupported, graph};
 use warpmill_place::{Arrives, Partition, Share, Site};
 
 use crate::background;
@@ -210,13 +210,18 @@ impl Together {
     /// Whether the CPU has little to do: to merge the few rows that devices' parts brought in the last run, and to scan nearly nothing.
     pub fn brings_few_rows(&self, program: &Program) -> bool {
         let Some(parts) = &self.parts else { return false };
-        let own = |(index, pipeline): (usize, &Pipeline)| match &pipeline.source {
-            Source::Scan(scan) if index != self.pipeline && !self.scan.below.contains(&index) => scan.plain_bytes(),
+        let scanned = |pipeline: &Pipeline| match &pipeline.source {
+            Source::Scan(scan) => scan.plain_bytes(),
             _ => 0,
         };
         let known = program.derived.get::<KnownRows>().0.lock().get(&parts.len()).copied();
+        // Joins may make many rows of few.
+        let joins = |pipeline: &Pipeline| graph::probes(pipeline).next().is_some();
+        let is_here = |(index, _): &(usize, &Pipeline)| *index != self.pipeline && !self.scan.below.contains(index);
+        let here: Vec<&Pipeline> = program.pipelines.iter().enumerate().filter(is_here).map(|(_, it)| it).collect();
         known.is_some_and(|rows| rows < FEW_ROWS)
-            && program.pipelines.iter().enumerate().map(own).sum::<u64>() < FEW_BYTES
+            && !here.iter().any(|pipeline| joins(pipeline))
+            && here.iter().map(|pipeline| scanned(pipeline)).sum::<u64>() < FEW_BYTES
     }
 
     /// The failure of a device, after the CPU has ended with an error.
@@ -251,7 +256,7 @@ const AGEING: f64 = 0.95;
 /// Number of rows from which several threads process what devices return: waking them takes longer than processing fewer.
 pub(crate) const FEW_ROWS: usize = 1 << 16;
 
-/// Bytes of plain values that one thread scans as fast as several.
+/// Bytes of plain values from which several threads scan them.
 const FEW_BYTES: u64 = 1 << 20;
 
 /// Number of rows that devices' parts brought in the last run of a program, by number of devices; stored with the program.

@@ -26,9 +26,10 @@ impl ScalarUDFImpl for Excluded {
         NAME
     }
 
-    /// The name of the call's argument.
+    /// Calls with different frames have different names.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(args.first().map_or_else(String::new, |e| e.schema_name().to_string()))
+        let names: Vec<String> = args.iter().map(|e| e.schema_name().to_string()).collect();
+        Ok(names.join(" exclude "))
     }
 
     fn signature(&self) -> &Signature {

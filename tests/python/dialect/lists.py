@@ -32,6 +32,12 @@ CASES = (
         " ([1.5::DOUBLE, -2], [0.25::DOUBLE, 3], [1.5::FLOAT, 2.5]), ([]::DOUBLE[], []::DOUBLE[], []::FLOAT[]),"
         " (NULL, [1.0::DOUBLE], NULL)) t(a, b, f) ORDER BY p NULLS LAST",
     ),
+    Case(
+        "angles between very long and very short vectors",
+        "SELECT list_cosine_similarity(a, b) AS s, list_cosine_distance(a, a) AS d, list_cosine_similarity(f, f) AS f"
+        " FROM (VALUES ([1e200::DOUBLE, 0], [1e200::DOUBLE, 1], [1e30::FLOAT, 1]),"
+        " ([1e-200::DOUBLE], [1e-200::DOUBLE], [1e-30::FLOAT])) t(a, b, f)",
+    ),
     Case("lists of different length have no distance", "SELECT list_distance([1.0, 2.0], [1.0])"),
     Case("lists with NULLs have no distance", "SELECT list_inner_product([1.0, NULL], [1.0, 2.0])"),
     Case(

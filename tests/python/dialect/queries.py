@@ -63,6 +63,15 @@ CASES = (
         " FROM (VALUES (1, 5, 'a'), (2, NULL, NULL), (3, 7, 'c')) t(i, x, s) WINDOW w AS (ORDER BY i) ORDER BY i",
     ),
     Case(
+        "defaults of `lead` and `lag` have the type of the argument",
+        "SELECT lag(i, 1, i + 0.5) OVER w AS a, lead(s, 1, i) OVER w AS b"
+        " FROM (VALUES (1, 'a'), (2, 'b')) t(i, s) WINDOW w AS (ORDER BY i) ORDER BY i",
+    ),
+    Case(
+        "defaults of `lag` that do not fit",
+        "SELECT lag(i::TINYINT, 1, 300 + i) OVER (ORDER BY i) AS a FROM (VALUES (1)) t(i)",
+    ),
+    Case(
         "`EXCLUDE` in frames",
         "SELECT s, sum(x) OVER (ORDER BY i ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW),"
         " count(*) OVER (ORDER BY i RANGE UNBOUNDED PRECEDING EXCLUDE TIES), max(s) OVER w FROM a"

@@ -104,7 +104,7 @@ pub(super) fn counts(counted: &Counted, parts: &[Bounds]) -> Vec<i64> {
     added(parts, |frame| counted.count(&frame) as i64, |a, b| a + b)
 }
 
-/// What `add` makes of `of` of each frame's parts.
+/// The values of the parts of each frame, by `of`, added up.
 fn added<T>(parts: &[Bounds], of: impl Fn(Range<usize>) -> T, add: impl Fn(T, T) -> T) -> Vec<T> {
     let [first, others @ ..] = parts else { return vec![] };
     let with_others = |(row, frame)| others.iter().fold(of(frame), |sum, part| add(sum, of(part.of(row))));

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// The niceness of threads that no query waits for: beside queries on all cores, each gets a tenth of a core.
+/// The niceness of threads of background work: beside queries on all cores, each gets a tenth of a core.
 const LOW: i32 = 10;
 
 thread_local! {
@@ -20,6 +20,8 @@ static LOW_POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
 
 /// Gives the calling thread low priority until it ends. Threads that it starts have the same niceness, and call this themselves if [`is_low`] held.
 pub fn lower() {
+    // The threads of the common pool, which queries use too, are started before: by this thread they would have its niceness.
+    rayon::current_num_threads();
     IS_LOW.set(true);
     // SAFETY: 0 is the calling thread, which may always take itself back; whether it could does not matter.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOW) };
@@ -51,7 +53,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_of_low_priority_does_in_parallel_has_low_priority() {
+    fn parallel_work_of_low_threads_has_low_priority() {
+        // The first user of the common pool in this process may be a thread of low priority.
         let before = niceness();
         let many = || (0..64).into_par_iter().map(|_| (is_low(), niceness())).collect::<Vec<_>>();
         let low = std::thread::spawn(move || {

@@ -244,6 +244,7 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
         ) if types.iter().any(|ty| digits(ty).is_some() || *ty == DataType::Float32) => {
             Ok(again(args.iter().map(float).collect::<Result<_>>()?))
         }
+        (TYPED_AS, [value, _], [_, ty]) => casts::bind(value.clone(), ty, false, schema),
         ("typeof", [_], [ty]) => Ok(lit(type_name(ty))),
         ("contains", [x, part], [ty, other]) if is_text(ty) && is_text(other) => {
             Ok(datafusion::functions::string::expr_fn::contains(x.clone(), part.clone()))
@@ -357,6 +358,37 @@ pub(super) fn type_of() -> Arc<ScalarUDF> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TypeOf {
     signature: Signature,
+}
+
+/// A function of a value and another one, whose type the value gets as if it was cast.
+pub(super) const TYPED_AS: &str = "warpmill_typed_as";
+
+/// The function [`TYPED_AS`], which [`bind`] replaces by a cast.
+pub(super) fn typed_as() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(TypedAs { signature: Signature::any(2, Volatility::Immutable) }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TypedAs {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TypedAs {
+    fn name(&self) -> &str {
+        TYPED_AS
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[1].clone())
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        internal_err!("a cast to the type of another value that is not bound")
+    }
 }
 
 impl ScalarUDFImpl for TypeOf {

@@ -33,7 +33,7 @@ use warpmill_translate::excluded;
 
 use super::custom_types::CustomTypes;
 use super::types::{self, TIMESTAMP};
-use super::{aggregates, alike, bind, casts, library, limits, own_casts};
+use super::{aggregates, alike, bind, casts, functions, library, limits, own_casts};
 use crate::ScalarValue;
 use crate::catalog::{CATALOG, DUCKDB_MAIN, NUMBERED, WarpmillTable, is_main};
 use crate::once::{Names, Once};
@@ -338,6 +338,7 @@ impl ContextProvider for Tables<'_> {
             casts::SHOWN => Some(casts::shown()),
             limits::PERCENT => Some(limits::percent()),
             excluded::NAME => Some(excluded::function()),
+            functions::TYPED_AS => Some(functions::typed_as()),
             name => {
                 let own = || udf::operator(name).or_else(|| self.functions.as_ref()?.scalar(name));
                 self.state

@@ -37,39 +37,24 @@ fn types(types: &[DataType]) -> Option<Typed> {
 
 fn run(call: &Call) -> Result<ArrayRef> {
     match call.to {
-        DataType::Float32 => of_lists::<Float32Type>(call, f32::sqrt),
-        _ => of_lists::<Float64Type>(call, f64::sqrt),
+        DataType::Float32 => of_lists::<Float32Type>(call, f64::from, |value| value as f32),
+        _ => of_lists::<Float64Type>(call, |value| value, |value| value),
     }
 }
 
-/// A floating-point number.
-trait Number:
-    Copy
-    + Default
-    + PartialOrd
-    + std::ops::Add<Output = Self>
-    + std::ops::Sub<Output = Self>
-    + std::ops::Mul<Output = Self>
-    + std::ops::Div<Output = Self>
-    + std::ops::Neg<Output = Self>
-    + From<i8>
-{
-}
-
-impl Number for f32 {}
-impl Number for f64 {}
-
-fn of_lists<T: ArrowPrimitiveType>(call: &Call, sqrt: fn(T::Native) -> T::Native) -> Result<ArrayRef>
-where
-    T::Native: Number,
-{
+/// The values for lists of numbers of type `T`, computed as DOUBLE.
+fn of_lists<T: ArrowPrimitiveType>(
+    call: &Call,
+    widened: fn(T::Native) -> f64,
+    narrowed: fn(f64) -> T::Native,
+) -> Result<ArrayRef> {
     let name = call.name;
     let list = |side: usize, row: usize| {
         let values = call.args[side].as_list::<i32>().value(row);
         if values.null_count() > 0 {
             return exec_err!("{name}: {} argument can not contain NULL values", ["left", "right"][side]);
         }
-        Ok(values.as_primitive::<T>().clone())
+        Ok(values.as_primitive::<T>().values().iter().map(|&value| widened(value)).collect::<Vec<f64>>())
     };
     let one = |row: usize| {
         if !call.all(row) {
@@ -82,28 +67,36 @@ where
                 "{name}: list dimensions must be equal, got left length '{many}' and right length '{others}'"
             );
         }
-        Ok(of_values(name, left.values(), right.values(), sqrt))
+        Ok(of_values(name, &left, &right).map(narrowed))
     };
     Ok(Arc::new((0..call.rows).map(one).collect::<Result<PrimitiveArray<T>>>()?))
 }
 
 /// The value of function `name` of two lists of one length; `None`: there is none for lists without elements.
-fn of_values<T: Number>(name: &str, left: &[T], right: &[T], sqrt: fn(T) -> T) -> Option<T> {
-    let sum = |of: &dyn Fn(T, T) -> T| left.iter().zip(right).fold(T::default(), |sum, (&a, &b)| sum + of(a, b));
-    let product = sum(&|a, b| a * b);
-    let one = T::from(1);
-    let similarity = || {
-        let similarity = product / sqrt(sum(&|a, _| a * a) * sum(&|_, b| b * b));
-        // Of rounded values. A NaN stays one.
-        let at_most = if similarity > one { one } else { similarity };
-        let within = if at_most < -one { -one } else { at_most };
-        (!left.is_empty()).then_some(within)
-    };
+fn of_values(name: &str, left: &[f64], right: &[f64]) -> Option<f64> {
+    let pairs = || left.iter().zip(right);
     match name {
-        "list_distance" => Some(sqrt(sum(&|a, b| (a - b) * (a - b)))),
-        "list_inner_product" => Some(product),
-        "list_negative_inner_product" => Some(-product),
-        "list_cosine_similarity" => similarity(),
-        _ => similarity().map(|similarity| one - similarity),
+        "list_distance" => Some(pairs().map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()),
+        "list_inner_product" => Some(product(left, right)),
+        "list_negative_inner_product" => Some(-product(left, right)),
+        "list_cosine_similarity" => similarity(left, right),
+        _ => similarity(left, right).map(|similarity| 1.0 - similarity),
     }
+}
+
+fn product(left: &[f64], right: &[f64]) -> f64 {
+    left.iter().zip(right).map(|(a, b)| a * b).sum::<f64>() + 0.0
+}
+
+/// The cosine of the angle between two vectors. Both are scaled first, so that no square overflows or vanishes.
+fn similarity(left: &[f64], right: &[f64]) -> Option<f64> {
+    let scaled = |values: &[f64]| {
+        let most = values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+        let scale = if most > 0.0 && most.is_finite() { most } else { 1.0 };
+        values.iter().map(|value| value / scale).collect::<Vec<f64>>()
+    };
+    let (left, right) = (scaled(left), scaled(right));
+    let norms = product(&left, &left).sqrt() * product(&right, &right).sqrt();
+    // A NaN stays one.
+    (!left.is_empty()).then(|| (product(&left, &right) / norms).clamp(-1.0, 1.0))
 }

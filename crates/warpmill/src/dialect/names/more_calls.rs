@@ -42,7 +42,7 @@ pub(super) fn meaning(name: &str, call: &Function) -> Option<Expr> {
             let part = |name: &String| function("date_part", vec![text(name), moment.clone()]);
             of_present(moment, names.iter().map(|name| (name.as_str(), part(name))))
         }
-        ("lead" | "lag", [x, rows, default]) if call.over.is_some() && !is_constant(default) => {
+        ("lead" | "lag", [x, rows, default]) if call.over.is_some() && !is_constant(default) && *rows != null() => {
             windows::with_default(call, x, rows, default)?
         }
         ("generate_subscripts", [list, dimension]) if *dimension == number(1) => {
@@ -134,7 +134,11 @@ pub(super) fn unnested(call: &Function) -> Option<Vec<(String, Expr)>> {
     }
 }
 
-/// Whether an expression is one value, whatever the row.
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+/// Whether an expression has the same value in all rows, by its form.
 fn is_constant(expr: &Expr) -> bool {
     match expr {
         Expr::Value(_) | Expr::TypedString(_) | Expr::Interval(_) => true,

@@ -2,7 +2,8 @@
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, NullTreatment, ObjectName,
-    OrderByExpr, OrderByOptions, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    ObjectNamePart, OrderByExpr, OrderByOptions, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec,
+    WindowType,
 };
 
 use warpmill_translate::excluded;
@@ -10,6 +11,7 @@ use warpmill_translate::excluded;
 use super::calls::{arguments, binary, case, number, text};
 use super::expr::function;
 use super::scope::nested;
+use crate::dialect::functions::TYPED_AS;
 use crate::dialect::syntax::EXCLUDE;
 use crate::{Error, Result};
 
@@ -39,7 +41,8 @@ pub(super) fn exclude(call: &mut Function) -> Result<()> {
     let Some(WindowType::WindowSpec(window)) = &mut call.over else { return Ok(()) };
     let Some(partition) = take_excluded(window) else { return Ok(()) };
     let Some(words) = excluded_words(&partition) else { return Ok(()) };
-    let name = call.name.to_string().to_lowercase();
+    let name = call.name.0.last().and_then(ObjectNamePart::as_ident).map(|name| name.value.to_lowercase());
+    let name = name.unwrap_or_default();
     if WITHOUT_FRAMES.contains(&name.as_str()) {
         return Ok(());
     }
@@ -85,7 +88,8 @@ pub(super) fn with_default(call: &Function, x: &Expr, rows: &Expr, default: &Exp
         _ => number(1),
     };
     let missing = Expr::IsNull(Box::new(nested(of(there)?)));
-    Some(case(missing, default.clone(), Some(of(x.clone())?)))
+    let default = function(TYPED_AS, vec![default.clone(), x.clone()]);
+    Some(case(missing, default, Some(of(x.clone())?)))
 }
 
 /// `arg_max(x, y) OVER (...)` and `arg_min`: x in the first row by y of the rows where neither is NULL.

@@ -86,15 +86,13 @@ fn place(tokens: &[Token<'_>], at: usize) -> Option<usize> {
         }
         _ => false,
     })?;
-    let first = next(tokens, open + 1)?;
-    if tokens[first].is("partition") {
-        return next(tokens, first + 1).filter(|&by| tokens[by].is("by"));
-    }
-    let begins = ["order", "rows", "range", "groups"];
-    match begins.iter().any(|word| tokens[first].is(word)) {
-        true => Some(first),
-        // A window's name.
-        false => next(tokens, first + 1),
+    let begins = ["partition", "order", "rows", "range", "groups"];
+    let is_begin = |at: usize| begins.iter().any(|word| tokens[at].is(word));
+    // A window's name comes first.
+    let first = next(tokens, open + 1).and_then(|at| if is_begin(at) { Some(at) } else { next(tokens, at + 1) })?;
+    match tokens[first].is("partition") {
+        true => next(tokens, first + 1).filter(|&by| tokens[by].is("by")),
+        false => Some(first),
     }
 }
 
@@ -103,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_frames_leave_out_is_a_partition() {
+    fn excluded_rows_become_a_partition() {
         for (sql, expected) in [
             (
                 "sum(x) OVER (PARTITION BY p ORDER BY f(x) ROWS 1 PRECEDING EXCLUDE  Ties )",
@@ -116,6 +114,10 @@ mod tests {
             (
                 "SELECT 1 WINDOW w AS (v GROUPS BETWEEN 1 PRECEDING AND 2 FOLLOWING EXCLUDE GROUP)",
                 "SELECT 1 WINDOW w AS (v PARTITION BY \"\u{1}exclude group\" GROUPS BETWEEN 1 PRECEDING AND 2 FOLLOWING )",
+            ),
+            (
+                "sum(x) OVER (w PARTITION BY p ROWS 1 PRECEDING EXCLUDE TIES)",
+                "sum(x) OVER (w PARTITION BY \"\u{1}exclude ties\", p ROWS 1 PRECEDING )",
             ),
             ("sum(x) OVER (ROWS 1 PRECEDING EXCLUDE NO OTHERS)", "sum(x) OVER (ROWS 1 PRECEDING )"),
         ] {
