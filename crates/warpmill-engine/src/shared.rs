@@ -253,7 +253,7 @@ const DECISION: Duration = Duration::from_millis(2);
 /// Factor of the CPU's recorded pace after each run without the CPU.
 const AGEING: f64 = 0.95;
 
-/// Number of rows from which several threads process what devices return: waking them takes longer than processing fewer.
+/// Number of rows from devices that several threads process: waking them takes longer than processing fewer.
 pub(crate) const FEW_ROWS: usize = 1 << 16;
 
 /// Bytes of plain values from which several threads scan them.

@@ -57,7 +57,7 @@ enum End {
 }
 
 impl Frames<'_> {
-    /// The frames of the rows at positions `rows`, in parts that follow each other: one, or those around what is excluded. The ends of each part never
+    /// The frames of the rows at positions `rows`, in parts that follow each other: one, or several around excluded rows. The ends of each part never
     /// move back.
     pub fn parts(&self, rows: Range<usize>) -> Vec<Bounds> {
         let whole = self.bounds(rows.clone());

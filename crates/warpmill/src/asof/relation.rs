@@ -27,7 +27,7 @@ pub(crate) const INNER: &str = "asof inner";
 /// As [`INNER`], but rows of the left side without a partner are kept.
 pub(crate) const LEFT: &str = "asof left";
 
-/// The MATCH_CONDITION of a POSITIONAL join, which is no ASOF join: it pairs rows of equal position, with NULL for those of the shorter side.
+/// The MATCH_CONDITION of a POSITIONAL join, which is no ASOF join: it pairs rows of equal position, and ends the shorter side with NULLs.
 pub(crate) const POSITIONAL: &str = "asof positional";
 
 /// Plans parenthesised FROM items whose last join is an ASOF or a POSITIONAL join, items that run once, and recursive queries.

@@ -18,20 +18,8 @@ pub(super) fn asof(tokens: &[Token<'_>]) -> Option<(String, usize)> {
     if !tokens[at].is("join") {
         return None;
     }
-    let mut depth = 0usize;
-    let end = (at + 1..tokens.len()).find(|&at| {
-        let token = tokens[at];
-        match token.text {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" if depth == 0 => return true,
-            ")" | "]" | "}" => depth -= 1,
-            "," | ";" if depth == 0 => return true,
-            _ => {}
-        }
-        depth == 0 && ["on", "using", "join", "match_condition", "where"].iter().any(|word| token.is(word))
-    });
     // One without conditions is refused when its names are bound.
-    let end = end.unwrap_or(tokens.len());
+    let end = end(tokens, at + 1, &["on", "using", "join", "match_condition", "where"]);
     if tokens.get(end).is_some_and(|token| token.is("match_condition")) {
         return None;
     }
@@ -75,19 +63,24 @@ const AFTER_JOINS: [&str; 26] = [
 pub(super) fn positional(tokens: &[Token<'_>]) -> Option<(String, usize)> {
     let join = next(tokens, 1).filter(|&at| tokens[at].is("join"))?;
     let first = next(tokens, join + 1)?;
+    let end = end(tokens, first, &AFTER_JOINS);
+    let mut out = String::from("ASOF JOIN ");
+    write(&tokens[first..end], &mut out);
+    out.push_str(" MATCH_CONDITION ('asof positional') ON true ");
+    Some((out, end))
+}
+
+/// The position of the first of `words` from token `from` on, or of the end of the FROM item, outside of brackets.
+fn end(tokens: &[Token<'_>], from: usize, words: &[&str]) -> usize {
     let mut depth = 0usize;
-    let end = (first..tokens.len()).find(|&at| {
+    let end = (from..tokens.len()).find(|&at| {
         match tokens[at].text {
             "(" | "[" | "{" => depth += 1,
             ")" | "]" | "}" | "," | ";" if depth == 0 => return true,
             ")" | "]" | "}" => depth -= 1,
             _ => {}
         }
-        depth == 0 && at > first && AFTER_JOINS.iter().any(|word| tokens[at].is(word))
+        depth == 0 && words.iter().any(|word| tokens[at].is(word))
     });
-    let end = end.unwrap_or(tokens.len());
-    let mut out = String::from("ASOF JOIN ");
-    write(&tokens[first..end], &mut out);
-    out.push_str(" MATCH_CONDITION ('asof positional') ON true ");
-    Some((out, end))
+    end.unwrap_or(tokens.len())
 }
