@@ -88,6 +88,11 @@ CASES = (
         " FROM (VALUES ('abc'), ('b'), ('ABC'), (''), (NULL)) t(s) ORDER BY s",
     ),
     Case(
+        "`cast_to_type`",
+        "SELECT cast_to_type(s, i) AS a, cast_to_type(2.5, i) AS b, cast_to_type(i, s) AS c,"
+        " cast_to_type(NULL, 1.5) AS d FROM (VALUES ('7', 1), (NULL, NULL)) t(s, i) ORDER BY s",
+    ),
+    Case(
         "`sha1` of texts and bytes",
         "SELECT s, sha1(s) AS a, sha1(s::BLOB) AS b FROM (VALUES ('a'), (''), (NULL)) t(s) ORDER BY s",
     ),

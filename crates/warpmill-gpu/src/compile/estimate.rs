@@ -1,5 +1,6 @@
 //! Estimates of numbers of rows and groups. They affect sizes and the order of tests, never correctness.
 
+use warpmill_ir::origin::width;
 use warpmill_ir::{Expr, ExprKind, JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source};
 
 use super::scan_shape::PackedTest;
@@ -69,7 +70,7 @@ pub fn source_column(pipeline: &Pipeline, key: &Expr) -> Option<usize> {
             },
             Operator::Probe(probe) => {
                 let from = probe.output[column];
-                if from >= width_before(pipeline, position) {
+                if from >= width(pipeline, position) {
                     return None;
                 }
                 column = from;
@@ -77,12 +78,6 @@ pub fn source_column(pipeline: &Pipeline, key: &Expr) -> Option<usize> {
         }
     }
     Some(column)
-}
-
-/// Number of columns before operator `position` of `pipeline`.
-pub fn width_before(pipeline: &Pipeline, position: usize) -> usize {
-    let before = Pipeline { operators: pipeline.operators[..position].to_vec(), ..pipeline.clone() };
-    before.fields().len()
 }
 
 /// Estimated number of groups by keys `groups` at the end of `pipeline`; `None` if a key's number of values is unknown.

@@ -360,8 +360,8 @@ struct TypeOf {
     signature: Signature,
 }
 
-/// A function of a value and another one, whose type the value gets as if it was cast.
-pub(super) const TYPED_AS: &str = "warpmill_typed_as";
+/// DuckDB's function of a value and another one, to whose type the value is cast.
+pub(super) const TYPED_AS: &str = "cast_to_type";
 
 /// The function [`TYPED_AS`], which [`bind`] replaces by a cast.
 pub(super) fn typed_as() -> Arc<ScalarUDF> {

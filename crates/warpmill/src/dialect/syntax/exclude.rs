@@ -1,6 +1,7 @@
 //! `EXCLUDE` at the end of a window's frame, which the parser does not read: it becomes the name of a first partition.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::{Token, next, tokens};
 
@@ -13,18 +14,21 @@ pub(super) fn moved(sql: &str) -> Cow<'_, str> {
         return Cow::Borrowed(sql);
     }
     let tokens = tokens(sql);
-    let found: Vec<Exclusion> = (0..tokens.len()).filter_map(|at| Exclusion::at(&tokens, at)).collect();
+    let found: HashMap<usize, Exclusion> =
+        (0..tokens.len()).filter_map(|at| Some((at, Exclusion::at(&tokens, at)?))).collect();
     if found.is_empty() {
         return Cow::Borrowed(sql);
     }
+    let places: HashMap<usize, &str> =
+        found.values().filter_map(|exclusion| Some((exclusion.place, exclusion.words?))).collect();
     let mut out = String::with_capacity(sql.len() + 32 * found.len());
     let mut at = 0;
     while at < tokens.len() {
-        if let Some(left) = found.iter().find(|exclusion| exclusion.from == at) {
-            at = left.end;
+        if let Some(exclusion) = found.get(&at) {
+            at = exclusion.end;
             continue;
         }
-        match found.iter().find(|exclusion| exclusion.place == at).and_then(|exclusion| exclusion.words) {
+        match places.get(&at) {
             // PARTITION BY is there already.
             Some(words) if tokens[at].is("by") => out.push_str(&format!("BY \"{MARK}{words}\",")),
             Some(words) => out.push_str(&format!("PARTITION BY \"{MARK}{words}\" {}", tokens[at].text)),
@@ -37,8 +41,7 @@ pub(super) fn moved(sql: &str) -> Cow<'_, str> {
 
 /// `EXCLUDE` with its words.
 struct Exclusion {
-    /// The tokens of both.
-    from: usize,
+    /// The token after both.
     end: usize,
     /// The token of the window that the partition is written before, or the BY of its partitions.
     place: usize,
@@ -67,7 +70,7 @@ impl Exclusion {
         };
         next(tokens, last + 1).filter(|&close| tokens[close].text == ")")?;
         let place = place(tokens, from)?;
-        Some(Self { from, end: last + 1, place, words })
+        Some(Self { end: last + 1, place, words })
     }
 }
 

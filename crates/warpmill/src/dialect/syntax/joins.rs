@@ -1,6 +1,6 @@
 //! Joins that the parser does not read: ASOF joins in DuckDB's spelling, and POSITIONAL joins.
 
-use super::{Token, next, write};
+use super::{Token, end, next, write};
 
 /// Rewrites `ASOF [LEFT] JOIN r` at the beginning of `tokens`, up to ON or USING, adding a MATCH_CONDITION that names the join's kind; also returns
 /// the number of tokens. A join with a MATCH_CONDITION is left unchanged.
@@ -68,19 +68,4 @@ pub(super) fn positional(tokens: &[Token<'_>]) -> Option<(String, usize)> {
     write(&tokens[first..end], &mut out);
     out.push_str(" MATCH_CONDITION ('asof positional') ON true ");
     Some((out, end))
-}
-
-/// The position of the first of `words` from token `from` on, or of the end of the FROM item, outside of brackets.
-fn end(tokens: &[Token<'_>], from: usize, words: &[&str]) -> usize {
-    let mut depth = 0usize;
-    let end = (from..tokens.len()).find(|&at| {
-        match tokens[at].text {
-            "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" | "," | ";" if depth == 0 => return true,
-            ")" | "]" | "}" => depth -= 1,
-            _ => {}
-        }
-        depth == 0 && words.iter().any(|word| tokens[at].is(word))
-    });
-    end.unwrap_or(tokens.len())
 }

@@ -162,7 +162,7 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
         && let Some((names, length)) = parameters(&rest[1..])
     {
         let body = &rest[1 + length..];
-        let end = body_end(body);
+        let end = end(body, 0, &[]);
         out.push_str(&format!("({}) -> (", names.join(", ")));
         write(&body[..end], out);
         out.push(')');
@@ -304,18 +304,19 @@ fn bracketed_number<'a>(tokens: &[Token<'a>]) -> Option<(&'a str, usize)> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then_some((text, close + 1))
 }
 
-/// The end of a lambda's body: the comma or bracket after it.
-fn body_end(tokens: &[Token<'_>]) -> usize {
+/// The position of the first of `words` from token `from` on, or of the comma, semicolon or bracket that ends the item, outside of inner brackets.
+fn end(tokens: &[Token<'_>], from: usize, words: &[&str]) -> usize {
     let mut depth = 0usize;
-    for (at, token) in tokens.iter().enumerate() {
-        match token.text {
+    let end = (from..tokens.len()).find(|&at| {
+        match tokens[at].text {
             "(" | "[" | "{" => depth += 1,
-            ")" | "]" | "}" | "," if depth == 0 => return at,
+            ")" | "]" | "}" | "," | ";" if depth == 0 => return true,
             ")" | "]" | "}" => depth -= 1,
             _ => {}
         }
-    }
-    tokens.len()
+        depth == 0 && words.iter().any(|word| tokens[at].is(word))
+    });
+    end.unwrap_or(tokens.len())
 }
 
 /// The position of the next token from `from` on that is no space.

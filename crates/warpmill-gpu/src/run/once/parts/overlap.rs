@@ -4,10 +4,10 @@
 //! row belongs to one part of each: the part with its value. Of such sinks only parts with common values are combined; their number is about the sum,
 //! not the product, of the numbers of parts.
 
+use warpmill_ir::origin::width;
 use warpmill_ir::{Expr, ExprKind, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
 
 use super::state::Parts;
-use crate::compile::estimate::width_before;
 use crate::compile::keys::KeyShape;
 use crate::compile::layout::SinkLayout;
 use crate::compile::ranges::Range;
@@ -115,7 +115,7 @@ fn source_column(program: &Program, pipeline: &Pipeline, end: usize, mut column:
             Operator::Filter(_) | Operator::Limit { .. } => {}
             Operator::Project(list) => column = column_of(&list[column].1)?,
             Operator::Probe(probe) => {
-                let (from, inputs) = (probe.output[column], width_before(pipeline, at));
+                let (from, inputs) = (probe.output[column], width(pipeline, at));
                 column = if from < inputs { from } else { partner(program, probe, from - inputs)? };
             }
         }
