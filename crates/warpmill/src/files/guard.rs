@@ -1,5 +1,6 @@
 //! Scans of files whose decoders may fail on damaged contents.
 
+use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -63,6 +64,18 @@ pub(crate) fn guarded(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::new(source)).build();
     let inner = Arc::new(node.clone().with_data_source(Arc::new(config)));
     Arc::new(GuardedScan { inner, what })
+}
+
+/// `change` of a scan, with errors explained if those of `plan`, the scan, are.
+pub(super) fn with_scan(
+    plan: &Arc<dyn ExecutionPlan>,
+    change: impl FnOnce(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>>,
+) -> Option<Arc<dyn ExecutionPlan>> {
+    // The plan's own way of looking at its type goes past the guard.
+    match (plan.as_ref() as &dyn Any).downcast_ref::<GuardedScan>() {
+        Some(guard) => Some(Arc::new(GuardedScan { inner: change(&guard.inner)?, what: Arc::clone(&guard.what) })),
+        None => change(plan),
+    }
 }
 
 /// Files that an error names.

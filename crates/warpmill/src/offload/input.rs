@@ -18,6 +18,7 @@ use warpmill_engine::InputStream;
 
 use super::QueryHandle;
 use crate::caught_async;
+use crate::files::in_file_order;
 
 /// The interval at which an input checks whether its rows are still wanted.
 const LOOK: Duration = Duration::from_millis(20);
@@ -102,10 +103,13 @@ pub(super) fn later(
     Box::new(std::iter::once_with(start).flatten())
 }
 
-/// `plan` with one partition.
+/// `plan` with one partition, in the order of the files that it reads, if it only reads files.
 pub(super) fn merged(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     if plan.output_partitioning().partition_count() <= 1 {
         return Arc::clone(plan);
+    }
+    if let Some(ordered) = in_file_order(plan) {
+        return ordered;
     }
     match plan.output_ordering() {
         Some(order) => Arc::new(SortPreservingMergeExec::new(order.clone(), Arc::clone(plan))),

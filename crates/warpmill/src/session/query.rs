@@ -24,6 +24,7 @@ use super::written::{WrittenExec, stage};
 use super::{QueryResult, Session};
 use crate::catalog::Catalog;
 use crate::distribution::{self, Distribution, Stages, Workers};
+use crate::files::with_file_order;
 use crate::offload::{self, UnprovenSums, context_of_program, is_one_program};
 use crate::plan_cache::{Basis, Generation, Prepared, Read, Text, normalized, read_by};
 use crate::planning::limits::{check_text, reserve};
@@ -495,7 +496,7 @@ async fn prepared(
     let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
     let physical = offload::shown(pin(physical, state.runtime_env())?)?;
     let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
-    let (mut plan, fallbacks) = (placement.plan, placement.fallbacks);
+    let (mut plan, fallbacks) = (with_file_order(placement.plan)?, placement.fallbacks);
     if let Some((_, staging)) = staged {
         plan = Arc::new(WrittenExec::new(plan, staging));
     }
