@@ -70,8 +70,10 @@ fn splits(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<String>> {
         let Some(leaf) = node.downcast_ref::<DistributedLeafExec>() else { return };
         let part = |variant: &Arc<dyn ExecutionPlan>| {
             let scan = variant.downcast_ref::<WarpmillScanExec>()?;
-            let segments = &scan.part()?.segments;
-            Some((scan.table_name().to_string(), format!("{}..{}", segments.start, segments.end)))
+            let rows = &scan.part()?.rows;
+            let key = rows.keys.as_ref().map(|keys| format!(" by {}", scan.schema().field(keys.column).name()));
+            let table = format!("{}{}", scan.table_name(), key.unwrap_or_default());
+            Some((table, format!("{}..{}", rows.segments.start, rows.segments.end)))
         };
         let parts: Vec<_> = leaf.variants().iter().filter_map(part).collect();
         if let Some((table, _)) = parts.first() {

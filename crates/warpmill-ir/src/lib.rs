@@ -26,6 +26,7 @@ pub mod expr;
 mod filters;
 pub mod graph;
 pub mod group_function;
+pub mod key_range;
 pub mod needed_columns;
 pub mod origin;
 pub mod pairs;

@@ -1,5 +1,7 @@
 //! Origins of columns: the scan columns that their values come from.
 
+use std::collections::HashMap;
+
 use crate::{Expr, ExprKind, Operator, Pipeline, Program, Sink, SinkId, Source};
 
 /// A column of a scan: the pipeline, and the output column of its scan.
@@ -107,4 +109,39 @@ fn of_rows(program: &Program, sink: SinkId, index: usize) -> Option<From> {
         Sink::HashBuild { .. } => return None,
     };
     Some(From::Sink(sink, index))
+}
+
+/// Equivalence classes of scan columns that joins compare, each with a representative.
+#[derive(Debug, Default)]
+pub struct Classes {
+    parents: HashMap<ScanColumn, ScanColumn>,
+}
+
+impl Classes {
+    /// The representative of the class of `of`.
+    pub fn find(&self, mut of: ScanColumn) -> ScanColumn {
+        while let Some(&parent) = self.parents.get(&of) {
+            of = parent;
+        }
+        of
+    }
+
+    /// Makes the classes of two columns one.
+    pub fn join(&mut self, one: ScanColumn, other: ScanColumn) {
+        let (one, other) = (self.find(one), self.find(other));
+        if one != other {
+            self.parents.insert(one, other);
+        }
+    }
+
+    /// The scan columns of the class of `of`, one for each scan that has any: scans with their columns.
+    pub fn members(&self, of: ScanColumn) -> HashMap<usize, usize> {
+        let class = self.find(of);
+        let all = self.parents.keys().chain(self.parents.values()).filter(|&&member| self.find(member) == class);
+        let mut members: Vec<ScanColumn> = all.copied().chain([of]).collect();
+        members.sort_unstable();
+        let mut members: HashMap<usize, usize> = members.into_iter().rev().collect();
+        members.insert(of.0, of.1);
+        members
+    }
 }

@@ -19,12 +19,13 @@ use std::sync::Arc;
 
 use warpmill_ir::Unsupported;
 use warpmill_ir::graph::{self, below, renumber};
+use warpmill_ir::key_range::KeyRange;
 use warpmill_ir::origin::ScanColumn;
 use warpmill_ir::{Expr, Pipeline, Program, Route, Scan, Sink, SinkId, Source};
 
 pub use self::cost::{PartitionCost, PartitionRates};
-use self::origin::Classes;
-use self::ranges::{between, bounds, cuts, is_clustered, is_clustered_within, is_key, within};
+use self::origin::classes;
+use self::ranges::{cuts, is_clustered, is_clustered_within, is_key, key_ranges};
 pub use self::shuffle::Shuffle;
 use self::spread::Walk;
 use crate::Arrives;
@@ -107,7 +108,7 @@ impl Partition {
         let mut scans: Vec<usize> = scans.collect();
         scans.sort_by_key(|&index| std::cmp::Reverse(bytes(index)));
         let &largest = scans.first().ok_or_else(|| refusal("it scans no tables"))?;
-        let (classes, mut tried, mut made, mut refused) = (Classes::new(program), HashSet::new(), vec![], None);
+        let (classes, mut tried, mut made, mut refused) = (classes(program), HashSet::new(), vec![], None);
         for &anchor in &scans {
             let Source::Scan(scan) = &program.pipelines[anchor].source else { continue };
             let Ok(cuts) = cuts(scan.table.num_segments(), devices, seed) else { continue };
@@ -166,11 +167,11 @@ impl Partition {
         (cuts, rates): (&[Range<usize>], PartitionRates),
     ) -> Result<Self, Unsupported> {
         let Source::Scan(scan) = &program.pipelines[anchor].source else { return Err(refusal("no scan")) };
-        let bounds = bounds(scan, key, cuts)?;
+        let keys = key_ranges(scan, key, cuts)?;
         let split: HashMap<usize, Option<usize>> =
             keyed(program, members).map(|(index, column)| (index, Some(column))).collect();
         let name = PartitionKey::new(scan, key, split.len());
-        let ranges = |index: usize, device: usize| restriction(program, (index, members[&index]), bounds[device]);
+        let ranges = |index: usize, device: usize| restriction(program, (index, members[&index]), keys[device]);
         Self::with(Split::of(program, &split), Some(name), (cuts, rates), &ranges)
     }
 
@@ -183,10 +184,10 @@ impl Partition {
         (cuts, rates): (&[Range<usize>], PartitionRates),
     ) -> Result<Self, Unsupported> {
         let Source::Scan(scan) = &program.pipelines[anchor].source else { return Err(refusal("no scan")) };
-        let bounds = bounds(scan, key, cuts)?;
+        let keys = key_ranges(scan, key, cuts)?;
         let is_sent = |index: usize, column: usize| match &program.pipelines[index].source {
             Source::Scan(scan) => {
-                index != anchor && is_key(scan, column) && !is_clustered_within(scan, column, &bounds, cuts.len())
+                index != anchor && is_key(scan, column) && !is_clustered_within(scan, column, &keys, cuts.len())
             }
             _ => false,
         };
@@ -206,9 +207,9 @@ impl Partition {
             let schema = schema_of(&sinks);
             Arc::new(Program::new(vec![pipeline], sinks, schema))
         };
-        let last = bounds[..bounds.len() - 1]
+        let last = keys[..keys.len() - 1]
             .iter()
-            .map(|&(_, last)| i64::try_from(last.clamp(i64::MIN.into(), i64::MAX.into())));
+            .map(|range| i64::try_from(range.greatest.clamp(i64::MIN.into(), i64::MAX.into())));
         let last = last.collect::<Result<_, _>>().map_err(|_| refusal("a key beyond 64 bits"))?;
         let shuffle = Shuffle {
             firsts: own.iter().map(first).collect(),
@@ -220,7 +221,7 @@ impl Partition {
             .map(|(other, column)| (other, Some(if other == index { at } else { column })))
             .collect();
         let name = PartitionKey::new(scan, key, split.len());
-        let ranges = |other: usize, device: usize| restriction(program, (other, members[&other]), bounds[device]);
+        let ranges = |other: usize, device: usize| restriction(program, (other, members[&other]), keys[device]);
         let sent_bytes = cost::passing_rows(sent) * shuffle::row_bytes(&rest.fields) as f64;
         let with = Split { whole: program, program: &rest.program, split: &split, meets: ON_THE_WAY };
         let mut parts = Self::with(with, Some(name), (cuts, rates), &ranges)?;
@@ -344,13 +345,9 @@ fn keyed<'a>(program: &'a Program, members: &'a HashMap<usize, usize>) -> impl I
 }
 
 /// The restriction of a scan to a key range.
-fn restriction(
-    program: &Program,
-    (index, column): ScanColumn,
-    range: (i128, i128),
-) -> Result<Restriction, Unsupported> {
+fn restriction(program: &Program, (index, column): ScanColumn, range: KeyRange) -> Result<Restriction, Unsupported> {
     let Source::Scan(scan) = &program.pipelines[index].source else { return Err(refusal("no scan")) };
-    Ok((between(&scan.table, scan.columns[column], range), within(scan, column, range)))
+    Ok((range.segments(&scan.table, scan.columns[column]), range.conditions(column, &scan.fields[column].ty)))
 }
 
 /// The partitioned scans of a program.

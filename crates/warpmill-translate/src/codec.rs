@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use warpmill_format::table::Identity;
 use warpmill_format::{FormatError, Table, TableSnapshot};
 
-use crate::scan_exec::WarpmillScanExec;
+use crate::scan_exec::{RowsOfPart, WarpmillScanExec};
 
 /// Serializes and deserializes [`WarpmillScanExec`]s for DataFusion's plan encoding. Both processes must see the tables' folders under the same
 /// paths.
@@ -29,7 +29,7 @@ struct Encoded {
     identity: Option<Identity>,
     name: String,
     projection: Vec<usize>,
-    segments: Option<Range<usize>>,
+    part: Option<RowsOfPart>,
 }
 
 impl PhysicalExtensionCodec for ScanCodec {
@@ -48,13 +48,13 @@ impl PhysicalExtensionCodec for ScanCodec {
         }
         let scan =
             WarpmillScanExec::try_new(Arc::clone(&whole), encoded.name.as_str(), Some(encoded.projection.clone()))?;
-        Ok(match encoded.segments.clone() {
-            None => Arc::new(scan),
-            Some(segments) if segments.start <= segments.end && segments.end <= whole.num_segments() => {
-                Arc::new(scan.of_part(TABLES.part(&encoded, &whole, segments.clone()), segments))
-            }
-            Some(_) => return Err(gone(&encoded.path, encoded.version)),
-        })
+        let Some(rows) = encoded.part.clone() else { return Ok(Arc::new(scan)) };
+        let has_segments = rows.segments.start <= rows.segments.end && rows.segments.end <= whole.num_segments();
+        let has_keys = rows.keys.as_ref().is_none_or(|keys| keys.column < encoded.projection.len());
+        if !has_segments || !has_keys {
+            return Err(gone(&encoded.path, encoded.version));
+        }
+        Ok(Arc::new(scan.of_part(TABLES.part(&encoded, &whole, rows.segments.clone()), rows)))
     }
 
     fn try_encode(
@@ -76,7 +76,7 @@ impl PhysicalExtensionCodec for ScanCodec {
             identity: whole.identity(),
             name: scan.table_name().to_string(),
             projection: scan.projection().to_vec(),
-            segments: scan.part().map(|part| part.segments.clone()),
+            part: scan.part().map(|part| part.rows.clone()),
         };
         serde_json::to_writer(bytes, &encoded).map_err(|error| DataFusionError::External(Box::new(error)))
     }
@@ -165,8 +165,10 @@ mod tests {
         physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
     };
     use warpmill_format::table::WriteOptions;
+    use warpmill_ir::key_range::KeyRange;
 
     use super::*;
+    use crate::scan_exec::KeysOfPart;
 
     fn rows(from: i64, count: i64) -> RecordBatch {
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + count));
@@ -194,14 +196,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let table = written(&folder.path().join("t"), &[rows(0, 3000)]);
         let scan = WarpmillScanExec::try_new(Arc::clone(&table), "t", Some(vec![1])).unwrap();
-        let back = there_and_back(scan.of_part(table.part(1..3), 1..3)).unwrap();
+        let keys = KeysOfPart { column: 0, range: KeyRange { least: i128::MIN, greatest: 2000 } };
+        let rows = |segments: Range<usize>| RowsOfPart { segments, keys: Some(keys.clone()) };
+        let back = there_and_back(scan.of_part(table.part(1..3), rows(1..3))).unwrap();
         let back = back.downcast_ref::<WarpmillScanExec>().unwrap();
         assert_eq!((back.projection(), back.table().num_rows()), (&[1][..], 3000 - 1024));
-        assert_eq!(back.part().unwrap().segments, 1..3);
+        assert_eq!(back.part().unwrap().rows, rows(1..3));
         // Deserializing again returns the same object for a part.
-        let again = there_and_back(scan.of_part(table.part(1..3), 1..3)).unwrap();
+        let again = there_and_back(scan.of_part(table.part(1..3), rows(1..3))).unwrap();
         assert!(Arc::ptr_eq(back.table(), again.downcast_ref::<WarpmillScanExec>().unwrap().table()));
-        let empty = there_and_back(scan.of_part(table.part(3..3), 3..3)).unwrap();
+        let empty = there_and_back(scan.of_part(table.part(3..3), rows(3..3))).unwrap();
         assert_eq!(empty.downcast_ref::<WarpmillScanExec>().unwrap().table().num_rows(), 0);
     }
 

@@ -19,6 +19,7 @@ pub mod kept;
 pub mod parameters;
 mod phases;
 mod range;
+mod scan;
 pub mod scan_exec;
 mod scan_rows;
 mod stream;
@@ -51,21 +52,19 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use warpmill_format::TableSnapshot;
 use warpmill_ir::equal_keys::read_keys_of_probes;
 use warpmill_ir::equal_sinks::merge_equal_sinks;
 use warpmill_ir::needed_columns::keep_needed_columns;
 use warpmill_ir::pruning::{self, PruningMode};
 use warpmill_ir::{
-    ColType, Expr, Field, JoinKind, Operator, Pipeline, Program, Scalar, Scan, Sink, SinkId, SortKey, Source,
-    Unsupported,
+    ColType, Expr, Field, JoinKind, Operator, Pipeline, Program, Scalar, Sink, SinkId, SortKey, Source, Unsupported,
 };
 
 use crate::asof_exec::AsofJoinExec;
 use crate::scan_exec::WarpmillScanExec;
 use expr::{Limit, Scope, SubqueryKey, convert, reads_subquery};
 use group_functions::GroupFunctions;
-use stream::{Branch, Rows, Stream, column_type};
+use stream::{Branch, Rows, Stream};
 use window::Windows;
 
 /// Options of a translation.
@@ -282,48 +281,6 @@ impl Translator<'_> {
             return Ok(self.fetch(stream, plan.fetch()));
         }
         Err(Unsupported::new(plan.name(), "this operator"))
-    }
-
-    fn scan(&mut self, scan: &WarpmillScanExec) -> Result<Stream, Unsupported> {
-        let with_kept = scan.table().with_kept();
-        let with_kept = with_kept.map_err(|error| Unsupported::new(scan.table_name(), error.to_string()))?;
-        let Some(table) = with_kept else { return self.table_scan(scan, scan.table(), scan.projection().to_vec()) };
-        let given = scan.projection().len();
-        let columns = scan.projection().iter().copied().chain([table.schema().fields().len() - 1]).collect();
-        let mut stream = self.table_scan(scan, &table, columns)?;
-        stream.filter(vec![Expr::column(given, stream.fields[given].ty.clone())]);
-        stream.columns.truncate(given);
-        stream.rows.likely = scan.table().num_rows() as f64;
-        Ok(stream)
-    }
-
-    /// A scan of `columns` of `table`.
-    fn table_scan(
-        &mut self,
-        scan: &WarpmillScanExec,
-        table: &Arc<TableSnapshot>,
-        columns: Vec<usize>,
-    ) -> Result<Stream, Unsupported> {
-        let fields = columns.iter().map(|&column| {
-            let field = table.schema().field(column);
-            let ty = column_type(table, column).ok_or_else(|| unsupported_column(scan.table_name(), field))?;
-            Ok(Field { name: field.name().clone(), ty })
-        });
-        let fields = fields.collect::<Result<Vec<_>, _>>()?;
-        let distinct = columns.iter().map(|&column| table.column_stats(column).distinct).collect();
-        let name = scan.table_name().to_owned();
-        let source = Scan {
-            table: Arc::clone(table),
-            name,
-            columns,
-            fields,
-            filters: vec![],
-            prune: vec![],
-            sideways: vec![],
-            pruning: self.options.pruning,
-        };
-        let stream = Stream::of_source(Source::Scan(source), Rows::at_most(table.num_rows()));
-        Ok(Stream { distinct, ..stream })
     }
 
     fn values(&mut self, plan: &Arc<dyn ExecutionPlan>, rows: Vec<Vec<Scalar>>) -> Result<Stream, Unsupported> {

@@ -4,19 +4,28 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Schema, SchemaRef, TimeUnit};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::cast::as_boolean_array;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics, internal_err};
 use datafusion::execution::TaskContext;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, SendableRecordBatchStream,
 };
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
 use warpmill_format::{StatValue, TableSnapshot};
 use warpmill_ir::ColType;
+use warpmill_ir::key_range::KeyRange;
 
 use crate::scan_rows;
 
@@ -34,13 +43,31 @@ pub struct WarpmillScanExec {
     properties: Arc<PlanProperties>,
 }
 
-/// A part of a table for one of several processes: some of its row segments.
+/// A part of a table for one of several processes.
 #[derive(Debug, Clone)]
 pub struct TablePart {
     /// The whole table.
     pub whole: Arc<TableSnapshot>,
+    /// The rows to read.
+    pub rows: RowsOfPart,
+}
+
+/// The rows of a part of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RowsOfPart {
     /// Range of row segments.
     pub segments: Range<usize>,
+    /// The keys of the rows; `None`: all rows of the segments.
+    pub keys: Option<KeysOfPart>,
+}
+
+/// The keys of a part of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KeysOfPart {
+    /// Output column of the scan: integers without NULLs.
+    pub column: usize,
+    /// Range of its values.
+    pub range: KeyRange,
 }
 
 impl WarpmillScanExec {
@@ -58,14 +85,14 @@ impl WarpmillScanExec {
         Ok(Self { table, name: name.into(), projection, part: None, properties: Arc::new(properties) })
     }
 
-    /// The same scan of row segments `segments`; `table` is the table of these.
-    pub fn of_part(&self, table: Arc<TableSnapshot>, segments: Range<usize>) -> Self {
+    /// The same scan of `rows`; `table` is the table of their row segments.
+    pub fn of_part(&self, table: Arc<TableSnapshot>, rows: RowsOfPart) -> Self {
         let whole = self.part.as_ref().map_or(&self.table, |part| &part.whole);
         Self {
             table,
             name: self.name.clone(),
             projection: self.projection.clone(),
-            part: Some(TablePart { whole: Arc::clone(whole), segments }),
+            part: Some(TablePart { whole: Arc::clone(whole), rows }),
             properties: Arc::clone(&self.properties),
         }
     }
@@ -106,7 +133,11 @@ impl DisplayAs for WarpmillScanExec {
         let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         write!(f, "WarpmillScanExec: table={}, columns=[{}]", self.name, names.join(", "))?;
         match &self.part {
-            Some(TablePart { segments, .. }) => write!(f, ", segments={}..{}", segments.start, segments.end),
+            Some(TablePart { rows: RowsOfPart { segments, keys }, .. }) => {
+                write!(f, ", segments={}..{}", segments.start, segments.end)?;
+                let Some(KeysOfPart { column, .. }) = keys else { return Ok(()) };
+                write!(f, ", keys of {}", schema.field(*column).name())
+            }
             None => Ok(()),
         }
     }
@@ -148,12 +179,43 @@ impl ExecutionPlan for WarpmillScanExec {
         if partition > 0 {
             return internal_err!("{partition} is no partition of the scan of {:?}", self.name);
         }
-        Ok(scan_rows::rows(&self.table, &self.projection, self.schema(), &context))
+        let rows = scan_rows::rows(&self.table, &self.projection, self.schema(), &context);
+        let Some(keys) = self.part.as_ref().and_then(|part| part.rows.keys.as_ref()) else { return Ok(rows) };
+        let condition = within(keys, &self.schema());
+        let kept = rows.map(move |rows| match &condition {
+            Some(condition) => filter_rows(&rows?, condition),
+            None => rows,
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), kept)))
     }
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(Arc::new(table_statistics(&self.table, &self.projection)))
+        let statistics = table_statistics(&self.table, &self.projection);
+        let fewer = self.part.as_ref().is_some_and(|part| part.rows.keys.is_some());
+        Ok(Arc::new(if fewer { statistics.to_inexact() } else { statistics }))
     }
+}
+
+/// The condition for a row of a scan with this schema to be within `keys`; `None`: all rows are.
+fn within(keys: &KeysOfPart, schema: &SchemaRef) -> Option<Arc<dyn PhysicalExpr>> {
+    let field = schema.field(keys.column);
+    let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), keys.column));
+    // A bound that the type cannot represent is beyond all of its values, or the range is empty: ranges are of values of one type.
+    let compared = |op: Operator, bound: i128| {
+        let bound = scalar(&StatValue::Int(bound), field.data_type())?;
+        let compared = BinaryExpr::new(Arc::clone(&column), op, Arc::new(Literal::new(bound)));
+        Some(Arc::new(compared) as Arc<dyn PhysicalExpr>)
+    };
+    let bounds = (compared(Operator::GtEq, keys.range.least), compared(Operator::LtEq, keys.range.greatest));
+    match bounds {
+        (Some(least), Some(greatest)) => Some(Arc::new(BinaryExpr::new(least, Operator::And, greatest))),
+        (one, other) => one.or(other),
+    }
+}
+
+fn filter_rows(rows: &RecordBatch, condition: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
+    let kept = condition.evaluate(rows)?.into_array(rows.num_rows())?;
+    Ok(filter_record_batch(rows, as_boolean_array(&kept)?)?)
 }
 
 /// The statistics of columns `projection` of `table` in DataFusion's terms (for scans and table providers).

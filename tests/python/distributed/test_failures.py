@@ -205,13 +205,13 @@ def test_tls(tpch: tuple[Path, dict[str, Rows]], tmp_path: Path) -> None:
     token.write_text("0123456789abcdef")
     files = ["--tls-cert", "worker.pem", "--tls-key", "worker.key", "--tls-ca", "authority.pem"]
     options = [option if option.startswith("--") else str(tmp_path / option) for option in files]
-    sql = dict(_warpmill.queries("tpch"))["3"]
+    sql = dict(_warpmill.queries("tpch"))["13"]
     with Workers(2, *options, "--token-file", str(token)) as workers:
         known = {"workers_token_file": token, "workers_ca_file": tmp_path / "authority.pem"}
         with workers.connect(database, **known) as con:
             # Rows are shuffled between the workers, too.
             assert "shuffled by" in con.explain(sql)
-            assert in_order(con.sql(sql).fetchall()) == answers["3"]
+            assert in_order(con.sql(sql).fetchall()) == answers["13"]
         for wrong in ({"workers_ca_file": tmp_path / "stranger.pem"}, {"workers_ca_file": None}):
             settings = {name: value for name, value in (known | wrong).items() if value is not None}
             with workers.connect(database, **settings) as con, pytest.raises(warpmill.WorkerError) as failure:

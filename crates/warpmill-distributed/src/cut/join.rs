@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{JoinType, Result};
+use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
-use super::{Cutter, Part, Rows, estimate, may_shuffle, over};
+use super::keys::{needs_partners, with_partners};
+use super::{Cutter, Part, Rows, SpreadKey, estimate, may_shuffle, over};
 
 /// The ways a join of spread rows is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +44,10 @@ impl Cutter {
         if left.rows == Rows::Here && right.rows == Rows::Here {
             return over(plan, vec![left, right]);
         }
+        if self.meet(node, &left, &right) {
+            let key = key_of(node, left.key.as_ref(), right.key.as_ref());
+            return Ok(Part { key, ..over(plan, vec![left, right])? });
+        }
         let (left_keys, right_keys): (Vec<_>, Vec<_>) = node.on().iter().cloned().unzip();
         // NOT IN depends on whether the right side has any NULL at all.
         let shuffles = !node.null_aware
@@ -48,8 +55,21 @@ impl Cutter {
             && may_shuffle(&right_keys, &right.plan.schema())?;
         match self.way((&left, &right), *node.join_type(), shuffles, !node.null_aware) {
             Way::Shuffle => self.shuffled_join(plan, node, (left, left_keys), (right, right_keys)),
-            way => self.copied_join(plan, (left, right), way),
+            way => {
+                let key = match way {
+                    Way::CopyLeft => key_of(node, None, right.key.as_ref()),
+                    Way::CopyRight => key_of(node, left.key.as_ref(), None),
+                    Way::Shuffle | Way::Gather => None,
+                };
+                Ok(Part { key, ..self.copied_join(plan, (left, right), way)? })
+            }
         }
+    }
+
+    /// Whether rows that join are in the same task.
+    fn meet(&self, node: &HashJoinExec, left: &Part, right: &Part) -> bool {
+        let (Some(left), Some(right)) = (&left.key, &right.key) else { return false };
+        !node.null_aware && left.number == right.number && equal_columns(node).any(|(a, b)| left.has(a) && right.has(b))
     }
 
     /// A join without keys.
@@ -90,9 +110,74 @@ impl Cutter {
         (left, left_keys): (Part, Vec<Arc<dyn PhysicalExpr>>),
         (right, right_keys): (Part, Vec<Arc<dyn PhysicalExpr>>),
     ) -> Result<Part> {
-        let inputs = vec![self.shuffled(left, left_keys)?.plan, self.shuffled(right, right_keys)?.plan];
+        let left = reduced(node, left, &right, true)?;
+        let right = reduced(node, right, &left, false)?;
+        let (left, right) = (self.shuffled(left, left_keys)?, self.shuffled(right, right_keys)?);
+        let key = key_of(node, left.key.as_ref(), right.key.as_ref());
+        let (sent, inputs) = (left.sent + right.sent, vec![left.plan, right.plan]);
         let joined = node.builder().with_partition_mode(PartitionMode::Partitioned).with_new_children(inputs)?;
         let joined: Arc<dyn ExecutionPlan> = Arc::new(joined.build()?);
-        Ok(Part { plan: joined, rows: Rows::Spread, exchanged: true, bytes: estimate(plan).bytes })
+        let bytes = estimate(plan).bytes;
+        Ok(Part { plan: joined, rows: Rows::Spread, exchanged: true, bytes, sent, key })
     }
+}
+
+/// A side of a join before its rows are sent, without rows that have no partner, if every task can find the keys of `other`, the other side, by
+/// itself, and they are few. `left`: whether it is the left side.
+fn reduced(node: &HashJoinExec, side: Part, other: &Part, left: bool) -> Result<Part> {
+    let is_other_everywhere = other.rows == Rows::Here && !other.exchanged;
+    if side.rows == Rows::Here || !is_other_everywhere || !needs_partners(*node.join_type(), left) {
+        return Ok(side);
+    }
+    if node.null_equality() != NullEquality::NullEqualsNothing {
+        return Ok(side);
+    }
+    let pairs = node.on().iter().map(|(a, b)| if left { (a, b) } else { (b, a) });
+    let pairs = pairs.filter_map(|(own, of)| Some((Arc::clone(own), of.downcast_ref::<Column>()?.index())));
+    let (own, of) = pairs.unzip();
+    match with_partners(&side.plan, own, &other.plan, of)? {
+        Some(plan) => Ok(Part { bytes: estimate(&plan).bytes, plan, ..side }),
+        None => Ok(side),
+    }
+}
+
+/// The pairs of columns that the join compares.
+pub(super) fn equal_columns(node: &HashJoinExec) -> impl Iterator<Item = (usize, usize)> {
+    let column = |key: &Arc<dyn PhysicalExpr>| key.downcast_ref::<Column>().map(Column::index);
+    node.on().iter().filter_map(move |(left, right)| column(left).zip(column(right)))
+}
+
+/// The column of a side that each output column is.
+pub(super) fn output_columns(node: &HashJoinExec) -> Vec<ColumnIndex> {
+    let (_, columns) = build_join_schema(&node.left().schema(), &node.right().schema(), node.join_type());
+    match &node.projection {
+        Some(projection) => projection.iter().map(|&column| columns[column].clone()).collect(),
+        None => columns,
+    }
+}
+
+/// The key by which the rows of a join are spread if those of its sides are spread by these keys, which are the same.
+fn key_of(node: &HashJoinExec, left: Option<&SpreadKey>, right: Option<&SpreadKey>) -> Option<SpreadKey> {
+    let ty = *node.join_type();
+    // Columns of a side without partners are NULL.
+    let (left, right) = (left.filter(|_| copies_right(ty)), right.filter(|_| copies_left(ty)));
+    let number = left.or(right)?.number;
+    let has = |key: Option<&SpreadKey>, column| key.is_some_and(|key| key.has(column));
+    let pairs: Vec<_> = equal_columns(node).filter(|&(a, b)| has(left, a) || has(right, b)).collect();
+    let equal = |side: JoinSide, column| {
+        ty == JoinType::Inner
+            && match side {
+                JoinSide::Left => pairs.iter().any(|&(a, _)| a == column),
+                JoinSide::Right => pairs.iter().any(|&(_, b)| b == column),
+                JoinSide::None => false,
+            }
+    };
+    let is_key = |column: &ColumnIndex| match column.side {
+        JoinSide::Left => has(left, column.index) || equal(column.side, column.index),
+        JoinSide::Right => has(right, column.index) || equal(column.side, column.index),
+        JoinSide::None => false,
+    };
+    let columns = output_columns(node).into_iter().enumerate();
+    let columns = columns.filter(|(_, column)| is_key(column)).map(|(at, _)| at);
+    SpreadKey::of(number, columns)
 }

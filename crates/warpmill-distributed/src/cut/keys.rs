@@ -24,6 +24,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, PartitionMod
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use warpmill_translate::scan_exec::WarpmillScanExec;
 
+use super::join::equal_columns;
 use super::{estimate, may_shuffle};
 
 /// Smallest ratio of groups, and of rows to aggregate, to rows of the other side for which a second plan of its keys pays. Filters without statistics
@@ -53,8 +54,7 @@ fn below(plan: &Arc<dyn ExecutionPlan>, join: &HashJoinExec) -> Result<Transform
         return Ok(Transformed::no(Arc::clone(plan)));
     }
     let (left, right) = (join.left(), join.right());
-    let column = |key: &Arc<dyn PhysicalExpr>| key.downcast_ref::<Column>().map(Column::index);
-    let pairs: Pairs = join.on().iter().filter_map(|(a, b)| Some((column(a)?, column(b)?))).collect();
+    let pairs: Pairs = equal_columns(join).collect();
     let swapped: Pairs = pairs.iter().map(|&(a, b)| (b, a)).collect();
     let new_left = if needs_partners(*join.join_type(), true) { side(left, right, pairs)? } else { None };
     let new_right = if needs_partners(*join.join_type(), false) { side(right, left, swapped)? } else { None };
@@ -66,7 +66,7 @@ fn below(plan: &Arc<dyn ExecutionPlan>, join: &HashJoinExec) -> Result<Transform
 }
 
 /// Whether a join of this type returns the same rows without rows of one side that have no equal keys on the other.
-fn needs_partners(ty: JoinType, left: bool) -> bool {
+pub(super) fn needs_partners(ty: JoinType, left: bool) -> bool {
     use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi};
     match ty {
         Inner | LeftSemi | RightSemi => true,
@@ -95,14 +95,14 @@ fn side(
 }
 
 /// A node that returns each row of its input once or not at all.
-struct ByRow<'a> {
-    input: &'a Arc<dyn ExecutionPlan>,
+pub(super) struct ByRow<'a> {
+    pub input: &'a Arc<dyn ExecutionPlan>,
     /// The column of the input that each of the node's columns is, if any.
-    from: Vec<Option<usize>>,
+    pub from: Vec<Option<usize>>,
 }
 
 /// The input of `plan`, if it is such a node.
-fn by_row(plan: &Arc<dyn ExecutionPlan>) -> Option<ByRow<'_>> {
+pub(super) fn by_row(plan: &Arc<dyn ExecutionPlan>) -> Option<ByRow<'_>> {
     // A limit depends on the rows before it.
     if plan.fetch().is_some() {
         return None;
@@ -150,28 +150,58 @@ fn aggregate(
     if !may_shuffle(&grouped, &node.input().schema())? {
         return Ok(None);
     }
-    let (source, of) = cheapest(other, of);
-    if !is_repeatable(&source) {
-        return Ok(None);
+    let keys = Keys { of: other, columns: of };
+    let most = estimate(node.input()).rows.min(estimate(plan).rows);
+    match keys.partners((node.input(), grouped), most)? {
+        Some(kept) => replaced(plan, vec![kept]).map(Some),
+        None => Ok(None),
     }
-    let (rows, most) = (estimate(&source).rows, estimate(node.input()).rows.min(estimate(plan).rows));
-    if rows * LEAST_RATIO > most {
-        return Ok(None);
+}
+
+/// Restricts rows before they are sent, `side`, to those whose `keys` are in columns `of` of `other`, a plan that every task can run by itself. `None`
+/// if it does not pay.
+pub(super) fn with_partners(
+    side: &Arc<dyn ExecutionPlan>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    other: &Arc<dyn ExecutionPlan>,
+    of: Vec<usize>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    Keys { of: other, columns: of }.partners((side, keys), estimate(side).rows)
+}
+
+/// Columns of a plan as keys.
+struct Keys<'a> {
+    of: &'a Arc<dyn ExecutionPlan>,
+    columns: Vec<usize>,
+}
+
+impl Keys<'_> {
+    /// The rows of a plan whose values of `own` are among the keys; `None` if reading the keys once more does not pay for so few rows as `most`.
+    fn partners(
+        self,
+        (plan, own): (&Arc<dyn ExecutionPlan>, Vec<Arc<dyn PhysicalExpr>>),
+        most: f64,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let (source, columns) = cheapest(self.of, self.columns);
+        if columns.is_empty() || !is_repeatable(&source) || estimate(&source).rows * LEAST_RATIO > most {
+            return Ok(None);
+        }
+        let schema = source.schema();
+        let key = |&index: &usize| {
+            let name = schema.field(index).name();
+            ProjectionExpr { expr: Arc::new(Column::new(name, index)), alias: name.clone() }
+        };
+        let keys: Arc<dyn ExecutionPlan> =
+            Arc::new(ProjectionExec::try_new(columns.iter().map(key), Arc::clone(&source))?);
+        let names = columns.iter().enumerate();
+        let on = names
+            .map(|(at, &index)| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(schema.field(index).name(), at)) });
+        let on = on.zip(own).collect();
+        let (mode, equality) = (PartitionMode::CollectLeft, NullEquality::NullEqualsNothing);
+        let (plan, ty) = (Arc::clone(plan), &JoinType::RightSemi);
+        let kept = HashJoinExec::try_new(keys, plan, on, None, ty, None, mode, equality, false)?;
+        Ok(Some(Arc::new(kept)))
     }
-    let schema = source.schema();
-    let key = |&index: &usize| {
-        let name = schema.field(index).name();
-        ProjectionExpr { expr: Arc::new(Column::new(name, index)), alias: name.clone() }
-    };
-    let keys: Arc<dyn ExecutionPlan> = Arc::new(ProjectionExec::try_new(of.iter().map(key), Arc::clone(&source))?);
-    let names = of.iter().enumerate();
-    let on =
-        names.map(|(at, &index)| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(schema.field(index).name(), at)) });
-    let on = on.zip(grouped).collect();
-    let mode = PartitionMode::CollectLeft;
-    let (input, equality) = (Arc::clone(node.input()), NullEquality::NullEqualsNothing);
-    let kept = HashJoinExec::try_new(keys, input, on, None, &JoinType::RightSemi, None, mode, equality, false)?;
-    replaced(plan, vec![Arc::new(kept)]).map(Some)
 }
 
 /// The cheapest plan within `plan` that returns all of its values of `columns` (and perhaps more), with the columns.

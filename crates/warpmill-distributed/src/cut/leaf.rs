@@ -10,7 +10,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::DistributedLeafExec;
 use warpmill_format::TableSnapshot;
-use warpmill_translate::scan_exec::WarpmillScanExec;
+use warpmill_translate::scan_exec::{RowsOfPart, WarpmillScanExec};
 
 use super::{Cutter, Part, Rows, estimate, stays};
 
@@ -41,19 +41,30 @@ impl Cutter {
     /// A leaf that is read in one place, or by every task.
     fn whole(&self, plan: &Arc<dyn ExecutionPlan>) -> Part {
         let bytes = estimate(plan).bytes;
-        Part { plan: Arc::clone(plan), rows: Rows::Here, exchanged: false, bytes }
+        Part { plan: Arc::clone(plan), rows: Rows::Here, exchanged: false, bytes, sent: 0.0, key: None }
+    }
+
+    /// A leaf of which every task reads one of `parts`.
+    fn spread(&self, plan: &Arc<dyn ExecutionPlan>, parts: Vec<Arc<dyn ExecutionPlan>>) -> Result<Part> {
+        let whole = self.whole(plan);
+        let leaf = DistributedLeafExec::try_new(Arc::clone(plan), parts.into_iter())?;
+        Ok(Part { plan: Arc::new(leaf), rows: Rows::Spread, ..whole })
     }
 
     fn table(&self, plan: &Arc<dyn ExecutionPlan>, scan: &WarpmillScanExec) -> Result<Part> {
+        let part = |rows: RowsOfPart| -> Arc<dyn ExecutionPlan> {
+            Arc::new(scan.of_part(scan.table().part(rows.segments.clone()), rows))
+        };
+        if let Some(split) = self.splits.split(plan) {
+            let parts = split.parts(scan).map(part).collect();
+            return Ok(Part { key: Some(split.key()), ..self.spread(plan, parts)? });
+        }
         if scan.table().num_segments() < 2 {
             return Ok(self.whole(plan));
         }
-        let part = |segments: Range<usize>| -> Arc<dyn ExecutionPlan> {
-            Arc::new(scan.of_part(scan.table().part(segments.clone()), segments))
-        };
-        let parts = shares(scan.table(), self.tasks).into_iter().map(part);
-        let plan_of_all = Arc::new(DistributedLeafExec::try_new(Arc::clone(plan), parts)?);
-        Ok(Part { plan: plan_of_all, rows: Rows::Spread, exchanged: false, bytes: estimate(plan).bytes })
+        let shares = shares(scan.table(), self.tasks).into_iter();
+        let parts = shares.map(|segments| part(RowsOfPart { segments, keys: None })).collect();
+        self.spread(plan, parts)
     }
 
     fn files(&self, plan: &Arc<dyn ExecutionPlan>, config: &FileScanConfig) -> Result<Part> {
@@ -67,15 +78,13 @@ impl Cutter {
             config.file_groups = vec![group];
             DataSourceExec::from_data_source(config)
         };
-        let parts = groups.into_iter().map(part);
-        let plan_of_all = Arc::new(DistributedLeafExec::try_new(Arc::clone(plan), parts)?);
-        Ok(Part { plan: plan_of_all, rows: Rows::Spread, exchanged: false, bytes: estimate(plan).bytes })
+        self.spread(plan, groups.into_iter().map(part).collect())
     }
 }
 
 /// The row segments of every task: contiguous, about as many rows each, and always the same for a table and number of tasks, so that segments cached
 /// by a worker can be used by the next query.
-fn shares(table: &TableSnapshot, tasks: usize) -> Vec<Range<usize>> {
+pub(super) fn shares(table: &TableSnapshot, tasks: usize) -> Vec<Range<usize>> {
     let (count, total) = (table.num_segments(), table.stored_rows() as u128);
     let (mut shares, mut first, mut rows) = (Vec::with_capacity(tasks), 0, 0u128);
     for task in 0..tasks {

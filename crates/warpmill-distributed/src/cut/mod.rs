@@ -9,9 +9,13 @@
 //!
 //! A part that is here and not fed by an exchange can be computed by every task separately (*copied*): all processes see the same tables. Nodes of
 //! all other kinds run in one place.
+//!
+//! Tables that lie in the order of a key that they are joined on can be spread by ranges of that key (`key_ranges`): their joins, and groups and
+//! windows by the key, then need no exchange. A plan is cut in both ways, and the one that sends fewer bytes is taken.
 
 mod aggregate;
 mod join;
+mod key_ranges;
 mod keys;
 mod leaf;
 mod order;
@@ -40,6 +44,8 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{BroadcastExec, NetworkBroadcastExec, NetworkCoalesceExec, NetworkShuffleExec};
 
+use key_ranges::{KeySplits, SpreadKey};
+
 /// The place of a part's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rows {
@@ -57,6 +63,10 @@ struct Part {
     exchanged: bool,
     /// Estimated bytes of all rows.
     bytes: f64,
+    /// Estimated bytes that the exchanges in it send.
+    sent: f64,
+    /// The key by which the rows are spread, if there is one.
+    key: Option<SpreadKey>,
 }
 
 /// Estimated rows and bytes of a plan.
@@ -83,17 +93,26 @@ fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Estimate {
 /// # Errors
 /// Errors of DataFusion in making plan nodes.
 pub(crate) fn cut(plan: &Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let cutter = Cutter { tasks };
-    let part = cutter.part(&keys::restricted(plan)?)?;
-    let part = cutter.gathered(part)?;
+    let plan = keys::restricted(plan)?;
+    let splits = KeySplits::of(&plan, tasks);
+    let by_key = (!splits.is_empty()).then(|| Cutter { tasks, splits }.all(&plan)).transpose()?;
+    let by_rows = Cutter { tasks, splits: KeySplits::default() }.all(&plan)?;
+    let part = by_key.filter(|by_key| by_key.sent < by_rows.sent).unwrap_or(by_rows);
     Ok(part.exchanged.then_some(part.plan))
 }
 
 struct Cutter {
     tasks: usize,
+    /// The scans that are spread by ranges of a key.
+    splits: KeySplits,
 }
 
 impl Cutter {
+    /// The whole plan, with its rows in one place.
+    fn all(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Part> {
+        self.gathered(self.part(plan)?)
+    }
+
     fn part(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Part> {
         if plan.children().is_empty() {
             return self.leaf(plan);
@@ -148,7 +167,8 @@ impl Cutter {
             || plan.is::<CooperativeExec>();
         if by_row {
             let input = self.part(plan.children()[0])?;
-            return over(plan, vec![input]);
+            let key = input.key.as_ref().zip(keys::by_row(plan)).and_then(|(key, node)| key.of_columns(&node.from));
+            return Ok(Part { key, ..over(plan, vec![input])? });
         }
         // Without partitions they have no effect.
         if plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>() {
@@ -184,12 +204,12 @@ impl Cutter {
             return Ok(part);
         }
         let order = part.plan.output_ordering().cloned();
-        let gathered = self.streams(&part)?;
+        let (gathered, sent) = (self.streams(&part)?, part.sent + self.shuffling(&part));
         let plan: Arc<dyn ExecutionPlan> = match order {
             Some(order) => Arc::new(SortPreservingMergeExec::new(order, gathered)),
             None => Arc::new(CoalescePartitionsExec::new(gathered)),
         };
-        Ok(Part { plan, rows: Rows::Here, exchanged: true, ..part })
+        Ok(Part { plan, rows: Rows::Here, exchanged: true, sent, key: None, ..part })
     }
 
     /// The rows of every task as a partition.
@@ -207,10 +227,11 @@ impl Cutter {
 
     /// Shuffles rows by `keys`.
     fn shuffled(&self, part: Part, keys: Vec<Arc<dyn PhysicalExpr>>) -> Result<Part> {
-        let makers = self.makers(&part);
+        let (makers, sent) = (self.makers(&part), part.sent + self.shuffling(&part));
+        let key = SpreadKey::of_hash(&keys);
         let by_key = RepartitionExec::try_new(part.plan, Partitioning::Hash(keys, 1))?;
         let plan = Arc::new(NetworkShuffleExec::try_new(Arc::new(by_key), makers)?);
-        Ok(Part { plan, rows: Rows::Spread, exchanged: true, bytes: part.bytes })
+        Ok(Part { plan, rows: Rows::Spread, exchanged: true, bytes: part.bytes, sent, key })
     }
 
     /// Broadcasts all rows to every task.
@@ -218,10 +239,10 @@ impl Cutter {
         if part.rows == Rows::Here && !part.exchanged {
             return Ok(part);
         }
-        let makers = self.makers(&part);
+        let (makers, sent) = (self.makers(&part), part.sent + self.copying(&part));
         let all = BroadcastExec::new(part.plan, 1);
         let plan = Arc::new(NetworkBroadcastExec::try_new(Arc::new(all), makers)?);
-        Ok(Part { plan, rows: Rows::Spread, exchanged: true, bytes: part.bytes })
+        Ok(Part { plan, rows: Rows::Spread, exchanged: true, bytes: part.bytes, sent, key: None })
     }
 
     /// Bytes that [`Cutter::copied`] sends.
@@ -240,11 +261,12 @@ impl Cutter {
 fn over(plan: &Arc<dyn ExecutionPlan>, inputs: Vec<Part>) -> Result<Part> {
     let spread = inputs.iter().any(|input| input.rows == Rows::Spread);
     let exchanged = inputs.iter().any(|input| input.exchanged);
-    let bytes = estimate(plan).bytes;
+    let (bytes, sent) = (estimate(plan).bytes, inputs.iter().map(|input| input.sent).sum());
     let children = inputs.into_iter().map(|input| input.plan).collect();
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     let plan = Arc::clone(plan).replace_children(children, options)?;
-    Ok(Part { plan, rows: if spread { Rows::Spread } else { Rows::Here }, exchanged, bytes })
+    let rows = if spread { Rows::Spread } else { Rows::Here };
+    Ok(Part { plan, rows, exchanged, bytes, sent, key: None })
 }
 
 /// Whether all processes, and both sides of a join, map equal values of `keys` to the same task. Floats have two zeros.

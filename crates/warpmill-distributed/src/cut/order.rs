@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
@@ -11,7 +12,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-use super::{Cutter, Part, Rows, estimate, may_shuffle, over};
+use super::{Cutter, Part, Rows, SpreadKey, estimate, may_shuffle, over};
 
 impl Cutter {
     /// Sorts rows in every task; a merge combines them.
@@ -24,7 +25,8 @@ impl Cutter {
         let sorted = SortExec::new(order.clone(), input.plan).with_preserve_partitioning(true).with_fetch(fetch);
         let sorted = Part { plan: Arc::new(sorted), bytes: estimate(plan).bytes, ..input };
         let merged = SortPreservingMergeExec::new(order, self.streams(&sorted)?).with_fetch(fetch);
-        Ok(Part { plan: Arc::new(merged), rows: Rows::Here, exchanged: true, ..sorted })
+        let sent = sorted.sent + self.shuffling(&sorted);
+        Ok(Part { plan: Arc::new(merged), rows: Rows::Here, exchanged: true, sent, key: None, ..sorted })
     }
 
     pub(super) fn merge(&self, plan: &Arc<dyn ExecutionPlan>, node: &SortPreservingMergeExec) -> Result<Part> {
@@ -33,7 +35,8 @@ impl Cutter {
             return over(plan, vec![input]);
         }
         let merged = SortPreservingMergeExec::new(node.expr().clone(), self.streams(&input)?).with_fetch(node.fetch());
-        Ok(Part { plan: Arc::new(merged), rows: Rows::Here, exchanged: true, ..input })
+        let sent = input.sent + self.shuffling(&input);
+        Ok(Part { plan: Arc::new(merged), rows: Rows::Here, exchanged: true, sent, key: None, ..input })
     }
 
     /// Each task returns no more rows than the limit.
@@ -55,7 +58,7 @@ impl Cutter {
         Ok(Part { plan: Arc::new(GlobalLimitExec::new(gathered.plan, skip, fetch)), ..gathered })
     }
 
-    /// Window functions over one sort: partitions are complete within tasks if rows are shuffled by keys that all partitions share.
+    /// Window functions over one sort: partitions are complete within tasks if rows are shuffled by keys that all partitions share, or spread by one.
     pub(super) fn windows(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Part> {
         let (mut nodes, mut below) = (vec![Arc::clone(plan)], Arc::clone(plan.children()[0]));
         let mut keys = partition_keys(plan);
@@ -71,22 +74,29 @@ impl Cutter {
         };
         let input = self.part(sort.input())?;
         let spread = input.rows == Rows::Spread;
-        let input = match spread && may_shuffle(&keys, &input.plan.schema())? {
-            true => self.shuffled(input, keys)?,
-            false => self.gathered(input)?,
+        let has = |key: &SpreadKey| {
+            keys.iter().any(|by| by.downcast_ref::<Column>().is_some_and(|column| key.has(column.index())))
         };
-        let (rows, exchanged) = (input.rows, input.exchanged);
+        let input = if input.key.as_ref().is_some_and(has) {
+            input
+        } else if spread && may_shuffle(&keys, &input.plan.schema())? {
+            self.shuffled(input, keys)?
+        } else {
+            self.gathered(input)?
+        };
+        let Part { rows, exchanged, sent, key, .. } = input;
         let sorted = SortExec::new(sort.expr().clone(), input.plan).with_preserve_partitioning(true);
         let mut plan: Arc<dyn ExecutionPlan> = Arc::new(sorted);
         for node in nodes.into_iter().rev() {
             plan = node.replace_children(vec![plan], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))?;
         }
         let bytes = estimate(&plan).bytes;
-        Ok(Part { plan, rows, exchanged, bytes })
+        Ok(Part { plan, rows, exchanged, bytes, sent, key })
     }
 }
 
-fn partition_keys(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn PhysicalExpr>> {
+/// The partition keys that all window functions of `plan` share; none for other nodes.
+pub(super) fn partition_keys(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn PhysicalExpr>> {
     let windows = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
     let windows =
         windows.or_else(|| plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr));

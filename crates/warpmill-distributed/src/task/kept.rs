@@ -11,7 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::NetworkBoundaryExt;
 use parking_lot::Mutex;
 use warpmill::WarpmillOptions;
-use warpmill_translate::scan_exec::WarpmillScanExec;
+use warpmill_translate::scan_exec::{RowsOfPart, WarpmillScanExec};
 
 use super::codec::decode_apart;
 use crate::stage::accelerated;
@@ -38,8 +38,8 @@ struct Known {
 struct Key {
     bytes: Box<[u8]>,
     time_zone: Option<String>,
-    /// The row segments of each scan: a worker may run several tasks of a stage.
-    segments: Vec<Option<(usize, usize)>>,
+    /// The rows of each scan: a worker may run several tasks of a stage.
+    rows: Vec<Option<RowsOfPart>>,
 }
 
 /// A plan with programs, and its inputs.
@@ -78,12 +78,12 @@ impl KeptTasks {
 impl Key {
     /// `None` for inputs that are neither scans of tables nor exchanges.
     fn of(bytes: &[u8], inputs: &[Arc<dyn ExecutionPlan>], time_zone: Option<String>) -> Option<Self> {
-        let segments = |input: &Arc<dyn ExecutionPlan>| match input.downcast_ref::<WarpmillScanExec>() {
-            Some(scan) => Some(scan.part().map(|part| (part.segments.start, part.segments.end))),
+        let rows = |input: &Arc<dyn ExecutionPlan>| match input.downcast_ref::<WarpmillScanExec>() {
+            Some(scan) => Some(scan.part().map(|part| part.rows.clone())),
             None => input.is_network_boundary().then_some(None),
         };
-        let segments = inputs.iter().map(segments).collect::<Option<_>>()?;
-        Some(Self { bytes: bytes.into(), time_zone, segments })
+        let rows = inputs.iter().map(rows).collect::<Option<_>>()?;
+        Some(Self { bytes: bytes.into(), time_zone, rows })
     }
 }
 

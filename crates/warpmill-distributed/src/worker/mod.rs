@@ -2,6 +2,7 @@
 
 mod config;
 mod door;
+mod memory;
 mod queries;
 mod session;
 
@@ -161,6 +162,7 @@ pub fn serve(config: &Config, ready: impl FnOnce(&Worker)) -> Result<(), ConfigE
     let runtime = builder.enable_all().thread_name("warpmill-worker").thread_stack_size(STACK).build();
     let runtime = runtime.map_err(|error| ConfigError::Transport(error.to_string()))?;
     let worker = Worker::bind(config)?;
+    memory::keep_freed();
     let outcome = runtime.block_on(async {
         let watch = |kind| signal(kind).map_err(|error| ConfigError::Transport(error.to_string()));
         let (mut interrupt, mut terminate) = (watch(SignalKind::interrupt())?, watch(SignalKind::terminate())?);
