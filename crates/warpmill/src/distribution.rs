@@ -9,13 +9,13 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, Volatility};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use warpmill_translate::{excluded, kept};
 
 use crate::bounded::bounded_function;
-use crate::dialect::chains;
+use crate::dialect::{self, chains};
 use crate::offload::{self, Fallback, WholePlanRule};
 use crate::plan_cache::{Read, read_by};
 use crate::remote::pin;
@@ -84,6 +84,11 @@ pub fn common_session() -> Result<Session> {
         context.register_udf(function.as_ref().clone());
     }
     Ok(session)
+}
+
+/// The aggregate functions that sessions have for some types of arguments under the name of another, by names of their own.
+pub fn aggregates_of_types() -> Vec<(String, Arc<AggregateUDF>)> {
+    dialect::aggregates_of_types()
 }
 
 static DISTRIBUTOR: OnceLock<Arc<dyn Distributor>> = OnceLock::new();

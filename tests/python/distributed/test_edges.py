@@ -66,6 +66,13 @@ QUERIES = [
     "SELECT upper(s), length(s), count(*) FROM t GROUP BY upper(s), length(s)",
     "SELECT CAST(v AS VARCHAR) AS x, count(*) FROM t GROUP BY x",
     "SELECT date_part('year', day) AS y, count(*) FROM t GROUP BY y",
+    # Functions that sessions have for some types under DataFusion's names.
+    "SELECT max(f), min(f), min(f::FLOAT), avg(day) FROM t",
+    """SELECT k, max(g)::VARCHAR, min(g) FROM (SELECT k, CASE WHEN id % 17 = 0 THEN 'nan'::DOUBLE
+        WHEN id % 19 = 0 THEN '-inf'::DOUBLE ELSE f END AS g FROM t) GROUP BY k""",
+    "SELECT k, sum(v::HUGEINT * 1000000000000000000), avg(day) FROM t GROUP BY k",
+    "SELECT sum(n), sum(n * n) FROM (SELECT k, sum(v) AS n FROM t GROUP BY k)",
+    "SELECT s, max(f) FROM t GROUP BY s UNION ALL SELECT s, min(f) FROM t GROUP BY s",
 ]
 
 

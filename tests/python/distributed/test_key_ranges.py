@@ -26,7 +26,7 @@ TABLES = {
         WHEN i < 18000 THEN i WHEN i < 27000 THEN 9223372036854775807 - 27000 + i ELSE 9223372036854775807 END::BIGINT
         AS k, i AS v FROM range(30000) r(i) ORDER BY k""",
     "nullable": "SELECT CASE WHEN i % 50 = 0 THEN NULL ELSE i END::BIGINT AS k, i AS v FROM range(40000) r(i)",
-    "mixed": "SELECT (hash(i) % 30000)::BIGINT AS k, i AS v FROM range(70000) r(i)",
+    "mixed": "SELECT (hash(i) % 30000)::BIGINT AS k, 's' || (hash(i, 1) % 9) AS s, i AS v FROM range(70000) r(i)",
     "days": """SELECT DATE '2000-01-01' + (i // 3)::INTEGER AS day, (i // 3 + 0.25)::DECIMAL(12, 2) AS price, i AS v
         FROM range(75000) r(i)""",
     "lists": "SELECT i // 2 AS k, [i, i + 1] AS l, i AS v FROM range(60000) r(i)",
@@ -81,6 +81,18 @@ SENT = [
     "SELECT count(*) FROM items WHERE k NOT IN (SELECT k FROM heads)",
     "SELECT count(*) FROM items WHERE k NOT IN (SELECT k FROM nullable)",
     "SELECT count(*) FROM heads a JOIN heads b ON a.k = b.j",
+    # Rows that were shuffled by two columns, in one order or the other.
+    """SELECT count(*), sum(n * m) FROM (SELECT k, s, count(*) AS n FROM mixed GROUP BY k, s) x
+        JOIN (SELECT s, k, sum(v) AS m FROM mixed GROUP BY s, k) y ON x.s = y.s AND x.k = y.k""",
+    """SELECT x.k, count(*), sum(x.v) FROM mixed x JOIN mixed y ON x.k = y.k AND x.s = y.s AND x.v < y.v
+        JOIN mixed z ON z.s = x.s AND z.k = x.k GROUP BY x.k, z.s""",
+    "SELECT k, s, max(n) FROM (SELECT k, s, v % 2 AS p, count(*) AS n FROM mixed GROUP BY ALL) GROUP BY k, s",
+    """SELECT sum(r) FROM (SELECT row_number() OVER (PARTITION BY s, k ORDER BY n) AS r
+        FROM (SELECT k, s, v % 3 AS p, count(*) AS n FROM mixed GROUP BY ALL))""",
+    """SELECT y.k, y.s, count(x.v) FROM mixed x RIGHT JOIN (SELECT k, s FROM mixed WHERE v < 20000) y
+        ON x.k = y.k AND x.s = y.s AND x.v > 60000 GROUP BY y.k, y.s""",
+    """SELECT x.k, count(y.v) FROM (SELECT k, count(*) AS n FROM mixed GROUP BY k) x
+        FULL JOIN (SELECT k, max(v) AS v FROM mixed WHERE v % 5 = 0 GROUP BY k) y ON x.k = y.k GROUP BY x.k""",
 ]
 
 

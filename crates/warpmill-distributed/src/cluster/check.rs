@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::{SessionState, TaskContext};
+use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -17,7 +18,7 @@ use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
 use warpmill_translate::kept;
 
 use crate::explain::of_first_task;
-use crate::task::{TaskCodec, with_tasks};
+use crate::task::{TaskCodec, is_task, with_tasks};
 
 /// The functions that every process has.
 pub(crate) static FUNCTIONS: LazyLock<SessionState> = LazyLock::new(|| {
@@ -25,19 +26,22 @@ pub(crate) static FUNCTIONS: LazyLock<SessionState> = LazyLock::new(|| {
     session.context().state()
 });
 
+/// Aggregate functions of all processes that stand for one of DataFusion's with arguments of some types, by names of their own.
+pub(crate) static AGGREGATES_OF_TYPES: LazyLock<Vec<(String, Arc<AggregateUDF>)>> =
+    LazyLock::new(warpmill::distribution::aggregates_of_types);
+
 /// Prepares `head`, the part of a query that this process runs, with the stages below it in their serialized form; returns the reason if a stage can
 /// run in this process only.
 pub(super) fn sendable(head: Arc<dyn ExecutionPlan>) -> Result<Result<Arc<dyn ExecutionPlan>, String>> {
-    for stage in stages(&head)? {
-        if let Some(function) = own_function(&of_first_task(&stage)?)? {
-            return Ok(Err(format!("function {function} is defined in this session only: workers do not have it")));
-        }
-    }
+    let before = stages(&head)?;
     let sent = match with_tasks(head) {
         Ok(sent) => sent,
         Err(error) => return Ok(Err(error.strip_backtrace())),
     };
-    for stage in stages(&sent)? {
+    for (plan, stage) in before.iter().zip(stages(&sent)?) {
+        if let Some(function) = own_function(&of_first_task(plan)?, is_task(&stage))? {
+            return Ok(Err(format!("function {function} is defined in this session only: workers do not have it")));
+        }
         if let Err(error) = there_and_back(of_first_task(&stage)?) {
             return Ok(Err(error.strip_backtrace()));
         }
@@ -67,14 +71,15 @@ fn there_and_back(stage: Arc<dyn ExecutionPlan>) -> Result<()> {
     physical_plan_from_bytes_with_proto_converter(&bytes, &context, &codec, &converter).map(drop)
 }
 
-/// A function of `plan` whose name means a different function on workers.
-fn own_function(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<String>> {
+/// A function of `plan` whose name means a different function on workers; `task`: whether functions of types have names of their own in it.
+fn own_function(plan: &Arc<dyn ExecutionPlan>, task: bool) -> Result<Option<String>> {
     let (mut seen, mut found) = (HashSet::new(), None);
     plan.apply(|node| {
         if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
             for call in aggregate.aggr_expr() {
                 let known = FUNCTIONS.aggregate_functions().get(call.fun().name());
-                if known.is_none_or(|known| **known != *call.fun()) {
+                let is_of_type = || AGGREGATES_OF_TYPES.iter().any(|(_, known)| **known == *call.fun());
+                if known.is_none_or(|known| **known != *call.fun()) && !(task && is_of_type()) {
                     found.get_or_insert_with(|| call.fun().name().to_string());
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
+use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
@@ -27,13 +27,13 @@ enum Way {
 
 /// Whether a join of this type returns each row once if every task has all left rows and some of the right rows: rows of the left side, and rows
 /// without a partner, must not be returned by several tasks.
-fn copies_left(ty: JoinType) -> bool {
+pub(super) fn copies_left(ty: JoinType) -> bool {
     use JoinType::{Inner, Right, RightAnti, RightMark, RightSemi};
     matches!(ty, Inner | Right | RightSemi | RightAnti | RightMark)
 }
 
 /// [`copies_left`] with the sides exchanged.
-fn copies_right(ty: JoinType) -> bool {
+pub(super) fn copies_right(ty: JoinType) -> bool {
     use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi};
     matches!(ty, Inner | Left | LeftSemi | LeftAnti | LeftMark)
 }
@@ -45,20 +45,21 @@ impl Cutter {
             return over(plan, vec![left, right]);
         }
         if self.meet(node, &left, &right) {
-            let key = key_of(node, left.key.as_ref(), right.key.as_ref());
+            let key = SpreadKey::of_join(node, left.key.as_ref(), right.key.as_ref());
             return Ok(Part { key, ..over(plan, vec![left, right])? });
         }
-        let (left_keys, right_keys): (Vec<_>, Vec<_>) = node.on().iter().cloned().unzip();
+        let (left_keys, right_keys) = shuffle_keys(node, &left, &right);
         // NOT IN depends on whether the right side has any NULL at all.
         let shuffles = !node.null_aware
             && may_shuffle(&left_keys, &left.plan.schema())?
             && may_shuffle(&right_keys, &right.plan.schema())?;
-        match self.way((&left, &right), *node.join_type(), shuffles, !node.null_aware) {
+        let sent = self.shuffling(&left, &left_keys) + self.shuffling(&right, &right_keys);
+        match self.way((&left, &right), *node.join_type(), shuffles.then_some(sent), !node.null_aware) {
             Way::Shuffle => self.shuffled_join(plan, node, (left, left_keys), (right, right_keys)),
             way => {
                 let key = match way {
-                    Way::CopyLeft => key_of(node, None, right.key.as_ref()),
-                    Way::CopyRight => key_of(node, left.key.as_ref(), None),
+                    Way::CopyLeft => SpreadKey::of_join(node, None, right.key.as_ref()),
+                    Way::CopyRight => SpreadKey::of_join(node, left.key.as_ref(), None),
                     Way::Shuffle | Way::Gather => None,
                 };
                 Ok(Part { key, ..self.copied_join(plan, (left, right), way)? })
@@ -69,7 +70,7 @@ impl Cutter {
     /// Whether rows that join are in the same task.
     fn meet(&self, node: &HashJoinExec, left: &Part, right: &Part) -> bool {
         let (Some(left), Some(right)) = (&left.key, &right.key) else { return false };
-        !node.null_aware && left.number == right.number && equal_columns(node).any(|(a, b)| left.has(a) && right.has(b))
+        !node.null_aware && left.meets(right, node)
     }
 
     /// A join without keys.
@@ -78,17 +79,17 @@ impl Cutter {
         if left.rows == Rows::Here && right.rows == Rows::Here {
             return over(plan, vec![left, right]);
         }
-        let way = self.way((&left, &right), ty, false, true);
+        let way = self.way((&left, &right), ty, None, true);
         self.copied_join(plan, (left, right), way)
     }
 
-    /// The strategy that sends the fewest bytes.
-    fn way(&self, (left, right): (&Part, &Part), ty: JoinType, shuffles: bool, may_copy_left: bool) -> Way {
+    /// The strategy that sends the fewest bytes; `shuffle`: those of a shuffle, if it is possible.
+    fn way(&self, (left, right): (&Part, &Part), ty: JoinType, shuffle: Option<f64>, may_copy_left: bool) -> Way {
         let spread = |part: &Part| part.rows == Rows::Spread;
         let ways = [
             (Way::CopyLeft, may_copy_left && copies_left(ty) && spread(right), self.copying(left)),
             (Way::CopyRight, copies_right(ty) && spread(left), self.copying(right)),
-            (Way::Shuffle, shuffles, self.shuffling(left) + self.shuffling(right)),
+            (Way::Shuffle, shuffle.is_some(), shuffle.unwrap_or_default()),
         ];
         let possible = ways.into_iter().filter(|(_, possible, _)| *possible);
         possible.min_by(|(.., a), (.., b)| a.total_cmp(b)).map_or(Way::Gather, |(way, ..)| way)
@@ -113,13 +114,24 @@ impl Cutter {
         let left = reduced(node, left, &right, true)?;
         let right = reduced(node, right, &left, false)?;
         let (left, right) = (self.shuffled(left, left_keys)?, self.shuffled(right, right_keys)?);
-        let key = key_of(node, left.key.as_ref(), right.key.as_ref());
+        let key = SpreadKey::of_join(node, left.key.as_ref(), right.key.as_ref());
         let (sent, inputs) = (left.sent + right.sent, vec![left.plan, right.plan]);
         let joined = node.builder().with_partition_mode(PartitionMode::Partitioned).with_new_children(inputs)?;
         let joined: Arc<dyn ExecutionPlan> = Arc::new(joined.build()?);
         let bytes = estimate(plan).bytes;
         Ok(Part { plan: joined, rows: Rows::Spread, exchanged: true, bytes, sent, key })
     }
+}
+
+/// The keys by which the sides of a join are shuffled: some pairs of columns if a side is spread by the hash of its own already.
+fn shuffle_keys(
+    node: &HashJoinExec,
+    left: &Part,
+    right: &Part,
+) -> (Vec<Arc<dyn PhysicalExpr>>, Vec<Arc<dyn PhysicalExpr>>) {
+    let own = left.key.as_ref().and_then(|key| key.hashed_pairs(node.on(), |(left, _)| left));
+    let other = || right.key.as_ref().and_then(|key| key.hashed_pairs(node.on(), |(_, right)| right));
+    own.or_else(other).unwrap_or_else(|| node.on().to_vec()).into_iter().unzip()
 }
 
 /// A side of a join before its rows are sent, without rows that have no partner, if every task can find the keys of `other`, the other side, by
@@ -154,30 +166,4 @@ pub(super) fn output_columns(node: &HashJoinExec) -> Vec<ColumnIndex> {
         Some(projection) => projection.iter().map(|&column| columns[column].clone()).collect(),
         None => columns,
     }
-}
-
-/// The key by which the rows of a join are spread if those of its sides are spread by these keys, which are the same.
-fn key_of(node: &HashJoinExec, left: Option<&SpreadKey>, right: Option<&SpreadKey>) -> Option<SpreadKey> {
-    let ty = *node.join_type();
-    // Columns of a side without partners are NULL.
-    let (left, right) = (left.filter(|_| copies_right(ty)), right.filter(|_| copies_left(ty)));
-    let number = left.or(right)?.number;
-    let has = |key: Option<&SpreadKey>, column| key.is_some_and(|key| key.has(column));
-    let pairs: Vec<_> = equal_columns(node).filter(|&(a, b)| has(left, a) || has(right, b)).collect();
-    let equal = |side: JoinSide, column| {
-        ty == JoinType::Inner
-            && match side {
-                JoinSide::Left => pairs.iter().any(|&(a, _)| a == column),
-                JoinSide::Right => pairs.iter().any(|&(_, b)| b == column),
-                JoinSide::None => false,
-            }
-    };
-    let is_key = |column: &ColumnIndex| match column.side {
-        JoinSide::Left => has(left, column.index) || equal(column.side, column.index),
-        JoinSide::Right => has(right, column.index) || equal(column.side, column.index),
-        JoinSide::None => false,
-    };
-    let columns = output_columns(node).into_iter().enumerate();
-    let columns = columns.filter(|(_, column)| is_key(column)).map(|(at, _)| at);
-    SpreadKey::of(number, columns)
 }

@@ -8,7 +8,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use datafusion::common::JoinSide;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -25,42 +24,7 @@ use super::join::{equal_columns, output_columns};
 use super::keys::by_row;
 use super::leaf::shares;
 use super::order::partition_keys;
-
-/// The key by which the rows of a part are spread: by ranges, or by its hash.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SpreadKey {
-    /// Parts with the same number are spread by the same ranges, or by the hash.
-    pub number: usize,
-    /// Columns of the part whose values each belong to the row's task.
-    columns: BTreeSet<usize>,
-}
-
-/// The number of keys that are hashed.
-const HASHED: usize = usize::MAX;
-
-impl SpreadKey {
-    /// The key of rows that are shuffled by `keys`, if that is a single column.
-    pub fn of_hash(keys: &[Arc<dyn PhysicalExpr>]) -> Option<Self> {
-        let [key] = keys else { return None };
-        Self::of(HASHED, key.downcast_ref::<Column>().map(Column::index))
-    }
-
-    /// `None` without columns.
-    pub fn of(number: usize, columns: impl IntoIterator<Item = usize>) -> Option<Self> {
-        let columns: BTreeSet<usize> = columns.into_iter().collect();
-        (!columns.is_empty()).then_some(Self { number, columns })
-    }
-
-    pub fn has(&self, column: usize) -> bool {
-        self.columns.contains(&column)
-    }
-
-    /// The key of rows whose columns are these of the part.
-    pub fn of_columns(&self, from: &[Option<usize>]) -> Option<Self> {
-        let is_key = |from: &Option<usize>| from.is_some_and(|column| self.has(column));
-        Self::of(self.number, from.iter().enumerate().filter(|(_, from)| is_key(from)).map(|(at, _)| at))
-    }
-}
+use super::spread_key::SpreadKey;
 
 /// The split of a scan.
 #[derive(Debug, Clone)]
@@ -74,7 +38,7 @@ pub(super) struct KeySplit {
 
 impl KeySplit {
     pub fn key(&self) -> SpreadKey {
-        SpreadKey { number: self.number, columns: BTreeSet::from([self.column]) }
+        SpreadKey::of_ranges(self.number, self.column)
     }
 
     /// The rows that each task reads.

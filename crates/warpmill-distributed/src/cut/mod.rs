@@ -19,6 +19,7 @@ mod key_ranges;
 mod keys;
 mod leaf;
 mod order;
+mod spread_key;
 
 use std::sync::Arc;
 
@@ -44,7 +45,8 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{BroadcastExec, NetworkBroadcastExec, NetworkCoalesceExec, NetworkShuffleExec};
 
-use key_ranges::{KeySplits, SpreadKey};
+use key_ranges::KeySplits;
+use spread_key::SpreadKey;
 
 /// The place of a part's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +206,7 @@ impl Cutter {
             return Ok(part);
         }
         let order = part.plan.output_ordering().cloned();
-        let (gathered, sent) = (self.streams(&part)?, part.sent + self.shuffling(&part));
+        let (gathered, sent) = (self.streams(&part)?, part.sent + self.gathering(&part));
         let plan: Arc<dyn ExecutionPlan> = match order {
             Some(order) => Arc::new(SortPreservingMergeExec::new(order, gathered)),
             None => Arc::new(CoalescePartitionsExec::new(gathered)),
@@ -225,9 +227,12 @@ impl Cutter {
         }
     }
 
-    /// Shuffles rows by `keys`.
+    /// Shuffles rows by `keys`, unless they are already.
     fn shuffled(&self, part: Part, keys: Vec<Arc<dyn PhysicalExpr>>) -> Result<Part> {
-        let (makers, sent) = (self.makers(&part), part.sent + self.shuffling(&part));
+        if is_shuffled(&part, &keys) {
+            return Ok(part);
+        }
+        let (makers, sent) = (self.makers(&part), part.sent + self.shuffling(&part, &keys));
         let key = SpreadKey::of_hash(&keys);
         let by_key = RepartitionExec::try_new(part.plan, Partitioning::Hash(keys, 1))?;
         let plan = Arc::new(NetworkShuffleExec::try_new(Arc::new(by_key), makers)?);
@@ -252,7 +257,12 @@ impl Cutter {
     }
 
     /// Bytes that [`Cutter::shuffled`] sends.
-    fn shuffling(&self, part: &Part) -> f64 {
+    fn shuffling(&self, part: &Part, keys: &[Arc<dyn PhysicalExpr>]) -> f64 {
+        if is_shuffled(part, keys) { 0.0 } else { self.gathering(part) }
+    }
+
+    /// Bytes that [`Cutter::gathered`] sends, from tasks to one of them.
+    fn gathering(&self, part: &Part) -> f64 {
         part.bytes * (self.tasks as f64 - 1.0) / self.tasks as f64
     }
 }
@@ -267,6 +277,11 @@ fn over(plan: &Arc<dyn ExecutionPlan>, inputs: Vec<Part>) -> Result<Part> {
     let plan = Arc::clone(plan).replace_children(children, options)?;
     let rows = if spread { Rows::Spread } else { Rows::Here };
     Ok(Part { plan, rows, exchanged, bytes, sent, key: None })
+}
+
+/// Whether rows are spread by the hash of `keys`.
+fn is_shuffled(part: &Part, keys: &[Arc<dyn PhysicalExpr>]) -> bool {
+    part.key.as_ref().is_some_and(|key| key.is_hash_of(keys))
 }
 
 /// Whether all processes, and both sides of a join, map equal values of `keys` to the same task. Floats have two zeros.

@@ -12,7 +12,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
-use super::{Cutter, Part, Rows, SpreadKey, estimate, may_shuffle, over};
+use super::{Cutter, Part, Rows, estimate, may_shuffle, over};
 
 impl Cutter {
     /// Sorts rows in every task; a merge combines them.
@@ -25,7 +25,7 @@ impl Cutter {
         let sorted = SortExec::new(order.clone(), input.plan).with_preserve_partitioning(true).with_fetch(fetch);
         let sorted = Part { plan: Arc::new(sorted), bytes: estimate(plan).bytes, ..input };
         let merged = SortPreservingMergeExec::new(order, self.streams(&sorted)?).with_fetch(fetch);
-        let sent = sorted.sent + self.shuffling(&sorted);
+        let sent = sorted.sent + self.gathering(&sorted);
         Ok(Part { plan: Arc::new(merged), rows: Rows::Here, exchanged: true, sent, key: None, ..sorted })
     }
 
@@ -35,7 +35,7 @@ impl Cutter {
             return over(plan, vec![input]);
         }
         let merged = SortPreservingMergeExec::new(node.expr().clone(), self.streams(&input)?).with_fetch(node.fetch());
-        let sent = input.sent + self.shuffling(&input);
+        let sent = input.sent + self.gathering(&input);
         Ok(Part { plan: Arc::new(merged), rows: Rows::Here, exchanged: true, sent, key: None, ..input })
     }
 
@@ -74,10 +74,9 @@ impl Cutter {
         };
         let input = self.part(sort.input())?;
         let spread = input.rows == Rows::Spread;
-        let has = |key: &SpreadKey| {
-            keys.iter().any(|by| by.downcast_ref::<Column>().is_some_and(|column| key.has(column.index())))
-        };
-        let input = if input.key.as_ref().is_some_and(has) {
+        let columns = keys.iter().filter_map(|by| by.downcast_ref::<Column>().map(Column::index));
+        let columns: Vec<_> = columns.collect();
+        let input = if input.key.as_ref().is_some_and(|key| key.is_within(&columns)) {
             input
         } else if spread && may_shuffle(&keys, &input.plan.schema())? {
             self.shuffled(input, keys)?

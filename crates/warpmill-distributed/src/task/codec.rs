@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use datafusion::common::{Result, exec_datafusion_err, not_impl_err};
 use datafusion::execution::TaskContext;
+use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion_distributed::{DistributedCodec, DistributedExt};
 use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
@@ -15,7 +15,7 @@ use datafusion_proto::physical_plan::{
 use warpmill_translate::codec::ScanCodec;
 
 use super::{InputExec, KeptTasks, TaskExec};
-use crate::cluster::FUNCTIONS;
+use crate::cluster::AGGREGATES_OF_TYPES;
 
 /// Encodes and decodes [`TaskExec`]s and scans.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl PhysicalExtensionCodec for TaskCodec {
 
 /// Serializes `plan`, which has [`InputExec`]s.
 pub(super) fn encode_apart(plan: Arc<dyn ExecutionPlan>) -> Result<Vec<u8>> {
-    let codec = with_functions(InputCodec(vec![]));
+    let codec = InputCodec(vec![]);
     let bytes = physical_plan_to_bytes_with_proto_converter(plan, &codec, &DeduplicatingProtoConverter::default())?;
     Ok(bytes.to_vec())
 }
@@ -75,17 +75,12 @@ pub(super) fn decode_apart(
     inputs: &[Arc<dyn ExecutionPlan>],
     context: &TaskContext,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let codec = with_functions(InputCodec(inputs.to_vec()));
+    let codec = InputCodec(inputs.to_vec());
     physical_plan_from_bytes_with_proto_converter(bytes, context, &codec, &DeduplicatingProtoConverter::default())
 }
 
-fn with_functions(codec: InputCodec) -> impl PhysicalExtensionCodec {
-    let mut config = FUNCTIONS.config().clone();
-    config.set_distributed_user_codec(codec);
-    DistributedCodec::new_combined_with_user(&config)
-}
-
-/// Encodes inputs as indices, and decodes indices to these inputs.
+/// Encodes inputs as indices, and decodes indices to these inputs; aggregate functions of types by the names that all processes have for them
+/// ([`AGGREGATES_OF_TYPES`]), others as DataFusion does, by their own names.
 #[derive(Debug)]
 struct InputCodec(Vec<Arc<dyn ExecutionPlan>>);
 
@@ -114,5 +109,17 @@ impl PhysicalExtensionCodec for InputCodec {
         let number = u32::try_from(input.number).map_err(|_| exec_datafusion_err!("a task has too many inputs"))?;
         bytes.extend_from_slice(&number.to_le_bytes());
         Ok(())
+    }
+
+    fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        if let Some((name, _)) = AGGREGATES_OF_TYPES.iter().find(|(_, known)| **known == *function) {
+            bytes.extend_from_slice(name.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn try_decode_udaf(&self, name: &str, bytes: &[u8]) -> Result<Arc<AggregateUDF>> {
+        let known = AGGREGATES_OF_TYPES.iter().find(|(known, _)| known.as_bytes() == bytes);
+        known.map(|(_, function)| Arc::clone(function)).ok_or_else(|| exec_datafusion_err!("no {name} is called so"))
     }
 }

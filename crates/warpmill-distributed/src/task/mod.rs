@@ -90,6 +90,13 @@ pub(crate) fn with_tasks(head: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executi
     })
 }
 
+/// Whether a stage's plan is a [`TaskExec`], below the node that assigns a destination to each row.
+pub(crate) fn is_task(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let spreads = plan.is::<RepartitionExec>() || plan.is::<BroadcastExec>();
+    let below = if spreads { plan.children()[0] } else { plan };
+    below.is::<TaskExec>()
+}
+
 /// `head` for one run: marks the stages below it with `query`.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Int64Type, i256};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, not_impl_err, plan_err};
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Case, Expr, ExprSchemable, Signature, Volatility,
@@ -124,6 +125,16 @@ pub(super) fn checked(func: Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema)
     };
     let wide = digits(&plain.get_type(schema)?).is_none_or(|(width, _)| width > SAFE);
     Ok(if wide { Arc::new(AggregateUDF::from(Total::new())) } else { func })
+}
+
+/// The functions that [`checked`] puts in the place of others, by names of their own.
+pub(crate) fn of_types() -> Vec<(String, Arc<AggregateUDF>)> {
+    let extremes = [min_udaf(), max_udaf()].into_iter().filter_map(|plain| {
+        let name = format!("{} of floats", plain.name());
+        Some((name, extremes::of_floats(&plain)?))
+    });
+    let total = ("sum of decimals".to_string(), Arc::new(AggregateUDF::from(Total::new())));
+    extremes.chain([total, ("avg of moments".to_string(), typed::mean())]).collect()
 }
 
 /// Refuses distinct pairs: their functions have no state for them.

@@ -70,6 +70,7 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+pub(crate) use aggregates::of_types as aggregates_of_types;
 pub(crate) use custom_types::{casts_to, is_type, type_of};
 pub use field_names::is_row;
 pub(crate) use macros::{check as check_macro, parameters_of as macro_parameters};

@@ -33,9 +33,14 @@ pub(super) fn functions() -> impl Iterator<Item = Arc<AggregateUDF>> {
 pub(super) fn of_type(func: &Arc<AggregateUDF>, ty: &DataType) -> Arc<AggregateUDF> {
     match func.inner().downcast_ref::<Typed>() {
         Some(typed) if !is_mean(ty) => Arc::clone(&typed.plain),
-        Some(_) => Arc::new(AggregateUDF::from(Mean { signature: Signature::any(1, Volatility::Immutable) })),
+        Some(_) => mean(),
         None => Arc::clone(func),
     }
+}
+
+/// The average of temporal values.
+pub(super) fn mean() -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::from(Mean { signature: Signature::any(1, Volatility::Immutable) }))
 }
 
 /// The type that averages of dates, times or intervals are computed in.
