@@ -163,10 +163,10 @@ def test_what_is_shipped_is_optimized_as_a_whole_and_has_no_symbols() -> None:
     assert package["project"]["entry-points"]["ibis.backends"] == {"warpmill": "warpmill.ibis"}
 
 
-def test_the_release_and_make_build_the_same() -> None:
+def test_the_release_is_what_make_builds() -> None:
     workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     makefile = (ROOT / "Makefile").read_text()
     for part in ("--profile dist", "--auditwheel check", "packaging/licenses.py", "packaging/check.py dist"):
-        assert part in workflow, part
         assert part in makefile, part
-    assert "make audit" in workflow
+    for part in ("make dist DIST_FLAGS=--zig", "make audit"):
+        assert part in workflow, part
