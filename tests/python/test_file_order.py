@@ -27,12 +27,18 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     noise = np.random.default_rng(1).integers(0, 2**62, ROWS)
     table = pa.table({"i": np.arange(ROWS), "x": noise, "s": pa.array(noise).cast(pa.string())})
     pa.parquet.write_table(table, folder / "one.parquet", row_group_size=GROUP)
+    pa.parquet.write_table(table, folder / "large.parquet", row_group_size=ROWS // 2)
     for part in range(5):
         length = ROWS // 5
         some = table.slice(part * length, length)
         pa.parquet.write_table(some, folder / f"part-{part}.parquet", row_group_size=GROUP)
     pa.csv.write_csv(table.select(["i", "x"]), folder / "one.csv")
-    return {"one": f"{folder}/one.parquet", "several": f"{folder}/part-*.parquet", "csv": f"{folder}/one.csv"}
+    return {
+        "one": f"{folder}/one.parquet",
+        "large": f"{folder}/large.parquet",
+        "several": f"{folder}/part-*.parquet",
+        "csv": f"{folder}/one.csv",
+    }
 
 
 def numbers(con: warpmill.Connection, sql: str) -> np.ndarray:
@@ -40,7 +46,7 @@ def numbers(con: warpmill.Connection, sql: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("threads", [2, 3, 16])
-@pytest.mark.parametrize("form", ["one", "several", "csv"])
+@pytest.mark.parametrize("form", ["one", "large", "several", "csv"])
 def test_rows_come_in_the_order_of_files(files: dict[str, str], form: str, threads: int, tmp_path: Path) -> None:
     with warpmill.connect(tmp_path / "db", threads=threads, device="cpu") as con:
         con.execute("SET warpmill.column_cache = 'off'")
@@ -71,9 +77,10 @@ def test_tables_of_files_keep_their_order(files: dict[str, str], tmp_path: Path)
         assert len(segments) == -(-ROWS // 65536)
 
 
-def test_small_limits_read_less_ahead(files: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["one", "large"])
+def test_small_limits_read_less_ahead(files: dict[str, str], form: str, tmp_path: Path) -> None:
     with warpmill.connect(threads=16, device="cpu", memory_limit="64MB") as con:
         target = tmp_path / "copied.parquet"
-        con.execute(f"COPY (SELECT * FROM '{files['one']}') TO '{target}'")
+        con.execute(f"COPY (SELECT * FROM '{files[form]}') TO '{target}'")
         copied = pa.parquet.read_table(target, columns=["i"]).column("i").to_numpy()
         assert np.array_equal(copied, np.arange(ROWS))

@@ -48,6 +48,9 @@ impl KeyRange {
 
     /// The row segments of `table` that may have values of `column` within the range, and those between them.
     pub fn segments(self, table: &TableSnapshot, column: usize) -> Range<usize> {
+        if self.least > self.greatest {
+            return 0..0;
+        }
         let meets = |&segment: &usize| {
             let bounds = table.segment_stats(segment, column).int_range();
             bounds.is_none_or(|(low, high)| low <= self.greatest && high >= self.least)
@@ -62,6 +65,12 @@ impl KeyRange {
         self.least <= low && high <= self.greatest
     }
 
+    /// The part of the range that a type with values between these bounds can represent; `None` if it is empty.
+    pub fn of_type(self, (low, high): (i128, i128)) -> Option<Self> {
+        let (least, greatest) = (self.least.max(low), self.greatest.min(high));
+        (least <= greatest).then_some(Self { least, greatest })
+    }
+
     /// Conditions for column `column`, of type `ty`, to be within the range: the same number for all ranges, so that all devices have the same
     /// kernels.
     pub fn conditions(self, column: usize, ty: &ColType) -> Vec<Expr> {
@@ -69,9 +78,8 @@ impl KeyRange {
             Phys::I32 => (i32::MIN.into(), i32::MAX.into()),
             _ => (i64::MIN.into(), i64::MAX.into()),
         };
-        let is_empty = self.least > self.greatest || self.least > high || self.greatest < low;
         // Contradictory bounds: no number satisfies both.
-        let (least, greatest) = if is_empty { (high, low) } else { (self.least.max(low), self.greatest.min(high)) };
+        let Self { least, greatest } = self.of_type((low, high)).unwrap_or(Self { least: high, greatest: low });
         let compare = |op, bound: i128| {
             let bound = Expr::literal(Scalar::Int(bound), ColType { range: Some((bound, bound)), ..ty.clone() });
             let (left, right) = (Box::new(Expr::column(column, ty.clone())), Box::new(bound));

@@ -13,7 +13,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal, lit};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::statistics::StatisticsArgs;
@@ -181,11 +181,8 @@ impl ExecutionPlan for WarpmillScanExec {
         }
         let rows = scan_rows::rows(&self.table, &self.projection, self.schema(), &context);
         let Some(keys) = self.part.as_ref().and_then(|part| part.rows.keys.as_ref()) else { return Ok(rows) };
-        let condition = within(keys, &self.schema());
-        let kept = rows.map(move |rows| match &condition {
-            Some(condition) => filter_rows(&rows?, condition),
-            None => rows,
-        });
+        let condition = within(keys, &self.schema())?;
+        let kept = rows.map(move |rows| filter_rows(&rows?, &condition));
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), kept)))
     }
 
@@ -196,21 +193,22 @@ impl ExecutionPlan for WarpmillScanExec {
     }
 }
 
-/// The condition for a row of a scan with this schema to be within `keys`; `None`: all rows are.
-fn within(keys: &KeysOfPart, schema: &SchemaRef) -> Option<Arc<dyn PhysicalExpr>> {
+/// The condition for a row of a scan with this schema to be within `keys`.
+fn within(keys: &KeysOfPart, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
     let field = schema.field(keys.column);
-    let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), keys.column));
-    // A bound that the type cannot represent is beyond all of its values, or the range is empty: ranges are of values of one type.
-    let compared = |op: Operator, bound: i128| {
-        let bound = scalar(&StatValue::Int(bound), field.data_type())?;
-        let compared = BinaryExpr::new(Arc::clone(&column), op, Arc::new(Literal::new(bound)));
-        Some(Arc::new(compared) as Arc<dyn PhysicalExpr>)
+    let Some(bounds) = ColType::range_of(field.data_type()) else {
+        return internal_err!("keys of type {}", field.data_type());
     };
-    let bounds = (compared(Operator::GtEq, keys.range.least), compared(Operator::LtEq, keys.range.greatest));
-    match bounds {
-        (Some(least), Some(greatest)) => Some(Arc::new(BinaryExpr::new(least, Operator::And, greatest))),
-        (one, other) => one.or(other),
-    }
+    let Some(range) = keys.range.of_type(bounds) else { return Ok(lit(false)) };
+    let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), keys.column));
+    let compared = |op: Operator, bound: i128| -> Result<Arc<dyn PhysicalExpr>> {
+        let Some(bound) = scalar(&StatValue::Int(bound), field.data_type()) else {
+            return internal_err!("a bound of keys of type {}", field.data_type());
+        };
+        Ok(Arc::new(BinaryExpr::new(Arc::clone(&column), op, Arc::new(Literal::new(bound)))))
+    };
+    let (least, greatest) = (compared(Operator::GtEq, range.least)?, compared(Operator::LtEq, range.greatest)?);
+    Ok(Arc::new(BinaryExpr::new(least, Operator::And, greatest)))
 }
 
 fn filter_rows(rows: &RecordBatch, condition: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
@@ -274,7 +272,32 @@ fn scalar(value: &StatValue, logical: &DataType) -> Option<ScalarValue> {
         (StatValue::Int(v), DataType::UInt64) => ScalarValue::UInt64(Some(u64::try_from(*v).ok()?)),
         (StatValue::Int(v), DataType::Date32) => ScalarValue::Date32(Some(i32::try_from(*v).ok()?)),
         (StatValue::Int(v), DataType::Date64) => ScalarValue::Date64(Some(i64::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::Decimal32(p, s)) => ScalarValue::Decimal32(Some(i32::try_from(*v).ok()?), *p, *s),
+        (StatValue::Int(v), DataType::Decimal64(p, s)) => ScalarValue::Decimal64(Some(i64::try_from(*v).ok()?), *p, *s),
         (StatValue::Int(v), DataType::Decimal128(p, s)) => ScalarValue::Decimal128(Some(*v), *p, *s),
+        (StatValue::Int(v), DataType::Time32(unit)) => {
+            let ticks = Some(i32::try_from(*v).ok()?);
+            match unit {
+                TimeUnit::Second => ScalarValue::Time32Second(ticks),
+                _ => ScalarValue::Time32Millisecond(ticks),
+            }
+        }
+        (StatValue::Int(v), DataType::Time64(unit)) => {
+            let ticks = Some(i64::try_from(*v).ok()?);
+            match unit {
+                TimeUnit::Nanosecond => ScalarValue::Time64Nanosecond(ticks),
+                _ => ScalarValue::Time64Microsecond(ticks),
+            }
+        }
+        (StatValue::Int(v), DataType::Duration(unit)) => {
+            let ticks = Some(i64::try_from(*v).ok()?);
+            match unit {
+                TimeUnit::Second => ScalarValue::DurationSecond(ticks),
+                TimeUnit::Millisecond => ScalarValue::DurationMillisecond(ticks),
+                TimeUnit::Microsecond => ScalarValue::DurationMicrosecond(ticks),
+                TimeUnit::Nanosecond => ScalarValue::DurationNanosecond(ticks),
+            }
+        }
         (StatValue::Int(v), DataType::Timestamp(unit, zone)) => {
             let (ticks, zone) = (Some(i64::try_from(*v).ok()?), zone.clone());
             match unit {

@@ -30,6 +30,9 @@ TABLES = {
     "days": """SELECT DATE '2000-01-01' + (i // 3)::INTEGER AS day, (i // 3 + 0.25)::DECIMAL(12, 2) AS price, i AS v
         FROM range(75000) r(i)""",
     "lists": "SELECT i // 2 AS k, [i, i + 1] AS l, i AS v FROM range(60000) r(i)",
+    "times": """SELECT TIME '00:00:00' + to_seconds(i // 7) AS t, TIMESTAMP '2000-01-01' + to_seconds(i // 7) AS ts,
+        DATE '1999-01-01' + (i // 7)::INTEGER AS day, (i // 7)::DECIMAL(6, 0) AS d, (i // 7)::UBIGINT AS u,
+        (i // 2000)::TINYINT AS tiny, i AS v, [i, i + 1] AS l FROM range(70000) r(i)""",
     "few": "SELECT i * 40 AS k, 'n' || i AS n FROM range(100) r(i)",
 }
 
@@ -59,10 +62,16 @@ SPREAD = [
     "SELECT price, count(*) FROM days GROUP BY price",
     # Columns that programs do not have: DataFusion reads the ranges.
     "SELECT k, count(*), first(l) FROM lists WHERE v % 2 = 0 GROUP BY k",
+    "SELECT t, count(*), first(l) IS NULL FROM times GROUP BY t",
+    "SELECT ts, count(*), first(l) IS NULL FROM times GROUP BY ts",
+    "SELECT day, count(*), first(l) IS NULL FROM times GROUP BY day",
+    "SELECT d, count(*), first(l) IS NULL FROM times GROUP BY d",
+    "SELECT tiny, count(*), first(l) IS NULL FROM times GROUP BY tiny",
 ]
 
 #: Queries whose rows have to travel, or to be put together.
 SENT = [
+    "SELECT u, count(*), first(l) IS NULL FROM times GROUP BY u",
     "SELECT k, count(*), sum(v) FROM nullable GROUP BY k",
     "SELECT count(*) FROM items JOIN nullable ON items.k = nullable.k",
     "SELECT k, count(*), sum(v) FROM mixed GROUP BY k",
@@ -160,7 +169,7 @@ def test_equal_keys_are_in_one_task(database: Path, two: Workers) -> None:
             assert "sent to all tasks" not in stages, con.explain(sql)
             # Groups of groups may be shuffled by their own key.
             assert "shuffled" not in stages or "GROUP BY n" in sql, con.explain(sql)
-        for sql in SENT[:5]:
+        for sql in SENT[:6]:
             assert "shuffled" in con.explain(sql) or "sent to all" in con.explain(sql), con.explain(sql)
 
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use datafusion::common::Result;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
@@ -41,7 +42,7 @@ impl Cutter {
         let counted = Groups::of(node);
         let alone = counted.deciding(&node.input().schema(), after).filter(|_| !groups.has_grouping_set());
         let keys: Vec<_> = groups.expr().iter().map(|(key, _)| Arc::clone(key)).collect();
-        let keys = alone.map_or(keys.clone(), |at| vec![Arc::clone(&keys[at])]);
+        let keys = chosen(keys, alone);
         let by_rows = !groups.has_grouping_set() && may_shuffle(&keys, &input.plan.schema())?;
         if by_rows && (!in_phases || !few && counted.are_counted() && before < after * LEAST_ROWS) {
             let shuffled = self.shuffled(input, keys)?;
@@ -53,8 +54,7 @@ impl Cutter {
             return over(plan, vec![self.gathered(input)?]);
         }
         let partial = self.phase(node, AggregateMode::Partial, input.plan)?;
-        let keys = groups.as_final().input_exprs();
-        let keys = alone.map_or(keys.clone(), |at| vec![Arc::clone(&keys[at])]);
+        let keys = chosen(groups.as_final().input_exprs(), alone);
         let spreads = !few && may_shuffle(&keys, &partial.schema())?;
         let bytes = estimate(plan).bytes;
         let (exchanged, sent) = (input.exchanged, input.sent);
@@ -63,6 +63,7 @@ impl Cutter {
             true => (self.shuffled(partial, keys)?, AggregateMode::FinalPartitioned),
             false => (self.gathered(partial)?, AggregateMode::Final),
         };
+        // Groups come first in the rows of both phases.
         let columns: Vec<_> = (0..groups.expr().len()).map(Some).collect();
         let key = met.key.as_ref().and_then(|key| key.of_columns(&columns));
         Ok(Part { plan: self.phase(node, mode, Arc::clone(&met.plan))?, key, ..met })
@@ -80,6 +81,11 @@ impl Cutter {
         let (calls, filters) = (node.aggr_expr().to_vec(), node.filter_expr().to_vec());
         Ok(Arc::new(AggregateExec::try_new(mode, groups, calls, filters, input, node.input_schema())?))
     }
+}
+
+/// Key number `one`, or all of them.
+fn chosen(keys: Vec<Arc<dyn PhysicalExpr>>, one: Option<usize>) -> Vec<Arc<dyn PhysicalExpr>> {
+    one.map_or(keys.clone(), |at| vec![Arc::clone(&keys[at])])
 }
 
 /// The group columns, and their numbers of distinct values where these are known.

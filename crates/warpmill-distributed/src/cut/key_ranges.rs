@@ -54,7 +54,7 @@ impl KeySplit {
 /// The scans of a plan that are split by keys.
 #[derive(Debug, Default)]
 pub(super) struct KeySplits {
-    /// By the scan's address.
+    /// By the address of the scan, which [`super::cut`] holds.
     of: HashMap<usize, KeySplit>,
 }
 

@@ -13,14 +13,19 @@ use super::join::{copies_left, copies_right, equal_columns, output_columns};
 /// The key by which the rows of a part are spread, by ranges or by its hash: rows with equal keys are in one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SpreadKey {
-    /// Parts with the same number are spread by the same ranges, or by the hash.
-    number: usize,
+    by: By,
     /// The columns that contain each value of the key.
     values: Vec<BTreeSet<usize>>,
 }
 
-/// The number of keys that are hashed.
-const HASHED: usize = usize::MAX;
+/// What a key's value says about the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The hash of the values, in their order.
+    Hash,
+    /// The ranges of this number.
+    Ranges(usize),
+}
 
 /// A pair of expressions that a join compares.
 pub(super) type On = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
@@ -28,13 +33,13 @@ pub(super) type On = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 impl SpreadKey {
     /// The key of rows that are spread by ranges number `number` of a column.
     pub fn of_ranges(number: usize, column: usize) -> Self {
-        Self { number, values: vec![BTreeSet::from([column])] }
+        Self { by: By::Ranges(number), values: vec![BTreeSet::from([column])] }
     }
 
     /// The key of rows that are shuffled by `keys`, if they are columns.
     pub fn of_hash(keys: &[Arc<dyn PhysicalExpr>]) -> Option<Self> {
         let values = keys.iter().map(|key| column(key).map(|column| BTreeSet::from([column])));
-        Self { number: HASHED, values: values.collect::<Option<_>>()? }.usable()
+        Self { by: By::Hash, values: values.collect::<Option<_>>()? }.usable()
     }
 
     /// `None` if a value is in no column.
@@ -45,7 +50,7 @@ impl SpreadKey {
     /// Whether the rows are spread by the hash of `keys`.
     pub fn is_hash_of(&self, keys: &[Arc<dyn PhysicalExpr>]) -> bool {
         let has = |(columns, key): (&BTreeSet<usize>, _)| column(key).is_some_and(|column| columns.contains(&column));
-        self.number == HASHED && self.values.len() == keys.len() && self.values.iter().zip(keys).all(has)
+        self.by == By::Hash && self.values.len() == keys.len() && self.values.iter().zip(keys).all(has)
     }
 
     /// Whether all values are among `columns`: rows that are equal in these are in one task.
@@ -59,7 +64,7 @@ impl SpreadKey {
             let is_key = |from: &Option<usize>| from.is_some_and(|column| columns.contains(&column));
             from.iter().enumerate().filter(|(_, from)| is_key(from)).map(|(at, _)| at).collect()
         };
-        Self { number: self.number, values: self.values.iter().map(of).collect() }.usable()
+        Self { by: self.by, values: self.values.iter().map(of).collect() }.usable()
     }
 
     /// Whether rows that the join compares as equal are in one task, if this is the key of its left side, and `right` that of the other.
@@ -68,7 +73,7 @@ impl SpreadKey {
         let meets = |(left, right): (&BTreeSet<usize>, &BTreeSet<usize>)| {
             pairs.iter().any(|(a, b)| left.contains(a) && right.contains(b))
         };
-        self.number == right.number
+        self.by == right.by
             && self.values.len() == right.values.len()
             && self.values.iter().zip(&right.values).all(meets)
     }
@@ -79,7 +84,7 @@ impl SpreadKey {
         let pair = |columns: &BTreeSet<usize>| {
             on.iter().find(|pair| column(own(pair)).is_some_and(|column| columns.contains(&column))).cloned()
         };
-        if self.number == HASHED { self.values.iter().map(pair).collect() } else { None }
+        if self.by == By::Hash { self.values.iter().map(pair).collect() } else { None }
     }
 
     /// The key of a join's rows if those of its sides are spread by `left` and `right`, which are the same, or one by its key and the other is copied.
@@ -106,7 +111,7 @@ impl SpreadKey {
             let columns = outputs.iter().enumerate().filter(|(_, column)| is_key(column.side, &column.index));
             columns.map(|(at, _)| at).collect()
         });
-        Self { number: of.number, values: values.collect() }.usable()
+        Self { by: of.by, values: values.collect() }.usable()
     }
 }
 

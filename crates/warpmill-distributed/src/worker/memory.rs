@@ -3,7 +3,7 @@
 /// Smallest number of bytes of a block that gets pages of its own: the C library's maximum.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const OWN_PAGES: libc::c_int = 32 << 20;
-/// Most freed bytes at the end of the heap that stay with the process.
+/// Freed bytes at the end of a heap, of which the C library has some for the threads, that stay with the process.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const KEPT: libc::c_int = 128 << 20;
 

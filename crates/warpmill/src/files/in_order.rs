@@ -25,7 +25,9 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
     SendableRecordBatchStream,
 };
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::guard::with_scan;
 use crate::WarpmillOptions;
@@ -34,11 +36,12 @@ use crate::WarpmillOptions;
 const PIECE_BYTES: i64 = 8 << 20;
 /// Most pieces of a scan: each opens its file.
 const MOST_PIECES: i64 = 4096;
-/// Batches that a thread may decode before they are asked for: the better part of a row group.
-const BATCHES_AHEAD: usize = 96;
-/// The share of the memory that a query may have (1 / SHARE) that these batches may take, if their values have [`VALUE_BYTES`].
+/// Bytes that the threads may decode before they are asked for, for each thread: a row group of many columns.
+const AHEAD_BYTES: usize = 256 << 20;
+/// The share of the memory that a query may have (1 / SHARE) that these may take.
 const SHARE: usize = 8;
-const VALUE_BYTES: usize = 16;
+/// Batches of a piece that may wait; their bytes are counted.
+const MOST_BATCHES: usize = 1 << 16;
 
 /// `plan` with the rows of files in their order where their partitions are put together.
 pub(crate) fn with_file_order(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -157,17 +160,22 @@ impl ExecutionPlan for FilesInOrderExec {
 
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (pieces, schema) = (Arc::clone(&self.pieces), self.schema());
-        let threads = context.session_config().target_partitions().max(1);
-        let ahead = batches_ahead(&context, threads, schema.fields().len());
-        let of = Arc::clone(&schema);
-        let start = move |piece| {
-            let mut rows = RecordBatchReceiverStreamBuilder::new(Arc::clone(&of), ahead);
-            let (sender, pieces, context) = (rows.tx(), Arc::clone(&pieces), Arc::clone(&context));
+        let config = context.session_config();
+        let threads = config.target_partitions().max(1);
+        let most = (WarpmillOptions::of(config.options()).memory_limit / SHARE).min(AHEAD_BYTES * threads);
+        let ahead = Arc::new(Ahead { most, ..Ahead::default() });
+        let (of, own) = (Arc::clone(&schema), Arc::clone(&ahead));
+        let start = move |number| {
+            let mut rows = RecordBatchReceiverStreamBuilder::new(Arc::clone(&of), MOST_BATCHES);
+            let (sender, ahead) = (rows.tx(), Arc::clone(&own));
+            let (pieces, context) = (Arc::clone(&pieces), Arc::clone(&context));
             rows.spawn(async move {
-                let mut piece = pieces.execute(piece, context)?;
+                let mut piece = pieces.execute(number, context)?;
                 while let Some(batch) = piece.next().await {
+                    let batch = batch?;
+                    ahead.hold(number, batch.get_array_memory_size()).await;
                     // The receiver is gone if the query has ended.
-                    if sender.send(Ok(batch?)).await.is_err() {
+                    if sender.send(Ok(batch)).await.is_err() {
                         break;
                     }
                 }
@@ -176,7 +184,10 @@ impl ExecutionPlan for FilesInOrderExec {
             std::future::ready(rows.build())
         };
         let count = self.pieces.output_partitioning().partition_count();
-        let rows = futures::stream::iter(0..count).map(start).buffered(threads).flatten();
+        let rows = futures::stream::iter(0..count).map(start).buffered(threads).flat_map(move |rows| {
+            let first = First(Arc::clone(&ahead));
+            rows.inspect_ok(move |batch| first.0.release(batch.get_array_memory_size()))
+        });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
@@ -185,12 +196,53 @@ impl ExecutionPlan for FilesInOrderExec {
     }
 }
 
-/// The batches that each of `threads` may decode ahead.
-fn batches_ahead(context: &TaskContext, threads: usize, columns: usize) -> usize {
-    let config = context.session_config();
-    let batch = config.batch_size().saturating_mul(VALUE_BYTES * columns.max(1)).max(1);
-    let memory = WarpmillOptions::of(config.options()).memory_limit / SHARE / threads;
-    (memory / batch).clamp(1, BATCHES_AHEAD)
+/// Memory of rows that were decoded before they are asked for.
+#[derive(Default)]
+struct Ahead {
+    most: usize,
+    state: Mutex<Decoded>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Decoded {
+    /// Bytes that wait.
+    bytes: usize,
+    /// The piece whose rows are passed on.
+    first: usize,
+}
+
+impl Ahead {
+    /// Waits until there is room for `bytes` of piece `number`; the first one need not wait.
+    async fn hold(&self, number: usize, bytes: usize) {
+        loop {
+            // Made before the look, so that no change is missed.
+            let changed = self.changed.notified();
+            {
+                let mut state = self.state.lock();
+                if number <= state.first || state.bytes.saturating_add(bytes) <= self.most {
+                    state.bytes += bytes;
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        self.state.lock().bytes -= bytes;
+        self.changed.notify_waiters();
+    }
+}
+
+/// The piece whose rows are passed on, until dropped: the next one follows.
+struct First(Arc<Ahead>);
+
+impl Drop for First {
+    fn drop(&mut self) {
+        self.0.state.lock().first += 1;
+        self.0.changed.notify_waiters();
+    }
 }
 
 #[cfg(test)]
