@@ -13,6 +13,8 @@ import time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self
 
+import duckdb
+
 import warpmill
 
 if TYPE_CHECKING:
@@ -23,6 +25,17 @@ if TYPE_CHECKING:
 TIMEOUT = 3.0
 
 Rows = list[tuple[Any, ...]]
+
+
+def stored(folder: Path, tables: dict[str, str], segment_rows: int) -> Path:
+    """A database of tables of DuckDB's queries, whose rows are in files beside it, too."""
+    with warpmill.connect(folder / "db", device="cpu") as con, duckdb.connect() as other:
+        con.execute(f"SET warpmill.segment_rows = {segment_rows}")
+        for name, sql in tables.items():
+            path = folder / f"{name}.parquet"
+            other.execute(f"COPY ({sql}) TO '{path}'")
+            con.execute(f"CREATE TABLE {name} AS SELECT * FROM '{path}'")
+    return folder / "db"
 
 
 class WorkerProcess:

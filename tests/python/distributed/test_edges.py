@@ -130,6 +130,16 @@ def test_answers_are_those_of_one_process(
     assert distributed >= len(QUERIES) - 6
 
 
+def test_windows_have_the_functions_of_sessions(database: Path, two: Workers) -> None:
+    """Workers do not have the functions that sessions put in the place of DataFusion's where frames slide."""
+    calls = ["max(f)", "string_agg(s, ',')", "bit_and(v)", "sum(DISTINCT v)", "sum(v)", "any_value(s)", "median(v)"]
+    with two.connect(database) as con, warpmill.connect(database, device="cpu") as alone:
+        for call in calls:
+            frame = "PARTITION BY k ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"
+            sql = f"SELECT id, {call} OVER ({frame}) FROM t WHERE id < 9000"
+            assert in_order(con.sql(sql).fetchall()) == in_order(alone.sql(sql).fetchall()), call
+
+
 def test_orders_stay(database: Path, two: Workers) -> None:
     sql = "SELECT id, s, v FROM t WHERE v > 20 ORDER BY s DESC NULLS LAST, v, id"
     with two.connect(database) as con, warpmill.connect(database, device="cpu") as alone:

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import warpmill
-from distributed.support import Workers, in_order, is_distributed
+from distributed.support import Workers, in_order, is_distributed, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,14 +107,7 @@ SENT = [
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ranges")
-    with warpmill.connect(folder / "db", device="cpu") as con, duckdb.connect() as other:
-        con.execute("SET warpmill.segment_rows = 1024")
-        for name, sql in TABLES.items():
-            path = folder / f"{name}.parquet"
-            other.execute(f"COPY ({sql}) TO '{path}'")
-            con.execute(f"CREATE TABLE {name} AS SELECT * FROM '{path}'")
-    return folder / "db"
+    return stored(tmp_path_factory.mktemp("ranges"), TABLES, 1024)
 
 
 @pytest.fixture

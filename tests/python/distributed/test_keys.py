@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import warpmill
-from distributed.support import Workers, in_order, is_distributed
+from distributed.support import Workers, in_order, is_distributed, stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,14 +49,7 @@ QUERIES = {
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("keys")
-    with warpmill.connect(folder / "db", device="cpu") as con, duckdb.connect() as other:
-        con.execute("SET warpmill.segment_rows = 4096")
-        for name, sql in TABLES.items():
-            path = folder / f"{name}.parquet"
-            other.execute(f"COPY ({sql}) TO '{path}'")
-            con.execute(f"CREATE TABLE {name} AS SELECT * FROM '{path}'")
-    return folder / "db"
+    return stored(tmp_path_factory.mktemp("keys"), TABLES, 4096)
 
 
 def scans(con: warpmill.Connection, sql: str, table: str) -> int:

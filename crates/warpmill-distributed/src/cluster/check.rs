@@ -7,9 +7,12 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::AggregateUDF;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::window::{PlainAggregateWindowExpr, SlidingAggregateWindowExpr, WindowExpr};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion_distributed::{DistributedCodec, DistributedExt, NetworkBoundaryExt};
 use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
@@ -75,13 +78,11 @@ fn there_and_back(stage: Arc<dyn ExecutionPlan>) -> Result<()> {
 fn own_function(plan: &Arc<dyn ExecutionPlan>, task: bool) -> Result<Option<String>> {
     let (mut seen, mut found) = (HashSet::new(), None);
     plan.apply(|node| {
-        if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
-            for call in aggregate.aggr_expr() {
-                let known = FUNCTIONS.aggregate_functions().get(call.fun().name());
-                let is_of_type = || AGGREGATES_OF_TYPES.iter().any(|(_, known)| **known == *call.fun());
-                if known.is_none_or(|known| **known != *call.fun()) && !(task && is_of_type()) {
-                    found.get_or_insert_with(|| call.fun().name().to_string());
-                }
+        for function in aggregates(node) {
+            let known = FUNCTIONS.aggregate_functions().get(function.name());
+            let is_of_type = || AGGREGATES_OF_TYPES.iter().any(|(_, known)| **known == *function);
+            if known.is_none_or(|known| **known != *function) && !(task && is_of_type()) {
+                found.get_or_insert_with(|| function.name().to_string());
             }
         }
         node.apply_expressions(&mut |expr| {
@@ -94,6 +95,25 @@ fn own_function(plan: &Arc<dyn ExecutionPlan>, task: bool) -> Result<Option<Stri
         })
     })?;
     Ok(found)
+}
+
+/// The aggregate functions that a node calls, in windows too.
+fn aggregates(node: &Arc<dyn ExecutionPlan>) -> Vec<&AggregateUDF> {
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return aggregate.aggr_expr().iter().map(|call| call.fun()).collect();
+    }
+    let windows = node.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
+    let windows =
+        windows.or_else(|| node.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr));
+    windows.unwrap_or_default().iter().filter_map(aggregate).map(|call| call.fun()).collect()
+}
+
+/// The aggregation of a window, if it is one.
+fn aggregate(window: &Arc<dyn WindowExpr>) -> Option<&AggregateFunctionExpr> {
+    let window = window.as_any();
+    let plain = window.downcast_ref::<PlainAggregateWindowExpr>().map(PlainAggregateWindowExpr::get_aggregate_expr);
+    let sliding = || window.downcast_ref::<SlidingAggregateWindowExpr>();
+    plain.or_else(|| sliding().map(SlidingAggregateWindowExpr::get_aggregate_expr))
 }
 
 fn own_in(expr: &Arc<dyn PhysicalExpr>, seen: &mut HashSet<usize>) -> Option<String> {

@@ -18,7 +18,7 @@ pub(super) struct SpreadKey {
     values: Vec<BTreeSet<usize>>,
 }
 
-/// What a key's value says about the task.
+/// The relation of keys to tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     /// The hash of the values, in their order.
