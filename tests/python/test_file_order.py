@@ -42,7 +42,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def numbers(con: warpmill.Connection, sql: str) -> np.ndarray:
-    return pa.table(con.sql(sql)).column("i").to_numpy()
+    return np.asarray(pa.table(con.sql(sql)).column("i").to_numpy())
 
 
 @pytest.mark.parametrize("threads", [2, 3, 16])

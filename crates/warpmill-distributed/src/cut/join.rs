@@ -10,6 +10,7 @@ use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 
 use super::keys::{needs_partners, with_partners};
+use super::spread_key::On;
 use super::{Cutter, Part, Rows, SpreadKey, estimate, may_shuffle, over};
 
 /// The ways a join of spread rows is done.
@@ -48,7 +49,7 @@ impl Cutter {
             let key = SpreadKey::of_join(node, left.key.as_ref(), right.key.as_ref());
             return Ok(Part { key, ..over(plan, vec![left, right])? });
         }
-        let (left_keys, right_keys) = shuffle_keys(node, &left, &right);
+        let (left_keys, right_keys): (Vec<_>, Vec<_>) = shuffle_keys(node, &left, &right).into_iter().unzip();
         // NOT IN depends on whether the right side has any NULL at all.
         let shuffles = !node.null_aware
             && may_shuffle(&left_keys, &left.plan.schema())?
@@ -123,15 +124,11 @@ impl Cutter {
     }
 }
 
-/// The keys by which the sides of a join are shuffled: some pairs of columns if a side is spread by the hash of its own already.
-fn shuffle_keys(
-    node: &HashJoinExec,
-    left: &Part,
-    right: &Part,
-) -> (Vec<Arc<dyn PhysicalExpr>>, Vec<Arc<dyn PhysicalExpr>>) {
+/// The pairs of keys by which the sides of a join are shuffled: some of those that it compares if a side is spread by the hash of its own already.
+fn shuffle_keys(node: &HashJoinExec, left: &Part, right: &Part) -> Vec<On> {
     let own = left.key.as_ref().and_then(|key| key.hashed_pairs(node.on(), |(left, _)| left));
     let other = || right.key.as_ref().and_then(|key| key.hashed_pairs(node.on(), |(_, right)| right));
-    own.or_else(other).unwrap_or_else(|| node.on().to_vec()).into_iter().unzip()
+    own.or_else(other).unwrap_or_else(|| node.on().to_vec())
 }
 
 /// A side of a join before its rows are sent, without rows that have no partner, if every task can find the keys of `other`, the other side, by

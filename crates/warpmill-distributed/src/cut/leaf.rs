@@ -47,7 +47,7 @@ impl Cutter {
     /// A leaf of which every task reads one of `parts`.
     fn spread(&self, plan: &Arc<dyn ExecutionPlan>, parts: Vec<Arc<dyn ExecutionPlan>>) -> Result<Part> {
         let whole = self.whole(plan);
-        let leaf = DistributedLeafExec::try_new(Arc::clone(plan), parts.into_iter())?;
+        let leaf = DistributedLeafExec::try_new(Arc::clone(plan), parts)?;
         Ok(Part { plan: Arc::new(leaf), rows: Rows::Spread, ..whole })
     }
 
