@@ -148,7 +148,7 @@ def test_what_is_shipped_is_optimized_as_a_whole_and_has_no_symbols() -> None:
     packages = profile.pop("package")
     assert packages["*"] == {"opt-level": "s"}
     assert packages["hashbrown"] == packages["parquet"] == {"opt-level": 3}
-    rows = {"cpu", "eval", "format", "functions", "ir"}
+    rows = {"cpu", "engine", "eval", "format", "functions", "gpu", "ir"}
     assert packages.keys().isdisjoint(f"warpmill-{crate}" for crate in rows), "loops over rows are built for speed"
     assert profile == {
         "inherits": "release",
