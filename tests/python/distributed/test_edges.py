@@ -73,6 +73,12 @@ QUERIES = [
     "SELECT k, sum(v::HUGEINT * 1000000000000000000), avg(day) FROM t GROUP BY k",
     "SELECT sum(n), sum(n * n) FROM (SELECT k, sum(v) AS n FROM t GROUP BY k)",
     "SELECT s, max(f) FROM t GROUP BY s UNION ALL SELECT s, min(f) FROM t GROUP BY s",
+    """SELECT k, max(g)::VARCHAR, count(*) FROM (
+            SELECT k, CASE WHEN id % 17 = 0 THEN 'nan'::DOUBLE ELSE f END AS g FROM t
+            UNION ALL SELECT k, CASE WHEN w % 7 = 0 THEN '-inf'::DOUBLE ELSE f END FROM u) GROUP BY k""",
+    """SELECT isnan(n), count(*) FROM (SELECT k, id, max(f) AS n FROM t GROUP BY k, id UNION ALL
+            SELECT k, id, min(CASE WHEN w % 7 = 0 THEN 'nan'::DOUBLE ELSE f END) FROM u GROUP BY k, id)
+        GROUP BY isnan(n)""",
 ]
 
 

@@ -41,8 +41,9 @@ pub(super) fn sendable(head: Arc<dyn ExecutionPlan>) -> Result<Result<Arc<dyn Ex
         Ok(sent) => sent,
         Err(error) => return Ok(Err(error.strip_backtrace())),
     };
+    let tasks = are_tasks(&sent)?;
     for (plan, stage) in before.iter().zip(stages(&sent)?) {
-        if let Some(function) = own_function(&of_first_task(plan)?, is_task(&stage))? {
+        if let Some(function) = own_function(&of_first_task(plan)?, tasks)? {
             return Ok(Err(format!("function {function} is defined in this session only: workers do not have it")));
         }
         if let Err(error) = there_and_back(of_first_task(&stage)?) {
@@ -63,6 +64,18 @@ fn stages(head: &Arc<dyn ExecutionPlan>) -> Result<Vec<Arc<dyn ExecutionPlan>>> 
     Ok(stages)
 }
 
+/// Whether all stages below `head` are sent as tasks, those within others too: only these have names for functions of types.
+fn are_tasks(head: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let mut all = true;
+    head.apply(|node| {
+        if let Some(boundary) = node.as_network_boundary() {
+            all &= boundary.input_stage().local_plan().is_some_and(is_task);
+        }
+        Ok(if all { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(all)
+}
+
 fn there_and_back(stage: Arc<dyn ExecutionPlan>) -> Result<()> {
     let mut config = FUNCTIONS.config().clone();
     config.set_distributed_user_codec(TaskCodec::Asking);
@@ -74,14 +87,14 @@ fn there_and_back(stage: Arc<dyn ExecutionPlan>) -> Result<()> {
     physical_plan_from_bytes_with_proto_converter(&bytes, &context, &codec, &converter).map(drop)
 }
 
-/// A function of `plan` whose name means a different function on workers; `task`: whether functions of types have names of their own in it.
-fn own_function(plan: &Arc<dyn ExecutionPlan>, task: bool) -> Result<Option<String>> {
+/// A function of `plan` whose name means a different function on workers; `tasks`: whether functions of types have names of their own in it.
+fn own_function(plan: &Arc<dyn ExecutionPlan>, tasks: bool) -> Result<Option<String>> {
     let (mut seen, mut found) = (HashSet::new(), None);
     plan.apply(|node| {
         for function in aggregates(node) {
             let known = FUNCTIONS.aggregate_functions().get(function.name());
             let is_of_type = || AGGREGATES_OF_TYPES.iter().any(|(_, known)| **known == *function);
-            if known.is_none_or(|known| **known != *function) && !(task && is_of_type()) {
+            if known.is_none_or(|known| **known != *function) && !(tasks && is_of_type()) {
                 found.get_or_insert_with(|| function.name().to_string());
             }
         }

@@ -19,7 +19,8 @@ const FEW_GROUPS: f64 = 20_000.0;
 const LEAST_ROWS: f64 = 3.0;
 
 impl Cutter {
-    /// Groups by a key that rows are spread by are whole. Otherwise, either tasks aggregate their rows, and the states are merged by group, or rows are shuffled by group first.
+    /// Groups by a key that rows are spread by are whole. Otherwise, either tasks aggregate their rows, and the states are merged by group, or rows
+    /// are shuffled by group first.
     pub(super) fn aggregate(&self, plan: &Arc<dyn ExecutionPlan>, node: &AggregateExec) -> Result<Part> {
         if !matches!(node.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned) {
             return self.in_one_place(plan);

@@ -232,7 +232,7 @@ impl Cutter {
         if is_shuffled(&part, &keys) {
             return Ok(part);
         }
-        let (makers, sent) = (self.makers(&part), part.sent + self.shuffling(&part, &keys));
+        let (makers, sent) = (self.makers(&part), part.sent + self.gathering(&part));
         let key = SpreadKey::of_hash(&keys);
         let by_key = RepartitionExec::try_new(part.plan, Partitioning::Hash(keys, 1))?;
         let plan = Arc::new(NetworkShuffleExec::try_new(Arc::new(by_key), makers)?);
