@@ -30,7 +30,7 @@ $(BIN)/python:
 
 # Built again when a Rust source, the package's description or the venv is newer.
 $(VENV)/.installed: $(BIN)/python pyproject.toml $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release $(CONFIG) --extras bench,dev
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release $(CONFIG) --features workspace --extras bench,dev
 	@touch $@
 
 # The studies of `warpmill bench`; what they need is in the extras above.
@@ -46,6 +46,14 @@ $(EXTENSION): $(VENV)/.installed duckdb/build.py duckdb/unity.cpp $(wildcard duc
 
 .PHONY: duckdb-extension
 duckdb-extension: $(EXTENSION) ## Build DuckDB's extension into the package
+
+# Ballista's scheduler and executors with Warpmill in them: a program of its own, for DataFusion is in it once more.
+$(BIN)/warpmill-ballista: $(VENV)/.installed $(RUST_SOURCES)
+	cargo build --release $(CONFIG) -p warpmill-ballista
+	cp target/release/warpmill-ballista $@
+
+.PHONY: ballista
+ballista: $(BIN)/warpmill-ballista ## Build the program of `warpmill ballista-scheduler` and `ballista-executor`
 
 .PHONY: install
 install: $(VENV)/.installed $(VENV)/.studies $(EXTENSION) ## Build the engine; make .venv with the package, its bench and dev extras, the studies
@@ -85,7 +93,7 @@ test-rust: install
 		cargo test --release $(CONFIG) --workspace --exclude warpmill-python --doc
 
 .PHONY: test-python
-test-python: install
+test-python: install ballista
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/python bench/studies/tests
 
 .PHONY: test-attack
@@ -93,7 +101,7 @@ test-attack: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/attack
 
 .PHONY: test-slow
-test-slow: install ## The Python tests that `make test` leaves out, for they take minutes, and ten times as many random cases
+test-slow: install ballista ## The Python tests that `make test` leaves out, for they take minutes, and ten times as many random cases
 	WARPMILL_TRIALS=10 $(BIN)/python -m pytest -n 2 --dist loadfile -m 'slow or trials' tests/python bench/studies/tests
 
 # Tests that other systems wrote (docs/conformance.md): from ../shared/conformance, or the folder that WARPMILL_CONFORMANCE names.
@@ -130,8 +138,9 @@ endif
 .PHONY: dist
 dist: $(BIN)/python ## Build the wheel (abi3, manylinux_2_28, stripped, with licence texts) and the sdist into dist, and check them (long)
 	rm -rf dist
+	$(BIN)/python -m pip install --quiet 'deflate>=0.9,<1'
 	$(BIN)/python packaging/licenses.py --out python/warpmill/licenses/THIRD_PARTY_LICENSES.txt
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --locked --compression-level 9 --compatibility $(MANYLINUX) --auditwheel check --out dist $(DIST_FLAGS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --locked --compression-level 1 --compatibility $(MANYLINUX) --auditwheel check --out dist $(DIST_FLAGS)
 	$(BUILD_LOADER) --locked --profile dist -p warpmill-duckdb-loader
 	$(BIN)/python duckdb/build.py --loader $(LOADER) --engine dist/*.whl --out python/warpmill/duckdb/extension
 	$(BIN)/python packaging/complete.py dist/*.whl --extension python/warpmill/duckdb/extension

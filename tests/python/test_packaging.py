@@ -134,6 +134,7 @@ def test_the_extension_is_put_into_a_wheel(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         assert len(set(names)) == len(names) == 4
+        assert archive.testzip() is None
         assert archive.read(stale) == b"loader"
         assert archive.getinfo(f"{complete.PLACE}warpmill_nopython.so").external_attr >> 16 & 0o111
         written = {line.split(",")[0]: line for line in archive.read(record).decode().splitlines()}

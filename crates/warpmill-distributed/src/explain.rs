@@ -38,6 +38,14 @@ pub(crate) fn stages(
     Ok((text, fallbacks))
 }
 
+/// `head` as the stage of one worker, which has the result.
+pub(crate) fn last(head: &Arc<dyn ExecutionPlan>, options: &WarpmillOptions) -> Result<(String, Vec<Fallback>)> {
+    let mut text = "last stage: 1 task on a worker\n".to_string();
+    let (placed, fallbacks) = accelerated(Arc::clone(head), options)?;
+    lines(&placed, 1, &mut text);
+    Ok((text, fallbacks))
+}
+
 /// Called with an exchange, its stage, and the plan of that stage.
 type Visit<'a> = dyn FnMut(&Arc<dyn ExecutionPlan>, &Stage, &Arc<dyn ExecutionPlan>) -> Result<()> + 'a;
 

@@ -6,6 +6,8 @@
 //! (`cluster`). Each worker (`worker`) translates its task into programs (`stage`), and caches
 //! them (`task`): the plan sent is DataFusion's, with scans by path, version and row segments ([`warpmill_translate::codec`]).
 //!
+//! Other engines that send tasks and rows themselves get the same stages from [`stages`].
+//!
 //! `link` is shared by all processes: tokens, versions, certificates, and errors that name the worker.
 
 pub(crate) mod cluster;
@@ -13,6 +15,7 @@ pub(crate) mod cut;
 pub(crate) mod explain;
 pub(crate) mod link;
 pub(crate) mod stage;
+pub mod stages;
 pub(crate) mod task;
 pub mod worker;
 

@@ -7,11 +7,11 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion_distributed::{BroadcastExec, NetworkBoundaryExt};
+use datafusion_distributed::BroadcastExec;
 use warpmill::WarpmillOptions;
 use warpmill::offload::{Fallback, UnprovenSums, place_around};
 
-use crate::task::TaskExec;
+use crate::task::{TaskExec, is_exchange};
 
 /// Replaces parts of `plan`, the plan of a task or the part of a query that its own process runs, by programs that Warpmill runs, and returns what
 /// remains for DataFusion; a [`TaskExec`] has programs already. The node at the root of a task that assigns a destination to each row stays: the
@@ -33,7 +33,7 @@ pub(crate) fn accelerated(
     }
     // Rows of other processes come once: a program that reads them cannot be run again with wider sums.
     let sums = if reads_others(&plan)? { UnprovenSums::Wide } else { UnprovenSums::Narrow };
-    let placement = place_around(plan, options, sums, &|node| node.is_network_boundary())?;
+    let placement = place_around(plan, options, sums, &is_exchange)?;
     Ok((placement.plan, placement.fallbacks))
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn accelerated(
 fn reads_others(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     let mut reads = false;
     plan.apply(|node| {
-        reads |= node.is_network_boundary();
+        reads |= is_exchange(node);
         Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(reads)

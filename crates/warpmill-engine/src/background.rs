@@ -1,6 +1,8 @@
 //! Background work that no query waits for: fragments of late devices, preparation of programs for their next run, encoding of columns of files.
 
+use std::collections::VecDeque;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -8,8 +10,12 @@ use warpmill_eval::cancel::CancelToken;
 use warpmill_gpu::device::priority;
 use warpmill_gpu::end_compiling;
 
-/// Largest number of `spawn_later` tasks in a process. Each compiles kernels, on as many cores as are idle.
+/// Largest number of `spawn_when_idle` tasks in a process. Each compiles kernels, on as many cores as are idle.
 const MOST_LATER: usize = 2;
+/// Largest number of tasks that wait until no query runs.
+const MOST_WAITING: usize = 256;
+/// Time without queries after which they begin: longer than the planning of most statements.
+const IDLE: Duration = Duration::from_millis(50);
 /// Largest number of threads of devices' parts of queries in a process.
 const MOST_PARTS: usize = 64;
 /// Largest number of threads that encode columns of files in a process; each may start others.
@@ -25,9 +31,56 @@ struct Running {
 struct Tasks {
     /// Number of running tasks by kind.
     counts: [usize; 3],
+    /// Tasks that begin when no query runs.
+    waiting: VecDeque<Waiting>,
+    /// Number of tasks that have waited so far.
+    tickets: u64,
+    /// Whether a thread starts those that wait.
+    has_starter: bool,
     /// No task begins any more.
     closed: bool,
     cancel: CancelToken,
+}
+
+/// A task that waits until no query runs.
+struct Waiting {
+    ticket: Ticket,
+    /// Whether it begins although queries run.
+    is_hastened: bool,
+    task: Box<dyn FnOnce(CancelToken) + Send>,
+}
+
+/// The number of a task that waits, or has waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket(u64);
+
+/// Number of queries that run in the process.
+static QUERIES: AtomicUsize = AtomicUsize::new(0);
+/// The end of the last query, in milliseconds since [`BEGIN`].
+static LAST: AtomicU64 = AtomicU64::new(0);
+static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// A running query: while there is one, and shortly after, tasks of [`spawn_when_idle`] wait.
+pub(crate) struct Query(());
+
+impl Query {
+    pub fn begin() -> Self {
+        QUERIES.fetch_add(1, Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for Query {
+    fn drop(&mut self) {
+        LAST.store(BEGIN.elapsed().as_millis() as u64, Ordering::SeqCst);
+        QUERIES.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether no query has run for some time.
+fn is_idle() -> bool {
+    let since = BEGIN.elapsed().saturating_sub(Duration::from_millis(LAST.load(Ordering::SeqCst)));
+    QUERIES.load(Ordering::SeqCst) == 0 && since >= IDLE
 }
 
 /// A kind of task, with its own limit.
@@ -80,13 +133,54 @@ pub(crate) fn spawn(task: impl FnOnce() + Send + 'static) -> bool {
     start(Kind::Part, |_| task())
 }
 
-/// Runs `task`, which queries seldom wait for, on a new thread of low priority, with a token that is cancelled when the process ends. Returns whether it
-/// was started.
-pub(crate) fn spawn_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
-    start(Kind::Later, |cancel| {
-        priority::lower();
-        task(cancel);
-    })
+/// Runs `task`, which queries seldom wait for and would be slowed down by, on a new thread of low priority, with a token that is cancelled when the
+/// process ends: when no query runs, or when it is hastened. `None` where too many wait.
+pub(crate) fn spawn_when_idle(task: impl FnOnce(CancelToken) + Send + 'static) -> Option<Ticket> {
+    let mut tasks = RUNNING.tasks.lock();
+    if tasks.closed || tasks.waiting.len() >= MOST_WAITING {
+        return None;
+    }
+    if !tasks.has_starter {
+        let starter = std::thread::Builder::new().name("warpmill-starter".into());
+        tasks.has_starter = starter.spawn(start_those_that_wait).is_ok();
+        if !tasks.has_starter {
+            return None;
+        }
+    }
+    tasks.tickets += 1;
+    let ticket = Ticket(tasks.tickets);
+    tasks.waiting.push_back(Waiting { ticket, is_hastened: false, task: Box::new(task) });
+    Some(ticket)
+}
+
+/// Lets a task begin although queries run, if it still waits.
+pub(crate) fn hasten(ticket: Ticket) {
+    let mut tasks = RUNNING.tasks.lock();
+    if let Some(waiting) = tasks.waiting.iter_mut().find(|waiting| waiting.ticket == ticket && !waiting.is_hastened) {
+        waiting.is_hastened = true;
+        RUNNING.changed.notify_all();
+    }
+}
+
+/// Starts tasks that wait, until none is left.
+fn start_those_that_wait() {
+    let mut tasks = RUNNING.tasks.lock();
+    while !tasks.closed && !tasks.waiting.is_empty() {
+        let hastened = tasks.waiting.iter().position(|waiting| waiting.is_hastened);
+        let next = hastened.or_else(|| is_idle().then_some(0)).filter(|_| has_room(&tasks, Kind::Later));
+        match next.and_then(|next| tasks.waiting.remove(next)) {
+            Some(waiting) => {
+                start_one(&mut tasks, Kind::Later, |cancel| {
+                    priority::lower();
+                    (waiting.task)(cancel);
+                });
+            }
+            None => drop(RUNNING.changed.wait_for(&mut tasks, IDLE / 2)),
+        }
+    }
+    tasks.has_starter = false;
+    tasks.waiting.clear();
+    RUNNING.changed.notify_all();
 }
 
 /// Opens a device on a new thread of normal priority, which the driver's own threads inherit. Returns whether it was started.
@@ -94,7 +188,7 @@ pub(crate) fn spawn_opening(open: impl FnOnce() + Send + 'static) -> bool {
     start(Kind::Later, |_| open())
 }
 
-/// As `spawn_later`, for encoding columns of files on the CPU: its thread, and the threads that it starts, run at low priority.
+/// As `spawn_when_idle`, but at once, for encoding columns of files on the CPU: its thread, and the threads that it starts, run at low priority.
 pub fn encode_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
     start(Kind::Encoding, |cancel| {
         priority::lower();
@@ -104,9 +198,14 @@ pub fn encode_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
 
 fn start(kind: Kind, task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
     let mut tasks = RUNNING.tasks.lock();
-    if tasks.closed || tasks.counts[kind as usize] >= kind.most() {
-        return false;
-    }
+    has_room(&tasks, kind) && start_one(&mut tasks, kind, task)
+}
+
+fn has_room(tasks: &Tasks, kind: Kind) -> bool {
+    !tasks.closed && tasks.counts[kind as usize] < kind.most()
+}
+
+fn start_one(tasks: &mut Tasks, kind: Kind, task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
     let cancel = tasks.cancel.clone();
     let run = move || {
         let _done = Done(kind);
@@ -134,7 +233,7 @@ impl Drop for Done {
 pub fn wait_for_background(limit: Duration) -> bool {
     let until = Instant::now() + limit;
     let mut tasks = RUNNING.tasks.lock();
-    let is_busy = |tasks: &mut Tasks| tasks.counts.iter().sum::<usize>() > 0;
+    let is_busy = |tasks: &mut Tasks| tasks.counts.iter().sum::<usize>() + tasks.waiting.len() > 0;
     !RUNNING.changed.wait_while_until(&mut tasks, is_busy, until).timed_out()
 }
 

@@ -24,6 +24,7 @@ use warpmill_gpu::{
 use warpmill_ir::{Pipeline, Program, Source};
 use warpmill_place::{Feedback, Granularity, Miss, PlacedPlan, Refusal, Request, Site};
 
+use crate::background;
 use crate::device::{self, DeviceChoice, DeviceKey, Ordinals, device_name};
 use crate::exchange::DeviceExchange;
 use crate::profile::{PredictedTimes, QueryProfile};
@@ -302,7 +303,9 @@ pub fn execute(
     for_devices: Option<&DeviceProgram>,
     context: &ExecutionContext,
 ) -> Result<QueryOutput, EngineError> {
+    let query = background::Query::begin();
     let output = run(program, inputs, for_devices, context);
+    drop(query);
     for pipeline in &program.pipelines {
         if let Source::Scan(scan) = &pipeline.source {
             scan.table.check_files().map_err(ExecError::Format)?;

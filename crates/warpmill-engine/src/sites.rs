@@ -1,7 +1,6 @@
 //! Facts for placement, and attempts to run programs on their sites.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -16,7 +15,7 @@ use warpmill_place::{
     Site, Supports, Topology, place,
 };
 
-use crate::background;
+use crate::background::{self, Ticket};
 use crate::barren::unread_inputs;
 use crate::device::{self, DeviceKey};
 use crate::exchange;
@@ -43,9 +42,18 @@ struct Partitions(Mutex<HashMap<PartitionKey, MadePartition>>);
 
 type MadePartition = Result<Arc<Partition>, Unsupported>;
 
-/// The state of devices' preparations of a program, stored with it: `false` during a preparation, `true` after it.
+/// The state of devices' preparations of a program, stored with it.
 #[derive(Default)]
-struct Warmth(Mutex<HashMap<DeviceKey, bool>>);
+struct Warmth(Mutex<HashMap<DeviceKey, Preparation>>);
+
+/// A device's preparation of a program.
+#[derive(Debug, Clone, Copy)]
+enum Preparation {
+    /// It runs, or waits until no query does.
+    Begun(Ticket),
+    /// It has been tried.
+    Done,
+}
 
 /// Plans the next attempt.
 ///
@@ -177,36 +185,38 @@ fn readiness(
     let known = warmth.0.lock().get(&context.device_key(number)).copied();
     let is_ready = || executor(site, context).is_ok_and(|it| it.has_kernels(program, &context.device_options()));
     match known {
-        Some(true) => Readiness::Ready,
+        Some(Preparation::Done) => Readiness::Ready,
         _ if is_ready() => Readiness::Ready,
-        Some(false) => Readiness::Warming,
+        Some(Preparation::Begun(_)) => Readiness::Warming,
         None => Readiness::Unknown,
     }
 }
 
-/// Runs a program on a device in the background, so that its kernels are compiled, its data are loaded and its sizes are known. Errors are ignored:
-/// the next run gets the same ones.
+/// Runs a program on a device in the background, so that its kernels are compiled, its data are loaded and its sizes are known: when no query runs, for
+/// compilers slow queries down; or now, if the program has waited for that since an earlier run. Errors are ignored: the next run gets the same ones.
 pub(crate) fn warm(site: Site, program: &Arc<Program>, context: &ExecutionContext) {
     let Site::Device(number) = site else { return };
     let (warmth, key) = (program.derived.get::<Warmth>(), context.device_key(number));
-    match warmth.0.lock().entry(key) {
-        Entry::Occupied(_) => return,
-        Entry::Vacant(entry) => drop(entry.insert(false)),
+    let mut known = warmth.0.lock();
+    match known.get(&key) {
+        Some(Preparation::Begun(ticket)) => return background::hasten(*ticket),
+        Some(Preparation::Done) => return,
+        None => {}
     }
     let (own, program, options) = (warmth.clone(), program.clone(), context.device_options());
     let executor = executor(site, context);
-    let began = background::spawn_later(move |cancel| {
+    let begun = background::spawn_when_idle(move |cancel| {
         let _warming = Warming { warmth: own, key };
         if let Ok(executor) = executor {
             drop(executor.execute(&program, &[], &Options { cancel, ..options }));
         }
     });
-    if !began {
-        warmth.0.lock().remove(&key);
+    if let Some(ticket) = begun {
+        known.insert(key, Preparation::Begun(ticket));
     }
 }
 
-/// Marks a device as in preparation; when dropped, as tried.
+/// A device's preparation that runs; when dropped, it has been tried.
 struct Warming {
     warmth: Arc<Warmth>,
     key: DeviceKey,
@@ -214,7 +224,7 @@ struct Warming {
 
 impl Drop for Warming {
     fn drop(&mut self) {
-        self.warmth.0.lock().insert(self.key, true);
+        self.warmth.0.lock().insert(self.key, Preparation::Done);
     }
 }
 

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 import warpmill
 from warpmill import progress
-from warpmill.cli import bench, data, doctor, query, serve, shell, worker
+from warpmill.cli import ballista, bench, data, doctor, query, serve, shell, worker
 
 
 class ErrorsAsMessages(TyperGroup):
@@ -62,6 +62,8 @@ app.command("generate", epilog=data.GENERATE_EXAMPLES)(data.generate)
 app.command("inspect", epilog=data.INSPECT_EXAMPLES)(data.inspect)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("worker", epilog=worker.EXAMPLES)(worker.worker)
+app.command("ballista-scheduler", epilog=ballista.SCHEDULER_EXAMPLES)(ballista.scheduler)
+app.command("ballista-executor", epilog=ballista.EXECUTOR_EXAMPLES)(ballista.executor)
 app.command("doctor")(doctor.doctor)
 app.add_typer(bench.app, name="bench")
 

@@ -88,7 +88,7 @@ fn there_and_back(stage: Arc<dyn ExecutionPlan>) -> Result<()> {
 }
 
 /// A function of `plan` whose name means a different function on workers; `tasks`: whether functions of types have names of their own in it.
-fn own_function(plan: &Arc<dyn ExecutionPlan>, tasks: bool) -> Result<Option<String>> {
+pub(crate) fn own_function(plan: &Arc<dyn ExecutionPlan>, tasks: bool) -> Result<Option<String>> {
     let (mut seen, mut found) = (HashSet::new(), None);
     plan.apply(|node| {
         for function in aggregates(node) {

@@ -4,7 +4,7 @@ mod check;
 mod exec;
 mod health;
 
-pub(crate) use check::{AGGREGATES_OF_TYPES, FUNCTIONS};
+pub(crate) use check::{AGGREGATES_OF_TYPES, FUNCTIONS, own_function};
 
 use std::collections::HashMap;
 use std::sync::Arc;

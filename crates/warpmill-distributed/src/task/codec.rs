@@ -70,7 +70,7 @@ pub(super) fn encode_apart(plan: Arc<dyn ExecutionPlan>) -> Result<Vec<u8>> {
 }
 
 /// Deserializes a plan of [`encode_apart`], with `inputs` inserted.
-pub(super) fn decode_apart(
+pub(crate) fn decode_apart(
     bytes: &[u8],
     inputs: &[Arc<dyn ExecutionPlan>],
     context: &TaskContext,

@@ -8,12 +8,11 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use datafusion_distributed::NetworkBoundaryExt;
 use parking_lot::Mutex;
 use warpmill::WarpmillOptions;
 use warpmill_translate::scan_exec::{RowsOfPart, WarpmillScanExec};
 
-use super::codec::decode_apart;
+use super::{decode_apart, is_exchange};
 use crate::stage::accelerated;
 
 /// Largest number of tasks with cached programs.
@@ -80,7 +79,7 @@ impl Key {
     fn of(bytes: &[u8], inputs: &[Arc<dyn ExecutionPlan>], time_zone: Option<String>) -> Option<Self> {
         let rows = |input: &Arc<dyn ExecutionPlan>| match input.downcast_ref::<WarpmillScanExec>() {
             Some(scan) => Some(scan.part().map(|part| part.rows.clone())),
-            None => input.is_network_boundary().then_some(None),
+            None => is_exchange(input).then_some(None),
         };
         let rows = inputs.iter().map(rows).collect::<Option<_>>()?;
         Some(Self { bytes: bytes.into(), time_zone, rows })
@@ -110,7 +109,7 @@ impl Known {
 }
 
 fn exchanges(inputs: &[Arc<dyn ExecutionPlan>]) -> impl Iterator<Item = &Arc<dyn ExecutionPlan>> {
-    inputs.iter().filter(|input| input.is_network_boundary())
+    inputs.iter().filter(|input| is_exchange(input))
 }
 
 /// Whether programs that read `one`, a scan or an exchange, may read `other` instead: scans of the same row segments (compared by `Key`) return the
@@ -152,7 +151,7 @@ fn with_exchanges(
         return Ok(plan);
     }
     let replaced = plan.transform_down(|node| {
-        let number = before.iter().position(|input| node.is_network_boundary() && Arc::ptr_eq(input, &node));
+        let number = before.iter().position(|input| is_exchange(&node) && Arc::ptr_eq(input, &node));
         Ok(match number {
             Some(number) => Transformed::new(Arc::clone(&now[number]), true, TreeNodeRecursion::Jump),
             None => Transformed::no(node),

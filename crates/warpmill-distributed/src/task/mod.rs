@@ -5,6 +5,7 @@
 //! each run; a worker that has seen them uses its cached programs ([`KeptTasks`]).
 
 mod codec;
+mod exchange;
 mod kept;
 
 use std::fmt;
@@ -21,7 +22,8 @@ use datafusion_distributed::{BroadcastExec, DistributedLeafExec, NetworkBoundary
 use uuid::Uuid;
 use warpmill_translate::scan_exec::WarpmillScanExec;
 
-pub(crate) use codec::TaskCodec;
+pub(crate) use codec::{TaskCodec, decode_apart};
+pub(crate) use exchange::{ExchangeExec, is_exchange};
 pub(crate) use kept::KeptTasks;
 
 /// The plan of a stage's tasks, below the node that assigns a destination to each row.
@@ -40,7 +42,7 @@ impl TaskExec {
     ///
     /// # Errors
     /// Nodes and functions that cannot be encoded.
-    fn of_stage(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
+    pub fn of_stage(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
         let (mut inputs, mut whole) = (vec![], true);
         let apart = Arc::clone(plan).transform_down(|node| {
             // The library's node for unions has different inputs in each task.
@@ -59,6 +61,16 @@ impl TaskExec {
         Ok(Some(Self { plan: apart.data, bytes, inputs }))
     }
 
+    /// The plan with numbers for its inputs.
+    pub fn bytes(&self) -> &Arc<[u8]> {
+        &self.bytes
+    }
+
+    /// The scans and exchanges that it reads.
+    pub fn inputs(&self) -> &[Arc<dyn ExecutionPlan>] {
+        &self.inputs
+    }
+
     /// The plan that a worker runs.
     pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
         &self.plan
@@ -75,7 +87,7 @@ fn is_input(node: &Arc<dyn ExecutionPlan>) -> bool {
 /// # Errors
 /// The errors of [`TaskExec::of_stage`].
 pub(crate) fn with_tasks(head: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    with_stages(head, &|plan, _| {
+    with_stages(head, &mut |StageParts { plan, .. }| {
         let spreads = plan.is::<RepartitionExec>() || plan.is::<BroadcastExec>();
         let below = if spreads { plan.children()[0] } else { &*plan };
         let Some(task) = TaskExec::of_stage(below)? else { return Ok(()) };
@@ -102,24 +114,44 @@ pub(crate) fn is_task(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// # Errors
 /// A plan whose stages have been sent already.
 pub(crate) fn for_query(head: Arc<dyn ExecutionPlan>, query: Uuid) -> Result<Arc<dyn ExecutionPlan>> {
-    with_stages(head, &|_, of| {
-        *of = query;
+    with_stages(head, &mut |stage| {
+        *stage.query = query;
         Ok(())
     })
 }
 
-/// Changes the plan of a stage, or its query id.
-type Change<'a> = dyn Fn(&mut Arc<dyn ExecutionPlan>, &mut Uuid) -> Result<()> + 'a;
+/// Numbers the stages below `head`, inner ones first.
+///
+/// # Errors
+/// A plan whose stages have been sent already.
+pub(crate) fn numbered(head: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut count = 0;
+    with_stages(head, &mut |stage| {
+        count += 1;
+        *stage.number = count;
+        Ok(())
+    })
+}
+
+/// The parts of a stage that are changed.
+struct StageParts<'a> {
+    plan: &'a mut Arc<dyn ExecutionPlan>,
+    query: &'a mut Uuid,
+    number: &'a mut usize,
+}
+
+/// Changes a stage.
+type Change<'a> = dyn FnMut(StageParts<'_>) -> Result<()> + 'a;
 
 /// Applies `change` to each stage below `head`, inner stages first.
-fn with_stages(head: Arc<dyn ExecutionPlan>, change: &Change<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+fn with_stages(head: Arc<dyn ExecutionPlan>, change: &mut Change<'_>) -> Result<Arc<dyn ExecutionPlan>> {
     let changed = head.transform_up(|node| {
         let Some(boundary) = node.as_network_boundary() else { return Ok(Transformed::no(node)) };
         let Stage::Local(stage) = boundary.input_stage() else {
             return internal_err!("a stage that has been sent already");
         };
         let mut stage = stage.clone();
-        change(&mut stage.plan, &mut stage.query_id)?;
+        change(StageParts { plan: &mut stage.plan, query: &mut stage.query_id, number: &mut stage.num })?;
         let changed: Arc<dyn ExecutionPlan> = boundary.with_input_stage(Stage::Local(stage))?;
         Ok(Transformed::yes(changed))
     })?;
