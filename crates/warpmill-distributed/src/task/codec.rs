@@ -12,6 +12,7 @@ use datafusion_proto::bytes::{
 use datafusion_proto::physical_plan::{
     DeduplicatingProtoConverter, PhysicalExtensionCodec, PhysicalProtoConverterExtension,
 };
+use warpmill_translate::any_rows::AnyRowsExec;
 use warpmill_translate::codec::ScanCodec;
 
 use super::{InputExec, KeptTasks, TaskExec};
@@ -79,7 +80,7 @@ pub(crate) fn decode_apart(
     physical_plan_from_bytes_with_proto_converter(bytes, context, &codec, &DeduplicatingProtoConverter::default())
 }
 
-/// Encodes inputs as indices, and decodes indices to these inputs; aggregate functions of types by the names that all processes have for them
+/// Encodes inputs as indices, and decodes indices to these inputs; [`AnyRowsExec`] as nothing; aggregate functions of types by the names that all processes have for them
 /// ([`AGGREGATES_OF_TYPES`]), others as DataFusion does, by their own names.
 #[derive(Debug)]
 struct InputCodec(Vec<Arc<dyn ExecutionPlan>>);
@@ -88,10 +89,13 @@ impl PhysicalExtensionCodec for InputCodec {
     fn try_decode(
         &self,
         bytes: &[u8],
-        _: &[Arc<dyn ExecutionPlan>],
+        children: &[Arc<dyn ExecutionPlan>],
         _: &TaskContext,
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let ([], [child]) = (bytes, children) {
+            return Ok(Arc::new(AnyRowsExec::new(Arc::clone(child))));
+        }
         let number = bytes.try_into().ok().map(u32::from_le_bytes);
         let input = number.and_then(|number| self.0.get(number as usize));
         input.cloned().ok_or_else(|| exec_datafusion_err!("a task's plan names an input that it has not"))
@@ -103,6 +107,9 @@ impl PhysicalExtensionCodec for InputCodec {
         bytes: &mut Vec<u8>,
         _: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
+        if node.is::<AnyRowsExec>() {
+            return Ok(());
+        }
         let Some(input) = node.downcast_ref::<InputExec>() else {
             return not_impl_err!("{} runs in this process only", node.name());
         };

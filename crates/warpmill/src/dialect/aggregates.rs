@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Int64Type, i256};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, not_impl_err, plan_err};
+use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
@@ -127,14 +128,22 @@ pub(super) fn checked(func: Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema)
     Ok(if wide { Arc::new(AggregateUDF::from(Total::new())) } else { func })
 }
 
-/// The functions that [`checked`] puts in the place of others, by names of their own.
+/// The functions that [`checked`] and [`in_window`] put in the place of others, by names of their own.
 pub(crate) fn of_types() -> Vec<(String, Arc<AggregateUDF>)> {
     let extremes = [min_udaf(), max_udaf()].into_iter().filter_map(|plain| {
         let name = format!("{} of floats", plain.name());
         Some((name, extremes::of_floats(&plain)?))
     });
     let total = ("sum of decimals".to_string(), Arc::new(AggregateUDF::from(Total::new())));
-    extremes.chain([total, ("avg of moments".to_string(), typed::mean())]).collect()
+    let checked: Vec<_> = extremes.chain([total, ("avg of moments".to_string(), typed::mean())]).collect();
+    let plain = all_default_aggregate_functions().into_iter().chain(functions());
+    let named = plain.map(|function| (function.name().to_string(), function)).chain(checked.iter().cloned());
+    let in_windows = named.flat_map(|(name, function)| {
+        let forms = frames::forms(&function).into_iter();
+        forms.map(move |(how, form)| (format!("{name} {how}"), form))
+    });
+    let in_windows: Vec<_> = in_windows.collect();
+    checked.into_iter().chain(in_windows).collect()
 }
 
 /// Refuses distinct pairs: their functions have no state for them.

@@ -33,7 +33,7 @@ use self::entropy::Entropy;
 use self::frequencies::Frequencies;
 use self::rows::{Anew, OfRows, distinct};
 use self::shapes::Shaped;
-pub(in crate::dialect) use self::sliding::{anew, is_sliding, without_subtraction};
+pub(in crate::dialect) use self::sliding::{anew, forms, is_sliding, without_subtraction};
 use self::sorted::Sorted;
 use crate::dialect::library::{self, Quantiles, Shape};
 use crate::dialect::lists::{self, keys};

@@ -51,7 +51,7 @@ impl Of {
     }
 
     /// The aggregate of numbers that DataFusion calls so.
-    fn named(name: &str) -> Option<Self> {
+    pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "sum" => Self::Sum,
             "avg" => Self::Average,

@@ -22,6 +22,13 @@ pub(in crate::dialect) fn without_subtraction(func: Arc<AggregateUDF>, ty: &Data
     }
 }
 
+/// The functions that [`anew`] and [`without_subtraction`] make of `func`, and what they do.
+pub(in crate::dialect) fn forms(func: &Arc<AggregateUDF>) -> Vec<(&'static str, Arc<AggregateUDF>)> {
+    let moving = moving::Of::named(func.name()).map(How::Moving);
+    let moving = moving.map(|how| ("without subtraction", sliding(Arc::clone(func), how)));
+    moving.into_iter().chain([("of each frame anew", anew(Arc::clone(func)))]).collect()
+}
+
 /// Whether a function is one of these.
 pub(in crate::dialect) fn is_sliding(func: &AggregateUDF) -> bool {
     func.inner().downcast_ref::<Sliding>().is_some()
