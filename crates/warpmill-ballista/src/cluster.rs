@@ -1,13 +1,13 @@
-//! Which executor runs which task.
+//! The executors of a scheduler, and the placement of tasks on them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use ballista_core::JobId;
-use ballista_core::error::Result;
+use ballista_core::error::{BallistaError, Result};
 use ballista_core::execution_plans::{RangeShuffleReaderExec, ShuffleReaderExec};
-use ballista_core::serde::protobuf::{ExecutorHeartbeat, job_status, task_status};
+use ballista_core::serde::protobuf::{ExecutorHeartbeat, executor_status, job_status, task_status};
 use ballista_core::serde::scheduler::{ExecutorData, ExecutorMetadata, TaskKey};
 use ballista_scheduler::cluster::memory::InMemoryClusterState;
 use ballista_scheduler::cluster::{BoundTask, ClusterState, ClusterStateEventStream, ExecutorSlot};
@@ -16,14 +16,47 @@ use ballista_scheduler::state::execution_graph::{TaskDescription, create_task_in
 use ballista_scheduler::state::execution_stage::{ExecutionStage, RunningStage};
 use ballista_scheduler::state::task_manager::JobInfoCache;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use parking_lot::Mutex;
+use tokio::sync::broadcast;
 
 /// The executors of a scheduler, in the memory of its process.
 ///
 /// Tasks are placed here, for two reasons. Partition `i` of a stage goes to the same executor each time if it is free, so that the row segments that
 /// it has cached are used again. And free slots are counted anew each time, from the tasks that run: Ballista's own count loses those of tasks whose
 /// stage is rolled back (55.0.0), until no task begins any more.
-#[derive(Default)]
-pub(crate) struct Executors(InMemoryClusterState);
+pub(crate) struct Executors {
+    states: InMemoryClusterState,
+    /// The executors that have had tasks, by job.
+    tasks: Mutex<HashMap<JobId, HashSet<String>>>,
+    /// Executors that end: their last signs of life do not register them again.
+    leaving: Mutex<HashSet<String>>,
+    removed: broadcast::Sender<String>,
+}
+
+/// Removals that may wait to be read.
+const REMOVALS: usize = 1024;
+
+impl Default for Executors {
+    fn default() -> Self {
+        let (removed, _) = broadcast::channel(REMOVALS);
+        Self { states: InMemoryClusterState::default(), tasks: Mutex::default(), leaving: Mutex::default(), removed }
+    }
+}
+
+/// The executors that are removed from now on.
+pub(crate) struct Removals(broadcast::Receiver<String>);
+
+impl Removals {
+    /// The next one; `None` where some were missed.
+    pub async fn next(&mut self) -> Option<String> {
+        match self.0.recv().await {
+            Ok(executor) => Some(executor),
+            Err(broadcast::error::RecvError::Lagged(_)) => None,
+            // The scheduler ends.
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
 
 /// The free slots of an executor.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,9 +66,23 @@ struct Free {
 }
 
 impl Executors {
+    pub fn removals(&self) -> Removals {
+        Removals(self.removed.subscribe())
+    }
+
+    /// Whether an executor has, or had, a task of a job.
+    pub fn has_task(&self, job: &JobId, executor: &str) -> bool {
+        self.tasks.lock().get(job).is_some_and(|executors| executors.contains(executor))
+    }
+
+    /// Forgets the tasks of a job.
+    pub fn forget(&self, job: &JobId) {
+        self.tasks.lock().remove(job);
+    }
+
     /// The free slots of `among` (all if `None`), in an order that stays the same.
     async fn free(&self, jobs: &HashMap<JobId, JobInfoCache>, among: Option<&HashSet<String>>) -> Vec<Free> {
-        let mut executors = self.0.registered_executor_metadata().await;
+        let mut executors = self.states.registered_executor_metadata().await;
         executors.retain(|executor| among.is_none_or(|among| among.contains(&executor.id)));
         executors.sort_by(|one, other| (&one.host, one.port, &one.id).cmp(&(&other.host, other.port, &other.id)));
         let mut used: HashMap<String, u32> = HashMap::new();
@@ -60,7 +107,7 @@ impl Executors {
 #[async_trait]
 impl ClusterState for Executors {
     async fn init(&self) -> Result<()> {
-        self.0.init().await
+        self.states.init().await
     }
 
     async fn bind_schedulable_tasks(
@@ -80,8 +127,9 @@ impl ClusterState for Executors {
             let mut done = vec![];
             while let Some(stage) = graph.fetch_running_stage(&done) {
                 done.push(stage.stage_id);
-                while let Some(task) = next_task(stage, (job, &session), &mut free) {
-                    bound.push(task);
+                while let Some((executor, task)) = next_task(stage, (job, &session), &mut free) {
+                    self.tasks.lock().entry(job.clone()).or_default().insert(executor.clone());
+                    bound.push((executor, task));
                 }
             }
         }
@@ -94,39 +142,53 @@ impl ClusterState for Executors {
     }
 
     async fn register_executor(&self, metadata: ExecutorMetadata, data: ExecutorData) -> Result<()> {
-        self.0.register_executor(metadata, data).await
+        if self.leaving.lock().contains(&metadata.id) {
+            return Err(BallistaError::General(format!("executor {} ends", metadata.id)));
+        }
+        self.states.register_executor(metadata, data).await
     }
 
     async fn save_executor_metadata(&self, metadata: ExecutorMetadata) -> Result<()> {
-        self.0.save_executor_metadata(metadata).await
+        self.states.save_executor_metadata(metadata).await
     }
 
     async fn get_executor_metadata(&self, executor: &str) -> Result<ExecutorMetadata> {
-        self.0.get_executor_metadata(executor).await
+        self.states.get_executor_metadata(executor).await
     }
 
     async fn registered_executor_metadata(&self) -> Vec<ExecutorMetadata> {
-        self.0.registered_executor_metadata().await
+        self.states.registered_executor_metadata().await
     }
 
     async fn save_executor_heartbeat(&self, heartbeat: ExecutorHeartbeat) -> Result<()> {
-        self.0.save_executor_heartbeat(heartbeat).await
+        let status = heartbeat.status.as_ref().and_then(|status| status.status.as_ref());
+        if matches!(status, Some(executor_status::Status::Terminating(_))) {
+            let mut leaving = self.leaving.lock();
+            if leaving.len() >= REMOVALS {
+                leaving.clear();
+            }
+            leaving.insert(heartbeat.executor_id.clone());
+        }
+        self.states.save_executor_heartbeat(heartbeat).await
     }
 
     async fn remove_executor(&self, executor: &str) -> Result<()> {
-        self.0.remove_executor(executor).await
+        self.states.remove_executor(executor).await?;
+        // An error means that no query runs.
+        let _ = self.removed.send(executor.to_string());
+        Ok(())
     }
 
     fn executor_heartbeats(&self) -> HashMap<String, ExecutorHeartbeat> {
-        self.0.executor_heartbeats()
+        self.states.executor_heartbeats()
     }
 
     fn get_executor_heartbeat(&self, executor: &str) -> Option<ExecutorHeartbeat> {
-        self.0.get_executor_heartbeat(executor)
+        self.states.get_executor_heartbeat(executor)
     }
 
     async fn cluster_state_events(&self) -> Result<ClusterStateEventStream> {
-        self.0.cluster_state_events().await
+        self.states.cluster_state_events().await
     }
 }
 

@@ -36,7 +36,7 @@ enum NodeKind {
     /// The leaves of [`PartsExec`].
     #[prost(message, tag = "2")]
     Parts(PartsNode),
-    /// What [`ScanCodec`] made.
+    /// A scan, encoded by [`ScanCodec`].
     #[prost(bytes, tag = "3")]
     Scan(Vec<u8>),
 }

@@ -15,7 +15,7 @@ pub struct SchedulerConfig {
     /// Whether other machines may connect: Ballista's connections have neither encryption nor passwords.
     #[serde(default)]
     pub plaintext: bool,
-    /// Seconds without a sign of life after which an executor counts as lost, and its tasks are run again.
+    /// Seconds without a sign of life after which an executor counts as lost, and queries that it has tasks of run again.
     #[serde(default = "default_timeout")]
     pub timeout: u64,
     /// The Flight SQL server.

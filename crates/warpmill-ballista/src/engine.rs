@@ -19,21 +19,26 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::prelude::SessionConfig;
+use tokio::runtime::Handle;
+use warpmill::offload::QueryHandle;
 use warpmill_distributed::stages::TaskPlans;
 
+use crate::errors;
 use crate::plan::TaskExec;
 
 /// Runs the tasks of jobs that Warpmill has planned; other jobs are DataFusion's.
 pub(crate) struct TaskEngine {
     plans: TaskPlans,
+    /// Threads that poll tasks.
+    threads: Handle,
     clients: Arc<dyn BallistaClientPool>,
     others: DefaultExecutionEngine,
 }
 
 impl TaskEngine {
-    pub fn new(clients: Arc<dyn BallistaClientPool>) -> Self {
+    pub fn new(clients: Arc<dyn BallistaClientPool>, threads: Handle) -> Self {
         let others = DefaultExecutionEngine::with_client_pool(Arc::clone(&clients));
-        Self { plans: TaskPlans::default(), clients, others }
+        Self { plans: TaskPlans::default(), threads, clients, others }
     }
 
     /// `plan` with readers that know where rows are kept.
@@ -84,14 +89,39 @@ impl ExecutionEngine for TaskEngine {
         } else {
             return internal_err!("{} does not write rows of a stage", plan.name());
         };
-        Ok(Arc::new(TaskStage { writer: DefaultQueryStageExec::new(writer), sets }))
+        let writer = Arc::new(DefaultQueryStageExec::new(writer));
+        Ok(Arc::new(TaskStage { writer, sets, threads: self.threads.clone() }))
+    }
+}
+
+/// `context` in which programs stop with `handle`.
+fn with_handle(context: &TaskContext, handle: Arc<QueryHandle>) -> Arc<TaskContext> {
+    Arc::new(TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        context.session_config().clone().with_extension(handle),
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    ))
+}
+
+/// Stops the programs of a task when Ballista drops it.
+struct CancelOnDrop(Arc<QueryHandle>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel.cancel();
     }
 }
 
 /// A task that writes its rows.
 #[derive(Debug)]
 struct TaskStage {
-    writer: DefaultQueryStageExec,
+    writer: Arc<DefaultQueryStageExec>,
+    threads: Handle,
     /// Number of nodes with metrics of the plan that the scheduler sent.
     sets: usize,
 }
@@ -105,10 +135,21 @@ impl fmt::Display for TaskStage {
 #[async_trait]
 impl QueryStageExecutor for TaskStage {
     async fn execute_query_stage(&self, task: usize, context: Arc<TaskContext>) -> Result<Vec<ShuffleWritePartition>> {
-        self.writer.execute_query_stage(task, context).await
+        let handle = Arc::new(QueryHandle::default());
+        let _guard = CancelOnDrop(Arc::clone(&handle));
+        let (writer, context) = (Arc::clone(&self.writer), with_handle(&context, handle));
+        // A program may run while the writer is polled, and Ballista drops the future of a cancelled task only where it waits: here.
+        let written = self.threads.spawn(async move { writer.execute_query_stage(task, context).await });
+        match written.await {
+            Ok(written) => written.map_err(errors::of_task),
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(ended) => internal_err!("a task has ended early: {ended}"),
+            },
+        }
     }
 
-    /// Those of the writer: the scheduler expects a set for each node that it has sent, and programs have other nodes.
+    /// The metrics of the writer: the scheduler expects a set for each node that it has sent, and programs have other nodes.
     fn collect_plan_metrics(&self) -> Vec<MetricsSet> {
         let mut metrics = self.writer.collect_plan_metrics();
         metrics.truncate(1);

@@ -1,8 +1,8 @@
 //! Queries over Ballista's executors.
 //!
-//! Ballista schedules tasks, moves rows between them as files, and runs lost tasks again; Warpmill plans the queries and runs the tasks:
+//! Ballista schedules tasks and moves rows between them as files; Warpmill plans the queries and runs the tasks:
 //! - `scheduler`: a process with Ballista's scheduler and Warpmill's Flight SQL server in front of it. A session's queries are cut into stages
-//!   ([`warpmill_distributed::stages`]) and submitted as a job (`job`); `cluster` chooses the executors of tasks.
+//!   ([`warpmill_distributed::stages`]) and submitted as a job (`job`), whose rows `run` waits for; `cluster` chooses the executors of tasks.
 //! - `executor`: a process with Ballista's executor, whose engine (`engine`) makes programs of the tasks.
 //! - `plan`: the plan of a job. Ballista splits it at the exchanges; each stage between them is a single node, [`plan::TaskExec`], over its inputs, so
 //!   that Ballista's rules change nothing in it.
@@ -12,9 +12,11 @@ mod cluster;
 mod codec;
 mod config;
 mod engine;
+mod errors;
 mod executor;
 mod job;
 mod plan;
+mod run;
 mod scheduler;
 
 pub use config::{ConfigError, ExecutorConfig, SchedulerConfig};

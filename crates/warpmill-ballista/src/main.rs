@@ -4,8 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tracing_subscriber::EnvFilter;
+use tokio::runtime::Runtime;
 use warpmill_ballista::{ConfigError, ExecutorConfig, SchedulerConfig, run_executor, run_scheduler};
+use warpmill_flight::{LogFormat, start_logging};
 
 const USAGE: &str = "\
 Usage: warpmill-ballista scheduler CONFIG
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
 
 fn scheduler(text: &str) -> Result<(), ConfigError> {
     let config: SchedulerConfig = read(text)?;
-    log(&config.flight.log_level)?;
+    start_logging(config.flight.log_format, &config.flight.log_level)?;
     run(run_scheduler(config, |addresses| {
         println!("scheduler on {}, Flight SQL on {}", addresses.scheduler, addresses.flight);
     }))
@@ -54,27 +55,27 @@ fn scheduler(text: &str) -> Result<(), ConfigError> {
 
 fn executor(text: &str) -> Result<(), ConfigError> {
     let config: ExecutorConfig = read(text)?;
-    log(&config.log_level)?;
-    run(run_executor(config, |address| println!("executor on {address}")))
+    start_logging(LogFormat::Text, &config.log_level)?;
+    let tasks = runtime("warpmill-task")?;
+    let outcome = run(run_executor(config, tasks.handle().clone(), |address| println!("executor on {address}")));
+    tasks.shutdown_timeout(Duration::from_secs(1));
+    outcome
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
     serde_json::from_str(text).map_err(|error| ConfigError::Invalid(format!("the configuration: {error}")))
 }
 
-fn log(level: &str) -> Result<(), ConfigError> {
-    let filter = EnvFilter::try_new(level);
-    let filter = filter.map_err(|error| ConfigError::Invalid(format!("log level {level}: {error}")))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    Ok(())
-}
-
 fn run(process: impl Future<Output = Result<(), ConfigError>>) -> Result<(), ConfigError> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    let runtime = builder.enable_all().thread_name("warpmill-ballista").thread_stack_size(STACK).build();
-    let runtime = runtime.map_err(|error| ConfigError::Ballista(error.to_string()))?;
+    let runtime = runtime("warpmill-ballista")?;
     let outcome = runtime.block_on(process);
-    // Statements and tasks that do not stop must not keep the process.
+    // Statements that do not stop must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome
+}
+
+fn runtime(name: &str) -> Result<Runtime, ConfigError> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.enable_all().thread_name(name).thread_stack_size(STACK).build();
+    runtime.map_err(|error| ConfigError::Ballista(error.to_string()))
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ballista_core::extension::SessionConfigExt;
 use ballista_scheduler::cluster::{BallistaCluster, ClusterState};
@@ -11,13 +12,15 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use warpmill_distributed::stages;
 
 use crate::cluster::Executors;
 use crate::codec::JobCodec;
 use crate::config::{ConfigError, SchedulerConfig, listened};
-use crate::job::{Jobs, Scheduled};
+use crate::job::Scheduled;
+use crate::run::Jobs;
 
 /// Ballista's scheduler of DataFusion's plans.
 pub(crate) type Scheduler = ballista_scheduler::scheduler_server::SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
@@ -43,11 +46,18 @@ pub async fn run_scheduler(mut config: SchedulerConfig, ready: impl FnOnce(Addre
     let address = listener.local_addr().map_err(refused)?;
     let ballista = ballista(address, config.timeout);
     let states = BallistaCluster::new_from_config(&ballista).await?.job_state();
-    let executors: Arc<dyn ClusterState> = Arc::new(Executors::default());
-    let cluster = BallistaCluster::new(Arc::clone(&executors), Arc::clone(&states));
+    let executors = Arc::new(Executors::default());
+    let cluster = BallistaCluster::new(Arc::clone(&executors) as Arc<dyn ClusterState>, Arc::clone(&states));
     let scheduler: Scheduler = create_scheduler(cluster, Arc::new(ballista)).await?;
-    let jobs = Jobs { scheduler: scheduler.clone(), states, executors };
-    warpmill::distribution::install(Arc::new(Scheduled::new(jobs)));
+    let jobs = Jobs {
+        scheduler: scheduler.clone(),
+        states,
+        executors,
+        timeout: Duration::from_secs(config.timeout),
+        address: address.to_string(),
+        runtime: Handle::current(),
+    };
+    warpmill::distribution::install(Arc::new(Scheduled::new(Arc::new(jobs))));
 
     // Queries of sessions with workers are planned over the executors.
     config.flight.settings.push(("warpmill.workers".into(), address.to_string()));
@@ -67,6 +77,9 @@ pub async fn run_scheduler(mut config: SchedulerConfig, ready: impl FnOnce(Addre
     }
 }
 
+/// Seconds for which the state of a finished job is kept.
+const FINISHED: u64 = 60;
+
 /// Ballista's configuration of a scheduler at `address`.
 fn ballista(address: SocketAddr, timeout: u64) -> BallistaConfig {
     BallistaConfig {
@@ -76,6 +89,7 @@ fn ballista(address: SocketAddr, timeout: u64) -> BallistaConfig {
         executor_timeout_seconds: timeout,
         expire_dead_executor_interval_seconds: 1,
         no_executors_grace_period_seconds: timeout,
+        finished_job_state_clean_up_interval_seconds: FINISHED,
         override_config_producer: Some(Arc::new(job_config)),
         override_session_builder: Some(Arc::new(|config| Ok(session(config)))),
         override_physical_codec: Some(Arc::new(JobCodec::default())),

@@ -14,7 +14,7 @@ use warpmill_gpu::end_compiling;
 const MOST_LATER: usize = 2;
 /// Largest number of tasks that wait until no query runs.
 const MOST_WAITING: usize = 256;
-/// Time without queries after which they begin: longer than the planning of most statements.
+/// Time without queries after which they begin: longer than the time between the statements of a program.
 const IDLE: Duration = Duration::from_millis(50);
 /// Largest number of threads of devices' parts of queries in a process.
 const MOST_PARTS: usize = 64;
@@ -33,8 +33,6 @@ struct Tasks {
     counts: [usize; 3],
     /// Tasks that begin when no query runs.
     waiting: VecDeque<Waiting>,
-    /// Number of tasks that have waited so far.
-    tickets: u64,
     /// Whether a thread starts those that wait.
     has_starter: bool,
     /// No task begins any more.
@@ -54,23 +52,25 @@ struct Waiting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
-/// Number of queries that run in the process.
+/// Number of queries that are planned or run in the process.
 static QUERIES: AtomicUsize = AtomicUsize::new(0);
 /// The end of the last query, in milliseconds since [`BEGIN`].
 static LAST: AtomicU64 = AtomicU64::new(0);
 static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// A running query: while there is one, and shortly after, tasks of [`spawn_when_idle`] wait.
-pub(crate) struct Query(());
+/// A query that is planned or runs: while there is one, and shortly after, preparations of programs wait.
+#[derive(Debug)]
+pub struct Busy(());
 
-impl Query {
+impl Busy {
+    /// The query is busy until the result is dropped.
     pub fn begin() -> Self {
         QUERIES.fetch_add(1, Ordering::SeqCst);
         Self(())
     }
 }
 
-impl Drop for Query {
+impl Drop for Busy {
     fn drop(&mut self) {
         LAST.store(BEGIN.elapsed().as_millis() as u64, Ordering::SeqCst);
         QUERIES.fetch_sub(1, Ordering::SeqCst);
@@ -133,24 +133,27 @@ pub(crate) fn spawn(task: impl FnOnce() + Send + 'static) -> bool {
     start(Kind::Part, |_| task())
 }
 
+/// A number for a task of [`spawn_when_idle`].
+pub(crate) fn ticket() -> Ticket {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    Ticket(LAST.fetch_add(1, Ordering::Relaxed))
+}
+
 /// Runs `task`, which queries seldom wait for and would be slowed down by, on a new thread of low priority, with a token that is cancelled when the
-/// process ends: when no query runs, or when it is hastened. `None` where too many wait.
-pub(crate) fn spawn_when_idle(task: impl FnOnce(CancelToken) + Send + 'static) -> Option<Ticket> {
+/// process ends: when no query runs, or when it is hastened. Drops the task where too many wait, or no thread can be started.
+pub(crate) fn spawn_when_idle(ticket: Ticket, task: impl FnOnce(CancelToken) + Send + 'static) {
     let mut tasks = RUNNING.tasks.lock();
     if tasks.closed || tasks.waiting.len() >= MOST_WAITING {
-        return None;
+        return;
     }
     if !tasks.has_starter {
         let starter = std::thread::Builder::new().name("warpmill-starter".into());
-        tasks.has_starter = starter.spawn(start_those_that_wait).is_ok();
+        tasks.has_starter = starter.spawn(start_waiting).is_ok();
         if !tasks.has_starter {
-            return None;
+            return;
         }
     }
-    tasks.tickets += 1;
-    let ticket = Ticket(tasks.tickets);
     tasks.waiting.push_back(Waiting { ticket, is_hastened: false, task: Box::new(task) });
-    Some(ticket)
 }
 
 /// Lets a task begin although queries run, if it still waits.
@@ -163,7 +166,7 @@ pub(crate) fn hasten(ticket: Ticket) {
 }
 
 /// Starts tasks that wait, until none is left.
-fn start_those_that_wait() {
+fn start_waiting() {
     let mut tasks = RUNNING.tasks.lock();
     while !tasks.closed && !tasks.waiting.is_empty() {
         let hastened = tasks.waiting.iter().position(|waiting| waiting.is_hastened);
@@ -179,8 +182,10 @@ fn start_those_that_wait() {
         }
     }
     tasks.has_starter = false;
-    tasks.waiting.clear();
+    let left = std::mem::take(&mut tasks.waiting);
     RUNNING.changed.notify_all();
+    drop(tasks);
+    drop(left);
 }
 
 /// Opens a device on a new thread of normal priority, which the driver's own threads inherit. Returns whether it was started.

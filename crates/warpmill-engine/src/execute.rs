@@ -24,7 +24,7 @@ use warpmill_gpu::{
 use warpmill_ir::{Pipeline, Program, Source};
 use warpmill_place::{Feedback, Granularity, Miss, PlacedPlan, Refusal, Request, Site};
 
-use crate::background;
+use crate::background::Busy;
 use crate::device::{self, DeviceChoice, DeviceKey, Ordinals, device_name};
 use crate::exchange::DeviceExchange;
 use crate::profile::{PredictedTimes, QueryProfile};
@@ -303,9 +303,9 @@ pub fn execute(
     for_devices: Option<&DeviceProgram>,
     context: &ExecutionContext,
 ) -> Result<QueryOutput, EngineError> {
-    let query = background::Query::begin();
+    let busy = Busy::begin();
     let output = run(program, inputs, for_devices, context);
-    drop(query);
+    drop(busy);
     for pipeline in &program.pipelines {
         if let Source::Scan(scan) = &pipeline.source {
             scan.table.check_files().map_err(ExecError::Format)?;

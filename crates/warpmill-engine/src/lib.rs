@@ -11,7 +11,7 @@ mod shared;
 mod sites;
 mod trials;
 
-pub use background::{encode_later, end_background, wait_for_background};
+pub use background::{Busy, encode_later, end_background, wait_for_background};
 pub use device::{
     DeviceChoice, Devices, Gpu, GpuLink, MOST_DEVICES, NvrtcLibrary, Ordinals, clear_device_caches, device_rates,
     devices, has_device, has_open_device,

@@ -197,34 +197,40 @@ fn readiness(
 pub(crate) fn warm(site: Site, program: &Arc<Program>, context: &ExecutionContext) {
     let Site::Device(number) = site else { return };
     let (warmth, key) = (program.derived.get::<Warmth>(), context.device_key(number));
-    let mut known = warmth.0.lock();
-    match known.get(&key) {
-        Some(Preparation::Begun(ticket)) => return background::hasten(*ticket),
-        Some(Preparation::Done) => return,
-        None => {}
+    let ticket = background::ticket();
+    let known = *warmth.0.lock().entry(key).or_insert(Preparation::Begun(ticket));
+    match known {
+        Preparation::Done => return,
+        Preparation::Begun(earlier) if earlier != ticket => return background::hasten(earlier),
+        Preparation::Begun(_) => {}
     }
-    let (own, program, options) = (warmth.clone(), program.clone(), context.device_options());
+    let warming = Warming { warmth: warmth.clone(), key, has_begun: false };
+    let (program, options) = (program.clone(), context.device_options());
     let executor = executor(site, context);
-    let begun = background::spawn_when_idle(move |cancel| {
-        let _warming = Warming { warmth: own, key };
+    background::spawn_when_idle(ticket, move |cancel| {
+        let mut warming = warming;
+        warming.has_begun = true;
         if let Ok(executor) = executor {
             drop(executor.execute(&program, &[], &Options { cancel, ..options }));
         }
     });
-    if let Some(ticket) = begun {
-        known.insert(key, Preparation::Begun(ticket));
-    }
 }
 
-/// A device's preparation that runs; when dropped, it has been tried.
+/// A device's preparation; when dropped, it has been tried, or was never begun.
 struct Warming {
     warmth: Arc<Warmth>,
     key: DeviceKey,
+    has_begun: bool,
 }
 
 impl Drop for Warming {
     fn drop(&mut self) {
-        self.warmth.0.lock().insert(self.key, Preparation::Done);
+        let mut known = self.warmth.0.lock();
+        if self.has_begun {
+            known.insert(self.key, Preparation::Done);
+        } else {
+            known.remove(&self.key);
+        }
     }
 }
 

@@ -26,4 +26,5 @@ mod status;
 
 pub use auth::hash_password;
 pub use config::{Config, ConfigError, Limits, LogFormat};
+pub use logging::start as start_logging;
 pub use server::{Server, serve};

@@ -2,18 +2,22 @@
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Config, ConfigError, LogFormat};
+use crate::config::{ConfigError, LogFormat};
 
 /// Levels for libraries that log texts of statements, values and headers; a `--log-level` for one of them overrides this.
-const QUIET: &str = "datafusion=warn,sqlparser=warn,h2=info,hyper=info,tonic=info,tower=info,object_store=info";
+const QUIET: &str = "datafusion=warn,sqlparser=warn,h2=info,hyper=info,tonic=info,tower=info,object_store=info,\
+                     ballista_core=warn,ballista_executor=warn,ballista_scheduler=warn";
 
-/// Starts the process's logging, unless it has been started already.
-pub(crate) fn start(config: &Config) -> Result<(), ConfigError> {
-    let filter = EnvFilter::try_new(format!("{QUIET},{}", config.log_level))
-        .map_err(|error| ConfigError::Invalid(format!("--log-level {:?}: {error}", config.log_level)))?;
+/// Starts the process's logging, unless it has been started already. `level`: `info`, `debug`, or directives of [`EnvFilter`].
+///
+/// # Errors
+/// [`ConfigError::Invalid`] for other levels.
+pub fn start(format: LogFormat, level: &str) -> Result<(), ConfigError> {
+    let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
+        .map_err(|error| ConfigError::Invalid(format!("--log-level {level:?}: {error}")))?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     // An error means that a logger exists.
-    let _ = match config.log_format {
+    let _ = match format {
         LogFormat::Text => logs.with_ansi(false).try_init(),
         LogFormat::Json => logs.json().flatten_event(true).try_init(),
     };

@@ -236,7 +236,7 @@ fn with_sources(error: &dyn std::error::Error) -> String {
 /// # Errors
 /// The errors of [`Server::bind`], and of the transport.
 pub fn serve(config: Config, ready: impl FnOnce(&Server)) -> Result<(), ConfigError> {
-    logging::start(&config)?;
+    logging::start(config.log_format, &config.log_level)?;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.enable_all().thread_name("warpmill-flight").thread_stack_size(STACK).build();
     let runtime = runtime.map_err(|error| ConfigError::Transport(error.to_string()))?;

@@ -63,10 +63,10 @@ class Ballista:
         )
         self.executors = [self.executor() for _ in range(executors)]
 
-    def executor(self) -> Program:
+    def executor(self, *options: object) -> Program:
         """One more executor."""
-        scheduler = self.scheduler.addresses[0]
-        return Program("ballista-executor", "--scheduler", scheduler, "--threads", 1, "--device", "cpu")
+        settings = ["--scheduler", self.scheduler.addresses[0], "--threads", 1, "--device", "cpu"]
+        return Program("ballista-executor", *settings, *options)
 
     def connect(self) -> Any:
         """A session of the Flight SQL server."""

@@ -19,7 +19,7 @@ use warpmill_distributed::stages::TaskInput;
 
 use super::PartsExec;
 
-/// What a task reads of an input.
+/// The part of an input that a task reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub(crate) enum InputKind {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use warpmill_engine::Busy;
 
 use super::limits;
 use crate::{Error, Result};
@@ -51,6 +52,7 @@ pub async fn run<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send
     if ABANDONED.with_borrow(Option::is_some) {
         return Box::pin(work).await;
     }
+    let _busy = Busy::begin();
     let abandoned = Arc::new(AtomicBool::new(false));
     let _guard = Abandon(Arc::clone(&abandoned));
     let runtime = Handle::try_current().ok();
