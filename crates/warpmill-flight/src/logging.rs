@@ -6,7 +6,8 @@ use crate::config::{ConfigError, LogFormat};
 
 /// Levels for libraries that log texts of statements, values and headers; a `--log-level` for one of them overrides this.
 const QUIET: &str = "datafusion=warn,sqlparser=warn,h2=info,hyper=info,tonic=info,tower=info,object_store=info,\
-                     ballista_core=warn,ballista_executor=warn,ballista_scheduler=warn";
+                     ballista_core=warn,ballista_executor=warn,ballista_scheduler=warn,\
+                     ballista_scheduler::state::executor_manager=error";
 
 /// Starts the process's logging, unless it has been started already. `level`: `info`, `debug`, or directives of [`EnvFilter`].
 ///
