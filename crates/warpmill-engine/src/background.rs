@@ -253,3 +253,33 @@ pub fn end_background(limit: Duration) -> bool {
     let has_compiled = end_compiling(limit);
     wait_for_background(limit) && has_compiled
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Long enough for a thread to begin on a machine that is busy.
+    const LONG: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn preparations_wait_until_no_query_runs() {
+        let (sender, receiver) = channel();
+        let busy = Busy::begin();
+        spawn_when_idle(ticket(), move |_| sender.send(()).unwrap());
+        assert!(receiver.recv_timeout(IDLE * 4).is_err());
+        drop(busy);
+        assert!(receiver.recv_timeout(LONG).is_ok());
+    }
+
+    #[test]
+    fn a_preparation_is_hastened() {
+        let (sender, receiver) = channel();
+        let _busy = Busy::begin();
+        let ticket = ticket();
+        spawn_when_idle(ticket, move |_| sender.send(()).unwrap());
+        hasten(ticket);
+        assert!(receiver.recv_timeout(LONG).is_ok());
+    }
+}

@@ -172,6 +172,11 @@ impl std::fmt::Debug for Opened {
 pub struct KnownRows(Vec<Arc<OpenRows>>);
 
 impl KnownRows {
+    /// Whether no rows of the scan are open.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Opened rows of exactly these row segments.
     pub fn all(&self, segments: &[usize]) -> Option<Arc<OpenRows>> {
         self.0.iter().find(|rows| rows.segments.segments == segments).cloned()

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_eval::ExecError;
 use warpmill_format::parquet_file::{PageCodecs, ParquetChunk};
-use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, VECTOR_ROWS, ValueLayout};
+use warpmill_format::{Codec, Dictionary, Encoding, LaneLayout, Segment, TableSnapshot, VECTOR_ROWS, ValueLayout};
 use warpmill_ir::pruning::{CodeSets, Selected};
 use warpmill_ir::{Scan, Unsupported};
 
@@ -106,6 +106,26 @@ pub fn open(
         recoded.opened.keep(scan, forms, &rows);
     }
     Ok(OpenScan { rows, selected, spans })
+}
+
+/// Stored bytes from which [`converted_bytes`] are worth waiting for elsewhere: a few milliseconds of one thread.
+pub const MUCH_TO_CONVERT: u64 = 1 << 20;
+
+/// Stored bytes of `scan` that [`open`] would decompress, or encode anew for kernels, if all data is cached; 0 if the scan has been opened (no I/O).
+pub fn converted_bytes(scan: &Scan, recoded: &Recoded) -> u64 {
+    let table = &scan.table;
+    if table.is_parquet() || !recoded.opened.find(scan, None).is_empty() {
+        return 0;
+    }
+    let is_converted = |segment: usize, column: usize| {
+        let direct =
+            matches!(table.segment_encoding(segment, column), Encoding::Plain | Encoding::Constant | Encoding::LaneFor);
+        !direct || table.segment_codec(segment, column).0 != Codec::None
+    };
+    let columns =
+        scan.columns.iter().flat_map(|&column| (0..table.num_segments()).map(move |segment| (segment, column)));
+    let converted = columns.filter(|&(segment, column)| is_converted(segment, column));
+    converted.map(|(segment, column)| table.segment_stats(segment, column).stored_bytes).sum()
 }
 
 /// The columns of row segments that are read later, by segment and column.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_eval::cancel::CancelToken;
-use warpmill_ir::Program;
+use warpmill_ir::{Program, Source};
 use warpmill_machine::{DeviceRates, HardwareProfile};
 
 use super::load::load;
@@ -34,6 +34,7 @@ use crate::compile::prepared::{ChooseForms, Prepared, Preparing, Smaller, scan_c
 use crate::compile::shapes::Shapes;
 use crate::data::admission::{self, CachedData, Wanted};
 use crate::data::paths::Choice;
+use crate::data::segments::{MUCH_TO_CONVERT, converted_bytes};
 use crate::memory::regions::aligned;
 
 /// Largest number of runs of a program, each with more room.
@@ -96,10 +97,23 @@ impl Executor {
         Ok(prepared.kernels().iter().map(text).collect())
     }
 
-    /// Whether the kernels of `program` are compiled, in this process or on disk, or the device does not support it anyway.
+    /// Whether the kernels of `program` are compiled, in this process or on disk, or the device does not support it anyway. Their texts depend on the
+    /// data's encodings: not known, so false, where finding out would convert much data, for which a query would wait.
     pub fn has_kernels(&self, program: &Arc<Program>, options: &Options) -> bool {
+        if self.last_prepared(program, options).is_none() && self.converts_much(program) {
+            return false;
+        }
         let Ok(prepared) = self.prepared(program, &[], options) else { return true };
         prepared.is_compiled() || prepared.kernels().iter().all(|kernel| self.loaded.has_code(kernel))
+    }
+
+    /// Whether preparing `program` decompresses much data, or encodes it anew.
+    fn converts_much(&self, program: &Program) -> bool {
+        let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+            Source::Scan(scan) => Some(scan),
+            _ => None,
+        });
+        scans.map(|scan| converted_bytes(scan, &self.shared.store.recoded)).sum::<u64>() >= MUCH_TO_CONVERT
     }
 
     /// Whether `program` has been prepared, and all of its kernels are compiled: it can begin at once. Does not wait.
