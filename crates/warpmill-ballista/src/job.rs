@@ -78,9 +78,9 @@ impl Workers for Present {
         plan: Arc<dyn ExecutionPlan>,
         state: &SessionState,
         options: &WarpmillOptions,
-        _: bool,
+        explains: bool,
     ) -> warpmill::Result<Distribution> {
-        let cut = match stages(&plan, &self.slots, options)? {
+        let cut = match stages(&plan, &self.slots, options, explains)? {
             Ok(cut) => cut,
             Err(reason) => return Ok(Distribution::Here(reason)),
         };

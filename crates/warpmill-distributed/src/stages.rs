@@ -12,8 +12,8 @@ use datafusion::prelude::SessionConfig;
 use datafusion_distributed::{
     DistributedLeafExec, NetworkBoundaryExt, NetworkBroadcastExec, NetworkShuffleExec, Stage as Local,
 };
-use warpmill::WarpmillOptions;
 use warpmill::offload::Fallback;
+use warpmill::{FallbackMode, WarpmillOptions};
 
 use crate::cluster::{FUNCTIONS, own_function};
 use crate::explain::{self, of_first_task};
@@ -59,13 +59,14 @@ pub enum Exchange {
 pub struct Stages {
     /// The last one, whose rows are the result.
     pub last: Stage,
-    /// The operators that DataFusion runs.
+    /// The operators that DataFusion runs, where they are asked for.
     pub fallbacks: Vec<Fallback>,
-    /// The stages for EXPLAIN.
+    /// The stages for EXPLAIN, where it is asked for.
     pub text: String,
 }
 
-/// Cuts `plan`, a physical plan without partitions, for `tasks` tasks; the reason if the query has to run in one process.
+/// Cuts `plan`, a physical plan without partitions, for `tasks` tasks; the reason if the query has to run in one process. `explains`: with a text for
+/// EXPLAIN, for which each stage is translated.
 ///
 /// # Errors
 /// Errors of DataFusion in making plan nodes; [`warpmill::Error::Fallback`], if the settings refuse fallbacks.
@@ -73,6 +74,7 @@ pub fn stages(
     plan: &Arc<dyn ExecutionPlan>,
     tasks: &[String],
     options: &WarpmillOptions,
+    explains: bool,
 ) -> Result<Result<Stages, String>> {
     let head = match crate::cut::cut(plan, tasks.len()) {
         Ok(Some(head)) => numbered(head)?,
@@ -87,6 +89,9 @@ pub fn stages(
         Ok(last) => last,
         Err(error) => return Ok(Err(error.strip_backtrace())),
     };
+    if !explains && options.fallback != FallbackMode::Error {
+        return Ok(Ok(Stages { last, fallbacks: vec![], text: String::new() }));
+    }
     let (mut text, mut fallbacks) = explain::stages(&head, tasks, options)?;
     let (last_text, own) = explain::last(&head, options)?;
     text.push_str(&last_text);
