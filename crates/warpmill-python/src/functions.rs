@@ -4,6 +4,8 @@
 //! function and the line.
 
 use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, Int64Array};
@@ -13,7 +15,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use pyo3_arrow::PyArray;
 use warpmill::udf::{
-    ColumnKind, GroupFunction, Implementation, RowFunction, StateFunction, States, Translation, Translator,
+    ColumnKind, FunctionCode, GroupFunction, Implementation, MachineCode, RowFunction, StateFunction, States,
+    Translation, Translator,
 };
 use warpmill::{Error, with_texts};
 
@@ -177,7 +180,42 @@ impl States for Code {
     }
 }
 
-/// A callable that translates a function to C++ (`warpmill.udf.compiled`).
+/// Code that Numba compiles: a callable that returns an address or a reason (`warpmill.udf.numba`), and keeps the code.
+struct Machine {
+    compile: Py<PyAny>,
+    description: String,
+    is_ready: AtomicBool,
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.description)
+    }
+}
+
+impl MachineCode for Machine {
+    fn compile(&self) -> Result<Result<NonZeroUsize, String>, Error> {
+        Python::attach(|py| {
+            let found = self.compile.bind(py).call0().map_err(|error| failed(py, &error))?;
+            if let Ok(reason) = found.extract::<String>() {
+                return Ok(Err(reason));
+            }
+            let address = found.extract().map_err(|error: PyErr| failed(py, &error))?;
+            self.is_ready.store(true, Ordering::Relaxed);
+            Ok(Ok(address))
+        })
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed)
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+}
+
+/// A callable that translates a function to C++ (`warpmill.udf.compiled`), or has it compiled.
 struct PyTranslator(Py<PyAny>);
 
 impl fmt::Debug for PyTranslator {
@@ -190,7 +228,7 @@ impl fmt::Debug for PyTranslator {
 type Parts = (String, Vec<i64>, Vec<f64>, Vec<u32>);
 
 impl Translator for PyTranslator {
-    fn translate(&self, columns: &[ColumnKind]) -> Result<Result<Translation, String>, Error> {
+    fn translate(&self, columns: &[ColumnKind]) -> Result<Result<FunctionCode, String>, Error> {
         let types = columns.iter().map(|kind| match kind {
             ColumnKind::Bool => "BOOLEAN",
             ColumnKind::Int => "BIGINT",
@@ -202,9 +240,13 @@ impl Translator for PyTranslator {
             if let Ok(reason) = found.extract::<String>() {
                 return Ok(Err(reason));
             }
+            if let Ok((description, compile, is_ready)) = found.extract::<(String, Py<PyAny>, bool)>() {
+                let machine = Machine { compile, description, is_ready: is_ready.into() };
+                return Ok(Ok(FunctionCode::Machine(Arc::new(machine))));
+            }
             let parts: Parts = found.extract().map_err(|error: PyErr| failed(py, &error))?;
             let (text, whole, floats, lines) = parts;
-            Ok(Ok(Translation { text, whole, floats, lines }))
+            Ok(Ok(FunctionCode::Text(Translation { text, whole, floats, lines })))
         })
     }
 }

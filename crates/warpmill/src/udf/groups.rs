@@ -59,7 +59,7 @@ pub(super) fn translated(
     let CalledAggregate { called, code, .. } = function.inner().downcast_ref::<CalledAggregate>()?;
     let Some(compiler) = code.compiler() else { return Some(Err("its code is called".into())) };
     Some(match compiler.native(types) {
-        Ok(Ok(native)) => Ok(Arc::new(native.group_function(&called.name))),
+        Ok(Ok(native)) => native.group_function(&called.name).map(Arc::new),
         Ok(Err(reason)) => Err(reason),
         Err(error) => Err(error.to_string()),
     })
@@ -273,7 +273,10 @@ impl Rows {
 
     fn results(&self, count: usize) -> Result<ArrayRef> {
         let returns = &self.called.returns;
-        let Some((native, compiler)) = &self.native else {
+        let rows = self.batches.iter().map(|batch| batch.groups.len()).sum();
+        let pays = |native: &Native, compiler: &Compiler| native.pays(rows, count, compiler.runs().threads());
+        let native = self.native.as_ref().filter(|(native, compiler)| self.code.is_none() || pays(native, compiler));
+        let Some((native, compiler)) = native else {
             let Some(code) = &self.code else { return internal_err!("a function without code") };
             let (columns, offsets) = self.first(count)?;
             return checked(code.call(&columns, &offsets, returns)?, count, returns);

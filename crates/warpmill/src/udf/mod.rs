@@ -32,7 +32,7 @@ use warpmill_ir::GroupFunction as DeviceFunction;
 
 use compiled::Compiler;
 pub(crate) use compiled::Runs;
-pub use compiled::{ColumnKind, Translation, Translator};
+pub use compiled::{ColumnKind, FunctionCode, MachineCode, Translation, Translator};
 pub(crate) use expand::{Expansion, expand};
 pub(crate) use operators::{lower, operator};
 use template::Template;
@@ -317,7 +317,7 @@ fn how(
     let Some(compiler) = compiler else { return format!("its code is called: {reason}") };
     let native = types().map_err(Error::from).and_then(|types| compiler.native(&types));
     match native {
-        Ok(Ok(_)) => format!("{COMPILED}: {reason}"),
+        Ok(Ok(native)) => format!("{}: {reason}", native.how()),
         Ok(Err(why)) => format!("its code is called: {reason}; it is not compiled: {why}"),
         Err(error) => format!("its code is called: {reason}; it is not compiled: {error}"),
     }

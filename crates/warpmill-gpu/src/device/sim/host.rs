@@ -1,6 +1,9 @@
-//! Functions of the host's language as machine code of the host, compiled by the simulated device's compiler and kept in its cache.
+//! Functions of the host's language as machine code of the host: compiled by the simulated device's compiler and kept in its cache, or by another
+//! compiler.
 
+use std::any::Any;
 use std::ffi::c_void;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
 use std::time::Duration;
@@ -48,14 +51,25 @@ pub struct HostFunction {
     run: Run,
     /// Its origin.
     pub build: BuildInfo,
-    /// The library that `run` belongs to.
-    _library: Arc<Library>,
+    /// The owner of the code, such as its library.
+    _owner: Arc<dyn Any + Send + Sync>,
 }
 
 impl HostFunction {
     pub(super) fn new(library: Library, entry: &str, build: BuildInfo) -> Result<Self> {
         let run: Run = symbol(&library, entry)?;
-        Ok(Self { run, build, _library: Arc::new(library) })
+        Ok(Self { run, build, _owner: Arc::new(library) })
+    }
+
+    /// The function at `address`, which `owner` holds.
+    ///
+    /// # Safety
+    /// There is a function `void(const HostLaunch*, i64 first, i64 last)` at the address for as long as `owner` lives, which may run on several
+    /// threads at once and does not unwind.
+    pub unsafe fn at(address: NonZeroUsize, owner: Arc<dyn Any + Send + Sync>) -> Self {
+        // SAFETY: the caller's promise.
+        let run = unsafe { std::mem::transmute::<usize, Run>(address.get()) };
+        Self { run, build: BuildInfo { origin: BuildOrigin::Memory, nanos: 0, code_bytes: 0 }, _owner: owner }
     }
 
     /// The same function, found in memory.

@@ -1,5 +1,5 @@
 //! Functions of groups and of rows as machine code: a translator of the host's language produces C++ for the argument types of a call, the C++
-//! compiler compiles it, and threads run it over rows that were gathered by group.
+//! compiler compiles it, and threads run it over rows that were gathered by group. Or the host has another compiler, and gives an address.
 //!
 //! Compiled code behaves as the host's language, or gives a group up (a NULL in arithmetic, an integer beyond 64 bits, a division by zero, ...). The
 //! host's code is called for such groups; without host code, they are an error.
@@ -10,6 +10,7 @@ mod run;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -20,7 +21,14 @@ use warpmill_engine::warpmill_gpu::kernels::functions;
 use warpmill_ir::GroupFunction;
 
 pub(super) use self::run::{Outcome, run, run_rows};
+use super::COMPILED;
 use crate::{Error, Result};
+
+/// Seconds that a call of a function takes for each row and group, and that a compiler of the host's takes: Python loops over 5 million rows in a
+/// second, and begins 25,000 calls; Numba compiles lists and dictionaries in 1 to 5 seconds (docs/udf.md).
+const CALLED_ROW: f64 = 0.2e-6;
+const CALLED_GROUP: f64 = 40e-6;
+const MACHINE_CODE: f64 = 3.0;
 
 /// The type that a column has in compiled code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,27 +77,75 @@ pub struct Translation {
     pub lines: Vec<u32>,
 }
 
-/// A translator of functions of groups, or of rows, to C++.
+/// A function of groups that a compiler of the host's compiles for columns of some types.
+pub trait MachineCode: fmt::Debug + Send + Sync {
+    /// Compiles it, and returns its address, or the reason why there is none; later calls return the same.
+    ///
+    /// The code is that of `HostFunction::at`, for columns of these types, and lives as long as this object.
+    fn compile(&self) -> Result<Result<NonZeroUsize, String>>;
+
+    /// Whether it is compiled, or is to be for any number of rows.
+    fn is_ready(&self) -> bool;
+
+    /// The compiler, and the reason why it is needed, for EXPLAIN: "by ...".
+    fn description(&self) -> &str;
+}
+
+/// A function for columns of some types.
+#[derive(Debug, Clone)]
+pub enum FunctionCode {
+    /// C++.
+    Text(Translation),
+    /// Code of another compiler, which takes seconds.
+    Machine(Arc<dyn MachineCode>),
+}
+
+/// A translator of functions of groups, or of rows.
 pub trait Translator: fmt::Debug + Send + Sync {
     /// Translates the function for columns of these types, or returns the reason why it cannot.
-    fn translate(&self, columns: &[ColumnKind]) -> Result<Result<Translation, String>>;
+    fn translate(&self, columns: &[ColumnKind]) -> Result<Result<FunctionCode, String>>;
 }
 
 /// A translated function that is ready to run.
 #[derive(Debug)]
 pub(super) struct Native {
     pub(super) columns: Vec<ColumnKind>,
-    translation: Translation,
+    code: FunctionCode,
     /// Compiled when it runs first.
     function: Mutex<Option<HostFunction>>,
 }
 
 impl Native {
-    /// The function for devices, under the name `name`.
-    pub(super) fn group_function(&self, name: &str) -> GroupFunction {
-        let Translation { text, whole, floats, .. } = &self.translation;
-        let (name, text) = (name.to_string(), text.as_str().into());
-        GroupFunction { name, text, whole: whole.clone(), floats: floats.clone() }
+    /// The function for devices, under the name `name`, or the reason why there is none.
+    pub(super) fn group_function(&self, name: &str) -> std::result::Result<GroupFunction, String> {
+        match &self.code {
+            FunctionCode::Text(Translation { text, whole, floats, .. }) => {
+                let (name, text) = (name.to_string(), text.as_str().into());
+                Ok(GroupFunction { name, text, whole: whole.clone(), floats: floats.clone() })
+            }
+            FunctionCode::Machine(code) => Err(format!("it is compiled {}, for the host only", code.description())),
+        }
+    }
+
+    /// The way it runs, for EXPLAIN.
+    pub(super) fn how(&self) -> String {
+        match &self.code {
+            FunctionCode::Text(_) => COMPILED.to_string(),
+            FunctionCode::Machine(code) if code.is_ready() => format!("{COMPILED} {}", code.description()),
+            FunctionCode::Machine(code) => format!("{COMPILED} {}, or called for few rows", code.description()),
+        }
+    }
+
+    /// Whether compiling pays, rather than calling the function for so many groups on each of some threads.
+    pub(super) fn pays(&self, rows: usize, groups: usize, threads: usize) -> bool {
+        match &self.code {
+            FunctionCode::Text(_) => true,
+            FunctionCode::Machine(code) if code.is_ready() => true,
+            FunctionCode::Machine(_) => {
+                let called = rows as f64 * CALLED_ROW + groups as f64 * CALLED_GROUP;
+                called * threads as f64 > MACHINE_CODE
+            }
+        }
     }
 
     fn function(&self) -> Result<HostFunction> {
@@ -97,11 +153,35 @@ impl Native {
         if let Some(function) = &*made {
             return Ok(function.clone());
         }
-        let text = functions::on_host(&self.translation.text);
-        let function = host_function(&text, functions::HOST_ENTRY);
+        let function = match &self.code {
+            FunctionCode::Text(translation) => {
+                let function = host_function(&functions::on_host(&translation.text), functions::HOST_ENTRY);
+                function.map_err(|error| error.to_string())
+            }
+            FunctionCode::Machine(code) => code.compile()?.map(|address| {
+                // SAFETY: `MachineCode` promises such a function at its address for as long as it lives.
+                unsafe { HostFunction::at(address, Arc::new(Arc::clone(code))) }
+            }),
+        };
         let function = function.map_err(|error| Error::Execution(format!("compilation failed: {error}")))?;
         tracing::debug!(build = ?function.build, "a function was compiled");
         Ok(made.insert(function).clone())
+    }
+
+    /// The line of each place that may give a group up, as far as known.
+    fn lines(&self) -> &[u32] {
+        match &self.code {
+            FunctionCode::Text(translation) => &translation.lines,
+            FunctionCode::Machine(_) => &[],
+        }
+    }
+
+    /// The integer and the float constants of the text.
+    fn constants(&self) -> (&[i64], &[f64]) {
+        match &self.code {
+            FunctionCode::Text(translation) => (&translation.whole, &translation.floats),
+            FunctionCode::Machine(_) => (&[], &[]),
+        }
     }
 }
 
@@ -136,9 +216,6 @@ impl Compiler {
     }
 
     fn translated(&self, types: &[DataType]) -> Result<Known> {
-        if let Err(error) = host_compiler() {
-            return Ok(Err(error.to_string()));
-        }
         let mut columns = vec![];
         for ty in types {
             match ColumnKind::of(ty) {
@@ -146,8 +223,11 @@ impl Compiler {
                 None => return Ok(Err(format!("a column of type {ty}"))),
             }
         }
-        let translation = self.translator.translate(&columns)?;
-        Ok(translation.map(|translation| Arc::new(Native { columns, translation, function: Mutex::default() })))
+        let code = self.translator.translate(&columns)?;
+        if let (Ok(FunctionCode::Text(_)), Err(error)) = (&code, host_compiler()) {
+            return Ok(Err(error.to_string()));
+        }
+        Ok(code.map(|code| Arc::new(Native { columns, code, function: Mutex::default() })))
     }
 }
 
@@ -164,7 +244,8 @@ impl Runs {
         self.threads.store(threads, Ordering::Relaxed);
     }
 
-    fn threads(&self) -> usize {
+    /// The number of threads that run a function.
+    pub(super) fn threads(&self) -> usize {
         self.threads.load(Ordering::Relaxed).max(1)
     }
 

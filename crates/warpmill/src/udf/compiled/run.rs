@@ -99,7 +99,7 @@ fn over(
         return Err(Error::Cancelled);
     }
     let given_up = made.status.iter().enumerate().filter(|(_, status)| **status != 0);
-    let given_up = given_up.map(|(group, status)| (group, reason(*status, &native.translation.lines))).collect();
+    let given_up = given_up.map(|(group, status)| (group, reason(*status, native.lines()))).collect();
     Ok(Outcome { results: made.array(returns), given_up })
 }
 
@@ -195,12 +195,13 @@ fn work(
     let present = columns.iter().map(|column| column.present.as_ref().map_or(std::ptr::null(), |bytes| bytes.as_ptr()));
     let present: Vec<*const u8> = present.collect();
     let groups = made.values.len();
+    let (whole, floats) = native.constants();
     let launch = HostLaunch {
         values: values.as_ptr(),
         present: present.as_ptr(),
         offsets: offsets.as_ptr(),
-        whole: native.translation.whole.as_ptr(),
-        floats: native.translation.floats.as_ptr(),
+        whole: whole.as_ptr(),
+        floats: floats.as_ptr(),
         results: made.values.as_mut_ptr().cast(),
         known: made.known.as_mut_ptr(),
         status: made.status.as_mut_ptr(),

@@ -1,0 +1,263 @@
+"""Aggregate functions that Numba compiles: results beside Python, refusals, the choice of the engine, interruption."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import warpmill
+from trials import trials
+from udf import listed
+from udf.data import alike, differences, table
+from udf.grammar import compiled
+from udf.loops import Loops
+from warpmill.udf.numba import NumbaTranslator, missing
+from warpmill.udf.source import NotSymbolic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+#: Random functions, each of which Numba compiles for seconds; others with WARPMILL_UDF_SEED=N.
+FUNCTIONS = trials(6, "WARPMILL_NUMBA_FUNCTIONS")
+SEED = int(os.environ.get("WARPMILL_UDF_SEED", "20261130"))
+
+
+def rows(con: warpmill.Connection, calls: str, tail: str = "") -> list[tuple[Any, ...]]:
+    return con.sql(f"SELECT k, {calls} FROM t {tail} GROUP BY k ORDER BY k").fetchall()
+
+
+@pytest.mark.parametrize("function", listed.ALL, ids=lambda function: function.__name__)
+def test_results_are_those_of_python(function: Callable[..., Any], con: warpmill.Connection) -> None:
+    con.create_table("t", table(5, 400))
+    con.create_table("full", table(6, 400, nulls=False))
+    call = f"({', '.join(listed.ALL[function])})"
+    info = con.create_aggregate("f", function, mode="numba")
+    assert info.tier == "compiled"
+    con.create_aggregate("c", function, mode="python")
+    for name in ("t", "full"):
+        query = f"SELECT k, f{call}, c{call} FROM {name} GROUP BY k ORDER BY k"
+        assert "f: its code is compiled by Numba:" in con.explain(query)
+        found = con.sql(query).fetchall()
+        assert len(found) > 5
+        assert [row for row in found if not alike(row[1], row[2])] == []
+    assert (
+        con.sql(f"SELECT f{call} FROM t WHERE k < 0").fetchall()
+        == con.sql(f"SELECT c{call} FROM t WHERE k < 0").fetchall()
+    )
+
+
+@pytest.mark.trials
+@pytest.mark.parametrize("number", range(FUNCTIONS))
+def test_random_loops_have_the_results_of_python(number: int, con: warpmill.Connection) -> None:
+    grammar = Loops(SEED + number, pandas_alike=False)
+    con.create_table("t", table(SEED + number))
+    for _ in range(60):
+        text = grammar.function()
+        function = compiled(text)
+        try:
+            translator = NumbaTranslator(function, ["x", "y"], "DOUBLE", "columns")
+        except NotSymbolic:
+            continue
+        if isinstance(translator(["DOUBLE", "BIGINT"]), str):
+            continue
+        con.create_aggregate("f", function, mode="numba")
+        con.create_aggregate("c", function, mode="python")
+        try:
+            called = rows(con, "c(x, y)")
+        except warpmill.ExecutionError:
+            # If several groups fail, either may be reported.
+            with pytest.raises(warpmill.ExecutionError, match="function 'f', line"):
+                rows(con, "f(x, y)")
+        else:
+            assert not differences(["f"], rows(con, "f(x, y)"), called), f"seed {SEED + number}\n{text}"
+        return
+    raise AssertionError("no function of 60 is compiled")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return len({v for v in x})", "line 2: a set is not compiled by Numba here"),
+        ("return len([str(v) for v in x])", "line 2: a call of str() is not compiled by Numba here"),
+        ("n = list(x)\n    n.sort(key=abs)\n    return n[0]", "line 3: a sort by a key"),
+        ("for v in x:\n        n = [v]\n    return n[0]", "line 4: the variable 'n' may have no value"),
+        (
+            "try:\n        return [1][0]\n    except ValueError:\n        return 2",
+            "line 2: try is not compiled by Numba",
+        ),
+        ("return [1 << 3][0]", "line 2: a shift"),
+        ("return [2**70, 1][1] + [9999999999999999999][0]", "line 2: a constant of more than 64 bits"),
+        ("return [x.quantile(v) for v in [0.5]][0]", "line 2: Numba: "),
+        ("return [1.0, 2.0]", "its result is of Numba's type "),
+        ("n = [1]\n    return f(x)", "a function calls itself"),
+        ("return [v for v in x][0] if x else 0", "line 2: Numba: "),
+    ],
+)
+def test_what_is_refused_says_its_line(body: str, reason: str, con: warpmill.Connection) -> None:
+    function = compiled(f"def f(x):\n    {body}\n")
+    con.create_table("t", table(5))
+
+    def used() -> None:
+        con.create_aggregate("f", function, mode="numba")
+        rows(con, "f(x)")
+
+    with pytest.raises((ValueError, warpmill.ExecutionError), match="is not compiled: ") as raised:
+        used()
+    assert reason in str(raised.value)
+
+
+def test_what_python_does_otherwise_is_asked_of_python(con: warpmill.Connection) -> None:
+    """Integers beyond 64 bits, exceptions, NULLs, NaN in sorts: results and errors are Python's."""
+    large = 2**62
+    con.create_table(
+        "t",
+        {
+            "k": [1, 1, 2, 2, 3, 3, 4, 4],
+            "i": [large, large, 3, 4, None, 1, -(2**63), -1],
+            "x": [1.0, math.nan, math.inf, 2.0, None, 3.0, -1.0, 0.0],
+        },
+    )
+    first = "for v in {0}:\n        return "
+    texts = {
+        "p = 1\n    for v in {0}:\n        p *= v\n    return p": "i",
+        "return sum({0})": "i",
+        f"{first}v - max({{0}})": "i",
+        f"{first}-v": "i",
+        f"{first}abs(v)": "i",
+        f"{first}v // -1": "i",
+        f"{first}v % -1": "i",
+        f"{first}v / 3": "i",
+        f"{first}v ** 2": "i",
+        f"{first}1 if v > 4611686018427387904.5 else 0": "i",
+        f"{first}min(v, 4611686018427387900.0)": "i",
+        "return sorted({0})[0]": "x",
+        "return int({0}[-1])": "x",
+        "return round({0}[-1])": "x",
+        f"{first}math.sqrt(v)": "x",
+        f"{first}math.exp(v * 1000)": "x",
+        f"{first}1 / v": "x",
+        f"{first}v ** 0.5": "x",
+        "return {0}[5]": "x",
+        "t = 0.0\n    for i in range(len({0})):\n        t += {0}[i]\n    return t": "x",
+        "return [v for v in {0} if v is not None][0]": "x",
+        "l = list({0})\n    l += [1.0]\n    m = l\n    m.append(3.0)\n    return len(l) + l[-1]": "x",
+        "assert len({0}) > 3\n    return 1": "x",
+    }
+    for number, (text, column) in enumerate(texts.items()):
+        function = compiled(f"import math\ndef f(c):\n    {text.format('c')}\n")
+        con.create_aggregate("f", function, mode="numba")
+        con.create_aggregate("c", function, mode="python")
+        for key in range(1, 5):
+            found: list[Any] = []
+            for name in ("f", "c"):
+                try:
+                    found.append(con.sql(f"SELECT {name}({column}) FROM t WHERE k = {key}").fetchall()[0][0])
+                except warpmill.ExecutionError as error:
+                    found.append(str(error).replace(f"'{name}'", ""))
+            one, other = found
+            same = one == other if isinstance(one, str) or isinstance(other, str) else alike(one, other)
+            assert same, (number, text, key, one, other)
+
+
+def test_results_have_their_types(con: warpmill.Connection) -> None:
+    con.create_table("t", {"k": [1, 1, 2], "b": [True, None, False], "i": [2**62, 5, None], "n": [3, 4, 5]})
+
+    def newest(x: Any) -> Any:
+        found = [v for v in x if v is not None]
+        return found[-1] if len(found) > 0 else None
+
+    for returns, column, expected in (
+        ("BIGINT", "i", [(1, 5), (2, None)]),
+        ("DOUBLE", "i", [(1, 5.0), (2, None)]),
+        ("BOOLEAN", "b", [(1, True), (2, False)]),
+        ("BIGINT", "b", [(1, 1), (2, 0)]),
+        ("INTEGER", "n", [(1, 4), (2, 5)]),
+    ):
+        con.create_aggregate("newest", newest, returns=returns, mode="numba")
+        assert rows(con, f"newest({column})") == expected
+    con.create_aggregate("newest", newest, returns="INTEGER", mode="numba")
+    with pytest.raises(warpmill.ExecutionError, match=r"'newest': .* is no INTEGER"):
+        rows(con, "newest(n + 3000000000)")
+    con.create_aggregate("newest", newest, returns="BOOLEAN", mode="compiled")
+    with pytest.raises(warpmill.BinderError, match=r"its result is of Numba's type .* where BOOLEAN is declared"):
+        rows(con, "newest(n)")
+
+
+def test_the_engine_compiles_for_many_groups_and_calls_for_few(con: warpmill.Connection) -> None:
+    def middle(x: Any, part: float = 0.5) -> Any:
+        values = sorted(x.to_list())
+        return values[int(len(values) * part)]
+
+    line = middle.__code__.co_firstlineno + 1
+    info = con.create_aggregate("middle", middle)
+    assert info.tier == "compiled"
+    assert info.reason is not None
+    assert info.reason.endswith(f"; it is compiled by Numba (line {line}: a call of sorted())")
+    con.execute("CREATE TABLE few AS SELECT i % 5 AS k, i * 0.5 AS x FROM generate_series(1, 100) AS r(i)")
+    con.execute("CREATE TABLE many AS SELECT i % 120000 AS k, i * 0.5 AS x FROM generate_series(1, 360000) AS r(i)")
+    few = "SELECT k, middle(x) FROM few GROUP BY k ORDER BY k"
+    waits = f"middle: its code is compiled by Numba (line {line}: a call of sorted()), or called for few rows: line"
+    assert waits in con.explain(few)
+    expected = con.sql("SELECT k, quantile_disc(x, 0.5) FROM few GROUP BY k ORDER BY k").fetchall()
+    found = con.sql(few).fetchall()
+    assert [key for key, _ in found] == [key for key, _ in expected]
+    assert waits in con.explain(few)
+    many = con.sql("SELECT k, middle(x) FROM many GROUP BY k ORDER BY k").fetchall()
+    assert many == con.sql("SELECT k, median(x) FROM many GROUP BY k ORDER BY k").fetchall()
+    assert "or called for few rows" not in con.explain(few)
+    assert con.sql(few).fetchall() == found
+
+
+def test_groups_of_a_table(con: warpmill.Connection) -> None:
+    con.create_table("t", table(5, 400))
+
+    def paired(g: Any) -> Any:
+        seen = [(g.x[i], g["y"][i]) for i in range(len(g)) if g.x[i] is not None and g.y[i] is not None]
+        best = 0.0
+        for v, w in seen:
+            if v > w:
+                best += v - w
+        return best
+
+    made = con.table("t").groupby("k").apply(paired, mode="numba")
+    assert "compiled by Numba" in made.explain()
+    called = con.table("t").groupby("k").apply(paired, mode="python")
+    assert sorted(made.fetchall()) == sorted(called.fetchall())
+
+
+def test_interrupts_stop_numbas_code(con: warpmill.Connection) -> None:
+    con.create_table("t", table(5))
+
+    def endless(y: Any) -> Any:
+        n = [len(y)]
+        while len(n) > 0:
+            n[0] = (n[0] + 1) % 7
+        return n[0]
+
+    con.create_aggregate("endless", endless, mode="compiled")
+    con.explain("SELECT k, endless(y) FROM t GROUP BY k")
+    stopper = threading.Timer(1.5, con.interrupt)
+    stopper.start()
+    begin = time.monotonic()
+    with pytest.raises(warpmill.InterruptError):
+        con.sql("SELECT k, endless(y) FROM t GROUP BY k")
+    stopper.join()
+    assert time.monotonic() - begin < 20
+    assert con.sql("SELECT 1").fetchall() == [(1,)]
+
+
+def test_without_numba_functions_are_called(con: warpmill.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    info = con.create_aggregate("trimmed", listed.trimmed)
+    assert info.tier == "called"
+    assert info.reason is not None
+    assert "it is not compiled: " in info.reason
+    with pytest.raises(ValueError, match=r"Numba is not installed \(pip install 'warpmill\[numba\]'\)"):
+        con.create_aggregate("trimmed", listed.trimmed, mode="numba")
