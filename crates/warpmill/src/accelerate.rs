@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::execution::SessionState;
 use datafusion::prelude::SessionContext;
 
 use crate::WarpmillOptions;
 use crate::offload::OffloadRule;
+use crate::rebuilt::rebuilt;
 use crate::session::builder::{optimizer_rules, physical_rules};
 
 /// Runs what Warpmill can of all further queries of `context`.
@@ -43,7 +44,7 @@ pub fn accelerated(state: SessionState) -> SessionState {
     let mut physical = physical_rules(state.physical_optimizers().to_vec());
     physical.push(Arc::new(OffloadRule));
     let session_id = state.session_id().to_string();
-    let mut builder = SessionStateBuilder::new_from_existing(state);
+    let mut builder = rebuilt(state);
     let mut config = builder.config().take().unwrap_or_default();
     let options = config.options_mut();
     options.optimizer.enable_dynamic_filter_pushdown = false;

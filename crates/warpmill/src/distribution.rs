@@ -8,16 +8,18 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, Volatility};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use warpmill_translate::{excluded, kept};
 
 use crate::bounded::bounded_function;
-use crate::dialect::{self, chains};
+pub use crate::dialect::MadeFunction;
+use crate::dialect::{self, chains, only_row, with_single_rows};
 use crate::offload::{self, Fallback, WholePlanRule};
 use crate::plan_cache::{Read, read_by};
+use crate::rebuilt::rebuilt;
 use crate::remote::pin;
 use crate::settings::{WarpmillOptions, WorkerOptions};
 use crate::{Error, Result, Session};
@@ -79,8 +81,16 @@ const LONGEST_CHAIN: usize = 3;
 pub fn common_session() -> Result<Session> {
     let session = Session::new()?;
     let context = session.context();
-    let known: Vec<_> = context.state().scalar_functions().values().map(bounded_function).collect();
-    for function in known.into_iter().chain(chains(LONGEST_CHAIN)).chain([kept::function(), excluded::function()]) {
+    let mut bounded = vec![];
+    for (name, function) in context.state().scalar_functions() {
+        let other = bounded_function(function);
+        // By its name, not by others of its names: these may be the names of other functions.
+        if name == function.name() && !Arc::ptr_eq(&other, function) {
+            bounded.push(other);
+        }
+    }
+    let others = [kept::function(), excluded::function(), Arc::new(only_row())];
+    for function in bounded.into_iter().chain(chains(LONGEST_CHAIN)).chain(others) {
         context.register_udf(function.as_ref().clone());
     }
     Ok(session)
@@ -131,12 +141,9 @@ pub(crate) async fn planned(
     explains: bool,
 ) -> Result<(Distribution, Option<Read>)> {
     let here = |reason: String| Ok((Distribution::Here(reason), None));
-    if may_have_several_rows(plan)? {
-        // A join would return several rows, where the query has to fail.
-        return here("a scalar subquery may have several rows".into());
-    }
     let state = for_workers(state.clone());
-    let optimized = state.optimize(plan)?;
+    // As joins, subqueries would return several rows where the query has to fail.
+    let optimized = state.optimize(&with_single_rows(plan.clone())?)?;
     if let Some(function) = not_immutable(&optimized)? {
         return here(format!("{function} may differ from call to call, or depend on the session"));
     }
@@ -155,28 +162,7 @@ fn for_workers(state: SessionState) -> SessionState {
     let mut config = state.config().clone();
     config.options_mut().execution.target_partitions = 1;
     config.options_mut().optimizer.enable_physical_uncorrelated_scalar_subquery = false;
-    SessionStateBuilder::new_from_existing(state)
-        .with_session_id(id)
-        .with_config(config)
-        .with_physical_optimizer_rules(rules)
-        .build()
-}
-
-/// Whether a scalar subquery of `plan` that depends on nothing outside may have more than one row.
-fn may_have_several_rows(plan: &LogicalPlan) -> Result<bool> {
-    let mut several = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                if let Expr::ScalarSubquery(subquery) = expr {
-                    let one = subquery.subquery.max_rows().is_some_and(|rows| rows <= 1);
-                    several |= subquery.outer_ref_columns.is_empty() && !one;
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    })?;
-    Ok(several)
+    rebuilt(state).with_session_id(id).with_config(config).with_physical_optimizer_rules(rules).build()
 }
 
 /// A function of `plan` whose value does not depend on its arguments alone.

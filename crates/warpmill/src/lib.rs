@@ -35,6 +35,7 @@ pub mod pieces;
 pub mod plan_cache;
 pub mod planning;
 pub mod profile;
+pub mod rebuilt;
 mod recursion;
 pub mod remote;
 pub mod session;

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Queries that one process runs, and why.
-HERE = {
-    6: "scalar subquery",
-    41: "one row segment",
-    44: "scalar subquery",
-    54: "scalar subquery",
-    58: "scalar subquery",
-}
+HERE = {41: "one row segment"}
 
 
 @pytest.fixture(scope="module")

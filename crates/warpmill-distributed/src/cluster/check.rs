@@ -21,7 +21,7 @@ use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
 use warpmill_translate::kept;
 
 use crate::explain::of_first_task;
-use crate::task::{TaskCodec, is_task, with_tasks};
+use crate::task::{TaskCodec, is_known, is_task, with_tasks};
 
 /// The functions that every process has.
 pub(crate) static FUNCTIONS: LazyLock<SessionState> = LazyLock::new(|| {
@@ -92,9 +92,8 @@ pub(crate) fn own_function(plan: &Arc<dyn ExecutionPlan>, tasks: bool) -> Result
     let (mut seen, mut found) = (HashSet::new(), None);
     plan.apply(|node| {
         for function in aggregates(node) {
-            let known = FUNCTIONS.aggregate_functions().get(function.name());
             let is_of_type = || AGGREGATES_OF_TYPES.iter().any(|(_, known)| **known == *function);
-            if known.is_none_or(|known| **known != *function) && !(tasks && is_of_type()) {
+            if !is_common(function)? && !(tasks && is_of_type()) {
                 found.get_or_insert_with(|| function.name().to_string());
             }
         }
@@ -108,6 +107,13 @@ pub(crate) fn own_function(plan: &Arc<dyn ExecutionPlan>, tasks: bool) -> Result
         })
     })?;
     Ok(found)
+}
+
+/// Whether all processes have an aggregate function by its name. A plan says of some that their rows come in order; without that, they sort them.
+fn is_common(function: &AggregateUDF) -> Result<bool> {
+    let Some(known) = FUNCTIONS.aggregate_functions().get(function.name()) else { return Ok(false) };
+    let ordered = || AggregateUDF::clone(known).with_beneficial_ordering(true);
+    Ok(**known == *function || ordered()?.is_some_and(|ordered| ordered == *function))
 }
 
 /// The aggregate functions that a node calls, in windows too.
@@ -134,6 +140,5 @@ fn own_in(expr: &Arc<dyn PhysicalExpr>, seen: &mut HashSet<usize>) -> Option<Str
     if call.fun().name() == kept::NAME || !seen.insert(std::ptr::from_ref(call).addr()) {
         return None;
     }
-    let known = FUNCTIONS.scalar_functions().get(call.fun().name());
-    known.is_none_or(|known| **known != *call.fun()).then(|| call.fun().name().to_string())
+    (!is_known(call.fun())).then(|| call.fun().name().to_string())
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::DataFusionError;
+use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -21,6 +21,7 @@ use datafusion_distributed::{DistributedExec, SessionStateBuilderExt};
 use parking_lot::Mutex;
 use url::Url;
 use warpmill::distribution::{Distribution, Distributor, Stages, Workers};
+use warpmill::rebuilt::rebuilt;
 use warpmill::{FallbackMode, Result, WarpmillOptions, WorkerOptions};
 
 use crate::cut::cut;
@@ -147,7 +148,7 @@ impl Workers for Present {
 /// Numbers the stages of `plan`, which has exchanges.
 async fn staged(plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Result<Arc<dyn ExecutionPlan>> {
     let id = state.session_id().to_string();
-    let builder = SessionStateBuilder::new_from_existing(state.clone()).with_session_id(id);
+    let builder = rebuilt(state.clone()).with_session_id(id);
     let mut builder = builder.with_query_planner(Arc::new(Planned(plan))).with_distributed_planner();
     if let Some(config) = builder.config() {
         exec::keep_leaves(config);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::{Result, exec_datafusion_err, not_impl_err};
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::AggregateUDF;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
@@ -15,7 +15,7 @@ use datafusion_proto::physical_plan::{
 use warpmill_translate::any_rows::AnyRowsExec;
 use warpmill_translate::codec::ScanCodec;
 
-use super::{InputExec, KeptTasks, TaskExec};
+use super::{InputExec, KeptTasks, TaskExec, functions};
 use crate::cluster::AGGREGATES_OF_TYPES;
 
 /// Encodes and decodes [`TaskExec`]s and scans.
@@ -60,6 +60,14 @@ impl PhysicalExtensionCodec for TaskCodec {
         bytes.push(TASK);
         bytes.extend_from_slice(&task.bytes);
         Ok(())
+    }
+
+    fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        functions::encode(function, bytes)
+    }
+
+    fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
+        functions::decode(name, bytes)
     }
 }
 
@@ -116,6 +124,14 @@ impl PhysicalExtensionCodec for InputCodec {
         let number = u32::try_from(input.number).map_err(|_| exec_datafusion_err!("a task has too many inputs"))?;
         bytes.extend_from_slice(&number.to_le_bytes());
         Ok(())
+    }
+
+    fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
+        functions::encode(function, bytes)
+    }
+
+    fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
+        functions::decode(name, bytes)
     }
 
     fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {

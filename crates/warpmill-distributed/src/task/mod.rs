@@ -6,6 +6,7 @@
 
 mod codec;
 mod exchange;
+mod functions;
 mod kept;
 
 use std::fmt;
@@ -24,6 +25,7 @@ use warpmill_translate::scan_exec::WarpmillScanExec;
 
 pub(crate) use codec::{TaskCodec, decode_apart};
 pub(crate) use exchange::{ExchangeExec, is_exchange};
+pub(crate) use functions::is_known;
 pub(crate) use kept::KeptTasks;
 
 /// The plan of a stage's tasks, below the node that assigns a destination to each row.

@@ -10,6 +10,7 @@ use datafusion_distributed::{
     WorkerSessionBuilder,
 };
 use http::{HeaderMap, HeaderName};
+use warpmill::rebuilt::in_order;
 use warpmill::{Session, WarpmillOptions};
 
 use super::config::ConfigError;
@@ -77,10 +78,10 @@ impl WorkerSessionBuilder for TaskSessions {
         });
         Ok(builder
             .with_config(config)
-            .with_scalar_functions(FUNCTIONS.scalar_functions().values().cloned().collect())
-            .with_higher_order_functions(FUNCTIONS.higher_order_functions().values().cloned().collect())
-            .with_aggregate_functions(FUNCTIONS.aggregate_functions().values().map(Arc::clone).collect())
-            .with_window_functions(FUNCTIONS.window_functions().values().map(Arc::clone).collect())
+            .with_scalar_functions(in_order(FUNCTIONS.scalar_functions()))
+            .with_higher_order_functions(in_order(FUNCTIONS.higher_order_functions()))
+            .with_aggregate_functions(in_order(FUNCTIONS.aggregate_functions()))
+            .with_window_functions(in_order(FUNCTIONS.window_functions()))
             .build())
     }
 }

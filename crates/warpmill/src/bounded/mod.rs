@@ -159,10 +159,6 @@ impl ScalarUDFImpl for Bounded {
         self.inner.name()
     }
 
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         self.inner.schema_name(args)
     }

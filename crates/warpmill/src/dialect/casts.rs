@@ -179,8 +179,7 @@ enum How {
 }
 
 fn convert(how: How, to: DataType, try_cast: bool, e: Expr) -> Expr {
-    let signature = Signature::any(1, Volatility::Immutable);
-    let function = Arc::new(ScalarUDF::from(Convert { how, to, try_cast, signature }));
+    let function = Arc::new(ScalarUDF::from(Convert::new(how, to, try_cast)));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![e]))
 }
 
@@ -206,9 +205,26 @@ pub(super) fn of_one(
     })
 }
 
+impl How {
+    const ALL: [Self; 12] = [
+        Self::Even,
+        Self::Nearest,
+        Self::Narrow,
+        Self::Read,
+        Self::Moment,
+        Self::Bytes,
+        Self::Nested,
+        Self::Own,
+        Self::Position,
+        Self::Write,
+        Self::Rename,
+        Self::Never,
+    ];
+}
+
 /// A conversion as a function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Convert {
+pub(super) struct Convert {
     how: How,
     to: DataType,
     try_cast: bool,
@@ -274,7 +290,7 @@ impl ScalarUDFImpl for Convert {
 /// # Errors
 /// Texts that are no such values, unless `try_cast` makes them NULL.
 pub(super) fn of_texts(array: &ArrayRef, to: &DataType, try_cast: bool) -> Result<ArrayRef> {
-    let how = |how| Convert { how, to: to.clone(), try_cast, signature: Signature::any(1, Volatility::Immutable) };
+    let how = |how| Convert::new(how, to.clone(), try_cast);
     match to {
         to if is_text(to) => strict_cast(array, to),
         to if is_number(to) => how(How::Read).read(array),
@@ -286,6 +302,20 @@ pub(super) fn of_texts(array: &ArrayRef, to: &DataType, try_cast: bool) -> Resul
 }
 
 impl Convert {
+    fn new(how: How, to: DataType, try_cast: bool) -> Self {
+        Self { how, to, try_cast, signature: Signature::any(1, Volatility::Immutable) }
+    }
+
+    /// The type, and 1 where invalid values become NULL.
+    pub(super) fn parts(&self) -> (DataType, i32) {
+        (self.to.clone(), self.try_cast.into())
+    }
+
+    /// The conversion of that name with these parts.
+    pub(super) fn named(name: &str, to: &DataType, try_cast: i32) -> Option<Self> {
+        How::ALL.into_iter().map(|how| Self::new(how, to.clone(), try_cast != 0)).find(|convert| convert.name() == name)
+    }
+
     fn narrow(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let rows = array.as_primitive::<Float64Type>().iter().map(|value| match value {
             Some(wide) if wide.is_finite() && (wide as f32).is_infinite() => match self.try_cast {

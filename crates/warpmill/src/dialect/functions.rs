@@ -451,14 +451,17 @@ fn rounded(x: &Expr, ty: &DataType, how: Rounding, places: i64, schema: &DFSchem
     if how == Rounding::Nearest && places >= 0 {
         return casts::bind(x.clone(), &to, false, schema);
     }
-    let signature = Signature::any(1, Volatility::Immutable);
-    let function = Rounded { how, places: places.max(-38) as i8, to, signature };
+    let function = Rounded::new(how, places.max(-38) as i8, to);
     Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(function)), vec![x.clone()])))
+}
+
+impl Rounding {
+    const ALL: [Self; 5] = [Self::Nearest, Self::Even, Self::TowardZero, Self::Up, Self::Down];
 }
 
 /// A rounding of exact numbers as a function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Rounded {
+pub(super) struct Rounded {
     how: Rounding,
     places: i8,
     to: DataType,
@@ -494,6 +497,21 @@ impl ScalarUDFImpl for Rounded {
 }
 
 impl Rounded {
+    fn new(how: Rounding, places: i8, to: DataType) -> Self {
+        Self { how, places, to, signature: Signature::any(1, Volatility::Immutable) }
+    }
+
+    /// The type, and the places.
+    pub(super) fn parts(&self) -> (DataType, i32) {
+        (self.to.clone(), self.places.into())
+    }
+
+    /// The rounding of that name with these parts.
+    pub(super) fn named(name: &str, to: &DataType, places: i32) -> Option<Self> {
+        let places = i8::try_from(places).ok()?;
+        Rounding::ALL.into_iter().map(|how| Self::new(how, places, to.clone())).find(|rounded| rounded.name() == name)
+    }
+
     fn rounded(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let (width, scale) = digits(array.data_type()).unwrap_or((38, 0));
         let held = if array.data_type().is_integer() { HUGEINT } else { DataType::Decimal128(width, scale) };

@@ -24,6 +24,7 @@ mod limits;
 mod lists;
 mod literals;
 mod macros;
+mod made;
 mod moment_texts;
 mod names;
 mod nested_order;
@@ -74,6 +75,7 @@ pub(crate) use aggregates::of_types as aggregates_of_types;
 pub(crate) use custom_types::{casts_to, is_type, type_of};
 pub use field_names::is_row;
 pub(crate) use macros::{check as check_macro, parameters_of as macro_parameters};
+pub use made::MadeFunction;
 pub(crate) use names::{arguments, distinct_names, query_of, shown, with_typed_values};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic, chains};
 pub use outside::{Form, given_schema, received_schema, with_schema, with_texts};
@@ -81,10 +83,9 @@ pub(crate) use own_casts::as_members;
 pub(crate) use precedence::order as order_operators;
 pub(crate) use quantile_windows::QuantileWindows;
 pub use states::{column_type, schema_without_states, without_states};
-pub(crate) use subqueries::Subqueries;
+pub(crate) use subqueries::{Subqueries, only_row, with_single_rows};
 pub(crate) use syntax::{VALUES as PIVOT_VALUES, answer, plain};
 pub(crate) use types::{optionally_quoted, type_name};
-pub(crate) use versions::named as with_versions;
 pub(crate) use windows::window;
 pub use written::text as value_text;
 
@@ -95,7 +96,7 @@ use crate::udf::{Expansion, Functions, Misfit, expand};
 
 /// Plans one statement, with bound parameters.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarAndMetadata]) -> Result<LogicalPlan> {
-    let mut statement = parse(state, &literals::plain_numbers(&syntax::plain(&versions::named(sql))))?;
+    let mut statement = statement(state, sql)?;
     macros::expand(&mut statement, state)?;
     readers::rewrite(&mut statement)?;
     if sql_describes(sql) {
@@ -123,8 +124,13 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     }
 }
 
+/// Parses one statement, in any of the dialect's forms.
+pub(crate) fn statement(state: &SessionState, sql: &str) -> Result<Statement> {
+    parse(state, &literals::plain_numbers(&syntax::plain(&versions::named(sql))))
+}
+
 /// Parses one statement in plain syntax, with its operators in DuckDB's order.
-pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
+fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     let mut statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect)?;
     precedence::rewrite(&mut statement);
     row_queries::rewrite(&mut statement)?;

@@ -78,8 +78,7 @@ pub(super) fn of_hugeints(op: &BinaryOperator, left: &Expr, right: &Expr, schema
 
 fn call(how: How, to: DataType, operands: [Expr; 2]) -> Expr {
     let held = if to == HUGEINT { HUGEINT } else { DataType::Int64 };
-    let signature = Signature::any(2, Volatility::Immutable);
-    let function = Arc::new(ScalarUDF::from(Bits { how, to, signature }));
+    let function = Arc::new(ScalarUDF::from(Bits::new(how, to)));
     let operands = operands.map(|e| cast(e, held.clone()));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, operands.into()))
 }
@@ -93,9 +92,13 @@ enum How {
     Xor,
 }
 
+impl How {
+    const ALL: [Self; 5] = [Self::Left, Self::Right, Self::And, Self::Or, Self::Xor];
+}
+
 /// An operator as a function.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Bits {
+pub(super) struct Bits {
     how: How,
     to: DataType,
     signature: Signature,
@@ -136,6 +139,20 @@ impl ScalarUDFImpl for Bits {
 }
 
 impl Bits {
+    fn new(how: How, to: DataType) -> Self {
+        Self { how, to, signature: Signature::any(2, Volatility::Immutable) }
+    }
+
+    /// The type; it has no other parts.
+    pub(super) fn parts(&self) -> (DataType, i32) {
+        (self.to.clone(), 0)
+    }
+
+    /// The operator of that name.
+    pub(super) fn named(name: &str, to: &DataType) -> Option<Self> {
+        How::ALL.into_iter().map(|how| Self::new(how, to.clone())).find(|bits| bits.name() == name)
+    }
+
     fn of_plain(&self, operands: &[ArrayRef]) -> Result<ArrayRef> {
         let operands = operands.iter().map(|array| strict_cast(array, &DataType::Int64)).collect::<Result<Vec<_>>>()?;
         let [values, others] = [0, 1].map(|at: usize| operands[at].as_primitive::<Int64Type>());

@@ -8,7 +8,7 @@ use datafusion::sql::parser::Statement;
 
 use super::Session;
 use crate::Result;
-use crate::dialect::{parse, with_versions};
+use crate::dialect::statement;
 use crate::planning::limits::{check_text, reserve};
 use crate::planning::run;
 
@@ -27,7 +27,7 @@ impl Session {
         run(async move {
             let dialect = state.config_options().sql_parser.dialect;
             check_text(&sql, &dialect)?;
-            let statement = parse(&state, &with_versions(&sql))?;
+            let statement = statement(&state, &sql)?;
             work(statement, state).await
         })
         .await

@@ -17,7 +17,7 @@ use super::duckdb_settings::{default_of_ours, our_name, set_without_effect};
 use super::running::Query;
 use super::{QueryResult, Session, copy, returning};
 use crate::catalog::{CATALOG, creating, is_query, same};
-use crate::dialect::{answer, parse, plain, shown, with_versions};
+use crate::dialect::{answer, shown, statement};
 use crate::planning::bound;
 use crate::{Error, Result, ScalarValue};
 
@@ -151,7 +151,7 @@ impl Session {
 
     pub(super) fn parsed(&self, sql: &str) -> Result<Option<Statement>> {
         let state = self.inner.context.state();
-        Ok(match parse(&state, &plain(&with_versions(sql)))? {
+        Ok(match statement(&state, sql)? {
             Parsed::Statement(statement) => Some(*statement),
             _ => None,
         })

@@ -24,6 +24,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Sort, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
+pub(crate) use checked::{only_row, with_single_rows};
 use forms::Place;
 
 /// The rule.

@@ -7,11 +7,11 @@ use datafusion::common::{Column, Result, ScalarValue, Spans, not_impl_err};
 use datafusion::functions_aggregate::expr_fn::{count, first_value, max, min};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, ScalarUDF, Subquery, Volatility,
-    binary_expr, is_null, lit, not, when,
+    Expr, ExprSchemable, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, Volatility, binary_expr,
+    is_null, lit, not, when,
 };
 
-use super::checked::OnlyRow;
+use super::checked::only_row;
 use super::dependent::{Dependent, Domain, same_keys};
 use super::forms::outer_columns;
 use super::{Rewriter, Rows};
@@ -59,7 +59,7 @@ impl Rewriter {
         if domain.columns.is_empty() && outer_columns(&plan)?.is_empty() {
             // DataFusion runs the subquery but takes its value for never NULL; the result of this function is nullable.
             let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns: vec![], spans: Spans::new() };
-            return Ok(ScalarUDF::from(OnlyRow::default()).call(vec![Expr::ScalarSubquery(subquery), lit(1i64)]));
+            return Ok(only_row().call(vec![Expr::ScalarSubquery(subquery), lit(1i64)]));
         }
         let single = has_one_row(&plan);
         let value = Column::from(plan.schema().qualified_field(0));
@@ -83,7 +83,7 @@ impl Rewriter {
         let value = unqualified(name);
         Ok(match single {
             true => value,
-            false => ScalarUDF::from(OnlyRow::default()).call(vec![value, unqualified(rows)]),
+            false => only_row().call(vec![value, unqualified(rows)]),
         })
     }
 
