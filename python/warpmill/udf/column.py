@@ -122,6 +122,17 @@ class Whole:
     def __rpow__(self, other: Any) -> Any:
         return _whole(operator.pow, other, self)
 
+    def __and__(self, other: Any) -> Any:
+        return _whole(operator.and_, self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return _whole(operator.or_, self, other)
+
+    def __xor__(self, other: Any) -> Any:
+        return _whole(operator.xor, self, other)
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.asarray(self._value, dtype)
 

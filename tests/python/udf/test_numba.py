@@ -12,7 +12,7 @@ import pytest
 
 import warpmill
 from trials import trials
-from udf import listed
+from udf import listed, pitfalls
 from udf.data import alike, differences, table
 from udf.grammar import compiled
 from udf.loops import Loops
@@ -155,15 +155,51 @@ def test_what_python_does_otherwise_is_asked_of_python(con: warpmill.Connection)
         con.create_aggregate("f", function, mode="numba")
         con.create_aggregate("c", function, mode="python")
         for key in range(1, 5):
-            found: list[Any] = []
-            for name in ("f", "c"):
-                try:
-                    found.append(con.sql(f"SELECT {name}({column}) FROM t WHERE k = {key}").fetchall()[0][0])
-                except warpmill.ExecutionError as error:
-                    found.append(str(error).replace(f"'{name}'", ""))
-            one, other = found
+            one, other = (outcome(con, f"SELECT {name}({column}) FROM t WHERE k = {key}", name) for name in "fc")
             same = one == other if isinstance(one, str) or isinstance(other, str) else alike(one, other)
             assert same, (number, text, key, one, other)
+
+
+@pytest.mark.parametrize("body", pitfalls.BODIES)
+def test_pitfalls_are_refused_or_the_same(body: str, con: warpmill.Connection) -> None:
+    xs: list[list[Any]] = [
+        [1.0, 2.5, -3.5, 2.5],
+        [1.0, None, 3.0, None],
+        [math.nan, 1.5, math.nan, 2.0],
+        [None],
+        [7.0],
+        [-0.0, 0.0, math.inf],
+    ]
+    ys: list[list[Any]] = [
+        [1, 2, 3, 2],
+        [5, None, 7, None],
+        [-(2**63), -1, 2**63 - 1, 2],
+        [None],
+        [7],
+        [2**62, 2**62, 2**62 + 1],
+    ]
+    keys = [key for key, values in enumerate(xs) for _ in values]
+    con.create_table("t", {"k": keys, "x": [v for part in xs for v in part], "y": [v for part in ys for v in part]})
+    function = compiled(f"import math\nimport numpy as np\ndef f(x, y):\n    {body}\n")
+    con.create_aggregate("c", function, mode="python")
+    try:
+        con.create_aggregate("f", function, mode="numba")
+        con.sql("SELECT f(x, y) FROM t WHERE k = 4")
+    except (ValueError, warpmill.ExecutionError) as refused:
+        if "is not compiled: " in str(refused):
+            return
+    for where in [*(f"k = {key}" for key in range(len(xs))), "false"]:
+        one, other = (outcome(con, f"SELECT {name}(x, y) FROM t WHERE {where}", name) for name in "fc")
+        same = one == other if isinstance(one, str) or isinstance(other, str) else alike(one, other)
+        assert same, (where, one, other)
+
+
+def outcome(con: warpmill.Connection, sql: str, name: str) -> Any:
+    """The only value of a query, or its error without the function's name."""
+    try:
+        return con.sql(sql).fetchall()[0][0]
+    except warpmill.ExecutionError as error:
+        return str(error).replace(f"'{name}'", "")
 
 
 def test_results_have_their_types(con: warpmill.Connection) -> None:
@@ -226,21 +262,32 @@ def test_groups_of_a_table(con: warpmill.Connection) -> None:
                 best += v - w
         return best
 
+    def renamed(g: Any) -> Any:
+        x = g.y
+        values = [1]
+        return g.x.sum() + len(x) * 100 + len(g) * 10000 + values[0] + x.count()
+
+    for function in (paired, renamed):
+        made = con.table("t").groupby("k").apply(function, mode="numba")
+        called = con.table("t").groupby("k").apply(function, mode="python")
+        assert sorted(made.fetchall()) == sorted(called.fetchall())
     made = con.table("t").groupby("k").apply(paired, mode="numba")
     assert "compiled by Numba" in made.explain()
     called = con.table("t").groupby("k").apply(paired, mode="python")
     assert sorted(made.fetchall()) == sorted(called.fetchall())
 
 
-def test_interrupts_stop_numbas_code(con: warpmill.Connection) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        "n = [len(y)]\n    while len(n) > 0:\n        n[0] = (n[0] + 1) % 7\n    return n[0]",
+        "s = y.count()\n    return len([i for i in range(10**12) if math.sin(i * s) > 1.5])",
+        "return sum(range(10**14))",
+    ],
+)
+def test_interrupts_stop_numbas_code(body: str, con: warpmill.Connection) -> None:
     con.create_table("t", table(5))
-
-    def endless(y: Any) -> Any:
-        n = [len(y)]
-        while len(n) > 0:
-            n[0] = (n[0] + 1) % 7
-        return n[0]
-
+    endless = compiled(f"import math\ndef f(y):\n    {body}\n")
     con.create_aggregate("endless", endless, mode="compiled")
     con.explain("SELECT k, endless(y) FROM t GROUP BY k")
     stopper = threading.Timer(1.5, con.interrupt)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warpmill.udf.source import NotSymbolic
 
@@ -77,9 +77,11 @@ class _Function:
                 return None
             case ast.FunctionDef():
                 arguments = {argument.arg for argument in node.args.args}
-                _Function(node.body).block(node.body, known | arguments)
+                _Function(node.body).block(node.body, (known - stored(node.body)) | arguments)
                 self._inner(node.body, known | arguments)
                 return known | {node.name}
+            case ast.AnnAssign(value=None):
+                return known
             case ast.AugAssign():
                 self._read(node.value, known)
                 if isinstance(node.target, ast.Name):
@@ -111,12 +113,22 @@ class _Function:
         if isinstance(node, ast.Lambda):
             return self._inner([node.body], known | {argument.arg for argument in node.args.args})
         if isinstance(node, ast.ListComp | ast.DictComp | ast.GeneratorExp | ast.SetComp):
-            known = known | {name for one in node.generators for name in stored([one.target])}
+            return self._comprehension(node, known)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             return self._name(node, known)
         for child in ast.iter_child_nodes(node):
             self._read(child, known)
         return None
+
+    def _comprehension(self, node: Any, known: frozenset[str]) -> None:
+        """Each part has the targets of the loops before it; the first loop goes over something from outside."""
+        for one in node.generators:
+            self._read(one.iter, known)
+            known = known | stored([one.target])
+            for test in one.ifs:
+                self._read(test, known)
+        for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
+            self._read(part, known)
 
     def _name(self, node: ast.Name, known: frozenset[str]) -> None:
         if node.id in self._own and node.id not in known:

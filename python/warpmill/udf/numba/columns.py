@@ -17,7 +17,8 @@ from numba.core.errors import TypingError
 from numba.experimental import structref
 from numba.extending import overload, overload_method, register_jitable
 
-from warpmill.udf.numba.functions import greatest_of, least_of, total
+from warpmill.udf.numba.functions import greatest, least, total_of
+from warpmill.udf.numba.pointers import frozen
 
 
 class Column:
@@ -67,6 +68,31 @@ def _item(column, index):
     return item
 
 
+def size_of(values: Any) -> Any:
+    """The size of a dictionary that a loop goes over."""
+
+
+@overload(size_of)
+def _size_of(values):
+    return (lambda values: len(values)) if isinstance(values, types.DictType) else (lambda values: 0)  # noqa: ARG005
+
+
+def keeps_size(values: Any, size: Any) -> Any:
+    """Raises where a dictionary has changed its size in a loop over it."""
+
+
+@overload(keeps_size)
+def _keeps_size(values, size):
+    if not isinstance(values, types.DictType):
+        return lambda values, size: None  # noqa: ARG005
+
+    def checked(values, size):
+        if len(values) != size:
+            raise RuntimeError
+
+    return checked
+
+
 def is_missing(values: Any, index: Any) -> Any:
     """``values[index] is None``."""
 
@@ -101,7 +127,7 @@ def _each(values):
         for byte in values.wm_valid:
             if byte == 0:
                 raise ValueError
-        return values.wm_values
+        return frozen(values.wm_values)
 
     return every
 
@@ -116,7 +142,7 @@ def _each_present(values):
         raise TypingError("None is compared with what comes from no column")
 
     def present(values):
-        return values.wm_values if len(values.wm_valid) == 0 else values.wm_values[values.wm_valid != 0]
+        return frozen(values.wm_values if len(values.wm_valid) == 0 else values.wm_values[values.wm_valid != 0])
 
     return present
 
@@ -140,6 +166,22 @@ def _some(column):
     found = _known(column)
     if len(found) == 0:
         raise ValueError
+    return found
+
+
+@register_jitable
+def _least_of(values):
+    found = values[0]
+    for value in values:
+        found = least(found, value)
+    return found
+
+
+@register_jitable
+def _greatest_of(values):
+    found = values[0]
+    for value in values:
+        found = greatest(found, value)
     return found
 
 
@@ -181,7 +223,7 @@ def _count(column):
 
 @overload_method(ColumnType, "sum")
 def _sum(column):
-    return lambda column: total(_known(column))
+    return lambda column: total_of(_known(column))
 
 
 @overload_method(ColumnType, "mean")
@@ -197,12 +239,12 @@ def _mean(column):
 
 @overload_method(ColumnType, "min")
 def _min(column):
-    return lambda column: least_of(_some(column))
+    return lambda column: _least_of(_some(column))
 
 
 @overload_method(ColumnType, "max")
 def _max(column):
-    return lambda column: greatest_of(_some(column))
+    return lambda column: _greatest_of(_some(column))
 
 
 @overload_method(ColumnType, "var")

@@ -11,7 +11,18 @@ from numba import njit, types
 from numba.core.errors import TypingError
 from numba.extending import overload, register_jitable
 
-from warpmill.udf.numba.operators import add, is_mixed, is_whole, number, result, subtract
+from warpmill.udf.numba.operators import (
+    add,
+    given,
+    is_mixed,
+    is_number,
+    is_optional,
+    is_whole,
+    number,
+    result,
+    subtract,
+)
+from warpmill.udf.numba.pointers import step
 
 
 def absolute(a: Any) -> Any:
@@ -20,22 +31,11 @@ def absolute(a: Any) -> Any:
 
 @overload(absolute)
 def _absolute(a):
+    if is_optional(a):
+        return lambda a: absolute(given(a))
     if is_whole(a):
         return lambda a: subtract(0, a) if types.int64(a) < 0 else types.int64(a)
-    return lambda a: abs(a)
-
-
-def integer(a: Any) -> Any:
-    """``int(a)``."""
-
-
-@overload(integer)
-def _integer(a):
-    if is_whole(a):
-        return lambda a: types.int64(a)
-    if isinstance(a, types.Float):
-        return lambda a: types.int64(_bounded(a))
-    return None
+    return (lambda a: abs(a)) if isinstance(a, types.Float) else None
 
 
 @register_jitable
@@ -53,6 +53,8 @@ def _to_integer(name: str, of_float: Any) -> Any:
 
     @overload(convert)
     def _convert(a):
+        if is_optional(a):
+            return lambda a: convert(given(a))
         if is_whole(a):
             return lambda a: types.int64(a)
         return of_float if isinstance(a, types.Float) else None
@@ -60,20 +62,57 @@ def _to_integer(name: str, of_float: Any) -> Any:
     return convert
 
 
+integer = _to_integer("integer", lambda a: types.int64(_bounded(a)))
 rounded = _to_integer("rounded", lambda a: types.int64(round(_bounded(a))))
 floored = _to_integer("floored", lambda a: types.int64(math.floor(_bounded(a))))
 ceiled = _to_integer("ceiled", lambda a: types.int64(math.ceil(_bounded(a))))
 
 
-def total(values: Any) -> Any:
+def decimal(a: Any) -> Any:
+    """``float(a)``."""
+
+
+@overload(decimal)
+def _decimal(a):
+    if is_optional(a):
+        return lambda a: decimal(given(a))
+    return (lambda a: float(a)) if is_number(a) else None
+
+
+def truth(a: Any) -> Any:
+    """``bool(a)``."""
+
+
+@overload(truth)
+def _truth(a):
+    return (lambda a: a != 0) if is_number(a) else None
+
+
+def _is_numbers(values: Any) -> bool:
+    """Whether values are gone over by their positions, and are numbers."""
+    known = types.List | types.Array | types.UniTuple | types.RangeType
+    return isinstance(values, known) and is_number(getattr(values, "dtype", types.none))
+
+
+@register_jitable
+def total_of(values):
+    """The sum of numbers."""
+    found = 0
+    for value in values:
+        found = add(found, value)
+    return found
+
+
+def total(flag: Any, values: Any) -> Any:
     """``sum(values)``."""
 
 
 @overload(total)
-def _total(values):
-    def added(values):
+def _total(flag, values):
+    def added(flag, values):
         found = 0
         for value in values:
+            step(flag)
             found = add(found, value)
         return found
 
@@ -86,9 +125,11 @@ def least(a: Any, b: Any) -> Any:
 
 @overload(least)
 def _least(a, b):
+    if is_optional(a, b):
+        return lambda a, b: least(given(a), given(b))
     if is_mixed(a, b):
         return lambda a, b: number(b) if number(b) < number(a) else number(a)
-    return lambda a, b: b if b < a else a
+    return (lambda a, b: b if b < a else a) if is_number(a, b) else None
 
 
 def greatest(a: Any, b: Any) -> Any:
@@ -97,47 +138,69 @@ def greatest(a: Any, b: Any) -> Any:
 
 @overload(greatest)
 def _greatest(a, b):
+    if is_optional(a, b):
+        return lambda a, b: greatest(given(a), given(b))
     if is_mixed(a, b):
         return lambda a, b: number(b) if number(b) > number(a) else number(a)
-    return lambda a, b: b if b > a else a
+    return (lambda a, b: b if b > a else a) if is_number(a, b) else None
 
 
-@register_jitable
-def least_of(values):
+def least_of(flag: Any, values: Any) -> Any:
     """``min(values)``."""
-    if len(values) == 0:
-        raise ValueError
-    found = values[0]
-    for value in values:
-        if value < found:
-            found = value
-    return found
 
 
-@register_jitable
-def greatest_of(values):
+@overload(least_of)
+def _least_of(flag, values):
+    if not _is_numbers(values):
+        return None
+
+    def found_in(flag, values):
+        if len(values) == 0:
+            raise ValueError
+        found = values[0]
+        for value in values:
+            step(flag)
+            if value < found:
+                found = value
+        return found
+
+    return found_in
+
+
+def greatest_of(flag: Any, values: Any) -> Any:
     """``max(values)``."""
-    if len(values) == 0:
-        raise ValueError
-    found = values[0]
-    for value in values:
-        if value > found:
-            found = value
-    return found
 
 
-def ordered(values: Any) -> Any:
+@overload(greatest_of)
+def _greatest_of(flag, values):
+    if not _is_numbers(values):
+        return None
+
+    def found_in(flag, values):
+        if len(values) == 0:
+            raise ValueError
+        found = values[0]
+        for value in values:
+            step(flag)
+            if value > found:
+                found = value
+        return found
+
+    return found_in
+
+
+def ordered(flag: Any, values: Any) -> Any:
     """``values``, which have an order: no NaN."""
 
 
 @overload(ordered)
-def _ordered(values):
-    kind = getattr(values, "dtype", None)
-    if not isinstance(kind, types.Number | types.Boolean):
+def _ordered(flag, values):
+    if not _is_numbers(values):
         raise TypingError("values that are no numbers are sorted")
 
-    def checked(values):
+    def checked(flag, values):
         for value in values:
+            step(flag)
             if value != value:
                 raise ValueError
         return values
@@ -150,7 +213,8 @@ def _of_one(name: str) -> Any:
 
     @njit
     def checked(a):
-        return result(function(float(a)), float(a), 0.0)
+        x = float(given(a))
+        return result(function(x), x, 0.0)
 
     return checked
 
@@ -160,9 +224,20 @@ def _of_two(name: str) -> Any:
 
     @njit
     def checked(a, b):
-        return result(function(float(a), float(b)), float(a), float(b))
+        x, y = float(given(a)), float(given(b))
+        return result(function(x, y), x, y)
 
     return checked
+
+
+def _test(name: str) -> Any:
+    function = getattr(math, name)
+
+    @njit
+    def tested(a):
+        return function(float(given(a)))
+
+    return tested
 
 
 _ONE = (
@@ -175,5 +250,5 @@ _PLAIN = ("isnan", "isinf", "isfinite")
 #: What functions of `math` are in rewritten code.
 MATH: dict[Any, Any] = {getattr(math, name): _of_one(name) for name in _ONE}
 MATH |= {getattr(math, name): _of_two(name) for name in _TWO}
-MATH |= {getattr(math, name): getattr(math, name) for name in _PLAIN}
+MATH |= {getattr(math, name): _test(name) for name in _PLAIN}
 MATH |= {math.floor: floored, math.ceil: ceiled, math.trunc: integer}

@@ -100,7 +100,7 @@ def _stored(kind: Any, returns: str) -> Any:
             return 0 if value is None else inner(some(value), results, group)
 
         return register_jitable(optional)
-    whole = isinstance(kind, types.Integer | types.Boolean)
+    whole = isinstance(kind, types.Boolean) or (isinstance(kind, types.Integer) and kind.signed)
     if isinstance(kind, types.NoneType):
         store: Any = _store_none
     elif returns == "DOUBLE" and (whole or isinstance(kind, types.Float)):

@@ -14,6 +14,8 @@ from numba import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_jitable
 
+from warpmill.udf.numba.pointers import some
+
 #: Integers up to here are floats without rounding.
 _EXACT = 2**53
 
@@ -26,9 +28,43 @@ def is_whole(*kinds: Any) -> bool:
     return all(isinstance(kind, types.Integer | types.Boolean) for kind in kinds)
 
 
+def is_number(*kinds: Any) -> bool:
+    """Whether all types are of integers, floats or truth values."""
+    return all(is_whole(kind) or isinstance(kind, types.Float) for kind in kinds)
+
+
 def is_mixed(left: Any, right: Any) -> bool:
     """Whether an integer meets a float."""
-    return (is_whole(left) and isinstance(right, types.Float)) or (isinstance(left, types.Float) and is_whole(right))
+    return is_number(left, right) and is_whole(left) != is_whole(right)
+
+
+def is_optional(*kinds: Any) -> bool:
+    """Whether a value may be None."""
+    return any(isinstance(kind, types.Optional) for kind in kinds)
+
+
+def _is_rows(*kinds: Any) -> bool:
+    """Whether arrays meet arrays or numbers."""
+    return any(isinstance(kind, types.Array) for kind in kinds) and all(
+        is_number(kind) or (isinstance(kind, types.Array) and is_number(kind.dtype)) for kind in kinds
+    )
+
+
+def given(a: Any) -> Any:
+    """A value that is not None."""
+
+
+@overload(given)
+def _given(a):
+    if not is_optional(a):
+        return lambda a: a
+
+    def value(a):
+        if a is None:
+            raise TypeError
+        return some(a)
+
+    return value
 
 
 @register_jitable
@@ -39,13 +75,37 @@ def exact(value):
     return float(value)
 
 
-def _not_array(*kinds: Any) -> None:
-    if any(isinstance(kind, types.Array) for kind in kinds):
-        raise TypingError("an array is changed in place")
+def number(a: Any) -> Any:
+    """A number as a float, if it is none already."""
+
+
+@overload(number)
+def _number(a):
+    return (lambda a: exact(types.int64(a))) if is_whole(a) else (lambda a: a)
+
+
+def _binary(name: str, of_whole: Any, plain: Any, takes: Any) -> Any:
+    """An operator of two values: of integers, of floats, and of other types that `takes` says."""
+
+    def compute(a: Any, b: Any) -> Any: ...
+
+    compute.__name__ = compute.__qualname__ = name
+
+    @overload(compute)
+    def typed(a, b):
+        if is_optional(a, b):
+            return lambda a, b: compute(given(a), given(b))
+        if is_whole(a, b):
+            return of_whole
+        if is_number(a, b) or takes(a, b):
+            return plain
+        raise TypingError(f"{name} of {a} and {b}")
+
+    return compute
 
 
 def _with_overflow(name: str) -> Any:
-    """A function of two 64-bit integers: the result, and whether it has more bits."""
+    """A function of two 64-bit integers, which raises where the result has more bits."""
 
     @intrinsic
     def compute(typing_context: Any, a: Any, b: Any) -> Any:
@@ -56,40 +116,6 @@ def _with_overflow(name: str) -> Any:
 
         return types.Tuple((types.int64, types.boolean))(types.int64, types.int64), generate
 
-    return compute
-
-
-_sum, _difference, _product = map(_with_overflow, ("sadd_with_overflow", "ssub_with_overflow", "smul_with_overflow"))
-
-
-def add(a: Any, b: Any) -> Any:
-    """``a + b``."""
-
-
-@overload(add)
-def _add(a, b):
-    return _checked(_sum) if is_whole(a, b) else lambda a, b: a + b
-
-
-def subtract(a: Any, b: Any) -> Any:
-    """``a - b``."""
-
-
-@overload(subtract)
-def _subtract(a, b):
-    return _checked(_difference) if is_whole(a, b) else lambda a, b: a - b
-
-
-def multiply(a: Any, b: Any) -> Any:
-    """``a * b``."""
-
-
-@overload(multiply)
-def _multiply(a, b):
-    return _checked(_product) if is_whole(a, b) else lambda a, b: a * b
-
-
-def _checked(compute: Any) -> Any:
     def checked(a, b):
         found, more = compute(types.int64(a), types.int64(b))
         if more:
@@ -99,75 +125,63 @@ def _checked(compute: Any) -> Any:
     return checked
 
 
-def divide(a: Any, b: Any) -> Any:
-    """``a / b``."""
+def _is_sequences(a: Any, b: Any) -> bool:
+    """Whether two lists or tuples meet."""
+    return (isinstance(a, types.List) and a == b) or (isinstance(a, types.BaseTuple) and isinstance(b, types.BaseTuple))
 
 
-@overload(divide)
-def _divide(a, b):
-    if is_whole(a, b):
-        return lambda a, b: exact(types.int64(a)) / exact(types.int64(b))
-    return lambda a, b: a / b
+_sum, _difference, _product = map(_with_overflow, ("sadd_with_overflow", "ssub_with_overflow", "smul_with_overflow"))
 
 
-def floor_divide(a: Any, b: Any) -> Any:
-    """``a // b``."""
+@register_jitable
+def _floor_divided(a, b):
+    x, y = types.int64(a), types.int64(b)
+    return _difference_of(0, x) if y == -1 else x // y
 
 
-@overload(floor_divide)
-def _floor_divide(a, b):
-    if not is_whole(a, b):
-        return lambda a, b: a // b
-
-    def checked(a, b):
-        x, y = types.int64(a), types.int64(b)
-        if y == -1:
-            return subtract(0, x)
-        return x // y
-
-    return checked
+_difference_of = register_jitable(_difference)
 
 
-def modulo(a: Any, b: Any) -> Any:
-    """``a % b``."""
+@register_jitable
+def _remainder(a, b):
+    x, y = types.int64(a), types.int64(b)
+    return types.int64(0) if y == -1 else x % y
 
 
-@overload(modulo)
-def _modulo(a, b):
-    if not is_whole(a, b):
-        return lambda a, b: a % b
-
-    def checked(a, b):
-        x, y = types.int64(a), types.int64(b)
-        return types.int64(0) if y == -1 else x % y
-
-    return checked
+_product_of = register_jitable(_product)
 
 
-def power(a: Any, b: Any) -> Any:
-    """``a ** b``."""
+@register_jitable
+def _power_of_integers(a, b):
+    base, exponent, found = types.int64(a), types.int64(b), types.int64(1)
+    if exponent < 0:
+        raise OverflowError
+    while exponent > 0:
+        if exponent & 1:
+            found = _product_of(found, base)
+        exponent >>= 1
+        if exponent > 0:
+            base = _product_of(base, base)
+    return found
 
 
-@overload(power)
-def _power(a, b):
-    if is_whole(a, b):
-
-        def of_integers(a, b):
-            base, exponent, found = types.int64(a), types.int64(b), types.int64(1)
-            if exponent < 0:
-                raise OverflowError
-            while exponent > 0:
-                if exponent & 1:
-                    found = multiply(found, base)
-                exponent >>= 1
-                if exponent > 0:
-                    base = multiply(base, base)
-            return found
-
-        return of_integers
-    if isinstance(a, types.Number | types.Boolean) and isinstance(b, types.Number | types.Boolean):
-        return lambda a, b: result(float(a) ** float(b), float(a), float(b))
-    return lambda a, b: a**b
+add = _binary("add", _sum, lambda a, b: a + b, lambda a, b: _is_rows(a, b) or _is_sequences(a, b))
+subtract = _binary("subtract", _difference, lambda a, b: a - b, _is_rows)
+multiply = _binary(
+    "multiply",
+    _product,
+    lambda a, b: a * b,
+    lambda a, b: _is_rows(a, b) or (isinstance(a, types.List) and isinstance(b, types.Integer)),
+)
+divide = _binary("divide", lambda a, b: exact(types.int64(a)) / exact(types.int64(b)), lambda a, b: a / b, _is_rows)
+floor_divide = _binary("floor_divide", lambda a, b: _floor_divided(a, b), lambda a, b: a // b, lambda *_: False)
+modulo = _binary("modulo", lambda a, b: _remainder(a, b), lambda a, b: a % b, lambda *_: False)
+power = _binary(
+    "power",
+    lambda a, b: _power_of_integers(a, b),
+    lambda a, b: result(float(a) ** float(b), float(a), float(b)),
+    lambda *_: False,
+)
 
 
 def negate(a: Any) -> Any:
@@ -176,7 +190,38 @@ def negate(a: Any) -> Any:
 
 @overload(negate)
 def _negate(a):
-    return (lambda a: subtract(0, a)) if is_whole(a) else (lambda a: -a)
+    if is_optional(a):
+        return lambda a: negate(given(a))
+    # Those of numpy have no minus.
+    if isinstance(a, types.Boolean):
+        raise TypingError("a minus of a truth value")
+    if is_whole(a):
+        return lambda a: _difference_of(0, a)
+    if is_number(a) or _is_rows(a):
+        return lambda a: -a
+    raise TypingError(f"a minus of {a}")
+
+
+def added(a: Any, b: Any) -> Any:
+    """``a + b`` in the function's text: two truth values may be numpy's, whose sum is one."""
+
+
+@overload(added)
+def _added(a, b):
+    if all(isinstance(kind, types.Boolean) for kind in (a, b)):
+        raise TypingError("a sum of truth values")
+    return lambda a, b: add(a, b)
+
+
+def subtracted(a: Any, b: Any) -> Any:
+    """``a - b`` in the function's text."""
+
+
+@overload(subtracted)
+def _subtracted(a, b):
+    if all(isinstance(kind, types.Boolean) for kind in (a, b)):
+        raise TypingError("a difference of truth values")
+    return lambda a, b: subtract(a, b)
 
 
 def add_to(a: Any, b: Any) -> Any:
@@ -185,9 +230,10 @@ def add_to(a: Any, b: Any) -> Any:
 
 @overload(add_to)
 def _add_to(a, b):
-    _not_array(a)
-    if not isinstance(a, types.List | types.ListType):
-        return lambda a, b: add(a, b)
+    if isinstance(a, types.Array):
+        raise TypingError("an array is changed in place")
+    if not isinstance(a, types.List):
+        return lambda a, b: added(a, b)
 
     def grown(a, b):
         a.extend(b)
@@ -197,14 +243,13 @@ def _add_to(a, b):
 
 
 def changed(a: Any) -> Any:
-    """``a`` that an operator such as ``-=`` changes."""
+    """``a`` that an operator such as ``-=`` changes: a number."""
 
 
 @overload(changed)
 def _changed(a):
-    _not_array(a)
-    if isinstance(a, types.List | types.ListType):
-        raise TypingError("a list is changed in place")
+    if not (is_number(a) or is_optional(a)):
+        raise TypingError(f"an operator that changes a value of type {a}")
     return lambda a: a
 
 
@@ -218,7 +263,14 @@ def _comparison(name: str, plain: Any, with_float: Any) -> Any:
 
     @overload(compare)
     def _compare(a, b):
-        return with_float if is_mixed(a, b) else plain
+        if is_optional(a, b):
+            return lambda a, b: compare(given(a), given(b))
+        if is_mixed(a, b):
+            return with_float
+        # Lists and tuples compare the identity of their elements, too.
+        if is_number(a, b) or _is_rows(a, b):
+            return plain
+        raise TypingError(f"{a} and {b} are compared")
 
     return compare
 
@@ -231,13 +283,65 @@ equal = _comparison("equal", lambda a, b: a == b, lambda a, b: number(a) == numb
 unequal = _comparison("unequal", lambda a, b: a != b, lambda a, b: number(a) != number(b))
 
 
-def number(a: Any) -> Any:
-    """A number as a float, if it is none already."""
+def contains(values: Any, a: Any) -> Any:
+    """``a in values``."""
 
 
-@overload(number)
-def _number_(a):
-    return (lambda a: exact(types.int64(a))) if is_whole(a) else (lambda a: a)
+@overload(contains)
+def _contains(values, a):
+    if isinstance(values, types.DictType) and is_whole(values.key_type) and is_whole(a):
+        return lambda values, a: a in values
+    if not (isinstance(values, types.List | types.UniTuple | types.Array) and is_number(values.dtype, a)):
+        raise TypingError(f"{a} is looked for in {values}")
+
+    def found(values, a):
+        # Python finds a NaN that is the same object.
+        if a != a:
+            raise ValueError
+        for value in values:  # noqa: SIM110 - Numba has no any()
+            if equal(value, a):
+                return True
+        return False
+
+    return found
+
+
+def looked_for(a: Any) -> Any:
+    """A value that a method looks for."""
+
+
+@overload(looked_for)
+def _looked_for(a):
+    if not isinstance(a, types.Float):
+        return lambda a: a
+
+    def checked(a):
+        # Python finds a NaN that is the same object.
+        if a != a:
+            raise ValueError
+        return a
+
+    return checked
+
+
+def index(a: Any) -> Any:
+    """An integer as a bound of a range or a slice."""
+
+
+@overload(index)
+def _index(a):
+    if isinstance(a, types.NoneType):
+        return lambda a: a
+    if not is_whole(a):
+        raise TypingError(f"a bound of type {a}")
+
+    def bound(a):
+        found = types.int64(a)
+        if not -(2**62) < found < 2**62:
+            raise OverflowError
+        return found
+
+    return bound
 
 
 def result(found: Any, a: Any, b: Any) -> Any:

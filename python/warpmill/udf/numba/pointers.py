@@ -8,6 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, register_jitable
 
 
@@ -34,6 +35,16 @@ def is_stopped(typing_context: Any, address: Any) -> Any:
 
 
 @intrinsic
+def frozen(typing_context: Any, values: Any) -> Any:
+    """The same array, which cannot be changed."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
+
+    return values.copy(readonly=True)(values), generate
+
+
+@intrinsic
 def some(typing_context: Any, value: Any) -> Any:
     """The value of an optional, which has one."""
 
@@ -45,6 +56,13 @@ def some(typing_context: Any, value: Any) -> Any:
 
 class Stopped(Exception):  # noqa: N818 - no mistake
     """The run was stopped."""
+
+
+@register_jitable
+def goes_on(flag):
+    """True; an exception where the run was stopped: a test in each comprehension."""
+    step(flag)
+    return True
 
 
 @register_jitable

@@ -7,13 +7,28 @@ What is refused is what Numba would compute otherwise than Python without an exc
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import itertools
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from warpmill.udf.numba.assigned import check
+from warpmill.udf.numba.assigned import check, stored
+from warpmill.udf.numba.forms import (
+    assigned,
+    bare,
+    float_of,
+    has_more,
+    is_numpy,
+    is_one,
+    is_some,
+    names,
+    parameters_of,
+    reads,
+    skips_none,
+    takes_some,
+)
 from warpmill.udf.scope import Scope
 from warpmill.udf.source import NotSymbolic, source_of
 from warpmill.udf.terms import Constant, Thing
@@ -29,8 +44,8 @@ FLAG = "__flag"
 _LIBRARY = "__wm_"
 
 _OPERATORS = {
-    ast.Add: "add",
-    ast.Sub: "subtract",
+    ast.Add: "added",
+    ast.Sub: "subtracted",
     ast.Mult: "multiply",
     ast.Div: "divide",
     ast.FloorDiv: "floor_divide",
@@ -47,12 +62,15 @@ _COMPARISONS = {
     ast.NotEq: "unequal",
 }
 #: Functions of Python that are functions of the library.
-_CALLS = {abs: "absolute", int: "integer", round: "rounded", sum: "total", pow: "power"}
+_CALLS = {abs: "absolute", int: "integer", round: "rounded", pow: "power", float: "decimal", bool: "truth"}
 #: Functions of Python whose arguments are gone over, and others that Numba has as Python does.
 _ITERATING = (tuple, enumerate, zip, reversed)
-_ALIKE = (len, range, float, bool)
-#: Functions that leave the order of equal values open.
+#: Methods that leave the order of equal values open.
 _UNSTABLE = ("argsort", "argpartition", "partition", "lexsort")
+#: Methods whose first argument is a key, or is looked for.
+_SEARCHING = ("get", "pop", "setdefault", "index", "count", "remove")
+#: Methods that give what a loop over a dictionary goes over.
+_VIEWS = ("items", "keys", "values")
 #: Nodes that stay as they are, with rewritten parts.
 _KEPT = (
     ast.Return,
@@ -66,8 +84,6 @@ _KEPT = (
     ast.Dict,
     ast.List,
     ast.Tuple,
-    ast.Slice,
-    ast.Subscript,
     ast.expr_context,
     ast.boolop,
     ast.unaryop,
@@ -144,24 +160,39 @@ class _Rewriter(ast.NodeTransformer):
         if columns is None and self._defaults:
             raise NotSymbolic(f"the function {self._name!r} has parameters with defaults")
         self._group = arguments[0] if group else None
-        self._parameters = (
-            [*columns] if group and columns else [name for name in arguments if name not in self._defaults]
-        )
-        self._own = {*self._parameters, *self._defaults} | _names(self._body)
+        #: The parameters that the columns of a group are.
+        self._of_group = {name: f"__c{at}" for at, name in enumerate(columns or ())} if group else {}
+        given = [name for name in arguments if name not in self._defaults]
+        self._parameters = [*self._of_group.values()] if group else given
+        self._own = {*self._parameters, *self._defaults} | names(self._body)
+        self._check_names()
         self._names: dict[str, object] = {}
         self._temporaries = 0
+
+    def _check_names(self) -> None:
+        """Names have one meaning each: that of a variable, or that from outside."""
+        for name in self._own:
+            if hasattr(builtins, name):
+                raise NotSymbolic(f"the variable {name!r} has the name of a function")
+        for name in self._own - stored(self._body) - {*self._parameters, *self._defaults}:
+            try:
+                self._scope.outside(name)
+            except NotSymbolic:
+                continue
+            raise NotSymbolic(f"the variable {name!r} within a function or a list has a name from outside")
 
     def function(self) -> Rewritten:
         """The rewritten function."""
         body: list[ast.stmt] = []
         for name, value in self._defaults.items():
-            if not isinstance(value, Constant) or not isinstance(value.value, bool | int | float | None):
+            if not isinstance(value, Constant):
                 raise NotSymbolic(f"the parameter {name!r} is no number")
-            body.append(_assigned(ast.Name(name, ast.Store()), ast.Constant(value.value)))
+            constant = self.visit_Constant(ast.Constant(value.value))  # type: ignore[arg-type]
+            body.append(assigned(ast.Name(name, ast.Store()), constant))
         check(self._body, [*self._parameters, *self._defaults])
         body += self._block(self._body)
         parameters = [ast.arg(name) for name in (FLAG, *self._parameters)]
-        tree = ast.FunctionDef("function", _arguments(parameters), body, [])
+        tree = ast.FunctionDef("function", parameters_of(parameters), body, [])
         ast.copy_location(tree, self._body[0])
         return Rewritten(ast.fix_missing_locations(tree), self._file, self._names)
 
@@ -194,10 +225,11 @@ class _Rewriter(ast.NodeTransformer):
         return ast.If(self.visit(node.test), self._block(node.body), self._block(node.orelse) if node.orelse else [])
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
-        return ast.Assign([self._target(target) for target in node.targets], self.visit(node.value))
+        value = self.visit(node.value)
+        return ast.Assign([self._place(target) for target in node.targets], value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
-        return _assigned(self._target(node.target), self.visit(node.value)) if node.value else ast.Pass()
+        return assigned(self._place(node.target), self.visit(node.value)) if node.value else ast.Pass()
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         made: list[ast.stmt] = []
@@ -216,36 +248,63 @@ class _Rewriter(ast.NodeTransformer):
             found: ast.expr = self._library("add_to", read, value)
         else:
             found = self._operator(node.op, self._library("changed", read), value, node)
-        return [*made, _assigned(place, found)]
+        return [*made, assigned(place, found)]
 
     def _temporary(self, value: ast.expr, made: list[ast.stmt]) -> ast.expr:
         """A variable with a value, which a statement in `made` assigns."""
         self._temporaries += 1
         name = f"__t{self._temporaries}"
-        made.append(_assigned(ast.Name(name, ast.Store()), value))
+        made.append(assigned(ast.Name(name, ast.Store()), value))
         return ast.Name(name, ast.Load())
 
     def _target(self, node: ast.expr) -> ast.expr:
         match node:
             case ast.Name():
                 return node
-            case ast.Tuple():
-                return ast.Tuple([self._target(one) for one in node.elts], ast.Store())
-            case ast.Subscript():
-                return ast.Subscript(self.visit(node.value), self.visit(node.slice), ast.Store())
+            case ast.Tuple() if all(isinstance(one, ast.Name) for one in node.elts):
+                return node
         return _refuse("an assignment to that", node)
 
-    def visit_For(self, node: ast.For) -> ast.For:
-        values, body = self._iterated(node), node.body
-        if _skips_none(node):
+    def _place(self, node: ast.expr) -> ast.expr:
+        """The target of an assignment by itself."""
+        if isinstance(node, ast.Subscript):
+            return ast.Subscript(self.visit(node.value), self.visit(node.slice), ast.Store())
+        return self._target(node)
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        skips = (skips_none(node) or takes_some(node)) and self._is_read_only_in(node)
+        body, made = node.body, list[ast.stmt]()
+        if skips and skips_none(node):
             body = body[1:] or [ast.Pass()]
-        elif _takes_some(node):
+        elif skips:
             body = body[0].body  # type: ignore[attr-defined]
         orelse = self._block(node.orelse) if node.orelse else []
-        return ast.For(self._target(node.target), values, [self._step(), *self._block(body)], orelse)
+        values, checks = self._over_dictionary(node.iter, made)
+        if values is None:
+            values = self._over(node.iter, present=skips)
+        steps = [self._step(), *checks, *self._block(body)]
+        return [*made, ast.For(self._target(node.target), values, steps, [*checks, *orelse])]
 
-    def _iterated(self, node: ast.For) -> ast.expr:
-        return self._over(node.iter, present=_skips_none(node) or _takes_some(node))
+    def _is_read_only_in(self, node: ast.For) -> bool:
+        """Whether a loop's variable is read in its body only: after a loop that skips None, it may be None."""
+        name = node.target.id if isinstance(node.target, ast.Name) else ""
+        return reads(self._body, name) == reads(node.body, name)
+
+    def _over_dictionary(self, node: ast.expr, made: list[ast.stmt]) -> tuple[ast.expr | None, list[ast.stmt]]:
+        """What a loop goes over that may be a dictionary, and the statements that look whether its size has changed."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr=view), args=[], keywords=[]) if view in _VIEWS:
+                pass
+            case ast.Name(id=name) if name in self._own and name not in self._parameters:
+                of, view = node, ""
+            case _:
+                return None, []
+        values = self._temporary(self.visit(of), made)
+        size = self._temporary(self._library("size_of", values), made)
+        check = ast.Expr(self._library("keeps_size", values, size))
+        if view:
+            return ast.Call(ast.Attribute(values, view, ast.Load()), [], []), [check]
+        return self._library("each", values), [check]
 
     def _over(self, node: ast.expr, *, present: bool = False) -> ast.expr:
         """What a loop goes over; `present`: without None."""
@@ -256,7 +315,7 @@ class _Rewriter(ast.NodeTransformer):
         match node:
             case ast.Call(func=ast.Name(id=name)) if name not in self._own:
                 found = self._scope.outside(name)
-                if isinstance(found, Thing) and found.value in (range, enumerate, zip, reversed):
+                if isinstance(found, Thing) and is_one(found.value, (range, enumerate, zip, reversed)):
                     return value
         return self._library("each", value)
 
@@ -276,14 +335,14 @@ class _Rewriter(ast.NodeTransformer):
         return ast.If(self.visit(node.test), [ast.Pass()], [self.visit_Raise(ast.Raise())])
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        if node.decorator_list or _has_more(node.args):
+        if node.decorator_list or has_more(node.args):
             _refuse("a function within with decorators, or with parameters that are not given by position", node)
-        return ast.FunctionDef(node.name, _bare(node.args), self._block(node.body), [])
+        return ast.FunctionDef(node.name, bare(node.args), self._block(node.body), [])
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
-        if _has_more(node.args):
+        if has_more(node.args):
             _refuse("a function within with parameters that are not given by position", node)
-        return ast.Lambda(_bare(node.args), self.visit(node.body))
+        return ast.Lambda(bare(node.args), self.visit(node.body))
 
     # Expressions.
 
@@ -323,9 +382,9 @@ class _Rewriter(ast.NodeTransformer):
         return ast.Subscript(self.visit(node.value), self.visit(node.slice), node.ctx)
 
     def _column(self, name: object, node: ast.AST) -> ast.expr:
-        if name not in self._parameters:
+        if name not in self._of_group:
             _refuse(f"a column {name!r}", node)
-        return ast.Name(str(name), ast.Load())
+        return ast.Name(self._of_group[str(name)], ast.Load())
 
     def _module(self, node: ast.expr) -> ModuleType | None:
         if not isinstance(node, ast.Name) or node.id in self._own:
@@ -343,7 +402,13 @@ class _Rewriter(ast.NodeTransformer):
             _refuse("a shift, or a product of matrices", node)
         return self._library(_OPERATORS[type(of)], left, right)
 
+    def visit_Slice(self, node: ast.Slice) -> ast.Slice:
+        bounds = (node.lower, node.upper, node.step)
+        return ast.Slice(*(None if one is None else self._library("index", self.visit(one)) for one in bounds))
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        if isinstance(node.op, ast.Invert | ast.UAdd):
+            _refuse("'~' or '+' before a value", node)
         operand = self.visit(node.operand)
         if isinstance(node.op, ast.USub) and not isinstance(operand, ast.Constant):
             return self._library("negate", operand)
@@ -369,13 +434,17 @@ class _Rewriter(ast.NodeTransformer):
     def _comparison(self, of: ast.cmpop, left: ast.expr, right: ast.expr, node: ast.AST) -> ast.expr:
         if type(of) in _COMPARISONS:
             return self._library(_COMPARISONS[type(of)], left, right)
+        if isinstance(of, ast.In | ast.NotIn):
+            found = self._library("contains", right, left)
+            return found if isinstance(of, ast.In) else ast.UnaryOp(ast.Not(), found)
         if isinstance(of, ast.Is | ast.IsNot) and not (isinstance(right, ast.Constant) and right.value is None):
             _refuse("'is' of other values than None", node)
         return ast.Compare(left, [of], [right])
 
     def _comprehension(self, node: ast.comprehension) -> ast.comprehension:
-        present = bool(node.ifs) and _is_some(node.ifs[0], node.target)
-        tests = [self.visit(test) for test in node.ifs[1 if present else 0 :]]
+        present = bool(node.ifs) and is_some(node.ifs[0], node.target)
+        goes_on = self._library("goes_on", ast.Name(FLAG, ast.Load()))
+        tests = [goes_on, *(self.visit(test) for test in node.ifs[1 if present else 0 :])]
         return ast.comprehension(self._target(node.target), self._over(node.iter, present=present), tests, 0)
 
     def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> ast.ListComp:
@@ -415,37 +484,40 @@ class _Rewriter(ast.NodeTransformer):
 
     def _called(self, function: object, name: str, node: ast.Call) -> ast.expr:
         if function is len and self._group and isinstance(node.args[0], ast.Name) and node.args[0].id == self._group:
-            return self._plain(len, [self._column(self._parameters[0], node)], [])
-        if function is float and len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
-            return ast.Constant(float(node.args[0].value))  # type: ignore[arg-type]
-        goes_over = len(node.args) == 1 and function in (sorted, sum, list, min, max)
-        if goes_over or function in _ITERATING:
+            return self._plain(len, [ast.Name(self._parameters[0], ast.Load())], [])
+        if function is float and (constant := float_of(node)) is not None:
+            return ast.Constant(constant)
+        goes_over = len(node.args) == 1 and is_one(function, (sorted, sum, list, min, max))
+        if goes_over or is_one(function, _ITERATING):
             arguments = [self._over(one) for one in node.args]
         else:
             arguments = [self._argument(one) for one in node.args]
-        is_numpy = getattr(function, "__module__", None) in ("numpy", "numpy.linalg")
-        if is_numpy and callable(function) and name.rpartition(".")[2] not in _UNSTABLE:
+        if is_numpy(function):
             keywords = [ast.keyword(one.arg, self.visit(one.value)) for one in node.keywords]
             return self._plain(function, arguments, keywords)
         if function is sorted and len(arguments) == 1:
-            return self._plain(sorted, [self._library("ordered", arguments[0])], self._reversed(node))
+            return self._plain(
+                sorted, [self._library("ordered", ast.Name(FLAG, ast.Load()), arguments[0])], self._reversed(node)
+            )
         if node.keywords:
             _refuse(f"arguments of {name}() by name", node)
         return self._by_position(function, name, arguments, node)
 
     def _by_position(self, function: object, name: str, arguments: list[ast.expr], node: ast.Call) -> ast.expr:
-        if function in (min, max):
+        if is_one(function, (min, max)) and arguments:
             return self._extreme("least" if function is min else "greatest", arguments)
         if function is sum and len(arguments) == 1:
-            return self._library("total", arguments[0])
+            return self._library("total", ast.Name(FLAG, ast.Load()), arguments[0])
         if function is list and len(arguments) == 1:
             element = ast.Name(f"__e{self._temporaries}", ast.Load())
             self._temporaries += 1
             over = ast.comprehension(ast.Name(element.id, ast.Store()), arguments[0], [], 0)
             return ast.ListComp(element, [over])
-        if function in _CALLS and len(arguments) == (2 if function is pow else 1):
+        if is_one(function, _CALLS) and len(arguments) == (2 if function is pow else 1):
             return self._library(_CALLS[function], *arguments)
-        if function in (*_ITERATING, *_ALIKE):
+        if function is range:
+            return self._plain(range, [self._library("index", one) for one in arguments], [])
+        if function is len or is_one(function, _ITERATING):
             return self._plain(function, arguments, [])
         if isinstance(function, BuiltinFunctionType) and function.__module__ == "math":
             self._names[f"{_LIBRARY}math_{function.__name__}"] = OfMath(function)
@@ -459,7 +531,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def _extreme(self, name: str, arguments: list[ast.expr]) -> ast.expr:
         if len(arguments) == 1:
-            return self._library(f"{name}_of", arguments[0])
+            return self._library(f"{name}_of", ast.Name(FLAG, ast.Load()), arguments[0])
         found = arguments[0]
         for one in arguments[1:]:
             found = self._library(name, found, one)
@@ -474,10 +546,16 @@ class _Rewriter(ast.NodeTransformer):
     def _method(self, of: ast.expr, name: str, node: ast.Call) -> ast.expr:
         if name in _UNSTABLE:
             _refuse(f"the method {name}()", node)
+        if name in ("var", "std") and node.args:
+            _refuse(f"arguments of {name}() by position", node)
         value, arguments = self.visit(of), [self._argument(one) for one in node.args]
+        if name in _SEARCHING and arguments:
+            arguments[0] = self._library("looked_for", arguments[0])
         if name == "sort":
             return ast.Call(
-                ast.Attribute(self._library("ordered", value), name, ast.Load()), arguments, self._reversed(node)
+                ast.Attribute(self._library("ordered", ast.Name(FLAG, ast.Load()), value), name, ast.Load()),
+                arguments,
+                self._reversed(node),
             )
         keywords = [ast.keyword(one.arg, self.visit(one.value)) for one in node.keywords]
         return ast.Call(ast.Attribute(value, name, ast.Load()), arguments, keywords)
@@ -517,59 +595,3 @@ _WORDS: dict[type[ast.AST], str] = {
 
 def _refuse(what: str, node: ast.AST) -> NoReturn:
     raise NotSymbolic(f"{what} is not compiled by Numba here", getattr(node, "lineno", None))
-
-
-def _names(body: Sequence[ast.stmt]) -> set[str]:
-    """All names that a function and those within it assign, or have as parameters."""
-    nodes = [node for statement in body for node in ast.walk(statement)]
-    found = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    found |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    return found | {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-
-
-def _assigned(target: ast.expr, value: ast.expr) -> ast.Assign:
-    return ast.Assign([target], value)
-
-
-def _arguments(parameters: list[ast.arg]) -> ast.arguments:
-    return ast.arguments([], parameters, None, [], [], None, [])
-
-
-def _bare(arguments: ast.arguments) -> ast.arguments:
-    """Parameters without annotations."""
-    return _arguments([ast.arg(argument.arg) for argument in arguments.args])
-
-
-def _has_more(arguments: ast.arguments) -> bool:
-    """Whether a function has other parameters than those by position, without defaults."""
-    others = (arguments.posonlyargs, arguments.kwonlyargs, arguments.defaults)
-    return any(others) or arguments.vararg is not None or arguments.kwarg is not None
-
-
-def _skips_none(node: ast.For) -> bool:
-    """Whether a loop begins with ``if v is None: continue``."""
-    match node.body[0]:
-        case ast.If(test=ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None)]), orelse=[]):
-            skip = node.body[0].body
-            return _same(left, node.target) and len(skip) == 1 and isinstance(skip[0], ast.Continue)
-    return False
-
-
-def _takes_some(node: ast.For) -> bool:
-    """Whether a loop is ``if v is not None: ...``."""
-    match node.body:
-        case [ast.If(test=test, orelse=[])]:
-            return _is_some(test, node.target)
-    return False
-
-
-def _is_some(test: ast.expr, target: ast.expr) -> bool:
-    """Whether a condition is ``v is not None``."""
-    match test:
-        case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
-            return _same(left, target)
-    return False
-
-
-def _same(one: ast.expr, other: ast.expr) -> bool:
-    return isinstance(one, ast.Name) and isinstance(other, ast.Name) and one.id == other.id

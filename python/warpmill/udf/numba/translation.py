@@ -52,34 +52,37 @@ class NumbaTranslator:
             return self._made[key]
 
     def _compiled(self, types: tuple[str, ...]) -> _Made:
-        from numba.core.errors import NumbaError
-
         from warpmill.udf.numba.machine import entry
+        from warpmill.udf.numba.types import check
 
         try:
-            function = _loaded(self._rewritten, {})
-            code = entry(function, types, self._returns)
+            known: dict[int, Any] = {}
+            code = entry(_loaded(self._rewritten, known), types, self._returns)
+            for function in known.values():
+                check(function)
         except NotSymbolic as reason:
             return str(reason)
-        except NumbaError as error:
-            return _reason(error)
+        except Exception as error:  # Numba raises its own for what it refuses, and others where it fails.
+            return _reason(error, self._rewritten.file)
         return code.address, code
 
 
-def _loaded(source: Rewritten, known: dict[int, object]) -> Any:
+def _loaded(source: Rewritten, known: dict[int, Any]) -> Any:
     """The function that Numba compiles, with those that it calls."""
     if id(source) in known:
         return known[id(source)]
     import numba
 
     names = {name: _value(value, known) for name, value in source.names.items()}
+    # Names that are left are errors, not functions of Python that look alike.
+    names["__builtins__"] = {}
     module = ast.Module([source.tree], [])
     exec(compile(module, source.file, "exec"), names)
     known[id(source)] = numba.njit(names["function"], boundscheck=True, error_model="python")
     return known[id(source)]
 
 
-def _value(value: object, known: dict[int, object]) -> object:
+def _value(value: object, known: dict[int, Any]) -> object:
     from warpmill.udf.numba.functions import MATH
     from warpmill.udf.numba.library import LIBRARY
 
@@ -95,12 +98,12 @@ def _value(value: object, known: dict[int, object]) -> object:
     return value
 
 
-def _reason(error: Exception) -> str:
-    """Numba's reason, in one line."""
+def _reason(error: Exception, file: str) -> str:
+    """Numba's reason in one line, with the line of the function's file."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     location = getattr(error, "loc", None)
     found = [line.strip(" -") for line in text.splitlines()]
     found = [line for line in found if line and not re.match(r"Failed in|During:|File |>>>|\^|There (is|are)", line)]
     reason = found[0] if found else type(error).__name__
-    line = f"line {location.line}: " if location is not None else ""
+    line = f"line {location.line}: " if location is not None and location.filename == file else ""
     return f"{line}Numba: {reason[:200]}"

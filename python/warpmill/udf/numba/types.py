@@ -1,0 +1,42 @@
+"""What Numba has inferred, and would convert without a word. Importing this imports Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.core import ir
+
+from warpmill.udf.source import NotSymbolic
+
+
+def check(function: Any) -> None:
+    """Raise `NotSymbolic` where a compiled function stores numbers as others, or has a dictionary of floats.
+
+    Python keeps the number that is stored, and finds floats in a dictionary by their identity, and 0.0 for -0.0.
+    """
+    for compiled in function.overloads.values():
+        inferred = compiled.type_annotation
+        for kind in inferred.typemap.values():
+            if isinstance(kind, types.DictType) and _has_float(kind.key_type):
+                raise NotSymbolic("a dictionary whose keys are floats is not compiled by Numba here")
+        for block in inferred.blocks.values():
+            for statement in block.body:
+                if isinstance(statement, ir.SetItem | ir.StaticSetItem):
+                    target, value = (inferred.typemap[part.name] for part in (statement.target, statement.value))
+                    held = inferred.calltypes[statement].args[-1]
+                    held = target.dtype if isinstance(target, types.Array | types.List) else held
+                    given = value.dtype if isinstance(value, types.Array | types.List) else types.unliteral(value)
+                    _check_stored(given, held, statement.loc.line)
+
+
+def _check_stored(given: Any, held: Any, line: int) -> None:
+    narrows = isinstance(held, types.Integer) and not isinstance(given, types.Integer)
+    if narrows or (isinstance(held, types.Boolean) and not isinstance(given, types.Boolean)):
+        raise NotSymbolic(f"a value of type {given} is stored among values of type {held}", line)
+
+
+def _has_float(kind: Any) -> bool:
+    if isinstance(kind, types.BaseTuple):
+        return any(_has_float(one) for one in kind.types)
+    return not isinstance(kind, types.Integer | types.Boolean)

@@ -1,0 +1,49 @@
+"""Functions that Numba by itself computes otherwise than Python: refused, given up, or made the same."""
+
+#: Bodies of `f(x, y)`, x DOUBLE and y BIGINT.
+BODIES = (
+    # Variables without a value.
+    "if len(x) > 3:\n        v = [1.0, 2.0]\n    return sum([v for v in v])",
+    "best: float\n    for v in y:\n        if v is not None:\n            best = v\n    return best",
+    "a = 5.0\n    def g(v):\n        if v > 0:\n            a = v\n        return a\n    return g(len(x)) + a",
+    "while True:\n        if len(x) > 2:\n            z = 1\n            break\n        break\n    return z",
+    # Stores among other numbers.
+    "s = [0, 0]\n    for v in x.dropna():\n        s[0] += v\n        s[1] += 1\n    return s[0] / s[1]",
+    "l = [False] * 3\n    l[1] = y.count() + 1\n    return l[1]",
+    "l = [1, 2]\n    l[0], l[1] = 2.5, 3.5\n    return sum(l)",
+    "a = np.array([1, 2])\n    a[0] = 2.5\n    return a[0] * 1.0",
+    # Numbers that may be None.
+    "lo = hi = None\n    for v in y:\n        if v is None:\n            continue\n"
+    "        if lo is None or v < lo:\n            lo = v\n        if hi is None or v > hi:\n            hi = v\n"
+    "    return None if lo is None else hi - lo",
+    "m = None\n    for v in y:\n        if v is not None:\n            m = v\n    return m * 8 if m is not None else 0",
+    "m = None\n    for v in y:\n        if v is not None:\n            m = v\n    return abs(m) if len(y) > 1 else -1",
+    # The variable of a loop that skips None.
+    "v = 0.0\n    n = [0]\n    for v in x:\n        if v is None:\n            continue\n"
+    "        n[0] += 1\n    return v",
+    # Identity, and zeros with a sign.
+    "d = {}\n    for v in x.dropna():\n        d[v] = 1\n    return len(d)",
+    "l = x.dropna().to_list()\n    return sum([1 for v in l if v in l])",
+    "l = list(x.dropna())\n    return 1 if l == l[:] else 0",
+    "l = list(x.dropna())\n    return l.count(l[0]) + l.index(l[-1])",
+    "t = (x[0], 1)\n    return 1 if t < (x[0], 2) else 0",
+    # Dictionaries.
+    "d = {0: -5, 1: 3}\n    return min(d) * 10 + max(d)",
+    "d = {v: 1 for v in y if v is not None}\n    t = 0\n    for k, n in d.items():\n"
+    "        d[k + 1000] = 2\n        t += 1\n    return t",
+    "d = {1: 2}\n    for k in d:\n        d[7] = 1\n    return len(d)",
+    # Names of functions.
+    "g = lambda sum: sum + 1\n    l = [v for v in y if v is not None]\n    return sum(l) + g(1)",
+    # Truth values, which may be numpy's.
+    "return (x.mean() > 0) + (x.max() > 0)",
+    "return ~(len(x) > 2)",
+    # Bounds and types.
+    "return len(range(len(x) / 2))",
+    "n = 0\n    for i in range(-(2**63 - 1), 2**63 - 1, 2**62):\n        n += 1\n    return n",
+    "return np.int32(2147483647) + np.int32(len(x))",
+    "a = x.to_numpy()\n    a[0] = 100.0\n    return a[0]",
+    "return [1, 2, 3][0.0:2.5][0]",
+    "return x.var(0)",
+    "return float('abc') if len(x) > 100 else 1.0",
+    "return [2.0, 1.0][y[0] & 1] if y[0] is not None else 0",
+)
