@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from warpmill import _warpmill
 from warpmill.cli import app
 from warpmill.cli.bench import STUDIES
+from warpmill.udf.numba import missing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,12 +66,15 @@ def test_udaf_checks_its_answers(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     rows = json.loads(report.read_text())
     # Expressions are run in one way more than functions that are none.
-    assert len(rows) == 2 * 2 * (2 * 6 + 3 * 5)
-    assert all(row["seconds"] > 0 for row in rows)
+    assert len(rows) == 2 * 2 * (6 + 7 + 4 * 5)
+    assert all(row["seconds"] is None or row["seconds"] > 0 for row in rows)
+    assert {row["engine"] for row in rows if row["seconds"] is None} <= {"warpmill cpu numba"}
+    assert missing() is not None or all(row["seconds"] for row in rows)
     done = run("udaf", "--rows", 20_000, "--groups", "10000", "--runs", 1, "--limit", 0.1, "--json", report)
     assert {row["engine"] for row in json.loads(report.read_text()) if row["seconds"] is None} == {
         "pandas apply",
         "warpmill cpu called",
+        *(["warpmill cpu numba"] if missing() else []),
     }
     assert run("udaf", "--distributions", "zipf").exit_code == 2
 

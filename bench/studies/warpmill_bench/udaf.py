@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import warpmill
+from warpmill.udf.numba import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +77,12 @@ def centred(x: Any) -> Any:
     return ((x - x.mean()) ** 2).sum()
 
 
+def middle(x: Any) -> Any:
+    """The value in the middle of a sorted list."""
+    values = sorted(x.to_list())
+    return values[(len(values) - 1) // 2]
+
+
 @dataclass(frozen=True)
 class Function:
     """A function of the benchmark, with its equivalents in other engines."""
@@ -90,6 +97,7 @@ class Function:
 
 _EXPRESSION: tuple[str, Mode] = ("expression", "symbolic")
 _COMPILED: tuple[str, Mode] = ("compiled", "compiled")
+_NUMBA: tuple[str, Mode] = ("numba", "numba")
 _CALLED: tuple[str, Mode] = ("called", "python")
 
 #: Welch's t.
@@ -102,11 +110,12 @@ FUNCTIONS = (
         ("x", "y"),
         ttest,
         _TTEST,
-        modes=(_EXPRESSION, _COMPILED, _CALLED),
+        modes=(_EXPRESSION, _COMPILED, _NUMBA, _CALLED),
     ),
     Function("looped", ("x", "y"), looped, _TTEST, modes=(_COMPILED, _CALLED)),
     Function("compounded", ("x",), compounded, f"product(1 + x / {SCALE}) - 1", modes=(_COMPILED, _CALLED)),
     Function("centred", ("x",), centred, "var_pop(x) * count(x)", modes=(_COMPILED, _CALLED)),
+    Function("middle", ("x",), middle, "quantile_disc(x, 0.5)", modes=(_NUMBA, _CALLED)),
 )
 
 
@@ -150,6 +159,8 @@ def _built_in(frame: Any, function: Function) -> Any:
             return (1 + frame.x / SCALE).groupby(frame.k, sort=False).prod() - 1
         case "centred":
             return groups.x.var(ddof=0) * groups.x.count()
+        case "middle":
+            return groups.x.quantile(0.5, interpolation="lower")
     x, y = groups.x, groups.y
     return (x.mean() - y.mean()) / np.sqrt(x.var() / x.count() + y.var() / y.count())
 
@@ -220,14 +231,18 @@ def _engines(
             for name, mode in function.modes:
                 engine = f"warpmill {device} {name}"
                 slow = mode == "python" and len(known) * _PER_GROUP > limit
-                if slow or (mode == "python" and device != devices[0]):
+                if slow or (mode in ("python", "numba") and device != devices[0]):
                     yield engine, None, 0, _skipped(len(known), limit, device, devices)
+                    continue
+                if mode == "numba" and (reason := missing()) is not None:
+                    yield engine, None, 0, reason
                     continue
                 con.create_aggregate("measured", function.python, mode=mode)
                 query = f"SELECT k, measured({', '.join(function.columns)}) FROM t GROUP BY k"
                 seconds, result, times = _timed(partial(_of_warpmill, con, query), runs)
                 _check(engine, result, known)
-                yield engine, seconds, times, _elsewhere(con, query, device) if mode != "python" else None
+                on_host = mode in ("python", "numba")
+                yield engine, seconds, times, None if on_host else _elsewhere(con, query, device)
     frame = data.to_pandas()
     seconds, result, times = _timed(partial(_built_in, frame, function), runs)
     _check("pandas built-in", _of_series(result), known)
@@ -260,7 +275,7 @@ def _elsewhere(con: warpmill.Connection, query: str, device: str) -> str | None:
 
 def _skipped(groups: int, limit: float, device: str, devices: Sequence[str]) -> str:
     if device != devices[0]:
-        return "code that is called runs on the CPU"
+        return "code that is called, or compiled by Numba, runs on the CPU"
     return f"{groups} groups would take longer than {limit:g} s"
 
 

@@ -47,6 +47,23 @@ def test_passwords_are_hashed() -> None:
     assert command("--hash-password", text="\n").returncode == 1
 
 
+def test_all_forms_of_the_dialect_are_read(tmp_path: Path) -> None:
+    """Forms that are rewritten before they are parsed: what Python's `sql` reads, clients may say, too."""
+    with serve(tmp_path) as server, flight_sql.connect(server.uri, autocommit=True) as con, con.cursor() as cursor:
+        for sql, expected in (
+            ("SELECT 3 ** 2", 9.0),
+            ("SELECT [1, 2, 3][::-1][1]", 3),
+            ("SELECT list_sum([x * 2 for x in [1, 2, 3] if x > 1])", 10),
+            ("FROM (VALUES (7)) v(x)", 7),
+            ("SELECT list_transform([1, 2], lambda x: x + 1)[2]", 3),
+            ("SELECT count(*) FILTER (x > 1) FROM (VALUES (1), (2),) v(x)", 1),
+        ):
+            cursor.execute(sql)
+            assert cursor.fetchone() == (expected,), sql
+        cursor.execute("SELECT ? ** 2 + ?", (3.0, 1))
+        assert cursor.fetchone() == (10.0,)
+
+
 def test_logs_are_json_and_sigterm_ends_it(tmp_path: Path) -> None:
     with serve(tmp_path, "--log-format", "json") as server:
         with flight_sql.connect(server.uri, autocommit=True) as con, con.cursor() as cursor:

@@ -237,7 +237,7 @@ def test_the_engine_compiles_for_many_groups_and_calls_for_few(con: warpmill.Con
     assert info.reason is not None
     assert info.reason.endswith(f"; it is compiled by Numba (line {line}: a call of sorted())")
     con.execute("CREATE TABLE few AS SELECT i % 5 AS k, i * 0.5 AS x FROM generate_series(1, 100) AS r(i)")
-    con.execute("CREATE TABLE many AS SELECT i % 120000 AS k, i * 0.5 AS x FROM generate_series(1, 360000) AS r(i)")
+    con.execute("CREATE TABLE many AS SELECT i % 240000 AS k, i * 0.5 AS x FROM generate_series(1, 720000) AS r(i)")
     few = "SELECT k, middle(x) FROM few GROUP BY k ORDER BY k"
     waits = f"middle: its code is compiled by Numba (line {line}: a call of sorted()), or called for few rows: line"
     assert waits in con.explain(few)

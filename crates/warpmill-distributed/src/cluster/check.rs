@@ -93,7 +93,7 @@ pub(crate) fn own_function(plan: &Arc<dyn ExecutionPlan>, tasks: bool) -> Result
     plan.apply(|node| {
         for function in aggregates(node) {
             let is_of_type = || AGGREGATES_OF_TYPES.iter().any(|(_, known)| **known == *function);
-            if !is_common(function)? && !(tasks && is_of_type()) {
+            if !(is_common(function)? || tasks && is_of_type()) {
                 found.get_or_insert_with(|| function.name().to_string());
             }
         }
