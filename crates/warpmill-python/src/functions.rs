@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, Int64Array};
@@ -180,38 +179,27 @@ impl States for Code {
     }
 }
 
-/// Code that Numba compiles: a callable that returns an address or a reason (`warpmill.udf.numba`), and keeps the code.
-struct Machine {
-    compile: Py<PyAny>,
-    description: String,
-    is_ready: AtomicBool,
+/// Code that Numba has compiled (`warpmill.udf.numba`).
+struct NumbaCode {
+    address: NonZeroUsize,
+    /// Numba's object, which holds the code.
+    _code: Py<PyAny>,
 }
 
-impl fmt::Debug for Machine {
+impl fmt::Debug for NumbaCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.description)
+        f.write_str("Numba's code")
     }
 }
 
-impl MachineCode for Machine {
-    fn compile(&self) -> Result<Result<NonZeroUsize, String>, Error> {
-        Python::attach(|py| {
-            let found = self.compile.bind(py).call0().map_err(|error| failed(py, &error))?;
-            if let Ok(reason) = found.extract::<String>() {
-                return Ok(Err(reason));
-            }
-            let address = found.extract().map_err(|error: PyErr| failed(py, &error))?;
-            self.is_ready.store(true, Ordering::Relaxed);
-            Ok(Ok(address))
-        })
+// SAFETY: `warpmill.udf.numba.machine` makes such a function, whose code the object holds; it catches all exceptions.
+unsafe impl MachineCode for NumbaCode {
+    fn address(&self) -> NonZeroUsize {
+        self.address
     }
 
-    fn is_ready(&self) -> bool {
-        self.is_ready.load(Ordering::Relaxed)
-    }
-
-    fn description(&self) -> &str {
-        &self.description
+    fn compiler(&self) -> &str {
+        "Numba"
     }
 }
 
@@ -240,9 +228,8 @@ impl Translator for PyTranslator {
             if let Ok(reason) = found.extract::<String>() {
                 return Ok(Err(reason));
             }
-            if let Ok((description, compile, is_ready)) = found.extract::<(String, Py<PyAny>, bool)>() {
-                let machine = Machine { compile, description, is_ready: is_ready.into() };
-                return Ok(Ok(FunctionCode::Machine(Arc::new(machine))));
+            if let Ok((address, code)) = found.extract::<(NonZeroUsize, Py<PyAny>)>() {
+                return Ok(Ok(FunctionCode::Machine(Arc::new(NumbaCode { address, _code: code }))));
             }
             let parts: Parts = found.extract().map_err(|error: PyErr| failed(py, &error))?;
             let (text, whole, floats, lines) = parts;

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from warpmill._warpmill import no_compiler
 from warpmill.udf import symbolic
 from warpmill.udf.compiled import Translator
-from warpmill.udf.compilers import Compilers
 from warpmill.udf.function import FunctionInfo, UserFunction
 from warpmill.udf.numba import NumbaTranslator, missing
 from warpmill.udf.returns import declared, takes_values
@@ -44,7 +43,7 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
         read = symbolic.columns_read(function.function, parameters[0], columns)
         parameters = tuple(columns if read is None else read)
     of: Domain = "values" if not function.is_aggregate else "columns" if columns is None else "group"
-    translator, uncompiled = _compilers(function, parameters if columns is not None else own, returns, of)
+    translator, uncompiled = _translator(function, parameters if columns is not None else own, returns, of)
     if of == "values" and expression is not None:
         # If the expression does not support the types of a call, the function is called with whole columns.
         translator = None
@@ -72,61 +71,43 @@ def define(session: Session, function: UserFunction, columns: Sequence[str] | No
     tier: Tier = "expression" if expression else "called" if uncompiled or translator is None else "compiled"
     if tier == "called" and uncompiled not in (None, reason):
         reason = f"{reason}; it is not compiled: {uncompiled}"
-    elif tier == "compiled" and translator is not None and translator.description is not None:
-        reason = f"{reason}; it is compiled {translator.description}"
     told = None if expression else reason
     return FunctionInfo(function.name.lower(), parameters, returns, function.is_aggregate, expression, told, tier)
 
 
-def _compilers(
+def _translator(
     function: UserFunction, parameters: tuple[str, ...], returns: str, of: Domain
-) -> tuple[Compilers | None, str | None]:
-    """The compilers, and the reason why the function is not compiled for any types, or not on this machine."""
-    if function.mode not in ("auto", "compiled", "numba"):
-        return None, None
-    if function.side_effects:
-        return None, _refused(function, "it has side effects")
-    own, reason = _own(function, parameters, returns, of)
-    numba, uncompiled = _numba(function, parameters, returns, of)
-    if numba is not None:
-        own = own if reason is None else None
-        eager, strict = function.mode != "auto", function.mode == "numba"
-        return Compilers(own, numba, refused=reason, eager=eager, strict=strict), None
-    reason = _refused(function, uncompiled if function.mode == "numba" else reason)
-    # A function of rows that is called gets whole columns: it is one of single values only where it is compiled.
-    return None if own is None or (reason is not None and of == "values") else Compilers(own), reason
-
-
-def _own(
-    function: UserFunction, parameters: tuple[str, ...], returns: str, of: Domain
-) -> tuple[Translator | None, str | None]:
-    """The translator to C++, and the reason why it translates nothing."""
+) -> tuple[Translator | NumbaTranslator | None, str | None]:
+    """The translator to C++, and the reason why the function is not compiled for any types, or not on this machine."""
     if function.mode == "numba":
+        return _numba(function, parameters, returns, of), None
+    if function.mode not in ("auto", "compiled"):
         return None, None
     try:
+        if function.side_effects:
+            raise NotSymbolic("it has side effects")
         translator = Translator(function.function, parameters, returns, of)
     except NotSymbolic as why:
-        return None, str(why)
-    return translator, no_compiler() or translator.refusal()
+        return None, _refused(function, str(why))
+    reason = _refused(function, no_compiler() or translator.refusal())
+    # A function of rows that is called gets whole columns: it is one of single values only where it is compiled.
+    return None if reason is not None and of == "values" else translator, reason
 
 
-def _numba(
-    function: UserFunction, parameters: tuple[str, ...], returns: str, of: Domain
-) -> tuple[NumbaTranslator | None, str | None]:
-    """Numba's translator, or the reason why there is none."""
-    if of == "values":
-        return None, "Numba compiles aggregate functions"
-    if (reason := missing()) is not None:
-        return None, reason
-    try:
-        return NumbaTranslator(function.function, parameters, returns, of), None
-    except NotSymbolic as why:
-        return None, str(why)
+def _numba(function: UserFunction, parameters: tuple[str, ...], returns: str, of: Domain) -> NumbaTranslator | None:
+    """Numba's translator. Raises a `ValueError` with the reason where there is none."""
+    reason = "it has side effects" if function.side_effects else missing()
+    if reason is None:
+        try:
+            return NumbaTranslator(function.function, parameters, returns, "group" if of == "group" else "columns")
+        except NotSymbolic as why:
+            reason = str(why)
+    raise ValueError(f"function '{function.name}' is not compiled: {reason}")
 
 
 def _refused(function: UserFunction, reason: str | None) -> str | None:
     """The reason why a function is not compiled, if there is one and it need not be."""
-    if reason is not None and function.mode in ("compiled", "numba"):
+    if reason is not None and function.mode == "compiled":
         raise ValueError(f"function '{function.name}' is not compiled: {reason}")
     return reason
 

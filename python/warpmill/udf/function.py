@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 #: "auto": an expression where there is one, else compiled where that is possible, else called; "symbolic": an error
 #: where there is no expression; "compiled": an error where it cannot be compiled, and where compiled code gives up;
-#: "numba": for aggregates, compiled by Numba, an error where that is not possible;
+#: "numba": for aggregates, compiled by Numba, an error where that is not possible (docs/udf.md says what differs);
 #: "python": always called; for functions of rows, "scalar": called with the values of one row, as "auto" does where all
 #: parameters are annotated so.
 Mode = Literal["auto", "symbolic", "compiled", "numba", "python", "scalar"]

@@ -76,7 +76,7 @@ def ranked(x: Any) -> Any:
 def tail(x: Any, part: float = 90) -> Any:
     """A function of numpy, a default."""
     values = np.array(x.dropna().to_list())
-    return np.percentile(values, part) - np.median(values) if len(values) else None
+    return np.percentile(values, part) - np.percentile(values, 50) if len(values) else None
 
 
 def alike_runs(x: Any, y: Any) -> Any:

@@ -46,4 +46,22 @@ BODIES = (
     "return x.var(0)",
     "return float('abc') if len(x) > 100 else 1.0",
     "return [2.0, 1.0][y[0] & 1] if y[0] is not None else 0",
+    # What an independent look found afterwards.
+    "l = [0, 0, 0] * 6148914691236517206\n    return len(l)",
+    "d = {True: 1}\n    return d.get(2, 0) + (2 in d)",
+    "d = {(1, 2): 5}\n    return d.get((1, 2.5), 0)",
+    "d = {1: 2}\n    return d.get(1.5, 7) + (1 if 1.5 in d else 0)",
+    "d = {1: 2}\n    return d[1.5]",
+    "l = [(1, 2)]\n    l[0] = (2.5, 3)\n    return l[0][0]",
+    "k, s = 1, 0.0\n    for a in (v * k for v in [1.0, 2.0, 3.0]):\n        s += a\n        k += 1\n    return s",
+    "l = [1, 2, 3]\n    return 1 if l.pop() in [w for w in l] else 0",
+    "p = x.mean() >= -1e308\n    p = p * p\n    return p + p + 1",
+    "return y.median()",
+    "d = {1: 5}\n    return sum([d.pop(k) for k in d])",
+    "d = {1: 5}\n    for i, k in enumerate(d):\n        d.pop(k)\n    return 0",
+    "d = {1: 5}\n    ks = d.keys()\n    for k in ks:\n        d[k + 1] = 1\n    return len(d)",
+    "l = [9007199254740993]\n    return l.count(9007199254740992.0)",
+    "l = [1, 2, 3]\n    l[1:2] = l\n    return len(l) * 10 + l[2]",
+    "n, v = [0], 0.0\n    for v in x:\n        if v is None:\n            continue\n        n[0] += 1\n"
+    "    v += 1\n    return n[0]",
 )

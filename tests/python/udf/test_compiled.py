@@ -21,7 +21,6 @@ from udf.functions import KEPT, centred, compounded
 from udf.grammar import compiled
 from udf.loops import Loops
 from warpmill import _warpmill
-from warpmill.udf import definition
 from warpmill.udf.compiled import Translator
 
 if TYPE_CHECKING:
@@ -35,12 +34,6 @@ SEED = int(os.environ.get("WARPMILL_UDF_SEED", "20261126"))
 BATCH = 12
 #: The texts that tests of the engine's kernels read.
 TEXTS = Path(__file__).parents[3] / "crates/warpmill-gpu/src/kernels/tests/udf"
-
-
-@pytest.fixture(autouse=True)
-def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Warpmill's own translator only."""
-    monkeypatch.setattr(definition, "missing", lambda: "Numba is left out")
 
 
 @pytest.fixture

@@ -273,10 +273,7 @@ impl Rows {
 
     fn results(&self, count: usize) -> Result<ArrayRef> {
         let returns = &self.called.returns;
-        let rows = self.batches.iter().map(|batch| batch.groups.len()).sum();
-        let pays = |native: &Native, compiler: &Compiler| native.pays(rows, count, compiler.runs().threads());
-        let native = self.native.as_ref().filter(|(native, compiler)| self.code.is_none() || pays(native, compiler));
-        let Some((native, compiler)) = native else {
+        let Some((native, compiler)) = &self.native else {
             let Some(code) = &self.code else { return internal_err!("a function without code") };
             let (columns, offsets) = self.first(count)?;
             return checked(code.call(&columns, &offsets, returns)?, count, returns);

@@ -114,6 +114,23 @@ def _is_missing(values, index):
     return missing
 
 
+def _refuse_truth(column: Any) -> None:
+    """Numpy computes with arrays of truth values in small floats."""
+    if isinstance(column.field_dict["wm_values"].dtype, types.Boolean):
+        raise TypingError("an array of truth values")
+
+
+def of_positions(values: Any) -> Any:
+    """What ``enumerate`` and ``zip`` go over: no dictionary, whose size may change."""
+
+
+@overload(of_positions)
+def _of_positions(values):
+    if isinstance(values, types.DictType):
+        raise TypingError("a dictionary is gone over with others")
+    return lambda values: each(values)
+
+
 def each(values: Any) -> Any:
     """What a loop goes over: the values of a column, none of which may be NULL, or what it is."""
 
@@ -202,6 +219,7 @@ def _variance(column, ddof):
 
 @overload_method(ColumnType, "to_numpy")
 def _to_numpy(column):
+    _refuse_truth(column)
     return lambda column: each(column)
 
 
@@ -259,4 +277,4 @@ def _std(column, ddof=1):
 
 @overload_method(ColumnType, "median")
 def _median(column):
-    return lambda column: np.median(_some(column))
+    return lambda column: np.median(_some(column).astype(np.float64))

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 _NUMPY = {
     *("abs", "absolute", "amax", "amin", "any", "all", "arange", "argmax", "argmin", "array", "ceil", "clip", "cos"),
     *("cumprod", "cumsum", "diff", "dot", "exp", "floor", "full", "hypot", "isfinite", "isinf", "isnan", "linspace"),
-    *("log", "log10", "log1p", "log2", "max", "maximum", "mean", "median", "min", "minimum", "nanmax", "nanmean"),
-    *("nanmedian", "nanmin", "nanpercentile", "nanquantile", "nanstd", "nansum", "nanvar", "ones", "percentile"),
+    *("log", "log10", "log1p", "log2", "max", "maximum", "mean", "min", "minimum", "nanmax", "nanmean"),
+    *("nanmin", "nanpercentile", "nanquantile", "nanstd", "nansum", "nanvar", "ones", "percentile"),
     *("prod", "ptp", "quantile", "searchsorted", "sign", "sin", "sort", "sqrt", "std", "sum", "tan", "trunc"),
     *("unique", "var", "where", "zeros"),
 }
@@ -80,8 +80,10 @@ def _same(one: ast.expr, other: ast.expr) -> bool:
 
 def reads(body: Sequence[ast.stmt], name: str) -> int:
     """How often statements read a variable."""
-    nodes = (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name))
-    return sum(node.id == name and isinstance(node.ctx, ast.Load) for node in nodes)
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    changed = [node.target for node in nodes if isinstance(node, ast.AugAssign)]
+    read = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    return sum(isinstance(node, ast.Name) and node.id == name for node in (*read, *changed))
 
 
 def is_one(value: object, others: Iterable[object]) -> bool:

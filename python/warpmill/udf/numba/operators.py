@@ -18,6 +18,8 @@ from warpmill.udf.numba.pointers import some
 
 #: Integers up to here are floats without rounding.
 _EXACT = 2**53
+#: The longest list that an operator makes.
+_LONGEST = 2**31
 
 
 def is_whole(*kinds: Any) -> bool:
@@ -95,8 +97,13 @@ def _binary(name: str, of_whole: Any, plain: Any, takes: Any) -> Any:
     def typed(a, b):
         if is_optional(a, b):
             return lambda a, b: compute(given(a), given(b))
+        # Those of numpy are added and multiplied otherwise than Python's.
+        if all(isinstance(kind, types.Boolean) for kind in (a, b)) and name != "add":
+            raise TypingError(f"{name} of truth values")
         if is_whole(a, b):
             return of_whole
+        if name == "multiply" and isinstance(a, types.List) and isinstance(b, types.Integer):
+            return _repeated
         if is_number(a, b) or takes(a, b):
             return plain
         raise TypingError(f"{name} of {a} and {b}")
@@ -165,14 +172,16 @@ def _power_of_integers(a, b):
     return found
 
 
+def _repeated(a, b):
+    """A list as often as a number says: Numba does not look at how long it becomes."""
+    if b > 0 and _product_of(len(a), b) > _LONGEST:
+        raise MemoryError
+    return a * b
+
+
 add = _binary("add", _sum, lambda a, b: a + b, lambda a, b: _is_rows(a, b) or _is_sequences(a, b))
 subtract = _binary("subtract", _difference, lambda a, b: a - b, _is_rows)
-multiply = _binary(
-    "multiply",
-    _product,
-    lambda a, b: a * b,
-    lambda a, b: _is_rows(a, b) or (isinstance(a, types.List) and isinstance(b, types.Integer)),
-)
+multiply = _binary("multiply", _product, lambda a, b: a * b, _is_rows)
 divide = _binary("divide", lambda a, b: exact(types.int64(a)) / exact(types.int64(b)), lambda a, b: a / b, _is_rows)
 floor_divide = _binary("floor_divide", lambda a, b: _floor_divided(a, b), lambda a, b: a // b, lambda *_: False)
 modulo = _binary("modulo", lambda a, b: _remainder(a, b), lambda a, b: a % b, lambda *_: False)
@@ -283,18 +292,18 @@ equal = _comparison("equal", lambda a, b: a == b, lambda a, b: number(a) == numb
 unequal = _comparison("unequal", lambda a, b: a != b, lambda a, b: number(a) != number(b))
 
 
-def contains(values: Any, a: Any) -> Any:
+def contains(a: Any, values: Any) -> Any:
     """``a in values``."""
 
 
 @overload(contains)
-def _contains(values, a):
-    if isinstance(values, types.DictType) and is_whole(values.key_type) and is_whole(a):
-        return lambda values, a: a in values
+def _contains(a, values):
+    if isinstance(values, types.DictType) and isinstance(values.key_type, types.Integer) and is_whole(a):
+        return lambda a, values: types.int64(a) in values
     if not (isinstance(values, types.List | types.UniTuple | types.Array) and is_number(values.dtype, a)):
         raise TypingError(f"{a} is looked for in {values}")
 
-    def found(values, a):
+    def found(a, values):
         # Python finds a NaN that is the same object.
         if a != a:
             raise ValueError
@@ -306,22 +315,15 @@ def _contains(values, a):
     return found
 
 
-def looked_for(a: Any) -> Any:
-    """A value that a method looks for."""
+def key(a: Any) -> Any:
+    """A key that a method of a dictionary is given, or a position."""
 
 
-@overload(looked_for)
-def _looked_for(a):
-    if not isinstance(a, types.Float):
-        return lambda a: a
-
-    def checked(a):
-        # Python finds a NaN that is the same object.
-        if a != a:
-            raise ValueError
-        return a
-
-    return checked
+@overload(key)
+def _key(a):
+    if not is_whole(a):
+        raise TypingError(f"a key of type {a}")
+    return lambda a: types.int64(a)
 
 
 def index(a: Any) -> Any:

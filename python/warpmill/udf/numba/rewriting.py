@@ -10,7 +10,6 @@ import ast
 import builtins
 import copy
 import itertools
-from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,6 +28,7 @@ from warpmill.udf.numba.forms import (
     skips_none,
     takes_some,
 )
+from warpmill.udf.numba.rewritten import Library, OfMath, Rewritten
 from warpmill.udf.scope import Scope
 from warpmill.udf.source import NotSymbolic, source_of
 from warpmill.udf.terms import Constant, Thing
@@ -67,8 +67,12 @@ _CALLS = {abs: "absolute", int: "integer", round: "rounded", pow: "power", float
 _ITERATING = (tuple, enumerate, zip, reversed)
 #: Methods that leave the order of equal values open.
 _UNSTABLE = ("argsort", "argpartition", "partition", "lexsort")
-#: Methods whose first argument is a key, or is looked for.
-_SEARCHING = ("get", "pop", "setdefault", "index", "count", "remove")
+#: Methods whose first argument is a key or a position.
+_KEYED = ("get", "pop")
+#: Methods that compare by identity, too, or convert what they are given.
+_REFUSED = ("index", "count", "remove", "setdefault", "update")
+#: Methods that change what a comprehension may go over.
+_CHANGING = ("pop", "popitem", "clear", "append", "extend", "insert")
 #: Methods that give what a loop over a dictionary goes over.
 _VIEWS = ("items", "keys", "values")
 #: Nodes that stay as they are, with rewritten parts.
@@ -88,31 +92,6 @@ _KEPT = (
     ast.boolop,
     ast.unaryop,
 )
-
-
-@dataclass
-class Rewritten:
-    """A function for Numba, and those that it calls."""
-
-    #: The definition: its parameters are the flag's address, and those of the function.
-    tree: ast.FunctionDef
-    file: str
-    #: The values of the names from outside: Python's, functions to compile first, and `Library` names.
-    names: dict[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Library:
-    """A function of `library`, by its name."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class OfMath:
-    """A function of `math`, in the library's form."""
-
-    function: object
 
 
 def rewritten(function: FunctionType, columns: Sequence[str], *, group: bool) -> Rewritten:
@@ -166,6 +145,7 @@ class _Rewriter(ast.NodeTransformer):
         self._parameters = [*self._of_group.values()] if group else given
         self._own = {*self._parameters, *self._defaults} | names(self._body)
         self._check_names()
+        self._takes_columns = columns is not None
         self._names: dict[str, object] = {}
         self._temporaries = 0
 
@@ -268,6 +248,8 @@ class _Rewriter(ast.NodeTransformer):
     def _place(self, node: ast.expr) -> ast.expr:
         """The target of an assignment by itself."""
         if isinstance(node, ast.Subscript):
+            if isinstance(node.slice, ast.Slice):
+                _refuse("an assignment to a slice", node)
             return ast.Subscript(self.visit(node.value), self.visit(node.slice), ast.Store())
         return self._target(node)
 
@@ -295,7 +277,7 @@ class _Rewriter(ast.NodeTransformer):
         match node:
             case ast.Call(func=ast.Attribute(value=of, attr=view), args=[], keywords=[]) if view in _VIEWS:
                 pass
-            case ast.Name(id=name) if name in self._own and name not in self._parameters:
+            case ast.Name(id=name) if name in self._own and not self._is_column(name):
                 of, view = node, ""
             case _:
                 return None, []
@@ -306,9 +288,15 @@ class _Rewriter(ast.NodeTransformer):
             return ast.Call(ast.Attribute(values, view, ast.Load()), [], []), [check]
         return self._library("each", values), [check]
 
+    def _is_column(self, name: str) -> bool:
+        return self._takes_columns and name in self._parameters
+
     def _over(self, node: ast.expr, *, present: bool = False) -> ast.expr:
-        """What a loop goes over; `present`: without None."""
-        value = self._argument(node)
+        """What is gone over; `present`: without None."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=of, attr=view), args=[], keywords=[]) if view in _VIEWS:
+                return ast.Call(ast.Attribute(self.visit(of), view, ast.Load()), [], [])
+        value: ast.expr = self.visit(node)
         if present:
             return self._library("each_present", value)
         # Iterators of Numba cannot be handed on.
@@ -435,11 +423,17 @@ class _Rewriter(ast.NodeTransformer):
         if type(of) in _COMPARISONS:
             return self._library(_COMPARISONS[type(of)], left, right)
         if isinstance(of, ast.In | ast.NotIn):
-            found = self._library("contains", right, left)
+            found = self._library("contains", left, right)
             return found if isinstance(of, ast.In) else ast.UnaryOp(ast.Not(), found)
         if isinstance(of, ast.Is | ast.IsNot) and not (isinstance(right, ast.Constant) and right.value is None):
             _refuse("'is' of other values than None", node)
         return ast.Compare(left, [of], [right])
+
+    def _check_unchanging(self, node: ast.expr) -> None:
+        """Refuse what may change what a comprehension goes over."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Attribute) and part.attr in _CHANGING:
+                _refuse(f"{part.attr}() within a comprehension", node)
 
     def _comprehension(self, node: ast.comprehension) -> ast.comprehension:
         present = bool(node.ifs) and is_some(node.ifs[0], node.target)
@@ -448,9 +442,11 @@ class _Rewriter(ast.NodeTransformer):
         return ast.comprehension(self._target(node.target), self._over(node.iter, present=present), tests, 0)
 
     def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp) -> ast.ListComp:
+        self._check_unchanging(node)
         return ast.ListComp(self.visit(node.elt), [self._comprehension(one) for one in node.generators])
 
     def visit_DictComp(self, node: ast.DictComp) -> ast.DictComp:
+        self._check_unchanging(node)
         made = [self._comprehension(one) for one in node.generators]
         return ast.DictComp(self.visit(node.key), self.visit(node.value), made)
 
@@ -470,17 +466,18 @@ class _Rewriter(ast.NodeTransformer):
             case ast.Name():
                 if node.keywords:
                     _refuse("arguments by name", node)
-                return ast.Call(node.func, [self._argument(one) for one in node.args], [])
+                return ast.Call(node.func, [self.visit(one) for one in node.args], [])
             case ast.Attribute(value=of, attr=name) if (module := self._module(of)) is not None:
                 return self._called(getattr(module, name, None), f"{module.__name__}.{name}", node)
             case ast.Attribute(value=of, attr=name):
                 return self._method(of, name, node)
         return _refuse("a call of that", node)
 
-    def _argument(self, node: ast.expr) -> ast.expr:
-        """An argument; generators become lists."""
-        made: ast.expr = self.visit_ListComp(node) if isinstance(node, ast.GeneratorExp) else self.visit(node)
-        return ast.copy_location(made, node)
+    def _list(self, node: ast.expr) -> ast.expr:
+        """What is gone over at once: a generator becomes a list."""
+        if isinstance(node, ast.GeneratorExp):
+            return ast.copy_location(self.visit_ListComp(node), node)
+        return self._over(node)
 
     def _called(self, function: object, name: str, node: ast.Call) -> ast.expr:
         if function is len and self._group and isinstance(node.args[0], ast.Name) and node.args[0].id == self._group:
@@ -488,10 +485,12 @@ class _Rewriter(ast.NodeTransformer):
         if function is float and (constant := float_of(node)) is not None:
             return ast.Constant(constant)
         goes_over = len(node.args) == 1 and is_one(function, (sorted, sum, list, min, max))
-        if goes_over or is_one(function, _ITERATING):
-            arguments = [self._over(one) for one in node.args]
+        if goes_over:
+            arguments = [self._list(node.args[0])]
+        elif is_one(function, _ITERATING):
+            arguments = [self._library("of_positions", self.visit(one)) for one in node.args]
         else:
-            arguments = [self._argument(one) for one in node.args]
+            arguments = [self.visit(one) for one in node.args]
         if is_numpy(function):
             keywords = [ast.keyword(one.arg, self.visit(one.value)) for one in node.keywords]
             return self._plain(function, arguments, keywords)
@@ -544,13 +543,13 @@ class _Rewriter(ast.NodeTransformer):
         return [ast.keyword(one.arg, self.visit(one.value)) for one in node.keywords]
 
     def _method(self, of: ast.expr, name: str, node: ast.Call) -> ast.expr:
-        if name in _UNSTABLE:
+        if name in _UNSTABLE or (name in _REFUSED and node.args) or (name in _VIEWS and not node.args):
             _refuse(f"the method {name}()", node)
         if name in ("var", "std") and node.args:
             _refuse(f"arguments of {name}() by position", node)
-        value, arguments = self.visit(of), [self._argument(one) for one in node.args]
-        if name in _SEARCHING and arguments:
-            arguments[0] = self._library("looked_for", arguments[0])
+        value, arguments = self.visit(of), [self.visit(one) for one in node.args]
+        if name in _KEYED and arguments:
+            arguments[0] = self._library("key", arguments[0])
         if name == "sort":
             return ast.Call(
                 ast.Attribute(self._library("ordered", ast.Name(FLAG, ast.Load()), value), name, ast.Load()),

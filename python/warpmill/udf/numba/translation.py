@@ -8,7 +8,8 @@ import threading
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
-from warpmill.udf.numba.rewriting import Library, OfMath, Rewritten, rewritten
+from warpmill.udf.numba.rewriting import rewritten
+from warpmill.udf.numba.rewritten import Library, OfMath, Rewritten
 from warpmill.udf.source import NotSymbolic
 
 if TYPE_CHECKING:
@@ -39,17 +40,20 @@ class NumbaTranslator:
         self._returns = returns
         self._made: dict[tuple[str, ...], _Made] = {}
 
-    def __call__(self, types: Sequence[str]) -> _Made:
-        """The address of code for columns of these types ("DOUBLE", "BIGINT", "BOOLEAN"), or why there is none.
+    def __call__(self, types: Sequence[str]) -> tuple[int, object]:
+        """The address of code for columns of these types ("DOUBLE", "BIGINT", "BOOLEAN"), and what holds the code.
 
-        The code is that of the engine's compiled functions: `void(const Launch*, i64 first, i64 last)`. It stays while
-        this object does.
+        The code is that of the engine's compiled functions: `void(const Launch*, i64 first, i64 last)`. Raises a
+        `ValueError` with the reason where there is none.
         """
         key = tuple(types)
         with _LOCK:
             if key not in self._made:
                 self._made[key] = self._compiled(key)
-            return self._made[key]
+            made = self._made[key]
+        if isinstance(made, str):
+            raise ValueError(f"it is not compiled: {made}")
+        return made
 
     def _compiled(self, types: tuple[str, ...]) -> _Made:
         from warpmill.udf.numba.machine import entry

@@ -68,7 +68,8 @@ impl HostFunction {
     /// threads at once and does not unwind.
     pub unsafe fn at(address: NonZeroUsize, owner: Arc<dyn Any + Send + Sync>) -> Self {
         // SAFETY: the caller's promise.
-        let run = unsafe { std::mem::transmute::<usize, Run>(address.get()) };
+        let run =
+            unsafe { std::mem::transmute::<*const c_void, Run>(std::ptr::with_exposed_provenance(address.get())) };
         Self { run, build: BuildInfo { origin: BuildOrigin::Memory, nanos: 0, code_bytes: 0 }, _owner: owner }
     }
 

@@ -24,13 +24,6 @@ pub(super) use self::run::{Outcome, run, run_rows};
 use super::COMPILED;
 use crate::{Error, Result};
 
-/// Seconds that a call of a function takes for each row and group, and that a compiler of the host's takes: Python loops over 5 million rows in a
-/// second, and calls take 3 (a sorted list) to 43 microseconds (Welch's t), as `warpmill bench udaf` measures; Numba compiles lists and dictionaries
-/// in 1 to 5 seconds (docs/udf.md).
-const CALLED_ROW: f64 = 0.2e-6;
-const CALLED_GROUP: f64 = 15e-6;
-const MACHINE_CODE: f64 = 3.0;
-
 /// The type that a column has in compiled code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnKind {
@@ -78,18 +71,16 @@ pub struct Translation {
     pub lines: Vec<u32>,
 }
 
-/// A function of groups that a compiler of the host's compiles for columns of some types.
-pub trait MachineCode: fmt::Debug + Send + Sync {
-    /// Compiles it, and returns its address, or the reason why there is none; later calls return the same.
-    ///
-    /// The code is that of `HostFunction::at`, for columns of these types, and lives as long as this object.
-    fn compile(&self) -> Result<Result<NonZeroUsize, String>>;
+/// Machine code that another compiler of the host's has made of a function of groups, for columns of some types.
+///
+/// # Safety
+/// At the address there is the function that [`HostFunction::at`] describes, for columns of these types, for as long as the object lives.
+pub unsafe trait MachineCode: fmt::Debug + Send + Sync {
+    /// Its address.
+    fn address(&self) -> NonZeroUsize;
 
-    /// Whether it is compiled, or is to be for any number of rows.
-    fn is_ready(&self) -> bool;
-
-    /// The compiler, and the reason why it is needed, for EXPLAIN: "by ...".
-    fn description(&self) -> &str;
+    /// The compiler, for EXPLAIN.
+    fn compiler(&self) -> &str;
 }
 
 /// A function for columns of some types.
@@ -97,7 +88,7 @@ pub trait MachineCode: fmt::Debug + Send + Sync {
 pub enum FunctionCode {
     /// C++.
     Text(Translation),
-    /// Code of another compiler, which takes seconds.
+    /// Code of another compiler.
     Machine(Arc<dyn MachineCode>),
 }
 
@@ -124,7 +115,7 @@ impl Native {
                 let (name, text) = (name.to_string(), text.as_str().into());
                 Ok(GroupFunction { name, text, whole: whole.clone(), floats: floats.clone() })
             }
-            FunctionCode::Machine(code) => Err(format!("it is compiled {}, for the host only", code.description())),
+            FunctionCode::Machine(code) => Err(format!("{} compiles it for the host", code.compiler())),
         }
     }
 
@@ -132,20 +123,7 @@ impl Native {
     pub(super) fn how(&self) -> String {
         match &self.code {
             FunctionCode::Text(_) => COMPILED.to_string(),
-            FunctionCode::Machine(code) if code.is_ready() => format!("{COMPILED} {}", code.description()),
-            FunctionCode::Machine(code) => format!("{COMPILED} {}, or called for few rows", code.description()),
-        }
-    }
-
-    /// Whether compiling pays, rather than calling the function for so many groups on each of some threads.
-    pub(super) fn pays(&self, rows: usize, groups: usize, threads: usize) -> bool {
-        match &self.code {
-            FunctionCode::Text(_) => true,
-            FunctionCode::Machine(code) if code.is_ready() => true,
-            FunctionCode::Machine(_) => {
-                let called = rows as f64 * CALLED_ROW + groups as f64 * CALLED_GROUP;
-                called * threads as f64 > MACHINE_CODE
-            }
+            FunctionCode::Machine(code) => format!("{COMPILED} by {}", code.compiler()),
         }
     }
 
@@ -157,14 +135,11 @@ impl Native {
         let function = match &self.code {
             FunctionCode::Text(translation) => {
                 let function = host_function(&functions::on_host(&translation.text), functions::HOST_ENTRY);
-                function.map_err(|error| error.to_string())
+                function.map_err(|error| Error::Execution(format!("compilation failed: {error}")))?
             }
-            FunctionCode::Machine(code) => code.compile()?.map(|address| {
-                // SAFETY: `MachineCode` promises such a function at its address for as long as it lives.
-                unsafe { HostFunction::at(address, Arc::new(Arc::clone(code))) }
-            }),
+            // SAFETY: `MachineCode` promises such a function at its address for as long as it lives.
+            FunctionCode::Machine(code) => unsafe { HostFunction::at(code.address(), Arc::new(Arc::clone(code))) },
         };
-        let function = function.map_err(|error| Error::Execution(format!("compilation failed: {error}")))?;
         tracing::debug!(build = ?function.build, "a function was compiled");
         Ok(made.insert(function).clone())
     }
@@ -245,8 +220,7 @@ impl Runs {
         self.threads.store(threads, Ordering::Relaxed);
     }
 
-    /// The number of threads that run a function.
-    pub(super) fn threads(&self) -> usize {
+    fn threads(&self) -> usize {
         self.threads.load(Ordering::Relaxed).max(1)
     }
 
