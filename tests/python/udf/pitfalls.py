@@ -46,7 +46,7 @@ BODIES = (
     "return x.var(0)",
     "return float('abc') if len(x) > 100 else 1.0",
     "return [2.0, 1.0][y[0] & 1] if y[0] is not None else 0",
-    # What an independent look found afterwards.
+    # Lengths, keys that become integers, generators, evaluation order.
     "l = [0, 0, 0] * 6148914691236517206\n    return len(l)",
     "d = {True: 1}\n    return d.get(2, 0) + (2 in d)",
     "d = {(1, 2): 5}\n    return d.get((1, 2.5), 0)",

@@ -94,7 +94,7 @@ class _Function:
                 return known | stored([node])
 
     def _loop(self, body: Sequence[ast.stmt], known: frozenset[str]) -> _Set:
-        """What is known where a loop is left by `break`."""
+        """The variables with a value where a loop is left by `break`."""
         self._breaks.append([])
         self.block(body, known)
         ends: _Set = None

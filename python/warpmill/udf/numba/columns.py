@@ -121,7 +121,7 @@ def _refuse_truth(column: Any) -> None:
 
 
 def of_positions(values: Any) -> Any:
-    """What ``enumerate`` and ``zip`` go over: no dictionary, whose size may change."""
+    """The values that ``enumerate`` and ``zip`` iterate: no dictionary, whose size may change."""
 
 
 @overload(of_positions)
@@ -132,7 +132,7 @@ def _of_positions(values):
 
 
 def each(values: Any) -> Any:
-    """What a loop goes over: the values of a column, none of which may be NULL, or what it is."""
+    """The values that a loop iterates: those of a column, none of which may be NULL, or the object itself."""
 
 
 @overload(each)
@@ -150,7 +150,7 @@ def _each(values):
 
 
 def each_present(values: Any) -> Any:
-    """What a loop goes over that skips None."""
+    """The values that a loop which skips None iterates."""
 
 
 @overload(each_present)

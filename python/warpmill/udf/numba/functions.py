@@ -247,7 +247,7 @@ _ONE = (
 _TWO = ("atan2", "hypot", "pow", "fmod", "copysign")
 _PLAIN = ("isnan", "isinf", "isfinite")
 
-#: What functions of `math` are in rewritten code.
+#: The forms of functions of `math` in rewritten code.
 MATH: dict[Any, Any] = {getattr(math, name): _of_one(name) for name in _ONE}
 MATH |= {getattr(math, name): _of_two(name) for name in _TWO}
 MATH |= {getattr(math, name): _test(name) for name in _PLAIN}

@@ -1,6 +1,6 @@
 """The tree of a function, rewritten for Numba: operators, loops and calls go through `library`.
 
-What is refused is what Numba would compute otherwise than Python without an exception: texts and sets, sorting by keys,
+Forms that Numba would compute otherwise than Python without an exception are refused: texts and sets, sorting by keys,
 `try`, shifts, variables that may have no value.
 """
 
@@ -273,7 +273,7 @@ class _Rewriter(ast.NodeTransformer):
         return reads(self._body, name) == reads(node.body, name)
 
     def _over_dictionary(self, node: ast.expr, made: list[ast.stmt]) -> tuple[ast.expr | None, list[ast.stmt]]:
-        """What a loop goes over that may be a dictionary, and the statements that look whether its size has changed."""
+        """The iterable of a loop that may be a dictionary, and the statements that check that its size stays."""
         match node:
             case ast.Call(func=ast.Attribute(value=of, attr=view), args=[], keywords=[]) if view in _VIEWS:
                 pass
@@ -292,7 +292,7 @@ class _Rewriter(ast.NodeTransformer):
         return self._takes_columns and name in self._parameters
 
     def _over(self, node: ast.expr, *, present: bool = False) -> ast.expr:
-        """What is gone over; `present`: without None."""
+        """The iterable of a loop; `present`: without None."""
         match node:
             case ast.Call(func=ast.Attribute(value=of, attr=view), args=[], keywords=[]) if view in _VIEWS:
                 return ast.Call(ast.Attribute(self.visit(of), view, ast.Load()), [], [])
@@ -474,7 +474,7 @@ class _Rewriter(ast.NodeTransformer):
         return _refuse("a call of that", node)
 
     def _list(self, node: ast.expr) -> ast.expr:
-        """What is gone over at once: a generator becomes a list."""
+        """An iterable that is consumed at once: a generator becomes a list."""
         if isinstance(node, ast.GeneratorExp):
             return ast.copy_location(self.visit_ListComp(node), node)
         return self._over(node)
@@ -570,7 +570,7 @@ class _Rewriter(ast.NodeTransformer):
         return ast.Call(ast.Name(name, ast.Load()), arguments, keywords)
 
 
-#: What is refused, in words.
+#: The names of refused nodes.
 _WORDS: dict[type[ast.AST], str] = {
     ast.Try: "try",
     ast.With: "with",

@@ -1,4 +1,4 @@
-"""What Numba has inferred, and would convert without a word. Importing this imports Numba."""
+"""Checks of the types that Numba has inferred: conversions that change values. Importing this imports Numba."""
 
 from __future__ import annotations
 
