@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+#: Rows whose newest values in each group are `RESULTS`.
+NEWEST = {"k": [1, 1, 2], "b": [True, None, False], "i": [2**62, 5, None], "n": [3, 4, 5]}
+
+#: A declared type, a column of `NEWEST`, and the last value of each group that is not NULL.
+RESULTS: tuple[tuple[str, str, list[tuple[int, object]]], ...] = (
+    ("BIGINT", "i", [(1, 5), (2, None)]),
+    ("DOUBLE", "i", [(1, 5.0), (2, None)]),
+    ("BOOLEAN", "b", [(1, True), (2, False)]),
+    ("BIGINT", "b", [(1, 1), (2, 0)]),
+    ("INTEGER", "n", [(1, 4), (2, 5)]),
+)
+
+
 def table(seed: int, rows: int = 80, *, nulls: bool = True) -> pa.Table:
     """Groups `k` of several sizes, also of one row. Numbers are few and exact: x has quarters, y is whole."""
     chance = random.Random(seed)

@@ -16,7 +16,7 @@ import pytest
 
 import warpmill
 from trials import trials
-from udf.data import alike, differences, table
+from udf.data import NEWEST, RESULTS, alike, differences, table
 from udf.functions import KEPT, centred, compounded
 from udf.grammar import compiled
 from udf.loops import Loops
@@ -154,7 +154,7 @@ def test_types_of_a_call_decide(filled: warpmill.Connection) -> None:
 
 
 def test_results_have_their_types(con: warpmill.Connection) -> None:
-    con.create_table("t", {"k": [1, 1, 2], "b": [True, None, False], "i": [2**62, 5, None], "n": [3, 4, 5]})
+    con.create_table("t", NEWEST)
 
     def newest(x: Any) -> Any:
         found = None
@@ -163,13 +163,7 @@ def test_results_have_their_types(con: warpmill.Connection) -> None:
                 found = value
         return found
 
-    for returns, column, expected in (
-        ("BIGINT", "i", [(1, 5), (2, None)]),
-        ("DOUBLE", "i", [(1, 5.0), (2, None)]),
-        ("BOOLEAN", "b", [(1, True), (2, False)]),
-        ("BIGINT", "b", [(1, 1), (2, 0)]),
-        ("INTEGER", "n", [(1, 4), (2, 5)]),
-    ):
+    for returns, column, expected in RESULTS:
         con.create_aggregate("newest", newest, returns=returns, mode="compiled")
         assert rows(con, f"newest({column})") == expected
     con.create_aggregate("newest", newest, returns="INTEGER", mode="compiled")

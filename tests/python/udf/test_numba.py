@@ -13,7 +13,7 @@ import pytest
 import warpmill
 from trials import trials
 from udf import listed, pitfalls
-from udf.data import alike, differences, table
+from udf.data import NEWEST, RESULTS, alike, differences, table
 from udf.grammar import compiled
 from udf.loops import Loops
 from warpmill.udf.numba import NumbaTranslator, missing
@@ -205,19 +205,13 @@ def outcome(con: warpmill.Connection, sql: str, name: str) -> Any:
 
 
 def test_results_have_their_types(con: warpmill.Connection) -> None:
-    con.create_table("t", {"k": [1, 1, 2], "b": [True, None, False], "i": [2**62, 5, None], "n": [3, 4, 5]})
+    con.create_table("t", NEWEST)
 
     def newest(x: Any) -> Any:
         found = [v for v in x if v is not None]
         return found[-1] if len(found) > 0 else None
 
-    for returns, column, expected in (
-        ("BIGINT", "i", [(1, 5), (2, None)]),
-        ("DOUBLE", "i", [(1, 5.0), (2, None)]),
-        ("BOOLEAN", "b", [(1, True), (2, False)]),
-        ("BIGINT", "b", [(1, 1), (2, 0)]),
-        ("INTEGER", "n", [(1, 4), (2, 5)]),
-    ):
+    for returns, column, expected in RESULTS:
         con.create_aggregate("newest", newest, returns=returns, mode="numba")
         assert rows(con, f"newest({column})") == expected
     con.create_aggregate("newest", newest, returns="INTEGER", mode="numba")

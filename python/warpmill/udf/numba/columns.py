@@ -3,8 +3,6 @@
 Importing this imports Numba.
 """
 
-# ruff: noqa: ARG001 - Numba's typing functions have the parameters of what they type
-
 from __future__ import annotations
 
 import math
@@ -24,7 +22,7 @@ from warpmill.udf.numba.pointers import frozen
 class Column:
     """A column in rewritten code: values, and a byte for each that is not 0 where it is not NULL."""
 
-    def __init__(self, wm_values: object, wm_valid: object) -> None:  # noqa: ARG002
+    def __init__(self, wm_values: object, wm_valid: object) -> None:
         raise TypeError("only code that Numba compiles makes columns")
 
 
@@ -74,7 +72,7 @@ def size_of(values: Any) -> Any:
 
 @overload(size_of)
 def _size_of(values):
-    return (lambda values: len(values)) if isinstance(values, types.DictType) else (lambda values: 0)  # noqa: ARG005
+    return (lambda values: len(values)) if isinstance(values, types.DictType) else (lambda values: 0)
 
 
 def keeps_size(values: Any, size: Any) -> Any:
@@ -84,7 +82,7 @@ def keeps_size(values: Any, size: Any) -> Any:
 @overload(keeps_size)
 def _keeps_size(values, size):
     if not isinstance(values, types.DictType):
-        return lambda values, size: None  # noqa: ARG005
+        return lambda values, size: None
 
     def checked(values, size):
         if len(values) != size:
@@ -186,20 +184,20 @@ def _some(column):
     return found
 
 
-@register_jitable
-def _least_of(values):
-    found = values[0]
-    for value in values:
-        found = least(found, value)
-    return found
+def _reduction(choose: Any) -> Any:
+    """The least or greatest of some values."""
+
+    @register_jitable
+    def chosen(values):
+        found = values[0]
+        for value in values:
+            found = choose(found, value)
+        return found
+
+    return chosen
 
 
-@register_jitable
-def _greatest_of(values):
-    found = values[0]
-    for value in values:
-        found = greatest(found, value)
-    return found
+_least_of, _greatest_of = _reduction(least), _reduction(greatest)
 
 
 @register_jitable

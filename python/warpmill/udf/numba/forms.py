@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from warpmill.udf.terms import Constant
+
 
 #: Functions of numpy that Numba has with the same results.
 _NUMPY = {
@@ -31,6 +33,13 @@ def names(body: Sequence[ast.stmt]) -> set[str]:
 def assigned(target: ast.expr, value: ast.expr) -> ast.Assign:
     """An assignment."""
     return ast.Assign([target], value)
+
+
+def plain(constant: Constant) -> bool | int | float | str | None:
+    """The value of a constant from outside."""
+    value = constant.value
+    assert value is None or isinstance(value, bool | int | float | str)
+    return value
 
 
 def parameters_of(parameters: list[ast.arg]) -> ast.arguments:

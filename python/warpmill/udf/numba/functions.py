@@ -1,7 +1,5 @@
 """Functions of Python and of `math` in rewritten code, which raise where Python does. Importing this imports Numba."""
 
-# ruff: noqa: ARG001 - Numba's typing functions have the parameters of what they type
-
 from __future__ import annotations
 
 import math
@@ -14,11 +12,11 @@ from numba.extending import overload, register_jitable
 from warpmill.udf.numba.operators import (
     add,
     given,
-    is_mixed,
+    greater,
     is_number,
     is_optional,
     is_whole,
-    number,
+    less,
     result,
     subtract,
 )
@@ -119,74 +117,54 @@ def _total(flag, values):
     return added
 
 
-def least(a: Any, b: Any) -> Any:
-    """``min(a, b)``."""
+def _choice(name: str, better: Any) -> Any:
+    """``min`` or ``max`` of two numbers: the second one where it is better."""
+
+    def choose(a: Any, b: Any) -> Any: ...
+
+    choose.__name__ = choose.__qualname__ = name
+
+    @overload(choose)
+    def _choose(a, b):
+        if is_optional(a, b):
+            return lambda a, b: choose(given(a), given(b))
+        return (lambda a, b: b if better(b, a) else a) if is_number(a, b) else None
+
+    return choose
 
 
-@overload(least)
-def _least(a, b):
-    if is_optional(a, b):
-        return lambda a, b: least(given(a), given(b))
-    if is_mixed(a, b):
-        return lambda a, b: number(b) if number(b) < number(a) else number(a)
-    return (lambda a, b: b if b < a else a) if is_number(a, b) else None
+least = _choice("least", less)
+greatest = _choice("greatest", greater)
 
 
-def greatest(a: Any, b: Any) -> Any:
-    """``max(a, b)``."""
+def _choice_of(name: str, choose: Any) -> Any:
+    """``min`` or ``max`` of the values of an iterable."""
+
+    def chosen(flag: Any, values: Any) -> Any: ...
+
+    chosen.__name__ = chosen.__qualname__ = name
+
+    @overload(chosen)
+    def _chosen(flag, values):
+        if not _is_numbers(values):
+            return None
+
+        def found_in(flag, values):
+            if len(values) == 0:
+                raise ValueError
+            found = values[0]
+            for value in values:
+                step(flag)
+                found = choose(found, value)
+            return found
+
+        return found_in
+
+    return chosen
 
 
-@overload(greatest)
-def _greatest(a, b):
-    if is_optional(a, b):
-        return lambda a, b: greatest(given(a), given(b))
-    if is_mixed(a, b):
-        return lambda a, b: number(b) if number(b) > number(a) else number(a)
-    return (lambda a, b: b if b > a else a) if is_number(a, b) else None
-
-
-def least_of(flag: Any, values: Any) -> Any:
-    """``min(values)``."""
-
-
-@overload(least_of)
-def _least_of(flag, values):
-    if not _is_numbers(values):
-        return None
-
-    def found_in(flag, values):
-        if len(values) == 0:
-            raise ValueError
-        found = values[0]
-        for value in values:
-            step(flag)
-            if value < found:
-                found = value
-        return found
-
-    return found_in
-
-
-def greatest_of(flag: Any, values: Any) -> Any:
-    """``max(values)``."""
-
-
-@overload(greatest_of)
-def _greatest_of(flag, values):
-    if not _is_numbers(values):
-        return None
-
-    def found_in(flag, values):
-        if len(values) == 0:
-            raise ValueError
-        found = values[0]
-        for value in values:
-            step(flag)
-            if value > found:
-                found = value
-        return found
-
-    return found_in
+least_of = _choice_of("least_of", least)
+greatest_of = _choice_of("greatest_of", greatest)
 
 
 def ordered(flag: Any, values: Any) -> Any:

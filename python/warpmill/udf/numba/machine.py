@@ -114,7 +114,7 @@ def _stored(kind: Any, returns: str) -> Any:
     return register_jitable(store)
 
 
-def _store_none(value, results, group):  # noqa: ARG001
+def _store_none(value, results, group):
     return 0
 
 

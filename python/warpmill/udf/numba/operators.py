@@ -3,8 +3,6 @@
 Importing this imports Numba.
 """
 
-# ruff: noqa: ARG001 - Numba's typing functions have the parameters of what they type
-
 from __future__ import annotations
 
 import math
@@ -97,7 +95,7 @@ def _binary(name: str, of_whole: Any, plain: Any, takes: Any) -> Any:
     def typed(a, b):
         if is_optional(a, b):
             return lambda a, b: compute(given(a), given(b))
-        # Those of numpy are added and multiplied otherwise than Python's.
+        # numpy computes with its truth values as conditions, Python as integers; the values here may be of either.
         if all(isinstance(kind, types.Boolean) for kind in (a, b)) and name != "add":
             raise TypingError(f"{name} of truth values")
         if is_whole(a, b):
@@ -201,7 +199,7 @@ def negate(a: Any) -> Any:
 def _negate(a):
     if is_optional(a):
         return lambda a: negate(given(a))
-    # Those of numpy have no minus.
+    # numpy refuses a minus of its truth values, which a value here may be.
     if isinstance(a, types.Boolean):
         raise TypingError("a minus of a truth value")
     if is_whole(a):
@@ -220,17 +218,6 @@ def _added(a, b):
     if all(isinstance(kind, types.Boolean) for kind in (a, b)):
         raise TypingError("a sum of truth values")
     return lambda a, b: add(a, b)
-
-
-def subtracted(a: Any, b: Any) -> Any:
-    """``a - b`` in the function's text."""
-
-
-@overload(subtracted)
-def _subtracted(a, b):
-    if all(isinstance(kind, types.Boolean) for kind in (a, b)):
-        raise TypingError("a difference of truth values")
-    return lambda a, b: subtract(a, b)
 
 
 def add_to(a: Any, b: Any) -> Any:

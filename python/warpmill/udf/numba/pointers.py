@@ -1,7 +1,5 @@
 """Addresses that the engine gives to compiled code, and the flag that stops it. Importing this imports Numba."""
 
-# ruff: noqa: ARG001 - Numba's typing functions have the parameters of what they type
-
 from __future__ import annotations
 
 from typing import Any
@@ -54,7 +52,7 @@ def some(typing_context: Any, value: Any) -> Any:
     return value.type(value), generate
 
 
-class Stopped(Exception):  # noqa: N818 - no mistake
+class StoppedError(Exception):
     """The run was stopped."""
 
 
@@ -69,4 +67,4 @@ def goes_on(flag):
 def step(flag):
     """Raise where the run was stopped: each loop begins its steps so."""
     if is_stopped(flag):
-        raise Stopped
+        raise StoppedError

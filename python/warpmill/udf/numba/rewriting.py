@@ -24,6 +24,7 @@ from warpmill.udf.numba.forms import (
     is_some,
     names,
     parameters_of,
+    plain,
     reads,
     skips_none,
     takes_some,
@@ -45,7 +46,7 @@ _LIBRARY = "__wm_"
 
 _OPERATORS = {
     ast.Add: "added",
-    ast.Sub: "subtracted",
+    ast.Sub: "subtract",
     ast.Mult: "multiply",
     ast.Div: "divide",
     ast.FloorDiv: "floor_divide",
@@ -167,7 +168,7 @@ class _Rewriter(ast.NodeTransformer):
         for name, value in self._defaults.items():
             if not isinstance(value, Constant):
                 raise NotSymbolic(f"the parameter {name!r} is no number")
-            constant = self.visit_Constant(ast.Constant(value.value))  # type: ignore[arg-type]
+            constant = self.visit_Constant(ast.Constant(plain(value)))
             body.append(assigned(ast.Name(name, ast.Store()), constant))
         check(self._body, [*self._parameters, *self._defaults])
         body += self._block(self._body)
@@ -259,7 +260,7 @@ class _Rewriter(ast.NodeTransformer):
         if skips and skips_none(node):
             body = body[1:] or [ast.Pass()]
         elif skips:
-            body = body[0].body  # type: ignore[attr-defined]
+            body = [statement for test in body if isinstance(test, ast.If) for statement in test.body]
         orelse = self._block(node.orelse) if node.orelse else []
         values, checks = self._over_dictionary(node.iter, made)
         if values is None:
@@ -349,7 +350,7 @@ class _Rewriter(ast.NodeTransformer):
             return _refuse("the group as a whole", node)
         found = self._scope.outside(node.id)
         if isinstance(found, Constant):
-            return self.visit_Constant(ast.copy_location(ast.Constant(found.value), node))  # type: ignore[arg-type]
+            return self.visit_Constant(ast.copy_location(ast.Constant(plain(found)), node))
         return _refuse(f"the value of {node.id!r}", node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import ast
+    from types import BuiltinFunctionType
 
 
 @dataclass
@@ -31,4 +32,4 @@ class Library:
 class OfMath:
     """A function of `math`, in the library's form."""
 
-    function: object
+    function: BuiltinFunctionType

@@ -95,7 +95,7 @@ def _value(value: object, known: dict[int, Any]) -> object:
             return LIBRARY[value.name]
         case OfMath():
             if value.function not in MATH:
-                raise NotSymbolic(f"math.{value.function.__name__}()")  # type: ignore[attr-defined]
+                raise NotSymbolic(f"math.{value.function.__name__}()")
             return MATH[value.function]
         case Rewritten():
             return _loaded(value, known)
