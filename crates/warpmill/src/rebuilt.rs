@@ -1,7 +1,7 @@
 //! Sessions' states made of others. DataFusion registers their functions anew in any order, by which a name may come to stand for another function
 //! that has it beside its own: `list_sort` of a session is another name of DataFusion's `array_sort`, too.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::execution::{SessionState, SessionStateBuilder};
@@ -36,14 +36,10 @@ functions!(ScalarUDF, HigherOrderUDF, AggregateUDF, WindowUDF);
 pub fn in_order<F: Function>(functions: &HashMap<String, Arc<F>>) -> Vec<Arc<F>> {
     let is_found =
         |name: &str, function: &Arc<F>| functions.get(name).is_some_and(|found| Arc::ptr_eq(found, function));
-    let mut all: Vec<&Arc<F>> = vec![];
-    for function in functions.values() {
-        if !all.iter().any(|known| Arc::ptr_eq(known, function)) {
-            all.push(function);
-        }
-    }
+    let mut seen = HashSet::new();
+    let mut all: Vec<&Arc<F>> = functions.values().filter(|function| seen.insert(Arc::as_ptr(function))).collect();
     // Functions that are not found by a name come before that which is.
-    all.sort_by_key(|function| {
+    all.sort_by_cached_key(|function| {
         let others = function.aliases().iter().all(|name| is_found(name, function));
         (is_found(function.name(), function), others)
     });

@@ -347,3 +347,13 @@ def test_functions_are_the_same_on_all_processes(some: tuple[str, ...], sql: str
         one, other = ([comparable(row[at]) for row in part] for part in (found, expected))
         assert one == other, expression
     assert is_spread(sql)
+
+
+def test_scalar_subqueries_of_several_rows_are_errors(door: Any) -> None:
+    run, is_spread = door
+    query = "SELECT count(*) FROM t WHERE n > (SELECT DISTINCT n % 1000 FROM t WHERE n < {}) OR n = 9000"
+    for below, expected in ((0, 1), (1, 9999)):
+        assert [tuple(row) for row in run(query.format(below))] == [(expected,)]
+        assert is_spread(query.format(below))
+    with pytest.raises(Exception, match="More than one row returned by a subquery"):
+        run(query.format(2))
